@@ -1,0 +1,41 @@
+# Two commands for a fresh machine with Python 3.11 or newer, Java 17 and make:
+#   make demo   sets everything up, then diagnoses a real embedded Kafka broker under real faults
+#   make test   sets everything up, then runs every test
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: demo test lint bench fuzz clean setup
+
+setup: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "kshadow needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) -V 2>&1). Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' || \
+		{ echo "Python's venv module is missing (Debian and Ubuntu: install the package python3-venv)"; exit 1; }
+	$(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+demo: $(READY)
+	$(BIN)/kshadow demo $(DEMO)
+
+test: $(READY) lint
+	$(BIN)/python -m pytest $(PYTEST)
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+bench: $(READY)
+	$(BIN)/python -m tests.bench $(BENCH)
+
+fuzz: $(READY)
+	$(BIN)/python -m tests.fuzz $(FUZZ)
+
+clean:
+	rm -rf $(VENV) .cache build dist

@@ -1,0 +1,1 @@
+"""What turns group transitions into findings: one file an analyzer. None exists yet."""

@@ -1,0 +1,1 @@
+"""Spark jobs over the same reducer as the agent. None exists yet."""
