@@ -1,0 +1,272 @@
+"""A message is a frozen dataclass, and the dataclass is its own schema.
+
+Each field says its wire type and, where they matter, the versions that have it (`since`, `until`), from
+which version it may be null, and its tag. `read` and `write` for one version are compiled from that on first
+use and kept. The rules for tagged fields are KIP-482's: unknown tags are kept in `unknown_tags` and written
+back, a tagged field at its default is left out.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from agent.wire import primitives as p
+from agent.wire.errors import Invalid, TrailingBytes, Truncated, WireError
+
+_DEFAULT: Any = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """A wire type; its codec depends on whether the version is flexible and the field nullable."""
+
+    name: str
+    of: Type | None = None
+    struct: type[Message] | None = None
+
+
+INT8 = Type("int8")
+INT16 = Type("int16")
+UINT16 = Type("uint16")
+INT32 = Type("int32")
+INT64 = Type("int64")
+UUID = Type("uuid")
+STRING = Type("string")
+BYTES = Type("bytes")
+
+
+def array(of: Type | type[Message]) -> Type:
+    """An array of a type or of a nested message; its Python form is a tuple."""
+    return Type("array", of=of if isinstance(of, Type) else nested(of))
+
+
+def nested(message: type[Message]) -> Type:
+    """A nested message."""
+    return Type("struct", struct=message)
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What a field's declaration says beyond its Python type. `nullable` is the first version that may be null."""
+
+    type: Type
+    since: int = 0
+    until: int | None = None
+    nullable: int | None = None
+    tag: int | None = None
+
+    def in_version(self, version: int) -> bool:
+        """Whether `version` has the field."""
+        return self.since <= version and (self.until is None or version <= self.until)
+
+
+def wire(
+    type: Type,
+    *,
+    since: int = 0,
+    until: int | None = None,
+    nullable: int | None = None,
+    tag: int | None = None,
+    default: Any = _DEFAULT,
+) -> Any:
+    """Declare a field. `default` is what a version without the field, or without its tag, stands for.
+
+    Left out, it is what Kafka's generated classes start with: zero, an empty text, no elements.
+    """
+    if default is _DEFAULT:
+        default = _ZERO[type.name]
+    return dataclasses.field(default=default, metadata={"wire": Spec(type, since, until, nullable, tag)})
+
+
+_ZERO = dict.fromkeys(("int8", "int16", "uint16", "int32", "int64"), 0) | {
+    "uuid": p.ZERO_UUID,
+    "string": "",
+    "bytes": b"",
+    "array": (),
+    "struct": None,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """Base of all messages. `flexible` is the first version with compact forms and tags, None for never."""
+
+    versions: ClassVar[tuple[int, int]] = (0, 0)
+    flexible: ClassVar[int | None] = None
+
+    unknown_tags: tuple[tuple[int, bytes], ...] = ()
+    """Tagged fields of a newer Kafka: `(tag, bytes)`, ascending."""
+
+    @classmethod
+    def read(cls, buffer: bytes, at: int, version: int) -> tuple[Self, int]:
+        """Read one message of `version` from `at`; returns it and the position behind it."""
+        return _codec(cls, version)[0](buffer, at)
+
+    @classmethod
+    def read_whole(cls, buffer: bytes, at: int, version: int) -> Self:
+        """Read one message that must end where the buffer ends; raises `TrailingBytes` if it does not."""
+        message, end = cls.read(buffer, at, version)
+        if end != len(buffer):
+            raise TrailingBytes(f"{cls.__name__} ends at byte {end}, {len(buffer) - end} bytes follow")
+        return message
+
+    def write(self, out: bytearray, version: int) -> None:
+        """Append this message as `version` would write it; fields the version lacks are left out."""
+        _codec(type(self), version)[1](out, self)
+
+
+def specs(message: type[Message]) -> list[tuple[str, Spec, Any]]:
+    """The wire fields of a message in order: name, spec, default."""
+    return [
+        (field.name, field.metadata["wire"], field.default)
+        for field in dataclasses.fields(message)
+        if "wire" in field.metadata
+    ]
+
+
+def is_flexible(message: type[Message], version: int) -> bool:
+    """Whether `version` of the message has compact forms and tagged fields."""
+    return message.flexible is not None and version >= message.flexible
+
+
+_NUMBERS = {
+    "int8": (p.read_int8, p.write_int8),
+    "int16": (p.read_int16, p.write_int16),
+    "uint16": (p.read_uint16, p.write_uint16),
+    "int32": (p.read_int32, p.write_int32),
+    "int64": (p.read_int64, p.write_int64),
+    "uuid": (p.read_uuid, p.write_uuid),
+}
+
+
+def _field_codec(kind: Type, version: int, *, compact: bool, nullable: bool) -> tuple[p.Reader, p.Writer]:
+    match kind.name:
+        case "string":
+            return p.string_codec(compact=compact, nullable=nullable)
+        case "bytes":
+            return p.bytes_codec(compact=compact, nullable=nullable)
+        case "array":
+            assert kind.of is not None, "an array has an element type"
+            element = _field_codec(kind.of, version, compact=compact, nullable=False)
+            return p.array_codec(element, compact=compact, nullable=nullable)
+        case "struct":
+            assert kind.struct is not None, "a struct has a message class"
+            codec = _codec(kind.struct, version)
+            return _nullable_struct(codec) if nullable else codec
+        case name:
+            return _NUMBERS[name]
+
+
+def _nullable_struct(codec: tuple[p.Reader, p.Writer]) -> tuple[p.Reader, p.Writer]:
+    # A nullable struct has a byte before it: -1 is null, anything from 0 up is present, Kafka writes 1.
+    read_struct, write_struct = codec
+
+    def read(buffer: bytes, at: int) -> tuple[Any, int]:
+        presence, after = p.read_int8(buffer, at)
+        return (None, after) if presence < 0 else read_struct(buffer, after)
+
+    def write(out: bytearray, value: Any) -> None:
+        p.write_int8(out, -1 if value is None else 1)
+        if value is not None:
+            write_struct(out, value)
+
+    return read, write
+
+
+_CODECS: dict[tuple[type[Message], int], tuple[p.Reader, p.Writer]] = {}
+
+
+def _codec(message: type[Message], version: int) -> tuple[p.Reader, p.Writer]:
+    codec = _CODECS.get((message, version))
+    if codec is None:
+        codec = _CODECS[message, version] = _compile(message, version)
+    return codec
+
+
+def _compile(message: type[Message], version: int) -> tuple[p.Reader, p.Writer]:
+    compact = is_flexible(message, version)
+    plain: list[tuple[int, str, p.Reader, p.Writer]] = []
+    tagged: dict[int, tuple[int, str, p.Reader, p.Writer]] = {}
+    defaults: list[Any] = []
+    for index, (name, spec, default) in enumerate(specs(message)):
+        defaults.append(default)
+        if not spec.in_version(version):
+            continue
+        nullable = spec.nullable is not None and version >= spec.nullable
+        read, write = _field_codec(spec.type, version, compact=compact, nullable=nullable)
+        if spec.tag is None:
+            plain.append((index, name, read, write))
+        else:
+            tagged[spec.tag] = (index, name, read, write)
+
+    def read_message(buffer: bytes, at: int) -> tuple[Message, int]:
+        values = defaults.copy()
+        name = ""
+        try:
+            for index, name, read, _ in plain:  # noqa: B007 - name is for the except below
+                values[index], at = read(buffer, at)
+            if not compact:
+                return message(*values), at
+            name = "tags"
+            unknown, at = _read_tags(buffer, at, tagged, values)
+        except WireError as error:
+            error.inside(name)
+            raise
+        return message(*values, unknown_tags=unknown), at
+
+    def write_message(out: bytearray, value: Any) -> None:
+        for _, name, _, write in plain:
+            write(out, getattr(value, name))
+        if compact:
+            _write_tags(out, value, tagged, defaults)
+
+    return read_message, write_message
+
+
+_Tagged = dict[int, tuple[int, str, p.Reader, p.Writer]]
+
+
+def _read_tags(
+    buffer: bytes, at: int, tagged: _Tagged, values: list[Any]
+) -> tuple[tuple[tuple[int, bytes], ...], int]:
+    count, at = p.read_uvarint(buffer, at)
+    unknown: list[tuple[int, bytes]] = []
+    previous = -1
+    for _ in range(count):
+        start = at
+        tag, at = p.read_uvarint(buffer, at)
+        size, at = p.read_uvarint(buffer, at)
+        if tag <= previous:
+            raise Invalid(f"tag {tag} at byte {start} follows tag {previous}; tags ascend")
+        previous = tag
+        end = at + size
+        if end > len(buffer):
+            raise Truncated(f"tag {tag} of {size} bytes expected at byte {at}, {len(buffer) - at} left")
+        if tag not in tagged:
+            unknown.append((tag, buffer[at:end]))
+            at = end
+            continue
+        index, name, read, _ = tagged[tag]
+        # Read within the declared size only: a field may not run into what follows it.
+        values[index], used = read(buffer[:end], at)
+        if used != end:
+            raise Invalid(f"tag {tag} ({name}) declares {size} bytes at byte {at}, its value takes {used - at}")
+        at = end
+    return tuple(unknown), at
+
+
+def _write_tags(out: bytearray, value: Any, tagged: _Tagged, defaults: list[Any]) -> None:
+    fields: list[tuple[int, bytes]] = list(value.unknown_tags)
+    for tag, (index, name, _, write) in tagged.items():
+        item = getattr(value, name)
+        if item != defaults[index]:
+            body = bytearray()
+            write(body, item)
+            fields.append((tag, bytes(body)))
+    p.write_uvarint(out, len(fields))
+    for tag, raw in sorted(fields):
+        p.write_uvarint(out, tag)
+        p.write_uvarint(out, len(raw))
+        out += raw
