@@ -1,0 +1,120 @@
+"""The offset-commit path: 999 of 1,000 records of the topic, so many at a time and without decoding each.
+
+A commit's raw key is its own identity: whoever keeps the newest raw value by raw key need not take either
+apart until someone asks. What must be known at once is only that the value *would* decode. Nearly every value
+has one of three layouts of fixed size (empty metadata; version 3, or version 4 with or without a topic id), and a
+fixed layout is checked by looking at a few bytes. Anything else takes the general way, `agent.wire.records`.
+The answers are the same; a test holds the two against each other.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from agent.wire.offsets import LegacyOffsetCommitValue, OffsetCommitValue
+from agent.wire.primitives import ZERO_UUID, Uuid
+from agent.wire.records import RECORD_TYPES, decode_value
+
+_OFFSET_COMMIT = RECORD_TYPES[1]
+
+# version, offset, leader epoch, then:
+# version 3: int16 metadata length (0), commit timestamp
+# version 4: compact metadata length (1: empty), commit timestamp, number of tags (0)
+# version 4 with a topic id: as before, number of tags (1), tag (0), size (16), topic id
+_V3 = struct.Struct(">hqihq")
+_V4 = struct.Struct(">hqiBqB")
+_V4_TOPIC_ID = struct.Struct(">hqiBqBBB16s")
+_SHORT, _LONG = _V3.size, _V4_TOPIC_ID.size
+assert _V4.size == _SHORT, "the two layouts without a topic id have one size"
+
+_VERSION_3, _VERSION_4 = b"\x00\x03", b"\x00\x04"
+_TOPIC_ID_TAG = b"\x01\x00\x10"
+_EMPTY_V3 = b"\x00\x00"
+
+
+class Commit(NamedTuple):
+    """A committed position. Times are epoch milliseconds; `expire_ms` and `leader_epoch` -1 and a zero `topic_id`
+    mean that the record has none."""
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+    commit_ms: int
+    expire_ms: int
+    topic_id: Uuid
+
+
+def is_commit_key(key: bytes | None) -> bool:
+    """Whether a key says that it is an offset commit, of either type; it may still be malformed behind that."""
+    return key is not None and key[:2] in (b"\x00\x01", b"\x00\x00")
+
+
+def canonical_key(key: bytes) -> bytes:
+    """The key under type 1. Types 0 and 1 have one layout and name the same position."""
+    return b"\x00\x01" + key[2:]
+
+
+def is_plain(value: bytes) -> bool:
+    """Whether a commit's value has one of the three fixed layouts, and so is known to decode."""
+    size = len(value)
+    if size == _LONG:
+        return value[14] == 1 and value[23:26] == _TOPIC_ID_TAG and value[:2] == _VERSION_4
+    if size == _SHORT:
+        version = value[:2]
+        if version == _VERSION_3:
+            return value[14:16] == _EMPTY_V3
+        return version == _VERSION_4 and value[14] == 1 and value[23] == 0
+    return False
+
+
+def all_plain(values: Sequence[bytes | None]) -> bool:
+    """Whether every value has the same of the three fixed layouts. False may mean no more than a mixture."""
+    first = values[0]
+    if first is None or not is_plain(first):
+        return False
+    size = len(first)
+    try:
+        joined = b"".join(values)  # type: ignore[arg-type]  # a None among them is the TypeError below
+    except TypeError:
+        return False
+    count = len(values)
+    if len(joined) != size * count or set(map(len, values)) != {size}:  # type: ignore[arg-type]
+        return False
+    # One column of bytes at a time: the places that a layout fixes must hold what the first value holds.
+    fixed = (0, 1, 14, 23, 24, 25) if size == _LONG else (0, 1, 14, 15) if first[1] == 3 else (0, 1, 14, 23)
+    return all(joined[at::size].count(first[at]) == count for at in fixed)
+
+
+def read_commit(value: bytes) -> Commit:
+    """A value under a key of type 1 (or 0, whose one version has the layout of this one's version 0).
+
+    Raises `WireError` where the general way would.
+    """
+    if is_plain(value):
+        if len(value) == _LONG:
+            _, offset, epoch, _, commit_ms, _, _, _, topic_id = _V4_TOPIC_ID.unpack(value)
+            return Commit(offset, epoch, "", commit_ms, -1, Uuid(topic_id))
+        form = _V3 if value[1] == 3 else _V4
+        _, offset, epoch, _, commit_ms, *_ = form.unpack(value)
+        return Commit(offset, epoch, "", commit_ms, -1, ZERO_UUID)
+    return commit_of(decode_value(_OFFSET_COMMIT, value)[1])
+
+
+def commit_of(value: object) -> Commit:
+    """The same from a decoded value of either key type."""
+    match value:
+        case OffsetCommitValue():
+            return Commit(
+                value.offset,
+                value.leader_epoch,
+                value.metadata,
+                value.commit_timestamp,
+                value.expire_timestamp,
+                value.topic_id,
+            )
+        case LegacyOffsetCommitValue():
+            return Commit(value.offset, -1, value.metadata, value.commit_timestamp, -1, ZERO_UUID)
+        case _:
+            raise TypeError(f"an offset commit's value expected, {type(value).__name__} came")
