@@ -1,0 +1,25 @@
+"""Which partition of `__consumer_offsets`, and so which broker, coordinates a group."""
+
+from __future__ import annotations
+
+_INT_MIN = -(2**31)
+
+
+def java_string_hash(text: str) -> int:
+    """`String.hashCode` of Java: over UTF-16 code units, in signed 32-bit arithmetic."""
+    units = text.encode("utf-16-be", "surrogatepass")
+    value = 0
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
+    return value - 2**32 if value >= 2**31 else value
+
+
+def partition_of(group: str, partitions: int) -> int:
+    """The partition that holds `group`, of `partitions` in all.
+
+    Kafka's `Utils.abs` makes 0 of the smallest integer, whose absolute value does not fit.
+    """
+    if partitions < 1:
+        raise ValueError(f"a topic has one partition at least, {partitions} given")
+    value = java_string_hash(group)
+    return 0 if value == _INT_MIN else abs(value) % partitions

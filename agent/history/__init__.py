@@ -1,0 +1,1 @@
+"""History: what the mirror saw, as the events of schema version 1. Pure; sinks are elsewhere."""

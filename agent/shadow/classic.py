@@ -1,0 +1,254 @@
+"""A classic group (Connect's too): one record is the whole group, as of the end of a rebalance.
+
+A coordinator writes it when the group is created (generation 0, Kafka 4.0 on), when the leader's assignment
+arrives, when the group becomes empty, and when a static member is replaced (same generation). What happens
+between two records, the log does not show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from agent.coordinator.states import GroupState, GroupType
+from agent.shadow.diff import MemberChanges, assignment_change, member_changes, owner_key
+from agent.shadow.notes import Notes
+from agent.shadow.transitions import (
+    AssignmentChanged,
+    At,
+    GroupEmptied,
+    MemberJoined,
+    MemberLeft,
+    Rebalanced,
+    StaticMemberReplaced,
+    Transition,
+)
+from agent.shadow.views import GroupView, Member
+from agent.wire.classic import GroupMetadataValue, MemberMetadata
+from agent.wire.errors import WireError
+from agent.wire.payloads import (
+    ConnectAssignment,
+    ConnectWorkerState,
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    Payload,
+    decode_payload,
+)
+
+SIMPLE_GENERATION = -1
+"""The generation of a group that only commits offsets: the broker's own number for it."""
+
+
+class Migrating(Protocol):
+    """What a classic group takes from the KIP-848 group that it was."""
+
+    notes: Notes
+    rebalances: int
+    generations_skipped: int
+
+    def departed(self) -> tuple[Member, ...]:
+        """Members that left with the migration."""
+
+
+class ClassicGroup:
+    """The mirror of one classic group; built by `replay` alone."""
+
+    def __init__(self, name: str, at: At) -> None:
+        self.name = name
+        self.created_at = at
+        self.generation = SIMPLE_GENERATION
+        self.protocol_type: str | None = None
+        self.protocol: str | None = None
+        self.leader: str | None = None
+        self.members: dict[str, Member] = {}
+        self.state_since_ms = at.timestamp_ms
+        self.rebalances = 0
+        self.generations_skipped = 0
+        self.notes = Notes()
+        # Members that went with a migration back from KIP-848.
+        self.left_before: tuple[Member, ...] = ()
+        self._raw: dict[str, MemberMetadata] = {}
+
+    @property
+    def group_type(self) -> GroupType:
+        """Connect's groups are told by their protocol type."""
+        return GroupType.CONNECT if self.protocol_type == "connect" else GroupType.CLASSIC
+
+    @property
+    def state(self) -> GroupState:
+        """What a coordinator that reads this log would say: it never writes the states between."""
+        return GroupState.STABLE if self.members else GroupState.EMPTY
+
+    @property
+    def is_simple(self) -> bool:
+        """Whether the log has shown offsets only, and no record of the group itself."""
+        return self.generation == SIMPLE_GENERATION and not self.members
+
+    def replay(self, value: GroupMetadataValue, at: At) -> list[Transition]:
+        """Apply one record: what it changed, the rebalance first."""
+        old = self.members
+        previous = None if self.is_simple else self.generation
+        self.protocol_type = value.protocol_type or None
+        self.protocol, self.leader = value.protocol, value.leader
+        self.generation = value.generation
+        self.members = self._read_members(value, at)
+        if value.current_state_timestamp >= 0:
+            self.state_since_ms = value.current_state_timestamp
+        else:
+            self.state_since_ms = at.timestamp_ms
+        changes = member_changes(old, self.members)
+        if previous is not None and value.generation == previous:
+            return self._same_generation(old, changes, at)
+        if value.generation == 0 and not self.members and not old:
+            return []
+        return self._next_generation(previous, old, changes, value, at)
+
+    def adopt(self, before: Migrating, value: GroupMetadataValue, at: At) -> None:
+        """Take the record that ends a migration back from KIP-848: the group goes on in the generation it had.
+
+        That record completes no rebalance; the members that went with the migration count as gone in the next.
+        """
+        self.notes = before.notes
+        self.replay(value, at)
+        self.left_before = before.departed()
+        self.rebalances, self.generations_skipped = before.rebalances, before.generations_skipped
+
+    def _next_generation(
+        self,
+        previous: int | None,
+        old: Mapping[str, Member],
+        changes: MemberChanges,
+        value: GroupMetadataValue,
+        at: At,
+    ) -> list[Transition]:
+        generation = value.generation
+        if previous is not None and generation < previous:
+            self.notes.add("generation_regressed", f"generation {generation} follows {previous}", at)
+        elif previous is not None and generation > previous + 1:
+            skipped = generation - previous - 1
+            self.generations_skipped += skipped
+            self.notes.add(
+                "generation_gap", f"generation {generation} follows {previous}: {skipped} never completed", at
+            )
+        left = self.left_before + changes.left
+        self.left_before = ()
+        self.rebalances += 1
+        sync_ms = None
+        if self.members and value.current_state_timestamp >= 0:
+            sync_ms = max(at.timestamp_ms - value.current_state_timestamp, 0)
+        who = (at, self.name, self.group_type)
+        out: list[Transition] = [
+            Rebalanced(
+                *who, generation, previous, value.protocol, changes.joined, left, len(self.members), sync_ms=sync_ms
+            )
+        ]
+        out += [MemberLeft(*who, generation, member) for member in left]
+        out += [StaticMemberReplaced(*who, generation, before, after) for before, after in changes.replaced]
+        out += [MemberJoined(*who, generation, member) for member in changes.joined]
+        change = assignment_change(_by_owner(old), _by_owner(self.members))
+        if change.gained or change.lost:
+            out.append(AssignmentChanged(*who, generation, *change))
+        if not self.members and (old or previous is None):
+            out.append(GroupEmptied(*who, generation))
+        return out
+
+    def _same_generation(self, old: Mapping[str, Member], changes: MemberChanges, at: At) -> list[Transition]:
+        who = (at, self.name, self.group_type)
+        if changes.joined or changes.left:
+            self.notes.add(
+                "members_changed_without_rebalance",
+                f"{len(changes.joined)} joined and {len(changes.left)} left within generation {self.generation}",
+                at,
+            )
+        out: list[Transition] = [MemberLeft(*who, self.generation, member) for member in changes.left]
+        out += [StaticMemberReplaced(*who, self.generation, before, after) for before, after in changes.replaced]
+        out += [MemberJoined(*who, self.generation, member) for member in changes.joined]
+        change = assignment_change(_by_owner(old), _by_owner(self.members))
+        if change.gained or change.lost:
+            out.append(AssignmentChanged(*who, self.generation, *change))
+        if old and not self.members:
+            out.append(GroupEmptied(*who, self.generation))
+        return out
+
+    def _read_members(self, value: GroupMetadataValue, at: At) -> dict[str, Member]:
+        members: dict[str, Member] = {}
+        raw: dict[str, MemberMetadata] = {}
+        for metadata in value.members:
+            member_id = metadata.member_id
+            raw[member_id] = metadata
+            # Most members come out of a rebalance as they went in; their payloads need no second reading.
+            if self._raw.get(member_id) == metadata and member_id in self.members:
+                members[member_id] = self.members[member_id]
+            else:
+                members[member_id] = self._read_member(metadata, at)
+        self._raw = raw
+        return members
+
+    def _read_member(self, metadata: MemberMetadata, at: At) -> Member:
+        subscription: tuple[str, ...] = ()
+        rack_id = None
+        owned = None
+        assignment: dict[str, tuple[int, ...]] = {}
+        if self.protocol_type == "connect":
+            self._payload(ConnectWorkerState, metadata.subscription, metadata, at)
+            tasks = self._payload(ConnectAssignment, metadata.assignment, metadata, at)
+            if tasks is not None:
+                assignment = {item.connector: item.tasks for item in tasks.assignment or ()}
+        elif self.protocol_type == "consumer":
+            wanted = self._payload(ConsumerProtocolSubscription, metadata.subscription, metadata, at)
+            given = self._payload(ConsumerProtocolAssignment, metadata.assignment, metadata, at)
+            if wanted is not None:
+                subscription, rack_id = wanted.topics, wanted.rack_id
+                owned = {item.topic: item.partitions for item in wanted.owned_partitions}
+            if given is not None:
+                assignment = {item.topic: item.partitions for item in given.assigned_partitions}
+        return Member(
+            member_id=metadata.member_id,
+            client_id=metadata.client_id,
+            client_host=metadata.client_host,
+            instance_id=metadata.group_instance_id,
+            rack_id=rack_id,
+            session_timeout_ms=metadata.session_timeout,
+            # Where the version has no rebalance timeout the broker uses the session timeout.
+            rebalance_timeout_ms=metadata.rebalance_timeout
+            if metadata.rebalance_timeout != -1
+            else metadata.session_timeout,
+            subscription=subscription,
+            assignment=assignment,
+            owned=owned,
+        )
+
+    def _payload(self, message: type[Payload], data: bytes, metadata: MemberMetadata, at: At) -> Payload | None:
+        if not data:
+            # A member that joined while no assignment was made for it (or a client that sent none).
+            return None
+        try:
+            return decode_payload(message, data, lenient=True)[1]
+        except WireError as error:
+            self.notes.add("undecodable_payload", f"member {metadata.member_id}: {error}", at)
+            return None
+
+    def view(self, partition: int, committed_partitions: int, last_commit_ms: int | None) -> GroupView:
+        """The group as a plain value."""
+        return GroupView(
+            group=self.name,
+            group_type=self.group_type,
+            state=self.state,
+            generation=self.generation,
+            protocol_type=self.protocol_type,
+            protocol=self.protocol,
+            leader=self.leader,
+            target_generation=None,
+            state_since_ms=self.state_since_ms,
+            members=tuple(self.members[member_id] for member_id in sorted(self.members)),
+            coordinator_partition=partition,
+            committed_partitions=committed_partitions,
+            last_commit_ms=last_commit_ms,
+            rebalances=self.rebalances,
+            generations_skipped=self.generations_skipped,
+            anomalies=tuple(self.notes.latest),
+        )
+
+
+def _by_owner(members: Mapping[str, Member]) -> dict[str, Mapping[str, tuple[int, ...]]]:
+    return {owner_key(member): member.assignment for member in members.values()}

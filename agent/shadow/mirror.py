@@ -1,0 +1,254 @@
+"""The mirror of one partition of `__consumer_offsets`: every group that lives in it, by replaying its records.
+
+One reducer: the agent, the offline commands and the Spark jobs all call this over the same records and get the
+same transitions. Partitions share nothing, so any number of them may be mirrored side by side.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from agent.records import RawRecord, Run
+from agent.shadow.classic import ClassicGroup
+from agent.shadow.modern import GROUPS, ModernGroup
+from agent.shadow.offsets import Offsets
+from agent.shadow.transitions import At, GroupCreated, GroupDeleted, OffsetsDeleted, Transition
+from agent.shadow.views import CommittedOffset, GroupView
+from agent.wire.classic import GroupMetadataKey, GroupMetadataValue
+from agent.wire.consumer import ConsumerGroupPartitionMetadataValue, GroupMemberKey
+from agent.wire.errors import WireError
+from agent.wire.hot import canonical_key, commit_of, is_plain
+from agent.wire.offsets import OffsetCommitKey
+from agent.wire.primitives import ZERO_UUID, Uuid
+from agent.wire.records import Record, Tombstone, TransactionMarker, Undecodable, decode
+from agent.wire.share import ShareGroupStatePartitionMetadataValue
+
+OFFSET_COMMIT = "offset_commit"
+KEPT_REJECTS = 100
+
+Group = ClassicGroup | ModernGroup
+
+
+class Reject(NamedTuple):
+    """A record that could not be decoded: where it is, and why."""
+
+    at: At
+    error: WireError
+
+
+class PartitionMirror:
+    """The groups of one partition. State changes by `replay` and `replay_run` alone."""
+
+    def __init__(self, partition: int) -> None:
+        self.partition = partition
+        self.groups: dict[str, Group] = {}
+        self.offsets = Offsets()
+        self.names: dict[Uuid, str] = {}
+        """Topic names by id, as the partition's own records have shown them."""
+        self.clock_ms = -1
+        """The greatest record timestamp: the partition's event time."""
+        self.next_offset = 0
+        """The offset behind the last record that was replayed."""
+        self.record_counts: Counter[str] = Counter()
+        """Records by type; what cannot be decoded is in `error_counts` instead."""
+        self.error_counts: Counter[str] = Counter()
+        self.rejects: deque[Reject] = deque(maxlen=KEPT_REJECTS)
+        """The latest that could not be decoded, for whoever logs them to drain."""
+        # Groups whose record was deleted while they had members or offsets: a migration shows in what follows.
+        self._leaving: dict[str, Group] = {}
+
+    def replay_run(self, run: Run) -> list[Transition]:
+        """Apply consecutive records of the partition; the same as `replay` of each, only faster."""
+        assert run.partition == self.partition, "a run belongs to one partition"
+        keys, values = run.keys, run.values
+        out: list[Transition] = []
+        if not keys:
+            return out
+        if self.offsets.put_all(keys, values):
+            self.record_counts[OFFSET_COMMIT] += len(keys)
+        else:
+            latest = self.offsets.latest
+            plain = 0
+            for index, (key, value) in enumerate(zip(keys, values, strict=True)):
+                if value is not None and key in latest and is_plain(value):
+                    latest[key] = value
+                    plain += 1
+                else:
+                    out += self.replay(
+                        RawRecord(self.partition, run.offsets[index], run.timestamps_ms[index], key, value)
+                    )
+            self.record_counts[OFFSET_COMMIT] += plain
+        self.clock_ms = max(self.clock_ms, max(run.timestamps_ms))
+        self.next_offset = run.offsets[-1] + 1
+        return out
+
+    def replay(self, record: RawRecord) -> list[Transition]:
+        """Apply one record: the transitions that it shows, in order. Never raises for bad bytes: see `rejects`."""
+        at = At(record.partition, record.offset, record.timestamp_ms)
+        self.clock_ms = max(self.clock_ms, record.timestamp_ms)
+        self.next_offset = record.offset + 1
+        entry = decode(record.key, record.value, control=record.control)
+        match entry:
+            case Undecodable(error=error):
+                self.error_counts[error.kind] += 1
+                self.rejects.append(Reject(at, error))
+                return []
+            case TransactionMarker():
+                self.record_counts["transaction_marker"] += 1
+                return []
+        self.record_counts[entry.type.name] += 1
+        match entry.key:
+            case OffsetCommitKey():
+                return self._commit(record, entry, entry.key, at)
+            case GroupMetadataKey(group=name):
+                return self._classic(name, entry.value if isinstance(entry, Record) else None, at)
+            case _:
+                return self._modern(entry, at)
+
+    # Committed offsets.
+
+    def _commit(self, record: RawRecord, entry: Record | Tombstone, key: OffsetCommitKey, at: At) -> list[Transition]:
+        assert record.key is not None, "a decoded record has a key"
+        raw_key = canonical_key(record.key)
+        if isinstance(entry, Tombstone):
+            commit = self.offsets.remove(raw_key, key)
+            if commit is None:
+                return []
+            group = self.groups.get(key.group)
+            group_type = group.group_type if group is not None else "classic"
+            return [OffsetsDeleted(at, key.group, group_type, key.topic, key.partition, commit.offset)]
+        assert record.value is not None, "only a tombstone has no value"
+        if self.offsets.put(raw_key, key, record.value):
+            topic_id = commit_of(entry.value).topic_id
+            if topic_id != ZERO_UUID:
+                self.names[topic_id] = key.topic
+        if key.group in self.groups:
+            return []
+        # The broker too makes a group of offsets that no group record announces: a simple consumer group.
+        group = self.groups[key.group] = ClassicGroup(key.group, at)
+        return [GroupCreated(at, key.group, group.group_type, observed=False)]
+
+    # Classic groups.
+
+    def _classic(self, name: str, value: object, at: At) -> list[Transition]:
+        group = self.groups.get(name)
+        if value is None:
+            return self._delete(name, group, at)
+        assert isinstance(value, GroupMetadataValue), "key type 2 has such values"
+        leaving = self._leaving.pop(name, None)
+        if isinstance(leaving, ModernGroup) and leaving.is_migrating:
+            # The last KIP-848 member of a group with classic members left: the group is a classic one again.
+            classic = self.groups[name] = ClassicGroup(name, at)
+            classic.adopt(leaving, value, at)
+            return []
+        out: list[Transition] = []
+        if leaving is not None:
+            out.append(GroupDeleted(at, name, leaving.group_type))
+        if isinstance(group, ModernGroup) or group is None:
+            made = self.groups[name] = ClassicGroup(name, at)
+        else:
+            made = group
+        if isinstance(group, ModernGroup):
+            made.notes = group.notes
+            made.notes.add("wrong_group_type", f"a classic group's record came for a {group.group_type} group", at)
+        elif isinstance(leaving, ClassicGroup) and leaving.members:
+            made.notes = leaving.notes
+            made.notes.add(
+                "tombstone_with_members", f"deleted with {len(leaving.members)} members, then made anew", at
+            )
+        changes = made.replay(value, at)
+        if group is None or leaving is not None:
+            out.append(GroupCreated(at, name, made.group_type, observed=value.generation <= 1))
+        return out + changes
+
+    def _delete(self, name: str, group: Group | None, at: At) -> list[Transition]:
+        """A group's own record was deleted. With members or offsets left it is not gone yet: see `_leaving`."""
+        if group is None:
+            return []
+        del self.groups[name]
+        has_members = group.is_migrating if isinstance(group, ModernGroup) else bool(group.members)
+        has_offsets = self.offsets.count(name) > 0
+        if not has_members and not has_offsets:
+            return [GroupDeleted(at, name, group.group_type)]
+        self._leaving[name] = group
+        if has_offsets:
+            # What a broker that loads the log would have: offsets, and no group record.
+            self.groups[name] = ClassicGroup(name, at)
+        return []
+
+    # KIP-848, share and streams groups.
+
+    def _modern(self, entry: Record | Tombstone, at: At) -> list[Transition]:
+        key = entry.key
+        name: str = key.group_id  # type: ignore[attr-defined]  # every key but types 0 to 2 has it
+        member_id = key.member_id if isinstance(key, GroupMemberKey) else None
+        key_type = entry.type.key_type
+        cls = GROUPS[key_type]
+        role = cls.roles[key_type]
+        group = self.groups.get(name)
+        value = entry.value if isinstance(entry, Record) else None
+        if value is None:
+            if not isinstance(group, cls):
+                # As a broker that loads the log: deleting what it has not got is nothing.
+                return []
+            if role == "epoch":
+                return self._delete(name, group, at)
+            return group.replay(key_type, member_id, None, at, self.names)
+        self._learn_names(value)
+        out: list[Transition] = []
+        if not isinstance(group, cls):
+            group, out = self._found(name, cls, group, at)
+        return out + group.replay(key_type, member_id, value, at, self.names)
+
+    def _found(
+        self, name: str, cls: type[ModernGroup], group: Group | None, at: At
+    ) -> tuple[ModernGroup, list[Transition]]:
+        """A record of a group that is not there, or is there as another type."""
+        leaving = self._leaving.pop(name, None)
+        if isinstance(leaving, ClassicGroup) and not leaving.is_simple:
+            # A classic group whose record was deleted right before: a member came that speaks KIP-848.
+            found = self.groups[name] = cls(name, at, leaving)
+            return found, []
+        found = self.groups[name] = cls(name, at)
+        out: list[Transition] = []
+        if leaving is not None:
+            out.append(GroupDeleted(at, name, leaving.group_type))
+        if isinstance(group, ModernGroup) or (group is not None and not group.is_simple):
+            found.notes = group.notes
+            problem = f"a {cls.group_type} group's record came for a {group.group_type} group"
+            found.notes.add("wrong_group_type", problem, at)
+        if group is None or leaving is not None:
+            out.append(GroupCreated(at, name, found.group_type, observed=True))
+        return found, out
+
+    def _learn_names(self, value: object) -> None:
+        match value:
+            case ConsumerGroupPartitionMetadataValue():
+                self.names.update((topic.topic_id, topic.topic_name) for topic in value.topics)
+            case ShareGroupStatePartitionMetadataValue():
+                for topic in (*value.initializing_topics, *value.initialized_topics):
+                    self.names[topic.topic_id] = topic.topic_name
+
+    # Views.
+
+    def group_names(self) -> Iterator[str]:
+        """Every group of the partition."""
+        return iter(self.groups)
+
+    def view(self, name: str, names: Mapping[Uuid, str] | None = None) -> GroupView | None:
+        """One group; `names` adds topic names that the partition's own records do not show. None: no such group."""
+        group = self.groups.get(name)
+        if group is None:
+            return None
+        count, last = self.offsets.count(name), self.offsets.last_commit_ms(name)
+        if isinstance(group, ClassicGroup):
+            return group.view(self.partition, count, last)
+        return group.view(
+            self.partition, count, last, {**(names or {}), **self.names, **self.offsets.topic_ids(name)}
+        )
+
+    def committed(self, name: str) -> tuple[CommittedOffset, ...]:
+        """The committed offsets of one group."""
+        return self.offsets.view(name)

@@ -1,0 +1,496 @@
+"""Groups whose coordinator writes every step: KIP-848 consumer groups, share groups, streams groups.
+
+Their state is mirrored exactly, by the broker's own rules (`agent.coordinator.states`), record by record. A
+change of membership is written as member records followed by a raised group epoch; so who came and who went is
+collected until the epoch, and comes out with it as one rebalance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from agent.coordinator.states import (
+    CONSUMER_MEMBER_STABLE,
+    STATIC_LEAVE_EPOCH,
+    STREAMS_MEMBER_STABLE,
+    GroupState,
+    GroupType,
+    consumer_state,
+    share_state,
+    streams_state,
+)
+from agent.shadow.classic import ClassicGroup
+from agent.shadow.diff import assignment_change, owner_key
+from agent.shadow.notes import Notes
+from agent.shadow.transitions import (
+    AssignmentChanged,
+    At,
+    GroupEmptied,
+    MemberJoined,
+    MemberLeft,
+    Rebalanced,
+    StaticMemberReplaced,
+    Transition,
+)
+from agent.shadow.views import GroupView, Member
+from agent.wire.consumer import (
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataValue,
+    OwnedTopicPartitions,
+    TopicPartitions,
+)
+from agent.wire.form import uuid_text
+from agent.wire.primitives import Uuid
+from agent.wire.share import ShareGroupCurrentMemberAssignmentValue, ShareGroupMemberMetadataValue
+from agent.wire.streams import (
+    OwnedTaskIds,
+    StreamsGroupCurrentMemberAssignmentValue,
+    StreamsGroupMemberMetadataValue,
+    TaskIds,
+)
+
+Names = Mapping[Uuid, str]
+"""Topic names by id, as far as the log has shown them."""
+
+FIRST_EPOCH = 1
+"""What a coordinator starts a group's epoch and target epoch with, before it writes any (`ModernGroup`)."""
+
+NO_TARGET = -1
+"""The target epoch of a group whose target assignment was deleted."""
+
+
+@dataclass(slots=True)
+class MemberRecords:
+    """What the log has of one member: its three records, as they stand."""
+
+    member_id: str
+    metadata: Any = None
+    current: Any = None
+    target: Any = None
+    # The member as it was before its assignment was deleted: what it held when it left.
+    last: Member | None = None
+    left_as_static: bool = False
+
+    @property
+    def epoch(self) -> int:
+        """The member epoch; a member without an assignment record has not got any."""
+        return self.current.member_epoch if self.current is not None else 0
+
+
+@dataclass(slots=True)
+class Pending:
+    """Changes of membership since the last epoch."""
+
+    joined: list[str] = field(default_factory=list)
+    left: list[Member] = field(default_factory=list)
+
+
+class ModernGroup:
+    """The mirror of one group; built by `replay` alone. Subclasses say what differs between the three types."""
+
+    group_type: ClassVar[GroupType]
+    roles: ClassVar[dict[int, str]]
+    """By key type: which part of the group a record of that type is."""
+
+    def __init__(self, name: str, at: At, before: ClassicGroup | None = None) -> None:
+        self.name = name
+        self.created_at = at
+        self.epoch = FIRST_EPOCH
+        self.target_epoch = FIRST_EPOCH
+        self.records: dict[str, MemberRecords] = {}
+        self.state_since_ms = at.timestamp_ms
+        self.rebalances = 0
+        self.generations_skipped = 0
+        self.notes = Notes()
+        self._epoch_seen = False
+        # Kept as records come, so that the state of a group of thousands need not be counted out at each.
+        self._reconciled: set[str] = set()
+        self._pending = Pending()
+        self._vacated: dict[str, Member] = {}
+        self._had_members = False
+        self._targets: dict[str, Mapping[str, tuple[int, ...]]] = {}
+        self._before: frozenset[str] = frozenset()
+        if before is not None:
+            self._take_over(before)
+
+    def _take_over(self, before: ClassicGroup) -> None:
+        # A migration goes on where the classic group stood: its generation becomes the epoch, its members stay.
+        self.epoch = before.generation
+        self._epoch_seen = True
+        self.rebalances = before.rebalances
+        self.generations_skipped = before.generations_skipped
+        self.notes = before.notes
+        self._before = frozenset(before.members)
+        self._had_members = bool(before.members)
+        self._targets = {owner_key(member): member.assignment for member in before.members.values()}
+
+    # What differs between the types.
+
+    stable: ClassVar[int]
+    """The number of the member state that says: nothing to revoke, nothing to wait for."""
+
+    def _state(self) -> GroupState:
+        return consumer_state(self.epoch, self.target_epoch, len(self.records), len(self._reconciled))
+
+    def _member(self, records: MemberRecords, names: Names) -> Member:
+        raise NotImplementedError
+
+    # Replay.
+
+    @property
+    def state(self) -> GroupState:
+        """The group's state by the broker's own rule."""
+        return self._state()
+
+    @property
+    def generation(self) -> int:
+        """The group epoch."""
+        return self.epoch
+
+    def replay(self, key_type: int, member_id: str | None, value: Any, at: At, names: Names) -> list[Transition]:
+        """Apply one record of the group; `value` None is a tombstone. Deleting the group itself is the mirror's."""
+        before = self._state()
+        out = self._apply(self.roles[key_type], member_id, value, at, names)
+        if self._state() != before:
+            self.state_since_ms = at.timestamp_ms
+        return out
+
+    def _apply(self, role: str, member_id: str | None, value: Any, at: At, names: Names) -> list[Transition]:
+        match role:
+            case "member":
+                assert member_id is not None, "a member record has a member id"
+                if value is None:
+                    self._remove_member(member_id, names)
+                    return []
+                return self._member_metadata(member_id, value, at, names)
+            case "current":
+                assert member_id is not None, "an assignment record has a member id"
+                self._current(member_id, value, at, names)
+            case "target":
+                assert member_id is not None, "a target record has a member id"
+                self._target(member_id, value, at)
+            case "target_epoch":
+                return self._target_epoch(value, at, names)
+            case "epoch":
+                return self._raise_epoch(value, at, names)
+            case other:
+                self._other(other, value)
+        return []
+
+    def _other(self, role: str, value: Any) -> None:
+        """Records that only one type of group has."""
+
+    def _member_metadata(self, member_id: str, value: Any, at: At, names: Names) -> list[Transition]:
+        records = self._records(member_id)
+        records.metadata = value
+        records.left_as_static = False
+        instance_id = getattr(value, "instance_id", None)
+        old = self._vacated.pop(instance_id, None) if instance_id is not None else None
+        if old is None:
+            return []
+        # The place of a static member that left for a restart is taken: no epoch follows, so say it now.
+        if member_id in self._pending.joined:
+            self._pending.joined.remove(member_id)
+        new = self._member(records, names)
+        return [StaticMemberReplaced(at, self.name, self.group_type, self.epoch, old, new)]
+
+    def _reconcile(self, member_id: str, current: Any) -> None:
+        # `isReconciledTo` of the broker's member classes.
+        if current is not None and current.state == self.stable and current.member_epoch == self.target_epoch:
+            self._reconciled.add(member_id)
+        else:
+            self._reconciled.discard(member_id)
+
+    def _records(self, member_id: str) -> MemberRecords:
+        records = self.records.get(member_id)
+        if records is None:
+            records = self.records[member_id] = MemberRecords(member_id)
+            if member_id not in self._before:
+                self._pending.joined.append(member_id)
+        return records
+
+    def _remove_member(self, member_id: str, names: Names) -> None:
+        records = self.records.pop(member_id, None)
+        if records is None:
+            return
+        self._reconciled.discard(member_id)
+        if member_id in self._pending.joined:
+            # Came and went between two epochs.
+            self._pending.joined.remove(member_id)
+            return
+        member = records.last or self._member(records, names)
+        if records.left_as_static and member.instance_id is not None:
+            self._vacated[member.instance_id] = member
+        else:
+            self._pending.left.append(member)
+
+    def _current(self, member_id: str, value: Any, at: At, names: Names) -> None:
+        if value is not None:
+            records = self._records(member_id)
+            records.current = value
+            self._reconcile(member_id, value)
+            if value.member_epoch == STATIC_LEAVE_EPOCH:
+                records.left_as_static = True
+                records.last = self._member(records, names)
+            return
+        gone = self.records.get(member_id)
+        if gone is None:
+            return
+        if not gone.left_as_static:
+            gone.last = self._member(gone, names)
+        gone.current = None
+        self._reconcile(member_id, None)
+
+    def _target(self, member_id: str, value: Any, at: At) -> None:
+        if value is not None:
+            # A target may stand for a member whose other records follow in the same batch.
+            self._records(member_id).target = value
+        elif (records := self.records.get(member_id)) is not None:
+            records.target = None
+
+    def _target_epoch(self, value: Any, at: At, names: Names) -> list[Transition]:
+        if value is None:
+            self.target_epoch = NO_TARGET
+            self._reconciled.clear()
+            return []
+        self.target_epoch = value.assignment_epoch
+        for member_id, records in self.records.items():
+            self._reconcile(member_id, records.current)
+        members = (self._member(records, names) for records in self.records.values())
+        targets = {owner_key(member): member.target or {} for member in members}
+        change = assignment_change(self._targets, targets)
+        self._targets = targets
+        if not (change.gained or change.lost):
+            return []
+        return [AssignmentChanged(at, self.name, self.group_type, self.target_epoch, *change)]
+
+    def _raise_epoch(self, value: Any, at: At, names: Names) -> list[Transition]:
+        previous = self.epoch if self._epoch_seen else None
+        epoch = value.epoch
+        self._epoch_seen = True
+        self.epoch = epoch
+        self._epoch_record(value)
+        if previous is not None and epoch == previous:
+            # Not a raise: a new hash of the topics, a newly validated topology, or the end of a migration.
+            return []
+        if previous is not None and epoch < previous:
+            self.notes.add("generation_regressed", f"epoch {epoch} follows {previous}", at)
+        left = (*self._pending.left, *self._vacated.values())
+        joined = tuple(self._member(self.records[member_id], names) for member_id in self._pending.joined)
+        self._pending, self._vacated, self._before = Pending(), {}, frozenset()
+        self.rebalances += 1
+        who = (at, self.name, self.group_type)
+        out: list[Transition] = [Rebalanced(*who, epoch, previous, self.protocol, joined, left, len(self.records))]
+        out += [MemberLeft(*who, epoch, member) for member in left]
+        out += [MemberJoined(*who, epoch, member) for member in joined]
+        if not self.records and self._had_members:
+            out.append(GroupEmptied(*who, epoch))
+        self._had_members = bool(self.records)
+        return out
+
+    def _epoch_record(self, value: Any) -> None:
+        """What else the group's own record holds."""
+
+    @property
+    def is_migrating(self) -> bool:
+        """Whether members went without an epoch after it: only a migration to a classic group writes that."""
+        return bool(self._pending.left or self._vacated)
+
+    def departed(self) -> tuple[Member, ...]:
+        """The members that went since the last epoch."""
+        return (*self._pending.left, *self._vacated.values())
+
+    # Views.
+
+    @property
+    def protocol(self) -> str | None:
+        """The assignor, where the group's records name it."""
+        return None
+
+    def view(self, partition: int, committed_partitions: int, last_commit_ms: int | None, names: Names) -> GroupView:
+        """The group as a plain value."""
+        return GroupView(
+            group=self.name,
+            group_type=self.group_type,
+            state=self._state(),
+            generation=self.epoch,
+            protocol_type="consumer" if self.group_type is GroupType.CONSUMER else self.group_type.value,
+            protocol=self.protocol,
+            leader=None,
+            target_generation=self.target_epoch,
+            state_since_ms=self.state_since_ms,
+            members=tuple(self._member(self.records[member_id], names) for member_id in sorted(self.records)),
+            coordinator_partition=partition,
+            committed_partitions=committed_partitions,
+            last_commit_ms=last_commit_ms,
+            rebalances=self.rebalances,
+            generations_skipped=self.generations_skipped,
+            anomalies=tuple(self.notes.latest),
+        )
+
+
+class ConsumerGroup(ModernGroup):
+    """A KIP-848 consumer group."""
+
+    group_type = GroupType.CONSUMER
+    roles: ClassVar[dict[int, str]] = {
+        3: "epoch",
+        4: "topics",
+        5: "member",
+        6: "target_epoch",
+        7: "target",
+        8: "current",
+        16: "regex",
+    }
+
+    stable = CONSUMER_MEMBER_STABLE
+
+    @property
+    def protocol(self) -> str | None:
+        """The assignor that most members name, as the broker picks it; None: the broker's default."""
+        votes: dict[str, int] = {}
+        for records in self.records.values():
+            name = records.metadata.server_assignor if records.metadata is not None else None
+            if name is not None:
+                votes[name] = votes.get(name, 0) + 1
+        return max(sorted(votes), key=votes.__getitem__) if votes else None
+
+    def _member(self, records: MemberRecords, names: Names) -> Member:
+        metadata: ConsumerGroupMemberMetadataValue = records.metadata or ConsumerGroupMemberMetadataValue(
+            classic_member_metadata=None
+        )
+        current: ConsumerGroupCurrentMemberAssignmentValue | None = records.current
+        assignment: dict[str, tuple[int, ...]] = {}
+        if current is not None:
+            # Partitions that wait for revocation are still the member's (`asConsumerGroupDescribeMember`).
+            assignment = by_topic((*current.assigned_partitions, *current.partitions_pending_revocation), names)
+        classic = metadata.classic_member_metadata
+        return Member(
+            member_id=records.member_id,
+            client_id=metadata.client_id,
+            client_host=metadata.client_host,
+            instance_id=metadata.instance_id,
+            rack_id=metadata.rack_id,
+            session_timeout_ms=classic.session_timeout_ms if classic is not None else None,
+            rebalance_timeout_ms=metadata.rebalance_timeout_ms,
+            subscription=metadata.subscribed_topic_names,
+            subscription_regex=metadata.subscribed_topic_regex or None,
+            assignment=assignment,
+            target=by_topic(records.target.topic_partitions if records.target else (), names),
+            member_epoch=records.epoch,
+            uses_classic_protocol=classic is not None,
+        )
+
+
+class ShareGroup(ModernGroup):
+    """A share group (KIP-932)."""
+
+    group_type = GroupType.SHARE
+    roles: ClassVar[dict[int, str]] = {
+        10: "member",
+        11: "epoch",
+        12: "target_epoch",
+        13: "target",
+        14: "current",
+        15: "topics",
+    }
+
+    stable = CONSUMER_MEMBER_STABLE
+
+    def _state(self) -> GroupState:
+        return share_state(len(self.records))
+
+    def _member(self, records: MemberRecords, names: Names) -> Member:
+        metadata: ShareGroupMemberMetadataValue = records.metadata or ShareGroupMemberMetadataValue()
+        current: ShareGroupCurrentMemberAssignmentValue | None = records.current
+        return Member(
+            member_id=records.member_id,
+            client_id=metadata.client_id,
+            client_host=metadata.client_host,
+            rack_id=metadata.rack_id,
+            subscription=metadata.subscribed_topic_names,
+            assignment=by_topic(current.assigned_partitions if current is not None else (), names),
+            target=by_topic(records.target.topic_partitions if records.target else (), names),
+            member_epoch=records.epoch,
+            uses_classic_protocol=False,
+        )
+
+
+class StreamsGroup(ModernGroup):
+    """A streams group (KIP-1071). Assignments are tasks: subtopology to the partitions of its input."""
+
+    group_type = GroupType.STREAMS
+    roles: ClassVar[dict[int, str]] = {
+        17: "epoch",
+        19: "member",
+        20: "target_epoch",
+        21: "target",
+        22: "current",
+        23: "topology",
+    }
+
+    stable = STREAMS_MEMBER_STABLE
+
+    def __init__(self, name: str, at: At, before: ClassicGroup | None = None) -> None:
+        self.topology_epoch: int | None = None
+        self.validated_topology_epoch = -1
+        super().__init__(name, at, before)
+
+    def _other(self, role: str, value: Any) -> None:
+        if role == "topology":
+            self.topology_epoch = None if value is None else value.epoch
+
+    def _epoch_record(self, value: Any) -> None:
+        self.validated_topology_epoch = value.validated_topology_epoch
+
+    def _state(self) -> GroupState:
+        return streams_state(
+            self.epoch,
+            self.target_epoch,
+            len(self.records),
+            len(self._reconciled),
+            topology_validated=self.topology_epoch is not None
+            and self.topology_epoch == self.validated_topology_epoch,
+        )
+
+    def _member(self, records: MemberRecords, names: Names) -> Member:
+        metadata: StreamsGroupMemberMetadataValue = records.metadata or StreamsGroupMemberMetadataValue()
+        current: StreamsGroupCurrentMemberAssignmentValue = (
+            records.current or StreamsGroupCurrentMemberAssignmentValue()
+        )
+        return Member(
+            member_id=records.member_id,
+            client_id=metadata.client_id,
+            client_host=metadata.client_host,
+            instance_id=metadata.instance_id,
+            rack_id=metadata.rack_id,
+            rebalance_timeout_ms=metadata.rebalance_timeout_ms,
+            assignment=by_subtopology(current.active_tasks),
+            target=by_subtopology(records.target.active_tasks if records.target else ()),
+            standby_tasks=by_subtopology(current.standby_tasks),
+            warmup_tasks=by_subtopology(current.warmup_tasks),
+            member_epoch=records.epoch,
+            uses_classic_protocol=False,
+        )
+
+
+def by_topic(items: Iterable[TopicPartitions | OwnedTopicPartitions], names: Names) -> dict[str, tuple[int, ...]]:
+    """Partitions by topic name, sorted; a topic whose name is not known goes by its id's text."""
+    out: dict[str, tuple[int, ...]] = {}
+    for item in items:
+        name = names.get(item.topic_id) or uuid_text(item.topic_id)
+        out[name] = tuple(sorted((*out.get(name, ()), *item.partitions)))
+    return out
+
+
+def by_subtopology(items: Iterable[TaskIds | OwnedTaskIds]) -> dict[str, tuple[int, ...]]:
+    """Tasks by subtopology, sorted."""
+    return {item.subtopology_id: tuple(sorted(item.partitions)) for item in items}
+
+
+GROUPS: dict[int, type[ModernGroup]] = {
+    key_type: group for group in (ConsumerGroup, ShareGroup, StreamsGroup) for key_type in group.roles
+}
+"""By key type: the type of group that writes such records."""

@@ -1,0 +1,40 @@
+"""What a group keeps of things that should not be: counted by kind, the latest few in full."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+
+from agent.shadow.transitions import At
+from agent.shadow.views import Anomaly
+
+KEPT = 16
+"""How many anomalies of one group are kept in full: enough to see a pattern, bounded whatever the log holds."""
+
+
+class Notes:
+    """The anomalies of one group."""
+
+    __slots__ = ("counts", "latest")
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.latest: deque[Anomaly] = deque(maxlen=KEPT)
+
+    def add(self, kind: str, message: str, at: At) -> None:
+        """Keep one. `kind` is from `ANOMALIES`."""
+        assert kind in ANOMALIES, f"{kind} is not described in ANOMALIES"
+        self.counts[kind] += 1
+        self.latest.append(Anomaly(kind, message, at.offset, at.timestamp_ms))
+
+
+ANOMALIES = {
+    "generation_gap": "a generation follows one that is not the one before it: rebalances between never completed",
+    "generation_regressed": "a generation or epoch is lower than the one before it",
+    "members_changed_without_rebalance": "members of a classic group differ within one generation",
+    "undecodable_payload": "a member's subscription or assignment bytes are not of the group's protocol",
+    "tombstone_with_members": "a group was deleted while it had members, and was not migrated either",
+    "tombstone_of_unknown": "a group record was deleted that the log had not shown",
+    "wrong_group_type": "a record of one type of group came for a group of another type",
+    "member_without_metadata": "an assignment came for a member that the log had not shown",
+}
+"""Every kind of anomaly and what it means."""

@@ -1,0 +1,90 @@
+"""Committed offsets of one partition of the topic: the newest raw value by raw key, read when asked for.
+
+Nearly every record of the topic only replaces one of these; see `agent.wire.hot`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from agent.shadow.views import CommittedOffset
+from agent.wire.form import uuid_text
+from agent.wire.hot import Commit, all_plain, read_commit
+from agent.wire.offsets import OffsetCommitKey
+from agent.wire.primitives import ZERO_UUID, Uuid
+
+Slots = dict[bytes, tuple[str, int]]
+"""The raw keys of one group, each with its topic and partition."""
+
+
+class Offsets:
+    """The committed offsets of all groups of one partition of the topic."""
+
+    def __init__(self) -> None:
+        self.latest: dict[bytes, bytes] = {}
+        self._groups: dict[str, Slots] = {}
+
+    def __len__(self) -> int:
+        return len(self.latest)
+
+    def put_all(self, keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> bool:
+        """Apply a whole run of commits, if every key is known and every value plain; False: nothing was done.
+
+        For the common case all of it runs in C: no Python code for each commit.
+        """
+        latest = self.latest
+        if keys and all(map(latest.__contains__, keys)) and all_plain(values):
+            latest.update(zip(keys, values, strict=True))  # type: ignore[arg-type]  # a None is no known key
+            return True
+        return False
+
+    def put(self, raw_key: bytes, key: OffsetCommitKey, raw_value: bytes) -> bool:
+        """Apply one commit that is known to decode; whether its group had none for the partition before."""
+        known = raw_key in self.latest
+        self.latest[raw_key] = raw_value
+        if not known:
+            self._groups.setdefault(key.group, {})[raw_key] = (key.topic, key.partition)
+        return not known
+
+    def remove(self, raw_key: bytes, key: OffsetCommitKey) -> Commit | None:
+        """Apply a tombstone; the commit that it deletes, if there was one."""
+        raw_value = self.latest.pop(raw_key, None)
+        if raw_value is None:
+            return None
+        slots = self._groups[key.group]
+        del slots[raw_key]
+        if not slots:
+            del self._groups[key.group]
+        return read_commit(raw_value)
+
+    def count(self, group: str) -> int:
+        """How many offsets a group keeps."""
+        return len(self._groups.get(group, ()))
+
+    def commits(self, group: str) -> Iterator[tuple[str, int, Commit]]:
+        """A group's positions: topic, partition, commit."""
+        for raw_key, (topic, partition) in self._groups.get(group, {}).items():
+            yield topic, partition, read_commit(self.latest[raw_key])
+
+    def last_commit_ms(self, group: str) -> int | None:
+        """When the group last committed, of the offsets that it still keeps."""
+        return max((commit.commit_ms for _, _, commit in self.commits(group)), default=None)
+
+    def view(self, group: str) -> tuple[CommittedOffset, ...]:
+        """A group's positions as plain values, by topic and partition."""
+        return tuple(
+            CommittedOffset(
+                topic=topic,
+                partition=partition,
+                offset=commit.offset,
+                leader_epoch=commit.leader_epoch,
+                metadata=commit.metadata,
+                committed_ms=commit.commit_ms,
+                topic_id=None if commit.topic_id == ZERO_UUID else uuid_text(commit.topic_id),
+            )
+            for topic, partition, commit in sorted(self.commits(group))
+        )
+
+    def topic_ids(self, group: str) -> Mapping[Uuid, str]:
+        """The topics of a group whose commits carry the topic's id."""
+        return {commit.topic_id: topic for topic, _, commit in self.commits(group) if commit.topic_id != ZERO_UUID}
