@@ -110,7 +110,7 @@ class ClassicGroup:
         """
         self.notes = before.notes
         self.replay(value, at)
-        self.left_before = before.departed()
+        self.left_before = tuple(member for member in before.departed() if member.member_id not in self.members)
         self.rebalances, self.generations_skipped = before.rebalances, before.generations_skipped
 
     def _next_generation(

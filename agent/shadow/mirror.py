@@ -233,9 +233,12 @@ class PartitionMirror:
 
     # Views.
 
-    def group_names(self) -> Iterator[str]:
-        """Every group of the partition."""
-        return iter(self.groups)
+    def views(self, names: Mapping[Uuid, str] | None = None) -> Iterator[GroupView]:
+        """Every group of the partition, by name."""
+        for name in sorted(self.groups):
+            view = self.view(name, names)
+            if view is not None:
+                yield view
 
     def view(self, name: str, names: Mapping[Uuid, str] | None = None) -> GroupView | None:
         """One group; `names` adds topic names that the partition's own records do not show. None: no such group."""

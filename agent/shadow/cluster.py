@@ -1,0 +1,64 @@
+"""The mirrors of all partitions that are read, as one: find a group, list all, sum the counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from agent.records import RawRecord, Run
+from agent.shadow.mirror import PartitionMirror
+from agent.shadow.transitions import Transition
+from agent.shadow.views import CommittedOffset, GroupView
+from agent.wire.primitives import Uuid
+
+
+class ClusterMirror:
+    """Mirrors by partition, made as records of a partition come."""
+
+    def __init__(self) -> None:
+        self.partitions: dict[int, PartitionMirror] = {}
+
+    def partition(self, number: int) -> PartitionMirror:
+        """The mirror of one partition."""
+        mirror = self.partitions.get(number)
+        if mirror is None:
+            mirror = self.partitions[number] = PartitionMirror(number)
+        return mirror
+
+    def replay_run(self, run: Run) -> list[Transition]:
+        """Apply consecutive records of one partition."""
+        return self.partition(run.partition).replay_run(run)
+
+    def replay(self, record: RawRecord) -> list[Transition]:
+        """Apply one record."""
+        return self.partition(record.partition).replay(record)
+
+    def topic_names(self) -> dict[Uuid, str]:
+        """Topic names by id, as all partitions' records have shown them."""
+        names: dict[Uuid, str] = {}
+        for mirror in list(self.partitions.values()):
+            names.update(mirror.names)
+        return names
+
+    def views(self) -> Iterator[GroupView]:
+        """Every group, by name within its partition."""
+        names = self.topic_names()
+        for _, mirror in sorted(self.partitions.items()):
+            yield from mirror.views(names)
+
+    def find(self, group: str) -> tuple[GroupView, tuple[CommittedOffset, ...]] | None:
+        """One group with its committed offsets, or None."""
+        for mirror in list(self.partitions.values()):
+            if group in mirror.groups:
+                view = mirror.view(group, self.topic_names())
+                assert view is not None, "the mirror has the group"
+                return view, mirror.committed(group)
+        return None
+
+    def record_counts(self) -> Counter[str]:
+        """Records read, by type."""
+        return sum((mirror.record_counts for mirror in list(self.partitions.values())), Counter())
+
+    def error_counts(self) -> Counter[str]:
+        """Records that could not be decoded, by the kind of error."""
+        return sum((mirror.error_counts for mirror in list(self.partitions.values())), Counter())
