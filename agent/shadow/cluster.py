@@ -33,6 +33,10 @@ class ClusterMirror:
         """Apply one record."""
         return self.partition(record.partition).replay(record)
 
+    def forget(self, partition: int) -> None:
+        """Drop what was mirrored of a partition, to begin it anew."""
+        self.partitions.pop(partition, None)
+
     def topic_names(self) -> dict[Uuid, str]:
         """Topic names by id, as all partitions' records have shown them."""
         names: dict[Uuid, str] = {}

@@ -107,6 +107,12 @@ class PartitionMirror:
             case _:
                 return self._modern(entry, at)
 
+    def take_rejects(self) -> list[Reject]:
+        """The latest records that could not be decoded, since the last call; at most `KEPT_REJECTS`."""
+        taken = list(self.rejects)
+        self.rejects.clear()
+        return taken
+
     # Committed offsets.
 
     def _commit(self, record: RawRecord, entry: Record | Tombstone, key: OffsetCommitKey, at: At) -> list[Transition]:

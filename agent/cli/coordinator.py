@@ -1,0 +1,67 @@
+"""`kshadow coordinator`: which partition, and so which broker, a group belongs to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from agent.cli.options import bootstrap_option, client_properties, option, output_option, property_option
+from agent.cli.output import print_rows, print_value
+
+
+@click.command()
+@click.argument("group")
+@bootstrap_option
+@property_option
+@option(
+    "--offsets-partitions",
+    type=click.IntRange(min=1),
+    help="Partitions of __consumer_offsets, where no broker is asked [50, Kafka's default].",
+)
+@output_option()
+def coordinator(
+    group: str,
+    bootstrap_server: str | None,
+    properties: tuple[tuple[str, str], ...],
+    offsets_partitions: int | None,
+    output: str,
+) -> None:
+    """Show the partition and broker that own a group.
+
+    The partition follows from the group's name; the broker that leads it is the group's coordinator, and is
+    known only where a broker is asked.
+
+    \b
+    Examples:
+      kshadow coordinator payments
+      kshadow coordinator payments --bootstrap-server localhost:9092
+    """
+    from agent.coordinator.hashing import partition_of
+
+    if bootstrap_server is not None and offsets_partitions is not None:
+        raise click.UsageError("--offsets-partitions is for where no broker is asked; the broker knows")
+    leader: dict[str, Any] = {"broker_id": None, "host": None, "port": None}
+    partitions = offsets_partitions or 50
+    if bootstrap_server is not None:
+        from agent.cli.access import reaching
+        from agent.source.brokers import coordinators
+
+        with reaching():
+            partitions, brokers = coordinators(client_properties(bootstrap_server, properties))
+        broker = brokers.get(partition_of(group, partitions))
+        if broker is not None:
+            leader = {"broker_id": broker.broker_id, "host": broker.host, "port": broker.port}
+    form = {"group": group, "partition": partition_of(group, partitions), "partitions": partitions, **leader}
+    if output == "table":
+        columns = {
+            "group": "GROUP",
+            "partition": "PARTITION",
+            "partitions": "OF",
+            "broker_id": "BROKER",
+            "host": "HOST",
+            "port": "PORT",
+        }
+        print_rows([form], output, columns)
+    else:
+        print_value(form, output)

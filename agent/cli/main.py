@@ -1,0 +1,71 @@
+"""Entry point: the command table, loaded a command at a time so that `--help` and completion stay quick."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import click
+
+from agent import __version__
+from agent.cli.settings import load_settings
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "run": ("agent.cli.run:run", "Run the agent: follow the topic and serve metrics and the API."),
+    "demo": ("agent.cli.demo:demo", "Watch the agent diagnose a real embedded broker under real faults."),
+    "decode": ("agent.cli.decode:decode", "Print every record of the topic, decoded."),
+    "replay": ("agent.cli.replay:replay", "Print the history that the log tells, as events."),
+    "groups": ("agent.cli.groups:groups", "List the groups."),
+    "describe": ("agent.cli.groups:describe", "Show one group: state, members, assignment, offsets."),
+    "members": ("agent.cli.groups:members", "List the members of one group."),
+    "coordinator": ("agent.cli.coordinator:coordinator", "Show the partition and broker that own a group."),
+}
+"""Each command: where it is and its one line of help (the same as its docstring's first line; a test checks)."""
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """In the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return one command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, attribute = COMMANDS[cmd_name][0].split(":")
+        command: click.Command = getattr(import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The table itself, without importing anything."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    envvar="KSHADOW_CONFIG",
+    show_envvar=True,
+    help="YAML file of options. The command line wins over the environment, the environment over the file.",
+)
+@click.version_option(__version__, prog_name="kshadow")
+@click.pass_context
+def cli(ctx: click.Context, config: Path | None) -> None:
+    """Why Kafka consumer groups rebalance: a shadow of the group coordinator, read from __consumer_offsets."""
+    if config is not None:
+        ctx.default_map = load_settings(config, cli, ctx)
+
+
+def main(arguments: list[str] | None = None) -> Any:
+    """Run the command line. Exit codes: 0 done, 1 something wrong with the data, 2 usage, 3 unreachable or denied."""
+    return cli(arguments, prog_name="kshadow")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,91 @@
+"""Options that several commands share. Each has an environment variable: `KSHADOW_` and its long name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+
+FORMATS = ("table", "json", "ndjson", "yaml")
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def option(*declarations: str, **attributes: Any) -> Decorator:
+    """`click.option` with the environment variable of its long name, shown in the help."""
+    long = next(item for item in declarations if item.startswith("--"))
+    attributes.setdefault("envvar", "KSHADOW_" + long.split("/")[0].removeprefix("--").replace("-", "_").upper())
+    attributes.setdefault("show_envvar", True)
+    return click.option(*declarations, **attributes)
+
+
+def output_option(default: str = "table") -> Decorator:
+    """`-o/--output`."""
+    return option(
+        "-o", "--output", type=click.Choice(FORMATS), default=default, show_default=True, help="How to print it."
+    )
+
+
+class Property(click.ParamType[tuple[str, str]]):
+    """A librdkafka property, `name=value`."""
+
+    name = "NAME=VALUE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        """Split at the first `=`."""
+        if isinstance(value, tuple):
+            return value
+        name, equals, text = str(value).partition("=")
+        if not equals or not name:
+            self.fail(f"a property is NAME=VALUE, {value!r} came", param, ctx)
+        return name, text
+
+
+bootstrap_option = option(
+    "--bootstrap-server", metavar="HOST:PORT[,…]", help="Kafka brokers to start from: reads the live topic."
+)
+
+property_option = option(
+    "-X",
+    "--property",
+    "properties",
+    type=Property(),
+    multiple=True,
+    envvar="KSHADOW_PROPERTY",
+    help="A librdkafka property, such as security.protocol=SASL_SSL. Repeatable.",
+)
+
+
+def source_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Exactly one of `--from`, `--bootstrap-server`, `--agent`: where to look."""
+    for decorate in reversed(
+        (
+            option(
+                "--from",
+                "from_path",
+                type=click.Path(allow_dash=True),
+                help="A .log segment, a directory of them, an .ndjson file, or - for NDJSON on standard input.",
+            ),
+            bootstrap_option,
+            option("--agent", metavar="URL", help="A running agent, such as http://localhost:9308."),
+            property_option,
+        )
+    ):
+        command = decorate(command)
+    return command
+
+
+def one_of(**given: object) -> str:
+    """The name of the one option that is given; a usage error names them all otherwise."""
+    names = [name for name, value in given.items() if value is not None]
+    if len(names) != 1:
+        flags = ", ".join("--" + name.replace("_", "-") for name in given)
+        came = "none was" if not names else " and ".join("--" + name.replace("_", "-") for name in names) + " were"
+        raise click.UsageError(f"exactly one of {flags} is needed; {came} given")
+    return names[0]
+
+
+def client_properties(bootstrap_server: str, properties: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """librdkafka's configuration from the options."""
+    return {"bootstrap.servers": bootstrap_server, **dict(properties)}

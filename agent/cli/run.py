@@ -1,0 +1,79 @@
+"""`kshadow run`: the agent."""
+
+from __future__ import annotations
+
+import click
+
+from agent.cli.options import bootstrap_option, client_properties, option, property_option
+
+
+@click.command()
+@bootstrap_option
+@property_option
+@option(
+    "--group",
+    "groups",
+    multiple=True,
+    help="Read only the partitions that hold these groups, as a sidecar does. Repeatable.",
+)
+@option("--listen", default="127.0.0.1:9308", show_default=True, metavar="HOST:PORT", help="Where to serve HTTP.")
+@option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="info",
+    show_default=True,
+    help="How much to log.",
+)
+def run(
+    bootstrap_server: str | None,
+    properties: tuple[tuple[str, str], ...],
+    groups: tuple[str, ...],
+    listen: str,
+    log_level: str,
+) -> None:
+    """Run the agent: follow the topic and serve metrics and the API.
+
+    Serves /metrics, /healthz, /readyz (503 until caught up, and again when reading has stopped) and /api/v1/groups.
+    Needs Read and Describe on the topic __consumer_offsets, and no other right.
+
+    \b
+    Examples:
+      kshadow run --bootstrap-server localhost:9092
+      kshadow run --bootstrap-server localhost:9092 --group payments
+    """
+    import logging
+    import sys
+
+    from agent.cli.access import reaching
+    from agent.coordinator.hashing import partition_of
+    from agent.runtime import Agent
+    from agent.serve import serve
+    from agent.source.brokers import coordinators
+
+    if bootstrap_server is None:
+        raise click.UsageError("--bootstrap-server is needed (or KSHADOW_BOOTSTRAP_SERVER)")
+    host, port = _address(listen)
+    logging.basicConfig(
+        stream=sys.stderr, level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    conf = client_properties(bootstrap_server, properties)
+    with reaching():
+        partitions = None
+        if groups:
+            count, _ = coordinators(conf)
+            partitions = sorted({partition_of(group, count) for group in groups})
+            logging.getLogger("kshadow").info("reading partitions %s of %d", partitions, count)
+        agent = Agent(conf, partitions=partitions, groups=groups or None)
+        agent.start()
+        try:
+            serve(agent, host, port)
+        finally:
+            agent.stop()
+
+
+def _address(listen: str) -> tuple[str, int]:
+    host, colon, port = listen.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > 65535:
+        raise click.UsageError(f"--listen: HOST:PORT expected, {listen!r} came")
+    # An empty host is every interface, as in ":9308".
+    return host.strip("[]") or "0.0.0.0", int(port)

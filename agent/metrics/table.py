@@ -1,0 +1,59 @@
+"""Every metric: name, type, labels and what it means. The exporter and the documentation read this table."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Metric(NamedTuple):
+    """A metric as it is exported. `kind` is Prometheus': counter names leave out the `_total` that is added."""
+
+    name: str
+    kind: str
+    labels: tuple[str, ...]
+    help: str
+
+
+METRICS = {
+    metric.name: metric
+    for metric in (
+        Metric("kshadow_group_state", "gauge", ("group", "group_type", "state"), "1 for the state the group is in."),
+        Metric("kshadow_group_members", "gauge", ("group",), "Members of the group."),
+        Metric(
+            "kshadow_group_generation",
+            "gauge",
+            ("group",),
+            "Generation of the group, its epoch in newer group types.",
+        ),
+        Metric("kshadow_group_idle_members", "gauge", ("group",), "Members that hold no partition."),
+        Metric(
+            "kshadow_group_rebalances",
+            "counter",
+            ("group", "cause"),
+            "Rebalances that completed since the log begins.",
+        ),
+        Metric("kshadow_group_member_departures", "counter", ("group", "cause"), "Members that left the group."),
+        Metric(
+            "kshadow_group_last_commit_timestamp_seconds",
+            "gauge",
+            ("group",),
+            "When the group last committed an offset that it still keeps, Unix time.",
+        ),
+        Metric("kshadow_records", "counter", ("type",), "Records of the topic that were read, by type."),
+        Metric("kshadow_decode_errors", "counter", ("reason",), "Records of the topic that could not be decoded."),
+        Metric(
+            "kshadow_topic_behind_records",
+            "gauge",
+            ("partition",),
+            "Offsets between what was read and the end of the topic's partition.",
+        ),
+        Metric(
+            "kshadow_caught_up",
+            "gauge",
+            ("partition",),
+            "1 once the partition was read to where it ended at the start.",
+        ),
+        Metric("kshadow_source_healthy", "gauge", (), "1 while reading the topic is known to work."),
+        Metric("kshadow_build_info", "gauge", ("version",), "1; the version is the label."),
+    )
+}

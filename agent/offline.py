@@ -1,0 +1,144 @@
+"""One-shot reading: files, or the live topic to its end, into a mirror and its history."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any
+
+from agent.forms import describe_form, group_form
+from agent.history.events import Event, event_of, in_order
+from agent.records import RawRecord, Run
+from agent.shadow.cluster import ClusterMirror
+from agent.source.ndjson import PayloadLine
+from agent.source.paths import committed_runs_of, raw_records
+from agent.source.problems import SegmentProblem
+from agent.wire.errors import WireError
+from agent.wire.form import entry_form, message_form
+from agent.wire.payloads import PAYLOADS, decode_payload
+from agent.wire.records import TransactionMarker, Undecodable, decode
+
+Say = Callable[[str], None]
+
+_PAYLOAD_CLASSES = {message.__name__: message for pair in PAYLOADS.values() for message in pair}
+
+
+def decoded(path: str, *, expand: bool, on_problem: Say) -> Iterator[dict[str, Any]]:
+    """Every record of a PATH in the contract's form, what cannot be decoded among them.
+
+    Raises `SourceError` for a path that holds no records at all.
+    """
+    for item in raw_records(path):
+        match item:
+            case RawRecord():
+                yield record_form(item, expand=expand)
+            case PayloadLine():
+                yield _payload_form(item)
+            case SegmentProblem(harmless=True):
+                pass
+            case _:
+                on_problem(str(item))
+
+
+def record_form(record: RawRecord, *, expand: bool) -> dict[str, Any]:
+    """One record: its place, its time, and its key and value, or what kind of marker it is, or what is wrong."""
+    place: dict[str, Any] = {"partition": record.partition, "offset": record.offset}
+    entry = decode(record.key, record.value, control=record.control)
+    match entry:
+        case Undecodable(error=error):
+            return {
+                **place,
+                "timestamp": record.timestamp_ms,
+                "error": {"kind": error.kind, "message": str(error)},
+                "keyHex": None if record.key is None else record.key.hex(),
+                "valueHex": None if record.value is None else record.value.hex(),
+            }
+        case TransactionMarker(outcome=outcome, coordinator_epoch=epoch):
+            return {**place, "timestamp": record.timestamp_ms, "control": outcome, "coordinatorEpoch": epoch}
+        case _:
+            return {**place, "timestamp": record.timestamp_ms, **entry_form(entry, expand=expand)}
+
+
+def _payload_form(line: PayloadLine) -> dict[str, Any]:
+    """A line that holds a member's payload alone."""
+    place = {"line": line.line, "name": line.name}
+    message = _PAYLOAD_CLASSES.get(line.name or "")
+    if message is None:
+        known = ", ".join(_PAYLOAD_CLASSES)
+        error = {"kind": "unknown_payload", "message": f"one of {known} expected, {line.name!r} came"}
+        return {**place, "error": error, "valueHex": line.data.hex()}
+    try:
+        version, payload = decode_payload(message, line.data)
+    except WireError as wrong:
+        return {**place, "error": {"kind": wrong.kind, "message": str(wrong)}, "valueHex": line.data.hex()}
+    return {**place, "version": version, "data": message_form(payload, min(version, message.versions[1]))}
+
+
+class Loaded:
+    """A mirror that was read to the end of its source, and the history on the way if that was wanted."""
+
+    def __init__(self, where: str, *, cluster: str | None = None, keep_events: bool = False) -> None:
+        self.where = where
+        self.mirror = ClusterMirror()
+        self.problems = 0
+        self._cluster = cluster
+        self._events: list[Event] | None = [] if keep_events else None
+
+    def take(self, run: Run) -> None:
+        """Apply consecutive records."""
+        transitions = self.mirror.replay_run(run)
+        if self._events is not None:
+            self._events += [event_of(transition, self._cluster) for transition in transitions]
+
+    def events(self) -> list[Event]:
+        """The history in order; empty unless it was to be kept."""
+        return in_order(self._events or [])
+
+    def groups(self) -> list[dict[str, Any]]:
+        """Every group's row, by name."""
+        return [group_form(view) for view in sorted(self.mirror.views(), key=lambda view: view.group)]
+
+    def describe(self, group: str) -> dict[str, Any] | None:
+        """One group in full, or None."""
+        found = self.mirror.find(group)
+        return None if found is None else describe_form(*found)
+
+    def report(self, say: Say) -> bool:
+        """Say which records could not be decoded; whether anything was wrong with the data."""
+        total = sum(self.mirror.error_counts().values())
+        shown = 0
+        for mirror in self.mirror.partitions.values():
+            for reject in mirror.take_rejects():
+                at = reject.at
+                say(f"partition {at.partition}, offset {at.offset}: {reject.error.kind}: {reject.error}")
+                shown += 1
+        if total > shown:
+            say(f"… and {total - shown} more records that could not be decoded")
+        return bool(total or self.problems)
+
+
+def load(paths: Iterable[str], *, cluster: str | None = None, on_problem: Say, keep_events: bool = True) -> Loaded:
+    """Read files to their end, as a read_committed consumer would. Raises `SourceError` for what holds no records."""
+    paths = list(paths)
+    loaded = Loaded("in " + ", ".join(paths), cluster=cluster, keep_events=keep_events)
+    for path in paths:
+        for item in committed_runs_of(path):
+            match item:
+                case Run():
+                    loaded.take(item)
+                case SegmentProblem(harmless=True) | PayloadLine():
+                    # Padding holds no record; a payload without its record belongs to no group.
+                    pass
+                case _:
+                    loaded.problems += 1
+                    on_problem(str(item))
+    return loaded
+
+
+def load_topic(conf: Mapping[str, str], partitions: Collection[int] | None = None) -> Loaded:
+    """Read the live topic to where it ends now. Raises `SourceError`."""
+    from agent.source.topic import read_to_end
+
+    loaded = Loaded(f"at {conf['bootstrap.servers']}")
+    for run in read_to_end(conf, partitions=partitions):
+        loaded.take(run)
+    return loaded

@@ -1,0 +1,159 @@
+"""The running agent: one thread reads the topic into the mirror, others ask.
+
+Owns the loop, the lock between reading and asking, and what the agent says of its own health. A batch is applied
+under the lock (some milliseconds); whoever asks holds it for one partition at a time, so neither waits long.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from agent.forms import describe_form, group_form
+from agent.metrics.exporter import EventCounts, Readings
+from agent.shadow.cluster import ClusterMirror
+from agent.shadow.views import GroupView
+from agent.source.progress import OffsetReset
+from agent.source.topic import TopicReader
+
+log = logging.getLogger("kshadow")
+
+POLL_S = 0.5
+"""How long one poll waits: the longest that a stop takes to be noticed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """Whether the agent is ready, and why not."""
+
+    ready: bool
+    reason: str
+
+
+class Agent:
+    """Follows the topic until stopped."""
+
+    def __init__(
+        self,
+        conf: Mapping[str, str],
+        *,
+        partitions: Collection[int] | None = None,
+        groups: Collection[str] | None = None,
+    ) -> None:
+        """`partitions` to read (all unless told) and `groups` to show (every one found there unless told)."""
+        self._only = None if groups is None else frozenset(groups)
+        self._reader = TopicReader(conf, partitions=partitions)
+        self._mirror = ClusterMirror()
+        self._counts = EventCounts()
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self.has_caught_up = False
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._read, name="reader", daemon=True)
+
+    def start(self, timeout_s: float = 10.0) -> None:
+        """Connect, then read in a thread. Raises what `TopicReader.connect` raises."""
+        self._reader.connect(timeout_s)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop reading and let go of the connections."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        self._reader.close()
+
+    def _read(self) -> None:
+        try:
+            while not self._stop.is_set():
+                self._step()
+        except BaseException as error:
+            # A dead reader must show in /healthz, whatever killed it.
+            self._failure = error
+            log.exception("the reader stopped; the agent is blind")
+
+    def _step(self) -> None:
+        runs = self._reader.poll(POLL_S)
+        for run in runs:
+            with self._lock:
+                transitions = self._mirror.replay_run(run)
+                self._counts.observe(it for it in transitions if self._shows(it.group))
+                rejects = self._mirror.partition(run.partition).take_rejects()
+            for reject in rejects:
+                at = reject.at
+                log.warning(
+                    "partition %d offset %d: %s: %s", at.partition, at.offset, reject.error.kind, reject.error
+                )
+        for notice in self._reader.take_notices():
+            log.warning("%s", notice)
+            if isinstance(notice, OffsetReset):
+                # What was mirrored may be gone from the log: begin that partition anew.
+                with self._lock:
+                    self._mirror.forget(notice.partition)
+        if not self.has_caught_up and self._reader.caught_up:
+            self.has_caught_up = True
+            log.info("caught up: %d groups", sum(len(it.groups) for it in self._mirror.partitions.values()))
+
+    def _shows(self, group: str) -> bool:
+        return self._only is None or group in self._only
+
+    # What others ask.
+
+    def alive(self) -> Health:
+        """Whether the process does its work at all: a restart would help if not."""
+        if self._failure is not None:
+            return Health(False, f"the reader stopped: {self._failure!r}")
+        return Health(True, "reading")
+
+    def ready(self) -> Health:
+        """Whether answers are whole and fresh."""
+        alive = self.alive()
+        if not alive.ready:
+            return alive
+        if not self._reader.caught_up:
+            behind = sum(self._reader.behind_records.values())
+            return Health(False, f"catching up with the topic's end: {behind} records to go")
+        if not self._reader.healthy:
+            return Health(False, f"reading has stopped: {self._reader.last_error}")
+        return Health(True, "caught up")
+
+    def groups(self) -> list[dict[str, object]]:
+        """Every group's row, by name."""
+        return [group_form(view) for view in sorted(self._views(), key=lambda view: view.group)]
+
+    def describe(self, group: str) -> dict[str, object] | None:
+        """One group in full, or None."""
+        if not self._shows(group):
+            return None
+        with self._lock:
+            found = self._mirror.find(group)
+        return None if found is None else describe_form(*found)
+
+    def readings(self) -> Readings:
+        """What a scrape needs."""
+        caught_up = self._reader.caught_up
+        with self._lock:
+            readings = Readings(
+                caught_up=self._reader.caught_up_partitions,
+                behind_records=self._reader.behind_records,
+                healthy=self._reader.healthy,
+                record_counts=self._mirror.record_counts(),
+                error_counts=self._mirror.error_counts(),
+                rebalances=dict(self._counts.rebalances) if caught_up else {},
+                departures=dict(self._counts.departures) if caught_up else {},
+            )
+        if caught_up:
+            readings.views = self._views()
+        return readings
+
+    def _views(self) -> list[GroupView]:
+        with self._lock:
+            names = self._mirror.topic_names()
+            partitions = list(self._mirror.partitions.values())
+        views: list[GroupView] = []
+        for mirror in partitions:
+            with self._lock:
+                views += (view for view in mirror.views(names) if self._shows(view.group))
+        return views

@@ -1,0 +1,52 @@
+"""Who coordinates what: the partitions of the topic and the brokers that lead them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from confluent_kafka import Consumer, KafkaException
+
+from agent.source.client import classify, consumer_properties
+from agent.source.errors import SourceMisconfigured
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """A broker as it advertises itself to this client."""
+
+    broker_id: int
+    host: str
+    port: int
+
+
+def coordinators(
+    conf: Mapping[str, str], *, topic: str = "__consumer_offsets", timeout_s: float = 10.0
+) -> tuple[int, dict[int, Broker]]:
+    """How many partitions the topic has, and for each the broker that leads it (absent if none does).
+
+    Needs Describe on the topic. Raises `SourceUnreachable`, `TopicMissing`, `SourceDenied`, `SourceMisconfigured`.
+    """
+    # Errors are raised from the answer; librdkafka's own log of each attempt would only repeat them.
+    properties: dict[str, object] = {**consumer_properties(conf), "error_cb": lambda error: None}
+    try:
+        consumer = Consumer(properties)
+    except KafkaException as error:
+        raise SourceMisconfigured(f"librdkafka does not take the properties: {error.args[0].str()}") from error
+    try:
+        doing = f"asking for the partitions of {topic}"
+        try:
+            metadata = consumer.list_topics(topic, timeout=timeout_s)
+        except KafkaException as error:
+            raise classify(error.args[0], doing=doing, topic=topic) from error
+        found = metadata.topics[topic]
+        if found.error is not None:
+            raise classify(found.error, doing=doing, topic=topic)
+        brokers = {
+            number: Broker(broker.id, broker.host, broker.port)
+            for number, partition in found.partitions.items()
+            if (broker := metadata.brokers.get(partition.leader)) is not None
+        }
+        return len(found.partitions), brokers
+    finally:
+        consumer.close()

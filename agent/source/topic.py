@@ -1,0 +1,303 @@
+"""The live topic: runs of committed records, how far the reading is, and whether it still works.
+
+Owns the consumer, positions and health. Refuses to know what is in a record and what is done with a run.
+
+The partitions are assigned explicitly: no group is joined, no offset committed. Caught up, for a partition, is
+when its end as of the start was reached: the target is its last stable offset then (ListOffsets under
+read_committed), and it counts as reached when a record behind it came *or* librdkafka said PARTITION_EOF. Both,
+since the last offsets may hold no record to come (markers, aborted transactions, what compaction took), and
+since a partition written to without pause may never give an EOF. An empty partition gives EOF at once. What lies
+behind a transaction that is open at the start is not waited for, but shows in `behind_records`.
+
+Healthy is not "no error came" but "was seen to work": every `probe_interval_s`, and soon after any error, the
+reader asks for metadata and for the end of every partition. It is unhealthy when no broker answers, when a
+partition has no leader, and when a partition's end moved on without a record coming from it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator, Mapping
+from types import TracebackType
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from agent.records import Run
+from agent.source import MAX_RUN_RECORDS
+from agent.source.client import classify, consumer_properties, is_lost_offset
+from agent.source.cluster import EARLIEST, LATEST, leaders, offsets_at
+from agent.source.columns import runs_of
+from agent.source.errors import SourceDenied, SourceError, SourceMisconfigured, SourceUnreachable
+from agent.source.progress import Notice, OffsetReset, PartitionCountChanged, Progress
+
+_FILL_S = 0.05  # how long a batch may take to fill; then what is there is handed on
+_PROBE_TIMEOUT_S = 2.0
+_RETRY_S = 1.0  # from probe to probe while unhealthy
+
+
+class TopicReader:
+    """Reads partitions of the topic, all unless told, from `start[partition]` or else the beginning.
+
+    One thread calls `poll`; the properties may be read from others. Making one raises `SourceMisconfigured`,
+    and connects to nothing yet: `connect` does, or the first `poll`.
+    """
+
+    def __init__(
+        self,
+        conf: Mapping[str, str],
+        *,
+        topic: str = "__consumer_offsets",
+        partitions: Collection[int] | None = None,
+        start: Mapping[int, int] | None = None,
+        batch_records: int = MAX_RUN_RECORDS,
+        probe_interval_s: float = 30.0,
+    ) -> None:
+        self.topic = topic
+        self.partition_count = 0
+        """Of the topic as last seen; 0 before `connect`."""
+        self._wanted = None if partitions is None else frozenset(partitions)
+        self._start = dict(start or {})
+        self._batch_records, self._probe_interval_s = batch_records, probe_interval_s
+        self._partitions: dict[int, Progress] = {}
+        self._down: SourceError | None = None
+        self._client_error: SourceError | None = None
+        self._notices: list[Notice] = []
+        self._probe_at = 0.0
+        self._closed = False
+        properties: dict[str, object] = {**consumer_properties(conf), "error_cb": self._on_error}
+        try:
+            self._consumer = Consumer(properties)
+        except KafkaException as error:
+            raise SourceMisconfigured(f"librdkafka does not take the properties: {error.args[0].str()}") from error
+
+    def __enter__(self) -> TopicReader:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether every partition was read to where it ended at the start."""
+        partitions = self._partitions
+        return bool(partitions) and all(state.reached for state in partitions.values())
+
+    @property
+    def caught_up_partitions(self) -> dict[int, bool]:
+        """For each partition whether it was read to where it ended at the start."""
+        return {partition: state.reached for partition, state in self._partitions.items()}
+
+    @property
+    def positions(self) -> dict[int, int]:
+        """For each partition the offset of the next record to come: `start` of a reader that goes on from here."""
+        return {partition: state.position for partition, state in self._partitions.items()}
+
+    @property
+    def behind_records(self) -> dict[int, int]:
+        """For each partition how many offsets its end lies ahead, by what is known without asking a broker."""
+        return {
+            partition: progress.behind_records(self._high_watermark(partition))
+            for partition, progress in self._partitions.items()
+        }
+
+    @property
+    def healthy(self) -> bool:
+        """Whether reading is known to work."""
+        return bool(self._partitions) and not self._closed and self.last_error is None
+
+    @property
+    def last_error(self) -> SourceError | None:
+        """Why reading does not work; None when it does, or was not tried."""
+        if self._down is not None:
+            return self._down
+        return next((state.error for state in self._partitions.values() if state.error is not None), None)
+
+    def take_notices(self) -> list[Notice]:
+        """What happened since the last call that a caller must act upon, in order."""
+        notices, self._notices = self._notices, []
+        return notices
+
+    def connect(self, timeout_s: float = 10.0) -> None:
+        """Find the topic and its ends, assign the partitions.
+
+        Raises `SourceUnreachable`, `TopicMissing`, `SourceDenied`; `SourceMisconfigured` for a partition that
+        the topic does not have.
+        """
+        try:
+            count = len(leaders(self._consumer, self.topic, timeout_s))
+            wanted = range(count) if self._wanted is None else sorted(self._wanted)
+            absent = [partition for partition in wanted if not 0 <= partition < count]
+            if absent:
+                raise SourceMisconfigured(f"{self.topic}: expected partitions below {count}, came {absent}")
+            self._assign(wanted, timeout_s)
+        except SourceUnreachable as error:
+            self._consumer.poll(0)  # serves `_on_error`, which knows more than that there was no answer
+            raise self._client_error or error from error
+        self.partition_count = count
+        self._mend()
+
+    def poll(self, timeout_s: float = 1.0) -> list[Run]:
+        """The next runs, in the order of each partition; empty after `timeout_s` without any.
+
+        Does not raise for what the world does: while no broker answers or a right is missing it goes on
+        trying, and `healthy` and `last_error` tell.
+        """
+        deadline = time.monotonic() + timeout_s
+        if not self._partitions:
+            try:
+                self.connect(timeout_s)
+            except (SourceUnreachable, SourceDenied) as error:
+                self._down = error
+                self._consumer.poll(max(0.0, deadline - time.monotonic()))
+                return []
+        messages = self._consume(deadline)
+        if not messages and time.monotonic() >= self._probe_at:
+            self._probe()
+        return self._accept(messages)
+
+    def close(self) -> None:
+        """Let go of the connections; positions can still be asked for."""
+        if not self._closed:
+            self._closed = True
+            self._consumer.close()
+
+    def _consume(self, deadline: float) -> list[Message]:
+        """`consume` waits until its batch is full: give it a moment, then wait for a first message only."""
+        fill_s = min(_FILL_S, max(0.0, deadline - time.monotonic()))
+        messages = self._consumer.consume(self._batch_records, fill_s)
+        if not messages:
+            first = self._consumer.poll(max(0.0, deadline - time.monotonic()))
+            if first is not None:
+                messages = [first, *self._consumer.consume(self._batch_records - 1, 0)]
+        return messages
+
+    def _accept(self, messages: list[Message]) -> list[Run]:
+        events: list[Message] = []
+        if any(map(Message.error, messages)):
+            events = [message for message in messages if message.error() is not None]
+            messages = [message for message in messages if message.error() is None]
+        runs = runs_of(messages)
+        for run in runs:
+            self._partitions[run.partition].advance(run.offsets[-1] + 1)
+        for message in events:
+            self._on_event(message)
+        return runs
+
+    def _on_event(self, message: Message) -> None:
+        error, partition, offset = message.error(), message.partition(), message.offset()
+        progress = None if partition is None else self._partitions.get(partition)
+        if error is None or partition is None or progress is None or message.topic() != self.topic:
+            # Of the group that is never joined (no right to it, its coordinator away): of no account.
+            return
+        if error.code() == KafkaError._PARTITION_EOF:
+            progress.advance(0 if offset is None else offset, at_end=True)
+        elif is_lost_offset(error):
+            self._notices.append(OffsetReset(partition, progress.position, error.str()))
+            self._start.pop(partition, None)
+            self._consumer.incremental_unassign([TopicPartition(self.topic, partition)])
+            try:
+                self._assign([partition], _PROBE_TIMEOUT_S)
+            except SourceError as unanswered:
+                progress.error = unanswered
+                self._look_soon()
+        else:
+            doing = f"reading partition {partition} of {self.topic}"
+            progress.error = classify(error, doing=doing, topic=self.topic)
+            self._look_soon()
+
+    def _on_error(self, error: KafkaError) -> None:
+        """librdkafka's word on a connection: a reason to look, and the reason to give if nothing works."""
+        if error.code() != KafkaError._ALL_BROKERS_DOWN or self._client_error is None:
+            self._client_error = classify(error, doing="connecting to the brokers", topic=self.topic)
+        self._look_soon()
+
+    def _look_soon(self) -> None:
+        self._probe_at = min(self._probe_at, time.monotonic() + _RETRY_S)
+
+    def _mend(self) -> None:
+        self._down = self._client_error = None
+        self._probe_at = time.monotonic() + self._probe_interval_s
+
+    def _assign(self, partitions: Collection[int], timeout_s: float) -> None:
+        """Take partitions in, with their ends as of now as the targets."""
+        first = offsets_at(self._consumer, self.topic, partitions, EARLIEST, timeout_s)
+        last = offsets_at(self._consumer, self.topic, partitions, LATEST, timeout_s)
+        added = []
+        for partition in partitions:
+            begin = self._start.get(partition)
+            added.append(TopicPartition(self.topic, partition, OFFSET_BEGINNING if begin is None else begin))
+            position, end = first[partition] if begin is None else begin, last[partition]
+            self._partitions[partition] = Progress(position, end, end)
+        self._consumer.incremental_assign(added)
+
+    def _probe(self) -> None:
+        """See whether the partitions have leaders that answer, and whether what they have comes here."""
+        try:
+            led = leaders(self._consumer, self.topic, _PROBE_TIMEOUT_S)
+            leaderless = [partition for partition in self._partitions if led.get(partition, -1) < 0]
+            if leaderless:
+                raise SourceUnreachable(f"{self.topic}: expected leaders, none for partitions {leaderless}")
+            ends = offsets_at(self._consumer, self.topic, self._partitions, LATEST, _PROBE_TIMEOUT_S)
+            for partition, progress in self._partitions.items():
+                if progress.probe(ends[partition]) and progress.error is None:
+                    message = f"partition {partition}: expected records from {progress.position} on, none come"
+                    progress.error = SourceUnreachable(f"{message}, its end was {progress.end}")
+            self._grow(len(led))
+        except SourceError as error:
+            self._down = error if isinstance(error, SourceDenied) else self._client_error or error
+            self._probe_at = time.monotonic() + _RETRY_S
+            return
+        self._mend()
+        self._retry()
+
+    def _grow(self, count: int) -> None:
+        if count == self.partition_count:
+            return
+        if self._wanted is None:
+            self._assign([number for number in range(count) if number not in self._partitions], _PROBE_TIMEOUT_S)
+        self._notices.append(PartitionCountChanged(self.partition_count, count))
+        self.partition_count = count
+
+    def _retry(self) -> None:
+        """Begin again where a partition failed. A record or an EOF clears its error: librdkafka gives an EOF
+        for each offset once, and anew after a seek, so it comes even if there is nothing new to read."""
+        for partition, progress in self._partitions.items():
+            if progress.error is not None:
+                self._consumer.seek(TopicPartition(self.topic, partition, progress.position))
+                self._look_soon()
+
+    def _high_watermark(self, partition: int) -> int:
+        if self._closed:
+            return -1
+        _, high = self._consumer.get_watermark_offsets(TopicPartition(self.topic, partition), cached=True)
+        return high
+
+
+def read_to_end(
+    conf: Mapping[str, str],
+    *,
+    topic: str = "__consumer_offsets",
+    partitions: Collection[int] | None = None,
+    timeout_s: float = 30.0,
+) -> Iterator[Run]:
+    """All runs of the topic up to where it ends at the start, perhaps a few records more.
+
+    For a command that asks once: raises `SourceDenied` at once, `SourceUnreachable` when nothing came for
+    `timeout_s`, `SourceMisconfigured`.
+    """
+    with TopicReader(conf, topic=topic, partitions=partitions) as reader:
+        reader.connect(timeout_s)
+        deadline = time.monotonic() + timeout_s
+        while not reader.caught_up:
+            runs = reader.poll(min(1.0, timeout_s))
+            if runs:
+                deadline = time.monotonic() + timeout_s
+                yield from runs
+                continue
+            error = reader.last_error
+            if isinstance(error, SourceDenied):
+                raise error
+            if time.monotonic() >= deadline:
+                raise error or SourceUnreachable(f"{topic}: expected records or its end, none for {timeout_s} s")
