@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -64,7 +65,18 @@ def cli(ctx: click.Context, config: Path | None) -> None:
 
 def main(arguments: list[str] | None = None) -> Any:
     """Run the command line. Exit codes: 0 done, 1 something wrong with the data, 2 usage, 3 unreachable or denied."""
+    _relax_collector()
     return cli(arguments, prog_name="kshadow")
+
+
+def _relax_collector() -> None:
+    """Let Python's cycle collector look less often.
+
+    Reading makes and drops millions of objects without a cycle among them; at Python's defaults looking for some
+    took a third of the time to read 3 million records. Reference counting still frees everything at once.
+    """
+    gc.freeze()
+    gc.set_threshold(200_000, 50, 100)
 
 
 if __name__ == "__main__":

@@ -47,7 +47,6 @@ def run(
     from agent.cli.access import reaching
     from agent.coordinator.hashing import partition_of
     from agent.runtime import Agent
-    from agent.serve import serve
     from agent.source.brokers import coordinators
 
     if bootstrap_server is None:
@@ -66,6 +65,9 @@ def run(
         agent = Agent(conf, partitions=partitions, groups=groups or None)
         agent.start()
         try:
+            # The web server takes longest to import; by now the topic is being read.
+            from agent.serve import serve
+
             serve(agent, host, port)
         finally:
             agent.stop()

@@ -8,7 +8,8 @@ between two records, the log does not show.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from functools import lru_cache
+from typing import Protocol, cast
 
 from agent.coordinator.states import GroupState, GroupType
 from agent.shadow.diff import MemberChanges, assignment_change, member_changes, owner_key
@@ -34,6 +35,7 @@ from agent.wire.payloads import (
     Payload,
     decode_payload,
 )
+from agent.wire.schema import Message
 
 SIMPLE_GENERATION = -1
 """The generation of a group that only commits offsets: the broker's own number for it."""
@@ -223,7 +225,7 @@ class ClassicGroup:
             # A member that joined while no assignment was made for it (or a client that sent none).
             return None
         try:
-            return decode_payload(message, data, lenient=True)[1]
+            return cast(Payload, _decode(message, data))  # type: ignore[arg-type]  # a class is hashable
         except WireError as error:
             self.notes.add("undecodable_payload", f"member {metadata.member_id}: {error}", at)
             return None
@@ -250,5 +252,11 @@ class ClassicGroup:
         )
 
 
+@lru_cache(maxsize=1024)
+def _decode(message: type[Message], data: bytes) -> Message:
+    # Members of a group, and groups of an application, mostly subscribe alike: to the byte.
+    return decode_payload(message, data, lenient=True)[1]
+
+
 def _by_owner(members: Mapping[str, Member]) -> dict[str, Mapping[str, tuple[int, ...]]]:
-    return {owner_key(member): member.assignment for member in members.values()}
+    return {owner_key(member.member_id, member.instance_id): member.assignment for member in members.values()}

@@ -61,7 +61,7 @@ def _owners(assignments: Mapping[str, Assignment]) -> dict[tuple[str, int], str]
     }
 
 
-def owner_key(member: Member) -> str:
+def owner_key(member_id: str, instance_id: str | None) -> str:
     """What stays the same for one member: its static id if it has one, else its member id."""
     # A member id ends in a UUID, so a static id cannot be taken for one; the prefix makes sure of it.
-    return member.member_id if member.instance_id is None else f"instance:{member.instance_id}"
+    return member_id if instance_id is None else f"instance:{instance_id}"

@@ -6,10 +6,11 @@ same transitions. Partitions share nothing, so any number of them may be mirrore
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import ChainMap, Counter, deque
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
+from agent.coordinator.states import GroupType
 from agent.records import RawRecord, Run
 from agent.shadow.classic import ClassicGroup
 from agent.shadow.modern import GROUPS, ModernGroup
@@ -19,7 +20,7 @@ from agent.shadow.views import CommittedOffset, GroupView
 from agent.wire.classic import GroupMetadataKey, GroupMetadataValue
 from agent.wire.consumer import ConsumerGroupPartitionMetadataValue, GroupMemberKey
 from agent.wire.errors import WireError
-from agent.wire.hot import canonical_key, commit_of, is_plain
+from agent.wire.hot import canonical_key, is_plain, read_commit, read_commit_key
 from agent.wire.offsets import OffsetCommitKey
 from agent.wire.primitives import ZERO_UUID, Uuid
 from agent.wire.records import Record, Tombstone, TransactionMarker, Undecodable, decode
@@ -47,8 +48,6 @@ class PartitionMirror:
         self.offsets = Offsets()
         self.names: dict[Uuid, str] = {}
         """Topic names by id, as the partition's own records have shown them."""
-        self.clock_ms = -1
-        """The greatest record timestamp: the partition's event time."""
         self.next_offset = 0
         """The offset behind the last record that was replayed."""
         self.record_counts: Counter[str] = Counter()
@@ -76,18 +75,19 @@ class PartitionMirror:
                     latest[key] = value
                     plain += 1
                 else:
-                    out += self.replay(
-                        RawRecord(self.partition, run.offsets[index], run.timestamps_ms[index], key, value)
-                    )
+                    record = RawRecord(self.partition, run.offsets[index], run.timestamps_ms[index], key, value)
+                    if value is not None and is_plain(value) and (parsed := read_commit_key(key)) is not None:
+                        out += self._commit(record, *parsed, value)
+                        plain += 1
+                    else:
+                        out += self.replay(record)
             self.record_counts[OFFSET_COMMIT] += plain
-        self.clock_ms = max(self.clock_ms, max(run.timestamps_ms))
         self.next_offset = run.offsets[-1] + 1
         return out
 
     def replay(self, record: RawRecord) -> list[Transition]:
         """Apply one record: the transitions that it shows, in order. Never raises for bad bytes: see `rejects`."""
         at = At(record.partition, record.offset, record.timestamp_ms)
-        self.clock_ms = max(self.clock_ms, record.timestamp_ms)
         self.next_offset = record.offset + 1
         entry = decode(record.key, record.value, control=record.control)
         match entry:
@@ -100,8 +100,11 @@ class PartitionMirror:
                 return []
         self.record_counts[entry.type.name] += 1
         match entry.key:
-            case OffsetCommitKey():
-                return self._commit(record, entry, entry.key, at)
+            case OffsetCommitKey(group=group, topic=topic, partition=partition):
+                if isinstance(entry, Tombstone):
+                    return self._delete_commit(record, group, topic, partition, at)
+                assert record.value is not None, "only a tombstone has no value"
+                return self._commit(record, group, topic, partition, record.value)
             case GroupMetadataKey(group=name):
                 return self._classic(name, entry.value if isinstance(entry, Record) else None, at)
             case _:
@@ -115,26 +118,28 @@ class PartitionMirror:
 
     # Committed offsets.
 
-    def _commit(self, record: RawRecord, entry: Record | Tombstone, key: OffsetCommitKey, at: At) -> list[Transition]:
-        assert record.key is not None, "a decoded record has a key"
-        raw_key = canonical_key(record.key)
-        if isinstance(entry, Tombstone):
-            commit = self.offsets.remove(raw_key, key)
-            if commit is None:
-                return []
-            group = self.groups.get(key.group)
-            group_type = group.group_type if group is not None else "classic"
-            return [OffsetsDeleted(at, key.group, group_type, key.topic, key.partition, commit.offset)]
-        assert record.value is not None, "only a tombstone has no value"
-        if self.offsets.put(raw_key, key, record.value):
-            topic_id = commit_of(entry.value).topic_id
+    def _commit(self, record: RawRecord, group: str, topic: str, partition: int, value: bytes) -> list[Transition]:
+        """A commit that is known to decode, of a position that may be new."""
+        assert record.key is not None, "a commit has a key"
+        if self.offsets.put(canonical_key(record.key), group, topic, partition, value):
+            topic_id = read_commit(value).topic_id
             if topic_id != ZERO_UUID:
-                self.names[topic_id] = key.topic
-        if key.group in self.groups:
+                self.names[topic_id] = topic
+        if group in self.groups:
             return []
         # The broker too makes a group of offsets that no group record announces: a simple consumer group.
-        group = self.groups[key.group] = ClassicGroup(key.group, at)
-        return [GroupCreated(at, key.group, group.group_type, observed=False)]
+        at = At(record.partition, record.offset, record.timestamp_ms)
+        made = self.groups[group] = ClassicGroup(group, at)
+        return [GroupCreated(at, group, made.group_type, observed=False)]
+
+    def _delete_commit(self, record: RawRecord, group: str, topic: str, partition: int, at: At) -> list[Transition]:
+        assert record.key is not None, "a tombstone has a key"
+        commit = self.offsets.remove(canonical_key(record.key), group)
+        if commit is None:
+            return []
+        known = self.groups.get(group)
+        group_type = GroupType.CLASSIC if known is None else known.group_type
+        return [OffsetsDeleted(at, group, group_type, topic, partition, commit.offset)]
 
     # Classic groups.
 
@@ -174,6 +179,7 @@ class PartitionMirror:
         if group is None:
             return []
         del self.groups[name]
+        self._leaving.pop(name, None)
         has_members = group.is_migrating if isinstance(group, ModernGroup) else bool(group.members)
         has_offsets = self.offsets.count(name) > 0
         if not has_members and not has_offsets:
@@ -205,16 +211,17 @@ class PartitionMirror:
         self._learn_names(value)
         out: list[Transition] = []
         if not isinstance(group, cls):
-            group, out = self._found(name, cls, group, at)
+            group, out = self._found(name, cls, role, group, at)
         return out + group.replay(key_type, member_id, value, at, self.names)
 
     def _found(
-        self, name: str, cls: type[ModernGroup], group: Group | None, at: At
+        self, name: str, cls: type[ModernGroup], role: str, group: Group | None, at: At
     ) -> tuple[ModernGroup, list[Transition]]:
         """A record of a group that is not there, or is there as another type."""
         leaving = self._leaving.pop(name, None)
-        if isinstance(leaving, ClassicGroup) and not leaving.is_simple:
-            # A classic group whose record was deleted right before: a member came that speaks KIP-848.
+        if isinstance(leaving, ClassicGroup) and leaving.members:
+            # A classic group whose record was deleted right before: a member came that speaks KIP-848. An empty
+            # one is not taken over: its coordinator deletes it and starts a new one at the first epoch.
             found = self.groups[name] = cls(name, at, leaving)
             return found, []
         found = self.groups[name] = cls(name, at)
@@ -226,7 +233,8 @@ class PartitionMirror:
             problem = f"a {cls.group_type} group's record came for a {group.group_type} group"
             found.notes.add("wrong_group_type", problem, at)
         if group is None or leaving is not None:
-            out.append(GroupCreated(at, name, found.group_type, observed=True))
+            # A coordinator's first record of such a group is its first member's.
+            out.append(GroupCreated(at, name, found.group_type, observed=role == "member"))
         return found, out
 
     def _learn_names(self, value: object) -> None:
@@ -254,9 +262,10 @@ class PartitionMirror:
         count, last = self.offsets.count(name), self.offsets.last_commit_ms(name)
         if isinstance(group, ClassicGroup):
             return group.view(self.partition, count, last)
-        return group.view(
-            self.partition, count, last, {**(names or {}), **self.names, **self.offsets.topic_ids(name)}
-        )
+        # Chained, not merged: there may be as many groups as topics.
+        layers = (self.offsets.topic_ids(name), self.names, names or {})
+        known = ChainMap(*(cast(dict[Uuid, str], layer) for layer in layers))
+        return group.view(self.partition, count, last, known)
 
     def committed(self, name: str) -> tuple[CommittedOffset, ...]:
         """The committed offsets of one group."""

@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 
 from agent.coordinator.states import (
     CONSUMER_MEMBER_STABLE,
-    STATIC_LEAVE_EPOCH,
     STREAMS_MEMBER_STABLE,
     GroupState,
     GroupType,
@@ -22,8 +21,9 @@ from agent.coordinator.states import (
     streams_state,
 )
 from agent.shadow.classic import ClassicGroup
-from agent.shadow.diff import assignment_change, owner_key
+from agent.shadow.diff import owner_key
 from agent.shadow.notes import Notes
+from agent.shadow.targets import Slot, Targets
 from agent.shadow.transitions import (
     AssignmentChanged,
     At,
@@ -63,15 +63,13 @@ NO_TARGET = -1
 
 @dataclass(slots=True)
 class MemberRecords:
-    """What the log has of one member: its three records, as they stand."""
+    """What the log has of one member, as it stands. Its target is in `Targets`: one alone makes no member."""
 
     member_id: str
     metadata: Any = None
     current: Any = None
-    target: Any = None
     # The member as it was before its assignment was deleted: what it held when it left.
     last: Member | None = None
-    left_as_static: bool = False
 
     @property
     def epoch(self) -> int:
@@ -110,8 +108,11 @@ class ModernGroup:
         self._pending = Pending()
         self._vacated: dict[str, Member] = {}
         self._had_members = False
-        self._targets: dict[str, Mapping[str, tuple[int, ...]]] = {}
-        self._before: frozenset[str] = frozenset()
+        self._targets = Targets(self._slots)
+        # Of the classic group that this one was: its members, until the first epoch after, and its generation,
+        # until the targets that stand for its assignment.
+        self._before: Mapping[str, Member] = {}
+        self._taken_over_at: int | None = None
         if before is not None:
             self._take_over(before)
 
@@ -122,9 +123,9 @@ class ModernGroup:
         self.rebalances = before.rebalances
         self.generations_skipped = before.generations_skipped
         self.notes = before.notes
-        self._before = frozenset(before.members)
+        self._before = before.members
+        self._taken_over_at = before.generation
         self._had_members = bool(before.members)
-        self._targets = {owner_key(member): member.assignment for member in before.members.values()}
 
     # What differs between the types.
 
@@ -136,6 +137,10 @@ class ModernGroup:
 
     def _member(self, records: MemberRecords, names: Names) -> Member:
         raise NotImplementedError
+
+    @staticmethod
+    def _slots(target: Any) -> Iterable[Slot]:
+        return ((topic.topic_id, number) for topic in target.topic_partitions for number in topic.partitions)
 
     # Replay.
 
@@ -167,12 +172,12 @@ class ModernGroup:
                 return self._member_metadata(member_id, value, at, names)
             case "current":
                 assert member_id is not None, "an assignment record has a member id"
-                self._current(member_id, value, at, names)
+                self._current(member_id, value, names)
             case "target":
                 assert member_id is not None, "a target record has a member id"
-                self._target(member_id, value, at)
+                self._targets.put(member_id, value)
             case "target_epoch":
-                return self._target_epoch(value, at, names)
+                return self._target_epoch(value, at)
             case "epoch":
                 return self._raise_epoch(value, at, names)
             case other:
@@ -185,12 +190,11 @@ class ModernGroup:
     def _member_metadata(self, member_id: str, value: Any, at: At, names: Names) -> list[Transition]:
         records = self._records(member_id)
         records.metadata = value
-        records.left_as_static = False
         instance_id = getattr(value, "instance_id", None)
         old = self._vacated.pop(instance_id, None) if instance_id is not None else None
         if old is None:
             return []
-        # The place of a static member that left for a restart is taken: no epoch follows, so say it now.
+        # The place of a static member is taken: no epoch follows, so say it now.
         if member_id in self._pending.joined:
             self._pending.joined.remove(member_id)
         new = self._member(records, names)
@@ -221,36 +225,26 @@ class ModernGroup:
             self._pending.joined.remove(member_id)
             return
         member = records.last or self._member(records, names)
-        if records.left_as_static and member.instance_id is not None:
+        if member.instance_id is not None:
+            # Gone for good if an epoch follows, replaced if a member takes its place before.
             self._vacated[member.instance_id] = member
         else:
             self._pending.left.append(member)
 
-    def _current(self, member_id: str, value: Any, at: At, names: Names) -> None:
+    def _current(self, member_id: str, value: Any, names: Names) -> None:
         if value is not None:
             records = self._records(member_id)
-            records.current = value
+            records.current, records.last = value, None
             self._reconcile(member_id, value)
-            if value.member_epoch == STATIC_LEAVE_EPOCH:
-                records.left_as_static = True
-                records.last = self._member(records, names)
             return
         gone = self.records.get(member_id)
         if gone is None:
             return
-        if not gone.left_as_static:
-            gone.last = self._member(gone, names)
+        gone.last = self._member(gone, names)
         gone.current = None
         self._reconcile(member_id, None)
 
-    def _target(self, member_id: str, value: Any, at: At) -> None:
-        if value is not None:
-            # A target may stand for a member whose other records follow in the same batch.
-            self._records(member_id).target = value
-        elif (records := self.records.get(member_id)) is not None:
-            records.target = None
-
-    def _target_epoch(self, value: Any, at: At, names: Names) -> list[Transition]:
+    def _target_epoch(self, value: Any, at: At) -> list[Transition]:
         if value is None:
             self.target_epoch = NO_TARGET
             self._reconciled.clear()
@@ -258,13 +252,17 @@ class ModernGroup:
         self.target_epoch = value.assignment_epoch
         for member_id, records in self.records.items():
             self._reconcile(member_id, records.current)
-        members = (self._member(records, names) for records in self.records.values())
-        targets = {owner_key(member): member.target or {} for member in members}
-        change = assignment_change(self._targets, targets)
-        self._targets = targets
-        if not (change.gained or change.lost):
+        change = self._targets.settle(self._owner)
+        taken_over_at, self._taken_over_at = self._taken_over_at, None
+        if taken_over_at == self.target_epoch or not (change.gained or change.lost):
+            # The first targets after a migration are the classic group's assignment.
             return []
         return [AssignmentChanged(at, self.name, self.group_type, self.target_epoch, *change)]
+
+    def _owner(self, member_id: str) -> str:
+        records = self.records.get(member_id)
+        metadata = records.metadata if records is not None else None
+        return owner_key(member_id, getattr(metadata, "instance_id", None))
 
     def _raise_epoch(self, value: Any, at: At, names: Names) -> list[Transition]:
         previous = self.epoch if self._epoch_seen else None
@@ -273,13 +271,17 @@ class ModernGroup:
         self.epoch = epoch
         self._epoch_record(value)
         if previous is not None and epoch == previous:
-            # Not a raise: a new hash of the topics, a newly validated topology, or the end of a migration.
+            # Not a raise: a new hash of the topics, a newly validated topology, or the end of a migration. Who
+            # left the classic group since its last generation did not come along.
+            stayed = {member_id: member for member_id, member in self._before.items() if member_id in self.records}
+            self._pending.left += [member for member_id, member in self._before.items() if member_id not in stayed]
+            self._before = stayed
             return []
         if previous is not None and epoch < previous:
             self.notes.add("generation_regressed", f"epoch {epoch} follows {previous}", at)
         left = (*self._pending.left, *self._vacated.values())
         joined = tuple(self._member(self.records[member_id], names) for member_id in self._pending.joined)
-        self._pending, self._vacated, self._before = Pending(), {}, frozenset()
+        self._pending, self._vacated, self._before = Pending(), {}, {}
         self.rebalances += 1
         who = (at, self.name, self.group_type)
         out: list[Transition] = [Rebalanced(*who, epoch, previous, self.protocol, joined, left, len(self.records))]
@@ -367,6 +369,7 @@ class ConsumerGroup(ModernGroup):
             # Partitions that wait for revocation are still the member's (`asConsumerGroupDescribeMember`).
             assignment = by_topic((*current.assigned_partitions, *current.partitions_pending_revocation), names)
         classic = metadata.classic_member_metadata
+        target = self._targets.latest.get(records.member_id)
         return Member(
             member_id=records.member_id,
             client_id=metadata.client_id,
@@ -378,7 +381,7 @@ class ConsumerGroup(ModernGroup):
             subscription=metadata.subscribed_topic_names,
             subscription_regex=metadata.subscribed_topic_regex or None,
             assignment=assignment,
-            target=by_topic(records.target.topic_partitions if records.target else (), names),
+            target=by_topic(target.topic_partitions if target is not None else (), names),
             member_epoch=records.epoch,
             uses_classic_protocol=classic is not None,
         )
@@ -405,6 +408,7 @@ class ShareGroup(ModernGroup):
     def _member(self, records: MemberRecords, names: Names) -> Member:
         metadata: ShareGroupMemberMetadataValue = records.metadata or ShareGroupMemberMetadataValue()
         current: ShareGroupCurrentMemberAssignmentValue | None = records.current
+        target = self._targets.latest.get(records.member_id)
         return Member(
             member_id=records.member_id,
             client_id=metadata.client_id,
@@ -412,7 +416,7 @@ class ShareGroup(ModernGroup):
             rack_id=metadata.rack_id,
             subscription=metadata.subscribed_topic_names,
             assignment=by_topic(current.assigned_partitions if current is not None else (), names),
-            target=by_topic(records.target.topic_partitions if records.target else (), names),
+            target=by_topic(target.topic_partitions if target is not None else (), names),
             member_epoch=records.epoch,
             uses_classic_protocol=False,
         )
@@ -438,6 +442,10 @@ class StreamsGroup(ModernGroup):
         self.validated_topology_epoch = -1
         super().__init__(name, at, before)
 
+    @staticmethod
+    def _slots(target: Any) -> Iterable[Slot]:
+        return ((tasks.subtopology_id, number) for tasks in target.active_tasks for number in tasks.partitions)
+
     def _other(self, role: str, value: Any) -> None:
         if role == "topology":
             self.topology_epoch = None if value is None else value.epoch
@@ -460,6 +468,7 @@ class StreamsGroup(ModernGroup):
         current: StreamsGroupCurrentMemberAssignmentValue = (
             records.current or StreamsGroupCurrentMemberAssignmentValue()
         )
+        target = self._targets.latest.get(records.member_id)
         return Member(
             member_id=records.member_id,
             client_id=metadata.client_id,
@@ -468,7 +477,7 @@ class StreamsGroup(ModernGroup):
             rack_id=metadata.rack_id,
             rebalance_timeout_ms=metadata.rebalance_timeout_ms,
             assignment=by_subtopology(current.active_tasks),
-            target=by_subtopology(records.target.active_tasks if records.target else ()),
+            target=by_subtopology(target.active_tasks if target is not None else ()),
             standby_tasks=by_subtopology(current.standby_tasks),
             warmup_tasks=by_subtopology(current.warmup_tasks),
             member_epoch=records.epoch,

@@ -33,8 +33,6 @@ ANOMALIES = {
     "members_changed_without_rebalance": "members of a classic group differ within one generation",
     "undecodable_payload": "a member's subscription or assignment bytes are not of the group's protocol",
     "tombstone_with_members": "a group was deleted while it had members, and was not migrated either",
-    "tombstone_of_unknown": "a group record was deleted that the log had not shown",
     "wrong_group_type": "a record of one type of group came for a group of another type",
-    "member_without_metadata": "an assignment came for a member that the log had not shown",
 }
 """Every kind of anomaly and what it means."""

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from agent.shadow.views import CommittedOffset
 from agent.wire.form import uuid_text
 from agent.wire.hot import Commit, all_plain, read_commit
-from agent.wire.offsets import OffsetCommitKey
 from agent.wire.primitives import ZERO_UUID, Uuid
 
 Slots = dict[bytes, tuple[str, int]]
@@ -32,29 +31,30 @@ class Offsets:
 
         For the common case all of it runs in C: no Python code for each commit.
         """
-        latest = self.latest
-        if keys and all(map(latest.__contains__, keys)) and all_plain(values):
-            latest.update(zip(keys, values, strict=True))  # type: ignore[arg-type]  # a None is no known key
+        # A run has each key many times over: so first the newest of each, then those few against all.
+        newest = dict(zip(keys, values, strict=True))
+        if keys and newest.keys() <= self.latest.keys() and all_plain(values):
+            self.latest.update(newest)  # type: ignore[arg-type]  # None is no known key, and no plain value
             return True
         return False
 
-    def put(self, raw_key: bytes, key: OffsetCommitKey, raw_value: bytes) -> bool:
+    def put(self, raw_key: bytes, group: str, topic: str, partition: int, raw_value: bytes) -> bool:
         """Apply one commit that is known to decode; whether its group had none for the partition before."""
         known = raw_key in self.latest
         self.latest[raw_key] = raw_value
         if not known:
-            self._groups.setdefault(key.group, {})[raw_key] = (key.topic, key.partition)
+            self._groups.setdefault(group, {})[raw_key] = (topic, partition)
         return not known
 
-    def remove(self, raw_key: bytes, key: OffsetCommitKey) -> Commit | None:
+    def remove(self, raw_key: bytes, group: str) -> Commit | None:
         """Apply a tombstone; the commit that it deletes, if there was one."""
         raw_value = self.latest.pop(raw_key, None)
         if raw_value is None:
             return None
-        slots = self._groups[key.group]
+        slots = self._groups[group]
         del slots[raw_key]
         if not slots:
-            del self._groups[key.group]
+            del self._groups[group]
         return read_commit(raw_value)
 
     def count(self, group: str) -> int:

@@ -27,14 +27,6 @@ def uuid_text(value: Uuid) -> str:
     return base64.urlsafe_b64encode(value).decode().rstrip("=")
 
 
-def parse_uuid(text: str) -> Uuid:
-    """The reverse of `uuid_text`. Raises `ValueError`."""
-    raw = base64.urlsafe_b64decode(text + "==")
-    if len(raw) != 16:
-        raise ValueError(f"a Kafka UUID of 22 characters expected, {text!r} came")
-    return Uuid(raw)
-
-
 def message_form(message: Message, version: int) -> dict[str, Any]:
     """The fields that `version` has; tagged fields at their default are left out, as Kafka does."""
     form: dict[str, Any] = {}

@@ -26,6 +26,7 @@ _OFFSET_COMMIT = RECORD_TYPES[1]
 _V3 = struct.Struct(">hqihq")
 _V4 = struct.Struct(">hqiBqB")
 _V4_TOPIC_ID = struct.Struct(">hqiBqBBB16s")
+_LENGTH, _PARTITION = struct.Struct(">h"), struct.Struct(">i")
 _SHORT, _LONG = _V3.size, _V4_TOPIC_ID.size
 assert _V4.size == _SHORT, "the two layouts without a topic id have one size"
 
@@ -49,6 +50,23 @@ class Commit(NamedTuple):
 def is_commit_key(key: bytes | None) -> bool:
     """Whether a key says that it is an offset commit, of either type; it may still be malformed behind that."""
     return key is not None and key[:2] in (b"\x00\x01", b"\x00\x00")
+
+
+def read_commit_key(key: bytes | None) -> tuple[str, str, int] | None:
+    """A well-formed key of type 1: group, topic, partition. None for any other: the general way says what it is."""
+    if key is None or key[:2] != b"\x00\x01":
+        return None
+    try:
+        (size,) = _LENGTH.unpack_from(key, 2)
+        group_end = 4 + size
+        (topic_size,) = _LENGTH.unpack_from(key, group_end)
+        topic_end = group_end + 2 + topic_size
+        if size < 0 or topic_size < 0 or topic_end + 4 != len(key):
+            return None
+        (partition,) = _PARTITION.unpack_from(key, topic_end)
+        return key[4:group_end].decode(), key[group_end + 2 : topic_end].decode(), partition
+    except (struct.error, UnicodeDecodeError):
+        return None
 
 
 def canonical_key(key: bytes) -> bytes:

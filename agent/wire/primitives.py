@@ -81,8 +81,10 @@ def write_uvarint(out: bytearray, value: int) -> None:
 
 def read_uuid(buffer: bytes, at: int) -> tuple[Uuid, int]:
     """16 bytes."""
-    value, at = _take(buffer, at, 16, "uuid")
-    return Uuid(value), at
+    end = at + 16
+    if end > len(buffer):
+        raise _short("uuid", 16, buffer, at)
+    return Uuid(buffer[at:end]), end
 
 
 def write_uuid(out: bytearray, value: Uuid) -> None:
@@ -91,78 +93,57 @@ def write_uuid(out: bytearray, value: Uuid) -> None:
     out += value
 
 
-def _take(buffer: bytes, at: int, size: int, what: str) -> tuple[bytes, int]:
-    end = at + size
-    if end > len(buffer):
-        raise _short(what, size, buffer, at)
-    return buffer[at:end], end
+def _not_text(error: UnicodeDecodeError, at: int) -> Invalid:
+    return Invalid(f"string at byte {at} is not UTF-8: {error.reason} at its byte {error.start}")
 
 
-def _text(raw: bytes, at: int) -> str:
-    try:
-        return raw.decode()
-    except UnicodeDecodeError as error:
-        raise Invalid(f"string at byte {at} is not UTF-8: {error.reason} at its byte {error.start}") from None
+def _no_length(size: int, at: int, what: str, nullable: bool) -> None:
+    """A length below zero is null, which only a nullable field may be; raises `Invalid` otherwise."""
+    if size != -1:
+        raise Invalid(f"{what} at byte {at} has the length {size}")
+    if not nullable:
+        raise Invalid(f"{what} at byte {at} is null, which this field may not be")
 
 
-def _encode(value: str) -> bytes:
-    raw = value.encode()
-    if len(raw) > MAX_STRING:
-        raise Invalid(f"string of {len(raw)} bytes, at most {MAX_STRING} can be written")
-    return raw
-
-
-def _length16(buffer: bytes, at: int) -> tuple[int, int]:
-    return read_int16(buffer, at)
-
-
-def _length32(buffer: bytes, at: int) -> tuple[int, int]:
-    return read_int32(buffer, at)
-
-
-def _length_compact(buffer: bytes, at: int) -> tuple[int, int]:
-    # Compact lengths are written plus one, so that zero is free to mean null.
+def read_compact_length(buffer: bytes, at: int) -> tuple[int, int]:
+    """Compact lengths are written plus one, so that zero is free to mean null (-1 here)."""
+    if at < len(buffer) and (byte := buffer[at]) < 0x80:  # nearly every one
+        return byte - 1, at + 1
     size, at = read_uvarint(buffer, at)
     return size - 1, at
 
 
-def _write_length_compact(out: bytearray, size: int) -> None:
+def _write_compact_length(out: bytearray, size: int) -> None:
     write_uvarint(out, size + 1)
-
-
-def read_length(buffer: bytes, at: int, read_size: Reader, what: str, nullable: bool) -> tuple[int | None, int]:
-    """A length before a value: None for null, which only a nullable field may be."""
-    size, after = read_size(buffer, at)
-    if size >= 0:
-        return size, after
-    if size == -1 and nullable:
-        return None, after
-    raise Invalid(
-        f"{what} at byte {at} is null, which this field may not be"
-        if size == -1
-        else f"{what} at byte {at} has the length {size}"
-    )
 
 
 def string_codec(*, compact: bool, nullable: bool) -> tuple[Reader, Writer]:
     """UTF-8 text: int16 length (-1 null), or compact."""
-    read_size = _length_compact if compact else _length16
-    write_size = _write_length_compact if compact else write_int16
+    read_size = read_compact_length if compact else read_int16
+    write_size = _write_compact_length if compact else write_int16
 
     def read(buffer: bytes, at: int) -> tuple[str | None, int]:
-        size, start = read_length(buffer, at, read_size, "string", nullable)
-        if size is None:
+        size, start = read_size(buffer, at)
+        if size < 0:
+            _no_length(size, at, "string", nullable)
             return None, start
         if size > MAX_STRING:
             raise Invalid(f"string at byte {at} has the length {size}, at most {MAX_STRING} is allowed")
-        raw, end = _take(buffer, start, size, "string")
-        return _text(raw, start), end
+        end = start + size
+        if end > len(buffer):
+            raise _short("string", size, buffer, start)
+        try:
+            return buffer[start:end].decode(), end
+        except UnicodeDecodeError as error:
+            raise _not_text(error, start) from None
 
     def write(out: bytearray, value: str | None) -> None:
         if value is None:
             _write_null(out, write_size, nullable)
             return
-        raw = _encode(value)
+        raw = value.encode()
+        if len(raw) > MAX_STRING:
+            raise Invalid(f"string of {len(raw)} bytes, at most {MAX_STRING} can be written")
         write_size(out, len(raw))
         out += raw
 
@@ -171,12 +152,18 @@ def string_codec(*, compact: bool, nullable: bool) -> tuple[Reader, Writer]:
 
 def bytes_codec(*, compact: bool, nullable: bool) -> tuple[Reader, Writer]:
     """Opaque bytes: int32 length (-1 null), or compact."""
-    read_size = _length_compact if compact else _length32
-    write_size = _write_length_compact if compact else write_int32
+    read_size = read_compact_length if compact else read_int32
+    write_size = _write_compact_length if compact else write_int32
 
     def read(buffer: bytes, at: int) -> tuple[bytes | None, int]:
-        size, start = read_length(buffer, at, read_size, "bytes", nullable)
-        return (None, start) if size is None else _take(buffer, start, size, "bytes")
+        size, start = read_size(buffer, at)
+        if size < 0:
+            _no_length(size, at, "bytes", nullable)
+            return None, start
+        end = start + size
+        if end > len(buffer):
+            raise _short("bytes", size, buffer, start)
+        return buffer[start:end], end
 
     def write(out: bytearray, value: bytes | None) -> None:
         if value is None:
@@ -191,12 +178,14 @@ def bytes_codec(*, compact: bool, nullable: bool) -> tuple[Reader, Writer]:
 def array_codec(element: tuple[Reader, Writer], *, compact: bool, nullable: bool) -> tuple[Reader, Writer]:
     """A tuple of elements: int32 count (-1 null), or compact."""
     read_element, write_element = element
-    read_size = _length_compact if compact else _length32
-    write_size = _write_length_compact if compact else write_int32
+    read_size = read_compact_length if compact else read_int32
+    write_size = _write_compact_length if compact else write_int32
 
     def read(buffer: bytes, at: int) -> tuple[tuple[Any, ...] | None, int]:
-        count, at = read_length(buffer, at, read_size, "array", nullable)
-        if count is None:
+        start = at
+        count, at = read_size(buffer, at)
+        if count < 0:
+            _no_length(count, start, "array", nullable)
             return None, at
         # Every element takes a byte at least, so a count beyond what is left is a lie: refuse it before
         # making room for it.

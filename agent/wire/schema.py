@@ -141,7 +141,9 @@ _NUMBERS = {
 }
 
 
-def _field_codec(kind: Type, version: int, *, compact: bool, nullable: bool) -> tuple[p.Reader, p.Writer]:
+def _field_codec(
+    kind: Type, version: int, *, compact: bool, nullable: bool, tagged: bool = False
+) -> tuple[p.Reader, p.Writer]:
     match kind.name:
         case "string":
             return p.string_codec(compact=compact, nullable=nullable)
@@ -154,21 +156,23 @@ def _field_codec(kind: Type, version: int, *, compact: bool, nullable: bool) -> 
         case "struct":
             assert kind.struct is not None, "a struct has a message class"
             codec = _codec(kind.struct, version)
-            return _nullable_struct(codec) if nullable else codec
+            return _nullable_struct(codec, tagged=tagged) if nullable else codec
         case name:
             return _NUMBERS[name]
 
 
-def _nullable_struct(codec: tuple[p.Reader, p.Writer]) -> tuple[p.Reader, p.Writer]:
-    # A nullable struct has a byte before it: -1 is null, anything from 0 up is present, Kafka writes 1.
+def _nullable_struct(codec: tuple[p.Reader, p.Writer], *, tagged: bool) -> tuple[p.Reader, p.Writer]:
+    # A nullable struct says first whether it is there; Kafka writes 1 for that. For null, Kafka's generator
+    # writes the byte -1 (read: below 0), but in a tagged field the varint 0.
     read_struct, write_struct = codec
+    read_presence, null = (p.read_uvarint, 0) if tagged else (p.read_int8, -1)
 
     def read(buffer: bytes, at: int) -> tuple[Any, int]:
-        presence, after = p.read_int8(buffer, at)
-        return (None, after) if presence < 0 else read_struct(buffer, after)
+        presence, after = read_presence(buffer, at)
+        return (None, after) if presence <= null else read_struct(buffer, after)
 
     def write(out: bytearray, value: Any) -> None:
-        p.write_int8(out, -1 if value is None else 1)
+        p.write_int8(out, null if value is None else 1)
         if value is not None:
             write_struct(out, value)
 
@@ -195,7 +199,9 @@ def _compile(message: type[Message], version: int) -> tuple[p.Reader, p.Writer]:
         if not spec.in_version(version):
             continue
         nullable = spec.nullable is not None and version >= spec.nullable
-        read, write = _field_codec(spec.type, version, compact=compact, nullable=nullable)
+        read, write = _field_codec(
+            spec.type, version, compact=compact, nullable=nullable, tagged=spec.tag is not None
+        )
         if spec.tag is None:
             plain.append((index, name, read, write))
         else:
@@ -209,6 +215,8 @@ def _compile(message: type[Message], version: int) -> tuple[p.Reader, p.Writer]:
                 values[index], at = read(buffer, at)
             if not compact:
                 return message(*values), at
+            if at < len(buffer) and buffer[at] == 0:  # no tags: nearly every message
+                return message(*values), at + 1
             name = "tags"
             unknown, at = _read_tags(buffer, at, tagged, values)
         except WireError as error:
@@ -249,8 +257,7 @@ def _read_tags(
             at = end
             continue
         index, name, read, _ = tagged[tag]
-        # Read within the declared size only: a field may not run into what follows it.
-        values[index], used = read(buffer[:end], at)
+        values[index], used = read(buffer, at)
         if used != end:
             raise Invalid(f"tag {tag} ({name}) declares {size} bytes at byte {at}, its value takes {used - at}")
         at = end

@@ -1,0 +1,1 @@
+"""Benchmarks: `python -m tests.bench` or `make bench`. Ratios side by side in one run; never a timed unit test."""

@@ -1,0 +1,1 @@
+"""Coverage-guided fuzzing of `agent.wire`: `python -m tests.fuzz`."""
