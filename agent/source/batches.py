@@ -85,8 +85,8 @@ class OldMessage:
     def __init__(self, frame: bytes, magic: int) -> None:
         self._frame, self._magic = frame, magic
         # A compressed set's header holds its last offset (KIP-31); the first is known after decompression.
-        self.base_offset = int.from_bytes(frame[:8])
-        self.next_offset = self.base_offset + 1
+        self.base_offset = -1
+        self.next_offset = int.from_bytes(frame[:8]) + 1
 
     def validate_crc(self) -> bool:
         """CRC-32 of all that follows it, as magic 0 and 1 have it."""

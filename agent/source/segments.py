@@ -30,7 +30,6 @@ from agent.source.batches import (
     RECORD_ERRORS,
     TRANSACTIONAL,
     Batch,
-    OldMessage,
     Record,
     Walk,
 )
@@ -123,8 +122,7 @@ class PartitionLog:
                 following = batch.next_offset
                 if following <= in_segment:
                     message = f"expected an offset from {in_segment} on, the batch ends at {following - 1}"
-                    base = batch.base_offset
-                    yield walk, walk.problem(ProblemKind.OFFSET, walk.position, base, 0, message), expected
+                    yield walk, walk.problem(ProblemKind.OFFSET, walk.position, following - 1, 0, message), expected
                     continue
                 in_segment = following
                 if following > expected:
@@ -164,13 +162,14 @@ class PartitionLog:
 def _take(into: list[Record], walk: Walk, batch: Batch, expected: int) -> SegmentProblem | None:
     """Append the batch's records from `expected` on; those before a fault inside the batch, too."""
     try:
-        if batch.base_offset >= expected and not isinstance(batch, OldMessage):
+        if batch.base_offset >= expected:
             into.extend(batch)
         else:
             into.extend(record for record in batch if record.offset >= expected)
     except RECORD_ERRORS as error:
         message = f"expected records as the header says, came {type(error).__name__}: {error}"
-        return walk.problem(ProblemKind.RECORDS, walk.position, batch.base_offset, 0, message)
+        offset = None if batch.base_offset < 0 else batch.base_offset
+        return walk.problem(ProblemKind.RECORDS, walk.position, offset, 0, message)
     return None
 
 

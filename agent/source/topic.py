@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from types import TracebackType
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -27,11 +28,12 @@ from agent.source import MAX_RUN_RECORDS
 from agent.source.client import classify, consumer_properties, is_lost_offset
 from agent.source.cluster import EARLIEST, LATEST, leaders, offsets_at
 from agent.source.columns import runs_of
-from agent.source.errors import SourceDenied, SourceError, SourceMisconfigured, SourceUnreachable
+from agent.source.errors import SourceDenied, SourceError, SourceMisconfigured, SourceUnreachable, TopicMissing
 from agent.source.progress import Notice, OffsetReset, PartitionCountChanged, Progress
 
 _FILL_S = 0.05  # how long a batch may take to fill; then what is there is handed on
 _PROBE_TIMEOUT_S = 2.0
+_PAUSE_S = 0.2
 _RETRY_S = 1.0  # from probe to probe while unhealthy
 
 
@@ -125,18 +127,35 @@ class TopicReader:
         Raises `SourceUnreachable`, `TopicMissing`, `SourceDenied`; `SourceMisconfigured` for a partition that
         the topic does not have.
         """
-        try:
-            count = len(leaders(self._consumer, self.topic, timeout_s))
-            wanted = range(count) if self._wanted is None else sorted(self._wanted)
-            absent = [partition for partition in wanted if not 0 <= partition < count]
-            if absent:
-                raise SourceMisconfigured(f"{self.topic}: expected partitions below {count}, came {absent}")
-            self._assign(wanted, timeout_s)
-        except SourceUnreachable as error:
-            self._consumer.poll(0)  # serves `_on_error`, which knows more than that there was no answer
-            raise self._client_error or error from error
-        self.partition_count = count
+        deadline = time.monotonic() + timeout_s
+        while True:
+            left_s = max(0.1, deadline - time.monotonic())
+            try:
+                self.partition_count = self._find(left_s)
+                break
+            except SourceUnreachable as error:
+                self._consumer.poll(0)  # serves `_on_error`, which knows more than that there was no answer
+                reason = self._reason(error)
+                # A topic just made has no leader for a moment, or one that does not know of it yet.
+                if isinstance(reason, SourceDenied | TopicMissing) or time.monotonic() + _PAUSE_S > deadline:
+                    raise reason from error
+                time.sleep(_PAUSE_S)
         self._mend()
+
+    def _find(self, timeout_s: float) -> int:
+        count = len(leaders(self._consumer, self.topic, timeout_s))
+        wanted = range(count) if self._wanted is None else sorted(self._wanted)
+        absent = [partition for partition in wanted if not 0 <= partition < count]
+        if absent:
+            raise SourceMisconfigured(f"{self.topic}: expected partitions below {count}, came {absent}")
+        self._assign(wanted, timeout_s)
+        return count
+
+    def _reason(self, error: SourceError) -> SourceError:
+        """What the connections said, if the error is only that nothing answered."""
+        if isinstance(error, SourceDenied | TopicMissing) or self._client_error is None:
+            return error
+        return self._client_error
 
     def poll(self, timeout_s: float = 1.0) -> list[Run]:
         """The next runs, in the order of each partition; empty after `timeout_s` without any.
@@ -147,15 +166,16 @@ class TopicReader:
         deadline = time.monotonic() + timeout_s
         if not self._partitions:
             try:
-                self.connect(timeout_s)
+                self.connect(max(timeout_s, _PROBE_TIMEOUT_S))
             except (SourceUnreachable, SourceDenied) as error:
                 self._down = error
                 self._consumer.poll(max(0.0, deadline - time.monotonic()))
                 return []
-        messages = self._consume(deadline)
-        if not messages and time.monotonic() >= self._probe_at:
-            self._probe()
-        return self._accept(messages)
+        runs = self._accept(self._consume(deadline))
+        if time.monotonic() >= self._probe_at:
+            # During catch-up some partitions wait until the queue has room for them: that is no stall.
+            self._probe(may_wait=bool(runs) and not self.caught_up)
+        return runs
 
     def close(self) -> None:
         """Let go of the connections; positions can still be asked for."""
@@ -195,13 +215,9 @@ class TopicReader:
             progress.advance(0 if offset is None else offset, at_end=True)
         elif is_lost_offset(error):
             self._notices.append(OffsetReset(partition, progress.position, error.str()))
-            self._start.pop(partition, None)
+            self._partitions[partition] = Progress(0, progress.end, progress.end)
             self._consumer.incremental_unassign([TopicPartition(self.topic, partition)])
-            try:
-                self._assign([partition], _PROBE_TIMEOUT_S)
-            except SourceError as unanswered:
-                progress.error = unanswered
-                self._look_soon()
+            self._consumer.incremental_assign([TopicPartition(self.topic, partition, OFFSET_BEGINNING)])
         else:
             doing = f"reading partition {partition} of {self.topic}"
             progress.error = classify(error, doing=doing, topic=self.topic)
@@ -224,15 +240,16 @@ class TopicReader:
         """Take partitions in, with their ends as of now as the targets."""
         first = offsets_at(self._consumer, self.topic, partitions, EARLIEST, timeout_s)
         last = offsets_at(self._consumer, self.topic, partitions, LATEST, timeout_s)
-        added = []
+        added, progress = [], {}
         for partition in partitions:
             begin = self._start.get(partition)
             added.append(TopicPartition(self.topic, partition, OFFSET_BEGINNING if begin is None else begin))
             position, end = first[partition] if begin is None else begin, last[partition]
-            self._partitions[partition] = Progress(position, end, end)
+            progress[partition] = Progress(position, end, end)
         self._consumer.incremental_assign(added)
+        self._partitions = {**self._partitions, **progress}  # anew: other threads may be reading the old one
 
-    def _probe(self) -> None:
+    def _probe(self, *, may_wait: bool) -> None:
         """See whether the partitions have leaders that answer, and whether what they have comes here."""
         try:
             led = leaders(self._consumer, self.topic, _PROBE_TIMEOUT_S)
@@ -241,12 +258,12 @@ class TopicReader:
                 raise SourceUnreachable(f"{self.topic}: expected leaders, none for partitions {leaderless}")
             ends = offsets_at(self._consumer, self.topic, self._partitions, LATEST, _PROBE_TIMEOUT_S)
             for partition, progress in self._partitions.items():
-                if progress.probe(ends[partition]) and progress.error is None:
+                if progress.probe(ends[partition]) and not may_wait and progress.error is None:
                     message = f"partition {partition}: expected records from {progress.position} on, none come"
                     progress.error = SourceUnreachable(f"{message}, its end was {progress.end}")
             self._grow(len(led))
         except SourceError as error:
-            self._down = error if isinstance(error, SourceDenied) else self._client_error or error
+            self._down = self._reason(error)
             self._probe_at = time.monotonic() + _RETRY_S
             return
         self._mend()
@@ -265,14 +282,15 @@ class TopicReader:
         for each offset once, and anew after a seek, so it comes even if there is nothing new to read."""
         for partition, progress in self._partitions.items():
             if progress.error is not None:
-                self._consumer.seek(TopicPartition(self.topic, partition, progress.position))
                 self._look_soon()
+                with suppress(KafkaException):  # not being fetched yet: then it is tried again
+                    self._consumer.seek(TopicPartition(self.topic, partition, progress.position))
 
     def _high_watermark(self, partition: int) -> int:
-        if self._closed:
+        try:
+            return self._consumer.get_watermark_offsets(TopicPartition(self.topic, partition), cached=True)[1]
+        except RuntimeError:  # closed
             return -1
-        _, high = self._consumer.get_watermark_offsets(TopicPartition(self.topic, partition), cached=True)
-        return high
 
 
 def read_to_end(
