@@ -6,7 +6,8 @@ What `kshadow decode` prints, and what Kafka's dump tool and console formatters 
 from __future__ import annotations
 
 import base64
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from agent.wire import classic
 from agent.wire.errors import WireError
@@ -27,31 +28,51 @@ def uuid_text(value: Uuid) -> str:
     return base64.urlsafe_b64encode(value).decode().rstrip("=")
 
 
+class _Part(NamedTuple):
+    """How one field of one version goes into JSON. `convert` None: as it is. `leave_out`: only if not the default."""
+
+    name: str
+    key: str
+    convert: Callable[[Any], Any] | None
+    leave_out: bool
+    default: Any
+
+
+_PLANS: dict[tuple[type[Message], int], list[_Part]] = {}
+
+
 def message_form(message: Message, version: int) -> dict[str, Any]:
     """The fields that `version` has; tagged fields at their default are left out, as Kafka does."""
+    plan = _PLANS.get((type(message), version))
+    if plan is None:
+        plan = _PLANS[type(message), version] = [
+            _Part(name, camel(name), _converter(spec.type, version), spec.tag is not None, default)
+            for name, spec, default in specs(type(message))
+            if spec.in_version(version)
+        ]
     form: dict[str, Any] = {}
-    for name, spec, default in specs(type(message)):
+    for name, key, convert, leave_out, default in plan:
         value = getattr(message, name)
-        if spec.in_version(version) and not (spec.tag is not None and value == default):
-            form[camel(name)] = _value_form(value, spec.type, version)
+        if leave_out and value == default:
+            continue
+        form[key] = value if convert is None or value is None else convert(value)
     return form
 
 
-def _value_form(value: Any, kind: Type, version: int) -> Any:
-    if value is None:
-        return None
+def _converter(kind: Type, version: int) -> Callable[[Any], Any] | None:
     match kind.name:
         case "uuid":
-            return uuid_text(value)
+            return uuid_text
         case "bytes":
-            return base64.b64encode(value).decode()
+            return lambda value: base64.b64encode(value).decode()
         case "struct":
-            return message_form(value, version)
+            return lambda value: message_form(value, version)
         case "array":
             assert kind.of is not None, "an array has an element type"
-            return [_value_form(item, kind.of, version) for item in value]
+            convert = _converter(kind.of, version)
+            return list if convert is None else lambda items: [convert(item) for item in items]
         case _:
-            return value
+            return None
 
 
 def payload_form(message: type[Message], data: bytes) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""The loop that nobody can beat: `consume(10000)` over the whole topic, with kshadow's client settings and no decoding.
+"""The loop that nobody can beat: `consume(10000)` over the whole topic, with kshadow's settings and no decoding.
 
 Run as a process of its own: `python -m tests.bench.bare BOOTSTRAP`; prints one JSON line when every partition's end
 was reached. `--dict` also keeps the newest value by raw key.
