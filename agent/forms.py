@@ -17,8 +17,8 @@ def group_form(view: GroupView) -> Form:
     """One row of `groups`. Times are epoch milliseconds; `generation` is the epoch in newer group types."""
     return {
         "group": view.group,
-        "group_type": view.group_type,
-        "state": view.state,
+        "group_type": str(view.group_type),
+        "state": str(view.state),
         "generation": view.generation,
         "protocol_type": view.protocol_type,
         "protocol": view.protocol,

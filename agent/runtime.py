@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from agent.forms import describe_form, group_form
 from agent.metrics.exporter import EventCounts, Readings
 from agent.shadow.cluster import ClusterMirror
+from agent.shadow.transitions import Transition
 from agent.shadow.views import GroupView
 from agent.source.progress import OffsetReset
 from agent.source.topic import TopicReader
@@ -41,8 +42,13 @@ class Agent:
         *,
         partitions: Collection[int] | None = None,
         groups: Collection[str] | None = None,
+        observe: Callable[[list[Transition]], None] | None = None,
     ) -> None:
-        """`partitions` to read (all unless told) and `groups` to show (every one found there unless told)."""
+        """`partitions` to read (all unless told) and `groups` to show (every one found there unless told).
+
+        `observe` is called in the reader's thread with what each run changed, once the topic's end was reached.
+        """
+        self._observe = observe
         self._only = None if groups is None else frozenset(groups)
         self._reader = TopicReader(conf, partitions=partitions)
         self._mirror = ClusterMirror()
@@ -79,8 +85,11 @@ class Agent:
         for run in runs:
             with self._lock:
                 transitions = self._mirror.replay_run(run)
-                self._counts.observe(it for it in transitions if self._shows(it.group))
+                transitions = [it for it in transitions if self._shows(it.group)]
+                self._counts.observe(transitions)
                 rejects = self._mirror.partition(run.partition).take_rejects()
+            if self._observe is not None and transitions and self.has_caught_up:
+                self._observe(transitions)
             for reject in rejects:
                 at = reject.at
                 log.warning(
@@ -130,6 +139,11 @@ class Agent:
         with self._lock:
             found = self._mirror.find(group)
         return None if found is None else describe_form(*found)
+
+    def event_totals(self) -> tuple[Mapping[str, int], Mapping[str, int]]:
+        """Rebalances and departures of each group since the log begins, whatever their cause."""
+        with self._lock:
+            return self._counts.totals()
 
     def readings(self) -> Readings:
         """What a scrape needs."""

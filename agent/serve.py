@@ -1,9 +1,12 @@
-"""The web server around the API, until it is told to stop."""
+"""The web server around the API: until it is told to stop, or beside other work."""
 
 from __future__ import annotations
 
 import logging
 import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import uvicorn
 
@@ -19,23 +22,46 @@ GRACE_S = 5
 
 def serve(agent: Agent, host: str, port: int) -> None:
     """Serve until SIGINT or SIGTERM. Raises `SourceMisconfigured` where the address cannot be had."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((host, port))
-    except OSError as error:
-        listener.close()
-        raise SourceMisconfigured(f"--listen {host}:{port}: {error.strerror or error}") from error
-    config = uvicorn.Config(
-        application(agent),
-        log_config=None,
-        access_log=False,
-        lifespan="off",
-        server_header=False,
-        timeout_graceful_shutdown=GRACE_S,
+    with _listener(host, port) as listener:
+        log.info("serving http://%s:%d/metrics", host, listener.getsockname()[1])
+        _server(agent).run(sockets=[listener])
+
+
+@contextmanager
+def serving(agent: Agent, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
+    """Serve in a thread for as long as the block runs; gives the URL. Port 0 is any free one."""
+    with _listener(host, port) as listener:
+        server = _server(agent)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="http", daemon=True)
+        thread.start()
+        try:
+            yield f"http://{host}:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join(GRACE_S + 1)
+
+
+def _server(agent: Agent) -> uvicorn.Server:
+    return uvicorn.Server(
+        uvicorn.Config(
+            application(agent),
+            log_config=None,
+            log_level="warning",
+            access_log=False,
+            lifespan="off",
+            server_header=False,
+            timeout_graceful_shutdown=GRACE_S,
+        )
     )
-    bound = listener.getsockname()
-    log.info("serving http://%s:%d/metrics", host, bound[1])
-    with listener:
-        uvicorn.Server(config).run(sockets=[listener])
+
+
+@contextmanager
+def _listener(host: str, port: int) -> Iterator[socket.socket]:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((host, port))
+        except OSError as error:
+            raise SourceMisconfigured(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+        yield listener

@@ -51,7 +51,7 @@ def run(
 
     if bootstrap_server is None:
         raise click.UsageError("--bootstrap-server is needed (or KSHADOW_BOOTSTRAP_SERVER)")
-    host, port = _address(listen)
+    host, port = address(listen)
     logging.basicConfig(
         stream=sys.stderr, level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
@@ -73,7 +73,8 @@ def run(
             agent.stop()
 
 
-def _address(listen: str) -> tuple[str, int]:
+def address(listen: str) -> tuple[str, int]:
+    """`HOST:PORT` as both; a usage error says what came instead."""
     host, colon, port = listen.rpartition(":")
     if not colon or not port.isdecimal() or int(port) > 65535:
         raise click.UsageError(f"--listen: HOST:PORT expected, {listen!r} came")

@@ -39,6 +39,17 @@ class EventCounts:
                     self.departures[transition.group, UNKNOWN_DEPARTURE] += 1
 
 
+    def totals(self) -> tuple[Counter[str], Counter[str]]:
+        """Rebalances and departures by group, over all causes."""
+        rebalances: Counter[str] = Counter()
+        departures: Counter[str] = Counter()
+        for (group, _), count in self.rebalances.items():
+            rebalances[group] += count
+        for (group, _), count in self.departures.items():
+            departures[group] += count
+        return rebalances, departures
+
+
 @dataclass(slots=True)
 class Readings:
     """What a scrape needs, taken at one time."""

@@ -203,8 +203,10 @@ class PartitionMirror:
         value = entry.value if isinstance(entry, Record) else None
         if value is None:
             if not isinstance(group, cls):
-                # As a broker that loads the log: deleting what it has not got is nothing.
-                return []
+                # As a broker that loads the log: deleting what it has not got is nothing. But a group that the log
+                # has shown by offsets only, of which none is left, was this one.
+                is_ghost = isinstance(group, ClassicGroup) and group.is_simple and not self.offsets.count(name)
+                return self._delete(name, group, at) if role == "epoch" and is_ghost else []
             if role == "epoch":
                 return self._delete(name, group, at)
             return group.replay(key_type, member_id, None, at, self.names)

@@ -81,7 +81,8 @@ class MemberRecords:
 class Pending:
     """Changes of membership since the last epoch."""
 
-    joined: list[str] = field(default_factory=list)
+    # Member ids in the order in which they came; a dict, for members that go again at once.
+    joined: dict[str, None] = field(default_factory=dict)
     left: list[Member] = field(default_factory=list)
 
 
@@ -144,16 +145,6 @@ class ModernGroup:
 
     # Replay.
 
-    @property
-    def state(self) -> GroupState:
-        """The group's state by the broker's own rule."""
-        return self._state()
-
-    @property
-    def generation(self) -> int:
-        """The group epoch."""
-        return self.epoch
-
     def replay(self, key_type: int, member_id: str | None, value: Any, at: At, names: Names) -> list[Transition]:
         """Apply one record of the group; `value` None is a tombstone. Deleting the group itself is the mirror's."""
         before = self._state()
@@ -195,8 +186,7 @@ class ModernGroup:
         if old is None:
             return []
         # The place of a static member is taken: no epoch follows, so say it now.
-        if member_id in self._pending.joined:
-            self._pending.joined.remove(member_id)
+        self._pending.joined.pop(member_id, None)
         new = self._member(records, names)
         return [StaticMemberReplaced(at, self.name, self.group_type, self.epoch, old, new)]
 
@@ -212,7 +202,7 @@ class ModernGroup:
         if records is None:
             records = self.records[member_id] = MemberRecords(member_id)
             if member_id not in self._before:
-                self._pending.joined.append(member_id)
+                self._pending.joined[member_id] = None
         return records
 
     def _remove_member(self, member_id: str, names: Names) -> None:
@@ -222,7 +212,7 @@ class ModernGroup:
         self._reconciled.discard(member_id)
         if member_id in self._pending.joined:
             # Came and went between two epochs.
-            self._pending.joined.remove(member_id)
+            del self._pending.joined[member_id]
             return
         member = records.last or self._member(records, names)
         if member.instance_id is not None:
@@ -447,8 +437,8 @@ class StreamsGroup(ModernGroup):
         return ((tasks.subtopology_id, number) for tasks in target.active_tasks for number in tasks.partitions)
 
     def _other(self, role: str, value: Any) -> None:
-        if role == "topology":
-            self.topology_epoch = None if value is None else value.epoch
+        assert role == "topology", "no other role is a streams group's own"
+        self.topology_epoch = None if value is None else value.epoch
 
     def _epoch_record(self, value: Any) -> None:
         self.validated_topology_epoch = value.validated_topology_epoch

@@ -1,0 +1,229 @@
+"""`kshadow demo`: a real broker, real clients with real faults, the agent on it, and what it saw."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from agent.cli.options import bootstrap_option, client_properties, option
+from agent.cli.output import echo, print_table, printable, warn
+
+if TYPE_CHECKING:
+    from agent.demo import Scenarios
+    from agent.runtime import Agent
+    from agent.shadow.transitions import Transition
+
+UNREACHABLE = 3
+
+
+@click.command()
+@bootstrap_option
+@option("--kafka-version", help="Kafka of the embedded broker [4.3.1, or what KAFKA_HOME holds].")
+@option(
+    "--listen", default="127.0.0.1:0", show_default=True, metavar="HOST:PORT", help="Where the agent serves HTTP."
+)
+@option("--keep", is_flag=True, help="Leave everything up at the end, until Ctrl-C.")
+@click.pass_context
+def demo(
+    ctx: click.Context, bootstrap_server: str | None, kafka_version: str | None, listen: str, keep: bool
+) -> None:
+    """Watch the agent diagnose a real embedded broker under real faults.
+
+    Starts Kafka in a temporary directory (its jars are downloaded once; KAFKA_HOME or --bootstrap-server saves that),
+    then for a minute real consumers crash, leave, stall, are deployed and share work badly, while the agent reads
+    what the broker writes about them. Everything is removed at the end, also after Ctrl-C.
+
+    \b
+    Examples:
+      kshadow demo
+      kshadow demo --keep
+      kshadow demo --bootstrap-server localhost:9092
+    """
+    from agent.cli.access import reaching
+    from agent.cli.run import address
+    from agent.embedded import EmbeddedError
+
+    host, port = address(listen)
+    began = time.monotonic()
+
+    def tell(text: str) -> None:
+        echo(f"{time.monotonic() - began:6.1f}s  {text}")
+
+    with ExitStack() as stack:
+        workdir = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kshadow-demo-")))
+        stack.enter_context(reaching())
+        try:
+            servers = bootstrap_server or stack.enter_context(_broker(kafka_version, tell))
+        except EmbeddedError as error:
+            warn(f"Error: {error}")
+            ctx.exit(UNREACHABLE)
+        saw: SimpleQueue[list[Transition]] = SimpleQueue()
+        agent, url = _start_agent(stack, servers, saw, host, port)
+        tell(f"the agent reads {servers} and serves {url}/metrics")
+        failures = _play(stack, servers, workdir, saw, tell, lives_on=bootstrap_server is not None)
+        _summary(agent, url)
+        for scenario, reason in failures.items():
+            warn(f"scenario {scenario} could not be played to its end: {reason}")
+        if keep:
+            echo(f"\nStill up: broker {servers}, agent {url}/metrics. Ctrl-C ends everything.")
+            _until_interrupted()
+        tell("cleaning up")
+    if failures:
+        ctx.exit(1)
+
+
+@contextmanager
+def _broker(version: str | None, tell: Any) -> Iterator[str]:
+    from agent.embedded import EmbeddedBroker, fetch_jars
+
+    jars = fetch_jars(version, progress=tell)
+    tell(f"starting Kafka {jars.version}")
+    # A moment for all members of a group to come makes one generation of a start.
+    with EmbeddedBroker(jars, properties={"group.initial.rebalance.delay.ms": "1000"}) as broker:
+        tell(f"Kafka {jars.version} is up at {broker.bootstrap_servers}")
+        yield broker.bootstrap_servers
+
+
+def _start_agent(
+    stack: ExitStack, servers: str, saw: SimpleQueue[list[Transition]], host: str, port: int
+) -> tuple[Agent, str]:
+    from agent.runtime import Agent
+    from agent.serve import serving
+
+    agent = Agent(client_properties(servers, ()), observe=saw.put)
+    # A broker that is asked for its offsets topic for the first time makes it.
+    deadline = time.monotonic() + 30
+    _make_offsets_topic(servers)
+    agent.start()
+    stack.callback(agent.stop)
+    while not agent.ready().ready and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return agent, stack.enter_context(serving(agent, host, port))
+
+
+def _make_offsets_topic(servers: str) -> None:
+    from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+    # Asking for a group's committed offsets asks for its coordinator, and that makes the topic. No group is made.
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": "kshadow-demo", "log_level": 2})
+    try:
+        consumer.committed([TopicPartition("kshadow-demo", 0)], timeout=20)
+    except KafkaException:
+        # Whether the topic is there now is what the agent finds out, and says better.
+        pass
+    finally:
+        consumer.close()
+
+
+def _play(
+    stack: ExitStack,
+    servers: str,
+    workdir: Path,
+    saw: SimpleQueue[list[Transition]],
+    tell: Any,
+    *,
+    lives_on: bool,
+) -> dict[str, str]:
+    from confluent_kafka import KafkaException
+
+    from agent.demo import SCENARIOS, Scenarios
+
+    scenarios = Scenarios(servers, workdir)
+    if lives_on:
+        stack.callback(lambda: [warn(f"could not remove {what}") for what in scenarios.remove_traces()])
+    stack.callback(scenarios.stop)
+    echo("\nThe script, all at once, for about a minute:")
+    for scenario in SCENARIOS:
+        echo(f"  {scenario.group:<24}{scenario.story}")
+    echo("\nWhat is done to the clients, and => what kshadow reads about it in __consumer_offsets:\n")
+    try:
+        scenarios.start()
+    except KafkaException as error:
+        warn(f"Error: the demo's topics could not be made at {servers}: {error.args[0].str()}")
+        raise click.exceptions.Exit(UNREACHABLE) from None
+    while not scenarios.wait(0.2):
+        _show(scenarios, saw, tell)
+    # What happened last takes a moment to be written and read.
+    time.sleep(1)
+    _show(scenarios, saw, tell)
+    return scenarios.failures
+
+
+def _show(scenarios: Scenarios, saw: SimpleQueue[list[Transition]], tell: Any) -> None:
+    for entry in scenarios.new_steps():
+        if entry.act not in ("settle", "finished"):
+            tell(printable(f"   {entry.group:<24}{entry.sentence}"))
+    while True:
+        try:
+            transitions = saw.get_nowait()
+        except Empty:
+            return
+        for transition in transitions:
+            text = _sentence(transition)
+            if text is not None:
+                tell(printable(f"=> {transition.group:<24}{text}"))
+
+
+def _sentence(transition: Transition) -> str | None:
+    from agent.shadow.transitions import AssignmentChanged, GroupEmptied, Rebalanced
+
+    match transition:
+        case Rebalanced():
+            word = "generation" if transition.group_type in ("classic", "connect") else "epoch"
+            who = [f"+{member.client_id}" for member in transition.joined]
+            who += [f"-{member.client_id}" for member in transition.left]
+            return f"rebalance: {word} {transition.generation}, {transition.members} members {' '.join(who)}".rstrip()
+        case AssignmentChanged(gained=gained, lost=lost) if gained or lost:
+            parts = [f"{gained} of {transition.assigned} partitions have a new owner"] if gained else []
+            parts += [f"{lost} have none"] if lost else []
+            return ", ".join(parts)
+        case GroupEmptied():
+            return "the last member is gone"
+        case _:
+            return None
+
+
+def _summary(agent: Agent, url: str) -> None:
+    rebalances, departures = agent.event_totals()
+    rows = []
+    for form in agent.groups():
+        group = str(form["group"])
+        details = agent.describe(group)
+        assert details is not None, "the group was listed"
+        members = details["members"]
+        assert isinstance(members, list), "a list of members"
+        shares = sorted((sum(map(len, member["assignment"].values())) for member in members), reverse=True)
+        rows.append(
+            [
+                group,
+                form["group_type"],
+                form["state"],
+                form["generation"],
+                rebalances.get(group, 0),
+                departures.get(group, 0),
+                form["members"],
+                "/".join(map(str, shares)) or None,
+            ]
+        )
+    echo("\nThe groups as kshadow mirrors them:\n")
+    print_table(
+        rows,
+        ["GROUP", "TYPE", "STATE", "GENERATION", "REBALANCES", "DEPARTURES", "MEMBERS", "PARTITIONS OF EACH"],
+        empty="no groups",
+    )
+    echo(f"\nThe same as metrics: {url}/metrics, as JSON: {url}/api/v1/groups")
+
+
+def _until_interrupted() -> None:
+    try:
+        while True:
+            time.sleep(3600)
+    except KeyboardInterrupt:
+        echo("")

@@ -1,0 +1,16 @@
+"""A real Kafka broker without Docker, for `kshadow demo` and for tests.
+
+    with EmbeddedBroker(fetch_jars()) as broker:
+        broker.bootstrap_servers        # 127.0.0.1:PORT
+        broker.log_dirs                 # where the __consumer_offsets-N directories are
+        broker.run_tool("kafka.tools.DumpLogSegments", "--offsets-decoder", "--files", …)
+
+Needs Java 17 and, unless KAFKA_HOME names a Kafka release, pyspark (for Ivy) and once a network.
+"""
+
+from agent.embedded.broker import EmbeddedBroker
+from agent.embedded.errors import EmbeddedError
+from agent.embedded.jars import DEFAULT_VERSION, Jars, fetch_jars
+from agent.embedded.leash import Leash
+
+__all__ = ["DEFAULT_VERSION", "EmbeddedBroker", "EmbeddedError", "Jars", "Leash", "fetch_jars"]

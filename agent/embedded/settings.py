@@ -1,0 +1,112 @@
+"""The settings of an embedded broker, as tables: server.properties and its logging.
+
+Owns what a single-node broker for tests and demonstrations needs to differ in from Kafka's defaults, and
+why. Knows nothing of processes or files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+NODE_ID = 1
+
+# One node: nothing can be replicated. Internal topics otherwise wait for three brokers for ever.
+_ONE_REPLICA = {
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+}
+
+# Groups that form at once and lose members within seconds. Classic members bring their own timeouts,
+# within these bounds; for the others (KIP-848, 932, 1071) the broker decides, and these are its decisions.
+_SHORT_TIMEOUTS = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.streams.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "500",
+    **{
+        f"group.{kind}.{name}": value
+        for kind in ("consumer", "share", "streams")
+        for name, value in {
+            "min.session.timeout.ms": "1000",
+            "session.timeout.ms": "6000",
+            "min.heartbeat.interval.ms": "250",
+            "heartbeat.interval.ms": "1500",
+        }.items()
+    },
+}
+
+# After a kill the controller lets the same broker register anew only when its old session has run out.
+_SHORT_BROKER_SESSION = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
+
+# Fifty partitions on a laptop: the cleaner alone would take 128 MiB, the thread pools two dozen threads.
+_SMALL = {
+    "log.cleaner.dedupe.buffer.size": "4194304",
+    "num.network.threads": "2",
+    "num.io.threads": "4",
+    "num.recovery.threads.per.data.dir": "2",
+    "background.threads": "2",
+    "transaction.state.log.num.partitions": "4",
+    "share.coordinator.state.topic.num.partitions": "4",
+}
+
+
+def server_properties(
+    *, client_port: int, controller_port: int, log_dir: str, overrides: Mapping[str, str]
+) -> dict[str, str]:
+    """A combined KRaft broker and controller on the loopback address; `overrides` win.
+
+    Every group type is on by itself in the versions that have it: formatting with 4.2 or newer sets the
+    features `group.version`, `share.version` and `streams.version`, and those decide. 3.9 has classic groups.
+    """
+    return {
+        "process.roles": "broker,controller",
+        "node.id": str(NODE_ID),
+        # A static quorum: the one form that 3.9 and 4.x both format without further arguments.
+        "controller.quorum.voters": f"{NODE_ID}@127.0.0.1:{controller_port}",
+        "listeners": f"CLIENT://127.0.0.1:{client_port},CONTROLLER://127.0.0.1:{controller_port}",
+        "advertised.listeners": f"CLIENT://127.0.0.1:{client_port}",
+        "listener.security.protocol.map": "CLIENT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "inter.broker.listener.name": "CLIENT",
+        "controller.listener.names": "CONTROLLER",
+        "log.dirs": log_dir,
+        **_ONE_REPLICA,
+        **_SHORT_TIMEOUTS,
+        **_SHORT_BROKER_SESSION,
+        **_SMALL,
+        **overrides,
+    }
+
+
+def render_properties(properties: Mapping[str, str]) -> str:
+    """Java's properties form. A backslash would begin an escape there, a line end a new key."""
+    escaped = {name: value.replace("\\", "\\\\").replace("\n", "\\n") for name, value in properties.items()}
+    return "".join(f"{name}={value}\n" for name, value in escaped.items())
+
+
+# Everything to standard output, which is the log file: one file holds the coordinator's lines and a dying
+# JVM's last words. Kafka 4 logs through log4j 2, 3.9 through reload4j.
+_LOG4J2 = """\
+status=error
+appender.out.type=Console
+appender.out.name=out
+appender.out.layout.type=PatternLayout
+appender.out.layout.pattern=[%d] %p %m (%c)%n
+rootLogger.level=info
+rootLogger.appenderRef.out.ref=out
+"""
+
+_RELOAD4J = """\
+log4j.rootLogger=INFO, out
+log4j.appender.out=org.apache.log4j.ConsoleAppender
+log4j.appender.out.layout=org.apache.log4j.PatternLayout
+log4j.appender.out.layout.ConversionPattern=[%d] %p %m (%c)%n
+"""
+
+
+def logging_configuration(major: int) -> tuple[str, str]:
+    """For a Kafka major version: the system property that names the file, and the file's text."""
+    if major >= 4:
+        return "log4j2.configurationFile", _LOG4J2
+    return "log4j.configuration", _RELOAD4J
