@@ -137,7 +137,7 @@ def _play(
 
     scenarios = Scenarios(servers, workdir)
     if lives_on:
-        stack.callback(lambda: [warn(f"could not remove {what}") for what in scenarios.remove_traces()])
+        stack.callback(_remove_traces, scenarios)
     stack.callback(scenarios.stop)
     echo("\nThe script, all at once, for about a minute:")
     for scenario in SCENARIOS:
@@ -154,6 +154,11 @@ def _play(
     time.sleep(1)
     _show(scenarios, saw, tell)
     return scenarios.failures
+
+
+def _remove_traces(scenarios: Scenarios) -> None:
+    for what in scenarios.remove_traces():
+        warn(f"could not remove {what}")
 
 
 def _show(scenarios: Scenarios, saw: SimpleQueue[list[Transition]], tell: Any) -> None:

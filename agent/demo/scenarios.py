@@ -118,7 +118,7 @@ class Scenarios:
             self._fleet.close()
 
     def remove_traces(self) -> list[str]:
-        """After `stop`, on a broker that lives on: delete the groups and the topics that were made. What could not be.
+        """After `stop`, on a broker that lives on: delete the groups and topics. Tells what could not be deleted.
 
         A group whose members were killed can only be deleted once the broker has missed them.
         """
