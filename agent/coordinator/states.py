@@ -46,12 +46,6 @@ CLASSIC_MOVES: dict[GroupState, frozenset[GroupState]] = {
 }
 """From each state of a classic group, where it may go next (`ClassicGroupState.validPreviousStates`, reversed)."""
 
-LEAVE_EPOCH = -1
-"""The member epoch of a member that has left for good."""
-
-STATIC_LEAVE_EPOCH = -2
-"""The member epoch of a static member that left and may come back (a restart)."""
-
 CONSUMER_MEMBER_STABLE = 0
 STREAMS_MEMBER_STABLE = 1
 """`MemberState.STABLE` has one number in consumer groups and another in streams groups."""

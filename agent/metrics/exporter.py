@@ -38,7 +38,6 @@ class EventCounts:
                 case MemberLeft():
                     self.departures[transition.group, UNKNOWN_DEPARTURE] += 1
 
-
     def totals(self) -> tuple[Counter[str], Counter[str]]:
         """Rebalances and departures by group, over all causes."""
         rebalances: Counter[str] = Counter()

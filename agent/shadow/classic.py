@@ -35,7 +35,9 @@ from agent.wire.payloads import (
     Payload,
     decode_payload,
 )
-from agent.wire.schema import Message
+
+_REMEMBERED_BYTES = 4096
+"""Longer subscriptions are read anew each time, so that what is remembered of them stays within 4 MB."""
 
 SIMPLE_GENERATION = -1
 """The generation of a group that only commits offsets: the broker's own number for it."""
@@ -225,7 +227,9 @@ class ClassicGroup:
             # A member that joined while no assignment was made for it (or a client that sent none).
             return None
         try:
-            return cast(Payload, _decode(message, data))  # type: ignore[arg-type]  # a class is hashable
+            if message is ConsumerProtocolSubscription and len(data) <= _REMEMBERED_BYTES:
+                return cast(Payload, _subscription(data))
+            return decode_payload(message, data, lenient=True)[1]
         except WireError as error:
             self.notes.add("undecodable_payload", f"member {metadata.member_id}: {error}", at)
             return None
@@ -253,9 +257,9 @@ class ClassicGroup:
 
 
 @lru_cache(maxsize=1024)
-def _decode(message: type[Message], data: bytes) -> Message:
+def _subscription(data: bytes) -> ConsumerProtocolSubscription:
     # Members of a group, and groups of an application, mostly subscribe alike: to the byte.
-    return decode_payload(message, data, lenient=True)[1]
+    return decode_payload(ConsumerProtocolSubscription, data, lenient=True)[1]
 
 
 def _by_owner(members: Mapping[str, Member]) -> dict[str, Mapping[str, tuple[int, ...]]]:

@@ -1,0 +1,1 @@
+"""Tests of the mirror: every state is built by replaying encoded records."""
