@@ -84,4 +84,4 @@ def member_form(member: Member) -> Form:
 
 
 def _lists(assignment: Mapping[str, tuple[int, ...]]) -> dict[str, list[int]]:
-    return {topic: list(partitions) for topic, partitions in sorted(assignment.items())}
+    return {topic: sorted(partitions) for topic, partitions in sorted(assignment.items())}

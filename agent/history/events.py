@@ -7,6 +7,7 @@ from hashlib import blake2b
 from typing import Any
 
 from agent.shadow import transitions as t
+from agent.shadow.causes import Cause, Departure
 from agent.shadow.views import Member
 
 SCHEMA = 1
@@ -76,23 +77,31 @@ def member_form(member: Member) -> dict[str, Any]:
     }
 
 
+def _departure(departure: Departure | None) -> Event:
+    if departure is None:
+        return {"cause": str(Cause.UNKNOWN_DEPARTURE), "confidence": 0.0}
+    return {"cause": str(departure.cause), "confidence": departure.confidence}
+
+
 def _rebalance(it: t.Rebalanced) -> Event:
-    # Causes are the analyzers' work. Until one is inferred, "unknown" with no confidence is what is known.
+    inferred = it.inferred
     return {
         "generation": it.generation,
         "previous_generation": it.previous_generation,
-        "cause": "unknown",
-        "causes": ["unknown"],
-        "confidence": 0.0,
-        "evidence": [],
+        "cause": str(inferred.cause),
+        "causes": [str(cause) for cause in inferred.causes],
+        "confidence": round(inferred.confidence, 3),
+        "evidence": list(inferred.evidence),
         "observed": False,
         "joined": [member_form(member) for member in it.joined],
-        "left": [{**member_form(member), "cause": "unknown_departure"} for member in it.left],
+        "left": [
+            {**member_form(member), **_departure(inferred.departures.get(member.member_id))} for member in it.left
+        ],
         "protocol": it.protocol,
         "members": it.members,
         "sync_ms": it.sync_ms,
         "join_ms": None,
-        "stopped_partition_ms": None,
+        "stopped_partition_ms": it.stopped_partition_ms,
     }
 
 
@@ -103,7 +112,7 @@ _FIELDS: dict[type[t.Transition], Callable[[Any], Event]] = {
     t.MemberLeft: lambda it: {
         "generation": it.generation,
         "member": member_form(it.member),
-        "cause": "unknown_departure",
+        **_departure(it.inferred),
     },
     t.StaticMemberReplaced: lambda it: {
         "generation": it.generation,

@@ -12,8 +12,12 @@ from functools import lru_cache
 from typing import Protocol, cast
 
 from agent.coordinator.states import GroupState, GroupType
+from agent.shadow.causes import Facts, infer
+from agent.shadow.costs import stopped_partition_ms
 from agent.shadow.diff import MemberChanges, assignment_change, member_changes, owner_key
 from agent.shadow.notes import Notes
+from agent.shadow.offsets import Offsets
+from agent.shadow.pace import Pace
 from agent.shadow.transitions import (
     AssignmentChanged,
     At,
@@ -71,6 +75,9 @@ class ClassicGroup:
         self.notes = Notes()
         # Members that went with a migration back from KIP-848.
         self.left_before: tuple[Member, ...] = ()
+        self._migrated = False
+        self._withheld: dict[tuple[str, int], int] = {}
+        self._pace = Pace()
         self._raw: dict[str, MemberMetadata] = {}
 
     @property
@@ -88,11 +95,12 @@ class ClassicGroup:
         """Whether the log has shown offsets only, and no record of the group itself."""
         return self.generation == SIMPLE_GENERATION and not self.members
 
-    def replay(self, value: GroupMetadataValue, at: At) -> list[Transition]:
+    def replay(self, value: GroupMetadataValue, at: At, offsets: Offsets) -> list[Transition]:
         """Apply one record: what it changed, the rebalance first."""
         old = self.members
         previous = None if self.is_simple else self.generation
         self.protocol_type = value.protocol_type or None
+        leader = self.leader
         self.protocol, self.leader = value.protocol, value.leader
         self.generation = value.generation
         self.members = self._read_members(value, at)
@@ -105,15 +113,18 @@ class ClassicGroup:
             return self._same_generation(old, changes, at)
         if value.generation == 0 and not self.members and not old:
             return []
-        return self._next_generation(previous, old, changes, value, at)
+        out = self._next_generation(previous, old, leader, changes, value, at, offsets)
+        self._pace.start(at.timestamp_ms, offsets.commit_counts(self.name))
+        return out
 
-    def adopt(self, before: Migrating, value: GroupMetadataValue, at: At) -> None:
+    def adopt(self, before: Migrating, value: GroupMetadataValue, at: At, offsets: Offsets) -> None:
         """Take the record that ends a migration back from KIP-848: the group goes on in the generation it had.
 
         That record completes no rebalance; the members that went with the migration count as gone in the next.
         """
         self.notes = before.notes
-        self.replay(value, at)
+        self.replay(value, at, offsets)
+        self._migrated = True
         self.left_before = tuple(member for member in before.departed() if member.member_id not in self.members)
         self.rebalances, self.generations_skipped = before.rebalances, before.generations_skipped
 
@@ -121,11 +132,14 @@ class ClassicGroup:
         self,
         previous: int | None,
         old: Mapping[str, Member],
+        leader: str | None,
         changes: MemberChanges,
         value: GroupMetadataValue,
         at: At,
+        offsets: Offsets,
     ) -> list[Transition]:
         generation = value.generation
+        skipped = 0
         if previous is not None and generation < previous:
             self.notes.add("generation_regressed", f"generation {generation} follows {previous}", at)
         elif previous is not None and generation > previous + 1:
@@ -140,13 +154,44 @@ class ClassicGroup:
         sync_ms = None
         if self.members and value.current_state_timestamp >= 0:
             sync_ms = max(at.timestamp_ms - value.current_state_timestamp, 0)
+        facts = Facts(
+            before=old,
+            after=self.members,
+            joined=changes.joined,
+            left=left,
+            replaced=changes.replaced,
+            activity={
+                member.member_id: self._pace.activity(self.name, member.assignment, offsets)
+                for member in (*old.values(), *left)
+            },
+            since_ms=self._pace.since_ms,
+            end_ms=self.state_since_ms,
+            leader=leader,
+            withheld=len(self._withheld),
+            skipped=skipped,
+            migrated=self._migrated,
+        )
+        inferred = infer(facts)
+        cooperative = self._is_cooperative()
+        stopped_ms = stopped_partition_ms(facts, at.timestamp_ms, self._withheld, cooperative=cooperative)
+        self._migrated = False
+        self._withheld = self._newly_withheld(old, at) if cooperative else {}
         who = (at, self.name, self.group_type)
         out: list[Transition] = [
             Rebalanced(
-                *who, generation, previous, value.protocol, changes.joined, left, len(self.members), sync_ms=sync_ms
+                *who,
+                generation,
+                previous,
+                value.protocol,
+                changes.joined,
+                left,
+                len(self.members),
+                sync_ms=sync_ms,
+                stopped_partition_ms=stopped_ms,
+                inferred=inferred,
             )
         ]
-        out += [MemberLeft(*who, generation, member) for member in left]
+        out += [MemberLeft(*who, generation, member, inferred.departures.get(member.member_id)) for member in left]
         out += [StaticMemberReplaced(*who, generation, before, after) for before, after in changes.replaced]
         out += [MemberJoined(*who, generation, member) for member in changes.joined]
         change = assignment_change(_by_owner(old), _by_owner(self.members))
@@ -155,6 +200,24 @@ class ClassicGroup:
         if not self.members and (old or previous is None):
             out.append(GroupEmptied(*who, generation))
         return out
+
+    def _is_cooperative(self) -> bool:
+        """Whether members keep partitions through a rebalance: they say so by owning some as they join (KIP-429,
+        KIP-415 in Connect from its protocol version 1 on)."""
+        if self.group_type is GroupType.CONNECT:
+            return self.protocol != "default"
+        return any(member.owned for member in self.members.values())
+
+    def _newly_withheld(self, old: Mapping[str, Member], at: At) -> dict[tuple[str, int], int]:
+        """Partitions without an owner that are still wanted, and since when: a cooperative round takes them back from
+        one member before the next gives them to another."""
+        wanted = {topic for member in self.members.values() for topic in member.subscription}
+        holds = _held(self.members)
+        return {
+            partition: self._withheld.get(partition, at.timestamp_ms)
+            for partition in (_held(old) | self._withheld.keys()) - holds
+            if partition[0] in wanted or self.group_type is GroupType.CONNECT
+        }
 
     def _same_generation(self, old: Mapping[str, Member], changes: MemberChanges, at: At) -> list[Transition]:
         who = (at, self.name, self.group_type)
@@ -260,6 +323,15 @@ class ClassicGroup:
 def _subscription(data: bytes) -> ConsumerProtocolSubscription:
     # Members of a group, and groups of an application, mostly subscribe alike: to the byte.
     return decode_payload(ConsumerProtocolSubscription, data, lenient=True)[1]
+
+
+def _held(members: Mapping[str, Member]) -> set[tuple[str, int]]:
+    return {
+        (topic, number)
+        for member in members.values()
+        for topic, numbers in member.assignment.items()
+        for number in numbers
+    }
 
 
 def _by_owner(members: Mapping[str, Member]) -> dict[str, Mapping[str, tuple[int, ...]]]:

@@ -68,11 +68,12 @@ class PartitionMirror:
         if self.offsets.put_all(keys, values):
             self.record_counts[OFFSET_COMMIT] += len(keys)
         else:
-            latest = self.offsets.latest
+            latest, counts = self.offsets.latest, self.offsets.counts
             plain = 0
             for index, (key, value) in enumerate(zip(keys, values, strict=True)):
                 if value is not None and key in latest and is_plain(value):
                     latest[key] = value
+                    counts[key] += 1
                     plain += 1
                 else:
                     record = RawRecord(self.partition, run.offsets[index], run.timestamps_ms[index], key, value)
@@ -139,7 +140,12 @@ class PartitionMirror:
             return []
         known = self.groups.get(group)
         group_type = GroupType.CLASSIC if known is None else known.group_type
-        return [OffsetsDeleted(at, group, group_type, topic, partition, commit.offset)]
+        out: list[Transition] = [OffsetsDeleted(at, group, group_type, topic, partition, commit.offset)]
+        if isinstance(known, ClassicGroup) and known.is_simple and not self.offsets.count(group):
+            # What was nothing but offsets goes with the last. 3.9 writes no more of it (GroupMetadataManager:
+            # a tombstone only behind generation 0); 4.x lists it until its next clean-up and deletes it then.
+            out += self._delete(group, known, at)
+        return out
 
     # Classic groups.
 
@@ -152,7 +158,7 @@ class PartitionMirror:
         if isinstance(leaving, ModernGroup) and leaving.is_migrating:
             # The last KIP-848 member of a group with classic members left: the group is a classic one again.
             classic = self.groups[name] = ClassicGroup(name, at)
-            classic.adopt(leaving, value, at)
+            classic.adopt(leaving, value, at, self.offsets)
             return []
         out: list[Transition] = []
         if leaving is not None:
@@ -169,7 +175,7 @@ class PartitionMirror:
             made.notes.add(
                 "tombstone_with_members", f"deleted with {len(leaving.members)} members, then made anew", at
             )
-        changes = made.replay(value, at)
+        changes = made.replay(value, at, self.offsets)
         if group is None or leaving is not None:
             out.append(GroupCreated(at, name, made.group_type, observed=value.generation <= 1))
         return out + changes
@@ -209,12 +215,12 @@ class PartitionMirror:
                 return self._delete(name, group, at) if role == "epoch" and is_ghost else []
             if role == "epoch":
                 return self._delete(name, group, at)
-            return group.replay(key_type, member_id, None, at, self.names)
+            return group.replay(key_type, member_id, None, at, self.names, self.offsets)
         self._learn_names(value)
         out: list[Transition] = []
         if not isinstance(group, cls):
             group, out = self._found(name, cls, role, group, at)
-        return out + group.replay(key_type, member_id, value, at, self.names)
+        return out + group.replay(key_type, member_id, value, at, self.names, self.offsets)
 
     def _found(
         self, name: str, cls: type[ModernGroup], role: str, group: Group | None, at: At

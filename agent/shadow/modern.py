@@ -20,9 +20,12 @@ from agent.coordinator.states import (
     share_state,
     streams_state,
 )
+from agent.shadow.causes import infer_modern
 from agent.shadow.classic import ClassicGroup
 from agent.shadow.diff import owner_key
 from agent.shadow.notes import Notes
+from agent.shadow.offsets import Offsets
+from agent.shadow.pace import Pace
 from agent.shadow.targets import Slot, Targets
 from agent.shadow.transitions import (
     AssignmentChanged,
@@ -84,6 +87,7 @@ class Pending:
     # Member ids in the order in which they came; a dict, for members that go again at once.
     joined: dict[str, None] = field(default_factory=dict)
     left: list[Member] = field(default_factory=list)
+    resubscribed: bool = False
 
 
 class ModernGroup:
@@ -107,6 +111,8 @@ class ModernGroup:
         # Kept as records come, so that the state of a group of thousands need not be counted out at each.
         self._reconciled: set[str] = set()
         self._pending = Pending()
+        self._pace = Pace()
+        self._migrated = before is not None
         self._vacated: dict[str, Member] = {}
         self._had_members = False
         self._targets = Targets(self._slots)
@@ -145,15 +151,19 @@ class ModernGroup:
 
     # Replay.
 
-    def replay(self, key_type: int, member_id: str | None, value: Any, at: At, names: Names) -> list[Transition]:
+    def replay(
+        self, key_type: int, member_id: str | None, value: Any, at: At, names: Names, offsets: Offsets
+    ) -> list[Transition]:
         """Apply one record of the group; `value` None is a tombstone. Deleting the group itself is the mirror's."""
         before = self._state()
-        out = self._apply(self.roles[key_type], member_id, value, at, names)
+        out = self._apply(self.roles[key_type], member_id, value, at, names, offsets)
         if self._state() != before:
             self.state_since_ms = at.timestamp_ms
         return out
 
-    def _apply(self, role: str, member_id: str | None, value: Any, at: At, names: Names) -> list[Transition]:
+    def _apply(
+        self, role: str, member_id: str | None, value: Any, at: At, names: Names, offsets: Offsets
+    ) -> list[Transition]:
         match role:
             case "member":
                 assert member_id is not None, "a member record has a member id"
@@ -170,7 +180,7 @@ class ModernGroup:
             case "target_epoch":
                 return self._target_epoch(value, at)
             case "epoch":
-                return self._raise_epoch(value, at, names)
+                return self._raise_epoch(value, at, names, offsets)
             case other:
                 self._other(other, value)
         return []
@@ -180,6 +190,8 @@ class ModernGroup:
 
     def _member_metadata(self, member_id: str, value: Any, at: At, names: Names) -> list[Transition]:
         records = self._records(member_id)
+        if records.metadata is not None and _subscription(records.metadata) != _subscription(value):
+            self._pending.resubscribed = True
         records.metadata = value
         instance_id = getattr(value, "instance_id", None)
         old = self._vacated.pop(instance_id, None) if instance_id is not None else None
@@ -254,7 +266,7 @@ class ModernGroup:
         metadata = records.metadata if records is not None else None
         return owner_key(member_id, getattr(metadata, "instance_id", None))
 
-    def _raise_epoch(self, value: Any, at: At, names: Names) -> list[Transition]:
+    def _raise_epoch(self, value: Any, at: At, names: Names, offsets: Offsets) -> list[Transition]:
         previous = self.epoch if self._epoch_seen else None
         epoch = value.epoch
         self._epoch_seen = True
@@ -271,11 +283,24 @@ class ModernGroup:
             self.notes.add("generation_regressed", f"epoch {epoch} follows {previous}", at)
         left = (*self._pending.left, *self._vacated.values())
         joined = tuple(self._member(self.records[member_id], names) for member_id in self._pending.joined)
-        self._pending, self._vacated, self._before = Pending(), {}, {}
+        inferred = infer_modern(
+            joined,
+            left,
+            {member.member_id: self._pace.activity(self.name, member.assignment, offsets) for member in left},
+            at.timestamp_ms,
+            expired=frozenset(member.member_id for member in self._vacated.values()),
+            resubscribed=self._pending.resubscribed,
+            migrated=self._migrated,
+        )
+        self._pending, self._vacated, self._before, self._migrated = Pending(), {}, {}, False
+        self._pace.start(at.timestamp_ms, offsets.commit_counts(self.name))
         self.rebalances += 1
         who = (at, self.name, self.group_type)
-        out: list[Transition] = [Rebalanced(*who, epoch, previous, self.protocol, joined, left, len(self.records))]
-        out += [MemberLeft(*who, epoch, member) for member in left]
+        protocol, members = self.protocol, len(self.records)
+        out: list[Transition] = [
+            Rebalanced(*who, epoch, previous, protocol, joined, left, members, inferred=inferred)
+        ]
+        out += [MemberLeft(*who, epoch, member, inferred.departures[member.member_id]) for member in left]
         out += [MemberJoined(*who, epoch, member) for member in joined]
         if not self.records and self._had_members:
             out.append(GroupEmptied(*who, epoch))
@@ -473,6 +498,12 @@ class StreamsGroup(ModernGroup):
             member_epoch=records.epoch,
             uses_classic_protocol=False,
         )
+
+
+def _subscription(metadata: Any) -> tuple[object, object]:
+    # A streams member has its topology's epoch instead.
+    topics = getattr(metadata, "subscribed_topic_names", getattr(metadata, "topology_epoch", None))
+    return topics, getattr(metadata, "subscribed_topic_regex", None)
 
 
 def by_topic(items: Iterable[TopicPartitions | OwnedTopicPartitions], names: Names) -> dict[str, tuple[int, ...]]:

@@ -5,12 +5,15 @@ Nearly every record of the topic only replaces one of these; see `agent.wire.hot
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from agent.shadow.views import CommittedOffset
 from agent.wire.form import uuid_text
 from agent.wire.hot import Commit, all_plain, read_commit
+from agent.wire.offsets import OffsetCommitKey
 from agent.wire.primitives import ZERO_UUID, Uuid
+from agent.wire.records import RECORD_TYPES, encode_key
 
 Slots = dict[bytes, tuple[str, int]]
 """The raw keys of one group, each with its topic and partition."""
@@ -21,6 +24,8 @@ class Offsets:
 
     def __init__(self) -> None:
         self.latest: dict[bytes, bytes] = {}
+        self.counts: Counter[bytes] = Counter()
+        """How often each position was committed: what a member's pace is told by."""
         self._groups: dict[str, Slots] = {}
 
     def __len__(self) -> int:
@@ -34,6 +39,7 @@ class Offsets:
         # A run has each key many times over: so first the newest of each, then those few against all.
         newest = dict(zip(keys, values, strict=True))
         if keys and newest.keys() <= self.latest.keys() and all_plain(values):
+            self.counts.update(keys)  # type: ignore[arg-type]  # see below; counting runs in C too
             self.latest.update(newest)  # type: ignore[arg-type]  # None is no known key, and no plain value
             return True
         return False
@@ -42,6 +48,7 @@ class Offsets:
         """Apply one commit that is known to decode; whether its group had none for the partition before."""
         known = raw_key in self.latest
         self.latest[raw_key] = raw_value
+        self.counts[raw_key] += 1
         if not known:
             self._groups.setdefault(group, {})[raw_key] = (topic, partition)
         return not known
@@ -51,11 +58,22 @@ class Offsets:
         raw_value = self.latest.pop(raw_key, None)
         if raw_value is None:
             return None
+        del self.counts[raw_key]
         slots = self._groups[group]
         del slots[raw_key]
         if not slots:
             del self._groups[group]
         return read_commit(raw_value)
+
+    def commit(self, group: str, topic: str, partition: int) -> tuple[Commit, int] | None:
+        """One position and how often it was committed."""
+        raw_key = encode_key(RECORD_TYPES[1], OffsetCommitKey(group, topic, partition))
+        raw_value = self.latest.get(raw_key)
+        return None if raw_value is None else (read_commit(raw_value), self.counts[raw_key])
+
+    def commit_counts(self, group: str) -> dict[tuple[str, int], int]:
+        """How often each of a group's positions was committed."""
+        return {slot: self.counts[raw_key] for raw_key, slot in self._groups.get(group, {}).items()}
 
     def count(self, group: str) -> int:
         """How many offsets a group keeps."""

@@ -1,6 +1,6 @@
 """What a record changed in a group: the mirror's output as it reads, and the input of analyzers and history.
 
-All of it is observed, in the log. What is inferred from it (causes) is typed apart.
+All of it is observed, in the log, except what stands under `inferred`.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
+from agent.shadow.causes import Departure, Inference
 from agent.shadow.views import Member
 
 
@@ -48,7 +49,8 @@ class Rebalanced(Transition):
     """A classic group completed a generation, or became empty; another group's epoch was raised.
 
     `previous_generation` is None where the log does not hold it. `sync_ms` is the time from the end of the
-    join phase to the arrival of the leader's assignment, None where no assignment was made.
+    join phase to the arrival of the leader's assignment, None where no assignment was made. `stopped_partition_ms`
+    is for how long partitions had nobody working on them, summed over them (see `costs`).
     """
 
     kind = "rebalance"
@@ -60,6 +62,9 @@ class Rebalanced(Transition):
     left: tuple[Member, ...]
     members: int
     sync_ms: int | None = None
+    stopped_partition_ms: int | None = None
+    inferred: Inference = Inference()
+    """Why it happened, which the log does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +79,13 @@ class MemberJoined(Transition):
 
 @dataclass(frozen=True, slots=True)
 class MemberLeft(Transition):
-    """A member that was in the group is gone."""
+    """A member that was in the group is gone. `inferred`: how it went, None where a rebalance did not tell."""
 
     kind = "member_left"
 
     generation: int
     member: Member
+    inferred: Departure | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ OWN: dict[str, list[str]] = {
     "group_created": ["observed"],
     "rebalance": REBALANCE,
     "member_joined": ["generation", "member"],
-    "member_left": ["generation", "member", "cause"],
+    "member_left": ["generation", "member", "cause", "confidence"],
     "static_member_replaced": ["generation", "old_member", "member"],
     "assignment_changed": ["generation", "assigned_partitions", "gained_partitions", "lost_partitions"],
     "group_emptied": ["generation"],
@@ -78,13 +78,16 @@ def test_a_rebalance() -> None:
     who = {"member_id": "a-1", "client_id": "a", "client_host": "/10.0.0.1", "instance_id": None}
     assert (first["generation"], first["previous_generation"], first["sync_ms"]) == (1, None, 7)
     assert (first["joined"], first["left"], first["protocol"], first["members"]) == ([who], [], "range", 1)
-    assert second["left"] == [{**who, "cause": "unknown_departure"}]
+    # Its generation was over before any timeout could be: it must have left of its own accord.
+    assert second["left"] == [{**who, "cause": "member_left", "confidence": 0.8}]
     assert second["joined"][0]["instance_id"] == "I"
+    assert (first["cause"], first["causes"], first["confidence"]) == ("member_joined", ["member_joined"], 1.0)
+    # Nobody stayed: had the old one gone first, the group would have become empty in between.
+    assert (second["cause"], second["causes"]) == ("member_joined", ["member_joined", "member_left"])
     for event in (first, second):
-        # Nothing is inferred here: that is said, not guessed.
-        assert (event["cause"], event["causes"], event["confidence"]) == ("unknown", ["unknown"], 0.0)
-        assert (event["observed"], event["evidence"]) == (False, [])
-        assert (event["join_ms"], event["stopped_partition_ms"]) == (None, None)
+        assert event["observed"] is False
+        assert event["evidence"][-1]["kind"] == "joined"
+        assert (event["join_ms"], event["stopped_partition_ms"] is None) == (None, False)
         assert {event["cause"], *event["causes"], *(it["cause"] for it in event["left"])} <= CAUSES
 
 

@@ -238,6 +238,7 @@ def c_member(
     regex: str | None = None,
     assignor: str | None = None,
     classic_session_ms: int | None = None,
+    rebalance_ms: int = 300_000,
     host: str = HOST,
 ) -> Pair:
     """Key type 5. `classic_session_ms`: the member speaks the classic protocol."""
@@ -249,7 +250,7 @@ def c_member(
         client_host=host,
         subscribed_topic_names=tuple(topics),
         subscribed_topic_regex=regex,
-        rebalance_timeout_ms=300_000,
+        rebalance_timeout_ms=rebalance_ms,
         server_assignor=assignor,
         classic_member_metadata=of_classic,
     )

@@ -60,7 +60,7 @@ def test_a_described_group() -> None:
             "rebalance_timeout_ms": 300_000,
             "subscription": ["t", "s"],
             "subscription_regex": None,
-            "assignment": {"s": [2], "t": [1, 0]},
+            "assignment": {"s": [2], "t": [0, 1]},
             "member_epoch": None,
             "uses_classic_protocol": True,
         }
