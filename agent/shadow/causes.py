@@ -161,7 +161,7 @@ def _departure(member: Member, facts: Facts) -> Departure:
         if facts.since_ms is not None and facts.end_ms - facts.since_ms < min(session, poll) - CLOCK_MS:
             # No timeout that began with the generation can have run out yet: it must have been told.
             evidence["generation_lasted_ms"] = facts.end_ms - facts.since_ms
-            return Departure(member, went, 0.8, evidence, facts.end_ms)
+            return Departure(member, went, 0.8, evidence)
         return Departure(member, Cause.UNKNOWN_DEPARTURE, 0.0, evidence)
     gap = facts.end_ms - last
     likely = {
@@ -190,25 +190,16 @@ def _departure(member: Member, facts: Facts) -> Departure:
     )
 
 
-def _notice(facts: Facts) -> tuple[int, int]:
-    """How long before the end of the join phase a departure may lie that set it off: least and most."""
-    if not facts.after:
-        return 0, CLOCK_MS
-    least = 0
-    if not facts.joined:
-        # Those who stay commit as they give up their partitions: the departure was before the first of them.
-        commits = [
-            facts.end_ms - it.last_ms for name, it in facts.activity.items() if _stays(name, facts) and it.last_ms
-        ]
-        least = max((before for before in commits if before <= REJOIN_MS), default=0)
-    return least, least + HEARTBEAT_MS
+def _notice(facts: Facts) -> int:
+    """How long before the end of the join phase a departure that set it off may lie: until the others noticed."""
+    return HEARTBEAT_MS if facts.after else CLOCK_MS
 
 
 def _stays(member_id: str, facts: Facts) -> bool:
     return member_id in facts.after and member_id in facts.before
 
 
-def _likelihoods(gap: int, session: int, poll: int, every: int, notice: tuple[int, int]) -> dict[Cause, float]:
+def _likelihoods(gap: int, session: int, poll: int, every: int, notice: int) -> dict[Cause, float]:
     """How likely each way of going makes a commit gap, up to a common factor.
 
     From the last commit to the departure passes: nothing, or up to a commit interval, for a goodbye (clients commit
@@ -219,7 +210,7 @@ def _likelihoods(gap: int, session: int, poll: int, every: int, notice: tuple[in
 
     def spread(low: int, high: int) -> float:
         """The mean density over the window of departures that the gap allows."""
-        least, most = gap - notice[1] - CLOCK_MS, gap - notice[0] + CLOCK_MS
+        least, most = gap - notice - CLOCK_MS, gap + CLOCK_MS
         overlap = min(high, most) - max(low, least)
         return max(overlap, 0) / (high - low)
 
@@ -364,20 +355,23 @@ def _first(
         departed = [departure.cause for departure in departures.values()]
         cause = departed[0] if departed else min(causes)
         return cause, causes[cause], []
+    if not departures:
+        return Cause.MEMBER_JOINED, 1.0, []
+    if not gone and Cause.MEMBER_LEFT in causes:
+        # Someone came and someone went, and nothing tells in which order.
+        return Cause.UNKNOWN, 0.0, []
     if not gone:
-        return Cause.MEMBER_JOINED, 0.5 if departures else 1.0, []
+        # Of those who went nothing is known; that someone came is.
+        return Cause.MEMBER_JOINED, 0.5, []
     # Those who stay commit as they give up their partitions: that is when the rebalance reached them.
     began = [it.last_ms for name, it in facts.activity.items() if _stays(name, facts) and it.last_ms is not None]
     recent = [at_ms for at_ms in began if facts.end_ms - at_ms <= REJOIN_MS]
     departure = gone[0]
     assert departure.went_ms is not None, "filtered above"
-    if departure.cause is Cause.MEMBER_LEFT and facts.end_ms - departure.went_ms <= CLOCK_MS:
-        # The join phase ended as it left: it was waited for, so something else had begun the rebalance.
-        return (
-            Cause.MEMBER_JOINED,
-            0.8,
-            [{"kind": "left_at_the_end", "before_end_ms": facts.end_ms - departure.went_ms}],
-        )
+    if facts.end_ms - departure.went_ms <= CLOCK_MS and any(_stays(name, facts) for name in facts.before):
+        # The join phase ended as it went: it was waited for, so something else had begun the rebalance.
+        before_end = {"kind": "went_at_the_end", "before_end_ms": facts.end_ms - departure.went_ms}
+        return Cause.MEMBER_JOINED, 0.8, [before_end]
     if not began:
         # Nobody stayed. Had the last one gone first, the group would have become empty in between.
         stayed = any(name in facts.after for name in facts.before)
