@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from agent.forms import describe_form, group_form
 from agent.history.events import Event, event_of, in_order
 from agent.records import RawRecord, Run
 from agent.shadow.cluster import ClusterMirror
-from agent.source.ndjson import PayloadLine
+from agent.source.errors import SourcePathError
+from agent.source.ndjson import STDIN, LineProblem, PayloadLine, is_ndjson
 from agent.source.paths import committed_runs_of, raw_records
 from agent.source.problems import SegmentProblem
+from agent.source.segments import discover
 from agent.wire.errors import WireError
 from agent.wire.form import entry_form, message_form
 from agent.wire.payloads import PAYLOADS, decode_payload
@@ -33,10 +36,27 @@ def decoded(path: str, *, expand: bool, on_problem: Say) -> Iterator[dict[str, A
                 yield record_form(item, expand=expand)
             case PayloadLine():
                 yield _payload_form(item)
+            case LineProblem():
+                yield _line_form(item)
             case SegmentProblem(harmless=True):
                 pass
             case _:
                 on_problem(str(item))
+
+
+def check(paths: Iterable[str]) -> None:
+    """Raise `SourceError` for a PATH that cannot be read at all: before anything is printed of the others."""
+    for path in paths:
+        if not is_ndjson(path):
+            discover(Path(path))
+            continue
+        if path == STDIN or Path(path).is_fifo():
+            # Whoever writes to it would see the reader go.
+            continue
+        try:
+            open(path, "rb").close()
+        except OSError as error:
+            raise SourcePathError(f"{path}: expected a readable NDJSON file: {error.strerror}") from error
 
 
 def record_form(record: RawRecord, *, expand: bool) -> dict[str, Any]:
@@ -45,6 +65,8 @@ def record_form(record: RawRecord, *, expand: bool) -> dict[str, Any]:
     entry = decode(record.key, record.value, control=record.control)
     match entry:
         case Undecodable(error=error):
+            # Its traceback holds this frame, and that holds the bytes, until the cycle collector looks.
+            error.__traceback__ = None
             return {
                 **place,
                 "timestamp": record.timestamp_ms,
@@ -56,6 +78,18 @@ def record_form(record: RawRecord, *, expand: bool) -> dict[str, Any]:
             return {**place, "timestamp": record.timestamp_ms, "control": outcome, "coordinatorEpoch": epoch}
         case _:
             return {**place, "timestamp": record.timestamp_ms, **entry_form(entry, expand=expand)}
+
+
+def _line_form(problem: LineProblem) -> dict[str, Any]:
+    """A line that holds no record: in the output, so that lines in are lines out."""
+    return {
+        "partition": None,
+        "offset": None,
+        "line": problem.line,
+        "error": {"kind": "bad_line", "message": str(problem)},
+        "keyHex": None,
+        "valueHex": None,
+    }
 
 
 def _payload_form(line: PayloadLine) -> dict[str, Any]:
@@ -113,6 +147,8 @@ class Loaded:
                 shown += 1
         if total > shown:
             say(f"… and {total - shown} more records that could not be decoded")
+        if total:
+            say("what the other records tell is shown; kshadow decode prints these with their bytes")
         return bool(total or self.problems)
 
 

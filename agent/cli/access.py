@@ -3,22 +3,42 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Protocol
-from urllib.error import HTTPError, URLError
+from http.client import HTTPException
+from types import UnionType
+from typing import Any, NoReturn, Protocol
+from urllib.error import HTTPError
 from urllib.parse import quote, urlsplit
 from urllib.request import urlopen
 
 import click
+from click.core import ParameterSource
 
 from agent.cli.options import client_properties, one_of
-from agent.cli.output import warn
+from agent.cli.output import UNREACHABLE, printable, warn
 
 Form = dict[str, Any]
 
 AGENT_TIMEOUT_S = 30.0
-UNREACHABLE = 3
+SOURCES = ("from_path", "bootstrap_server", "agent")
+
+NO_SUCH_GROUP = {"error": "no such group"}
+
+# What the tables need of an agent's answers. More fields may come, and do.
+_ROW: dict[str, type | UnionType] = {
+    "group": str,
+    "group_type": str,
+    "state": str,
+    "generation": int,
+    "state_since_ms": int,
+    "last_commit_ms": int | None,
+}
+_LISTS: dict[str, dict[str, type | UnionType]] = {
+    "members": {"member_id": str, "assignment": dict},
+    "offsets": {"topic": str, "partition": int, "offset": int, "committed_ms": int},
+    "anomalies": {"kind": str, "message": str, "offset": int, "at_ms": int},
+}
 
 
 class Answers(Protocol):
@@ -44,33 +64,34 @@ def reaching() -> Iterator[None]:
     try:
         yield
     except (SourceUnreachable, SourceDenied) as error:
-        warn(f"Error: {error}")
-        raise click.exceptions.Exit(UNREACHABLE) from None
+        fail(str(error))
     except SourceError as error:
-        raise click.UsageError(str(error)) from None
+        if isinstance(error.__cause__, PermissionError):
+            fail(f"{error}; run kshadow as a user who may read it")
+        raise click.UsageError(printable(str(error))) from None
+
+
+def fail(text: str) -> NoReturn:
+    """Say what cannot be reached or is not allowed, and end."""
+    warn(f"Error: {text}")
+    raise click.exceptions.Exit(UNREACHABLE) from None
 
 
 @contextmanager
-def ask(
-    *,
-    from_path: str | None,
-    bootstrap_server: str | None,
-    agent: str | None,
-    properties: Sequence[tuple[str, str]],
-    group: str | None,
-) -> Iterator[Answers]:
-    """The answers of the one source that is given. `group`: only that one will be asked for."""
-    kind = one_of(**{"from": from_path, "bootstrap_server": bootstrap_server, "agent": agent})
-    if properties and kind != "bootstrap_server":
+def ask(ctx: click.Context, group: str | None = None) -> Iterator[Answers]:
+    """The answers of the one source that the command was given. `group`: only that one will be asked for."""
+    from_path, bootstrap_server, agent = (ctx.params[name] for name in SOURCES)
+    kind = one_of(ctx, *SOURCES)
+    if kind != "bootstrap_server" and ctx.get_parameter_source("properties") is ParameterSource.COMMANDLINE:
         raise click.UsageError("--property goes with --bootstrap-server")
     with reaching():
-        if from_path is not None:
-            yield _offline(from_path)
-        elif bootstrap_server is not None:
-            yield _live(client_properties(bootstrap_server, properties), group)
-        else:
-            assert agent is not None, "one of the three is given"
-            yield AgentAnswers(agent)
+        match kind:
+            case "from_path":
+                yield _offline(from_path)
+            case "bootstrap_server":
+                yield _live(client_properties(bootstrap_server, ctx.params["properties"]), group)
+            case _:
+                yield AgentAnswers(agent)
 
 
 def _offline(path: str) -> Answers:
@@ -92,43 +113,79 @@ def _live(conf: dict[str, str], group: str | None) -> Answers:
 
 
 class AgentAnswers:
-    """Asks a running agent over HTTP."""
+    """Asks a running agent over HTTP. What comes back is checked: it may be anyone who listens there."""
 
     def __init__(self, url: str) -> None:
-        if urlsplit(url).scheme not in ("http", "https"):
-            raise click.UsageError(f"--agent: a URL such as http://localhost:9308 expected, {url!r} came")
         self.url = url.rstrip("/")
         self.where = f"at {self.url}"
+        try:
+            parts = urlsplit(url)
+            good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            good = False
+        if not good:
+            raise click.UsageError(f"--agent: a URL such as http://localhost:9308 expected, {url!r} came")
 
     def groups(self) -> list[Form]:
         """`GET /api/v1/groups`."""
-        rows: list[Form] = self._get("/api/v1/groups")
-        return rows
+        url, rows = self._get("/api/v1/groups")
+        if not isinstance(rows, list) or not all(_has(row, _ROW) for row in rows):
+            self._no_agent(url, "a list of groups")
+        answer: list[Form] = rows
+        return answer
 
     def describe(self, group: str) -> Form | None:
         """`GET /api/v1/groups/{group}`."""
-        form: Form | None = self._get(f"/api/v1/groups/{quote(group, safe='')}", missing=404)
-        return form
+        try:
+            name = quote(group, safe="")
+        except UnicodeEncodeError:
+            # An argument that is no text can be no group's name.
+            return None
+        url, form = self._get(f"/api/v1/groups/{name}")
+        if form == NO_SUCH_GROUP:
+            return None
+        if not _has(form, _ROW) or not all(_lists(form, name, shape) for name, shape in _LISTS.items()):
+            self._no_agent(url, "a group")
+        answer: Form = form
+        return answer
 
     def report(self, say: Callable[[str], None]) -> bool:
         """The agent reports bad data as metrics and in its log, not to whoever asks."""
         return False
 
-    def _get(self, path: str, missing: int | None = None) -> Any:
+    def _get(self, path: str) -> tuple[str, Any]:
         url = self.url + path
         try:
             with urlopen(url, timeout=AGENT_TIMEOUT_S) as response:  # the scheme was checked above
-                return json.load(response)
+                return url, json.load(response)
         except HTTPError as error:
-            if error.code == missing:
-                return None
             body = error.read(2000).decode(errors="replace").strip()
-            self._fail(f"the agent at {self.url} answered {error.code} {error.reason}: {body}")
-        except (URLError, OSError) as error:
-            self._fail(f"no agent answers at {self.url}: {getattr(error, 'reason', error)}")
-        except ValueError as error:
-            self._fail(f"{url} is no agent's API: JSON expected: {error}")
+            try:
+                answer = json.loads(body)
+            except (ValueError, RecursionError):
+                answer = None
+            if error.code == 404 and answer == NO_SUCH_GROUP:
+                return url, answer
+            said = answer["error"] if _has(answer, {"error": str}) else body or "nothing more"
+            advice = "; try again in a while" if error.code == 503 else ""
+            fail(f"{url} answered {error.code} {error.reason}: {said}{advice}")
+        except (ValueError, RecursionError) as error:
+            self._no_agent(url, f"JSON ({error})")
+        except (OSError, HTTPException) as error:
+            reason = getattr(error, "reason", None) or error
+            fail(f"no agent answers at {self.url}: {reason}; kshadow run starts one, and --listen says where")
 
-    def _fail(self, text: str) -> Any:
-        warn(f"Error: {text}")
-        raise click.exceptions.Exit(UNREACHABLE)
+    def _no_agent(self, url: str, expected: str) -> NoReturn:
+        fail(f"{url}: expected {expected}, came something else: no kshadow agent, or one of another version")
+
+
+def _has(form: Any, shape: Mapping[str, type | UnionType]) -> bool:
+    """Whether a JSON object has all fields of a shape, each of its type."""
+    return isinstance(form, dict) and all(
+        name in form and isinstance(form[name], kind) for name, kind in shape.items()
+    )
+
+
+def _lists(form: Form, name: str, shape: Mapping[str, type | UnionType]) -> bool:
+    rows = form.get(name)
+    return isinstance(rows, list) and all(_has(row, shape) for row in rows)

@@ -6,8 +6,12 @@ from typing import Any
 
 import click
 
-from agent.cli.options import bootstrap_option, client_properties, option, output_option, property_option
+from agent.cli.options import bootstrap_option, client_properties, option, output_option, property_option, strongest
 from agent.cli.output import print_rows, print_value
+from agent.cli.tables import FOLDED, Column
+
+OFFSETS_PARTITIONS = 50
+"""Kafka's default for offsets.topic.num.partitions."""
 
 
 @click.command()
@@ -20,7 +24,9 @@ from agent.cli.output import print_rows, print_value
     help="Partitions of __consumer_offsets, where no broker is asked [50, Kafka's default].",
 )
 @output_option()
+@click.pass_context
 def coordinator(
+    ctx: click.Context,
     group: str,
     bootstrap_server: str | None,
     properties: tuple[tuple[str, str], ...],
@@ -39,11 +45,12 @@ def coordinator(
     """
     from agent.coordinator.hashing import partition_of
 
-    if bootstrap_server is not None and offsets_partitions is not None:
+    given = strongest(ctx, "bootstrap_server", "offsets_partitions")
+    if len(given) > 1:
         raise click.UsageError("--offsets-partitions is for where no broker is asked; the broker knows")
     leader: dict[str, Any] = {"broker_id": None, "host": None, "port": None}
-    partitions = offsets_partitions or 50
-    if bootstrap_server is not None:
+    partitions = offsets_partitions or OFFSETS_PARTITIONS
+    if bootstrap_server is not None and given == ["bootstrap_server"]:
         from agent.cli.access import reaching
         from agent.source.brokers import coordinators
 
@@ -55,12 +62,12 @@ def coordinator(
     form = {"group": group, "partition": partition_of(group, partitions), "partitions": partitions, **leader}
     if output == "table":
         columns = {
-            "group": "GROUP",
-            "partition": "PARTITION",
-            "partitions": "OF",
-            "broker_id": "BROKER",
-            "host": "HOST",
-            "port": "PORT",
+            "group": Column("GROUP", folds=FOLDED),
+            "partition": Column("PARTITION"),
+            "partitions": Column("OF"),
+            "broker_id": Column("BROKER"),
+            "host": Column("HOST", folds=FOLDED),
+            "port": Column("PORT"),
         }
         print_rows([form], output, columns)
     else:

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import click
 
-from agent.cli.options import output_option
-from agent.cli.output import print_rows, warn
+from agent.cli.options import option, output_option
+from agent.cli.output import Column, print_rows, warn
+from agent.cli.text import MAX_LIST, json_text, shortened, when
+
+Form = dict[str, Any]
+
+_COLUMNS = {
+    "partition": Column("PARTITION"),
+    "offset": Column("OFFSET"),
+    "timestamp": Column("TIMESTAMP", spare=1),
+    "key": Column("KEY", folds=20),
+    "value": Column("VALUE", folds=24),
+}
 
 
 @click.command()
 @click.argument("paths", metavar="PATH…", nargs=-1, required=True, type=click.Path(allow_dash=True))
-@click.option(
+@option(
     "--payloads",
     type=click.Choice(["expand", "raw"]),
     default="expand",
     show_default=True,
-    envvar="KSHADOW_PAYLOADS",
-    show_envvar=True,
     help="A consumer member's subscription and assignment as fields, or as the base64 of their bytes.",
 )
 @output_option("ndjson")
@@ -33,40 +42,66 @@ def decode(ctx: click.Context, paths: tuple[str, ...], payloads: str, output: st
     What cannot be decoded is printed too, with the reason and its bytes; the exit code is then 1.
 
     \b
-    Example:
+    Examples:
+      kshadow decode /var/lib/kafka/data -o table
       kshadow decode /var/lib/kafka/data/__consumer_offsets-15 | jq 'select(.key.type == 2)'
     """
-    from agent.offline import decoded
+    from agent.cli.access import reaching
+    from agent.offline import check, decoded
 
-    bad = 0
+    undecodable = unreadable = 0
 
-    def rows() -> Iterator[dict[str, Any]]:
-        nonlocal bad
+    def rows() -> Iterator[Form]:
+        nonlocal undecodable
         for path in paths:
             for row in decoded(path, expand=payloads == "expand", on_problem=problem):
-                bad += "error" in row
+                undecodable += "error" in row
                 yield row
 
     def problem(text: str) -> None:
-        nonlocal bad
-        bad += 1
+        nonlocal unreadable
+        unreadable += 1
         warn(text)
 
-    columns = {"partition": "PARTITION", "offset": "OFFSET", "timestamp": "TIMESTAMP", "key": "KEY", "value": "VALUE"}
-    print_rows(_for_table(rows()) if output == "table" else rows(), output, columns, empty="no records")
-    if bad:
-        warn(f"{bad} {'thing was' if bad == 1 else 'things were'} wrong with the data; see above")
+    with reaching():
+        check(paths)
+        print_rows(map(_for_table, rows()) if output == "table" else rows(), output, _COLUMNS, empty="no records")
+    if undecodable:
+        what = "1 record" if undecodable == 1 else f"{undecodable} records"
+        warn(f'{what} could not be decoded: in the output with the reason, under "error"')
+    if unreadable:
+        what = "1 piece" if unreadable == 1 else f"{unreadable} pieces"
+        warn(f"{what} of the files could not be read, as said above; all else is in the output")
+    if undecodable or unreadable:
         ctx.exit(1)
 
 
-def _for_table(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    from agent.cli.output import json_text, when
+def _for_table(row: Form) -> Form:
+    """Short texts for people: `offset_commit group=payments topic=orders partition=3`, `v3 offset=1025 …`."""
+    from agent.wire.records import RECORD_TYPES
 
-    for row in rows:
-        value = row.get("value") or row.get("control") or row.get("error")
-        yield {
-            **row,
-            "timestamp": when(row.get("timestamp")),
-            "key": json_text(row["key"]) if "key" in row else row.get("keyHex"),
-            "value": value if isinstance(value, str) else json_text(value),
-        }
+    match row:
+        case {"error": {"message": message}}:
+            key, value = f"undecodable {row.get('keyHex') or ''}", message
+        case {"control": outcome}:
+            key, value = "transaction marker", outcome
+        case {"key": {"type": number, "data": data}, "value": entry}:
+            key = f"{RECORD_TYPES[number].name} {_fields(data)}"
+            value = "tombstone" if entry is None else _versioned(entry)
+        case payload:
+            key, value = str(payload["name"]), _versioned(payload)
+    return {
+        **row,
+        "timestamp": when(row.get("timestamp")),
+        "key": [shortened(key, MAX_LIST)],
+        "value": [shortened(value, MAX_LIST)],
+    }
+
+
+def _versioned(entry: Form) -> str:
+    return f"v{entry['version']} {_fields(entry['data'])}"
+
+
+def _fields(form: Form) -> str:
+    texts = ((name, value if isinstance(value, str) else json_text(value)) for name, value in form.items())
+    return " ".join(f"{name}={text}" for name, text in texts)

@@ -182,9 +182,12 @@ def _sentence(transition: Transition) -> str | None:
     match transition:
         case Rebalanced():
             word = "generation" if transition.group_type in ("classic", "connect") else "epoch"
+            departures = transition.inferred.departures
             who = [f"+{member.client_id}" for member in transition.joined]
-            who += [f"-{member.client_id}" for member in transition.left]
-            return f"rebalance: {word} {transition.generation}, {transition.members} members {' '.join(who)}".rstrip()
+            who += [f"-{it.client_id} ({departures[it.member_id].cause})" for it in transition.left]
+            why = transition.inferred
+            sure = "" if not why.confidence else f", {why.confidence:.0%} sure"
+            return f"{word} {transition.generation}, {transition.members} members: {why.cause}{sure}: {' '.join(who)}"
         case AssignmentChanged(gained=gained, lost=lost) if gained or lost:
             parts = [f"{gained} of {transition.assigned} partitions have a new owner"] if gained else []
             parts += [f"{lost} have none"] if lost else []

@@ -2,51 +2,56 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from agent.cli.options import output_option, source_options
-from agent.cli.output import cell, echo, print_rows, print_table, print_value, printable, warn, when
+from agent.cli.output import echo, print_rows, print_value, warn
+from agent.cli.tables import FOLDED, Column
+from agent.cli.text import MAX_TEXT, cell, shortened, when
+
+if TYPE_CHECKING:
+    from agent.cli.access import Answers
 
 _GROUP_COLUMNS = {
-    "group": "GROUP",
-    "group_type": "TYPE",
-    "state": "STATE",
-    "generation": "GENERATION",
-    "protocol": "PROTOCOL",
-    "members": "MEMBERS",
-    "partitions": "PARTITIONS",
-    "rebalances": "REBALANCES",
-    "last_commit": "LAST COMMIT",
+    "group": Column("GROUP", folds=FOLDED),
+    "group_type": Column("TYPE"),
+    "state": Column("STATE"),
+    "generation": Column("GENERATION", spare=1),
+    "protocol": Column("PROTOCOL", spare=3),
+    "members": Column("MEMBERS"),
+    "partitions": Column("PARTITIONS"),
+    "rebalances": Column("REBALANCES"),
+    "last_commit": Column("LAST COMMIT", spare=2),
 }
 _MEMBER_COLUMNS = {
-    "member_id": "MEMBER",
-    "client_id": "CLIENT",
-    "client_host": "HOST",
-    "instance_id": "INSTANCE",
-    "session_timeout_ms": "SESSION MS",
-    "rebalance_timeout_ms": "REBALANCE MS",
-    "count": "PARTITIONS",
-    "assignment": "ASSIGNMENT",
+    "member_id": Column("MEMBER", folds=FOLDED),
+    "client_id": Column("CLIENT", folds=FOLDED),
+    "client_host": Column("HOST", folds=FOLDED),
+    "instance_id": Column("INSTANCE", folds=FOLDED, spare=2),
+    "session_timeout_ms": Column("SESSION MS", spare=3),
+    "rebalance_timeout_ms": Column("REBALANCE MS", spare=4),
+    "count": Column("PARTITIONS", spare=1),
+    "assignment": Column("ASSIGNMENT", folds=FOLDED),
 }
 _OFFSET_COLUMNS = {
-    "topic": "TOPIC",
-    "partition": "PARTITION",
-    "offset": "OFFSET",
-    "lag": "LAG",
-    "committed": "COMMITTED",
-    "metadata": "METADATA",
+    "topic": Column("TOPIC", folds=FOLDED),
+    "partition": Column("PARTITION"),
+    "offset": Column("OFFSET"),
+    "lag": Column("LAG"),
+    "committed": Column("COMMITTED", spare=1),
+    "metadata": Column("METADATA", folds=FOLDED, spare=2),
 }
-
-Source = dict[str, Any]
+MAX_COMPARED = 10_000
+"""Names of groups that a name without a group is compared with."""
 
 
 @click.command()
 @source_options
 @output_option()
 @click.pass_context
-def groups(ctx: click.Context, /, output: str, **source: Any) -> None:
+def groups(ctx: click.Context, /, output: str, **_: Any) -> None:
     """List the groups.
 
     \b
@@ -55,7 +60,9 @@ def groups(ctx: click.Context, /, output: str, **source: Any) -> None:
       kshadow groups --bootstrap-server localhost:9092 -o json
       kshadow groups --agent http://localhost:9308
     """
-    with _asking(source) as answers:
+    from agent.cli.access import ask
+
+    with ask(ctx) as answers:
         rows = answers.groups()
         if output == "table":
             rows = [{**row, "last_commit": when(row["last_commit_ms"])} for row in rows]
@@ -69,14 +76,16 @@ def groups(ctx: click.Context, /, output: str, **source: Any) -> None:
 @source_options
 @output_option()
 @click.pass_context
-def describe(ctx: click.Context, /, group: str, output: str, **source: Any) -> None:
-    """Show one group: its state, its members with what they hold, its committed offsets.
+def describe(ctx: click.Context, /, group: str, output: str, **_: Any) -> None:
+    """Show one group: state, members, assignment, offsets.
 
     \b
     Example:
       kshadow describe payments --bootstrap-server localhost:9092
     """
-    with _asking(source, group) as answers:
+    from agent.cli.access import ask
+
+    with ask(ctx, group) as answers:
         form = _find(ctx, answers, group)
         if output != "table":
             print_value(form, output)
@@ -91,52 +100,59 @@ def describe(ctx: click.Context, /, group: str, output: str, **source: Any) -> N
 @source_options
 @output_option()
 @click.pass_context
-def members(ctx: click.Context, /, group: str, output: str, **source: Any) -> None:
-    """List the members of one group with their timeouts and what they hold.
+def members(ctx: click.Context, /, group: str, output: str, **_: Any) -> None:
+    """List the members of one group.
+
+    With their timeouts in milliseconds and the partitions they hold.
 
     \b
     Example:
       kshadow members payments --from /var/lib/kafka/data
     """
-    with _asking(source, group) as answers:
+    from agent.cli.access import ask
+
+    with ask(ctx, group) as answers:
         rows = _find(ctx, answers, group)["members"]
         print_rows(_member_rows(rows) if output == "table" else rows, output, _MEMBER_COLUMNS, empty="no members")
         if answers.report(warn):
             ctx.exit(1)
 
 
-def _asking(source: Source, group: str | None = None) -> Any:
-    from agent.cli.access import ask
-
-    path: str | None = source.pop("from_path")
-    return ask(from_path=path, group=group, **source)
-
-
-def _find(ctx: click.Context, answers: Any, group: str) -> dict[str, Any]:
-    form: dict[str, Any] | None = answers.describe(group)
+def _find(ctx: click.Context, answers: Answers, group: str) -> dict[str, Any]:
+    form = answers.describe(group)
     if form is None:
         answers.report(warn)
-        warn(f"no group {group!r} {answers.where}")
+        text = f"Error: no group {shortened(repr(group), MAX_TEXT)} {answers.where}"
+        similar = _similar(group, [row["group"] for row in answers.groups()])
+        warn(f"{text}; did you mean {similar}?" if similar else f"{text}; kshadow groups lists those there are")
         ctx.exit(1)
     return form
 
 
+def _similar(group: str, groups: list[str]) -> str:
+    from difflib import get_close_matches
+
+    # Comparing takes the product of two lengths; it is for typing errors.
+    names = [name for name in groups[:MAX_COMPARED] if len(name) <= MAX_TEXT]
+    return " or ".join(map(repr, get_close_matches(group[:MAX_TEXT], names)))
+
+
 def _member_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{**row, "count": sum(map(len, row["assignment"].values()))} for row in rows]
+    return [{**row, "count": sum(len(items) for items in row["assignment"].values())} for row in rows]
 
 
 def _print_group(form: dict[str, Any]) -> None:
     facts = {
         "Group": form["group"],
         "Type": form["group_type"],
-        "State": f"{form['state']} since {when(form['state_since_ms'])}",
+        "State": f"{form['state']} since {when(form['state_since_ms']) or 'an unknown time'}",
         "Generation": form["generation"],
-        "Target": form["target_generation"],
-        "Protocol": form["protocol"],
-        "Leader": form["leader"],
-        "Coordinator partition": form["coordinator_partition"],
-        "Rebalances seen": form["rebalances"],
-        "Never completed": form["generations_skipped"] or None,
+        "Target": form.get("target_generation"),
+        "Protocol": form.get("protocol"),
+        "Leader": form.get("leader"),
+        "Coordinator partition": form.get("coordinator_partition"),
+        "Rebalances seen": form.get("rebalances"),
+        "Never completed": form.get("generations_skipped") or None,
         "Last commit": when(form["last_commit_ms"]),
     }
     for name, value in facts.items():
@@ -144,13 +160,12 @@ def _print_group(form: dict[str, Any]) -> None:
             echo(f"{name + ':':<23}{cell(value)}")
     echo(f"\nMembers: {len(form['members']) or 'none'}")
     if form["members"]:
-        rows = [[row.get(key) for key in _MEMBER_COLUMNS] for row in _member_rows(form["members"])]
-        print_table(rows, list(_MEMBER_COLUMNS.values()))
+        print_rows(_member_rows(form["members"]), "table", _MEMBER_COLUMNS)
     echo(f"\nCommitted offsets: {len(form['offsets']) or 'none'}")
     if form["offsets"]:
         offsets = [{**row, "committed": when(row["committed_ms"])} for row in form["offsets"]]
-        print_table([[row.get(key) for key in _OFFSET_COLUMNS] for row in offsets], list(_OFFSET_COLUMNS.values()))
+        print_rows(offsets, "table", _OFFSET_COLUMNS)
     if form["anomalies"]:
         echo("\nAnomalies in the log:")
         for item in form["anomalies"]:
-            echo(printable(f"  offset {item['offset']}, {when(item['at_ms'])}: {item['kind']}: {item['message']}"))
+            echo(cell(f"  offset {item['offset']}, {when(item['at_ms'])}: {item['kind']}: {item['message']}"))

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from agent import __version__
+from agent.cli.output import guarded
 from agent.cli.settings import load_settings
 
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -40,6 +41,18 @@ class LazyGroup(click.Group):
         module, attribute = COMMANDS[cmd_name][0].split(":")
         command: click.Command = getattr(import_module(module), attribute)
         return command
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Parse; `--help` and `--version` print here."""
+        with guarded():
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        with guarded():
+            return super().invoke(ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The table itself, without importing anything."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 FORMATS = ("table", "json", "ndjson", "yaml")
 
@@ -53,7 +54,7 @@ property_option = option(
     type=Property(),
     multiple=True,
     envvar="KSHADOW_PROPERTY",
-    help="A librdkafka property, such as security.protocol=SASL_SSL. Repeatable.",
+    help="A librdkafka property, such as security.protocol=SASL_SSL. Repeatable; blanks part those in the variable.",
 )
 
 
@@ -65,7 +66,8 @@ def source_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 "--from",
                 "from_path",
                 type=click.Path(allow_dash=True),
-                help="A .log segment, a directory of them, an .ndjson file, or - for NDJSON on standard input.",
+                help="A .log segment, a directory __consumer_offsets-N, one that holds such (a broker's log "
+                "directory), an .ndjson file, or - for NDJSON on standard input.",
             ),
             bootstrap_option,
             option("--agent", metavar="URL", help="A running agent, such as http://localhost:9308."),
@@ -76,14 +78,27 @@ def source_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def one_of(**given: object) -> str:
-    """The name of the one option that is given; a usage error names them all otherwise."""
-    names = [name for name, value in given.items() if value is not None]
-    if len(names) != 1:
-        flags = ", ".join("--" + name.replace("_", "-") for name in given)
-        came = "none was" if not names else " and ".join("--" + name.replace("_", "-") for name in names) + " were"
-        raise click.UsageError(f"exactly one of {flags} is needed; {came} given")
-    return names[0]
+def one_of(ctx: click.Context, *names: str) -> str:
+    """The one parameter of `names` that is given; a usage error names them all otherwise.
+
+    The command line wins over the environment and that over the file: `--from` where KSHADOW_BOOTSTRAP_SERVER is
+    set is one source, not two.
+    """
+    found = strongest(ctx, *names)
+    if len(found) == 1:
+        return found[0]
+    flags = {parameter.name: parameter.opts[0] for parameter in ctx.command.params if parameter.name in names}
+    came = " and ".join(flags[name] for name in found) + " were" if found else "none was"
+    raise click.UsageError(f"exactly one of {', '.join(flags[name] for name in names)} is needed; {came} given")
+
+
+def strongest(ctx: click.Context, *names: str) -> list[str]:
+    """Those of the parameters that are given where most weight is: command line, environment, file."""
+    for source in (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT, ParameterSource.DEFAULT_MAP):
+        found = [name for name in names if ctx.get_parameter_source(name) is source and ctx.params[name] is not None]
+        if found:
+            return found
+    return []
 
 
 def client_properties(bootstrap_server: str, properties: Sequence[tuple[str, str]]) -> dict[str, str]:

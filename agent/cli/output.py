@@ -1,151 +1,208 @@
-"""Printing: the four formats, and text that strangers wrote made fit for a terminal.
+"""Printing: the four formats, and the two streams.
 
-Group names, client ids and metadata come from anyone who may use the cluster. No control character, escape
-sequence or change of direction of theirs reaches a terminal: JSON and YAML carry them escaped, tables show them so.
+Rows are printed as they come, in all formats but a table, which must see all before it knows its widths. What
+strangers wrote goes through `agent.cli.text` first, whatever the format.
 """
 
 from __future__ import annotations
 
-import json
-import re
+import os
+import shutil
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache
+from io import StringIO
+from typing import Any, NoReturn, TextIO
 
 import click
 
-# Controls (C0, C1), line separators, zero-width and bidirectional marks, lone surrogates, byte order marks.
-_UNSAFE = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff\ufff9-\ufffb]"
-)
+from agent.cli.tables import FOLDED, Column, render
+from agent.cli.text import cell, json_text, printable, printable_lines
+
+__all__ = [
+    "Column",
+    "cell",
+    "echo",
+    "guarded",
+    "print_rows",
+    "print_table",
+    "print_value",
+    "printable",
+    "warn",
+]
+
+UNREACHABLE = 3
+INTERRUPTED = 130
+"""What a shell makes of a command that Ctrl-C ended."""
 
 
-def printable(text: str) -> str:
-    """Text with whatever could move a cursor or hide itself shown as an escape."""
-    return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+class UnwritableOutput(click.ClickException):
+    """Standard output takes no more: a full disk."""
+
+    exit_code = UNREACHABLE
 
 
-def json_text(value: Any, *, indent: int | None = None) -> str:
-    """JSON with the same characters escaped, other letters as they are."""
-    # json escapes C0 controls itself; what is left is inside strings, where the same escape is JSON's own.
-    text = json.dumps(value, ensure_ascii=False, indent=indent, separators=None if indent else (",", ":"))
-    return _UNSAFE.sub(lambda match: match[0] if match[0] == "\n" else f"\\u{ord(match[0]):04x}", text)
+@contextmanager
+def guarded() -> Iterator[None]:
+    """End quietly where the reader went away (`| head`) or Ctrl-C came; make errors fit for a terminal."""
+    try:
+        try:
+            yield
+        finally:
+            _flush()
+    except BrokenPipeError:
+        # Whichever of the two it was: nothing more is said.
+        _abandon(sys.stdout)
+        _abandon(sys.stderr)
+        raise click.exceptions.Exit(0) from None
+    except KeyboardInterrupt:
+        raise click.exceptions.Exit(INTERRUPTED) from None
+    except click.ClickException as error:
+        # Messages quote arguments, and those may be anything.
+        text = StringIO()
+        error.show(text)
+        click.echo(printable_lines(text.getvalue()), err=True, nl=False)
+        raise click.exceptions.Exit(error.exit_code) from None
 
 
 def print_rows(
-    rows: Iterable[Mapping[str, Any]], output: str, columns: Mapping[str, str], *, empty: str = "nothing"
+    rows: Iterable[Mapping[str, Any]], output: str, columns: Mapping[str, Column], *, empty: str = "nothing"
 ) -> None:
     """A list in the chosen format. `columns` are the keys that a table shows, with their headings."""
+    plain = _ascii_only()
     match output:
         case "ndjson":
             for row in rows:
-                echo(json_text(row))
+                echo(json_text(row, ascii_only=plain))
         case "json":
-            echo(json_text(list(rows), indent=2))
+            before = "[\n  "
+            for row in rows:
+                # No string holds a raw line break: every one there is ours.
+                _write(before + json_text(row, indent=2, ascii_only=plain).replace("\n", "\n  "))
+                before = ",\n  "
+            _write("[]\n" if before.startswith("[") else "\n]\n")
         case "yaml":
-            _print_yaml(list(rows))
+            any_row = False
+            for row in rows:
+                any_row = True
+                # A list of YAML is its items' texts, one after another.
+                _write(_yaml_text([row], plain))
+            if not any_row:
+                _write("[]\n")
         case _:
             print_table([[row.get(key) for key in columns] for row in rows], list(columns.values()), empty=empty)
 
 
 def print_value(value: Mapping[str, Any], output: str) -> None:
     """One thing as JSON, one line of it, or YAML."""
+    plain = _ascii_only()
     match output:
         case "ndjson":
-            echo(json_text(value))
+            _write(json_text(value, ascii_only=plain) + "\n")
         case "json":
-            echo(json_text(value, indent=2))
+            _write(json_text(value, indent=2, ascii_only=plain) + "\n")
         case _:
-            _print_yaml(value)
+            _write(_yaml_text(value, plain))
 
 
-def _print_yaml(value: Any) -> None:
+def _yaml_text(value: Any, ascii_only: bool) -> str:
     import yaml
 
-    echo(yaml.safe_dump(value, sort_keys=False, allow_unicode=False, width=4096), nl=False)
+    text = yaml.dump(
+        value, Dumper=_yaml_dumper(ascii_only), sort_keys=False, allow_unicode=not ascii_only, width=_NO_WIDTH
+    )
+    return printable_lines(text)
 
 
-def print_table(rows: Sequence[Sequence[Any]], headings: Sequence[str], *, empty: str = "nothing") -> None:
-    """A table: fitted to a terminal, full width and plain when piped."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+_NO_WIDTH = 1 << 30
 
+
+@cache
+def _yaml_dumper(ascii_only: bool) -> Any:
+    import yaml
+
+    class Dumper(yaml.SafeDumper):
+        def ignore_aliases(self, data: Any) -> bool:
+            return True
+
+    def quoted(dumper: Dumper, text: str) -> yaml.ScalarNode:
+        # What must be escaped must stand in double quotes.
+        style = None if text.isprintable() and (text.isascii() or not ascii_only) else '"'
+        return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+    Dumper.add_representer(str, quoted)
+    return Dumper
+
+
+def print_table(rows: Sequence[Sequence[Any]], headings: Sequence[Column | str], *, empty: str = "nothing") -> None:
+    """A table: fitted to a terminal, full width and plain when piped. `empty` says that there is no row."""
     if not rows:
-        click.echo(empty, err=True)
+        warn(empty)
         return
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for index, heading in enumerate(headings):
-        numeric = all(isinstance(row[index], int | float) or row[index] is None for row in rows)
-        table.add_column(heading, justify="right" if numeric else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(cell(value)) for value in row))
-    if sys.stdout.isatty():
-        Console(highlight=False, soft_wrap=False).print(table)
-        return
-    # Piped: as wide as it needs to be, no colours, no folding.
-    width = Console(width=100_000).measure(table).maximum
-    Console(highlight=False, width=width, color_system=None, force_terminal=False).print(table)
+    columns = [Column(heading, folds=FOLDED) if isinstance(heading, str) else heading for heading in headings]
+    numeric = [
+        all(row[at] is None or (isinstance(row[at], int | float) and not isinstance(row[at], bool)) for row in rows)
+        for at in range(len(columns))
+    ]
+    terminal = sys.stdout.isatty()
+    width = shutil.get_terminal_size().columns if terminal else None
+    style = _bold if terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" else str
+    texts = [[cell(value) for value in row] for row in rows]
+    lines, left_out = render(columns, texts, numeric=numeric, width=width, style=style)
+    for line in lines:
+        _write(line + "\n")
+    if left_out:
+        warn(f"(no room at {width} columns for {', '.join(left_out)}; a wider terminal or -o yaml shows all)")
 
 
-def cell(value: Any) -> str:
-    """A value as a table shows it."""
-    match value:
-        case None:
-            return "-"
-        case bool():
-            return "yes" if value else "no"
-        case list() | tuple():
-            return printable(", ".join(map(str, value))) or "-"
-        case dict():
-            parts = (
-                f"{name}[{_ranges(items)}]" if isinstance(items, list) else f"{name}={items}"
-                for name, items in value.items()
-            )
-            return printable(" ".join(parts)) or "-"
-        case _:
-            return printable(str(value))
+def _bold(text: str) -> str:
+    return f"\x1b[1m{text}\x1b[0m"
 
 
-def _ranges(numbers: Sequence[int]) -> str:
-    """`0-3,7` for 0, 1, 2, 3, 7."""
-    out: list[str] = []
-    start = previous = None
-    for number in [*sorted(numbers), None]:
-        if previous is not None and number == previous + 1:
-            previous = number
-            continue
-        if start is not None:
-            out.append(str(start) if start == previous else f"{start}-{previous}")
-        start = previous = number
-    return ",".join(out)
-
-
-def when(at_ms: int | None) -> str | None:
-    """Epoch milliseconds as UTC, ISO 8601; None and unknown (-1) stay None."""
-    from datetime import UTC, datetime
-
-    if at_ms is None or at_ms < 0:
-        return None
-    try:
-        moment = datetime.fromtimestamp(at_ms / 1000, UTC)
-    except (OverflowError, ValueError, OSError):
-        # A timestamp that a broken client made up.
-        return f"{at_ms} ms"
-    return moment.strftime("%Y-%m-%d %H:%M:%S.") + f"{at_ms % 1000:03d}Z"
+def _ascii_only() -> bool:
+    """Whether standard output can hold ASCII only for sure: then formats use their escapes."""
+    return (sys.stdout.encoding or "ascii").lower().replace("-", "") not in ("utf8", "utf8sig")
 
 
 def echo(text: str, *, nl: bool = True) -> None:
-    """Print to standard output; a reader that went away (`| head`) ends the command quietly."""
-    try:
-        click.echo(text, nl=nl)
-    except BrokenPipeError:
-        # Python would complain again when it flushes at exit.
-        import os
+    """Print to standard output, at once."""
+    _write(text + "\n" if nl else text)
+    _flush()
 
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise click.exceptions.Exit(0) from None
+
+def _write(text: str) -> None:
+    """Print to standard output when enough has come together, and at the end."""
+    try:
+        sys.stdout.write(text)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        _fail(error)
+    except UnicodeEncodeError:
+        # A table on a terminal of another encoding; JSON and YAML have escapes of their own.
+        encoding = sys.stdout.encoding
+        sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
+
+
+def _flush() -> None:
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        _fail(error)
+
+
+def _fail(error: OSError) -> NoReturn:
+    _abandon(sys.stdout)
+    raise UnwritableOutput(f"cannot write the output: {error.strerror}") from None
+
+
+def _abandon(stream: TextIO) -> None:
+    """Send it nowhere: Python would complain again when it flushes at exit."""
+    with suppress(OSError, ValueError), open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), stream.fileno())
 
 
 def warn(text: str) -> None:

@@ -5,7 +5,17 @@ from __future__ import annotations
 import click
 
 from agent.cli.options import option, output_option
-from agent.cli.output import print_rows, warn, when
+from agent.cli.output import print_rows, warn
+from agent.cli.tables import FOLDED, Column
+from agent.cli.text import when
+
+_COLUMNS = {
+    "at": Column("AT"),
+    "group": Column("GROUP", folds=FOLDED),
+    "group_type": Column("TYPE", spare=1),
+    "type": Column("EVENT"),
+    "what": Column("WHAT", folds=20),
+}
 
 
 @click.command()
@@ -21,22 +31,25 @@ def replay(
     groups: tuple[str, ...],
     output: str,
 ) -> None:
-    """Print the history that the log tells, as events in the order of time, partition and offset.
+    """Print the history that the log tells, as events.
 
-    PATH is as for decode. Transactions that were aborted or are still open are not applied.
+    They come in the order of time, partition and offset, and are the same each time. PATH is as for decode.
+    Transactions that were aborted or are still open are not applied.
 
     \b
     Example:
       kshadow replay /var/lib/kafka/data | jq 'select(.type == "rebalance")'
     """
-    from agent.offline import load
+    from agent.cli.access import reaching
+    from agent.offline import check, load
 
-    loaded = load(paths, cluster=cluster, on_problem=warn)
+    with reaching():
+        check(paths)
+        loaded = load(paths, cluster=cluster, on_problem=warn)
     rows = [event for event in loaded.events() if not groups or event["group"] in groups]
     if output == "table":
         rows = [{**row, "at": when(row["at_ms"]), "what": _what(row)} for row in rows]
-    columns = {"at": "AT", "group": "GROUP", "group_type": "TYPE", "type": "EVENT", "what": "WHAT"}
-    print_rows(rows, output, columns, empty="no events")
+    print_rows(rows, output, _COLUMNS, empty="no events")
     if loaded.report(warn):
         ctx.exit(1)
 
@@ -48,7 +61,8 @@ def _what(event: dict[str, object]) -> str:
             assert isinstance(joined, list), "a list of members"
             assert isinstance(left, list), "a list of members"
             names = [f"+{member['client_id']}" for member in joined] + [f"-{member['client_id']}" for member in left]
-            return f"generation {event['generation']}, {event['members']} members {' '.join(names)}".strip()
+            cause = "" if event["cause"] == "unknown" else f"(inferred: {event['cause']})"
+            return " ".join([f"generation {event['generation']}, {event['members']} members", *names, cause]).rstrip()
         case "member_joined" | "member_left" | "static_member_replaced":
             member = event["member"]
             assert isinstance(member, dict), "a member"

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import NoReturn
+
 import click
 
 from agent.cli.options import bootstrap_option, client_properties, option, property_option
@@ -56,7 +62,7 @@ def run(
         stream=sys.stderr, level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
     conf = client_properties(bootstrap_server, properties)
-    with reaching():
+    with stopped_by_signals(), reaching():
         partitions = None
         if groups:
             count, _ = coordinators(conf)
@@ -71,6 +77,24 @@ def run(
             serve(agent, host, port)
         finally:
             agent.stop()
+
+
+@contextmanager
+def stopped_by_signals() -> Iterator[None]:
+    """Ctrl-C and SIGTERM end the block and are no errors: it is how an agent stops.
+
+    The web server, once it has answered what was asked, gives the signal back to whoever handled it before.
+    """
+
+    def interrupt(number: int, frame: FrameType | None) -> NoReturn:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        with suppress(KeyboardInterrupt):
+            yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def address(listen: str) -> tuple[str, int]:

@@ -24,40 +24,77 @@ def load_settings(path: Path, group: click.Group, ctx: click.Context) -> dict[st
         settings = {}
     if not isinstance(settings, dict):
         raise click.UsageError(f"{path}: options by name expected, {type(settings).__name__} came")
-    options = {name: _options(group.get_command(ctx, name), name) for name in group.list_commands(ctx)}
+    commands = {name: group.get_command(ctx, name) for name in group.list_commands(ctx)}
+    options = {name: _options(command) for name, command in commands.items() if command is not None}
     known = sorted(set().union(*options.values()))
     out: dict[str, dict[str, Any]] = {name: {} for name in options}
-    sections: dict[str, dict[str, Any]] = {}
+    sections: dict[str, dict[Any, Any]] = {}
     for raw_key, value in settings.items():
         key = str(raw_key)
-        if key in options and isinstance(value, dict):
-            sections[key] = value
+        if key in options and (isinstance(value, dict) or value is None):
+            sections[key] = value or {}
             continue
         name = key.replace("-", "_")
         if name not in known:
-            names = ", ".join(option.replace("_", "-") for option in known)
+            if key in options:
+                raise click.UsageError(f"{path}: {key}: a section of options expected, {value!r} came")
             raise click.UsageError(
-                f"{path}: unknown key {key!r}; known are: {names}; or a command's name with a section"
+                f"{path}: unknown key {key!r}; known are {_listed(known)}; or a command's name with a section"
             )
         for command, has in options.items():
             if name in has:
-                out[command][has[name]] = value
+                _set(out[command], has[name], value, ctx, f"{path}: {key}")
     for command, section in sections.items():
         for raw_key, value in section.items():
             name = str(raw_key).replace("-", "_")
-            if name not in options[command]:
-                raise click.UsageError(f"{path}: {command} has no option {str(raw_key)!r}")
-            out[command][options[command][name]] = value
+            has = options[command]
+            if name not in has:
+                raise click.UsageError(
+                    f"{path}: {command}: unknown key {str(raw_key)!r}; known are {_listed(sorted(has))}"
+                )
+            _set(out[command], has[name], value, ctx, f"{path}: {command}: {raw_key}")
     return out
 
 
-def _options(command: click.Command | None, name: str) -> dict[str, str]:
-    """The options of a command: long name with underscores to parameter name."""
-    assert command is not None, f"the table has {name}"
+def _listed(names: list[str]) -> str:
+    return ", ".join(name.replace("_", "-") for name in names)
+
+
+def _options(command: click.Command) -> dict[str, click.Option]:
+    """The options of a command by long name, with underscores."""
     return {
-        flag.removeprefix("--").replace("-", "_"): parameter.name
+        flag.removeprefix("--").replace("-", "_"): parameter
         for parameter in command.params
-        if isinstance(parameter, click.Option) and parameter.name is not None
+        if isinstance(parameter, click.Option)
         for flag in parameter.opts
         if flag.startswith("--")
     }
+
+
+def _set(defaults: dict[str, Any], option: click.Option, value: Any, ctx: click.Context, where: str) -> None:
+    """Set a parameter's default as the command line would; an option without a value stays as it is."""
+    assert option.name is not None, "a parameter has a name"
+    if value is None:
+        return
+    if option.multiple:
+        if isinstance(value, dict):
+            # `property: {security.protocol: SASL_SSL}` reads better than a list of NAME=VALUE.
+            value = [f"{name}={_text(item, where)}" for name, item in value.items()]
+        value = [_text(item, where) for item in (value if isinstance(value, list) else [value])]
+    elif not option.is_flag:
+        value = _text(value, where)
+    try:
+        option.type_cast_value(ctx, value)
+    except click.BadParameter as error:
+        raise click.UsageError(f"{where}: {error.message}") from None
+    defaults[option.name] = value
+
+
+def _text(value: Any, where: str) -> str:
+    """A scalar as the command line would have it. YAML makes a number of `1` and a truth of `no`."""
+    if isinstance(value, bool):
+        # librdkafka's own words.
+        return "true" if value else "false"
+    if isinstance(value, str | int | float):
+        return str(value)
+    raise click.UsageError(f"{where}: a text or a number expected, {type(value).__name__} came")

@@ -5,9 +5,10 @@ Nothing of a group is exported before the topic was read to its end: half a repl
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from hashlib import blake2b
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric as Family
@@ -15,38 +16,69 @@ from prometheus_client.registry import Collector
 
 from agent import __version__
 from agent.metrics.table import METRICS
-from agent.shadow.transitions import MemberLeft, Rebalanced, Transition
+from agent.shadow.causes import Cause
+from agent.shadow.transitions import GroupDeleted, MemberLeft, Rebalanced, Transition
 from agent.shadow.views import GroupView
 
-UNKNOWN = "unknown"
-UNKNOWN_DEPARTURE = "unknown_departure"
+MAX_LABEL = 200
+"""Characters of a label value. Group names may have 32,767, and stores refuse values far shorter than that."""
 
 
 class EventCounts:
-    """Counters that grow with transitions: rebalances and departures, by group and cause."""
+    """Counters that grow with transitions: rebalances and departures, by group and cause.
+
+    A deleted group's counters go with it: console consumers come under a new name each time. If the name comes
+    back they start at zero, which Prometheus takes for the reset that it is.
+    """
 
     def __init__(self) -> None:
-        self.rebalances: Counter[tuple[str, str]] = Counter()
-        self.departures: Counter[tuple[str, str]] = Counter()
+        self._rebalances: defaultdict[str, Counter[Cause]] = defaultdict(Counter)
+        self._departures: defaultdict[str, Counter[Cause]] = defaultdict(Counter)
+        self._stopped_ms: Counter[str] = Counter()
 
     def observe(self, transitions: Iterable[Transition]) -> None:
-        """Count what happened. Causes are not inferred yet, so every one is unknown."""
+        """Count what happened, under the cause that was inferred."""
         for transition in transitions:
             match transition:
                 case Rebalanced():
-                    self.rebalances[transition.group, UNKNOWN] += 1
+                    self._rebalances[transition.group][transition.inferred.cause] += 1
+                    if transition.stopped_partition_ms is not None:
+                        self._stopped_ms[transition.group] += transition.stopped_partition_ms
                 case MemberLeft():
-                    self.departures[transition.group, UNKNOWN_DEPARTURE] += 1
+                    inferred = transition.inferred
+                    cause = Cause.UNKNOWN_DEPARTURE if inferred is None else inferred.cause
+                    self._departures[transition.group][cause] += 1
+                case GroupDeleted():
+                    self._rebalances.pop(transition.group, None)
+                    self._departures.pop(transition.group, None)
+                    self._stopped_ms.pop(transition.group, None)
+
+    @property
+    def rebalances(self) -> dict[tuple[str, str], int]:
+        """Rebalances by group and cause."""
+        return _flat(self._rebalances)
+
+    @property
+    def departures(self) -> dict[tuple[str, str], int]:
+        """Departures by group and cause."""
+        return _flat(self._departures)
+
+    @property
+    def stopped_partition_ms(self) -> dict[str, int]:
+        """For how long rebalances left partitions without anybody working on them, summed, by group."""
+        return dict(self._stopped_ms)
 
     def totals(self) -> tuple[Counter[str], Counter[str]]:
         """Rebalances and departures by group, over all causes."""
-        rebalances: Counter[str] = Counter()
-        departures: Counter[str] = Counter()
-        for (group, _), count in self.rebalances.items():
-            rebalances[group] += count
-        for (group, _), count in self.departures.items():
-            departures[group] += count
-        return rebalances, departures
+        return _sums(self._rebalances), _sums(self._departures)
+
+
+def _flat(counts: Mapping[str, Counter[Cause]]) -> dict[tuple[str, str], int]:
+    return {(group, str(cause)): count for group, causes in counts.items() for cause, count in causes.items()}
+
+
+def _sums(counts: Mapping[str, Counter[Cause]]) -> Counter[str]:
+    return Counter({group: causes.total() for group, causes in counts.items()})
 
 
 @dataclass(slots=True)
@@ -61,6 +93,7 @@ class Readings:
     views: list[GroupView] = field(default_factory=list)
     rebalances: Mapping[tuple[str, str], int] = field(default_factory=dict)
     departures: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    stopped_partition_ms: Mapping[str, int] = field(default_factory=dict)
 
 
 class Exporter(Collector):
@@ -90,18 +123,23 @@ class Exporter(Collector):
 
 
 def _samples(it: Readings) -> Iterator[tuple[str, tuple[str, ...], float]]:
-    for view in it.views:
-        group = (view.group,)
-        yield "kshadow_group_state", (view.group, view.group_type, view.state), 1
+    # A group stands in two partitions once the topic was given more of them: its newest state is the one it has.
+    newest = {view.group: view for view in sorted(it.views, key=lambda view: view.state_since_ms)}
+    for _, view in sorted(newest.items()):
+        name = label(view.group)
+        group = (name,)
+        yield "kshadow_group_state", (name, view.group_type, view.state), 1
         yield "kshadow_group_members", group, len(view.members)
         yield "kshadow_group_generation", group, view.generation
         yield "kshadow_group_idle_members", group, sum(1 for member in view.members if not member.partitions)
         if view.last_commit_ms is not None:
             yield "kshadow_group_last_commit_timestamp_seconds", group, view.last_commit_ms / 1000
-    for labels, count in it.rebalances.items():
-        yield "kshadow_group_rebalances", labels, count
-    for labels, count in it.departures.items():
-        yield "kshadow_group_member_departures", labels, count
+    for (group_name, cause), count in it.rebalances.items():
+        yield "kshadow_group_rebalances", (label(group_name), cause), count
+    for (group_name, cause), count in it.departures.items():
+        yield "kshadow_group_member_departures", (label(group_name), cause), count
+    for group_name, stopped_ms in it.stopped_partition_ms.items():
+        yield "kshadow_group_rebalance_stopped_partition_seconds", (label(group_name),), stopped_ms / 1000
     for record_type, count in it.record_counts.items():
         yield "kshadow_records", (record_type,), count
     for reason, count in it.error_counts.items():
@@ -112,3 +150,15 @@ def _samples(it: Readings) -> Iterator[tuple[str, tuple[str, ...], float]]:
         yield "kshadow_caught_up", (str(partition),), reached
     yield "kshadow_source_healthy", (), it.healthy
     yield "kshadow_build_info", (__version__,), 1
+
+
+def label(text: str) -> str:
+    """A stranger's text as a label value: printable, and of at most `MAX_LABEL` characters.
+
+    What had to be changed ends in `~` and a hash of the original, so that two groups never become one series.
+    """
+    if text.isprintable() and len(text) <= MAX_LABEL:
+        return text
+    digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
+    shown = "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in text[:MAX_LABEL])
+    return f"{shown[: MAX_LABEL - len(digest) - 1]}~{digest}"

@@ -34,6 +34,12 @@ METRICS = {
         ),
         Metric("kshadow_group_member_departures", "counter", ("group", "cause"), "Members that left the group."),
         Metric(
+            "kshadow_group_rebalance_stopped_partition_seconds",
+            "counter",
+            ("group",),
+            "Time that rebalances left partitions without anybody working on them, summed over the partitions.",
+        ),
+        Metric(
             "kshadow_group_last_commit_timestamp_seconds",
             "gauge",
             ("group",),

@@ -1,0 +1,133 @@
+"""Tables: rows of text, fitted to a width.
+
+Where there is a width to keep, spare columns are left out first, the least wanted before the others, and then
+columns that may be folded are; numbers and times are not. Without one (a pipe) every column is as wide as it needs
+to be. No line ends in blanks. Knows neither terminals nor what the text means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+GAP = 2
+"""Blanks between two columns."""
+FOLDED = 12
+"""The narrowest that folding commonly makes a column."""
+
+_MARKS = ",;:/.-_=]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A heading and what may be done to its column to make a table fit.
+
+    `folds`: the narrowest that it is folded to before spare columns are left out instead; 0 is not folded.
+    `spare`: the column with the greatest is left out first; one with 0 never is.
+    """
+
+    heading: str
+    folds: int = 0
+    spare: int = 0
+
+
+def render(
+    columns: Sequence[Column],
+    rows: Sequence[Sequence[str]],
+    *,
+    numeric: Sequence[bool],
+    width: int | None,
+    style: Callable[[str], str] = str,
+) -> tuple[list[str], list[str]]:
+    """The lines of a table, headings (through `style`) first, and the headings of the columns that were left out.
+
+    `numeric` columns stand to the right. `width` None: as wide as it needs to be.
+    """
+    natural = [max([_cells(column.heading), *(_cells(row[at]) for row in rows)]) for at, column in enumerate(columns)]
+    if width is None:
+        shown = dict(enumerate(natural))
+    else:
+        # Columns that say nothing go before those that do.
+        says = [any(row[at] not in ("", "-") for row in rows) for at in range(len(columns))]
+        shown = _fit(columns, natural, says, width)
+    lines = [style(line) for line in _lines([column.heading for column in columns], shown, numeric)]
+    for row in rows:
+        lines.extend(_lines(row, shown, numeric))
+    return lines, [column.heading for at, column in enumerate(columns) if at not in shown]
+
+
+def _fit(columns: Sequence[Column], natural: Sequence[int], says: Sequence[bool], width: int) -> dict[int, int]:
+    """The columns that are shown, each with its width."""
+    least = [
+        min(wide, max(_cells(column.heading), column.folds)) if column.folds else wide
+        for column, wide in zip(columns, natural, strict=True)
+    ]
+    shown = list(range(len(columns)))
+    order = sorted(shown, key=lambda at: (says[at], -columns[at].spare))
+    for at in order:
+        if _total(least[at] for at in shown) <= width:
+            break
+        if columns[at].spare:
+            shown.remove(at)
+    # A terminal that is too narrow for what cannot be left out: fold all.
+    every = _total(least[at] for at in shown) > width
+    folded = [at for at in shown if every or columns[at].folds]
+    widths = {at: natural[at] for at in shown}
+    left = width - _total(0 if at in folded else natural[at] for at in shown)
+    for index, at in enumerate(sorted(folded, key=lambda at: natural[at])):
+        widths[at] = max(1, min(natural[at], left // (len(folded) - index)))
+        left -= widths[at]
+    return widths
+
+
+def _total(widths: Iterable[int]) -> int:
+    widths = list(widths)
+    return sum(widths) + GAP * (len(widths) - 1)
+
+
+def _lines(row: Sequence[str], shown: dict[int, int], numeric: Sequence[bool]) -> list[str]:
+    """One row as one line, or as several where a cell is folded."""
+    folded = [(fold(row[at], wide), wide, numeric[at]) for at, wide in shown.items()]
+    lines = []
+    for index in range(max(len(parts) for parts, _, _ in folded)):
+        cells = [_padded(parts[index] if index < len(parts) else "", wide, right) for parts, wide, right in folded]
+        lines.append((" " * GAP).join(cells).rstrip(" "))
+    return lines
+
+
+def fold(text: str, width: int) -> list[str]:
+    """A text in pieces of at most `width` terminal cells, cut behind a blank, or else a mark, where one is near."""
+    pieces = []
+    while _cells(text) > width:
+        cut = _reach(text, width)
+        blank = cut if text[cut : cut + 1] == " " else text.rfind(" ", cut // 2, cut) + 1
+        at = blank or max(text.rfind(mark, cut // 2, cut) for mark in _MARKS) + 1 or cut
+        pieces.append(text[:at].rstrip(" "))
+        text = text[at:].lstrip(" ")
+    return [*pieces, text] if text or not pieces else pieces
+
+
+def _reach(text: str, width: int) -> int:
+    """How many characters of a text fit; one at least."""
+    from rich.cells import get_character_cell_size
+
+    wide = 0
+    for at, char in enumerate(text):
+        wide += get_character_cell_size(char)
+        if wide > width:
+            return max(at, 1)
+    return len(text)
+
+
+def _padded(text: str, width: int, right: bool) -> str:
+    padding = " " * (width - _cells(text))
+    return padding + text if right else text + padding
+
+
+def _cells(text: str) -> int:
+    """Terminal cells: two for an East Asian wide character, none for a combining one."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)

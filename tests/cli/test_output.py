@@ -1,0 +1,105 @@
+"""The streams themselves: full, of another encoding, a terminal."""
+
+from __future__ import annotations
+
+import os
+import pty
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from io import BytesIO, TextIOWrapper
+from pathlib import Path
+
+import pytest
+
+from agent.cli.output import UnwritableOutput, echo, print_rows, print_table
+from agent.cli.tables import Column
+
+COLUMNS = {"a": Column("A"), "b": Column("B", spare=1)}
+
+
+@contextmanager
+def printed(encoding: str = "utf-8") -> Iterator[BytesIO]:
+    sink = BytesIO()
+    with redirect_stdout(TextIOWrapper(sink, encoding=encoding, write_through=True)) as stream:
+        yield sink
+        stream.detach()
+
+
+@pytest.mark.parametrize(
+    ("output", "encoding", "expected"),
+    [
+        ("ndjson", "utf-8", '{"a":"größe"}\n'.encode()),  # 1: letters as they are
+        ("ndjson", "latin-1", b'{"a":"gr\\u00f6\\u00dfe"}\n'),  # 2: JSON is UTF-8 or ASCII
+        ("json", "latin-1", b'[\n  {\n    "a": "gr\\u00f6\\u00dfe"\n  }\n]\n'),  # 3
+        ("yaml", "utf-8", "- a: größe\n".encode()),  # 4
+        ("yaml", "ascii", b'- a: "gr\\xF6\\xDFe"\n'),  # 5: quoted, so that the escape is one
+        ("table", "latin-1", "A      B\ngröße  -\n".encode("latin-1")),  # 6: what the terminal can show
+        ("table", "ascii", b"A      B\ngr\\xf6\\xdfe  -\n"),  # 7: what it cannot
+    ],
+)
+def test_encodings(output: str, encoding: str, expected: bytes) -> None:
+    with printed(encoding) as sink:
+        print_rows(iter([{"a": "größe"}]) if output != "table" else [{"a": "größe"}], output, COLUMNS)
+    assert sink.getvalue() == expected
+
+
+def test_headings_may_be_plain_text() -> None:
+    with printed() as sink:
+        print_table([["x", 1], ["y", None]], ["NAME", "COUNT"])
+    assert sink.getvalue() == b"NAME  COUNT\nx         1\ny         -\n"
+
+
+def test_nothing_to_show(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table([], ["NAME"], empty="no names")
+    assert capsys.readouterr() == ("", "no names\n")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full: Linux has it")
+@pytest.mark.parametrize("size", [1, 100_000])
+def test_a_full_disk(size: int) -> None:
+    with (
+        open("/dev/full", "w") as full,
+        redirect_stdout(full),
+        pytest.raises(UnwritableOutput, match="No space left"),
+    ):
+        echo("x" * size)
+
+
+@pytest.mark.parametrize("size", [1, 100_000])
+def test_a_reader_that_went_away(size: int) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    stream = os.fdopen(writing, "w")
+    with redirect_stdout(stream), pytest.raises(BrokenPipeError):
+        echo("x" * size)
+    with open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), writing)
+    stream.close()
+
+
+@pytest.mark.parametrize(
+    ("env", "bold"),
+    [
+        ({"TERM": "xterm"}, True),  # 1
+        ({"TERM": "xterm", "NO_COLOR": ""}, True),  # 2: set to nothing is not set, says no-color.org
+        ({"TERM": "xterm", "NO_COLOR": "1"}, False),  # 3
+        ({"TERM": "dumb"}, False),  # 4
+    ],
+)
+def test_a_terminal(
+    env: dict[str, str], bold: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    for name, value in {"COLUMNS": "10", **env}.items():
+        monkeypatch.setenv(name, value)
+    ours, theirs = pty.openpty()
+    with os.fdopen(theirs, "w") as terminal:
+        with redirect_stdout(terminal):
+            print_table([["abcdefgh", "x"]], [Column("A"), Column("B", spare=1)])
+        terminal.flush()
+        sent = ""
+        while sent.count("\n") < 2:
+            sent += os.read(ours, 1000).decode()
+    os.close(ours)
+    assert sent == ("\x1b[1mA\x1b[0m" if bold else "A") + "\r\nabcdefgh\r\n"
+    assert capsys.readouterr().err == "(no room at 10 columns for B; a wider terminal or -o yaml shows all)\n"

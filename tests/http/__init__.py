@@ -1,0 +1,1 @@
+"""The routes, over records that were replayed."""

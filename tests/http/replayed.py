@@ -1,0 +1,89 @@
+"""What answers as an agent does, over records that were replayed: no broker, no thread."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from urllib.parse import urlsplit
+
+from agent.forms import describe_form, group_form
+from agent.http import Answering
+from agent.metrics.exporter import EventCounts, Readings
+from agent.records import Run
+from agent.runtime import Health
+from agent.serve import serving
+from agent.shadow.cluster import ClusterMirror
+from agent.source.paths import committed_runs_of
+from tests.shadow.build import Log, run_of
+
+
+class Replayed:
+    """A mirror of runs, and the health that it is told to have."""
+
+    def __init__(self, runs: Iterable[Run], *, has_caught_up: bool = True, stopped: str | None = None) -> None:
+        self.mirror = ClusterMirror()
+        self.counts = EventCounts()
+        self.has_caught_up = has_caught_up
+        self._stopped = stopped
+        for run in runs:
+            self.counts.observe(self.mirror.replay_run(run))
+
+    def alive(self) -> Health:
+        return Health(True, "reading")
+
+    def ready(self) -> Health:
+        if not self.has_caught_up:
+            return Health(False, "catching up with the topic's end: 12 records to go")
+        return Health(self._stopped is None, self._stopped or "caught up")
+
+    def groups(self) -> list[dict[str, object]]:
+        return [group_form(view) for view in sorted(self.mirror.views(), key=lambda view: view.group)]
+
+    def describe(self, group: str) -> dict[str, object] | None:
+        found = self.mirror.find(group)
+        return None if found is None else describe_form(*found)
+
+    def readings(self) -> Readings:
+        """As `Agent.readings`: nothing of groups before the topic was read to its end."""
+        readings = Readings(
+            caught_up=dict.fromkeys(self.mirror.partitions, self.has_caught_up),
+            behind_records=dict.fromkeys(self.mirror.partitions, 0 if self.has_caught_up else 6),
+            healthy=self._stopped is None,
+            record_counts=self.mirror.record_counts(),
+            error_counts=self.mirror.error_counts(),
+        )
+        if self.has_caught_up:
+            readings.views = list(self.mirror.views())
+            readings.rebalances = self.counts.rebalances
+            readings.departures = self.counts.departures
+            readings.stopped_partition_ms = self.counts.stopped_partition_ms
+        return readings
+
+
+def of_path(path: object) -> Iterable[Run]:
+    """The runs of a PATH that is whole."""
+    for item in committed_runs_of(str(path)):
+        assert isinstance(item, Run), str(item)
+        yield item
+
+
+def of_log(log: Log) -> Iterable[Run]:
+    yield run_of(log.records)
+
+
+@contextmanager
+def served(replayed: Answering) -> Iterator[str]:
+    """The address of a server over it, once it listens."""
+    with serving(replayed) as url:
+        address = urlsplit(url)
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            with suppress(ConnectionRefusedError), socket.create_connection((address.hostname, address.port or 0)):
+                break
+            time.sleep(0.01)
+        yield url
+
+
+_: type[Answering] = Replayed

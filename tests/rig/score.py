@@ -1,0 +1,33 @@
+"""`python -m tests.rig.score DIR…` scores kept runs again, `--capture DIR` a capture: no broker needed."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from tests.rig.report import report
+from tests.rig.scoring import merged, score_run
+
+
+def main(arguments: list[str]) -> int:
+    """Parse, score, print."""
+    parser = argparse.ArgumentParser(prog="python -m tests.rig.score", description=__doc__)
+    parser.add_argument("directories", type=Path, nargs="*", metavar="DIR")
+    parser.add_argument("--capture", type=Path, metavar="DIR", action="append", default=[])
+    parser.add_argument("--mistakes", type=int, default=60, help="how many of each sort to list")
+    options = parser.parse_args(arguments)
+    if not options.directories and not options.capture:
+        parser.error("name a directory")
+    scores = []
+    for directory in [*options.directories, *options.capture]:
+        scores.append(score_run(directory.resolve()))
+        print(report(scores[-1], mistakes=options.mistakes))
+    if len(scores) > 1:
+        print()
+        print(report(merged(scores), mistakes=0))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
