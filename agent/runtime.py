@@ -100,6 +100,7 @@ class Agent:
             if isinstance(notice, OffsetReset):
                 # What was mirrored may be gone from the log: begin that partition anew.
                 with self._lock:
+                    self._counts.forget(self._mirror.partition(notice.partition).groups)
                     self._mirror.forget(notice.partition)
         if not self.has_caught_up and self._reader.caught_up:
             self.has_caught_up = True
@@ -121,7 +122,8 @@ class Agent:
         alive = self.alive()
         if not alive.ready:
             return alive
-        if not self._reader.caught_up:
+        # The reader is there before the mirror is: the batch that got it there has yet to be applied.
+        if not (self.has_caught_up and self._reader.caught_up):
             behind = sum(self._reader.behind_records.values())
             return Health(False, f"catching up with the topic's end: {behind} records to go")
         if not self._reader.healthy:
@@ -147,7 +149,7 @@ class Agent:
 
     def readings(self) -> Readings:
         """What a scrape needs."""
-        caught_up = self._reader.caught_up
+        caught_up = self.has_caught_up and self._reader.caught_up
         with self._lock:
             readings = Readings(
                 caught_up=self._reader.caught_up_partitions,
@@ -157,6 +159,7 @@ class Agent:
                 error_counts=self._mirror.error_counts(),
                 rebalances=dict(self._counts.rebalances) if caught_up else {},
                 departures=dict(self._counts.departures) if caught_up else {},
+                stopped_partition_ms=self._counts.stopped_partition_ms if caught_up else {},
             )
         if caught_up:
             readings.views = self._views()

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import uvicorn
 
-from agent.http import application
-from agent.runtime import Agent
+from agent.http import Answering, application
 from agent.source.errors import SourceMisconfigured
 
 log = logging.getLogger("kshadow")
@@ -20,7 +20,7 @@ GRACE_S = 5
 """How long requests under way may take once a stop was asked for; Kubernetes gives 30 s in all."""
 
 
-def serve(agent: Agent, host: str, port: int) -> None:
+def serve(agent: Answering, host: str, port: int) -> None:
     """Serve until SIGINT or SIGTERM. Raises `SourceMisconfigured` where the address cannot be had."""
     with _listener(host, port) as listener:
         log.info("serving http://%s:%d/metrics", host, listener.getsockname()[1])
@@ -28,12 +28,15 @@ def serve(agent: Agent, host: str, port: int) -> None:
 
 
 @contextmanager
-def serving(agent: Agent, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
+def serving(agent: Answering, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
     """Serve in a thread for as long as the block runs; gives the URL. Port 0 is any free one."""
     with _listener(host, port) as listener:
         server = _server(agent)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="http", daemon=True)
         thread.start()
+        while not server.started and thread.is_alive():
+            # The socket is bound but does not listen before that: a request would be refused.
+            time.sleep(0.01)
         try:
             yield f"http://{host}:{listener.getsockname()[1]}"
         finally:
@@ -41,7 +44,7 @@ def serving(agent: Agent, host: str = "127.0.0.1", port: int = 0) -> Iterator[st
             thread.join(GRACE_S + 1)
 
 
-def _server(agent: Agent) -> uvicorn.Server:
+def _server(agent: Answering) -> uvicorn.Server:
     return uvicorn.Server(
         uvicorn.Config(
             application(agent),

@@ -49,9 +49,14 @@ class EventCounts:
                     cause = Cause.UNKNOWN_DEPARTURE if inferred is None else inferred.cause
                     self._departures[transition.group][cause] += 1
                 case GroupDeleted():
-                    self._rebalances.pop(transition.group, None)
-                    self._departures.pop(transition.group, None)
-                    self._stopped_ms.pop(transition.group, None)
+                    self.forget([transition.group])
+
+    def forget(self, groups: Iterable[str]) -> None:
+        """Drop what was counted of groups: they are gone, or their records are to be read anew."""
+        for group in groups:
+            self._rebalances.pop(group, None)
+            self._departures.pop(group, None)
+            self._stopped_ms.pop(group, None)
 
     @property
     def rebalances(self) -> dict[tuple[str, str], int]:

@@ -286,7 +286,10 @@ class ModernGroup:
         inferred = infer_modern(
             joined,
             left,
-            {member.member_id: self._pace.activity(self.name, member.assignment, offsets) for member in left},
+            {
+                member.member_id: self._pace.activity(self.name, member.assignment, offsets, across=True)
+                for member in left
+            },
             at.timestamp_ms,
             expired=frozenset(member.member_id for member in self._vacated.values()),
             resubscribed=self._pending.resubscribed,

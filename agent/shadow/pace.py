@@ -22,15 +22,19 @@ class Pace:
         """A generation begins; `counts` is how often each position was committed so far."""
         self.since_ms, self._counts = at_ms, counts
 
-    def activity(self, group: str, assignment: Mapping[str, tuple[int, ...]], offsets: Offsets) -> Activity:
-        """What a member that holds `assignment` committed since then."""
+    def activity(
+        self, group: str, assignment: Mapping[str, tuple[int, ...]], offsets: Offsets, *, across: bool = False
+    ) -> Activity:
+        """What a member that holds `assignment` committed since then; `across`: or before, since members keep what
+        they have from epoch to epoch."""
         since_ms = self.since_ms or 0
+        owned_ms = 0 if across else since_ms
         last: int | None = None
         every: int | None = None
         for topic, partitions in assignment.items():
             for partition in partitions:
                 found = offsets.commit(group, topic, partition)
-                if found is None or found[0].commit_ms < since_ms:
+                if found is None or found[0].commit_ms < owned_ms:
                     continue
                 at_ms, times = found[0].commit_ms, found[1] - self._counts.get((topic, partition), 0)
                 last = at_ms if last is None else max(last, at_ms)

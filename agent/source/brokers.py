@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from agent.source.client import classify, consumer_properties
 from agent.source.errors import SourceMisconfigured
@@ -27,8 +27,9 @@ def coordinators(
 
     Needs Describe on the topic. Raises `SourceUnreachable`, `TopicMissing`, `SourceDenied`, `SourceMisconfigured`.
     """
-    # Errors are raised from the answer; librdkafka's own log of each attempt would only repeat them.
-    properties: dict[str, object] = {**consumer_properties(conf), "error_cb": lambda error: None}
+    # What the connections said tells which broker, and why; the answer only that none came.
+    said: list[KafkaError] = []
+    properties: dict[str, object] = {**consumer_properties(conf), "error_cb": said.append}
     try:
         consumer = Consumer(properties)
     except KafkaException as error:
@@ -38,7 +39,9 @@ def coordinators(
         try:
             metadata = consumer.list_topics(topic, timeout=timeout_s)
         except KafkaException as error:
-            raise classify(error.args[0], doing=doing, topic=topic) from error
+            consumer.poll(0)  # serves error_cb
+            reason = next((it for it in said if it.code() != KafkaError._ALL_BROKERS_DOWN), error.args[0])
+            raise classify(reason, doing=doing, topic=topic) from error
         found = metadata.topics[topic]
         if found.error is not None:
             raise classify(found.error, doing=doing, topic=topic)

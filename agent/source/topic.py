@@ -34,6 +34,7 @@ from agent.source.progress import Notice, OffsetReset, PartitionCountChanged, Pr
 _FILL_S = 0.05  # how long a batch may take to fill; then what is there is handed on
 _PROBE_TIMEOUT_S = 2.0
 _PAUSE_S = 0.2
+_LOOK_S = 0.1  # from look to look at the high watermarks
 _RETRY_S = 1.0  # from probe to probe while unhealthy
 
 
@@ -64,6 +65,8 @@ class TopicReader:
         self._down: SourceError | None = None
         self._client_error: SourceError | None = None
         self._notices: list[Notice] = []
+        self._high_watermarks: dict[int, int] = {}
+        self._look_at = 0.0
         self._probe_at = 0.0
         self._closed = False
         properties: dict[str, object] = {**consumer_properties(conf), "error_cb": self._on_error}
@@ -100,7 +103,7 @@ class TopicReader:
     def behind_records(self) -> dict[int, int]:
         """For each partition how many offsets its end lies ahead, by what is known without asking a broker."""
         return {
-            partition: progress.behind_records(self._high_watermark(partition))
+            partition: progress.behind_records(self._high_watermarks.get(partition, -1))
             for partition, progress in self._partitions.items()
         }
 
@@ -172,6 +175,7 @@ class TopicReader:
                 self._consumer.poll(max(0.0, deadline - time.monotonic()))
                 return []
         runs = self._accept(self._consume(deadline))
+        self._high_watermarks = self._look_at_high_watermarks()
         if time.monotonic() >= self._probe_at:
             # During catch-up some partitions wait until the queue has room for them: that is no stall.
             self._probe(may_wait=bool(runs) and not self.caught_up)
@@ -286,11 +290,14 @@ class TopicReader:
                 with suppress(KafkaException):  # not being fetched yet: then it is tried again
                     self._consumer.seek(TopicPartition(self.topic, partition, progress.position))
 
-    def _high_watermark(self, partition: int) -> int:
-        try:
-            return self._consumer.get_watermark_offsets(TopicPartition(self.topic, partition), cached=True)[1]
-        except RuntimeError:  # closed
-            return -1
+    def _look_at_high_watermarks(self) -> dict[int, int]:
+        """As librdkafka has them from its fetches. Only where `poll` runs: while one thread is in `consume`, the same
+        call from another waits for it, and gets its turn never (confluent-kafka 2.16)."""
+        if time.monotonic() < self._look_at:
+            return self._high_watermarks
+        self._look_at = time.monotonic() + _LOOK_S
+        ask = self._consumer.get_watermark_offsets
+        return {number: ask(TopicPartition(self.topic, number), cached=True)[1] for number in self._partitions}
 
 
 def read_to_end(
@@ -306,7 +313,7 @@ def read_to_end(
     `timeout_s`, `SourceMisconfigured`.
     """
     with TopicReader(conf, topic=topic, partitions=partitions) as reader:
-        reader.connect(timeout_s)
+        reader.connect(min(timeout_s, 10.0))
         deadline = time.monotonic() + timeout_s
         while not reader.caught_up:
             runs = reader.poll(min(1.0, timeout_s))

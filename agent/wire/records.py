@@ -162,7 +162,8 @@ def decode(key: bytes | None, value: bytes | None, *, control: bool = False) -> 
         version, body = decode_value(record_type, value)
         return Record(record_type, message, version, body)
     except WireError as error:
-        return Undecodable(error, key, value)
+        # Kept for long, perhaps; its traceback would keep the frames, and all they hold, as long.
+        return Undecodable(error.with_traceback(None), key, value)
 
 
 def decode_key(key: bytes | None) -> tuple[RecordType, Message]:

@@ -239,10 +239,28 @@ def test_other_reasons_to_raise_an_epoch() -> None:
     assert last_rebalance(log).inferred.causes == ("partitions_changed",)
 
 
-def test_static_members_that_came_back_together() -> None:
-    """Two static members under new ids, the leader not among them: that they rejoined is all that is seen."""
-    before = [b.member(f"{name}-1", {"t": [number]}, instance_id=name) for number, name in enumerate("ab")]
-    log = Log().add(b.classic_group(1, b.member("l-1", {"t": [2]}), *before, leader="l-1"))
-    after = [b.member(f"{name}-2", {"t": [number]}, instance_id=name) for number, name in enumerate("ab")]
-    log.add(b.classic_group(2, b.member("l-1", {"t": [2]}), *after, leader="l-1"))
-    assert last_rebalance(log).inferred.causes == ("member_joined",)
+def replaced(gap_ms: int | None, *, session_ms: int = S) -> Rebalanced:
+    """A static member, not the leader, is back under a new id, and the group rebalanced over it."""
+    leads = b.member("l-1", {"t": [0]})
+    log = Log().add(
+        b.classic_group(1, leads, b.member("a-1", {"t": [1]}, instance_id="a", session_ms=session_ms), leader="l-1")
+    )
+    if gap_ms is not None:
+        log.add(b.commit("t", 1, at_ms=log.now_ms + 1_000))
+    end_ms = log.now_ms + (gap_ms or 1_000)
+    after = b.member("a-2", {"t": [1]}, instance_id="a", session_ms=session_ms)
+    log.add(b.classic_group(2, leads, after, leader="l-1", state_ms=end_ms), after_ms=end_ms - log.now_ms)
+    return last_rebalance(log)
+
+
+# Number, why, the commit gap of the member that was replaced, the cause.
+REPLACED = [
+    (1, "back in time it starts no rebalance: it had been taken out", 2_000, "admin_removed"),
+    (2, "away for longer than its session", 12_000, "session_timeout"),
+    (3, "without a commit nothing tells", None, "unknown"),
+]
+
+
+@pytest.mark.parametrize(("number", "why", "gap", "cause"), REPLACED)
+def test_a_static_member_that_was_replaced(number: int, why: str, gap: int | None, cause: str) -> None:
+    assert replaced(gap).inferred.causes == (cause,), why
