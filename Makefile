@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint bench fuzz clean setup
+.PHONY: demo test lint bench rig fuzz clean setup
 
 setup: $(READY)
 
@@ -33,6 +33,9 @@ lint: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m tests.bench $(BENCH)
+
+rig: $(READY)
+	$(BIN)/python -m tests.rig $(RIG)
 
 fuzz: $(READY)
 	$(BIN)/python -m tests.fuzz $(FUZZ)
