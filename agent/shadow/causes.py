@@ -372,6 +372,9 @@ def _first(
         return cause, causes[cause], []
     if not departures:
         return Cause.MEMBER_JOINED, 1.0, []
+    if not any(_stays(name, facts) for name in facts.before):
+        # Nobody stayed. Had the last one gone first, the group would have become empty in between.
+        return Cause.MEMBER_JOINED, 0.8, []
     if not gone and Cause.MEMBER_LEFT in causes:
         # Someone came and someone went, and nothing tells in which order.
         return Cause.UNKNOWN, 0.0, []
@@ -383,14 +386,12 @@ def _first(
     recent = [at_ms for at_ms in began if facts.end_ms - at_ms <= REJOIN_MS]
     departure = gone[0]
     assert departure.went_ms is not None, "filtered above"
-    if facts.end_ms - departure.went_ms <= CLOCK_MS and any(_stays(name, facts) for name in facts.before):
+    if facts.end_ms - departure.went_ms <= CLOCK_MS:
         # The join phase ended as it went: it was waited for, so something else had begun the rebalance.
         before_end = {"kind": "went_at_the_end", "before_end_ms": facts.end_ms - departure.went_ms}
         return Cause.MEMBER_JOINED, 0.8, [before_end]
     if not began:
-        # Nobody stayed. Had the last one gone first, the group would have become empty in between.
-        stayed = any(name in facts.after for name in facts.before)
-        return (departure.cause, departure.confidence * 0.7, []) if stayed else (Cause.MEMBER_JOINED, 0.8, [])
+        return departure.cause, departure.confidence * 0.7, []
     noticed = min(recent, default=max(began))
     reason: Evidence = {"kind": "others_gave_up_partitions", "before_end_ms": facts.end_ms - noticed}
     if departure.went_ms > noticed + CLOCK_MS:

@@ -257,10 +257,12 @@ class ClassicGroup:
         owned = None
         assignment: dict[str, tuple[int, ...]] = {}
         if self.protocol_type == "connect":
-            self._payload(ConnectWorkerState, metadata.subscription, metadata, at)
-            tasks = self._payload(ConnectAssignment, metadata.assignment, metadata, at)
-            if tasks is not None:
-                assignment = {item.connector: item.tasks for item in tasks.assignment or ()}
+            worker = self._payload(ConnectWorkerState, metadata.subscription, metadata, at)
+            brought = (worker.allocation if worker is not None else None) or b""
+            assignment = _tasks(
+                self._payload(ConnectAssignment, brought, metadata, at),
+                self._payload(ConnectAssignment, metadata.assignment, metadata, at),
+            )
         elif self.protocol_type == "consumer":
             wanted = self._payload(ConsumerProtocolSubscription, metadata.subscription, metadata, at)
             given = self._payload(ConsumerProtocolAssignment, metadata.assignment, metadata, at)
@@ -332,6 +334,22 @@ def _held(members: Mapping[str, Member]) -> set[tuple[str, int]]:
         for topic, numbers in member.assignment.items()
         for number in numbers
     }
+
+
+def _tasks(brought: ConnectAssignment | None, given: ConnectAssignment | None) -> dict[str, tuple[int, ...]]:
+    """What a Connect worker runs: what it brought, without what the leader took, with what it gave (KIP-415).
+
+    From version 1 on the leader sends only what changes (`WorkerCoordinator.onJoinComplete` merges it); in version
+    0 a worker brings nothing and is given everything.
+    """
+    held: dict[str, set[int]] = {}
+    for item in (brought.assignment if brought is not None else None) or ():
+        held.setdefault(item.connector, set()).update(item.tasks)
+    for item in (given.revoked if given is not None else None) or ():
+        held.setdefault(item.connector, set()).difference_update(item.tasks)
+    for item in (given.assignment if given is not None else None) or ():
+        held.setdefault(item.connector, set()).update(item.tasks)
+    return {connector: tuple(sorted(tasks)) for connector, tasks in held.items() if tasks}
 
 
 def _by_owner(members: Mapping[str, Member]) -> dict[str, Mapping[str, tuple[int, ...]]]:

@@ -75,6 +75,8 @@ DEPARTURES = [
     (14, "commits every 40 s: a silence of 15 s is nothing", Life(40_000, 15_000, 4), "unknown_departure", None),
     (15, "a static member says no goodbye: removed", Life(gap_ms=2_000, instance_id="I"), "admin_removed", None),
     (16, "a static member that died", Life(gap_ms=11_000, instance_id="I"), "session_timeout", "session_timeout"),
+    (21, "a static member, and the others took long to notice", Life(gap_ms=19_000, instance_id="I"),
+     "session_timeout", "session_timeout"),
     (17, "the last member closed: nothing to wait for", Life(gap_ms=20, stays=False), "member_left", "member_left"),
     (18, "the last member died", Life(gap_ms=S, stays=False), "session_timeout", "session_timeout"),
     (19, "commits every 30 s, gone to the moment as its session ran out: Streams, which says no goodbye",
@@ -156,6 +158,29 @@ def test_a_cooperative_round_that_follows() -> None:
     assert (joined.stopped_partition_ms, followup.stopped_partition_ms) == (0, 400)
 
 
+def test_a_new_member_comes_into_a_cooperative_round() -> None:
+    """The round follows at once; who comes meanwhile did not set it off."""
+    log = Log().add(b.classic_group(1, b.member("a-1", {"t": [0, 1]}), protocol="cooperative-sticky"))
+    kept = b.member("a-1", {"t": [0]}, owned={"t": [0, 1]})
+    log.add(b.classic_group(2, kept, b.member("b-1"), protocol="cooperative-sticky"))
+    kept = b.member("a-1", {"t": [0]}, owned={"t": [0]})
+    log.add(b.classic_group(3, kept, b.member("b-1", {"t": [1]}), b.member("c-1"), protocol="cooperative-sticky"))
+    inferred = last_rebalance(log).inferred
+    assert (inferred.cause, inferred.causes) == ("cooperative_followup", ("cooperative_followup", "member_joined"))
+
+
+def test_those_who_stay_never_commit() -> None:
+    """One went with a goodbye and one came; no commit of the others tells when the rebalance began."""
+    stays = b.member("stay-1", {"t": [1]}, session_ms=S)
+    log = Log().add(b.classic_group(1, stays, b.member("go-1", {"t": [0]}, session_ms=S), state_ms=b.T0 + b.STEP_MS))
+    log.add(b.commit("t", 0, at_ms=log.now_ms + b.STEP_MS))
+    after = [b.member("stay-1", {"t": [1]}, session_ms=S), b.member("come-1", {"t": [0]}, session_ms=S)]
+    log.add(b.classic_group(2, *after, state_ms=log.now_ms + 2_000), after_ms=2_000)
+    inferred = last_rebalance(log).inferred
+    assert (inferred.cause, inferred.causes) == ("member_left", ("member_joined", "member_left"))
+    assert inferred.confidence < 0.75
+
+
 def test_the_leader_asked_again() -> None:
     log = (
         Log()
@@ -213,6 +238,7 @@ def leaves_kip_848(
 # Number, why, commits every, silent for, more, the cause.
 KIP_848 = [
     (1, "it committed as it closed", 1_000, 100, {}, "member_left"),
+    (7, "it closed between two commits of a slow pace", 5_000, 3_000, {}, "member_left"),
     (2, "silent for longer than it ever was", 1_000, 41_000, {}, "session_timeout"),
     (3, "silent for its max.poll.interval.ms", 1_000, 30_000, {"rebalance_ms": 30_000}, "poll_timeout"),
     (4, "a little longer than its pace: it may have closed or died", 2_000, 4_000, {}, "unknown_departure"),
@@ -264,3 +290,16 @@ REPLACED = [
 @pytest.mark.parametrize(("number", "why", "gap", "cause"), REPLACED)
 def test_a_static_member_that_was_replaced(number: int, why: str, gap: int | None, cause: str) -> None:
     assert replaced(gap).inferred.causes == (cause,), why
+
+
+@pytest.mark.parametrize(
+    ("protocol", "cause"), [("sessioned", "cooperative_followup"), ("default", "leader_rejoined")]
+)
+def test_connect_tasks_wait_for_a_round(protocol: str, cause: str) -> None:
+    """Connect's incremental protocol (KIP-415) takes tasks back in one round and gives them out in the next; its
+    eager one ("default") knows no such rounds."""
+    log = Log()
+    for generation, tasks in enumerate(([0, 1], [0], [0, 1]), start=1):
+        worker = b.worker("w-1", {"files": tasks})
+        log.add(b.classic_group(generation, worker, protocol_type="connect", protocol=protocol), after_ms=700)
+    assert last_rebalance(log).inferred.causes == (cause,)

@@ -20,6 +20,7 @@ from agent.shadow.transitions import (
     Transition,
 )
 from agent.wire.classic import MemberMetadata
+from agent.wire.payloads import ConnectAssignment, ConnectorTasks, ConnectWorkerState, encode_payload
 from tests.shadow.build import (
     GROUP,
     STEP_MS,
@@ -464,3 +465,20 @@ def test_what_is_left_of_a_group_says_who_left() -> None:
     last = [it for it in transitions if isinstance(it, Rebalanced)][-1]
     assert (last.sync_ms, last.members, last.protocol) == (None, 0, None)
     assert kinds(transitions)[-1] == "group_emptied"
+
+
+def test_a_connect_worker_runs_what_it_brought_and_what_changed() -> None:
+    """From version 1 on the leader sends changes only: what it takes back, and what it gives."""
+
+    def tasks(**items: list[int]) -> tuple[ConnectorTasks, ...]:
+        return tuple(ConnectorTasks(name, tuple(numbers)) for name, numbers in items.items())
+
+    brought = ConnectAssignment(0, "w-1", "http://w-1/", 5, tasks(files=[-1, 0, 1], logs=[0]), None, 0)
+    given = ConnectAssignment(0, "w-1", "http://w-1/", 5, tasks(mail=[0]), tasks(files=[1], logs=[0]), 0)
+    worker = member(
+        "w-1",
+        subscription=encode_payload(ConnectWorkerState("http://w-1/", 5, encode_payload(brought, 2)), 2),
+        assignment=encode_payload(given, 2),
+    )
+    log = Log().add(classic_group(1, worker, protocol_type="connect", protocol="sessioned"))
+    assert log.view().members[0].assignment == {"files": (-1, 0), "mail": (0,)}

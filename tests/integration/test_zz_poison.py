@@ -1,0 +1,120 @@
+"""What no coordinator writes, written into the topic all the same: counted by reason, and nothing else changes.
+
+Last, since the broker's own loading does not survive it.
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from tests.integration.comparing import await_position
+from tests.integration.conftest import Cluster
+from tests.integration.scenarios import Is, reaches
+
+pytestmark = pytest.mark.integration
+
+
+def text(value: str) -> bytes:
+    return struct.pack(">h", len(value.encode())) + value.encode()
+
+
+COMMIT_KEY = struct.pack(">h", 1) + text("poisoned") + text("topic") + struct.pack(">i", 0)
+GROUP_KEY = struct.pack(">h", 2) + text("poisoned")
+COMMIT = struct.pack(">hqi", 3, 5, -1) + text("") + struct.pack(">q", 1)
+MEMBER_KEY = struct.pack(">h", 5) + text("poisoned") + text("member")
+
+# (key, value): no client can write a record without a key, since the topic is compacted.
+POISON: list[tuple[bytes, bytes | None]] = [
+    (b"", b""),  # 1: not even a type
+    (b"\x00", COMMIT),  # 2: half a type
+    (struct.pack(">h", 999), COMMIT),  # 3: an unknown type
+    (struct.pack(">h", -1), COMMIT),  # 4: a type below all
+    (struct.pack(">h", 999), None),  # 5: an unknown type, deleted
+    (COMMIT_KEY[:-1], COMMIT),  # 6: a key that ends early
+    (COMMIT_KEY + b"x", COMMIT),  # 7: a key that goes on
+    (struct.pack(">hh", 1, 2) + b"\xff\xfe" + text("topic") + struct.pack(">i", 0), COMMIT),  # 8: no UTF-8
+    (struct.pack(">hh", 1, -1) + text("topic") + struct.pack(">i", 0), COMMIT),  # 9: null where none may be
+    (struct.pack(">hh", 2, 32767) + b"x", COMMIT),  # 10: a length that lies
+    (COMMIT_KEY, b""),  # 11: a value without a version
+    (COMMIT_KEY, struct.pack(">h", 99) + COMMIT[2:]),  # 12: an unknown version
+    (COMMIT_KEY, struct.pack(">h", -5) + COMMIT[2:]),  # 13: a version below all
+    (COMMIT_KEY, COMMIT[:-3]),  # 14: a value that ends early
+    (GROUP_KEY, struct.pack(">h", 3) + text("consumer") + b"\x7f" * 40),  # 15: members beyond all bounds
+    (MEMBER_KEY, struct.pack(">h", 0) + b"\xff" * 30),  # 16: a varint without an end
+    (b"\x89PNG\r\n\x1a\n", b"\x00" * 5000),  # 17: something else altogether
+]
+
+
+def test_poison(cluster: Cluster, performance: object) -> None:
+    before = cluster.agent.readings()
+    good = {str(row["group"]): cluster.agent.describe(str(row["group"])) for row in cluster.agent.groups()}
+    # A name that brokers let write there (KAFKA-5492's `__admin_client`), meant for Kafka's own tools.
+    producer = Producer(
+        {"bootstrap.servers": cluster.broker.bootstrap_servers, "client.id": "__admin_client", "log_level": 2}
+    )
+    refused: list[Any] = []
+    for number, (key, value) in enumerate(POISON):
+        producer.produce(
+            "__consumer_offsets",
+            key=key,
+            value=value,
+            partition=number % 8,
+            on_delivery=lambda error, message: refused.append(error) if error else None,
+        )
+    assert producer.flush(20) == 0
+    assert not refused
+    cluster.poisoned = True
+
+    deadline = time.monotonic() + 20
+    expected = sum(before.error_counts.values()) + len(POISON) - 1  # 5 deletes what nobody knows
+    while True:
+        now = cluster.agent.readings()
+        if sum(now.error_counts.values()) >= expected or time.monotonic() > deadline:
+            break
+        time.sleep(0.1)
+    reasons = {name: count - before.error_counts.get(name, 0) for name, count in now.error_counts.items()}
+    print(f"\n{cluster.version}: {reasons}")
+    assert sum(reasons.values()) == len(POISON), reasons
+    assert len(reasons) >= 4
+    assert cluster.agent.alive().ready
+    assert cluster.agent.ready().ready
+    after = {str(row["group"]): cluster.agent.describe(str(row["group"])) for row in cluster.agent.groups()}
+    assert after == good
+    # And goes on: a commit behind the poison, in each of its partitions.
+    for partition in range(8):
+        key = struct.pack(">h", 1) + text(f"good-{partition}") + text("topic") + struct.pack(">i", 0)
+        producer.produce("__consumer_offsets", key=key, value=COMMIT, partition=partition)
+    assert producer.flush(20) == 0
+    await_position(cluster.agent, cluster.yardstick.ends())
+    assert all(cluster.agent.describe(f"good-{partition}") for partition in range(8))
+    if cluster.version.startswith("4."):
+        # The broker itself does not: "the state machine of the coordinator is out of sync with the underlying log".
+        return
+    group, topic = cluster.fleet.name("after-poison"), cluster.stage.topic(2, 3)
+    member = cluster.stage.consumer(group, [topic])
+    cluster.compare_some({group: Is("Stable", 1, reaches(6))})
+    member.leave()
+    cluster.compare_some({group: Is("Empty", 0)})
+
+
+def test_the_segment_files_after_the_broker_ended(cluster: Cluster, performance: object) -> None:
+    """The last of all: what the live agent held at the end is what the files of a dead broker say."""
+    from agent.offline import load
+
+    for client in cluster.fleet.clients:
+        if client.runs:
+            client.crash()
+    cluster.broker.kill()
+    time.sleep(1)  # what the agent has not got yet comes no more
+    said: list[str] = []
+    loaded = load([str(cluster.broker.log_dirs[0])], on_problem=said.append, keep_events=False)
+    assert loaded.groups() == cluster.agent.groups()
+    for row in cluster.agent.groups():
+        assert loaded.describe(str(row["group"])) == cluster.agent.describe(str(row["group"]))
+    assert not said
+    assert loaded.mirror.error_counts() == cluster.agent.readings().error_counts
