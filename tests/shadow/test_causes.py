@@ -293,7 +293,7 @@ def test_a_static_member_that_was_replaced(number: int, why: str, gap: int | Non
 
 
 @pytest.mark.parametrize(
-    ("protocol", "cause"), [("sessioned", "cooperative_followup"), ("default", "leader_rejoined")]
+    ("protocol", "cause"), [("sessioned", "cooperative_followup"), ("default", "partitions_changed")]
 )
 def test_connect_tasks_wait_for_a_round(protocol: str, cause: str) -> None:
     """Connect's incremental protocol (KIP-415) takes tasks back in one round and gives them out in the next; its
