@@ -17,6 +17,6 @@ COPY --from=build /opt/kshadow /opt/kshadow
 ENV PATH=/opt/kshadow/bin:$PATH PYTHONUNBUFFERED=1 KSHADOW_LISTEN=:9308
 USER 65532:65532
 EXPOSE 9308
-HEALTHCHECK --interval=10s --timeout=3s CMD ["python", "-c", "import urllib.request as u; u.urlopen('http://127.0.0.1:9308/healthz', timeout=2)"]
+HEALTHCHECK --interval=10s --timeout=3s CMD ["python", "-c", "import http.client as h; c = h.HTTPConnection('127.0.0.1', 9308, timeout=2); c.request('GET', '/healthz'); exit(c.getresponse().status != 200)"]
 ENTRYPOINT ["kshadow"]
 CMD ["run"]
