@@ -14,7 +14,7 @@ from typing import Protocol, cast
 from agent.coordinator.states import GroupState, GroupType
 from agent.shadow.causes import Facts, infer
 from agent.shadow.costs import stopped_partition_ms
-from agent.shadow.diff import MemberChanges, assignment_change, member_changes, owner_key
+from agent.shadow.diff import MemberChanges, assignment_change, member_changes, owner_key, owners
 from agent.shadow.notes import Notes
 from agent.shadow.offsets import Offsets
 from agent.shadow.pace import Pace
@@ -161,8 +161,8 @@ class ClassicGroup:
             left=left,
             replaced=changes.replaced,
             activity={
-                member.member_id: self._pace.activity(self.name, member.assignment, offsets)
-                for member in (*old.values(), *left)
+                member_id: self._pace.activity(self.name, member.assignment, offsets)
+                for member_id, member in {**old, **{member.member_id: member for member in left}}.items()
             },
             since_ms=self._pace.since_ms,
             end_ms=self.state_since_ms,
@@ -212,10 +212,10 @@ class ClassicGroup:
         """Partitions without an owner that are still wanted, and since when: a cooperative round takes them back from
         one member before the next gives them to another."""
         wanted = {topic for member in self.members.values() for topic in member.subscription}
-        holds = _held(self.members)
+        held, holds = owners(_by_owner(old)), owners(_by_owner(self.members))
         return {
             partition: self._withheld.get(partition, at.timestamp_ms)
-            for partition in (_held(old) | self._withheld.keys()) - holds
+            for partition in (held.keys() | self._withheld.keys()) - holds.keys()
             if partition[0] in wanted or self.group_type is GroupType.CONNECT
         }
 
@@ -325,15 +325,6 @@ class ClassicGroup:
 def _subscription(data: bytes) -> ConsumerProtocolSubscription:
     # Members of a group, and groups of an application, mostly subscribe alike: to the byte.
     return decode_payload(ConsumerProtocolSubscription, data, lenient=True)[1]
-
-
-def _held(members: Mapping[str, Member]) -> set[tuple[str, int]]:
-    return {
-        (topic, number)
-        for member in members.values()
-        for topic, numbers in member.assignment.items()
-        for number in numbers
-    }
 
 
 def _tasks(brought: ConnectAssignment | None, given: ConnectAssignment | None) -> dict[str, tuple[int, ...]]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from agent.shadow.causes import REJOIN_MS, Facts
+from agent.shadow.diff import owners
 from agent.shadow.views import Member
 
 Partition = tuple[str, int]
@@ -64,9 +65,4 @@ def _gave_up(facts: Facts) -> dict[str, int]:
 
 
 def _owners(members: Mapping[str, Member]) -> dict[Partition, str]:
-    return {
-        (topic, number): member.member_id
-        for member in members.values()
-        for topic, numbers in member.assignment.items()
-        for number in numbers
-    }
+    return owners({member_id: member.assignment for member_id, member in members.items()})

@@ -46,13 +46,14 @@ class AssignmentChange(NamedTuple):
 
 def assignment_change(old: Mapping[str, Assignment], new: Mapping[str, Assignment]) -> AssignmentChange:
     """Compare two assignments, each by owner. An owner is whatever stays the same for one member."""
-    before, after = _owners(old), _owners(new)
+    before, after = owners(old), owners(new)
     gained = sum(1 for partition, owner in after.items() if before.get(partition) != owner)
     lost = sum(1 for partition in before if partition not in after)
     return AssignmentChange(len(after), gained, lost)
 
 
-def _owners(assignments: Mapping[str, Assignment]) -> dict[tuple[str, int], str]:
+def owners(assignments: Mapping[str, Assignment]) -> dict[tuple[str, int], str]:
+    """Each assigned partition's owner, from each owner's assignment."""
     return {
         (topic, partition): owner
         for owner, assignment in assignments.items()
