@@ -1,4 +1,4 @@
-# The agent without Spark and without Java: about 90 MB on top of the base image.
+# The agent without Spark and without Java.
 FROM python:3.12-slim AS build
 WORKDIR /src
 COPY pyproject.toml constraints.txt README.md LICENSE ./
