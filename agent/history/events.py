@@ -92,7 +92,7 @@ def _rebalance(it: t.Rebalanced) -> Event:
         "causes": [str(cause) for cause in inferred.causes],
         "confidence": round(inferred.confidence, 3),
         "evidence": list(inferred.evidence),
-        "observed": False,
+        "observed": it.observed,
         "joined": [member_form(member) for member in it.joined],
         "left": [
             {**member_form(member), **_departure(inferred.departures.get(member.member_id))} for member in it.left
@@ -100,7 +100,7 @@ def _rebalance(it: t.Rebalanced) -> Event:
         "protocol": it.protocol,
         "members": it.members,
         "sync_ms": it.sync_ms,
-        "join_ms": None,
+        "join_ms": it.join_ms,
         "stopped_partition_ms": it.stopped_partition_ms,
     }
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from agent.records import RawRecord, Run
 from agent.shadow.mirror import PartitionMirror
+from agent.shadow.told import Witness
 from agent.shadow.transitions import Transition
 from agent.shadow.views import CommittedOffset, GroupView
 from agent.wire.primitives import Uuid
@@ -15,14 +16,15 @@ from agent.wire.primitives import Uuid
 class ClusterMirror:
     """Mirrors by partition, made as records of a partition come."""
 
-    def __init__(self) -> None:
+    def __init__(self, witness: Witness | None = None) -> None:
         self.partitions: dict[int, PartitionMirror] = {}
+        self._witness = witness
 
     def partition(self, number: int) -> PartitionMirror:
         """The mirror of one partition."""
         mirror = self.partitions.get(number)
         if mirror is None:
-            mirror = self.partitions[number] = PartitionMirror(number)
+            mirror = self.partitions[number] = PartitionMirror(number, self._witness)
         return mirror
 
     def replay_run(self, run: Run) -> list[Transition]:

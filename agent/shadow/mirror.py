@@ -15,6 +15,7 @@ from agent.records import RawRecord, Run
 from agent.shadow.classic import ClassicGroup
 from agent.shadow.modern import GROUPS, ModernGroup
 from agent.shadow.offsets import Offsets
+from agent.shadow.told import Witness, amended
 from agent.shadow.transitions import At, GroupCreated, GroupDeleted, OffsetsDeleted, Transition
 from agent.shadow.views import CommittedOffset, GroupView
 from agent.wire.classic import GroupMetadataKey, GroupMetadataValue
@@ -42,8 +43,10 @@ class Reject(NamedTuple):
 class PartitionMirror:
     """The groups of one partition. State changes by `replay` and `replay_run` alone."""
 
-    def __init__(self, partition: int) -> None:
+    def __init__(self, partition: int, witness: Witness | None = None) -> None:
+        """`witness`: who may know more of a rebalance than the records do."""
         self.partition = partition
+        self._witness = witness
         self.groups: dict[str, Group] = {}
         self.offsets = Offsets()
         self.names: dict[Uuid, str] = {}
@@ -107,9 +110,10 @@ class PartitionMirror:
                 assert record.value is not None, "only a tombstone has no value"
                 return self._commit(record, group, topic, partition, record.value)
             case GroupMetadataKey(group=name):
-                return self._classic(name, entry.value if isinstance(entry, Record) else None, at)
+                out = self._classic(name, entry.value if isinstance(entry, Record) else None, at)
             case _:
-                return self._modern(entry, at)
+                out = self._modern(entry, at)
+        return out if self._witness is None else amended(out, self._witness)
 
     def take_rejects(self) -> list[Reject]:
         """The latest records that could not be decoded, since the last call; at most `KEPT_REJECTS`."""

@@ -50,7 +50,8 @@ class Rebalanced(Transition):
 
     `previous_generation` is None where the log does not hold it. `sync_ms` is the time from the end of the
     join phase to the arrival of the leader's assignment, None where no assignment was made. `stopped_partition_ms`
-    is for how long partitions had nobody working on them, summed over them (see `costs`).
+    is for how long partitions had nobody working on them, summed over them (see `costs`). `join_ms` is how long the
+    join phase took, and `observed` that it was seen: only a witness can tell (see `told`).
     """
 
     kind = "rebalance"
@@ -63,6 +64,8 @@ class Rebalanced(Transition):
     members: int
     sync_ms: int | None = None
     stopped_partition_ms: int | None = None
+    join_ms: int | None = None
+    observed: bool = False
     inferred: Inference = Inference()
     """Why it happened, which the log does not say."""
 
