@@ -10,6 +10,7 @@ from agent.forms import describe_form, group_form
 from agent.history.events import Event, event_of, in_order
 from agent.records import RawRecord, Run
 from agent.shadow.cluster import ClusterMirror
+from agent.shadow.told import Witness
 from agent.source.errors import SourcePathError
 from agent.source.ndjson import STDIN, LineProblem, PayloadLine, is_ndjson
 from agent.source.paths import committed_runs_of, raw_records
@@ -110,9 +111,16 @@ def _payload_form(line: PayloadLine) -> dict[str, Any]:
 class Loaded:
     """A mirror that was read to the end of its source, and the history on the way if that was wanted."""
 
-    def __init__(self, where: str, *, cluster: str | None = None, keep_events: bool = False) -> None:
+    def __init__(
+        self,
+        where: str,
+        *,
+        cluster: str | None = None,
+        keep_events: bool = False,
+        witness: Witness | None = None,
+    ) -> None:
         self.where = where
-        self.mirror = ClusterMirror()
+        self.mirror = ClusterMirror(witness)
         self.problems = 0
         self._cluster = cluster
         self._events: list[Event] | None = [] if keep_events else None
@@ -152,10 +160,17 @@ class Loaded:
         return bool(total or self.problems)
 
 
-def load(paths: Iterable[str], *, cluster: str | None = None, on_problem: Say, keep_events: bool = True) -> Loaded:
+def load(
+    paths: Iterable[str],
+    *,
+    cluster: str | None = None,
+    on_problem: Say,
+    keep_events: bool = True,
+    witness: Witness | None = None,
+) -> Loaded:
     """Read files to their end, as a read_committed consumer would. Raises `SourceError` for what holds no records."""
     paths = list(paths)
-    loaded = Loaded("in " + ", ".join(paths), cluster=cluster, keep_events=keep_events)
+    loaded = Loaded("in " + ", ".join(paths), cluster=cluster, keep_events=keep_events, witness=witness)
     for path in paths:
         for item in committed_runs_of(path):
             match item:

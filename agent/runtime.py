@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from agent.forms import describe_form, group_form
 from agent.metrics.exporter import EventCounts, Readings
 from agent.shadow.cluster import ClusterMirror
+from agent.shadow.told import Witness
 from agent.shadow.transitions import Transition
 from agent.shadow.views import GroupView
 from agent.source.progress import OffsetReset
@@ -43,15 +44,18 @@ class Agent:
         partitions: Collection[int] | None = None,
         groups: Collection[str] | None = None,
         observe: Callable[[list[Transition]], None] | None = None,
+        witness: Witness | None = None,
     ) -> None:
         """`partitions` to read (all unless told) and `groups` to show (every one found there unless told).
+
+        `witness` may know more of a rebalance than the topic; it is asked in the reader's thread.
 
         `observe` is called in the reader's thread with what each run changed, once the topic's end was reached.
         """
         self._observe = observe
         self._only = None if groups is None else frozenset(groups)
         self._reader = TopicReader(conf, partitions=partitions)
-        self._mirror = ClusterMirror()
+        self._mirror = ClusterMirror(witness)
         self._counts = EventCounts()
         self._lock = threading.Lock()
         self._stop = threading.Event()
