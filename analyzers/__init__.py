@@ -1,1 +1,1 @@
-"""What turns group transitions into findings: one file an analyzer. None exists yet."""
+"""What turns group transitions into findings: one file an analyzer, found by `agent.diagnosis.registry`."""

@@ -9,14 +9,15 @@ from typing import Any
 from agent.shadow import transitions as t
 from agent.shadow.causes import Cause, Departure
 from agent.shadow.views import Member
+from analyzers.api import Finding
 
 SCHEMA = 1
 
 Event = dict[str, Any]
 
 
-def event_of(transition: t.Transition, cluster: str | None = None) -> Event:
-    """One transition as an event: the common fields, then the type's own in a fixed order.
+def event_of(transition: t.Transition | Finding, cluster: str | None = None) -> Event:
+    """One transition or finding as an event: the common fields, then the type's own in a fixed order.
 
     Times are epoch milliseconds; `partition` and `offset` are those of the record in `__consumer_offsets` that
     shows the change.
@@ -28,7 +29,7 @@ def event_of(transition: t.Transition, cluster: str | None = None) -> Event:
         "type": transition.kind,
         "cluster": cluster,
         "group": transition.group,
-        "group_type": str(transition.group_type),
+        "group_type": None if transition.group_type is None else str(transition.group_type),
         "at_ms": at.timestamp_ms,
         "partition": at.partition,
         "offset": at.offset,
@@ -36,25 +37,27 @@ def event_of(transition: t.Transition, cluster: str | None = None) -> Event:
     }
 
 
-def event_id(transition: t.Transition) -> str:
+def event_id(transition: t.Transition | Finding) -> str:
     """`<partition>-<offset>-<hash>`: where the event is in the log, and a hash of what makes it this event.
 
     Of the record only its place, its time and its group go in, not the cluster's name (which is what the reader
     calls it): so files and a live topic give the same ids, and two clusters still differ.
     """
     at = transition.at
-    parts = (transition.kind, transition.group, str(at.timestamp_ms), _subject(transition))
+    parts = (transition.kind, transition.group or "", str(at.timestamp_ms), _subject(transition))
     digest = blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
     return f"{at.partition}-{at.offset}-{digest}"
 
 
-def _subject(transition: t.Transition) -> str:
+def _subject(transition: t.Transition | Finding) -> str:
     # What tells apart events of one type that one record shows.
     match transition:
         case t.MemberJoined() | t.MemberLeft():
             return transition.member.member_id
         case t.StaticMemberReplaced():
             return transition.new.member_id
+        case Finding():
+            return f"{transition.analyzer} {transition.state} {transition.severity}"
         case _:
             return ""
 
@@ -105,7 +108,7 @@ def _rebalance(it: t.Rebalanced) -> Event:
     }
 
 
-_FIELDS: dict[type[t.Transition], Callable[[Any], Event]] = {
+_FIELDS: dict[type[t.Transition | Finding], Callable[[Any], Event]] = {
     t.GroupCreated: lambda it: {"observed": it.observed},
     t.Rebalanced: _rebalance,
     t.MemberJoined: lambda it: {"generation": it.generation, "member": member_form(it.member)},
@@ -131,5 +134,14 @@ _FIELDS: dict[type[t.Transition], Callable[[Any], Event]] = {
         "topic": it.topic,
         "topic_partition": it.topic_partition,
         "committed_offset": it.committed_offset,
+    },
+    Finding: lambda it: {
+        "analyzer": it.analyzer,
+        "severity": str(it.severity),
+        "state": str(it.state),
+        "since_ms": it.since_ms,
+        "summary": it.summary,
+        "advice": it.advice,
+        "numbers": dict(it.numbers),
     },
 }

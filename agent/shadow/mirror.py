@@ -63,31 +63,50 @@ class PartitionMirror:
 
     def replay_run(self, run: Run) -> list[Transition]:
         """Apply consecutive records of the partition; the same as `replay` of each, only faster."""
-        assert run.partition == self.partition, "a run belongs to one partition"
-        keys, values = run.keys, run.values
         out: list[Transition] = []
-        if not keys:
-            return out
-        if self.offsets.put_all(keys, values):
-            self.record_counts[OFFSET_COMMIT] += len(keys)
-        else:
-            latest, counts = self.offsets.latest, self.offsets.counts
-            plain = 0
-            for index, (key, value) in enumerate(zip(keys, values, strict=True)):
-                if value is not None and key in latest and is_plain(value):
-                    latest[key] = value
-                    counts[key] += 1
-                    plain += 1
-                else:
-                    record = RawRecord(self.partition, run.offsets[index], run.timestamps_ms[index], key, value)
-                    if value is not None and is_plain(value) and (parsed := read_commit_key(key)) is not None:
-                        out += self._commit(record, *parsed, value)
-                        plain += 1
-                    else:
-                        out += self.replay(record)
-            self.record_counts[OFFSET_COMMIT] += plain
-        self.next_offset = run.offsets[-1] + 1
+        assert run.partition == self.partition, "a run belongs to one partition"
+        index, end = 0, len(run)
+        while index < end:
+            index, transitions = self.replay_some(run, index, end, is_plain_run=not index)
+            out += transitions
         return out
+
+    def replay_some(
+        self, run: Run, start: int, stop: int, *, is_plain_run: bool = True
+    ) -> tuple[int, list[Transition]]:
+        """Apply records of a run from index `start` to before `stop`, or to the first that changes a group.
+
+        The index behind the last that was applied, and its transitions. `is_plain_run`: whether it is worth trying
+        to take all of them for commits of known positions, which is by far the fastest.
+        """
+        keys, values = run.keys, run.values
+        if start or stop < len(keys):
+            keys, values = keys[start:stop], values[start:stop]
+        if is_plain_run and self.offsets.put_all(keys, values):
+            self.record_counts[OFFSET_COMMIT] += len(keys)
+            self.next_offset = run.offsets[stop - 1] + 1
+            return stop, []
+        put, plain = self.offsets.put_known, 0
+        transitions: list[Transition] = []
+        for index, (key, value) in enumerate(zip(keys, values, strict=True), start):
+            if value is not None and is_plain(value):
+                if put(key, value):
+                    plain += 1
+                    continue
+                if (parsed := read_commit_key(key)) is not None:
+                    record = RawRecord(self.partition, run.offsets[index], run.timestamps_ms[index], key, value)
+                    transitions = self._commit(record, *parsed, value)
+                    plain += 1
+                    if transitions:
+                        break
+                    continue
+            record = RawRecord(self.partition, run.offsets[index], run.timestamps_ms[index], key, value)
+            transitions = self.replay(record)
+            if transitions:
+                break
+        self.record_counts[OFFSET_COMMIT] += plain
+        self.next_offset = run.offsets[index] + 1
+        return index + 1, transitions
 
     def replay(self, record: RawRecord) -> list[Transition]:
         """Apply one record: the transitions that it shows, in order. Never raises for bad bytes: see `rejects`."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from agent.shadow.views import CommittedOffset
+from agent.shadow.views import CommittedOffset, Position
 from agent.wire.form import uuid_text
 from agent.wire.hot import Commit, all_plain, read_commit
 from agent.wire.offsets import OffsetCommitKey
@@ -27,6 +27,8 @@ class Offsets:
         self.counts: Counter[bytes] = Counter()
         """How often each position was committed: what a member's pace is told by."""
         self._groups: dict[str, Slots] = {}
+        self._group_of: dict[bytes, str] = {}
+        self._touched: dict[bytes, bytes] | None = None
 
     def __len__(self) -> int:
         return len(self.latest)
@@ -41,16 +43,32 @@ class Offsets:
         if keys and newest.keys() <= self.latest.keys() and all_plain(values):
             self.counts.update(keys)  # type: ignore[arg-type]  # see below; counting runs in C too
             self.latest.update(newest)  # type: ignore[arg-type]  # None is no known key, and no plain value
+            if self._touched is not None:
+                self._touched.update(newest)  # type: ignore[arg-type]  # likewise
             return True
         return False
+
+    def put_known(self, raw_key: bytes | None, raw_value: bytes) -> bool:
+        """Apply one commit with a plain value, if its key is known; whether it is."""
+        if raw_key not in self.latest:
+            return False
+        assert raw_key is not None, "None is no known key"
+        self.latest[raw_key] = raw_value
+        self.counts[raw_key] += 1
+        if self._touched is not None:
+            self._touched[raw_key] = raw_value
+        return True
 
     def put(self, raw_key: bytes, group: str, topic: str, partition: int, raw_value: bytes) -> bool:
         """Apply one commit that is known to decode; whether its group had none for the partition before."""
         known = raw_key in self.latest
         self.latest[raw_key] = raw_value
         self.counts[raw_key] += 1
+        if self._touched is not None:
+            self._touched[raw_key] = raw_value
         if not known:
             self._groups.setdefault(group, {})[raw_key] = (topic, partition)
+            self._group_of[raw_key] = group
         return not known
 
     def remove(self, raw_key: bytes, group: str) -> Commit | None:
@@ -58,12 +76,37 @@ class Offsets:
         raw_value = self.latest.pop(raw_key, None)
         if raw_value is None:
             return None
-        del self.counts[raw_key]
+        del self.counts[raw_key], self._group_of[raw_key]
+        if self._touched is not None:
+            self._touched.pop(raw_key, None)
         slots = self._groups[group]
         del slots[raw_key]
         if not slots:
             del self._groups[group]
         return read_commit(raw_value)
+
+    def watch(self) -> None:
+        """From now on remember which positions were committed, for `take_touched`."""
+        self._touched = {}
+
+    @property
+    def has_touched(self) -> bool:
+        """Whether any was, since the last `take_touched`."""
+        return bool(self._touched)
+
+    def take_touched(self) -> dict[str, dict[tuple[str, int], Position]]:
+        """By group, the positions that were committed since the last call, as they stand."""
+        touched, self._touched = self._touched or {}, {}
+        counts, groups, group_of = self.counts, self._groups, self._group_of
+        out: dict[str, dict[tuple[str, int], Position]] = {}
+        for raw_key, raw_value in touched.items():
+            group = group_of[raw_key]
+            commit = read_commit(raw_value)
+            found = out.get(group)
+            if found is None:
+                found = out[group] = {}
+            found[groups[group][raw_key]] = Position(commit.offset, commit.commit_ms, counts[raw_key])
+        return out
 
     def commit(self, group: str, topic: str, partition: int) -> tuple[Commit, int] | None:
         """One position and how often it was committed."""

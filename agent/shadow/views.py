@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,14 @@ class CommittedOffset:
     metadata: str
     committed_ms: int
     topic_id: str | None
+
+
+class Position(NamedTuple):
+    """A committed position in short. `commits` counts since the log begins; `commit_ms` is epoch milliseconds."""
+
+    offset: int
+    commit_ms: int
+    commits: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,334 @@
+"""Runs the analyzers over the groups of one partition, on the event clock of that partition.
+
+The clock is the greatest record timestamp seen. What is due on it (an analyzer that wants to be asked again, a
+finding that waits to open or close, the sample of each minute) happens before the first record that is as late or
+later is applied, and carries the time at which it was due. So the findings depend on the records alone, and not on
+how they come in runs. Live, `advance` moves the clock of a partition that nothing is written to.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
+
+from agent.diagnosis.consumption import Consumption
+from agent.diagnosis.hysteresis import Change, Hysteresis
+from agent.diagnosis.loads import Loads
+from agent.records import Run
+from agent.shadow.mirror import PartitionMirror
+from agent.shadow.transitions import At, GroupDeleted, OffsetsDeleted, Transition
+from agent.shadow.views import CommittedOffset, GroupView
+from agent.wire.primitives import Uuid
+from analyzers.api import Analyzer, Condition, Finding, Sample, Slot
+
+SAMPLE_MS = 60_000
+"""From sample to sample, on the event clock: whole minutes."""
+
+Make = Callable[[], Analyzer]
+"""Makes an analyzer for one more group."""
+
+Output = Transition | Finding
+
+
+class Failure(RuntimeError):
+    """An analyzer raised: which, and on which group."""
+
+
+class WatchedGroup:
+    """What an analyzer sees of its group: `analyzers.api.Group`."""
+
+    def __init__(self, name: str, now_ms: int, mirror: PartitionMirror, names: Names, consumed: Consumption) -> None:
+        self.name = name
+        self.now_ms = now_ms
+        self._mirror, self._names, self._consumption = mirror, names, consumed
+
+    @cached_property
+    def view(self) -> GroupView | None:
+        """As of now; None if the group is gone."""
+        return self._mirror.view(self.name, self._names())
+
+    @cached_property
+    def offsets(self) -> tuple[CommittedOffset, ...]:
+        """Every committed position."""
+        return self._mirror.committed(self.name)
+
+    @cached_property
+    def consumed(self) -> Mapping[Slot, int]:
+        """Records by partition of the last minutes."""
+        return self._consumption.at(self.now_ms)
+
+
+Names = Callable[[], Mapping[Uuid, str]]
+
+
+class _Watch:
+    """One analyzer on one group."""
+
+    __slots__ = ("analyzer", "hysteresis")
+
+    def __init__(self, analyzer: Analyzer) -> None:
+        self.analyzer = analyzer
+        self.hysteresis = Hysteresis.of(analyzer.settings)
+
+
+class _Watched:
+    """All analyzers of one group, and when it is to be looked at next."""
+
+    __slots__ = ("consumption", "due_ms", "group_type", "watches")
+
+    def __init__(self, makes: Iterable[Make]) -> None:
+        self.watches = [_Watch(make()) for make in makes]
+        self.consumption = Consumption()
+        self.due_ms: int | None = None
+        self.group_type = ""
+
+
+class PartitionDiagnosis:
+    """The analyzers of one partition's groups. Everything goes through `replay_run` and `advance`."""
+
+    def __init__(
+        self,
+        mirror: PartitionMirror,
+        makes: Sequence[Make],
+        *,
+        names: Names = dict,
+        on_failure: Callable[[Failure], None] | None = None,
+    ) -> None:
+        """`names` are topic names that other partitions know. An analyzer that raises is dropped for its group after
+        `on_failure` was told; without that the `Failure` is raised."""
+        self._mirror = mirror
+        self._makes = makes
+        self._names = names
+        self._on_failure = on_failure
+        self._groups: dict[str, _Watched] = {}
+        self._wakes: list[tuple[int, str]] = []
+        # None: to be set by the next record, whose minute it is.
+        self._next_sample_ms: int | None = None
+        self.clock_ms: int | None = None
+        """The greatest record timestamp seen, or what `advance` moved it to; None before the first record."""
+        self.loads = Loads()
+        """What the partition took in: for whoever watches all partitions."""
+        self._records = 0
+        mirror.offsets.watch()
+
+    def replay_run(self, run: Run) -> list[Output]:
+        """Apply consecutive records: the transitions and findings that come of it, in order."""
+        out: list[Output] = []
+        times = run.timestamps_ms
+        index, stop, end = 0, 0, len(run)
+        latest = max(times, default=0)
+        is_new_stretch = True
+        while index < end:
+            if index == stop:
+                due = self._due_ms()
+                if due is not None and times[index] >= due:
+                    out += self._fire(due)
+                    continue
+                stop, is_new_stretch = self._stretch(run, index, latest), True
+            before = index
+            index, transitions = self._mirror.replay_some(run, index, stop, is_plain_run=is_new_stretch)
+            is_new_stretch = False
+            is_all = index - before == end
+            self.clock_ms = max(self.clock_ms or 0, latest if is_all else max(times[before:index]))
+            self._records += index - before
+            if transitions:
+                out += transitions
+                out += self._observe(transitions)
+                # What came of it may be due before the rest of the stretch.
+                stop = min(stop, self._stretch(run, index, latest))
+        return out
+
+    def advance(self, now_ms: int) -> list[Output]:
+        """Let time pass to `now_ms` without a record: what is due by then."""
+        out: list[Output] = []
+        if self.clock_ms is None or now_ms <= self.clock_ms:
+            return out
+        while (due := self._due_ms()) is not None and due <= now_ms:
+            out += self._fire(due)
+        self.clock_ms = max(self.clock_ms, now_ms)
+        return out
+
+    def open_findings(self) -> Iterable[tuple[str, str, int, Condition]]:
+        """What is open now: group, analyzer, since when, and how it stands."""
+        for name, watched in self._groups.items():
+            for watch in watched.watches:
+                if watch.hysteresis.open is not None:
+                    yield name, watch.analyzer.name, watch.hysteresis.since_ms, watch.hysteresis.open
+
+    def consumed(self, group: str) -> Mapping[Slot, int]:
+        """Records by partition that a group consumed in the last minutes."""
+        watched = self._groups.get(group)
+        return {} if watched is None or self.clock_ms is None else watched.consumption.at(self.clock_ms)
+
+    # The clock.
+
+    def _due_ms(self) -> int | None:
+        """When the next thing is due."""
+        while self._wakes:
+            due, name = self._wakes[0]
+            watched = self._groups.get(name)
+            if watched is not None and watched.due_ms == due:
+                break
+            heapq.heappop(self._wakes)
+        return min(self._dues(), default=None)
+
+    def _dues(self) -> Iterator[int]:
+        if self._wakes:
+            yield self._wakes[0][0]
+        if self._next_sample_ms is not None:
+            yield self._next_sample_ms
+
+    def _stretch(self, run: Run, start: int, latest: int) -> int:
+        """Up to which index nothing comes due. Records that are late count as of the clock."""
+        if start == len(run):
+            return start
+        times = run.timestamps_ms
+        if self._next_sample_ms is None:
+            now = max(self.clock_ms or 0, times[start])
+            self._next_sample_ms = (now // SAMPLE_MS + 1) * SAMPLE_MS
+        due = self._due_ms()
+        assert due is not None, "the next sample is"
+        if latest < due:
+            return len(run)
+        return next((index for index in range(start, len(run)) if times[index] >= due), len(run))
+
+    def _fire(self, due_ms: int) -> list[Output]:
+        """Do what is due at `due_ms`, and nothing that is due later."""
+        assert self.clock_ms is not None, "the clock stands before the first record"
+        self.clock_ms = max(self.clock_ms, due_ms)
+        out: list[Output] = []
+        if self._next_sample_ms == due_ms:
+            out += self._sample(due_ms)
+        while self._wakes and self._wakes[0][0] <= due_ms:
+            due, name = heapq.heappop(self._wakes)
+            watched = self._groups.get(name)
+            if watched is not None and watched.due_ms == due:
+                ripe = [
+                    it for it in watched.watches if it.hysteresis.due_ms is not None and it.hysteresis.due_ms <= due
+                ]
+                out += self._judge(name, watched, ripe)
+        return out
+
+    # The analyzers.
+
+    def _observe(self, transitions: Sequence[Transition]) -> list[Output]:
+        """What one record changed; nearly always of one group."""
+        out: list[Output] = []
+        by_group: dict[str, list[Transition]] = {}
+        for transition in transitions:
+            by_group.setdefault(transition.group, []).append(transition)
+        for name, changes in by_group.items():
+            out += self._changed(name, changes)
+        return out
+
+    def _changed(self, name: str, changes: Sequence[Transition]) -> list[Output]:
+        watched = self._watched(name)
+        watched.group_type = str(changes[-1].group_type)
+        deleted = None
+        for position, change in enumerate(changes):
+            if isinstance(change, OffsetsDeleted):
+                watched.consumption.drop((change.topic, change.topic_partition))
+            if isinstance(change, GroupDeleted):
+                deleted = position
+        out: list[Output] = []
+        if deleted is not None:
+            out += self._closed(name, watched)
+            changes = changes[deleted + 1 :]
+            if name not in self._mirror.groups:
+                return out
+            watched = self._watched(name)
+            watched.group_type = str(self._mirror.groups[name].group_type)
+        group = self._group(name, watched)
+        for watch in list(watched.watches):
+            self._guarded(name, watched, watch, partial(_observe_all, watch.analyzer, changes, group))
+        return out + self._judge(name, watched, watched.watches, group)
+
+    def _closed(self, name: str, watched: _Watched) -> list[Output]:
+        """A group was deleted: its findings close."""
+        del self._groups[name]
+        out: list[Output] = []
+        for watch in watched.watches:
+            if (change := watch.hysteresis.close()) is not None:
+                out.append(self._finding(name, watched, watch, change))
+        return out
+
+    def _sample(self, due_ms: int) -> list[Output]:
+        """Count the minute that ended, and hand what was committed in it to who wants it."""
+        touched = self._mirror.offsets.take_touched()
+        commits: Counter[str] = Counter()
+        out: list[Output] = []
+        for name, positions in touched.items():
+            watched = self._watched(name)
+            sample = Sample(due_ms, positions)
+            commits[name] = watched.consumption.add(sample)
+            group = self._group(name, watched)
+            wanting = [watch for watch in watched.watches if watch.analyzer.samples]
+            for watch in wanting:
+                self._guarded(name, watched, watch, partial(watch.analyzer.sample, sample, group))
+            out += self._judge(name, watched, wanting, group)
+        self.loads.add(due_ms, self._records, commits, self._mirror.next_offset - 1)
+        self._records = 0
+        self._next_sample_ms = None
+        return out
+
+    def _judge(
+        self, name: str, watched: _Watched, watches: Iterable[_Watch], group: WatchedGroup | None = None
+    ) -> list[Output]:
+        """Ask analyzers, and open and close findings."""
+        group = group or self._group(name, watched)
+        out: list[Output] = []
+        for watch in list(watches):
+            if watch in watched.watches:
+                self._guarded(name, watched, watch, partial(self._judge_one, name, watched, watch, group, out))
+        dues = [watch.hysteresis.due_ms for watch in watched.watches if watch.hysteresis.due_ms is not None]
+        due = min(dues, default=None)
+        if due is not None and due != watched.due_ms:
+            heapq.heappush(self._wakes, (due, name))
+        watched.due_ms = due
+        return out
+
+    def _judge_one(self, name: str, watched: _Watched, watch: _Watch, group: WatchedGroup, out: list[Output]) -> None:
+        change = watch.hysteresis.take(watch.analyzer.judge(group), group.now_ms)
+        if change is not None:
+            out.append(self._finding(name, watched, watch, change))
+
+    def _guarded(self, name: str, watched: _Watched, watch: _Watch, call: Callable[[], None]) -> None:
+        """Call an analyzer; one that raises is dropped, for this group."""
+        try:
+            call()
+        except Exception as error:
+            failure = Failure(f"analyzer {watch.analyzer.name} on group {name!r}: {type(error).__name__}: {error}")
+            if self._on_failure is None:
+                raise failure from error
+            watched.watches.remove(watch)
+            self._on_failure(failure)
+
+    def _finding(self, name: str, watched: _Watched, watch: _Watch, change: Change) -> Finding:
+        assert self.clock_ms is not None, "findings come of records"
+        at = At(self._mirror.partition, self._mirror.next_offset - 1, self.clock_ms)
+        return finding(at, name, watched.group_type, watch.analyzer.name, change)
+
+    def _watched(self, name: str) -> _Watched:
+        watched = self._groups.get(name)
+        if watched is None:
+            watched = self._groups[name] = _Watched(self._makes)
+        return watched
+
+    def _group(self, name: str, watched: _Watched) -> WatchedGroup:
+        assert self.clock_ms is not None, "groups come of records"
+        return WatchedGroup(name, self.clock_ms, self._mirror, self._names, watched.consumption)
+
+
+def _observe_all(analyzer: Analyzer, changes: Iterable[Transition], group: WatchedGroup) -> None:
+    for change in changes:
+        analyzer.observe(change, group)
+
+
+def finding(at: At, group: str | None, group_type: str | None, analyzer: str, change: Change) -> Finding:
+    """A change of a finding, to be told."""
+    it = change.condition
+    return Finding(
+        at, group, group_type, analyzer, it.severity, change.state, change.since_ms, it.summary, it.advice, it.numbers
+    )

@@ -1,0 +1,112 @@
+"""Which analyzers there are, and with which settings they run.
+
+Every module of the package `analyzers` is looked into, and every entry point `kshadow.analyzers` that is installed.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import fields, replace
+from functools import partial
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any, NamedTuple
+
+import analyzers
+from agent.diagnosis.engine import Make
+from analyzers.api import Analyzer, ClusterAnalyzer, Settings
+
+ENTRY_POINT = "kshadow.analyzers"
+
+Kind = type[Analyzer] | type[ClusterAnalyzer]
+
+
+class Misconfigured(ValueError):
+    """An analyzer or a setting that does not exist, or a value that makes no sense: what was expected, what came."""
+
+
+class Chosen(NamedTuple):
+    """What runs: a maker for each analyzer of groups, and the cluster's analyzers."""
+
+    makes: tuple[Make, ...] = ()
+    cluster: tuple[ClusterAnalyzer, ...] = ()
+
+
+def known() -> dict[str, Kind]:
+    """Every analyzer there is, by name. Raises `Misconfigured` for an entry point that gives none."""
+    found: dict[str, Kind] = {}
+    for module in sorted(pkgutil.iter_modules(analyzers.__path__), key=lambda it: it.name):
+        found.update((kind.name, kind) for kind in _kinds(import_module(f"analyzers.{module.name}")))
+    for entry in sorted(entry_points(group=ENTRY_POINT), key=lambda it: it.name):
+        try:
+            kind = entry.load()
+        except Exception as error:
+            raise Misconfigured(
+                f"entry point {entry.name} = {entry.value}: {type(error).__name__}: {error}"
+            ) from error
+        if not (isinstance(kind, type) and issubclass(kind, Analyzer | ClusterAnalyzer)):
+            raise Misconfigured(
+                f"entry point {entry.name} = {entry.value}: a subclass of Analyzer expected, {kind!r} came"
+            )
+        if kind.name in found:
+            raise Misconfigured(f"entry point {entry.name} = {entry.value}: there is an analyzer {kind.name} already")
+        found[kind.name] = kind
+    return found
+
+
+def choose(only: Collection[str] | None = None, tuned: Mapping[str, str] | None = None) -> Chosen:
+    """The analyzers to run: all unless told, with `tuned` settings (`analyzer.setting` to the value's text).
+
+    Raises `Misconfigured`.
+    """
+    kinds = known()
+    for name in only or ():
+        if name not in kinds:
+            raise Misconfigured(f"no analyzer is called {name!r}; there are {', '.join(sorted(kinds))}")
+    settings = {name: kind.settings_class() for name, kind in kinds.items()}
+    for path, text in (tuned or {}).items():
+        name, _, setting = path.partition(".")
+        if name not in kinds:
+            raise Misconfigured(f"{path}: no analyzer is called {name!r}; there are {', '.join(sorted(kinds))}")
+        settings[name] = _tuned(settings[name], path, setting, text)
+    makes: list[Make] = []
+    cluster: list[ClusterAnalyzer] = []
+    for name, kind in sorted(kinds.items()):
+        if only is not None and name not in only:
+            continue
+        if issubclass(kind, Analyzer):
+            makes.append(partial(kind, settings[name]))
+        else:
+            cluster.append(kind(settings[name]))
+    return Chosen(tuple(makes), tuple(cluster))
+
+
+def _kinds(module: Any) -> Iterator[Kind]:
+    for value in vars(module).values():
+        if isinstance(value, type) and issubclass(value, Analyzer | ClusterAnalyzer) and hasattr(value, "name"):
+            yield value
+
+
+def _tuned(settings: Settings, path: str, setting: str, text: str) -> Settings:
+    known_fields = {field.name: field for field in fields(settings)}
+    field = known_fields.get(setting)
+    if field is None:
+        raise Misconfigured(f"{path}: no such setting; there are {', '.join(sorted(known_fields))}")
+    kind = type(field.default)
+    try:
+        value = _READ[kind](text)
+    except (KeyError, ValueError) as error:
+        raise Misconfigured(f"{path}: a {_CALLED[kind]} expected, {text!r} came") from error
+    least = field.metadata.get("least", 0)
+    if kind is not str and value < least:
+        raise Misconfigured(f"{path}: at least {least} expected, {text} came")
+    return replace(settings, **{setting: value})
+
+
+def _read_bool(text: str) -> bool:
+    return {"true": True, "false": False}[text.lower()]
+
+
+_READ: dict[type, Any] = {bool: _read_bool, int: int, float: float, str: str}
+_CALLED = {bool: "true or false", int: "whole number", float: "number", str: "text"}
