@@ -1,0 +1,105 @@
+"""Members that the group lost because they stayed away from poll() for longer than `max.poll.interval.ms`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from agent.shadow.causes import Cause
+from agent.shadow.transitions import Transition
+from analyzers.api import Analyzer, Condition, Group, Judgement, Settings, Severity, setting
+from analyzers.windows import Losses, Lost, Seat, counted, few, milliseconds, named, span, whole_seconds_ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PollTimeoutSettings(Settings):
+    """The limit is 5 minutes by default, so a client that exceeds it every time does so at most 10 times an hour: two
+    hours show the repeat offender also where batches are slow. Each timeout is worth a look: the records of the batch
+    are processed once more by another member."""
+
+    close_after_s: float = setting(0.0, "seconds that it must be gone before the finding closes")
+    window_s: float = setting(7200.0, "seconds for which a timeout counts", least=1)
+    min_confidence: float = setting(0.75, "least confidence of the inferred cause, 0 to 1")
+    repeats: int = setting(2, "timeouts of one client within window_s that make it a repeat offender", least=2)
+    many: int = setting(3, "repeat offenders that make it critical", least=1)
+
+
+class PollTimeout(Analyzer):
+    """See the module."""
+
+    name: ClassVar[str] = "poll_timeout"
+    rule: ClassVar[str] = (
+        "A member went because it did not poll for its max.poll.interval.ms (inferred, with at least min_confidence) "
+        "within the last window_s. Warning; critical when many clients did so repeats times each."
+    )
+    false_alarms: ClassVar[str] = (
+        "A consumer that was paused in a debugger, or whose machine slept. A member that died where session and poll "
+        "timeout are the same looks alike, and is left out. Members that never commit leave no trace: no finding."
+    )
+    settings_class: ClassVar[type[Settings]] = PollTimeoutSettings
+    settings: PollTimeoutSettings
+
+    def __init__(self, settings: PollTimeoutSettings) -> None:
+        super().__init__(settings)
+        self._losses = Losses(
+            Cause.POLL_TIMEOUT, settings.min_confidence, milliseconds(settings.window_s), settings.repeats
+        )
+        self._condition: Condition | None = None
+
+    def observe(self, transition: Transition, group: Group) -> None:
+        """Note who went, and who came back."""
+        self._losses.observe(transition, group.now_ms)
+
+    def judge(self, group: Group) -> Judgement:
+        """Whether anyone stayed away from poll lately."""
+        self._losses.prune(group.now_ms)
+        if self._losses.changed:
+            self._losses.changed = False
+            self._condition = self._describe(list(self._losses.recent)) if len(self._losses.recent) else None
+        return Judgement(self._condition, self._losses.recent.expires_ms)
+
+    def _describe(self, lost: Sequence[Lost]) -> Condition:
+        seats, repeaters = self._losses.seats(), self._losses.repeaters()
+        severity = Severity.CRITICAL if len(repeaters) >= self.settings.many else Severity.WARNING
+        # Every inference of a poll timeout has the member's own limit.
+        limits = sorted({it.member.rebalance_timeout_ms or 0 for it in lost})
+        beyond = [(it.away_ms, it.member.rebalance_timeout_ms or 0) for it in lost if it.away_ms is not None]
+        needed = max((away + limit for away, limit in beyond), default=None)
+        numbers: dict[str, Any] = {
+            "departures": len(lost),
+            "window_s": self.settings.window_s,
+            "clients": few(seat.client_id for seat in seats),
+            "hosts": few(it.member.client_host for it in lost),
+            "instance_ids": few(seat.instance_id for seat in seats if seat.instance_id is not None),
+            "repeat_offenders": few(seat.name for seat in repeaters),
+            "max_poll_intervals_ms": limits[:5],
+            "came_back": len(beyond),
+            "longest_beyond_ms": max((away for away, _ in beyond), default=None),
+            "needed_max_poll_interval_ms": None if needed is None else whole_seconds_ms(needed),
+        }
+        return Condition(severity, self._summary(lost, seats, repeaters, numbers), _advice(numbers), numbers)
+
+    def _summary(
+        self, lost: Sequence[Lost], seats: Sequence[Seat], repeaters: Sequence[Seat], numbers: dict[str, Any]
+    ) -> str:
+        limits = named([span(ms) for ms in numbers["max_poll_intervals_ms"]])
+        what = (
+            f"{counted(len(lost), 'time')} within {span(milliseconds(self.settings.window_s))} a member did not poll "
+            f"within its max.poll.interval.ms ({limits})"
+        )
+        who = f"{named([seat.name for seat in seats])} on {named([it.member.client_host for it in lost])}"
+        more = f"; again and again: {named([seat.name for seat in repeaters])}" if repeaters else ""
+        if numbers["longest_beyond_ms"] is not None:
+            more += f"; back up to {span(numbers['longest_beyond_ms'])} after the limit"
+        return f"{what}: {who}{more}."
+
+
+def _advice(numbers: dict[str, Any]) -> str:
+    needed = numbers["needed_max_poll_interval_ms"]
+    enough = "above what the slowest batch takes" if needed is None else f"to at least {needed}"
+    return (
+        "What the member does between two polls takes too long, and what it processed meanwhile is processed again "
+        "by another. Fetch less at once (max.poll.records, or fewer bytes), take the work off the poll thread "
+        f"(pause(), keep polling, resume()), or raise max.poll.interval.ms {enough}."
+    )

@@ -1,0 +1,298 @@
+"""What analyzers of rebalances share: windows of event time, who is who across restarts, members lost to a timeout.
+
+A member id lasts as long as one membership, so it cannot tell who came back. A *seat* can, as far as clients let it:
+the instance id of a static member, else client id and host. Clients that share one client id on one host share a
+seat; so what counts is how often a seat changed hands *compared to* how many members sit there at once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, TypeVar
+
+from agent.shadow.causes import Cause
+from agent.shadow.transitions import GroupEmptied, MemberJoined, MemberLeft, Transition
+from agent.shadow.views import Member
+
+Item = TypeVar("Item")
+Key = TypeVar("Key", bound=Hashable)
+
+KEPT = 1_000
+"""How many items a window keeps if not told otherwise: what is older falls out, so counts end there."""
+
+NAMED = 3
+"""How many clients a sentence names."""
+
+LISTED = 5
+"""How many a list in `numbers` holds."""
+
+NAME_LENGTH = 64
+
+
+class Recent(Generic[Item]):
+    """What happened in the last `window_ms`, at most `kept` items. Times are of the group's clock, so they ascend."""
+
+    __slots__ = ("_items", "kept", "window_ms")
+
+    def __init__(self, window_ms: int, kept: int = KEPT) -> None:
+        self.window_ms, self.kept = window_ms, kept
+        self._items: deque[tuple[int, Item]] = deque()
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __iter__(self) -> Iterator[Item]:
+        return (item for _, item in self._items)
+
+    def add(self, now_ms: int, item: Item) -> list[tuple[int, Item]]:
+        """Keep one more; what falls out for want of room."""
+        self._items.append((now_ms, item))
+        return [self._items.popleft()] if len(self._items) > self.kept else []
+
+    def prune(self, now_ms: int) -> list[tuple[int, Item]]:
+        """Forget what is too old; that, with when it happened."""
+        gone = []
+        while self._items and self._items[0][0] + self.window_ms <= now_ms:
+            gone.append(self._items.popleft())
+        return gone
+
+    @property
+    def expires_ms(self) -> int | None:
+        """When the oldest item will be too old; None without any."""
+        return self._items[0][0] + self.window_ms if self._items else None
+
+    @property
+    def newest_ms(self) -> int | None:
+        """When the newest item came; None without any."""
+        return self._items[-1][0] if self._items else None
+
+
+class Turnover(Generic[Key]):
+    """How often keys (seats, say) were left in the last `window_ms`, in rounds: departures by how many sit there."""
+
+    def __init__(self, window_ms: int, least: int, kept: int = KEPT) -> None:
+        """`least`: how many rounds are often."""
+        self._least = least
+        self._here: Counter[Key] = Counter()
+        self._left: Recent[Key] = Recent(window_ms, kept)
+        self._counts: Counter[Key] = Counter()
+        self._peaks: dict[Key, int] = {}
+        # Those with enough departures for `often`: so that it need not look at all.
+        self._busy: set[Key] = set()
+
+    def join(self, key: Key) -> None:
+        """A member is there that was not."""
+        self._here[key] += 1
+        if key in self._peaks:
+            self._peaks[key] = max(self._peaks[key], self._here[key])
+
+    def leave(self, key: Key, now_ms: int | None) -> None:
+        """A member is gone; `now_ms` None: it is not to be counted."""
+        here = max(self._here.pop(key, 0), 1)
+        if here > 1:
+            self._here[key] = here - 1
+        if now_ms is None:
+            return
+        self._peaks[key] = max(self._peaks.get(key, 1), here)
+        self._counts[key] += 1
+        if self._counts[key] >= self._least:
+            self._busy.add(key)
+        self._forget(self._left.add(now_ms, key))
+
+    def prune(self, now_ms: int) -> None:
+        """Forget departures that are too old."""
+        self._forget(self._left.prune(now_ms))
+
+    def _forget(self, gone: Iterable[tuple[int, Key]]) -> None:
+        for _, key in gone:
+            self._counts[key] -= 1
+            if self._counts[key] < self._least:
+                self._busy.discard(key)
+            if not self._counts[key]:
+                del self._counts[key], self._peaks[key]
+
+    def departures(self, key: Key) -> int:
+        """How often it was left."""
+        return self._counts[key]
+
+    def rounds(self, key: Key) -> int:
+        """The same, by the most members that sat there at once."""
+        return self._counts[key] // self._peaks.get(key, 1)
+
+    def often(self) -> set[Key]:
+        """Keys that were left in at least `least` rounds."""
+        return {key for key in self._busy if self.rounds(key) >= self._least}
+
+    @property
+    def expires_ms(self) -> int | None:
+        """When the oldest departure will be too old; None without any."""
+        return self._left.expires_ms
+
+
+class Seat(NamedTuple):
+    """Who a member is across restarts. A static member's host does not matter, and is empty."""
+
+    client_id: str
+    host: str
+    instance_id: str | None
+
+    @property
+    def name(self) -> str:
+        """For a sentence."""
+        return self.client_id if self.instance_id is None else self.instance_id
+
+
+def seat_of(member: Member) -> Seat:
+    """The seat of a member."""
+    if member.instance_id is not None:
+        return Seat(member.client_id, "", member.instance_id)
+    return Seat(member.client_id, member.client_host, None)
+
+
+def goes_silently(member: Member) -> bool:
+    """Whether it says no goodbye when it is stopped in good order: static members, and members of Kafka Streams."""
+    return member.instance_id is not None or "-StreamThread-" in member.client_id
+
+
+@dataclass(slots=True)
+class Lost:
+    """A member that the group lost to a timeout. Times are epoch milliseconds.
+
+    `back_ms` is when its seat was taken again, None if it was not; `overlapped`: by a new membership while the old
+    one still stood, which only a new process begins. `with_all`: the group was empty then.
+    """
+
+    member: Member
+    seat: Seat
+    offset: int
+    went_ms: int
+    back_ms: int | None = None
+    overlapped: bool = False
+    with_all: bool = False
+
+    @property
+    def away_ms(self) -> int | None:
+        """From its departure to its return."""
+        return None if self.back_ms is None else max(self.back_ms - self.went_ms, 0)
+
+
+class Losses:
+    """The members that a group lost to one kind of timeout in the last `window_ms`."""
+
+    def __init__(self, cause: Cause, min_confidence: float, window_ms: int, repeats: int) -> None:
+        """`repeats`: how many rounds make a seat a repeat offender."""
+        self._cause, self._min_confidence = cause, min_confidence
+        self.recent: Recent[Lost] = Recent(window_ms)
+        self._seats: Turnover[Seat] = Turnover(window_ms, repeats)
+        self._away: dict[Seat, deque[Lost]] = {}
+        self.changed = False
+        """Whether anything is different since it was last set to False."""
+
+    def observe(self, transition: Transition, now_ms: int) -> None:
+        """Take a change of the group."""
+        match transition:
+            case MemberLeft():
+                self._left(transition, now_ms)
+            case MemberJoined(at=at, member=member):
+                seat = seat_of(member)
+                self._seats.join(seat)
+                if seat in self._away:
+                    lost = self._away[seat].popleft()
+                    if not self._away[seat]:
+                        del self._away[seat]
+                    lost.back_ms, lost.overlapped = at.timestamp_ms, lost.offset == at.offset
+                    self.changed = True
+            case GroupEmptied(at=at):
+                for lost in self.recent:
+                    if lost.offset == at.offset:
+                        lost.with_all = self.changed = True
+
+    def _left(self, gone: MemberLeft, now_ms: int) -> None:
+        how, seat = gone.inferred, seat_of(gone.member)
+        if how is None or how.cause is not self._cause or how.confidence < self._min_confidence:
+            self._seats.leave(seat, None)
+            return
+        self._seats.leave(seat, now_ms)
+        went_ms = gone.at.timestamp_ms if how.went_ms is None else how.went_ms
+        lost = Lost(gone.member, seat, gone.at.offset, went_ms)
+        self._away.setdefault(seat, deque()).append(lost)
+        self._forget(self.recent.add(now_ms, lost))
+        self.changed = True
+
+    def prune(self, now_ms: int) -> None:
+        """Forget those that are too old."""
+        self._seats.prune(now_ms)
+        self._forget(self.recent.prune(now_ms))
+
+    def _forget(self, gone: Iterable[tuple[int, Lost]]) -> None:
+        for _, lost in gone:
+            self.changed = True
+            if lost.back_ms is None:
+                away = self._away[lost.seat]
+                away.remove(lost)
+                if not away:
+                    del self._away[lost.seat]
+
+    def repeaters(self) -> list[Seat]:
+        """Who was lost again and again: the most often first."""
+        return sorted(self._seats.often(), key=lambda seat: (-self._seats.departures(seat), _order(seat)))
+
+    def seats(self) -> list[Seat]:
+        """Who was lost: the most often first."""
+        counts = Counter(lost.seat for lost in self.recent)
+        return sorted(counts, key=lambda seat: (-counts[seat], _order(seat)))
+
+
+def _order(seat: Seat) -> tuple[str, str, str]:
+    return seat.client_id, seat.host, seat.instance_id or ""
+
+
+def clipped(text: str) -> str:
+    """A name as it is, or its beginning."""
+    return text if len(text) <= NAME_LENGTH else f"{text[: NAME_LENGTH - 1]}…"
+
+
+def named(names: Sequence[str]) -> str:
+    """Names in a sentence, none twice: a few, and how many more."""
+    distinct = list(dict.fromkeys(map(clipped, names)))
+    listed, more = distinct[:NAMED], len(distinct) - NAMED
+    if more > 0:
+        return f"{', '.join(listed)} and {more} more"
+    return " and ".join(filter(None, (", ".join(listed[:-1]), listed[-1])))
+
+
+def few(names: Iterable[str]) -> list[str]:
+    """Names for `numbers`, none twice."""
+    return list(dict.fromkeys(map(clipped, names)))[:LISTED]
+
+
+def counted(count: int, noun: str) -> str:
+    """A number with its noun, in the plural where it must be."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+_UNITS = ((172_800_000, 86_400_000, "days"), (3_600_000, 3_600_000, "h"), (60_000, 60_000, "min"))
+
+
+def span(ms: float) -> str:
+    """A duration in words, two digits or so."""
+    for least_ms, unit_ms, name in _UNITS:
+        if ms >= least_ms:
+            return f"{_digits(ms / unit_ms)} {name}"
+    return f"{_digits(ms / 1000)} s"
+
+
+def _digits(value: float) -> str:
+    return f"{value:.0f}" if value >= 10 or value == int(value) else f"{value:.1f}"
+
+
+def whole_seconds_ms(ms: int) -> int:
+    """Rounded up to whole seconds: for settings that are advised."""
+    return -(-ms // 1000) * 1000
+
+
+def milliseconds(seconds: float) -> int:
+    """Of a setting."""
+    return round(seconds * 1000)
