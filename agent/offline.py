@@ -6,6 +6,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from agent.diagnosis.cluster import NOTHING, Chosen, ClusterDiagnosis
+from agent.diagnosis.engine import Failure, Output
 from agent.forms import describe_form, group_form
 from agent.history.events import Event, event_of, in_order
 from agent.records import RawRecord, Run
@@ -118,18 +120,34 @@ class Loaded:
         cluster: str | None = None,
         keep_events: bool = False,
         witness: Witness | None = None,
+        chosen: Chosen = NOTHING,
+        on_problem: Say | None = None,
     ) -> None:
+        """`chosen` analyzers find what they find; `on_problem` is told of those that fail."""
         self.where = where
         self.mirror = ClusterMirror(witness)
+        self._on_problem = on_problem
+        self._diagnosis = ClusterDiagnosis(self.mirror, chosen, on_failure=on_problem and self._failed)
         self.problems = 0
         self._cluster = cluster
         self._events: list[Event] | None = [] if keep_events else None
 
     def take(self, run: Run) -> None:
         """Apply consecutive records."""
-        transitions = self.mirror.replay_run(run)
+        self._keep(self._diagnosis.replay_run(run))
+
+    def finish(self) -> None:
+        """Everything was read: find what only all of it together shows."""
+        self._keep(self._diagnosis.finish())
+
+    def _keep(self, outputs: Iterable[Output]) -> None:
         if self._events is not None:
-            self._events += [event_of(transition, self._cluster) for transition in transitions]
+            self._events += [event_of(output, self._cluster) for output in outputs]
+
+    def _failed(self, failure: Failure) -> None:
+        assert self._on_problem is not None, "only then failures come here"
+        self.problems += 1
+        self._on_problem(str(failure))
 
     def events(self) -> list[Event]:
         """The history in order; empty unless it was to be kept."""
@@ -167,10 +185,18 @@ def load(
     on_problem: Say,
     keep_events: bool = True,
     witness: Witness | None = None,
+    chosen: Chosen = NOTHING,
 ) -> Loaded:
     """Read files to their end, as a read_committed consumer would. Raises `SourceError` for what holds no records."""
     paths = list(paths)
-    loaded = Loaded("in " + ", ".join(paths), cluster=cluster, keep_events=keep_events, witness=witness)
+    loaded = Loaded(
+        "in " + ", ".join(paths),
+        cluster=cluster,
+        keep_events=keep_events,
+        witness=witness,
+        chosen=chosen,
+        on_problem=on_problem,
+    )
     for path in paths:
         for item in committed_runs_of(path):
             match item:
@@ -182,6 +208,7 @@ def load(
                 case _:
                     loaded.problems += 1
                     on_problem(str(item))
+    loaded.finish()
     return loaded
 
 
@@ -192,4 +219,5 @@ def load_topic(conf: Mapping[str, str], partitions: Collection[int] | None = Non
     loaded = Loaded(f"at {conf['bootstrap.servers']}")
     for run in read_to_end(conf, partitions=partitions):
         loaded.take(run)
+    loaded.finish()
     return loaded

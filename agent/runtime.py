@@ -8,19 +8,27 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
+from agent.diagnosis.cluster import NOTHING, Chosen, ClusterDiagnosis
+from agent.diagnosis.engine import Failure, Output
 from agent.forms import describe_form, group_form
 from agent.metrics.exporter import EventCounts, Readings
 from agent.shadow.cluster import ClusterMirror
 from agent.shadow.told import Witness
-from agent.shadow.transitions import Transition
 from agent.shadow.views import GroupView
 from agent.source.progress import OffsetReset
 from agent.source.topic import TopicReader
 
 log = logging.getLogger("kshadow")
+
+ADVANCE_S = 1.0
+"""How often time passes for partitions that nothing is written to."""
+
+GRACE_S = 5.0
+"""How far event time stays behind the clock on the wall then: records on their way, brokers' clocks."""
 
 POLL_S = 0.5
 """How long one poll waits: the longest that a stop takes to be noticed."""
@@ -43,12 +51,14 @@ class Agent:
         *,
         partitions: Collection[int] | None = None,
         groups: Collection[str] | None = None,
-        observe: Callable[[list[Transition]], None] | None = None,
+        observe: Callable[[list[Output]], None] | None = None,
         witness: Witness | None = None,
+        chosen: Chosen = NOTHING,
     ) -> None:
         """`partitions` to read (all unless told) and `groups` to show (every one found there unless told).
 
-        `witness` may know more of a rebalance than the topic; it is asked in the reader's thread.
+        `chosen` analyzers run along. `witness` may know more of a rebalance than the topic; it is asked in the
+        reader's thread.
 
         `observe` is called in the reader's thread with what each run changed, once the topic's end was reached.
         """
@@ -56,11 +66,13 @@ class Agent:
         self._only = None if groups is None else frozenset(groups)
         self._reader = TopicReader(conf, partitions=partitions)
         self._mirror = ClusterMirror(witness)
+        self._diagnosis = ClusterDiagnosis(self._mirror, chosen, on_failure=self._on_failure)
         self._counts = EventCounts()
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self.has_caught_up = False
         self._failure: BaseException | None = None
+        self._advance_at = 0.0
         self._thread = threading.Thread(target=self._read, name="reader", daemon=True)
 
     def start(self, timeout_s: float = 10.0) -> None:
@@ -88,12 +100,10 @@ class Agent:
         runs = self._reader.poll(POLL_S)
         for run in runs:
             with self._lock:
-                transitions = self._mirror.replay_run(run)
-                transitions = [it for it in transitions if self._shows(it.group)]
-                self._counts.observe(transitions)
+                outputs = self._shown(self._diagnosis.replay_run(run))
+                self._counts.observe(outputs)
                 rejects = self._mirror.partition(run.partition).take_rejects()
-            if self._observe is not None and transitions and self.has_caught_up:
-                self._observe(transitions)
+            self._tell(outputs)
             for reject in rejects:
                 at = reject.at
                 log.warning(
@@ -105,10 +115,33 @@ class Agent:
                 # What was mirrored may be gone from the log: begin that partition anew.
                 with self._lock:
                     self._counts.forget(self._mirror.partition(notice.partition).groups)
-                    self._mirror.forget(notice.partition)
+                    self._diagnosis.forget(notice.partition)
         if not self.has_caught_up and self._reader.caught_up:
             self.has_caught_up = True
             log.info("caught up: %d groups", sum(len(it.groups) for it in self._mirror.partitions.values()))
+
+        self._let_time_pass()
+
+    def _let_time_pass(self) -> None:
+        """Where nothing is written, what is due comes by the clock on the wall, while nothing can be on its way."""
+        now = time.monotonic()
+        if not (self.has_caught_up and self._reader.healthy) or now < self._advance_at:
+            return
+        self._advance_at = now + ADVANCE_S
+        with self._lock:
+            outputs = self._shown(self._diagnosis.advance(round((time.time() - GRACE_S) * 1000)))
+            self._counts.observe(outputs)
+        self._tell(outputs)
+
+    def _tell(self, outputs: list[Output]) -> None:
+        if self._observe is not None and outputs and self.has_caught_up:
+            self._observe(outputs)
+
+    def _on_failure(self, failure: Failure) -> None:
+        log.error("%s; it is off for that group", failure, exc_info=failure.__cause__)
+
+    def _shown(self, outputs: list[Output]) -> list[Output]:
+        return [it for it in outputs if it.group is None or self._shows(it.group)]
 
     def _shows(self, group: str) -> bool:
         return self._only is None or group in self._only
@@ -164,6 +197,7 @@ class Agent:
                 rebalances=dict(self._counts.rebalances) if caught_up else {},
                 departures=dict(self._counts.departures) if caught_up else {},
                 stopped_partition_ms=self._counts.stopped_partition_ms if caught_up else {},
+                findings=self._counts.findings if caught_up else {},
             )
         if caught_up:
             readings.views = self._views()

@@ -17,8 +17,8 @@ from agent.cli.output import echo, print_table, printable, warn
 
 if TYPE_CHECKING:
     from agent.demo import Scenarios
+    from agent.diagnosis.engine import Output
     from agent.runtime import Agent
-    from agent.shadow.transitions import Transition
 
 UNREACHABLE = 3
 
@@ -64,7 +64,7 @@ def demo(
         except EmbeddedError as error:
             warn(f"Error: {error}")
             ctx.exit(UNREACHABLE)
-        saw: SimpleQueue[list[Transition]] = SimpleQueue()
+        saw: SimpleQueue[list[Output]] = SimpleQueue()
         agent, url = _start_agent(stack, servers, saw, host, port)
         tell(f"the agent reads {servers} and serves {url}/metrics")
         failures = _play(stack, servers, workdir, saw, tell, lives_on=bootstrap_server is not None)
@@ -92,7 +92,7 @@ def _broker(version: str | None, tell: Any) -> Iterator[str]:
 
 
 def _start_agent(
-    stack: ExitStack, servers: str, saw: SimpleQueue[list[Transition]], host: str, port: int
+    stack: ExitStack, servers: str, saw: SimpleQueue[list[Output]], host: str, port: int
 ) -> tuple[Agent, str]:
     from agent.runtime import Agent
     from agent.serve import serving
@@ -126,7 +126,7 @@ def _play(
     stack: ExitStack,
     servers: str,
     workdir: Path,
-    saw: SimpleQueue[list[Transition]],
+    saw: SimpleQueue[list[Output]],
     tell: Any,
     *,
     lives_on: bool,
@@ -161,7 +161,7 @@ def _remove_traces(scenarios: Scenarios) -> None:
         warn(f"could not remove {what}")
 
 
-def _show(scenarios: Scenarios, saw: SimpleQueue[list[Transition]], tell: Any) -> None:
+def _show(scenarios: Scenarios, saw: SimpleQueue[list[Output]], tell: Any) -> None:
     for entry in scenarios.new_steps():
         if entry.act not in ("settle", "finished"):
             tell(printable(f"   {entry.group:<24}{entry.sentence}"))
@@ -176,7 +176,7 @@ def _show(scenarios: Scenarios, saw: SimpleQueue[list[Transition]], tell: Any) -
                 tell(printable(f"=> {transition.group:<24}{text}"))
 
 
-def _sentence(transition: Transition) -> str | None:
+def _sentence(transition: Output) -> str | None:
     from agent.shadow.transitions import AssignmentChanged, GroupEmptied, Rebalanced
 
     match transition:

@@ -22,6 +22,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "groups": ("agent.cli.groups:groups", "List the groups."),
     "describe": ("agent.cli.groups:describe", "Show one group: state, members, assignment, offsets."),
     "members": ("agent.cli.groups:members", "List the members of one group."),
+    "analyzers": (
+        "agent.cli.analyzers:analyzers",
+        "List the analyzers: when each fires, its false alarms, its settings.",
+    ),
     "coordinator": ("agent.cli.coordinator:coordinator", "Show the partition and broker that own a group."),
 }
 """Each command: where it is and its one line of help (the same as its docstring's first line; a test checks)."""

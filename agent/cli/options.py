@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
+
+if TYPE_CHECKING:
+    from agent.diagnosis.cluster import Chosen
 
 FORMATS = ("table", "json", "ndjson", "yaml")
 
@@ -56,6 +59,56 @@ property_option = option(
     envvar="KSHADOW_PROPERTY",
     help="A librdkafka property, such as security.protocol=SASL_SSL. Repeatable; blanks part those in the variable.",
 )
+
+
+class Tuning(click.ParamType[tuple[str, str]]):
+    """A setting of an analyzer, `ANALYZER.SETTING=VALUE`."""
+
+    name = "ANALYZER.SETTING=VALUE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        """Split at the first `=`; whether there is such a setting is seen when the analyzers are made."""
+        if isinstance(value, tuple):
+            return value
+        path, equals, text = str(value).partition("=")
+        if not equals or "." not in path:
+            self.fail(f"a setting is ANALYZER.SETTING=VALUE, {value!r} came", param, ctx)
+        return path, text
+
+
+def analyzer_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`--analyzers` and `--tune`: what looks for findings, and how."""
+    for decorate in (
+        option(
+            "--tune",
+            "tuned",
+            type=Tuning(),
+            multiple=True,
+            help="A setting of an analyzer, such as session_timeout.window_s=3600; kshadow analyzers lists them. "
+            "Repeatable; blanks part those in the variable.",
+        ),
+        option(
+            "--analyzers",
+            "analyzer_names",
+            default="all",
+            show_default=True,
+            metavar="NAME,…",
+            help="Which analyzers to run: all, none, or their names.",
+        ),
+    ):
+        command = decorate(command)
+    return command
+
+
+def chosen_analyzers(names: str, tuned: Sequence[tuple[str, str]]) -> Chosen:
+    """The analyzers that the options ask for; a usage error says what does not exist."""
+    from agent.diagnosis.registry import Misconfigured, choose
+
+    only = {"all": None, "none": []}.get(names, [name.strip() for name in names.split(",") if name.strip()])
+    try:
+        return choose(only, dict(tuned))
+    except Misconfigured as error:
+        raise click.UsageError(str(error)) from error
 
 
 def source_options(command: Callable[..., Any]) -> Callable[..., Any]:

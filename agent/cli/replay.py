@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from agent.cli.options import option, output_option
+from agent.cli.options import analyzer_options, chosen_analyzers, option, output_option
 from agent.cli.output import print_rows, warn
 from agent.cli.tables import FOLDED, Column
 from agent.cli.text import when
@@ -22,6 +22,7 @@ _COLUMNS = {
 @click.argument("paths", metavar="PATH…", nargs=-1, required=True, type=click.Path(allow_dash=True))
 @option("--cluster", help="The cluster's name, written into each event.")
 @option("--group", "groups", multiple=True, help="Only the events of this group. Repeatable.")
+@analyzer_options
 @output_option("ndjson")
 @click.pass_context
 def replay(
@@ -29,12 +30,15 @@ def replay(
     paths: tuple[str, ...],
     cluster: str | None,
     groups: tuple[str, ...],
+    analyzer_names: str,
+    tuned: tuple[tuple[str, str], ...],
     output: str,
 ) -> None:
     """Print the history that the log tells, as events.
 
-    They come in the order of time, partition and offset, and are the same each time. PATH is as for decode.
-    Transactions that were aborted or are still open are not applied.
+    They come in the order of time, partition and offset, and are the same each time. What the analyzers find is
+    among them, as events of type finding. PATH is as for decode. Transactions that were aborted or are still open are
+    not applied.
 
     \b
     Example:
@@ -43,9 +47,10 @@ def replay(
     from agent.cli.access import reaching
     from agent.offline import check, load
 
+    chosen = chosen_analyzers(analyzer_names, tuned)
     with reaching():
         check(paths)
-        loaded = load(paths, cluster=cluster, on_problem=warn)
+        loaded = load(paths, cluster=cluster, on_problem=warn, chosen=chosen)
     rows = [event for event in loaded.events() if not groups or event["group"] in groups]
     if output == "table":
         rows = [{**row, "at": when(row["at_ms"]), "what": _what(row)} for row in rows]
@@ -74,5 +79,7 @@ def _what(event: dict[str, object]) -> str:
             )
         case "offsets_deleted":
             return f"{event['topic']}-{event['topic_partition']} at {event['committed_offset']}"
+        case "finding":
+            return f"{event['severity']} {event['analyzer']} {event['state']}: {event['summary']}"
         case _:
             return ""

@@ -10,7 +10,14 @@ from typing import NoReturn
 
 import click
 
-from agent.cli.options import bootstrap_option, client_properties, option, property_option
+from agent.cli.options import (
+    analyzer_options,
+    bootstrap_option,
+    chosen_analyzers,
+    client_properties,
+    option,
+    property_option,
+)
 
 
 @click.command()
@@ -23,6 +30,7 @@ from agent.cli.options import bootstrap_option, client_properties, option, prope
     help="Read only the partitions that hold these groups, as a sidecar does. Repeatable.",
 )
 @option("--listen", default="127.0.0.1:9308", show_default=True, metavar="HOST:PORT", help="Where to serve HTTP.")
+@analyzer_options
 @option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"]),
@@ -35,6 +43,8 @@ def run(
     properties: tuple[tuple[str, str], ...],
     groups: tuple[str, ...],
     listen: str,
+    analyzer_names: str,
+    tuned: tuple[tuple[str, str], ...],
     log_level: str,
 ) -> None:
     """Run the agent: follow the topic and serve metrics and the API.
@@ -62,13 +72,14 @@ def run(
         stream=sys.stderr, level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
     conf = client_properties(bootstrap_server, properties)
+    chosen = chosen_analyzers(analyzer_names, tuned)
     with stopped_by_signals(), reaching():
         partitions = None
         if groups:
             count, _ = coordinators(conf)
             partitions = sorted({partition_of(group, count) for group in groups})
             logging.getLogger("kshadow").info("reading partitions %s of %d", partitions, count)
-        agent = Agent(conf, partitions=partitions, groups=groups or None)
+        agent = Agent(conf, partitions=partitions, groups=groups or None, chosen=chosen)
         agent.start()
         try:
             # The web server takes longest to import; by now the topic is being read.

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
+from agent.diagnosis.consumption import WINDOW_MS
 from agent.diagnosis.engine import Failure, Make, Output, PartitionDiagnosis, finding
 from agent.diagnosis.hysteresis import Hysteresis
-from agent.diagnosis.loads import WINDOW_MS
 from agent.records import Run
 from agent.shadow.cluster import ClusterMirror
 from agent.shadow.transitions import At
 from analyzers.api import ClusterAnalyzer, Condition, Finding, Judgement, Load, Slot, Window
+
+
+class Chosen(NamedTuple):
+    """What runs: a maker for each analyzer of groups, and the cluster's analyzers."""
+
+    makes: Sequence[Make] = ()
+    cluster: Sequence[ClusterAnalyzer] = ()
+
+
+NOTHING = Chosen()
+"""No analyzers at all."""
 
 
 class ClusterDiagnosis:
@@ -19,17 +31,16 @@ class ClusterDiagnosis:
     def __init__(
         self,
         mirror: ClusterMirror,
-        makes: Sequence[Make],
-        cluster_analyzers: Sequence[ClusterAnalyzer] = (),
+        chosen: Chosen,
         *,
         on_failure: Callable[[Failure], None] | None = None,
     ) -> None:
         """`on_failure` is told of analyzers that raise; without it their `Failure` is raised."""
         self.mirror = mirror
-        self._makes = makes
+        self._makes = chosen.makes
         self._on_failure = on_failure
         self._partitions: dict[int, PartitionDiagnosis] = {}
-        self._watches = [(analyzer, Hysteresis.of(analyzer.settings)) for analyzer in cluster_analyzers]
+        self._watches = [(analyzer, Hysteresis.of(analyzer.settings)) for analyzer in chosen.cluster]
         self._offsets: dict[int, int] = {}
 
     def replay_run(self, run: Run) -> list[Output]:
@@ -41,7 +52,6 @@ class ClusterDiagnosis:
             diagnosis = self._partitions[run.partition] = PartitionDiagnosis(
                 self.mirror.partition(run.partition),
                 self._makes,
-                names=self.mirror.topic_names,
                 on_failure=self._on_failure,
             )
         return diagnosis.replay_run(run)
@@ -61,7 +71,7 @@ class ClusterDiagnosis:
     def finish(self) -> list[Finding]:
         """Offline: what all partitions together show, once all of them were read."""
         clocks = [it.clock_ms for it in self._partitions.values() if it.clock_ms is not None]
-        return self._windows(max(clocks, default=0))
+        return self._windows(max(clocks, default=0), is_end=True)
 
     def open_findings(self) -> Iterable[tuple[str | None, str, int, Condition]]:
         """What is open now: group (None: the cluster), analyzer, since when, and how it stands."""
@@ -76,10 +86,10 @@ class ClusterDiagnosis:
         diagnosis = self._partitions.get(partition)
         return {} if diagnosis is None else diagnosis.consumed(group)
 
-    def _windows(self, until_ms: int) -> list[Finding]:
+    def _windows(self, until_ms: int, *, is_end: bool = False) -> list[Finding]:
         by_end: dict[int, dict[int, tuple[Load, int]]] = {}
         for partition, diagnosis in self._partitions.items():
-            for end_ms, load in diagnosis.loads.take(until_ms).items():
+            for end_ms, load in diagnosis.take_loads(until_ms, is_end=is_end).items():
                 by_end.setdefault(end_ms, {})[partition] = load
         out: list[Finding] = []
         for end_ms, loads in sorted(by_end.items()):

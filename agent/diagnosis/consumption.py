@@ -2,63 +2,79 @@
 
 from __future__ import annotations
 
+from collections import deque
+from typing import NamedTuple
+
 from agent.shadow.views import Position
 from analyzers.api import Sample, Slot
 
 WINDOW_MS = 300_000
-"""Consumption is counted in windows of five minutes: short enough to follow a change, long enough to even out."""
+"""What is counted is counted in windows of five minutes: short enough to follow a change, long enough to even out."""
 
 WINDOWS = 3
-"""The current window and those before it: what `consumed` sums up."""
+"""The current window and those before it: what is consumed "lately"."""
+
+
+class _Base(NamedTuple):
+    """Positions as a window ended."""
+
+    window: int
+    positions: dict[Slot, Position]
 
 
 class Consumption:
-    """The records that one group consumed in the last windows."""
+    """The records that one group consumed in the last windows.
 
-    __slots__ = ("_last", "_windows")
+    A position's place now less its place then, both kept as they came: nothing is done for each position but when
+    somebody asks. One that moved back consumed nothing.
+    """
+
+    __slots__ = ("_bases", "_commits", "_now", "_window")
 
     def __init__(self) -> None:
-        self._last: dict[Slot, Position] = {}
-        self._windows: dict[int, dict[Slot, int]] = {}
+        self._now: dict[Slot, Position] = {}
+        self._bases: deque[_Base] = deque(maxlen=WINDOWS)
+        self._window = -1
+        self._commits = 0
 
-    def add(self, sample: Sample) -> int:
-        """Count what the positions moved on since the sample before; one that moved back consumed nothing.
+    def add(self, sample: Sample) -> None:
+        """Take what was committed since the sample before."""
+        window = window_of(sample.at_ms)
+        if window != self._window:
+            self._bases.append(_Base(self._window, dict(self._now)))
+            self._window = window
+        self._now.update(sample.positions)
+        newest = self._bases[-1].positions
+        if len(newest) < len(self._now):
+            # What is seen for the first time has consumed nothing yet that could be told.
+            for slot in sample.positions.keys() - newest.keys():
+                newest[slot] = sample.positions[slot]
 
-        Answers how many commits it were that moved them.
-        """
-        number = _window(sample.at_ms)
-        window = self._windows.setdefault(number, {})
-        last, commits = self._last, 0
-        for slot, position in sample.positions.items():
-            before = last.get(slot)
-            if before is None:
-                window[slot] = 0
-                commits += position.commits
-            else:
-                window[slot] = window.get(slot, 0) + max(position.offset - before.offset, 0)
-                commits += position.commits - before.commits
-            last[slot] = position
-        for old in [it for it in self._windows if it <= number - WINDOWS]:
-            del self._windows[old]
-        return commits
+    def commits(self) -> int:
+        """Commits since this was asked last."""
+        total = sum([position.commits for position in self._now.values()])
+        new, self._commits = max(total - self._commits, 0), total
+        return new
 
     def drop(self, slot: Slot) -> None:
         """A position was deleted: what it consumed is of no account any more."""
-        self._last.pop(slot, None)
-        for window in self._windows.values():
-            window.pop(slot, None)
+        if self._now.pop(slot, None) is not None:
+            for base in self._bases:
+                base.positions.pop(slot, None)
 
     def at(self, now_ms: int) -> dict[Slot, int]:
         """Records by partition in the windows that reach to `now_ms`."""
-        least = _window(now_ms) - WINDOWS
-        total: dict[Slot, int] = {}
-        for number, window in self._windows.items():
-            if number > least:
-                for slot, count in window.items():
-                    total[slot] = total.get(slot, 0) + count
-        return total
+        least = window_of(now_ms) - WINDOWS
+        if self._window <= least:
+            return {}
+        began: dict[Slot, Position] = {}
+        for base in reversed(self._bases):
+            began.update(base.positions)
+            if base.window <= least:
+                break
+        return {slot: max(position.offset - began[slot].offset, 0) for slot, position in self._now.items()}
 
 
-def _window(at_ms: int) -> int:
+def window_of(at_ms: int) -> int:
     """The window of what came before a time: a sample taken as a window ends belongs to it."""
     return (at_ms - 1) // WINDOW_MS

@@ -9,22 +9,25 @@ how they come in runs. Live, `advance` moves the clock of a partition that nothi
 from __future__ import annotations
 
 import heapq
-from collections import Counter
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
+from itertools import accumulate
 
-from agent.diagnosis.consumption import Consumption
+from agent.diagnosis.consumption import WINDOW_MS, Consumption
 from agent.diagnosis.hysteresis import Change, Hysteresis
-from agent.diagnosis.loads import Loads
 from agent.records import Run
 from agent.shadow.mirror import PartitionMirror
 from agent.shadow.transitions import At, GroupDeleted, OffsetsDeleted, Transition
 from agent.shadow.views import CommittedOffset, GroupView
-from agent.wire.primitives import Uuid
-from analyzers.api import Analyzer, Condition, Finding, Sample, Slot
+from analyzers.api import Analyzer, Condition, Finding, Load, Sample, Slot
 
 SAMPLE_MS = 60_000
 """From sample to sample, on the event clock: whole minutes."""
+
+WORTH = 8
+"""A sample costs about as much for each position as reading so many commits: where positions are committed less often
+in a minute, the sample waits for the end of the window of five."""
 
 Make = Callable[[], Analyzer]
 """Makes an analyzer for one more group."""
@@ -39,15 +42,19 @@ class Failure(RuntimeError):
 class WatchedGroup:
     """What an analyzer sees of its group: `analyzers.api.Group`."""
 
-    def __init__(self, name: str, now_ms: int, mirror: PartitionMirror, names: Names, consumed: Consumption) -> None:
+    def __init__(self, name: str, now_ms: int, mirror: PartitionMirror, consumption: Consumption) -> None:
         self.name = name
         self.now_ms = now_ms
-        self._mirror, self._names, self._consumption = mirror, names, consumed
+        self._mirror, self._consumption = mirror, consumption
 
     @cached_property
     def view(self) -> GroupView | None:
-        """As of now; None if the group is gone."""
-        return self._mirror.view(self.name, self._names())
+        """As of now; None if the group is gone.
+
+        Topics go by the names that this partition's records have shown: what others show depends on how far they
+        were read.
+        """
+        return self._mirror.view(self.name)
 
     @cached_property
     def offsets(self) -> tuple[CommittedOffset, ...]:
@@ -58,9 +65,6 @@ class WatchedGroup:
     def consumed(self) -> Mapping[Slot, int]:
         """Records by partition of the last minutes."""
         return self._consumption.at(self.now_ms)
-
-
-Names = Callable[[], Mapping[Uuid, str]]
 
 
 class _Watch:
@@ -93,14 +97,12 @@ class PartitionDiagnosis:
         mirror: PartitionMirror,
         makes: Sequence[Make],
         *,
-        names: Names = dict,
         on_failure: Callable[[Failure], None] | None = None,
     ) -> None:
-        """`names` are topic names that other partitions know. An analyzer that raises is dropped for its group after
-        `on_failure` was told; without that the `Failure` is raised."""
+        """An analyzer that raises is dropped for its group after `on_failure` was told; without that the `Failure` is
+        raised."""
         self._mirror = mirror
         self._makes = makes
-        self._names = names
         self._on_failure = on_failure
         self._groups: dict[str, _Watched] = {}
         self._wakes: list[tuple[int, str]] = []
@@ -108,8 +110,10 @@ class PartitionDiagnosis:
         self._next_sample_ms: int | None = None
         self.clock_ms: int | None = None
         """The greatest record timestamp seen, or what `advance` moved it to; None before the first record."""
-        self.loads = Loads()
-        """What the partition took in: for whoever watches all partitions."""
+        # What the partition took in, for whoever watches all of them: see `take_loads`.
+        self._loads: dict[int, tuple[Load, int]] = {}
+        self._active: set[str] = set()
+        self._window_records = 0
         self._records = 0
         mirror.offsets.watch()
 
@@ -118,7 +122,10 @@ class PartitionDiagnosis:
         out: list[Output] = []
         times = run.timestamps_ms
         index, stop, end = 0, 0, len(run)
-        latest = max(times, default=0)
+        # The clock at each record, as far as this run moves it: the times themselves, but for records that are late.
+        peaks = times if isinstance(times, list) else [*times]
+        if peaks != sorted(peaks):
+            peaks = list(accumulate(peaks, max))
         is_new_stretch = True
         while index < end:
             if index == stop:
@@ -126,18 +133,17 @@ class PartitionDiagnosis:
                 if due is not None and times[index] >= due:
                     out += self._fire(due)
                     continue
-                stop, is_new_stretch = self._stretch(run, index, latest), True
+                stop, is_new_stretch = self._stretch(peaks, index), True
             before = index
             index, transitions = self._mirror.replay_some(run, index, stop, is_plain_run=is_new_stretch)
             is_new_stretch = False
-            is_all = index - before == end
-            self.clock_ms = max(self.clock_ms or 0, latest if is_all else max(times[before:index]))
+            self.clock_ms = max(self.clock_ms or 0, peaks[index - 1])
             self._records += index - before
             if transitions:
                 out += transitions
                 out += self._observe(transitions)
                 # What came of it may be due before the rest of the stretch.
-                stop = min(stop, self._stretch(run, index, latest))
+                stop = min(stop, self._stretch(peaks, index))
         return out
 
     def advance(self, now_ms: int) -> list[Output]:
@@ -180,19 +186,16 @@ class PartitionDiagnosis:
         if self._next_sample_ms is not None:
             yield self._next_sample_ms
 
-    def _stretch(self, run: Run, start: int, latest: int) -> int:
+    def _stretch(self, peaks: Sequence[int], start: int) -> int:
         """Up to which index nothing comes due. Records that are late count as of the clock."""
-        if start == len(run):
+        if start == len(peaks):
             return start
-        times = run.timestamps_ms
         if self._next_sample_ms is None:
-            now = max(self.clock_ms or 0, times[start])
+            now = max(self.clock_ms or 0, peaks[start])
             self._next_sample_ms = (now // SAMPLE_MS + 1) * SAMPLE_MS
         due = self._due_ms()
         assert due is not None, "the next sample is"
-        if latest < due:
-            return len(run)
-        return next((index for index in range(start, len(run)) if times[index] >= due), len(run))
+        return bisect_left(peaks, due, start)
 
     def _fire(self, due_ms: int) -> list[Output]:
         """Do what is due at `due_ms`, and nothing that is due later."""
@@ -254,23 +257,54 @@ class PartitionDiagnosis:
                 out.append(self._finding(name, watched, watch, change))
         return out
 
-    def _sample(self, due_ms: int) -> list[Output]:
-        """Count the minute that ended, and hand what was committed in it to who wants it."""
-        touched = self._mirror.offsets.take_touched()
-        commits: Counter[str] = Counter()
-        out: list[Output] = []
-        for name, positions in touched.items():
+    def take_loads(self, until_ms: int, *, is_end: bool = False) -> dict[int, tuple[Load, int]]:
+        """What the partition took in, in the windows that ended by then, by the window's end; kept no longer.
+
+        With each load the offset of the last record by then. `is_end`: the input has ended, and with it the window.
+        """
+        if is_end and self._next_sample_ms is not None:
+            self._count(self._next_sample_ms)
+            self._end_window(-(-self._next_sample_ms // WINDOW_MS) * WINDOW_MS)
+        return {end_ms: self._loads.pop(end_ms) for end_ms in sorted(self._loads) if end_ms <= until_ms}
+
+    def _count(self, at_ms: int) -> list[tuple[str, _Watched, Sample]]:
+        """What each group committed since it was counted last."""
+        samples = []
+        for name, positions in self._mirror.offsets.take_touched().items():
             watched = self._watched(name)
-            sample = Sample(due_ms, positions)
-            commits[name] = watched.consumption.add(sample)
-            group = self._group(name, watched)
+            sample = Sample(at_ms, positions)
+            watched.consumption.add(sample)
+            samples.append((name, watched, sample))
+            self._active.add(name)
+        self._window_records += self._records
+        self._records = 0
+        return samples
+
+    def _end_window(self, end_ms: int) -> None:
+        commits = {name: self._groups[name].consumption.commits() for name in self._active if name in self._groups}
+        most = max(commits, key=lambda name: (commits[name], name), default=None)
+        load = Load(self._window_records, most, 0 if most is None else commits[most])
+        self._loads[end_ms] = load, self._mirror.next_offset - 1
+        self._active, self._window_records = set(), 0
+
+    def _sample(self, due_ms: int) -> list[Output]:
+        """A minute has ended: hand what was committed since the last sample to who wants it."""
+        out: list[Output] = []
+        is_window_end = not due_ms % WINDOW_MS
+        # In a window that has begun each minute is looked at, so that its end is.
+        self._next_sample_ms = None if is_window_end else due_ms + SAMPLE_MS
+        if not is_window_end and self._records < WORTH * self._mirror.offsets.touched:
+            return out
+        for name, watched, sample in self._count(due_ms):
             wanting = [watch for watch in watched.watches if watch.analyzer.samples]
+            if not wanting:
+                continue
+            group = self._group(name, watched)
             for watch in wanting:
                 self._guarded(name, watched, watch, partial(watch.analyzer.sample, sample, group))
             out += self._judge(name, watched, wanting, group)
-        self.loads.add(due_ms, self._records, commits, self._mirror.next_offset - 1)
-        self._records = 0
-        self._next_sample_ms = None
+        if is_window_end:
+            self._end_window(due_ms)
         return out
 
     def _judge(
@@ -318,7 +352,7 @@ class PartitionDiagnosis:
 
     def _group(self, name: str, watched: _Watched) -> WatchedGroup:
         assert self.clock_ms is not None, "groups come of records"
-        return WatchedGroup(name, self.clock_ms, self._mirror, self._names, watched.consumption)
+        return WatchedGroup(name, self.clock_ms, self._mirror, watched.consumption)
 
 
 def _observe_all(analyzer: Analyzer, changes: Iterable[Transition], group: WatchedGroup) -> None:

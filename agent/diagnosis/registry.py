@@ -11,9 +11,11 @@ from dataclasses import fields, replace
 from functools import partial
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import Any, NamedTuple
+from math import isfinite
+from typing import Any
 
 import analyzers
+from agent.diagnosis.cluster import Chosen
 from agent.diagnosis.engine import Make
 from analyzers.api import Analyzer, ClusterAnalyzer, Settings
 
@@ -24,13 +26,6 @@ Kind = type[Analyzer] | type[ClusterAnalyzer]
 
 class Misconfigured(ValueError):
     """An analyzer or a setting that does not exist, or a value that makes no sense: what was expected, what came."""
-
-
-class Chosen(NamedTuple):
-    """What runs: a maker for each analyzer of groups, and the cluster's analyzers."""
-
-    makes: tuple[Make, ...] = ()
-    cluster: tuple[ClusterAnalyzer, ...] = ()
 
 
 def known() -> dict[str, Kind]:
@@ -104,9 +99,16 @@ def _tuned(settings: Settings, path: str, setting: str, text: str) -> Settings:
     return replace(settings, **{setting: value})
 
 
+def _read_float(text: str) -> float:
+    value = float(text)
+    if not isfinite(value):
+        raise ValueError(text)
+    return value
+
+
 def _read_bool(text: str) -> bool:
     return {"true": True, "false": False}[text.lower()]
 
 
-_READ: dict[type, Any] = {bool: _read_bool, int: int, float: float, str: str}
+_READ: dict[type, Any] = {bool: _read_bool, int: int, float: _read_float, str: str}
 _CALLED = {bool: "true or false", int: "whole number", float: "number", str: "text"}

@@ -19,13 +19,14 @@ from agent.metrics.table import METRICS
 from agent.shadow.causes import Cause
 from agent.shadow.transitions import GroupDeleted, MemberLeft, Rebalanced, Transition
 from agent.shadow.views import GroupView
+from analyzers.api import Finding, State
 
 MAX_LABEL = 200
 """Characters of a label value. Group names may have 32,767, and stores refuse values far shorter than that."""
 
 
 class EventCounts:
-    """Counters that grow with transitions: rebalances and departures, by group and cause.
+    """What grows with transitions and findings: rebalances and departures by group and cause, and findings' states.
 
     A deleted group's counters go with it: console consumers come under a new name each time. If the name comes
     back they start at zero, which Prometheus takes for the reset that it is.
@@ -35,8 +36,9 @@ class EventCounts:
         self._rebalances: defaultdict[str, Counter[Cause]] = defaultdict(Counter)
         self._departures: defaultdict[str, Counter[Cause]] = defaultdict(Counter)
         self._stopped_ms: Counter[str] = Counter()
+        self._findings: defaultdict[str, dict[tuple[str, str], bool]] = defaultdict(dict)
 
-    def observe(self, transitions: Iterable[Transition]) -> None:
+    def observe(self, transitions: Iterable[Transition | Finding]) -> None:
         """Count what happened, under the cause that was inferred."""
         for transition in transitions:
             match transition:
@@ -48,6 +50,8 @@ class EventCounts:
                     inferred = transition.inferred
                     cause = Cause.UNKNOWN_DEPARTURE if inferred is None else inferred.cause
                     self._departures[transition.group][cause] += 1
+                case Finding():
+                    self._take(transition)
                 case GroupDeleted():
                     self.forget([transition.group])
 
@@ -57,6 +61,26 @@ class EventCounts:
             self._rebalances.pop(group, None)
             self._departures.pop(group, None)
             self._stopped_ms.pop(group, None)
+            self._findings.pop(group, None)
+
+    def _take(self, finding: Finding) -> None:
+        name = finding.group or ""
+        if finding.state is State.RESOLVED and name not in self._findings:
+            # It closed because its group was deleted, and that is gone already.
+            return
+        states = self._findings[name]
+        # One finding has one severity at a time.
+        states.update((key, False) for key in states if key[0] == finding.analyzer)
+        states[finding.analyzer, finding.severity] = finding.state is State.FIRING
+
+    @property
+    def findings(self) -> dict[tuple[str, str, str], bool]:
+        """By group, analyzer and severity: whether such a finding is open; only those that ever were."""
+        return {
+            (group, analyzer, severity): is_open
+            for group, states in self._findings.items()
+            for (analyzer, severity), is_open in states.items()
+        }
 
     @property
     def rebalances(self) -> dict[tuple[str, str], int]:
@@ -99,6 +123,7 @@ class Readings:
     rebalances: Mapping[tuple[str, str], int] = field(default_factory=dict)
     departures: Mapping[tuple[str, str], int] = field(default_factory=dict)
     stopped_partition_ms: Mapping[str, int] = field(default_factory=dict)
+    findings: Mapping[tuple[str, str, str], bool] = field(default_factory=dict)
 
 
 class Exporter(Collector):
@@ -145,7 +170,9 @@ def _samples(it: Readings) -> Iterator[tuple[str, tuple[str, ...], float]]:
         yield "kshadow_group_member_departures", (label(group_name), cause), count
     for group_name, stopped_ms in it.stopped_partition_ms.items():
         yield "kshadow_group_rebalance_stopped_partition_seconds", (label(group_name),), stopped_ms / 1000
-    for record_type, count in it.record_counts.items():
+    for (group_name, analyzer, severity), is_open in it.findings.items():
+        yield "kshadow_finding_active", (label(group_name), label(analyzer), severity), is_open
+    for record_type, count in sorted(it.record_counts.items()):
         yield "kshadow_records", (record_type,), count
     for reason, count in it.error_counts.items():
         yield "kshadow_decode_errors", (reason,), count

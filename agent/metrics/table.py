@@ -45,6 +45,12 @@ METRICS = {
             ("group",),
             "When the group last committed an offset that it still keeps, Unix time.",
         ),
+        Metric(
+            "kshadow_finding_active",
+            "gauge",
+            ("group", "analyzer", "severity"),
+            "1 while a finding is open, 0 once it has closed; the group is empty where it is about the cluster.",
+        ),
         Metric("kshadow_records", "counter", ("type",), "Records of the topic that were read, by type."),
         Metric("kshadow_decode_errors", "counter", ("reason",), "Records of the topic that could not be decoded."),
         Metric(

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from agent.shadow.views import CommittedOffset, Position
 from agent.wire.form import uuid_text
-from agent.wire.hot import Commit, all_plain, read_commit
+from agent.wire.hot import Commit, all_plain, read_commit, read_positions
 from agent.wire.offsets import OffsetCommitKey
 from agent.wire.primitives import ZERO_UUID, Uuid
 from agent.wire.records import RECORD_TYPES, encode_key
@@ -90,22 +90,21 @@ class Offsets:
         self._touched = {}
 
     @property
-    def has_touched(self) -> bool:
-        """Whether any was, since the last `take_touched`."""
-        return bool(self._touched)
+    def touched(self) -> int:
+        """How many positions were committed since the last `take_touched`."""
+        return len(self._touched or ())
 
     def take_touched(self) -> dict[str, dict[tuple[str, int], Position]]:
         """By group, the positions that were committed since the last call, as they stand."""
         touched, self._touched = self._touched or {}, {}
         counts, groups, group_of = self.counts, self._groups, self._group_of
         out: dict[str, dict[tuple[str, int], Position]] = {}
-        for raw_key, raw_value in touched.items():
+        for raw_key, (offset, commit_ms) in zip(touched, read_positions(touched.values()), strict=True):
             group = group_of[raw_key]
-            commit = read_commit(raw_value)
             found = out.get(group)
             if found is None:
                 found = out[group] = {}
-            found[groups[group][raw_key]] = Position(commit.offset, commit.commit_ms, counts[raw_key])
+            found[groups[group][raw_key]] = Position(offset, commit_ms, counts[raw_key])
         return out
 
     def commit(self, group: str, topic: str, partition: int) -> tuple[Commit, int] | None:

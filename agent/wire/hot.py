@@ -10,7 +10,7 @@ The answers are the same; a test holds the two against each other.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from agent.wire.offsets import LegacyOffsetCommitValue, OffsetCommitValue
@@ -28,6 +28,9 @@ _V4 = struct.Struct(">hqiBqB")
 _V4_TOPIC_ID = struct.Struct(">hqiBqBBB16s")
 _LENGTH, _PARTITION = struct.Struct(">h"), struct.Struct(">i")
 _SHORT, _LONG = _V3.size, _V4_TOPIC_ID.size
+# Of version 4: offset and commit timestamp alone.
+_SHORT_POSITION, _LONG_POSITION = struct.Struct(">2xq5xqx"), struct.Struct(">2xq5xq19x")
+assert (_SHORT_POSITION.size, _LONG_POSITION.size) == (_SHORT, _LONG), "they skip what they do not read"
 assert _V4.size == _SHORT, "the two layouts without a topic id have one size"
 
 _VERSION_3, _VERSION_4 = b"\x00\x03", b"\x00\x04"
@@ -118,6 +121,15 @@ def read_commit(value: bytes) -> Commit:
         _, offset, epoch, _, commit_ms, *_ = form.unpack(value)
         return Commit(offset, epoch, "", commit_ms, -1, ZERO_UUID)
     return commit_of(decode_value(_OFFSET_COMMIT, value)[1])
+
+
+def read_positions(values: Collection[bytes]) -> Iterable[tuple[int, int]]:
+    """Offset and commit time of many values that are known to decode, in their order."""
+    first = next(iter(values), b"")
+    size = len(first)
+    if size in (_LONG, _SHORT) and first[:2] == _VERSION_4 and all_plain(list(values)):
+        return (_LONG_POSITION if size == _LONG else _SHORT_POSITION).iter_unpack(b"".join(values))
+    return ((commit.offset, commit.commit_ms) for commit in map(read_commit, values))
 
 
 def commit_of(value: object) -> Commit:

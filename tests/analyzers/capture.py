@@ -17,7 +17,7 @@ from tests.wire.vectors import CAPTURE
 def found(analyzer: str) -> tuple[Finding, ...]:
     """Findings of one analyzer, partition by partition."""
     chosen = choose([analyzer])
-    diagnosis = ClusterDiagnosis(ClusterMirror(), chosen.makes, chosen.cluster)
+    diagnosis = ClusterDiagnosis(ClusterMirror(), chosen)
     out: list[Finding] = []
     for log in discover(CAPTURE / "segments"):
         for run in log.committed():

@@ -32,6 +32,8 @@ TOPIC = "__consumer_offsets"
 TOPICS = 100
 TOPIC_PARTITIONS = 4
 TOPICS_OF_A_GROUP = 5
+COMMIT_MS = 5_000
+"""From one commit of a position to its next: the default of auto.commit.interval.ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +62,12 @@ def write(bootstrap_servers: str, *, commits: int, groups: int, partitions: int 
         }
     )
     written = group_partitions = 0
-    for partition, key, value in _records(ids, commits, groups, partitions, seed):
+    for partition, at_ms, key, value in _records(ids, commits, groups, partitions, seed):
         if value[:2] == b"\x00\x03":
             group_partitions += TOPICS_OF_A_GROUP * TOPIC_PARTITIONS
         while True:
             try:
-                producer.produce(TOPIC, value, key, partition)
+                producer.produce(TOPIC, value, key, partition, timestamp=at_ms)
                 break
             except BufferError:
                 producer.poll(0.1)
@@ -109,17 +111,19 @@ def _make_offsets_topic(bootstrap_servers: str) -> None:
 
 def _records(
     ids: dict[str, Uuid], commits: int, groups: int, partitions: int, seed: int
-) -> Iterator[tuple[int, bytes, bytes]]:
+) -> Iterator[tuple[int, int, bytes, bytes]]:
+    """Partition, time, key, value: the groups, then their commits, round after round."""
     rng = random.Random(seed)
     names = list(ids)
-    now_ms = int(time.time() * 1000)
+    rounds = -(-commits // (groups * TOPICS_OF_A_GROUP * TOPIC_PARTITIONS))
+    now_ms = int(time.time() * 1000) - rounds * COMMIT_MS
     commit_type, group_type = RECORD_TYPES[1], RECORD_TYPES[2]
     keys: list[tuple[int, bytes, Uuid]] = []
     for number in range(groups):
         group = f"team-{number % 40:02d}.service-{number:05d}"
         partition = partition_of(group, partitions)
         topics = sorted(rng.sample(names, TOPICS_OF_A_GROUP))
-        yield partition, encode_key(group_type, GroupMetadataKey(group)), _group(group, topics, now_ms)
+        yield partition, now_ms, encode_key(group_type, GroupMetadataKey(group)), _group(group, topics, now_ms)
         for topic in topics:
             for topic_partition in range(TOPIC_PARTITIONS):
                 key = OffsetCommitKey(group, topic, topic_partition)
@@ -127,10 +131,11 @@ def _records(
     offset = left = 0
     for left in range(commits, 0, -len(keys)):
         offset += 100
+        now_ms += COMMIT_MS
         # A consumer commits its partitions together, so they stand together in the log.
         for partition, key, topic_id in keys[:left]:
-            value = OffsetCommitValue(offset, 0, "", now_ms + commits - left, topic_id=topic_id)
-            yield partition, key, encode_value(commit_type, value, 4)
+            value = OffsetCommitValue(offset, 0, "", now_ms, topic_id=topic_id)
+            yield partition, now_ms, key, encode_value(commit_type, value, 4)
 
 
 def _group(group: str, topics: list[str], now_ms: int) -> bytes:

@@ -74,7 +74,10 @@ def test_properties(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("colour: red", "unknown key 'colour'; known are agent, bootstrap-server, "),  # 1: no command has it
+        (
+            "colour: red",
+            "unknown key 'colour'; known are agent, analyzers, bootstrap-server, ",
+        ),  # 1: no command has it
         (
             "groups: {colour: red}",
             "groups: unknown key 'colour'; known are agent, bootstrap-server, from, output",

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from urllib.parse import urlsplit
 
+from agent.diagnosis.cluster import Chosen, ClusterDiagnosis
+from agent.diagnosis.registry import choose
 from agent.forms import describe_form, group_form
 from agent.http import Answering
 from agent.metrics.exporter import EventCounts, Readings
@@ -22,13 +24,21 @@ from tests.shadow.build import Log, run_of
 class Replayed:
     """A mirror of runs, and the health that it is told to have."""
 
-    def __init__(self, runs: Iterable[Run], *, has_caught_up: bool = True, stopped: str | None = None) -> None:
+    def __init__(
+        self,
+        runs: Iterable[Run],
+        *,
+        has_caught_up: bool = True,
+        stopped: str | None = None,
+        chosen: Chosen | None = None,
+    ) -> None:
         self.mirror = ClusterMirror()
+        diagnosis = ClusterDiagnosis(self.mirror, choose() if chosen is None else chosen)
         self.counts = EventCounts()
         self.has_caught_up = has_caught_up
         self._stopped = stopped
         for run in runs:
-            self.counts.observe(self.mirror.replay_run(run))
+            self.counts.observe(diagnosis.replay_run(run))
 
     def alive(self) -> Health:
         return Health(True, "reading")
@@ -59,6 +69,7 @@ class Replayed:
             readings.rebalances = self.counts.rebalances
             readings.departures = self.counts.departures
             readings.stopped_partition_ms = self.counts.stopped_partition_ms
+            readings.findings = self.counts.findings
         return readings
 
 

@@ -23,6 +23,7 @@ from agent.metrics.exporter import MAX_LABEL, EventCounts, Exporter, label
 from agent.metrics.table import METRICS
 from tests.cli.hostile import LETTERS, TEXTS, pairs
 from tests.cli.running import SEGMENTS
+from tests.diagnosis.doubles import Twice, chosen, generations
 from tests.http.replayed import Replayed, of_log, of_path
 from tests.shadow import build as b
 from tests.shadow.build import Log
@@ -72,7 +73,8 @@ def test_both_formats_say_the_same(small: Replayed) -> None:
 
 
 def test_the_whole_table_is_exported(small: Replayed) -> None:
-    broken = Replayed([*of_path(SEGMENTS), *of_log(Log(partition=1).add((b"\x00\x63", b""), (b"", None)))])
+    damaged = Log(partition=1).add((b"\x00\x63", b""), (b"", None))
+    broken = Replayed([*of_path(SEGMENTS), *of_log(damaged)], chosen=chosen(Twice))
     names = {family.name for family in parse(scrape(broken))}
     assert names == set(METRICS)
     assert ("kshadow_decode_errors_total", {"reason": "unknown_key_type"}, 1.0) in samples(broken)
@@ -181,6 +183,28 @@ def test_counters_of_a_deleted_group_go_with_it() -> None:
     assert (gone.rebalances, gone.departures, gone.stopped_partition_ms, gone.totals()) == ({}, {}, {}, ({}, {}))
     log.add(b.classic_group(1, b.member("a-1", {"t": [0]})))
     assert Replayed(of_log(log)).counts.totals() == ({b.GROUP: 1}, {})
+
+
+def findings(replayed: Replayed) -> list[tuple[str, str, str, float]]:
+    return [
+        (it["group"], it["analyzer"], it["severity"], value)
+        for name, it, value in samples(replayed)
+        if name == "kshadow_finding_active"
+    ]
+
+
+def test_a_finding_is_active_under_one_severity_at_a_time() -> None:
+    warned = Replayed(of_log(generations(1_000, 2_000)), chosen=chosen(Twice))
+    assert findings(warned) == [(b.GROUP, "twice", "warning", 1.0)]
+    worse = Replayed(of_log(generations(1_000, 2_000, 3_000)), chosen=chosen(Twice))
+    assert sorted(findings(worse)) == [(b.GROUP, "twice", "critical", 1.0), (b.GROUP, "twice", "warning", 0.0)]
+    closed = Replayed(of_log(generations(1_000, 2_000, 900_000)), chosen=chosen(Twice))
+    assert findings(closed) == [(b.GROUP, "twice", "warning", 0.0)]
+
+
+def test_the_findings_of_a_deleted_group_go_with_it() -> None:
+    log = generations(1_000, 2_000).add(b.classic_group(3)).add(b.no_classic_group())
+    assert findings(Replayed(of_log(log), chosen=chosen(Twice))) == []
 
 
 def test_registering_reads_nothing() -> None:

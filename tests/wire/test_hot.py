@@ -20,6 +20,7 @@ from agent.wire.hot import (
     is_plain,
     read_commit,
     read_commit_key,
+    read_positions,
 )
 from agent.wire.offsets import OffsetCommitKey, OffsetCommitValue
 from agent.wire.primitives import ZERO_UUID, Uuid
@@ -227,3 +228,12 @@ def test_keys_are_read_as_the_general_way_reads_them(raw: bytes) -> None:
 
 def test_no_key_is_no_commit_key() -> None:
     assert read_commit_key(None) is None
+
+
+@given(st.lists(st.sampled_from([V3, V4, V4_TOPIC_ID]), max_size=5), st.booleans())
+def test_positions_of_many_are_those_of_each(values: list[bytes], alike: bool) -> None:
+    values = values[:1] * len(values) if alike else values
+    # Each with an offset of its own, so that none is taken for another.
+    values = [value[:2] + struct.pack(">q", number) + value[10:] for number, value in enumerate(values)]
+    each = [read_commit(value) for value in values]
+    assert list(read_positions(values)) == [(commit.offset, commit.commit_ms) for commit in each]
