@@ -126,17 +126,17 @@ class PartitionDiagnosis:
         peaks = times if isinstance(times, list) else [*times]
         if peaks != sorted(peaks):
             peaks = list(accumulate(peaks, max))
-        is_new_stretch = True
+        in_bulk = True
         while index < end:
             if index == stop:
                 due = self._due_ms()
                 if due is not None and times[index] >= due:
                     out += self._fire(due)
                     continue
-                stop, is_new_stretch = self._stretch(peaks, index), True
+                stop = self._stretch(peaks, index)
             before = index
-            index, transitions = self._mirror.replay_some(run, index, stop, is_plain_run=is_new_stretch)
-            is_new_stretch = False
+            index, transitions = self._mirror.replay_some(run, index, stop, in_bulk=in_bulk)
+            in_bulk = not transitions
             self.clock_ms = max(self.clock_ms or 0, peaks[index - 1])
             self._records += index - before
             if transitions:

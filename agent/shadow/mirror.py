@@ -29,6 +29,8 @@ from agent.wire.share import ShareGroupStatePartitionMetadataValue
 
 OFFSET_COMMIT = "offset_commit"
 KEPT_REJECTS = 100
+LEAST_PLAIN = 256
+"""Commits of known positions in a row, before the rest of a run is tried as a whole again."""
 
 Group = ClassicGroup | ModernGroup
 
@@ -65,34 +67,39 @@ class PartitionMirror:
         """Apply consecutive records of the partition; the same as `replay` of each, only faster."""
         out: list[Transition] = []
         assert run.partition == self.partition, "a run belongs to one partition"
-        index, end = 0, len(run)
+        index, end, in_bulk = 0, len(run), True
         while index < end:
-            index, transitions = self.replay_some(run, index, end, is_plain_run=not index)
+            index, transitions = self.replay_some(run, index, end, in_bulk=in_bulk)
+            in_bulk = not transitions
             out += transitions
         return out
 
-    def replay_some(
-        self, run: Run, start: int, stop: int, *, is_plain_run: bool = True
-    ) -> tuple[int, list[Transition]]:
-        """Apply records of a run from index `start` to before `stop`, or to the first that changes a group.
+    def replay_some(self, run: Run, start: int, stop: int, *, in_bulk: bool = True) -> tuple[int, list[Transition]]:
+        """Apply records of a run from index `start` on and before `stop`: at most to the first that changes a group.
 
-        The index behind the last that was applied, and its transitions. `is_plain_run`: whether it is worth trying
-        to take all of them for commits of known positions, which is by far the fastest.
+        The index behind the last that was applied, and its transitions. `in_bulk`: whether it is worth trying to
+        take all of them for commits of known positions, which is by far the fastest.
         """
         keys, values = run.keys, run.values
         if start or stop < len(keys):
             keys, values = keys[start:stop], values[start:stop]
-        if is_plain_run and self.offsets.put_all(keys, values):
+        if in_bulk and self.offsets.put_all(keys, values):
             self.record_counts[OFFSET_COMMIT] += len(keys)
             self.next_offset = run.offsets[stop - 1] + 1
             return stop, []
-        put, plain = self.offsets.put_known, 0
+        put, plain, known = self.offsets.put_known, 0, 0
+        # After so many plain ones the others may be as well: a quarter, so that it is not tried too often.
+        patience = max(LEAST_PLAIN, (stop - start) // 4)
         transitions: list[Transition] = []
         for index, (key, value) in enumerate(zip(keys, values, strict=True), start):
             if value is not None and is_plain(value):
                 if put(key, value):
                     plain += 1
+                    known += 1
+                    if known == patience:
+                        break
                     continue
+                known = 0
                 if (parsed := read_commit_key(key)) is not None:
                     record = RawRecord(self.partition, run.offsets[index], run.timestamps_ms[index], key, value)
                     transitions = self._commit(record, *parsed, value)

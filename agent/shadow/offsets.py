@@ -27,7 +27,7 @@ class Offsets:
         self.counts: Counter[bytes] = Counter()
         """How often each position was committed: what a member's pace is told by."""
         self._groups: dict[str, Slots] = {}
-        self._group_of: dict[bytes, str] = {}
+        self._place: dict[bytes, tuple[str, tuple[str, int]]] = {}
         self._touched: dict[bytes, bytes] | None = None
 
     def __len__(self) -> int:
@@ -67,8 +67,8 @@ class Offsets:
         if self._touched is not None:
             self._touched[raw_key] = raw_value
         if not known:
-            self._groups.setdefault(group, {})[raw_key] = (topic, partition)
-            self._group_of[raw_key] = group
+            slot = self._groups.setdefault(group, {})[raw_key] = (topic, partition)
+            self._place[raw_key] = (group, slot)
         return not known
 
     def remove(self, raw_key: bytes, group: str) -> Commit | None:
@@ -76,7 +76,7 @@ class Offsets:
         raw_value = self.latest.pop(raw_key, None)
         if raw_value is None:
             return None
-        del self.counts[raw_key], self._group_of[raw_key]
+        del self.counts[raw_key], self._place[raw_key]
         if self._touched is not None:
             self._touched.pop(raw_key, None)
         slots = self._groups[group]
@@ -97,14 +97,14 @@ class Offsets:
     def take_touched(self) -> dict[str, dict[tuple[str, int], Position]]:
         """By group, the positions that were committed since the last call, as they stand."""
         touched, self._touched = self._touched or {}, {}
-        counts, groups, group_of = self.counts, self._groups, self._group_of
+        counts, place = self.counts, self._place
         out: dict[str, dict[tuple[str, int], Position]] = {}
         for raw_key, (offset, commit_ms) in zip(touched, read_positions(touched.values()), strict=True):
-            group = group_of[raw_key]
+            group, slot = place[raw_key]
             found = out.get(group)
             if found is None:
                 found = out[group] = {}
-            found[groups[group][raw_key]] = Position(offset, commit_ms, counts[raw_key])
+            found[slot] = Position(offset, commit_ms, counts[raw_key])
         return out
 
     def commit(self, group: str, topic: str, partition: int) -> tuple[Commit, int] | None:

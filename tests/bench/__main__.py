@@ -49,6 +49,7 @@ def main() -> None:
             classpath = jars.classpath
         if options.only != "live":
             offline(log_dir, classpath, Path(directory), options.rounds)
+            analysis(log_dir, Path(directory), options.rounds)
 
 
 def live(servers: str, directory: Path, rounds: int) -> None:
@@ -103,7 +104,9 @@ def offline(log_dir: Path, classpath: str, directory: Path, rounds: int) -> None
     ]
     output = directory / "out"
     rivals: dict[str, Callable[[], Cost]] = {
-        "kshadow replay (decode + mirror)": lambda: run([*KSHADOW, "replay", *map(str, partitions)], output=output),
+        "kshadow replay (decode, mirror, analyze)": lambda: run(
+            [*KSHADOW, "replay", *map(str, partitions)], output=output
+        ),
         "kshadow decode (prints each record)": lambda: run(
             [*KSHADOW, "decode", *map(str, partitions)], output=output
         ),
@@ -113,10 +116,24 @@ def offline(log_dir: Path, classpath: str, directory: Path, rounds: int) -> None
     size = sum(segment.stat().st_size for segment in segments) / 1e6
     _table(f"Segment files of {len(partitions)} partitions, {size:.0f} MB", costs)
     theirs = _median(costs["Kafka's dump tool"])
-    ours = _median(costs["kshadow replay (decode + mirror)"])
+    ours = _median(costs["kshadow replay (decode, mirror, analyze)"])
     _ratio("the dump tool's time / ours", theirs.wall_s / ours.wall_s, "wanted: 5 or more")
     decode = _median(costs["kshadow decode (prints each record)"])
     _ratio("the dump tool's time / kshadow decode's", theirs.wall_s / decode.wall_s, "for information")
+
+
+def analysis(log_dir: Path, directory: Path, rounds: int) -> None:
+    """All segment files, replayed with every analyzer and with none."""
+    replay = [*KSHADOW, "replay", str(log_dir)]
+    output = directory / "out"
+    rivals: dict[str, Callable[[], Cost]] = {
+        "kshadow replay": lambda: run(replay, output=output),
+        "kshadow replay --analyzers none": lambda: run([*replay, "--analyzers", "none"], output=output),
+    }
+    costs = _take_turns(rivals, rounds)
+    _table("All partitions, with and without analyzers", costs)
+    every, none = (_median(costs[name]).cpu_s for name in rivals)
+    _ratio("CPU with all analyzers / with none", every / none, "wanted: 1.3 or less")
 
 
 def _take_turns(rivals: dict[str, Callable[[], Cost]], rounds: int) -> dict[str, list[Cost]]:
