@@ -1,0 +1,350 @@
+"""A group that rebalances again and again: each time all its members stop, or some partitions do.
+
+A deploy rebalances often too. What tells a storm from it is not the rate but repetition: in a deploy each seat (see
+`windows`) is left once and taken again. So three things count, each over a window of event time:
+
+- *loops*: a client that goes for the third time in half an hour, the last time within ten minutes. So a container
+  that its supervisor restarts with growing pauses (up to five minutes) still shows.
+- *churn*: the whole group replaced as often: a deploy or an autoscaler that goes on and on.
+- *excess*: generations that nobody's coming and going explains (timeouts, rounds that follow rounds, the same members
+  rejoining, generations that never completed): six in ten minutes, if that is thrice the group's normal rate.
+
+Normal is the group's own rate of generations over about a day, without its storms, as it was before the window.
+
+KIP-848, share and streams groups count epochs, which stop nobody who keeps his partitions: only loops and churn count
+there, as a warning at most. In Connect groups rebalances without a change of members are how connectors are managed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+from agent.coordinator.states import GroupType
+from agent.shadow.causes import Cause
+from agent.shadow.transitions import AssignmentChanged, Rebalanced, Transition
+from agent.shadow.views import Member
+from analyzers.api import Analyzer, Condition, Group, Judgement, Settings, Severity, setting
+from analyzers.storms import ADVICE, Normal, Pattern, looks_like, pattern_of
+from analyzers.windows import Recent, Turnover, counted, few, milliseconds, seat_of, span
+
+TIMEOUTS = (Cause.SESSION_TIMEOUT, Cause.POLL_TIMEOUT)
+
+ROUNDS = 2
+"""How many cooperative rounds may follow one change: one gives away what was taken back, and one for who came in."""
+
+KEPT = 10_000
+"""How many departures are kept: three rounds of some thousand members."""
+
+HOUR_MS = 3_600_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RebalanceStormSettings(Settings):
+    """Why these: see the module. Half of the window without work, or half an hour of it, is worth waking someone."""
+
+    window_s: float = setting(600.0, "seconds over which rebalances are counted", least=1)
+    loop_window_s: float = setting(1800.0, "seconds over which departures of the same client are counted", least=1)
+    loop_departures: int = setting(3, "departures of the same client within loop_window_s that are a loop", least=2)
+    min_rebalances: int = setting(
+        6, "rebalances that no deploy explains within window_s: fewer are no storm", least=1
+    )
+    times_normal: float = setting(3.0, "how many times the group's normal rate is a storm")
+    normal_s: float = setting(86400.0, "seconds over which the group's normal rate is averaged", least=1)
+    critical_share: float = setting(0.5, "share of window_s without work that is critical, 0 to 1")
+    critical_after_s: float = setting(1800.0, "seconds after which a storm that goes on is critical")
+
+
+class Key(NamedTuple):
+    """What may be left again and again: a seat, all seats of a client id (no host), or the group."""
+
+    client_id: str
+    host: str = ""
+    instance_id: str | None = None
+
+
+GROUP = Key("", "*")
+
+
+class Gone(NamedTuple):
+    """A departure that disturbed someone. `overlapped`: its successor came before its time had run out."""
+
+    at_ms: int
+    seat: Key
+    cause: Cause
+    overlapped: bool
+
+
+@dataclass(slots=True)
+class Round:
+    """One rebalance. `excess`: its generations that nobody's coming or going explains, by what they look like."""
+
+    offset: int
+    cause: Cause
+    skipped: int
+    excess: Counter[Pattern]
+    waited_ms: int | None
+    stopped_ms: int | None
+    since_previous_ms: int | None
+    partitions: int
+
+    @property
+    def unstable_ms(self) -> int | None:
+        """For how long the group did not work, at least; None where nothing of it is known."""
+        known = [] if self.waited_ms is None else [self.waited_ms]
+        if self.stopped_ms is not None and self.partitions:
+            known.append(self.stopped_ms // self.partitions)
+        if not known:
+            return None
+        return max(known) if self.since_previous_ms is None else min(max(known), self.since_previous_ms)
+
+
+class RebalanceStorm(Analyzer):
+    """See the module."""
+
+    name: ClassVar[str] = "rebalance_storm"
+    rule: ClassVar[str] = (
+        "The same client went loop_departures times within loop_window_s, or the whole group was replaced as often, "
+        "the last time within window_s; or min_rebalances within window_s are not explained by each client coming or "
+        "going once, and all together are times_normal the group's normal rate. Warning; critical if the group did "
+        "not work for critical_share of window_s, or if it lasts critical_after_s."
+    )
+    false_alarms: ClassVar[str] = (
+        "Three deploys to the same hosts within half an hour; short-lived workers that share a client id; a deploy "
+        "that kills its consumers, one after the other, so that each session has to run out. Clients that change "
+        "both client id and host at each restart are told by churn alone."
+    )
+    settings_class: ClassVar[type[Settings]] = RebalanceStormSettings
+    settings: RebalanceStormSettings
+
+    def __init__(self, settings: RebalanceStormSettings) -> None:
+        super().__init__(settings)
+        self._window_ms = milliseconds(settings.window_s)
+        loop_ms = milliseconds(settings.loop_window_s)
+        self._rounds: Recent[Round] = Recent(self._window_ms)
+        self._excess: Counter[Pattern] = Counter()
+        self._generations = 0
+        self._gone: Recent[Gone] = Recent(loop_ms, KEPT)
+        # A departure counts for its seat, its client id and the group: so three times as many.
+        self._turnover: Turnover[Key] = Turnover(loop_ms, settings.loop_departures, 3 * KEPT)
+        self._normal = Normal(milliseconds(settings.normal_s))
+        self._last: Round | None = None
+        self._last_ms: int | None = None
+        self._assigned = 0
+        self._followups = 0
+        self._is_classic = True
+        self._since_ms: int | None = None
+        # From when to when the storm went that is or was last: what falls into it is not normal.
+        self._storm = (0, -1)
+
+    # What happens.
+
+    def observe(self, transition: Transition, group: Group) -> None:
+        """Note a rebalance, and who came and went with it."""
+        if isinstance(transition, Rebalanced):
+            self._prune(group.now_ms)
+            self._is_classic = transition.group_type in (GroupType.CLASSIC, GroupType.CONNECT)
+            self._rebalanced(transition, group.now_ms)
+        elif isinstance(transition, AssignmentChanged):
+            self._assigned = transition.assigned
+            if self._last is not None and self._last.offset == transition.at.offset:
+                self._last.partitions = transition.assigned
+
+    def _rebalanced(self, it: Rebalanced, now_ms: int) -> None:
+        if self._normal.since_ms is None:
+            self._normal.since_ms = now_ms
+        stayed = it.members > len(it.joined)
+        self._moved(it, stayed, now_ms)
+        skipped = 0
+        if self._is_classic and it.previous_generation is not None:
+            skipped = max(it.generation - it.previous_generation - 1, 0)
+        waited = [ms for ms in (it.join_ms, it.sync_ms) if ms is not None]
+        self._last = Round(
+            it.at.offset,
+            it.inferred.cause,
+            skipped,
+            self._unexplained(it, skipped, stayed) if self._is_classic else Counter(),
+            sum(waited) if waited else None,
+            it.stopped_partition_ms,
+            None if self._last_ms is None else max(it.at.timestamp_ms - self._last_ms, 0),
+            self._assigned,
+        )
+        self._last_ms = it.at.timestamp_ms
+        self._excess += self._last.excess
+        self._generations += 1 + skipped
+        self._learn(self._rounds.add(now_ms, self._last))
+
+    def _moved(self, it: Rebalanced, stayed: bool, now_ms: int) -> None:
+        """Who went and who came. Someone who leaves an empty room disturbs nobody: a batch job does."""
+        back = {_seat(member) for member in it.joined}
+        for member in it.left:
+            how = it.inferred.departures.get(member.member_id)
+            cause = Cause.UNKNOWN_DEPARTURE if how is None else how.cause
+            counts = stayed or cause in TIMEOUTS
+            for key in _keys(member):
+                self._turnover.leave(key, now_ms if counts else None)
+            if counts:
+                seat = _seat(member)
+                self._gone.add(now_ms, Gone(now_ms, seat, cause, cause in TIMEOUTS and seat in back))
+        for member in it.joined:
+            for key in _keys(member):
+                self._turnover.join(key)
+
+    def _unexplained(self, it: Rebalanced, skipped: int, stayed: bool) -> Counter[Pattern]:
+        """Generations that a deploy would not make: each coming and going explains one."""
+        changes = len(it.joined) + len(it.left)
+        out = Counter({Pattern.NEVER_COMPLETED: max(skipped - max(changes - 1, 0), 0)})
+        self._followups = self._followups + 1 if it.inferred.cause is Cause.COOPERATIVE_FOLLOWUP else 0
+        how = {departure.cause for departure in it.inferred.departures.values()}
+        if not stayed:
+            pass
+        elif Cause.POLL_TIMEOUT in how:
+            out[Pattern.POLL_STALLS] = 1
+        elif Cause.SESSION_TIMEOUT in how:
+            out[Pattern.FLAPPING_SESSIONS] = 1
+        elif self._followups > ROUNDS:
+            out[Pattern.COOPERATIVE_ROUNDS] = 1
+        elif not changes and not self._followups:
+            out += self._of_the_same(it)
+        return +out
+
+    def _of_the_same(self, it: Rebalanced) -> Counter[Pattern]:
+        """A rebalance in which nobody came or went."""
+        match it.inferred.cause:
+            case Cause.SUBSCRIPTION_CHANGED as cause:
+                # A rolling deploy of static members may change the subscription of each, once.
+                before = sum(round_.cause is cause for round_ in self._rounds)
+                return Counter({Pattern.SUBSCRIPTION_CHANGES: int(before >= it.members)})
+            case Cause.PARTITIONS_CHANGED:
+                return Counter({Pattern.SUBSCRIPTION_CHANGES: 1})
+        return Counter({Pattern.REJOIN_LOOP: int(it.group_type != GroupType.CONNECT)})
+
+    def _prune(self, now_ms: int) -> None:
+        self._learn(self._rounds.prune(now_ms))
+        self._gone.prune(now_ms)
+        self._turnover.prune(now_ms)
+
+    def _learn(self, gone: Iterable[tuple[int, Round]]) -> None:
+        """What leaves the window becomes normal, unless it was a storm."""
+        start, end = self._storm
+        for at_ms, round_ in gone:
+            self._excess -= round_.excess
+            self._generations -= 1 + round_.skipped
+            if not start <= at_ms <= end:
+                self._normal.add(at_ms, 1 + round_.skipped)
+
+    # What it comes to.
+
+    def judge(self, group: Group) -> Judgement:
+        """Whether there is a storm."""
+        now_ms, settings = group.now_ms, self.settings
+        self._prune(now_ms)
+        often = self._turnover.often()
+        if self._turnover.departures(GROUP) < settings.min_rebalances:
+            often.discard(GROUP)
+        loops = self._loops(often, now_ms) if often else []
+        normal = self._normal.per_ms(now_ms - self._window_ms, self._window_ms)
+        if not loops and not self._is_excess(normal):
+            self._since_ms = None
+            return Judgement()
+        if self._since_ms is None:
+            self._since_ms = now_ms
+            start, end = self._storm
+            began = now_ms - self._window_ms
+            self._storm = (start if end >= began else began, now_ms)
+        self._storm = (self._storm[0], now_ms)
+        condition = self._describe(now_ms, self._since_ms, loops, often, normal)
+        changes = [self._since_ms + milliseconds(settings.critical_after_s), self._rounds.expires_ms]
+        changes += [self._turnover.expires_ms, loops[-1].at_ms + self._window_ms if loops else None]
+        return Judgement(condition, min(it for it in changes if it is not None and it > now_ms))
+
+    def _loops(self, often: set[Key], now_ms: int) -> list[Gone]:
+        """The departures of those who go again and again, if they still do."""
+        loops = [it for it in self._gone if often.intersection((it.seat, Key(it.seat.client_id), GROUP))]
+        return loops if loops and now_ms < loops[-1].at_ms + self._window_ms else []
+
+    def _is_excess(self, normal: float | None) -> bool:
+        if self._excess.total() < self.settings.min_rebalances:
+            return False
+        return self._generations >= self.settings.times_normal * (normal or 0.0) * self._window_ms
+
+    def _describe(
+        self, now_ms: int, since_ms: int, loops: list[Gone], often: set[Key], normal: float | None
+    ) -> Condition:
+        rounds = list(self._rounds)
+        causes = Counter(str(round_.cause) for round_ in rounds)
+        pattern = pattern_of(self._seen(loops, often))
+        going = loops or [it for it in self._gone if it.cause in TIMEOUTS]
+        clients = [name for name, _ in sorted(_names(going).items(), key=lambda item: (-item[1], item[0]))]
+        known = [ms for round_ in rounds if (ms := round_.unstable_ms) is not None]
+        unstable_ms = sum(known)
+        assert self._normal.since_ms is not None, "there was a rebalance"
+        watched_ms = max(min(self._window_ms, now_ms - self._normal.since_ms), 1)
+        share = round(min(unstable_ms / watched_ms, 1.0), 2) if known and self._is_classic else None
+        is_long = now_ms - since_ms >= milliseconds(self.settings.critical_after_s)
+        is_down = unstable_ms >= self.settings.critical_share * self._window_ms
+        severity = Severity.CRITICAL if self._is_classic and (is_long or is_down) else Severity.WARNING
+        never = sum(round_.skipped for round_ in rounds)
+        an_hour = None if normal is None else round(normal * HOUR_MS, 2)
+        numbers: dict[str, Any] = {
+            "rebalances": len(rounds),
+            "never_completed": never,
+            "window_s": self.settings.window_s,
+            "rate_per_hour": round(self._generations * HOUR_MS / self._window_ms, 1),
+            "normal_per_hour": an_hour,
+            "unstable_share": share,
+            "pattern": str(pattern),
+            "top_clients": few(clients),
+            "causes": dict(sorted(causes.items())),
+        }
+        what = f"{counted(len(rounds), 'rebalance')} within {span(self._window_ms)}"
+        if never:
+            what += f" and {never:,} more that never completed"
+        if an_hour is not None:
+            what += f" ({an_hour:g} an hour is normal here)"
+        summary = f"{what}: {looks_like(pattern, clients, len(going), causes)}"
+        if share:
+            summary += f"; partitions stood still for at least {share:.0%} of the time"
+        return Condition(severity, f"{summary}.", ADVICE[pattern], numbers)
+
+    def _seen(self, loops: list[Gone], often: set[Key]) -> Counter[Pattern]:
+        """What it looks like: loops by how they went, and what no loop explains."""
+        if not loops:
+            return self._excess
+        seen: Counter[Pattern] = Counter()
+        several = len({it.seat if it.seat in often else it.seat.client_id for it in loops}) > 1
+        for it in loops:
+            if not self._is_one_client(it.seat, often):
+                seen[Pattern.CHURN] += 1
+            elif it.cause is Cause.POLL_TIMEOUT:
+                seen[Pattern.POLL_STALLS] += 1
+            elif it.cause is Cause.SESSION_TIMEOUT and several and not it.overlapped:
+                seen[Pattern.FLAPPING_SESSIONS] += 1
+            else:
+                seen[Pattern.CRASH_LOOP] += 1
+        for pattern, count in self._excess.items():
+            if pattern not in (Pattern.POLL_STALLS, Pattern.FLAPPING_SESSIONS):
+                seen[pattern] += count
+        return seen
+
+    def _is_one_client(self, seat: Key, often: set[Key]) -> bool:
+        """Whether the same client went again and again: by its seat, or by a client id that is its own."""
+        client = Key(seat.client_id)
+        return seat in often or (
+            client in often and self._turnover.rounds(client) == self._turnover.departures(client)
+        )
+
+
+def _seat(member: Member) -> Key:
+    return Key(*seat_of(member))
+
+
+def _keys(member: Member) -> tuple[Key, ...]:
+    """What a departure counts for."""
+    return _seat(member), Key(member.client_id), GROUP
+
+
+def _names(gone: Iterable[Gone]) -> Counter[str]:
+    return Counter(it.seat.instance_id or it.seat.client_id for it in gone)
