@@ -1,0 +1,268 @@
+"""Some members have far more to do than others: by partitions, or by the records that they consume.
+
+Rule: the largest share is `ratio` times a fair one and `excess` partitions above the most even spread, or it consumed
+`load_ratio` times a fair share of the last fifteen minutes' records. `analyzers.balance` says what a fair share is.
+More members than partitions is not unbalanced: `idle_members` says that.
+Known false alarms: `UnbalancedAssignment.false_alarms`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from agent.coordinator.assignors import ASSIGNORS
+from agent.coordinator.states import GroupType
+from agent.shadow.transitions import Transition
+from agent.shadow.views import GroupView
+from analyzers.api import Analyzer, Condition, Group, Judgement, Sample, Settings, Severity, Slot, setting
+from analyzers.balance import (
+    STREAMS_PROTOCOL,
+    Spread,
+    holds,
+    load_spread,
+    most_even,
+    partition_spread,
+    problem_of,
+    settles_ms,
+)
+from analyzers.naming import clipped, counted, listed
+
+LOOK_EVERY_MS = 300_000
+"""How often records are looked at: they are counted in windows of five minutes."""
+
+WORTH_IT = 0.8
+"""Another assignor is advised if it makes the largest share smaller than this part of what it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnbalancedSettings(Settings):
+    """Why these: rounds of a cooperative rebalance are over within a minute. One partition more or less matters to
+    nobody, and where partitions do not divide evenly it soon makes a ratio of 1.3. Traffic is never as even as counts
+    are, and of two members none can have more than twice a fair share: 1.75 is 7 of 8 records. 10,000 records in a
+    quarter of an hour are 11 a second. In the first ten minutes a group may work off what waited for it."""
+
+    open_after_s: float = setting(60.0, "seconds that the condition must hold before a finding opens")
+    ratio: float = setting(1.5, "largest share of partitions / fair share that is unbalanced", least=1)
+    excess: int = setting(2, "partitions by which the largest share must be above the most even spread", least=1)
+    load_ratio: float = setting(1.75, "largest share of records / fair share that is unbalanced", least=1)
+    min_records: int = setting(
+        10_000, "records of the last 15 minutes below which their shares do not matter", least=1
+    )
+    load_after_s: float = setting(600.0, "seconds of commits that must have been seen before records are judged")
+
+
+class UnbalancedAssignment(Analyzer):
+    """Compares the largest share to a fair one, and asks other assignors what they would give."""
+
+    name = "unbalanced_assignment"
+    rule = (
+        "The member with the most partitions (Connect, Streams: tasks) has at least `ratio` times a fair share and "
+        "`excess` more than the most even spread would give it; or, of `min_records` records consumed in the last 15 "
+        "minutes, the members' partitions of today carried at least `load_ratio` times a fair share for one of them."
+    )
+    false_alarms = (
+        "A group that works off a backlog of one partition looks skewed until it is done. An assignor of the "
+        "application's own may mean it so. Partitions are counted as assigned: those nobody was given are not "
+        "known. Silent on share groups, whose partitions have several members; on records of streams groups, whose "
+        "tasks are not topics' partitions, and of Connect; and for six minutes after a rebalance of Connect."
+    )
+    settings_class = UnbalancedSettings
+    settings: UnbalancedSettings
+    samples = True
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self._condition: Condition | None = None
+        self._settles_ms = 0
+        self._has_changed = False
+        self._first_sample_ms: int | None = None
+        self._looked_ms = 0
+
+    def observe(self, transition: Transition, group: Group) -> None:
+        """Look again: shares may have changed."""
+        self._has_changed = True
+
+    def sample(self, sample: Sample, group: Group) -> None:
+        """Remember since when commits are seen."""
+        if self._first_sample_ms is None:
+            self._first_sample_ms = sample.at_ms
+
+    def judge(self, group: Group) -> Judgement:
+        """Look if the group changed, or if the last look at its records is old."""
+        now_ms = group.now_ms
+        if self._has_changed or now_ms - self._looked_ms >= LOOK_EVERY_MS:
+            self._look(group)
+            self._has_changed, self._looked_ms = False, now_ms
+        if self._condition is None:
+            return Judgement()
+        if now_ms < self._settles_ms:
+            return Judgement(wake_ms=self._settles_ms)
+        # Records get old without another sample.
+        return Judgement(self._condition, self._looked_ms + LOOK_EVERY_MS)
+
+    def _look(self, group: Group) -> None:
+        consumed = self._consumed(group)
+        if not self._has_changed and self._condition is None and not consumed:
+            return
+        self._condition = None
+        view = group.view
+        held = None if view is None or len(view.members) < 2 else partition_spread(view)
+        if view is None or held is None:
+            return
+        self._settles_ms = settles_ms(view)
+        self._condition = self._judged(_Case(view, held, load_spread(view, consumed), consumed))
+
+    def _consumed(self, group: Group) -> Mapping[Slot, int]:
+        """The records of the last minutes, if they are enough to judge by."""
+        settings, first_ms = self.settings, self._first_sample_ms
+        if first_ms is None or group.now_ms - first_ms < settings.load_after_s * 1000:
+            return {}
+        consumed = group.consumed
+        return consumed if sum(consumed.values()) >= settings.min_records else {}
+
+    def _judged(self, case: _Case) -> Condition | None:
+        settings, held, load = self.settings, case.held, case.load
+        is_skewed = load is not None and load.ratio >= settings.load_ratio
+        if held.ratio >= settings.ratio and held.largest - most_even(held.fair) >= settings.excess:
+            # Where records are known to be shared out evenly, numbers of partitions do no harm.
+            severity = Severity.WARNING if load is None or is_skewed else Severity.INFO
+            return _by_partitions(case, severity)
+        if load is not None and is_skewed:
+            return _by_records(case, load)
+        return None
+
+
+class _Case(NamedTuple):
+    """A group as it is judged."""
+
+    view: GroupView
+    held: Spread
+    load: Spread | None
+    consumed: Mapping[Slot, int]
+
+    @property
+    def total(self) -> int:
+        return sum(self.held.shares.values())
+
+    def largest_of(self, spread: Spread) -> list[str]:
+        """The clients with the largest share."""
+        return [it.client_id for it in self.view.members if spread.shares[it.member_id] == spread.largest]
+
+    def hottest(self) -> tuple[Slot, int]:
+        """The held partition with the most records."""
+        slots = ((topic, it) for member in self.view.members for topic, them in holds(member).items() for it in them)
+        return max(((slot, self.consumed.get(slot, 0)) for slot in slots), key=lambda it: (it[1], it[0]))
+
+    def others(self, counts: Callable[[Slot], int]) -> dict[str, int]:
+        """The largest share that each assignor would leave, `counts` being what a partition counts for; only where
+        members choose their assignor."""
+        if self.view.group_type != GroupType.CLASSIC or self.view.protocol == STREAMS_PROTOCOL:
+            return {}
+        problem = problem_of(self.view)
+        return {
+            name: max(sum(map(counts, slots)) for slots in assignor(problem).values())
+            for name, assignor in ASSIGNORS.items()
+        }
+
+    def numbers(self) -> dict[str, Any]:
+        held, load = self.held, self.load
+        numbers: dict[str, Any] = {
+            "members": len(self.view.members),
+            "partitions": self.total,
+            "largest": held.largest,
+            "fair": round(held.fair, 3),
+            "most_even": most_even(held.fair),
+            "ratio": round(held.ratio, 3),
+            "clients": [clipped(name) for name in self.largest_of(load or held)[:5]],
+        }
+        if load is not None:
+            (topic, number), records = self.hottest()
+            numbers |= {
+                "records": sum(load.shares.values()),
+                "largest_records": load.largest,
+                "load_ratio": round(load.ratio, 3),
+                "hottest": f"{clipped(topic)}-{number}",
+                "hottest_records": records,
+            }
+        return numbers
+
+
+def _by_partitions(case: _Case, severity: Severity) -> Condition:
+    held, load, names = case.held, case.load, case.largest_of(case.held)
+    thing = "task" if case.view.group_type in (GroupType.CONNECT, GroupType.STREAMS) else "partition"
+    summary = (
+        f"{listed(names)} {'holds' if len(names) == 1 else 'hold'} {held.largest}{' each' if names[1:] else ''} of "
+        f"{counted(case.total, thing)}, {held.ratio:.1f} times a fair share of {held.fair:.4g} among "
+        f"{len(case.view.members)} members"
+    )
+    if load is not None:
+        summary += f"; by records consumed the largest share is {load.ratio:.1f} times a fair one"
+    others = case.others(lambda _: 1)
+    numbers = case.numbers() | {f"{name}_largest": largest for name, largest in others.items()}
+    return Condition(severity, f"{summary}.", _partition_advice(case, others), numbers)
+
+
+def _partition_advice(case: _Case, others: Mapping[str, int]) -> str:
+    view, now, even = case.view, case.held.largest, most_even(case.held.fair)
+    if view.group_type == GroupType.CONNECT:
+        return (
+            "Connect spreads tasks evenly by itself: see whether scheduled.rebalance.max.delay.ms is long, and "
+            "whether all workers have the same version and the same connect.protocol."
+        )
+    if not others and view.group_type != GroupType.CONSUMER:
+        return (
+            "Streams leaves tasks where their state is: see num.standby.replicas, max.warmup.replicas and "
+            "acceptable.recovery.lag, and give every instance the same num.stream.threads."
+        )
+    if not others:
+        return (
+            f"With group.remote.assignor=uniform no member gets more than {even}, where all subscribe to the same "
+            "topics."
+        )
+    best = min(others, key=others.__getitem__)
+    if others[best] > now * WORTH_IT:
+        answers = " and ".join(f"{largest} with {name}" for name, largest in others.items())
+        return (
+            f"Another assignor does not help (the largest share would be {answers}; at best {even}): let all members "
+            "subscribe to the same topics. What a sticky assignor left over goes if all members restart together."
+        )
+    return (
+        f"Set partition.assignment.strategy to {best} on all members: no member would get more than {others[best]} "
+        f"(with {clipped(view.protocol or 'none')}, as now, {now}). cooperative-sticky evens out as well, and moves "
+        "fewer partitions in a rebalance."
+    )
+
+
+def _by_records(case: _Case, load: Spread) -> Condition:
+    total = sum(load.shares.values())
+    busiest = next(it for it in case.view.members if load.shares[it.member_id] == load.largest)
+    summary = (
+        f"{clipped(busiest.client_id)} consumed {load.largest / total:.0%} of {total} records in 15 minutes, "
+        f"{load.ratio:.1f} times a fair share among {len(case.view.members)} members, with "
+        f"{case.held.shares[busiest.member_id]} of {counted(case.total, 'partition')}."
+    )
+    others = case.others(lambda slot: case.consumed.get(slot, 0))
+    numbers = case.numbers() | {f"{name}_largest_records": largest for name, largest in others.items()}
+    return Condition(Severity.WARNING, summary, _record_advice(case, load, others), numbers)
+
+
+def _record_advice(case: _Case, load: Spread, others: Mapping[str, int]) -> str:
+    (topic, number), records = case.hottest()
+    if records >= load.largest * WORTH_IT:
+        return (
+            f"No assignor helps: partition {number} of {clipped(topic)} alone carries "
+            f"{records / sum(load.shares.values()):.0%} of the records. Spread its keys over more partitions, or "
+            "give the topic more of them."
+        )
+    best = min(others, key=others.__getitem__, default=None)
+    if best is not None and others[best] <= load.largest * WORTH_IT:
+        return (
+            f"Set partition.assignment.strategy to {best} on all members: of the same records the largest share "
+            f"would be {others[best] / load.fair:.1f} times a fair one."
+        )
+    return (
+        "Assignors count partitions, not records: give the busy topics more partitions, or consume them with a group "
+        "of their own."
+    )
