@@ -1,0 +1,160 @@
+"""Members that have nothing to do while others work.
+
+Rule: members without any partition (Connect, Streams: task), more than `allowed_members` and more than `allowed_part`
+of the group, while other members have some.
+Known false alarms: `IdleMembers.false_alarms`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from agent.coordinator.states import GroupType
+from agent.shadow.views import GroupView, Member
+from analyzers.api import Analyzer, Condition, Group, Judgement, Settings, Severity, setting
+from analyzers.balance import STREAMS_PROTOCOL, holds, settles_ms, wanted_topics
+from analyzers.naming import clipped, counted, listed
+
+LISTED_CLIENTS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdleSettings(Settings):
+    """Why these: a second round of a cooperative rebalance follows within seconds, and where a deployment starts the
+    new member before it stops the old, the new one waits for less than a minute. Any number counts unless it is meant
+    to be; it costs no more than processes, so it is never more than worth knowing."""
+
+    open_after_s: float = setting(45.0, "seconds that the condition must hold before a finding opens")
+    allowed_members: int = setting(0, "idle members that are meant to be, as a reserve")
+    allowed_part: float = setting(0.0, "part of the members, 0 to 1, that may be idle")
+
+
+class IdleMembers(Analyzer):
+    """Looks for members without partitions."""
+
+    name = "idle_members"
+    rule = (
+        "Members hold no partition (Connect, Streams: no task) while others of the group do, and they are more than "
+        "`allowed_members` and more than the part `allowed_part` of all members."
+    )
+    false_alarms = (
+        "Members kept as a reserve, so that one that fails is replaced at once: allow them. Threads of Kafka Streams "
+        "in a classic group that only have standby tasks, which the log does not name there (in a streams group they "
+        "do not count as idle). Silent for six minutes after a rebalance of Connect, which holds back the tasks of a "
+        "worker that may return."
+    )
+    settings_class = IdleSettings
+    settings: IdleSettings
+
+    def judge(self, group: Group) -> Judgement:
+        """Look at who holds what; asked each time that the group changed."""
+        view = group.view
+        condition = None if view is None else self._look(view)
+        if condition is not None and view is not None and settles_ms(view) > group.now_ms:
+            return Judgement(wake_ms=settles_ms(view))
+        return Judgement(condition)
+
+    def _look(self, view: GroupView) -> Condition | None:
+        idle = [member for member in view.members if not _works(member)]
+        settings = self.settings
+        is_allowed = len(idle) <= max(settings.allowed_members, settings.allowed_part * len(view.members))
+        if is_allowed or len(idle) == len(view.members):
+            return None
+        reasons = _reasons(view, idle)
+        return Condition(
+            Severity.INFO, _summary(view, idle, reasons), _advice(view, idle, reasons), _numbers(view, idle, reasons)
+        )
+
+
+def _works(member: Member) -> bool:
+    """Whether it has partitions or tasks, or keeps up the state of tasks for others."""
+    return any(any(them.values()) for them in (holds(member), member.standby_tasks, member.warmup_tasks) if them)
+
+
+class Reason(StrEnum):
+    """Why a member has nothing."""
+
+    TOO_FEW = "too_few_partitions"
+    NOTHING_WANTED = "nothing_subscribed"
+    LEFT_OUT = "left_out"
+
+
+def _reasons(view: GroupView, idle: Iterable[Member]) -> Counter[Reason]:
+    wanted = wanted_topics(view)
+    partitions: Counter[str] = Counter()
+    for member in view.members:
+        partitions.update({topic: len(numbers) for topic, numbers in holds(member).items()})
+    out: Counter[Reason] = Counter()
+    by_topics: dict[frozenset[str], Reason] = {}
+    for member in idle:
+        topics = wanted[member.member_id]
+        if topics not in by_topics:
+            takers = sum(1 for others in wanted.values() if others & topics)
+            enough = sum(partitions[topic] for topic in topics) >= takers
+            by_topics[topics] = Reason.LEFT_OUT if enough else Reason.TOO_FEW
+        out[by_topics[topics] if topics else Reason.NOTHING_WANTED] += 1
+    return out
+
+
+_WHY = {
+    Reason.TOO_FEW: "there are fewer {things} than members",
+    Reason.NOTHING_WANTED: "no topic that they subscribe to is held by anyone",
+    Reason.LEFT_OUT: "there are {things} enough, and the assignor gave them none",
+}
+
+
+def _summary(view: GroupView, idle: list[Member], reasons: Counter[Reason]) -> str:
+    things = f"{_thing(view)}s"
+    whys = [
+        (f"{count} because " if len(reasons) > 1 else "") + _WHY[reason].format(things=things)
+        for reason, count in reasons.most_common()
+    ]
+    have = "has" if len(idle) == 1 else "have"
+    return (
+        f"{len(idle)} of {len(view.members)} members {have} no {_thing(view)} while the others hold {_held(view)}: "
+        f"{listed(it.client_id for it in idle)}; {', '.join(whys)}."
+    )
+
+
+def _advice(view: GroupView, idle: list[Member], reasons: Counter[Reason]) -> str:
+    reason = reasons.most_common(1)[0][0]
+    if reason is Reason.NOTHING_WANTED:
+        return (
+            "See which topics these clients subscribe to, and whether those exist: members of one group should all "
+            "subscribe to the same."
+        )
+    if reason is Reason.LEFT_OUT and view.group_type == GroupType.CLASSIC and view.protocol != STREAMS_PROTOCOL:
+        return (
+            "Set partition.assignment.strategy to roundrobin or cooperative-sticky on all members: range begins anew "
+            "with each topic, and so gives topics of few partitions to the same first members."
+        )
+    if reason is Reason.LEFT_OUT and view.group_type == GroupType.CONSUMER:
+        return "Set group.remote.assignor to uniform on all members, and let them subscribe to the same topics."
+    allow = f"If they are a reserve, allow them: idle_members.allowed_members={len(idle)}."
+    if view.group_type == GroupType.CONNECT:
+        return f"Run fewer workers, or raise tasks.max where the connectors can use it. {allow}"
+    if view.group_type == GroupType.STREAMS or view.protocol == STREAMS_PROTOCOL:
+        return f"Lower num.stream.threads or run fewer instances, or give the input topics more partitions. {allow}"
+    return f"Run {counted(len(view.members) - len(idle), 'member')}, or give the topics more partitions. {allow}"
+
+
+def _numbers(view: GroupView, idle: list[Member], reasons: Counter[Reason]) -> dict[str, Any]:
+    return {
+        "idle": len(idle),
+        "members": len(view.members),
+        "partitions": _held(view),
+        "clients": [clipped(it.client_id) for it in idle[:LISTED_CLIENTS]],
+        **{str(reason): reasons[reason] for reason in Reason},
+    }
+
+
+def _thing(view: GroupView) -> str:
+    return "task" if view.group_type in (GroupType.CONNECT, GroupType.STREAMS) else "partition"
+
+
+def _held(view: GroupView) -> int:
+    return sum(len(numbers) for member in view.members for numbers in holds(member).values())
