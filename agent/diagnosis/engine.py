@@ -25,7 +25,7 @@ from analyzers.api import Analyzer, Condition, Finding, Load, Sample, Slot
 SAMPLE_MS = 60_000
 """From sample to sample, on the event clock: whole minutes."""
 
-WORTH = 8
+WORTH = 16
 """A sample costs about as much for each position as reading so many commits: where positions are committed less often
 in a minute, the sample waits for the end of the window of five."""
 

@@ -97,14 +97,17 @@ class Offsets:
     def take_touched(self) -> dict[str, dict[tuple[str, int], Position]]:
         """By group, the positions that were committed since the last call, as they stand."""
         touched, self._touched = self._touched or {}, {}
-        counts, place = self.counts, self._place
         out: dict[str, dict[tuple[str, int], Position]] = {}
-        for raw_key, (offset, commit_ms) in zip(touched, read_positions(touched.values()), strict=True):
-            group, slot = place[raw_key]
-            found = out.get(group)
-            if found is None:
-                found = out[group] = {}
-            found[slot] = Position(offset, commit_ms, counts[raw_key])
+        places = map(self._place.__getitem__, touched)
+        counts = map(self.counts.__getitem__, touched)
+        last, found = None, dict[tuple[str, int], Position]()
+        for (group, slot), (offset, commit_ms), count in zip(
+            places, read_positions(touched.values()), counts, strict=True
+        ):
+            if group is not last:
+                # A client commits its partitions together.
+                last, found = group, out.setdefault(group, {})
+            found[slot] = Position(offset, commit_ms, count)
         return out
 
     def commit(self, group: str, topic: str, partition: int) -> tuple[Commit, int] | None:

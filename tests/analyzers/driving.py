@@ -24,7 +24,7 @@ def findings(log: Log, analyzer: str, **tuned: str) -> list[Finding]:
     """What an analyzer finds in a log, in order; `tuned`: its settings, as a user gives them."""
     mirror = ClusterMirror()
     chosen = choose({analyzer}, {f"{analyzer}.{setting}": value for setting, value in tuned.items()})
-    diagnosis = ClusterDiagnosis(mirror, chosen.makes, chosen.cluster)
+    diagnosis = ClusterDiagnosis(mirror, chosen)
     found = diagnosis.replay_run(b.run_of(log.records))
     assert mirror.error_counts() == {}, "a test's records are sound"
     return [it for it in found if isinstance(it, Finding)]
@@ -58,7 +58,7 @@ def commits(log: Log, minutes: int, moves: Mapping[tuple[str, int], int], *, sta
 def of_the_capture(*analyzers: str) -> dict[str, list[Finding]]:
     """What they find in the capture, by group; the clusters' under "cluster"."""
     chosen = choose(analyzers)
-    diagnosis = ClusterDiagnosis(ClusterMirror(), chosen.makes, chosen.cluster)
+    diagnosis = ClusterDiagnosis(ClusterMirror(), chosen)
     found: dict[str, list[Finding]] = {}
     for log in discover(CAPTURE / "segments"):
         for run in log.committed():
