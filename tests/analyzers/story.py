@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 
 from agent.diagnosis.engine import PartitionDiagnosis
 from agent.diagnosis.registry import choose
@@ -67,7 +68,7 @@ class Story:
             self._ids += 1
             client, _, instance = name.partition("!")
             client, _, host = client.partition("@")
-            self.members[name] = b.member(
+            member = b.member(
                 f"{client}-{self._ids}",
                 {},
                 instance_id=instance or None,
@@ -75,10 +76,11 @@ class Story:
                 rebalance_ms=POLL_S * 1000,
                 host=host or b.HOST,
             )
+            self.members[name] = replace(member, client_id=client)
         self.generation += 1 + skipped
         given = [b.parts({"t": [number]}) for number in range(len(self.members))]
         members = [
-            _with(member, b.encode_payload(b.ConsumerProtocolAssignment(parts), 3))
+            replace(member, assignment=b.encode_payload(b.ConsumerProtocolAssignment(parts), 3))
             for member, parts in zip(self.members.values(), given, strict=True)
         ]
         end_ms = self.log.now_ms + NOTICE_MS
@@ -107,19 +109,6 @@ class Story:
         out = diagnosis.replay_run(b.run_of(self.log.records))
         out += diagnosis.advance(self.log.now_ms + round(until_s * 1000))
         return [it for it in out if isinstance(it, Finding)]
-
-
-def _with(member: MemberMetadata, assignment: bytes) -> MemberMetadata:
-    return MemberMetadata(
-        member_id=member.member_id,
-        group_instance_id=member.group_instance_id,
-        client_id=member.client_id,
-        client_host=member.client_host,
-        rebalance_timeout=member.rebalance_timeout,
-        session_timeout=member.session_timeout,
-        subscription=member.subscription,
-        assignment=assignment,
-    )
 
 
 def said(findings: Iterable[Finding]) -> list[tuple[str, str]]:

@@ -1,0 +1,219 @@
+"""Consumers that restart often, each time as a new member: what static membership (KIP-345) would have saved.
+
+A dynamic member that goes makes a rebalance, and one more when it comes back. A static one (`group.instance.id`) that
+is back before its session ends makes none; but meanwhile its partitions stand still, since nobody takes them over. So
+what is saved is the standstill of all *less* that of the one. Where nothing is left of it there is no advice.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from agent.coordinator.states import GroupType
+from agent.shadow.causes import Cause, Departure
+from agent.shadow.transitions import Rebalanced, Transition
+from agent.shadow.views import Member
+from analyzers.api import Analyzer, Condition, Group, Judgement, Settings, Severity, setting
+from analyzers.windows import Recent, counted, few, milliseconds, named, span, whole_seconds_ms
+
+DEFAULT_SESSION_MS = 45_000
+"""The clients' own session timeout since Kafka 3.0: less is not advised."""
+
+RESTARTS = (Cause.MEMBER_LEFT, Cause.SESSION_TIMEOUT)
+"""How a client goes that is restarted. Who does not poll loses its place with an instance id too."""
+
+CONSOLE = "console-consumer"
+"""How Kafka's console tool names itself, and its group if it is given none: people who look, and look again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StaticMembershipAdviceSettings(Settings):
+    """A day shows deploys and restarts as they usually are. Longer than ten minutes nobody wants partitions to stand
+    still for; a broker allows half an hour at most (group.max.session.timeout.ms)."""
+
+    close_after_s: float = setting(0.0, "seconds that it must be gone before the finding closes")
+    window_s: float = setting(86400.0, "seconds over which restarts are counted", least=1)
+    return_s: float = setting(600.0, "seconds within which a client that comes back has restarted", least=1)
+    min_restarts: int = setting(3, "restarts within window_s that are worth it", least=1)
+    min_rebalances: int = setting(3, "rebalances within window_s that would have been saved", least=1)
+    min_standstill_s: float = setting(1.0, "standstill saved within window_s, partition-seconds")
+
+
+@dataclass(slots=True)
+class Round:
+    """A rebalance with the cooperative rounds that followed. `unexplained`: who came or went and did not restart."""
+
+    unexplained: int
+    disturbs: bool
+    stopped_ms: int
+    rounds: int = 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Away:
+    """A client that went. `from_ms` is when it was last seen to work."""
+
+    member: Member
+    from_ms: int
+    round: Round
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """One that came back, after `away_ms`."""
+
+    member: Member
+    away_ms: int
+
+
+class StaticMembershipAdvice(Analyzer):
+    """See the module."""
+
+    name: ClassVar[str] = "static_membership_advice"
+    rule: ClassVar[str] = (
+        "Dynamic members of a classic group, with others that stay, went and came back within return_s under the "
+        "same client id (from the same host, or as the only one with that id) min_restarts times within window_s; "
+        "and min_rebalances and min_standstill_s would have been saved. Info."
+    )
+    false_alarms: ClassVar[str] = (
+        "A crash loop is one too, though the crash is what to mend. Not seen: clients whose id changes with each "
+        "start, members that never commit (nothing tells when they went), KIP-848 groups (a restart stops nobody "
+        "else there) and Connect (which waits scheduled.rebalance.max.delay.ms by itself)."
+    )
+    settings_class: ClassVar[type[Settings]] = StaticMembershipAdviceSettings
+    settings: StaticMembershipAdviceSettings
+
+    def __init__(self, settings: StaticMembershipAdviceSettings) -> None:
+        super().__init__(settings)
+        window_ms = milliseconds(settings.window_s)
+        self._rounds: Recent[Round] = Recent(window_ms)
+        self._restarts: Recent[Restart] = Recent(window_ms)
+        self._away: Recent[Away] = Recent(milliseconds(settings.return_s))
+        self._away_by_client: dict[str, list[Away]] = {}
+        self._here: Counter[str] = Counter()
+        self._last: Round | None = None
+        self._changed = False
+        self._condition: Condition | None = None
+
+    def observe(self, transition: Transition, group: Group) -> None:
+        """Note who went, and who came back."""
+        if not isinstance(transition, Rebalanced) or transition.group_type != GroupType.CLASSIC:
+            return
+        self._prune(group.now_ms)
+        stopped_ms = transition.stopped_partition_ms or 0
+        followup = transition.inferred.cause is Cause.COOPERATIVE_FOLLOWUP
+        if followup and self._last is not None and not transition.joined and not transition.left:
+            self._last.rounds += 1
+            self._last.stopped_ms += stopped_ms
+            self._changed = True
+            return
+        changes = len(transition.joined) + len(transition.left)
+        disturbs = transition.members > len(transition.joined) and changes > 0
+        this = self._last = Round(changes, disturbs, stopped_ms)
+        self._rounds.add(group.now_ms, this)
+        for member in transition.left:
+            self._here[member.client_id] -= 1
+            how = transition.inferred.departures.get(member.member_id)
+            if this.disturbs and how is not None and how.cause in RESTARTS and _may_restart(member, group.name):
+                self._goes(how, this, transition.at.timestamp_ms, group.now_ms)
+        for member in transition.joined:
+            self._comes(member, this, transition.at.timestamp_ms, group.now_ms)
+        self._here = +self._here
+        self._changed = True
+
+    def _goes(self, how: Departure, this: Round, at_ms: int, now_ms: int) -> None:
+        member, from_ms = how.member, at_ms if how.went_ms is None else how.went_ms
+        if how.cause is Cause.SESSION_TIMEOUT:
+            from_ms -= member.session_timeout_ms or 0
+        away = Away(member, from_ms, this)
+        self._away_by_client.setdefault(member.client_id, []).append(away)
+        self._forget(self._away.add(now_ms, away))
+
+    def _comes(self, member: Member, this: Round, at_ms: int, now_ms: int) -> None:
+        only = not self._here[member.client_id]
+        self._here[member.client_id] += 1
+        if member.instance_id is not None:
+            return
+        waiting = self._away_by_client.get(member.client_id, [])
+        same = [away for away in waiting if away.member.client_host == member.client_host]
+        found = next(iter(same or (waiting if only else [])), None)
+        if found is None:
+            return
+        self._drop(found)
+        found.round.unexplained -= 1
+        this.unexplained -= 1
+        self._restarts.add(now_ms, Restart(found.member, max(at_ms - found.from_ms, 0)))
+
+    def _drop(self, away: Away) -> None:
+        waiting = self._away_by_client[away.member.client_id]
+        waiting.remove(away)
+        if not waiting:
+            del self._away_by_client[away.member.client_id]
+
+    def _forget(self, gone: Iterable[tuple[int, Away]]) -> None:
+        for _, away in gone:
+            if away in self._away_by_client.get(away.member.client_id, ()):
+                self._drop(away)
+
+    def _prune(self, now_ms: int) -> None:
+        self._forget(self._away.prune(now_ms))
+        self._changed |= bool(self._rounds.prune(now_ms)) | bool(self._restarts.prune(now_ms))
+
+    def judge(self, group: Group) -> Judgement:
+        """Whether static membership would have helped."""
+        self._prune(group.now_ms)
+        if self._changed:
+            self._changed = False
+            self._condition = self._describe(list(self._restarts))
+        if self._condition is None:
+            return Judgement()
+        ends = (self._rounds.expires_ms, self._restarts.expires_ms)
+        return Judgement(self._condition, min(it for it in ends if it is not None))
+
+    def _describe(self, restarts: Sequence[Restart]) -> Condition | None:
+        settings = self.settings
+        if len(restarts) < settings.min_restarts:
+            return None
+        rounds = [it for it in self._rounds if it.disturbs and it.unexplained == 0]
+        saved = sum(it.rounds for it in rounds)
+        away_partition_ms = sum(it.away_ms * it.member.partitions for it in restarts)
+        stopped_ms = sum(it.stopped_ms for it in rounds) - away_partition_ms
+        if saved < settings.min_rebalances or stopped_ms < milliseconds(settings.min_standstill_s):
+            return None
+        counts = Counter(it.member.client_id for it in restarts)
+        clients = sorted(counts, key=lambda client: (-counts[client], client))
+        longest_ms = max(it.away_ms for it in restarts)
+        advised_ms = max(whole_seconds_ms(longest_ms * 3 // 2), DEFAULT_SESSION_MS)
+        sessions = {it.member.session_timeout_ms for it in restarts if it.member.session_timeout_ms is not None}
+        numbers: dict[str, Any] = {
+            "restarts": len(restarts),
+            "window_s": settings.window_s,
+            "clients": few(clients),
+            "rebalances_saved": saved,
+            "stopped_partition_s_saved": round(stopped_ms / 1000),
+            "away_partition_s": round(away_partition_ms / 1000),
+            "longest_restart_ms": longest_ms,
+            "session_timeouts_ms": sorted(sessions)[:5],
+            "advised_session_timeout_ms": advised_ms,
+        }
+        what = (
+            f"{counted(len(restarts), 'restart')} of {named(clients)} within {span(milliseconds(settings.window_s))}"
+        )
+        standstill = counted(round(stopped_ms / 1000), "partition-second")
+        return Condition(
+            Severity.INFO,
+            f"{what}: static membership would have saved {counted(saved, 'rebalance')} and about {standstill} of "
+            "standstill.",
+            f"Give each of these clients a group.instance.id of its own that outlasts restarts, and a "
+            f"session.timeout.ms above the longest restart ({span(longest_ms)}), say {advised_ms}. The price: when "
+            "one dies for good its partitions stand still until that has passed.",
+            numbers,
+        )
+
+
+def _may_restart(member: Member, group: str) -> bool:
+    """Whether it is a service whose restarts an instance id would help."""
+    return member.instance_id is None and CONSOLE not in member.client_id and not group.startswith(CONSOLE)
