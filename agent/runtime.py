@@ -201,6 +201,13 @@ class Agent:
             )
         if caught_up:
             readings.views = self._views()
+            with self._lock:
+                readings.consumed = {
+                    (view.coordinator_partition, view.group): self._diagnosis.consumed(
+                        view.coordinator_partition, view.group
+                    )
+                    for view in readings.views
+                }
         return readings
 
     def _views(self) -> list[GroupView]:

@@ -42,8 +42,8 @@ class CoordinatorHotspot(ClusterAnalyzer):
     )
     false_alarms = (
         "A cluster whose only busy group is meant to be busy. Silent where fewer than `min_partitions` partitions "
-        "are read (a sidecar reads one), and on what compaction has removed: it leaves one record a position, however "
-        "many there were."
+        "are read (a sidecar reads one), and on what compaction has removed: it leaves one record a position, "
+        "however many there were."
     )
     settings_class = HotspotSettings
     settings: HotspotSettings

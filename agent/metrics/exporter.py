@@ -19,7 +19,8 @@ from agent.metrics.table import METRICS
 from agent.shadow.causes import Cause
 from agent.shadow.transitions import GroupDeleted, MemberLeft, Rebalanced, Transition
 from agent.shadow.views import GroupView
-from analyzers.api import Finding, State
+from analyzers.api import Finding, Slot, State
+from analyzers.balance import assignment_imbalance, load_imbalance
 
 MAX_LABEL = 200
 """Characters of a label value. Group names may have 32,767, and stores refuse values far shorter than that."""
@@ -124,6 +125,8 @@ class Readings:
     departures: Mapping[tuple[str, str], int] = field(default_factory=dict)
     stopped_partition_ms: Mapping[str, int] = field(default_factory=dict)
     findings: Mapping[tuple[str, str, str], bool] = field(default_factory=dict)
+    consumed: Mapping[tuple[int, str], Mapping[Slot, int]] = field(default_factory=dict)
+    """By partition of the topic and group: the records by partition that it consumed lately."""
 
 
 class Exporter(Collector):
@@ -162,6 +165,11 @@ def _samples(it: Readings) -> Iterator[tuple[str, tuple[str, ...], float]]:
         yield "kshadow_group_members", group, len(view.members)
         yield "kshadow_group_generation", group, view.generation
         yield "kshadow_group_idle_members", group, sum(1 for member in view.members if not member.partitions)
+        if (ratio := assignment_imbalance(view)) is not None:
+            yield "kshadow_group_assignment_imbalance_ratio", group, round(ratio, 4)
+        consumed = it.consumed.get((view.coordinator_partition, view.group), {})
+        if (ratio := load_imbalance(view, consumed)) is not None:
+            yield "kshadow_group_load_imbalance_ratio", group, round(ratio, 4)
         if view.last_commit_ms is not None:
             yield "kshadow_group_last_commit_timestamp_seconds", group, view.last_commit_ms / 1000
     for (group_name, cause), count in it.rebalances.items():

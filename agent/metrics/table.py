@@ -40,6 +40,18 @@ METRICS = {
             "Time that rebalances left partitions without anybody working on them, summed over the partitions.",
         ),
         Metric(
+            "kshadow_group_assignment_imbalance_ratio",
+            "gauge",
+            ("group",),
+            "Largest share of partitions (or tasks) by a fair share; 1 is even.",
+        ),
+        Metric(
+            "kshadow_group_load_imbalance_ratio",
+            "gauge",
+            ("group",),
+            "Largest share of the records consumed in the last 15 minutes by a fair share; 1 is even.",
+        ),
+        Metric(
             "kshadow_group_last_commit_timestamp_seconds",
             "gauge",
             ("group",),

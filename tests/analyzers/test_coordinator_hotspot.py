@@ -107,7 +107,7 @@ def records(partition: int, windows: int, a_window: int) -> list[RawRecord]:
 
 def found(windows: int, then_quiet: int = 0) -> list[Finding]:
     chosen = choose({NAME}, {f"{NAME}.min_records_per_s": "1"})
-    diagnosis = ClusterDiagnosis(ClusterMirror(), chosen.makes, chosen.cluster)
+    diagnosis = ClusterDiagnosis(ClusterMirror(), chosen)
     for partition in range(6):
         runs = records(partition, windows + then_quiet, 10)
         if partition == 4:

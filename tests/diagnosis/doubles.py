@@ -108,6 +108,16 @@ def findings(outputs: Sequence[Output]) -> list[tuple[str, str, int, int]]:
     ]
 
 
+def consuming(minutes: int, *per_minute: int) -> Log:
+    """A group with a member for each partition of t, of which so many records a minute are consumed."""
+    members = [b.member(f"m-{number}", {"t": [number]}) for number in range(len(per_minute))]
+    log = Log().add(b.classic_group(1, *members))
+    for step in range(minutes * 20 + 1):
+        at_ms = log.now_ms + 3_000
+        log.add(*(b.commit("t", it, step * n // 20, at_ms=at_ms) for it, n in enumerate(per_minute)), after_ms=3_000)
+    return log
+
+
 def generations(*at_ms: int) -> Log:
     """A group with one member that rebalances at these times, after T0."""
     log = Log()

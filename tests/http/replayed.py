@@ -33,7 +33,7 @@ class Replayed:
         chosen: Chosen | None = None,
     ) -> None:
         self.mirror = ClusterMirror()
-        diagnosis = ClusterDiagnosis(self.mirror, choose() if chosen is None else chosen)
+        self.diagnosis = diagnosis = ClusterDiagnosis(self.mirror, choose() if chosen is None else chosen)
         self.counts = EventCounts()
         self.has_caught_up = has_caught_up
         self._stopped = stopped
@@ -70,6 +70,12 @@ class Replayed:
             readings.departures = self.counts.departures
             readings.stopped_partition_ms = self.counts.stopped_partition_ms
             readings.findings = self.counts.findings
+            readings.consumed = {
+                (view.coordinator_partition, view.group): self.diagnosis.consumed(
+                    view.coordinator_partition, view.group
+                )
+                for view in readings.views
+            }
         return readings
 
 

@@ -23,7 +23,7 @@ from agent.metrics.exporter import MAX_LABEL, EventCounts, Exporter, label
 from agent.metrics.table import METRICS
 from tests.cli.hostile import LETTERS, TEXTS, pairs
 from tests.cli.running import SEGMENTS
-from tests.diagnosis.doubles import Twice, chosen, generations
+from tests.diagnosis.doubles import Twice, chosen, consuming, generations
 from tests.http.replayed import Replayed, of_log, of_path
 from tests.shadow import build as b
 from tests.shadow.build import Log
@@ -74,7 +74,8 @@ def test_both_formats_say_the_same(small: Replayed) -> None:
 
 def test_the_whole_table_is_exported(small: Replayed) -> None:
     damaged = Log(partition=1).add((b"\x00\x63", b""), (b"", None))
-    broken = Replayed([*of_path(SEGMENTS), *of_log(damaged)], chosen=chosen(Twice))
+    runs = [*of_path(SEGMENTS), *of_log(damaged), *of_log(consuming(6, 600, 200))]
+    broken = Replayed(runs, chosen=chosen(Twice))
     names = {family.name for family in parse(scrape(broken))}
     assert names == set(METRICS)
     assert ("kshadow_decode_errors_total", {"reason": "unknown_key_type"}, 1.0) in samples(broken)
@@ -183,6 +184,14 @@ def test_counters_of_a_deleted_group_go_with_it() -> None:
     assert (gone.rebalances, gone.departures, gone.stopped_partition_ms, gone.totals()) == ({}, {}, {}, ({}, {}))
     log.add(b.classic_group(1, b.member("a-1", {"t": [0]})))
     assert Replayed(of_log(log)).counts.totals() == ({b.GROUP: 1}, {})
+
+
+def test_the_imbalance_by_partitions_and_by_records() -> None:
+    found = {name: value for name, _, value in samples(Replayed(of_log(consuming(6, 600, 200))))}
+    assert found["kshadow_group_assignment_imbalance_ratio"] == 1.0
+    assert found["kshadow_group_load_imbalance_ratio"] == 1.5
+    idle = {name for name, _, _ in samples(Replayed(of_log(Log().add(b.commit(at_ms=b.T0)))))}
+    assert not {name for name in idle if "imbalance" in name}
 
 
 def findings(replayed: Replayed) -> list[tuple[str, str, str, float]]:
