@@ -1,6 +1,9 @@
 """What somebody saw of a rebalance besides the topic: a broker's own log, or the Admin API while it went on.
 
-A witness only answers what it is asked, so the mirror stays a pure function of the records and of its answers.
+A witness only answers what it is asked, so the mirror stays a pure function of the records and of its answers. What a
+witness states is certain. Where it saw a member ask to leave but not why (librdkafka gives no reason: when it closes,
+when its poll loop stalls), its testimony and the topic's are put together: the time of leaving is known to the
+millisecond, so the commit gap up to it says more than the gap to the end of the join phase.
 """
 
 from __future__ import annotations
@@ -9,22 +12,40 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
-from agent.shadow.causes import Cause
-from agent.shadow.transitions import Rebalanced, Transition
+from agent.shadow.causes import CLOCK_MS, Cause, Departure, Evidence, Inference
+from agent.shadow.transitions import MemberLeft, Rebalanced, Transition
+from agent.shadow.views import Member
+
+
+class Gone(NamedTuple):
+    """How and when one member went. `cause` is None where it asked to leave and gave no reason; `said` is what the
+    witness quotes."""
+
+    cause: Cause | None
+    at_ms: int
+    said: str = ""
 
 
 class Told(NamedTuple):
     """What a witness knows of one rebalance. Times are epoch milliseconds, None where it does not know.
 
     `began_ms` is when the join phase began. `cause` set it off, `causes` are all, as far as stated; `departures` says
-    of members by id how and when they went, the cause None where none was stated.
+    of members by id how they went. Where the witness knows what set it off but not why: `first` is the member that
+    asked to leave, or `rejoined` the cause that a member's joining again means if the topic shows no other.
+    `set_off_ms` is when, and `said` the words (they differ from `began_ms` where generations were never written);
+    `since_ms` is when the assignment before it arrived.
     """
 
     source: str
     began_ms: int | None = None
     cause: Cause | None = None
     causes: tuple[Cause, ...] = ()
-    departures: Mapping[str, tuple[Cause | None, int]] = {}
+    departures: Mapping[str, Gone] = {}
+    said: str = ""
+    set_off_ms: int | None = None
+    first: str | None = None
+    rejoined: Cause | None = None
+    since_ms: int | None = None
 
 
 class Witness(Protocol):
@@ -34,14 +55,144 @@ class Witness(Protocol):
         """What is known of the rebalance that led to `generation`, whose join phase ended at `end_ms`."""
 
 
+IN_THE_TOPIC = frozenset({Cause.SUBSCRIPTION_CHANGED, Cause.PARTITIONS_CHANGED, Cause.PROTOCOL_MIGRATED})
+"""Causes that the topic itself shows, so that they are as certain as a witness."""
+
+DEPARTURES = frozenset(
+    {
+        Cause.MEMBER_LEFT,
+        Cause.SESSION_TIMEOUT,
+        Cause.POLL_TIMEOUT,
+        Cause.ADMIN_REMOVED,
+        Cause.UNKNOWN_DEPARTURE,
+    }
+)
+
+COMMIT_INTERVAL_MS = 5_000
+"""How often clients commit by default (`auto.commit.interval.ms`)."""
+
+
 def amended(transitions: Iterable[Transition], witness: Witness) -> list[Transition]:
     """Transitions of one record, with what the witness knows in place of what was inferred."""
-    return [_amended(it, witness) if isinstance(it, Rebalanced) else it for it in transitions]
+    out: list[Transition] = []
+    departures: Mapping[str, Departure] = {}
+    for it in transitions:
+        match it:
+            case Rebalanced():
+                it = _amended(it, witness)
+                departures = it.inferred.departures
+            case MemberLeft(member=member) if it.inferred is not None and member.member_id in departures:
+                it = replace(it, inferred=departures[member.member_id])
+        out.append(it)
+    return out
 
 
 def _amended(it: Rebalanced, witness: Witness) -> Rebalanced:
     end_ms = it.at.timestamp_ms - (it.sync_ms or 0)
     told = witness.told(it.group, it.generation, end_ms)
-    if told is None or told.began_ms is None:
+    if told is None:
         return it
+    departures = dict(it.inferred.departures)
+    for member in it.left:
+        gone, guess = told.departures.get(member.member_id), departures.get(member.member_id)
+        if gone is not None and guess is not None:
+            departures[member.member_id] = _departure(member, gone, guess, told, end_ms)
+    it = replace(it, inferred=_inference(it, told, departures))
+    if told.began_ms is None:
+        # Of groups without a join phase, the departures are all that is to be seen.
+        seen = bool(it.left) and all(member.member_id in told.departures for member in it.left)
+        return replace(it, observed=seen)
     return replace(it, observed=True, join_ms=max(end_ms - told.began_ms, 0))
+
+
+def _inference(it: Rebalanced, told: Told, departures: Mapping[str, Departure]) -> Inference:
+    """Cause and causes as told, completed by what the topic shows."""
+    before = it.inferred
+    kept = [cause for cause in before.causes if cause not in DEPARTURES and cause is not Cause.UNKNOWN]
+    if told.set_off_ms is not None:
+        # The log holds every joining and leaving: what else was inferred is certain, or it is not there.
+        kept = [cause for cause in kept if cause in IN_THE_TOPIC]
+    causes = {*kept, *told.causes, *(departure.cause for departure in departures.values())}
+    cause, confidence = _set_off(before, told, departures)
+    if cause is not Cause.UNKNOWN:
+        causes.add(cause)
+    return Inference(cause, tuple(sorted(causes or {cause})), confidence, _evidence(before, told, departures), departures)
+
+
+def _set_off(before: Inference, told: Told, departures: Mapping[str, Departure]) -> tuple[Cause, float]:
+    """What set the rebalance off, and how certain that is."""
+    if told.cause is not None:
+        return told.cause, 1.0
+    if told.first is not None:
+        if (departure := departures.get(told.first)) is not None:
+            return departure.cause, departure.confidence
+        # It was never in the topic: it came and went between two generations that were written.
+        return Cause.UNKNOWN_DEPARTURE, 0.0
+    if told.rejoined is not None:
+        shown = [cause for cause in before.causes if cause in IN_THE_TOPIC or cause is Cause.COOPERATIVE_FOLLOWUP]
+        if not shown:
+            return told.rejoined, 0.9
+        cause = before.cause if before.cause in shown else shown[0]
+        return cause, max(before.confidence, 0.9)
+    gone = sorted(
+        (it for it in departures.values() if it.went_ms is not None), key=lambda it: (it.went_ms, it.member.member_id)
+    )
+    if gone and before.cause in DEPARTURES and told.set_off_ms is None:
+        return gone[0].cause, gone[0].confidence
+    return before.cause, before.confidence
+
+
+def _evidence(before: Inference, told: Told, departures: Mapping[str, Departure]) -> tuple[Evidence, ...]:
+    """The witness first; then the rest, without gaps that only led to guesses."""
+    out: list[Evidence] = []
+    if told.set_off_ms is not None:
+        out.append({"kind": told.source, "at_ms": told.set_off_ms, "reason": told.said})
+    replaced = {id(guess.evidence) for name, guess in before.departures.items() if departures[name] is not guess}
+    out += [departure.evidence for name, departure in departures.items() if departure is not before.departures[name]]
+    return (*out, *(evidence for evidence in before.evidence if id(evidence) not in replaced))
+
+
+def _departure(member: Member, gone: Gone, guess: Departure, told: Told, end_ms: int) -> Departure:
+    evidence: Evidence = {
+        "kind": told.source,
+        "member_id": member.member_id,
+        "at_ms": gone.at_ms,
+        "reason": gone.said,
+    }
+    if gone.cause is not None:
+        return Departure(member, gone.cause, 1.0, evidence, gone.at_ms)
+    gap_to_end = guess.evidence.get("gap_ms")
+    gap = None if gap_to_end is None else max(gone.at_ms - (end_ms - gap_to_end), 0)
+    held = None if told.since_ms is None else gone.at_ms - told.since_ms
+    every = guess.evidence.get("commits_every_ms")
+    cause, confidence = _asked_to_leave(member, gap, every, held)
+    evidence |= {"gap_ms": gap, "commits_every_ms": every, "rebalance_timeout_ms": member.rebalance_timeout_ms}
+    return Departure(member, cause, confidence, evidence, gone.at_ms)
+
+
+def _asked_to_leave(member: Member, gap: int | None, every: int | None, held: int | None) -> tuple[Cause, float]:
+    """Why a member left that gave no reason: it closed, or its client saw its poll loop stall. No session ran out.
+
+    `gap` is from its last commit to its leaving, `held` for how long it had had its assignment.
+    """
+    poll = member.rebalance_timeout_ms
+    if member.instance_id is not None:
+        # Static members do not ask to leave; an admin client that says nothing asks for them.
+        return Cause.ADMIN_REMOVED, 0.9
+    if gap is not None and gap <= CLOCK_MS:
+        # Clients commit as they close.
+        return Cause.MEMBER_LEFT, 0.97
+    if poll is None:
+        return Cause.UNKNOWN_DEPARTURE, 0.0
+    if held is not None and held < poll - CLOCK_MS:
+        # It polled to get its assignment: the time to the next poll cannot have run out.
+        return Cause.MEMBER_LEFT, 0.97
+    if gap is None:
+        return Cause.UNKNOWN_DEPARTURE, 0.0
+    pause = COMMIT_INTERVAL_MS if every is None else every
+    if gap < poll - pause - CLOCK_MS:
+        return Cause.MEMBER_LEFT, 0.95
+    if every is not None and gap <= poll + every + 2 * CLOCK_MS and gap > 2 * every:
+        # It missed commits, and left as its time to poll ran out.
+        return Cause.POLL_TIMEOUT, 0.95
+    return Cause.UNKNOWN_DEPARTURE, 0.0

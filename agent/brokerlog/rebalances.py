@@ -1,0 +1,331 @@
+"""From the coordinator's lines to what is known of each rebalance, and a witness that tells it to the mirror.
+
+One `BrokerLog` is one broker. A classic group's rebalance begins with "Preparing to rebalance", with the reason, and
+ends with "Stabilized" or "is now empty"; who comes and goes in between, or just before it, belongs to it. A generation
+whose assignment never arrived is not in the topic: what happened then is told with the next that is. Of KIP-848, share
+and streams groups each member that goes has its line.
+
+The log is as trustworthy as who may write to it: a client's reason stands in it as the client sent it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict, deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from agent.brokerlog.lines import REASON_CHARACTERS, LogEvent
+from agent.shadow.causes import Cause
+from agent.shadow.told import Gone, Told
+
+SOURCE = "broker_log"
+
+KEPT_REBALANCES = 50_000
+"""In all groups together; the oldest go first."""
+
+KEPT_GROUPS = 20_000
+KEPT_MEMBERS = 5_000
+"""Of one group, at a time."""
+
+SAME_MS = 5_000
+"""How far apart log and record may have one moment: log times may be cut to seconds, clocks are of one host."""
+
+_EPOCH_MS = 10_000
+"""How long before the epoch that lacks it a member of a KIP-848, share or streams group can have gone."""
+
+
+@dataclass(slots=True)
+class Rebalance:
+    """What the log says of one rebalance of a classic group. Times are epoch milliseconds.
+
+    `cause` set it off where a reason is stated; else `first` is the member whose unexplained leaving did, or `rejoined`
+    the cause that the joining again of a member stands for if the topic shows nothing else. `since_ms` is when the
+    assignment before arrived.
+    """
+
+    group: str
+    since_ms: int | None = None
+    began_ms: int | None = None
+    said: str = ""
+    cause: Cause | None = None
+    first: str | None = None
+    rejoined: Cause | None = None
+    causes: set[Cause] = field(default_factory=set)
+    departures: dict[str, Gone] = field(default_factory=dict)
+    generation: int = -1
+    ended_ms: int = 0
+    is_written: bool = False
+
+    def depart(self, member: str, gone: Gone) -> None:
+        """A member goes. What is known of its reason stays known."""
+        known = self.departures.get(member)
+        if (known is None or known.cause is None) and len(self.departures) < KEPT_MEMBERS:
+            self.departures[member] = gone
+        if gone.cause is not None:
+            self.causes.add(gone.cause)
+
+
+@dataclass(slots=True)
+class _Group:
+    current: Rebalance
+    last: Rebalance | None = None
+    pending: set[str] = field(default_factory=set)
+    done: deque[Rebalance] = field(default_factory=deque)
+    modern: OrderedDict[str, Gone] = field(default_factory=OrderedDict)
+
+
+class BrokerLog:
+    """The lines of one broker, in their order; a `Witness`."""
+
+    def __init__(self) -> None:
+        self._groups: OrderedDict[str, _Group] = OrderedDict()
+        self._order: deque[_Group] = deque()
+        self.strayed_ms: int | None = None
+        """How far the record's time was from the log's, where a generation is in both at different times."""
+        self.answered = 0
+
+    # Lines.
+
+    def take_all(self, events: Iterable[LogEvent]) -> None:
+        """Apply lines."""
+        for event in events:
+            self.take(event)
+
+    def take(self, event: LogEvent) -> None:
+        """Apply one line."""
+        if event.kind == "deleted":
+            for name in event.reason.split(", "):
+                self._forget(name)
+            return
+        if event.kind == "unloaded":
+            # Another broker goes on with it; what is under way here does not end here.
+            if (left := self._groups.get(event.group)) is not None:
+                left.current, left.last = Rebalance(event.group), None
+                left.pending.clear()
+            return
+        group = self._groups.get(event.group)
+        if group is None:
+            group = self._groups[event.group] = _Group(Rebalance(event.group))
+            if len(self._groups) > KEPT_GROUPS:
+                self._groups.popitem(last=False)
+        else:
+            self._groups.move_to_end(event.group)
+        if event.kind.startswith("modern"):
+            _modern(group, event)
+        else:
+            self._classic(group, event)
+
+    def _classic(self, group: _Group, event: LogEvent) -> None:
+        current = group.current
+        match event.kind:
+            case "joined" | "joined_at_once" | "static_joined":
+                current.causes.add(Cause.MEMBER_JOINED)
+            case "pending":
+                if len(group.pending) < KEPT_MEMBERS:
+                    group.pending.add(event.member)
+            case "pending_gone":
+                group.pending.discard(event.member)
+            case "left":
+                current.depart(event.member, _left(event))
+            case "left_late":
+                _left_late(group, event)
+            case "failed":
+                said = "Member … has failed, removing it from the group"
+                current.depart(event.member, Gone(Cause.SESSION_TIMEOUT, event.at_ms, said))
+            case "removed":
+                for member in event.removed_members():
+                    said = "removed dynamic members who haven't joined"
+                    current.depart(member, Gone(Cause.POLL_TIMEOUT, event.at_ms, said))
+            case "preparing":
+                _prepare(group, event)
+            case "assigned":
+                last = group.last
+                if last is not None and last.generation == event.generation:
+                    last.is_written = True
+                    current.since_ms = event.at_ms
+            case "stabilized" | "empty":
+                self._complete(group, event)
+
+    def _complete(self, group: _Group, event: LogEvent) -> None:
+        done = group.current
+        if group.pending:
+            # No join phase ends while a member that got an id has yet to come back with it.
+            done.causes.add(Cause.MEMBER_JOINED)
+            group.pending.clear()
+        done.generation, done.ended_ms = event.generation, event.at_ms
+        done.is_written = event.kind == "empty"
+        # Until the assignment arrives, the one before is what members had.
+        group.last, group.current = done, Rebalance(done.group, since_ms=done.since_ms)
+        group.done.append(done)
+        self._order.append(group)
+        if len(self._order) > KEPT_REBALANCES:
+            oldest = self._order.popleft()
+            if oldest.done:
+                oldest.done.popleft()
+
+    def _forget(self, name: str) -> None:
+        """A deleted group: what follows under its name is another. What is known of it may yet be asked for."""
+        if (group := self._groups.get(name)) is not None:
+            group.current, group.last = Rebalance(name), None
+            group.pending.clear()
+
+    # Questions.
+
+    def told(self, group: str, generation: int, end_ms: int) -> Told | None:
+        """What this broker said of the rebalance that led to `generation` and whose join phase ended at `end_ms`."""
+        known = self._groups.get(group)
+        if known is None:
+            return None
+        found = self._find(known, generation, end_ms)
+        modern = {
+            member: gone for member, gone in known.modern.items() if -SAME_MS <= end_ms - gone.at_ms <= _EPOCH_MS
+        }
+        if found is None:
+            if not modern:
+                return None
+            self.answered += 1
+            return Told(SOURCE, departures=modern)
+        self.answered += 1
+        done, skipped = found
+        first = skipped[0] if skipped else done
+        departures = dict(modern)
+        for each in (*skipped, done):
+            departures |= each.departures
+        return Told(
+            SOURCE,
+            began_ms=done.began_ms,
+            cause=first.cause,
+            causes=tuple(sorted(set().union(*(each.causes for each in (*skipped, done))))),
+            departures=departures,
+            said=first.said,
+            set_off_ms=first.began_ms,
+            first=first.first,
+            rejoined=first.rejoined,
+            since_ms=first.since_ms,
+        )
+
+    def awaits(self, group: str, generation: int) -> bool:
+        """Whether lines about that generation are likely to come: the group is here, and not that far yet."""
+        known = self._groups.get(group)
+        return known is not None and known.last is not None and known.last.generation == generation - 1
+
+    def _find(self, group: _Group, generation: int, end_ms: int) -> tuple[Rebalance, list[Rebalance]] | None:
+        """That rebalance, and those before it that never came to be written."""
+        near: int | None = None
+        skipped: list[Rebalance] = []
+        best: tuple[Rebalance, list[Rebalance]] | None = None
+        for done in group.done:
+            if done.generation == generation:
+                away = end_ms - done.ended_ms
+                if near is None or abs(away) < abs(near):
+                    near, best = away, (done, list(skipped))
+            if done.is_written:
+                skipped = []
+            else:
+                skipped.append(done)
+        if near is not None and abs(near) > SAME_MS:
+            self.strayed_ms = near
+            return None
+        return best
+
+
+def _left(event: LogEvent) -> Gone:
+    return Gone(_stated(event.reason, _LEAVES), event.at_ms, _clipped(f"left through `LeaveGroup`: {event.reason}"))
+
+
+def _left_late(group: _Group, event: LogEvent) -> None:
+    # 3.x. A member that leaves a stable group begins a rebalance, and that line comes first: so where none has begun
+    # since the last was completed, this leave completed it.
+    done = group.current
+    if done.began_ms is None and group.last is not None:
+        done = group.last
+    done.depart(event.member, _left(event))
+
+
+def _prepare(group: _Group, event: LogEvent) -> None:
+    """A rebalance begins: what set it off, by its reason."""
+    current, reason = group.current, event.reason
+    current.began_ms, current.said = event.at_ms, _clipped(reason)
+    if found := _REMOVING.match(reason):
+        member, words = found["member"], found["words"] or "not provided"
+        gone = Gone(_stated(words, _LEAVES), event.at_ms, _clipped(f"left through `LeaveGroup`: {words}"))
+        current.depart(member, gone)
+        current.cause, current.first = gone.cause, member
+    elif found := _EXPLICIT.match(reason):
+        # 4.x says before who left; one removed by its instance id is not named here.
+        left = next(iter(current.departures), found[1].split(", ")[0])
+        gone_ = current.departures.get(left)
+        current.cause, current.first = None if gone_ is None else gone_.cause, left
+    elif found := _REJOINING.match(reason):
+        current.cause = _stated(reason, _REJOINS)
+        leads = reason[0] in "Ll"
+        current.rejoined = Cause.LEADER_REJOINED if leads else Cause.SUBSCRIPTION_CHANGED
+    elif found := _PENDING_SYNC.match(reason):
+        current.cause = Cause.POLL_TIMEOUT
+        for member in re.findall(r"[^\s,\[\](){}]+", found[1].partition("Set")[2] or found[1]):
+            current.depart(member, Gone(Cause.POLL_TIMEOUT, event.at_ms, current.said))
+    else:
+        current.cause = _stated(reason, _BEGINNINGS)
+    if current.cause is not None:
+        current.causes.add(current.cause)
+
+
+def _modern(group: _Group, event: LogEvent) -> None:
+    match event.kind:
+        case "modern_left" | "modern_left_classic":
+            gone = _left(event) if event.reason else Gone(None, event.at_ms, f"left the {event.state} group")
+        case "modern_fenced":
+            said = _clipped(f"fenced from the group because {event.reason}")
+            gone = Gone(_stated(event.reason, _FENCES), event.at_ms, said)
+        case _:
+            # Gone for a restart: it is still counted on.
+            return
+    group.modern[event.member] = gone
+    group.modern.move_to_end(event.member)
+    if len(group.modern) > KEPT_MEMBERS:
+        group.modern.popitem(last=False)
+
+
+def _clipped(text: str) -> str:
+    return text if len(text) <= REASON_CHARACTERS else text[: REASON_CHARACTERS - 1] + "…"
+
+
+def _stated(words: str, table: tuple[tuple[str, Cause], ...]) -> Cause | None:
+    return next((cause for part, cause in table if part in words), None)
+
+
+_REMOVING = re.compile(
+    r"removing member (?P<member>.+?) on LeaveGroup(?:; client reason: (?P<words>.*))?", re.IGNORECASE | re.DOTALL
+)
+_EXPLICIT = re.compile(r"explicit `LeaveGroup` request for \((.*)\) members", re.DOTALL)
+_REJOINING = re.compile(r"(?:leader .+ re-joining group|updating metadata for (?:static )?member) ?", re.IGNORECASE)
+_PENDING_SYNC = re.compile(r"Removing (.+) on pending sync request expiration", re.DOTALL)
+
+# What the broker says (`GroupCoordinator.scala`, `GroupMetadataManager.java`).
+_BEGINNINGS = (
+    ("Adding new member", Cause.MEMBER_JOINED),
+    ("on heartbeat expiration", Cause.SESSION_TIMEOUT),
+    ("Downgrade group", Cause.PROTOCOL_MIGRATED),
+    ("Group's selectedProtocol will change", Cause.SUBSCRIPTION_CHANGED),
+)
+_FENCES = (
+    ("session expired", Cause.SESSION_TIMEOUT),
+    ("failed to transition from epoch", Cause.POLL_TIMEOUT),
+    ("failed to join within", Cause.POLL_TIMEOUT),
+    ("failed to sync within", Cause.POLL_TIMEOUT),
+)
+# What Java clients say (`AbstractCoordinator`, `ConsumerCoordinator`, `StreamThread`, Admin). librdkafka says nothing.
+_LEAVES = (
+    ("poll timeout has expired", Cause.POLL_TIMEOUT),
+    ("removed by an admin", Cause.ADMIN_REMOVED),
+    ("being closed", Cause.MEMBER_LEFT),
+    ("unsubscribed from all topics", Cause.MEMBER_LEFT),
+)
+_REJOINS = (
+    ("subscription has changed", Cause.SUBSCRIPTION_CHANGED),
+    ("cached metadata has changed", Cause.PARTITIONS_CHANGED),
+    ("need to revoke partitions and re-join", Cause.COOPERATIVE_FOLLOWUP),
+    ("triggered followup rebalance", Cause.COOPERATIVE_FOLLOWUP),
+    ("rebalance enforced by user", Cause.LEADER_REJOINED),
+)
