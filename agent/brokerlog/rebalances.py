@@ -40,8 +40,8 @@ class Rebalance:
     """What the log says of one rebalance of a classic group. Times are epoch milliseconds.
 
     `cause` set it off where a reason is stated; else `first` is the member whose unexplained leaving did, or `rejoined`
-    the cause that the joining again of a member stands for if the topic shows nothing else. `since_ms` is when the
-    assignment before arrived.
+    the cause that the joining again of a member stands for if the topic shows nothing else. `since_ms` is when
+    the latest one before it began of those that gave out an assignment.
     """
 
     group: str
@@ -143,7 +143,7 @@ class BrokerLog:
                 last = group.last
                 if last is not None and last.generation == event.generation:
                     last.is_written = True
-                    current.since_ms = event.at_ms
+                    current.since_ms = last.began_ms
             case "stabilized" | "empty":
                 self._complete(group, event)
 
@@ -155,7 +155,7 @@ class BrokerLog:
             group.pending.clear()
         done.generation, done.ended_ms = event.generation, event.at_ms
         done.is_written = event.kind == "empty"
-        # Until the assignment arrives, the one before is what members had.
+        # Until its assignment arrives, the one before is what members have.
         group.last, group.current = done, Rebalance(done.group, since_ms=done.since_ms)
         group.done.append(done)
         self._order.append(group)

@@ -33,7 +33,7 @@ class Told(NamedTuple):
     of members by id how they went. Where the witness knows what set it off but not why: `first` is the member that
     asked to leave, or `rejoined` the cause that a member's joining again means if the topic shows no other.
     `set_off_ms` is when, and `said` the words (they differ from `began_ms` where generations were never written);
-    `since_ms` is when the assignment before it arrived.
+    `since_ms` is when the rebalance before it began, which gave members their assignment.
     """
 
     source: str
@@ -70,6 +70,12 @@ DEPARTURES = frozenset(
 
 COMMIT_INTERVAL_MS = 5_000
 """How often clients commit by default (`auto.commit.interval.ms`)."""
+
+LATE_MS = 3_500
+"""How much later than its last commit a client's last poll may be where it commits every few seconds."""
+
+SOON_MS = 20_000
+"""Within this time cooperative members join again after a round that took partitions from them: at their next poll."""
 
 
 def amended(transitions: Iterable[Transition], witness: Witness) -> list[Transition]:
@@ -113,14 +119,17 @@ def _inference(it: Rebalanced, told: Told, departures: Mapping[str, Departure]) 
         # The log holds every joining and leaving: what else was inferred is certain, or it is not there.
         kept = [cause for cause in kept if cause in IN_THE_TOPIC]
     causes = {*kept, *told.causes, *(departure.cause for departure in departures.values())}
-    cause, confidence = _set_off(before, told, departures)
+    cause, confidence = _set_off(it, told, departures)
     if cause is not Cause.UNKNOWN:
         causes.add(cause)
-    return Inference(cause, tuple(sorted(causes or {cause})), confidence, _evidence(before, told, departures), departures)
+    return Inference(
+        cause, tuple(sorted(causes or {cause})), confidence, _evidence(before, told, departures), departures
+    )
 
 
-def _set_off(before: Inference, told: Told, departures: Mapping[str, Departure]) -> tuple[Cause, float]:
+def _set_off(it: Rebalanced, told: Told, departures: Mapping[str, Departure]) -> tuple[Cause, float]:
     """What set the rebalance off, and how certain that is."""
+    before = it.inferred
     if told.cause is not None:
         return told.cause, 1.0
     if told.first is not None:
@@ -129,17 +138,31 @@ def _set_off(before: Inference, told: Told, departures: Mapping[str, Departure])
         # It was never in the topic: it came and went between two generations that were written.
         return Cause.UNKNOWN_DEPARTURE, 0.0
     if told.rejoined is not None:
-        shown = [cause for cause in before.causes if cause in IN_THE_TOPIC or cause is Cause.COOPERATIVE_FOLLOWUP]
-        if not shown:
-            return told.rejoined, 0.9
-        cause = before.cause if before.cause in shown else shown[0]
-        return cause, max(before.confidence, 0.9)
+        return _rejoined(it, told, told.rejoined)
     gone = sorted(
         (it for it in departures.values() if it.went_ms is not None), key=lambda it: (it.went_ms, it.member.member_id)
     )
     if gone and before.cause in DEPARTURES and told.set_off_ms is None:
         return gone[0].cause, gone[0].confidence
     return before.cause, before.confidence
+
+
+def _rejoined(it: Rebalanced, told: Told, otherwise: Cause) -> tuple[Cause, float]:
+    """Why a member joined again that gave no reason: what the topic shows changed, or gave up, or nothing."""
+    before = it.inferred
+    shown = [cause for cause in before.causes if cause in IN_THE_TOPIC or cause is Cause.COOPERATIVE_FOLLOWUP]
+    if shown:
+        return before.cause if before.cause in shown else shown[0], max(before.confidence, 0.9)
+    soon = told.set_off_ms is not None and told.since_ms is not None and told.set_off_ms - told.since_ms <= SOON_MS
+    if soon and _is_cooperative(it):
+        # The round that it follows was never written, or what it gave up is not to be seen in it.
+        return Cause.COOPERATIVE_FOLLOWUP, 0.8
+    return otherwise, 0.9
+
+
+def _is_cooperative(it: Rebalanced) -> bool:
+    """Whether members keep partitions through a rebalance, by the protocol's name or by what they brought along."""
+    return "cooperative" in (it.protocol or "") or any(member.owned for member in (*it.joined, *it.left))
 
 
 def _evidence(before: Inference, told: Told, departures: Mapping[str, Departure]) -> tuple[Evidence, ...]:
@@ -161,38 +184,54 @@ def _departure(member: Member, gone: Gone, guess: Departure, told: Told, end_ms:
     }
     if gone.cause is not None:
         return Departure(member, gone.cause, 1.0, evidence, gone.at_ms)
-    gap_to_end = guess.evidence.get("gap_ms")
-    gap = None if gap_to_end is None else max(gone.at_ms - (end_ms - gap_to_end), 0)
-    held = None if told.since_ms is None else gone.at_ms - told.since_ms
-    every = guess.evidence.get("commits_every_ms")
-    cause, confidence = _asked_to_leave(member, gap, every, held)
-    evidence |= {"gap_ms": gap, "commits_every_ms": every, "rebalance_timeout_ms": member.rebalance_timeout_ms}
+    gap_to_end, every = guess.evidence.get("gap_ms"), guess.evidence.get("commits_every_ms")
+    last_ms = None if gap_to_end is None else end_ms - gap_to_end
+    cause, confidence = _asked_to_leave(member, gone.at_ms, last_ms, every, told)
+    evidence |= {
+        "gap_ms": None if last_ms is None else max(gone.at_ms - last_ms, 0),
+        "commits_every_ms": every,
+        "rebalance_timeout_ms": member.rebalance_timeout_ms,
+    }
     return Departure(member, cause, confidence, evidence, gone.at_ms)
 
 
-def _asked_to_leave(member: Member, gap: int | None, every: int | None, held: int | None) -> tuple[Cause, float]:
+def _asked_to_leave(
+    member: Member, left_ms: int, last_ms: int | None, every: int | None, told: Told
+) -> tuple[Cause, float]:
     """Why a member left that gave no reason: it closed, or its client saw its poll loop stall. No session ran out.
 
-    `gap` is from its last commit to its leaving, `held` for how long it had had its assignment.
+    `last_ms` is its last commit, `every` the mean time between two. A client may commit by itself once more after the
+    poll loop stalled, within one interval; and no interval is longer than twice the mean, which counts the beginning.
     """
     poll = member.rebalance_timeout_ms
     if member.instance_id is not None:
         # Static members do not ask to leave; an admin client that says nothing asks for them.
         return Cause.ADMIN_REMOVED, 0.9
-    if gap is not None and gap <= CLOCK_MS:
+    if last_ms is not None and left_ms - last_ms <= CLOCK_MS:
         # Clients commit as they close.
         return Cause.MEMBER_LEFT, 0.97
     if poll is None:
         return Cause.UNKNOWN_DEPARTURE, 0.0
-    if held is not None and held < poll - CLOCK_MS:
-        # It polled to get its assignment: the time to the next poll cannot have run out.
-        return Cause.MEMBER_LEFT, 0.97
-    if gap is None:
+    polled_ms = _polled_ms(member, last_ms, told)
+    if polled_ms is not None and left_ms - polled_ms < poll - CLOCK_MS:
+        return Cause.MEMBER_LEFT, 0.9
+    if last_ms is None:
         return Cause.UNKNOWN_DEPARTURE, 0.0
+    gap = left_ms - last_ms
     pause = COMMIT_INTERVAL_MS if every is None else every
-    if gap < poll - pause - CLOCK_MS:
-        return Cause.MEMBER_LEFT, 0.95
-    if every is not None and gap <= poll + every + 2 * CLOCK_MS and gap > 2 * every:
-        # It missed commits, and left as its time to poll ran out.
-        return Cause.POLL_TIMEOUT, 0.95
+    if gap < poll - pause - 2 * CLOCK_MS:
+        return Cause.MEMBER_LEFT, 0.95 if gap < poll - 2 * pause - CLOCK_MS else 0.8
+    if gap > 2 * pause and gap <= poll + max(2 * pause, LATE_MS):
+        # It missed commits, and left about when its time to poll had run out.
+        return Cause.POLL_TIMEOUT, 0.8 if every is None else 0.9
     return Cause.UNKNOWN_DEPARTURE, 0.0
+
+
+def _polled_ms(member: Member, last_ms: int | None, told: Told) -> int | None:
+    """When the member is known to have polled last, since only there its callbacks run: as it gave its partitions up,
+    for the rebalance that gave it its assignment, or for this one, which a commit shows that came once it had begun."""
+    began_ms = told.set_off_ms
+    if last_ms is not None and began_ms is not None and last_ms >= began_ms - CLOCK_MS:
+        return last_ms
+    # A cooperative member takes part in rebalances without its poll loop: it keeps what it has, and waits with the rest.
+    return None if any((member.owned or {}).values()) else told.since_ms
