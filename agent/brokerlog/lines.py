@@ -131,7 +131,8 @@ _OPTIONAL = {
 }
 # What the coordinator says besides, and what nothing here follows from.
 _OF_NO_INTEREST = re.compile(
-    r"requesting the member to rejoin|scanned |starting up|startup complete|shutting down|shutdown complete|loading of|loading offsets|unloading|loaded |"
+    r"requesting the member to rejoin|scanned |starting up|startup complete|shutting down|"
+    r"shutdown complete|loading of|loading offsets|unloading|loaded |"
     r"elected as|resigned as|computed |new assignment state|updated its |joins the |re-joins the |converted the |"
     r"will not trigger|metadata hash|offsets|is dead, skipping|is fenced by|cannot (?:up|down)grade|topology|"
     r"had already been unloaded|creating simple",
@@ -232,9 +233,8 @@ class LineReader:
     def _moment(self, head: str, fallback: str | int | None) -> tuple[str, int] | None:
         """The last time in the text before the message, or that of the JSON around it: as it stands there, and epoch
         milliseconds."""
-        found = None
-        for found in _TIME.finditer(head[-200:]):
-            pass
+        times = list(_TIME.finditer(head[-200:]))
+        found = times[-1] if times else None
         if found is None and isinstance(fallback, str):
             found = _TIME.search(fallback[:200])
         if found is not None:
@@ -245,16 +245,18 @@ class LineReader:
     def _epoch_ms(self, time: re.Match[str]) -> int | None:
         try:
             seconds = timegm(tuple(int(time[number]) for number in range(1, 7)))
-        except (ValueError, OverflowError):
+            local_ms = seconds * 1000 + int((time[7] or "").ljust(3, "0")[:3])
+            return self._utc(local_ms) if time[8] is None else local_ms - _offset_ms(time[8])
+        except (ValueError, OverflowError, OSError):
+            # No such day, or one beyond what the machine's calendar has.
             return None
-        local_ms = seconds * 1000 + int((time[7] or "").ljust(3, "0")[:3])
-        offset = time[8]
-        if offset is None:
-            return self._utc(local_ms)
-        if offset[0] not in "+-":
-            return local_ms
-        minutes = int(offset[1:3]) * 60 + int(offset[-2:])
-        return local_ms + (minutes if offset[0] == "-" else -minutes) * 60_000
+
+
+def _offset_ms(offset: str) -> int:
+    if offset[0] not in "+-":
+        return 0
+    minutes = int(offset[1:3]) * 60 + int(offset[-2:])
+    return (-minutes if offset[0] == "-" else minutes) * 60_000
 
 
 def _fields_of(text: str) -> tuple[str, dict[str, str | None]] | None:

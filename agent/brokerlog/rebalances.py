@@ -1,9 +1,9 @@
 """From the coordinator's lines to what is known of each rebalance, and a witness that tells it to the mirror.
 
-One `BrokerLog` is one broker. A classic group's rebalance begins with "Preparing to rebalance", with the reason, and
-ends with "Stabilized" or "is now empty"; who comes and goes in between, or just before it, belongs to it. A generation
-whose assignment never arrived is not in the topic: what happened then is told with the next that is. Of KIP-848, share
-and streams groups each member that goes has its line.
+One `BrokerLog` is one broker. A classic group's rebalance begins with "Preparing to rebalance", with the reason,
+and ends with "Stabilized" or "is now empty"; who comes and goes in between, or just before it, belongs to it. A
+generation whose assignment never arrived is not in the topic: what happened then is told with the next that is. Of
+KIP-848, share and streams groups each member that goes has its line.
 
 The log is as trustworthy as who may write to it: a client's reason stands in it as the client sent it.
 """
@@ -11,7 +11,7 @@ The log is as trustworthy as who may write to it: a client's reason stands in it
 from __future__ import annotations
 
 import re
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -35,13 +35,18 @@ _EPOCH_MS = 10_000
 """How long before the epoch that lacks it a member of a KIP-848, share or streams group can have gone."""
 
 
+_QUARTER_MS = 900_000
+_MOST_QUARTERS = 56
+"""No time zone is farther from UTC than 14 hours."""
+
+
 @dataclass(slots=True)
 class Rebalance:
     """What the log says of one rebalance of a classic group. Times are epoch milliseconds.
 
-    `cause` set it off where a reason is stated; else `first` is the member whose unexplained leaving did, or `rejoined`
-    the cause that the joining again of a member stands for if the topic shows nothing else. `since_ms` is when
-    the latest one before it began of those that gave out an assignment.
+    `cause` set it off where a reason is stated; else `first` is the member whose unexplained leaving did, or
+    `rejoined` the cause that the joining again of a member stands for if the topic shows nothing else. `since_ms` is
+    when the latest one before it began of those that gave out an assignment.
     """
 
     group: str
@@ -81,9 +86,9 @@ class BrokerLog:
     def __init__(self) -> None:
         self._groups: OrderedDict[str, _Group] = OrderedDict()
         self._order: deque[_Group] = deque()
-        self.strayed_ms: int | None = None
-        """How far the record's time was from the log's, where a generation is in both at different times."""
         self.answered = 0
+        self.strayed: Counter[int] = Counter()
+        """By so many quarters of an hour records were later than the log has it: a time zone, most likely."""
 
     # Lines.
 
@@ -225,9 +230,14 @@ class BrokerLog:
             else:
                 skipped.append(done)
         if near is not None and abs(near) > SAME_MS:
-            self.strayed_ms = near
+            self._stray(near)
             return None
         return best
+
+    def _stray(self, away_ms: int) -> None:
+        quarters = round(away_ms / _QUARTER_MS)
+        if abs(away_ms - quarters * _QUARTER_MS) <= SAME_MS and abs(quarters) <= _MOST_QUARTERS:
+            self.strayed[quarters] += 1
 
 
 def _left(event: LogEvent) -> Gone:
@@ -315,7 +325,7 @@ _FENCES = (
     ("failed to join within", Cause.POLL_TIMEOUT),
     ("failed to sync within", Cause.POLL_TIMEOUT),
 )
-# What Java clients say (`AbstractCoordinator`, `ConsumerCoordinator`, `StreamThread`, Admin). librdkafka says nothing.
+# What Java clients say (`AbstractCoordinator`, `ConsumerCoordinator`, `StreamThread`, Admin). librdkafka is silent.
 _LEAVES = (
     ("poll timeout has expired", Cause.POLL_TIMEOUT),
     ("removed by an admin", Cause.ADMIN_REMOVED),

@@ -111,6 +111,32 @@ def chosen_analyzers(names: str, tuned: Sequence[tuple[str, str]]) -> Chosen:
         raise click.UsageError(str(error)) from error
 
 
+def broker_log_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`--broker-log` and `--broker-log-timezone`: what brokers' own logs add to the topic."""
+    for decorate in reversed(
+        (
+            option(
+                "--broker-log",
+                "broker_logs",
+                metavar="PATH",
+                type=click.Path(),
+                multiple=True,
+                help="A broker's server.log, or the directory it is in: its coordinator's lines become evidence with "
+                "confidence 1. Repeatable, one a broker; colons part those in the variable.",
+            ),
+            option(
+                "--broker-log-timezone",
+                metavar="ZONE",
+                default="UTC",
+                show_default=True,
+                help="The zone of times in broker logs that name none: UTC, local, +02:00, or Europe/Berlin.",
+            ),
+        )
+    ):
+        command = decorate(command)
+    return command
+
+
 def source_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Exactly one of `--from`, `--bootstrap-server`, `--agent`: where to look."""
     for decorate in reversed(

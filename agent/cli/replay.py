@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from agent.cli.options import analyzer_options, chosen_analyzers, option, output_option
+from agent.cli.options import analyzer_options, broker_log_options, chosen_analyzers, option, output_option
 from agent.cli.output import print_rows, warn
 from agent.cli.tables import FOLDED, Column
 from agent.cli.text import when
@@ -23,6 +23,7 @@ _COLUMNS = {
 @option("--cluster", help="The cluster's name, written into each event.")
 @option("--group", "groups", multiple=True, help="Only the events of this group. Repeatable.")
 @analyzer_options
+@broker_log_options
 @output_option("ndjson")
 @click.pass_context
 def replay(
@@ -32,25 +33,34 @@ def replay(
     groups: tuple[str, ...],
     analyzer_names: str,
     tuned: tuple[tuple[str, str], ...],
+    broker_logs: tuple[str, ...],
+    broker_log_timezone: str,
     output: str,
 ) -> None:
     """Print the history that the log tells, as events.
 
     They come in the order of time, partition and offset, and are the same each time. What the analyzers find is
     among them, as events of type finding. PATH is as for decode. Transactions that were aborted or are still open are
-    not applied.
+    not applied. With --broker-log, what a broker's log says of rebalances stands in place of what is inferred; rotated
+    files beside it (server.log.*) are read too.
 
     \b
-    Example:
+    Examples:
       kshadow replay /var/lib/kafka/data | jq 'select(.type == "rebalance")'
+      kshadow replay /var/lib/kafka/data --broker-log /opt/kafka/logs/server.log
     """
     from agent.cli.access import reaching
     from agent.offline import check, load
+    from agent.source.brokerlog import BrokerLogs, time_zone
 
     chosen = chosen_analyzers(analyzer_names, tuned)
     with reaching():
         check(paths)
-        loaded = load(paths, cluster=cluster, on_problem=warn, chosen=chosen)
+        logs = BrokerLogs(broker_logs, time_zone(broker_log_timezone))
+        loaded = load(
+            paths, cluster=cluster, on_problem=warn, witness=logs if broker_logs else None, chosen=chosen
+        )
+    logs.report(warn)
     rows = [event for event in loaded.events() if not groups or event["group"] in groups]
     if output == "table":
         rows = [{**row, "at": when(row["at_ms"]), "what": _what(row)} for row in rows]
@@ -66,7 +76,8 @@ def _what(event: dict[str, object]) -> str:
             assert isinstance(joined, list), "a list of members"
             assert isinstance(left, list), "a list of members"
             names = [f"+{member['client_id']}" for member in joined] + [f"-{member['client_id']}" for member in left]
-            cause = "" if event["cause"] == "unknown" else f"(inferred: {event['cause']})"
+            how = "observed" if event["observed"] else "inferred"
+            cause = "" if event["cause"] == "unknown" else f"({how}: {event['cause']})"
             return " ".join([f"generation {event['generation']}, {event['members']} members", *names, cause]).rstrip()
         case "member_joined" | "member_left" | "static_member_replaced":
             member = event["member"]

@@ -6,18 +6,22 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
 from agent.cli.options import (
     analyzer_options,
     bootstrap_option,
+    broker_log_options,
     chosen_analyzers,
     client_properties,
     option,
     property_option,
 )
+
+if TYPE_CHECKING:
+    from agent.shadow.told import Witness
 
 
 @click.command()
@@ -29,6 +33,7 @@ from agent.cli.options import (
     multiple=True,
     help="Read only the partitions that hold these groups, as a sidecar does. Repeatable.",
 )
+@broker_log_options
 @option("--listen", default="127.0.0.1:9308", show_default=True, metavar="HOST:PORT", help="Where to serve HTTP.")
 @analyzer_options
 @option(
@@ -42,6 +47,8 @@ def run(
     bootstrap_server: str | None,
     properties: tuple[tuple[str, str], ...],
     groups: tuple[str, ...],
+    broker_logs: tuple[str, ...],
+    broker_log_timezone: str,
     listen: str,
     analyzer_names: str,
     tuned: tuple[tuple[str, str], ...],
@@ -50,12 +57,14 @@ def run(
     """Run the agent: follow the topic and serve metrics and the API.
 
     Serves /metrics, /healthz, /readyz (503 until caught up, and again when reading has stopped) and /api/v1/groups.
-    Needs Read and Describe on the topic __consumer_offsets, and no other right.
+    Needs Read and Describe on the topic __consumer_offsets, and no other right. Beside a broker, --broker-log lets
+    its own log say why members left and rebalances began.
 
     \b
     Examples:
       kshadow run --bootstrap-server localhost:9092
       kshadow run --bootstrap-server localhost:9092 --group payments
+      kshadow run --bootstrap-server localhost:9092 --broker-log /opt/kafka/logs/server.log
     """
     import logging
     import sys
@@ -73,13 +82,13 @@ def run(
     )
     conf = client_properties(bootstrap_server, properties)
     chosen = chosen_analyzers(analyzer_names, tuned)
-    with stopped_by_signals(), reaching():
+    with stopped_by_signals(), reaching(), _following(broker_logs, broker_log_timezone) as witness:
         partitions = None
         if groups:
             count, _ = coordinators(conf)
             partitions = sorted({partition_of(group, count) for group in groups})
             logging.getLogger("kshadow").info("reading partitions %s of %d", partitions, count)
-        agent = Agent(conf, partitions=partitions, groups=groups or None, chosen=chosen)
+        agent = Agent(conf, partitions=partitions, groups=groups or None, witness=witness, chosen=chosen)
         agent.start()
         try:
             # The web server takes longest to import; by now the topic is being read.
@@ -88,6 +97,22 @@ def run(
             serve(agent, host, port)
         finally:
             agent.stop()
+
+
+@contextmanager
+def _following(paths: tuple[str, ...], zone: str) -> Iterator[Witness | None]:
+    """The brokers' logs, followed for as long as the block lasts."""
+    if not paths:
+        yield None
+        return
+    from agent.source.brokerlog import BrokerLogFollower, time_zone
+
+    follower = BrokerLogFollower(paths, time_zone(zone))
+    follower.start()
+    try:
+        yield follower
+    finally:
+        follower.stop()
 
 
 @contextmanager

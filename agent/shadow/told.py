@@ -75,7 +75,7 @@ LATE_MS = 3_500
 """How much later than its last commit a client's last poll may be where it commits every few seconds."""
 
 SOON_MS = 20_000
-"""Within this time cooperative members join again after a round that took partitions from them: at their next poll."""
+"""Within this time cooperative members join again at their next poll, after a round that took partitions away."""
 
 
 def amended(transitions: Iterable[Transition], witness: Witness) -> list[Transition]:
@@ -229,9 +229,9 @@ def _asked_to_leave(
 
 def _polled_ms(member: Member, last_ms: int | None, told: Told) -> int | None:
     """When the member is known to have polled last, since only there its callbacks run: as it gave its partitions up,
-    for the rebalance that gave it its assignment, or for this one, which a commit shows that came once it had begun."""
+    for the rebalance before, or for this one if a commit came once it had begun."""
     began_ms = told.set_off_ms
     if last_ms is not None and began_ms is not None and last_ms >= began_ms - CLOCK_MS:
         return last_ms
-    # A cooperative member takes part in rebalances without its poll loop: it keeps what it has, and waits with the rest.
+    # A cooperative member takes part in rebalances without its poll loop: it keeps what it has.
     return None if any((member.owned or {}).values()) else told.since_ms

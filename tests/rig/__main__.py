@@ -1,4 +1,4 @@
-"""`python -m tests.rig`: run plays on a real broker for a while, then score what kshadow makes of its log."""
+"""`python -m tests.rig`: run plays on a real broker for a while, then score what kshadow makes of it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ def main(arguments: list[str]) -> int:
     try:
         print(f"kafka {options.kafka}, seed {options.seed}, in {directory}", flush=True)
         run(directory, options.kafka, options.seed, options.seconds, names, options.parallel, say=print)
-        print(report(score_run(directory)))
+        print(report(score_run(directory)), end="\n\n")
+        print(report(score_run(directory, with_log=True)))
     finally:
         if options.keep is None:
             shutil.rmtree(directory, ignore_errors=True)

@@ -1,4 +1,7 @@
-"""`python -m tests.rig.score DIR…` scores kept runs again, `--capture DIR` a capture: no broker needed."""
+"""`python -m tests.rig.score DIR…` scores kept runs again, `--capture DIR` a capture: no broker needed.
+
+Twice: from the topic alone, then with the broker's log as a witness.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +22,16 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     if not options.directories and not options.capture:
         parser.error("name a directory")
-    scores = []
-    for directory in [*options.directories, *options.capture]:
-        scores.append(score_run(directory.resolve()))
-        print(report(scores[-1], mistakes=options.mistakes))
-    if len(scores) > 1:
-        print()
-        print(report(merged(scores), mistakes=0))
+    directories = [directory.resolve() for directory in [*options.directories, *options.capture]]
+    for with_log in (False, True):
+        scores = []
+        for directory in directories:
+            scores.append(score_run(directory, with_log=with_log))
+            print(report(scores[-1], mistakes=options.mistakes), end="\n\n")
+        if len(scores) > 1:
+            together = merged(scores)
+            together.name += " with the brokers' logs" if with_log else ""
+            print(report(together, mistakes=0), end="\n\n")
     return 0
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.offline import load
+from agent.source.brokerlog import BrokerLogs, time_zone
 from tests.rig.brokerlog import parse_log
 from tests.rig.evidence import GOOD, NONE, WEAK, Topic
 from tests.rig.ledger import Book, read_ledger
@@ -93,20 +94,24 @@ class Score:
         return sum(scores) / len(scores) if scores else 0.0
 
 
-def score_run(directory: Path) -> Score:
-    """Score a directory of the rig, or a capture, and write what was found into it if that is allowed."""
+def score_run(directory: Path, *, with_log: bool = False) -> Score:
+    """Score a directory of the rig, or a capture, and write what was found into it if that is allowed.
+
+    `with_log`: kshadow may read the broker's log too; then nothing is written.
+    """
     is_capture = (directory / "coordinator.log").exists()
     log = directory / ("coordinator.log" if is_capture else "server.log")
     book = Book(read_ledger(directory / ("ledger.json" if is_capture else "ledger.ndjson")))
     with log.open(errors="replace") as lines:
         truth = read_truth(parse_log(lines), book)
-    score = Score(directory.name)
-    events = load([str(directory / "segments")], on_problem=score.problems.append).events()
+    score = Score(f"{directory.name} with the broker's log" if with_log else directory.name)
+    witness = BrokerLogs([log], time_zone("UTC")) if with_log else None
+    events = load([str(directory / "segments")], on_problem=score.problems.append, witness=witness).events()
     topic = Topic(directory / "segments")
     _rate(truth, topic)
     _match(truth.rebalances, events, topic, book, score)
     _departures(truth, events, topic, book, score)
-    if not is_capture:
+    if not is_capture and not with_log:
         _write(directory / "truth.ndjson", (rebalance.form() for rebalance in truth.rebalances))
         _write(directory / "departures.ndjson", (departure.form() for departure in truth.departures))
         _write(directory / "events.ndjson", events)
@@ -193,13 +198,11 @@ def _judge(truth: Rebalance, event: Event, before: list[Rebalance], topic: Topic
 
 
 def _departures(truth: Truth, events: list[Event], topic: Topic, book: Book, score: Score) -> None:
-    predicted: dict[tuple[str, str], str] = {}
+    # A KIP-848 member keeps its id when it comes back, and may go again.
+    predicted: dict[tuple[str, str], list[tuple[int, str]]] = defaultdict(list)
     for event in events:
         if event["type"] == "member_left":
-            predicted.setdefault((event["group"], event["member"]["member_id"]), event["cause"])
-        elif event["type"] == "rebalance":
-            for left in event["left"]:
-                predicted[event["group"], left["member_id"]] = left["cause"]
+            predicted[event["group"], event["member"]["member_id"]].append((event["at_ms"], event["cause"]))
     true = [
         (rebalance.group, rebalance.kind, member, rebalance.departures[member], at_ms, rebalance.log_time)
         for rebalance in truth.rebalances
@@ -209,19 +212,21 @@ def _departures(truth: Truth, events: list[Event], topic: Topic, book: Book, sco
     known = {(group, member) for group, _, member, *_ in true}
     replaced = {(event.group, event.member) for event in truth.static_replaced}
     for group, kind, member, cause, at_ms, log_time in true:
-        answer = predicted.get((group, member))
-        if answer is None:
+        answers = predicted.get((group, member))
+        if answers is None:
             if topic.has_member(group, member):
                 score.departures_unreported.append(f"{log_time} {kind} {group} {member} {cause}")
             else:
                 score.departures_unseen += 1
             continue
+        answer = min(answers, key=lambda it: abs(it[0] - at_ms))[1]
         evidence = topic.about(group, member, at_ms)
         details = {"log_time": log_time, "departed_ms": at_ms, **evidence.form(), "settings": _settings(book, group)}
         score.verdicts.append(Verdict("departure", group, kind, member, cause, answer, evidence.rating, details))
     score.departures_invented += [
         f"{group} {member} {cause}"
-        for (group, member), cause in predicted.items()
+        for (group, member), answers in predicted.items()
+        for _, cause in answers
         if (group, member) not in known | replaced
     ]
 
