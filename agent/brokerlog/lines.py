@@ -281,8 +281,6 @@ def _json_fields(line: str) -> tuple[str, str | int | None] | None:
         row = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(row, dict):
-        return None
     text = next((row[name] for name in ("message", "log", "msg") if isinstance(row.get(name), str)), None)
     if text is None:
         return None

@@ -31,6 +31,7 @@ KEPT_MEMBERS = 5_000
 SAME_MS = 5_000
 """How far apart log and record may have one moment: log times may be cut to seconds, clocks are of one host."""
 
+_KEPT_UNWRITTEN = 20
 _EPOCH_MS = 10_000
 """How long before the epoch that lacks it a member of a KIP-848, share or streams group can have gone."""
 
@@ -61,6 +62,8 @@ class Rebalance:
     generation: int = -1
     ended_ms: int = 0
     is_written: bool = False
+    unwritten: tuple[Rebalance, ...] = ()
+    """Those just before it whose assignment never arrived, oldest first."""
 
     def depart(self, member: str, gone: Gone) -> None:
         """A member goes. What is known of its reason stays known."""
@@ -76,7 +79,8 @@ class _Group:
     current: Rebalance
     last: Rebalance | None = None
     pending: set[str] = field(default_factory=set)
-    done: deque[Rebalance] = field(default_factory=deque)
+    done: dict[int, deque[Rebalance]] = field(default_factory=dict)
+    """By generation: a group that was deleted and made anew has some twice."""
     modern: OrderedDict[str, Gone] = field(default_factory=OrderedDict)
 
 
@@ -85,7 +89,7 @@ class BrokerLog:
 
     def __init__(self) -> None:
         self._groups: OrderedDict[str, _Group] = OrderedDict()
-        self._order: deque[_Group] = deque()
+        self._order: deque[tuple[_Group, int]] = deque()
         self.answered = 0
         self.strayed: Counter[int] = Counter()
         """By so many quarters of an hour records were later than the log has it: a time zone, most likely."""
@@ -105,9 +109,7 @@ class BrokerLog:
             return
         if event.kind == "unloaded":
             # Another broker goes on with it; what is under way here does not end here.
-            if (left := self._groups.get(event.group)) is not None:
-                left.current, left.last = Rebalance(event.group), None
-                left.pending.clear()
+            self._forget(event.group)
             return
         group = self._groups.get(event.group)
         if group is None:
@@ -132,7 +134,7 @@ class BrokerLog:
             case "pending_gone":
                 group.pending.discard(event.member)
             case "left":
-                current.depart(event.member, _left(event))
+                current.depart(event.member, _asking(event.reason, event.at_ms))
             case "left_late":
                 _left_late(group, event)
             case "failed":
@@ -160,17 +162,22 @@ class BrokerLog:
             group.pending.clear()
         done.generation, done.ended_ms = event.generation, event.at_ms
         done.is_written = event.kind == "empty"
+        last = group.last
+        if last is not None and not last.is_written:
+            done.unwritten = (*last.unwritten, last)[-_KEPT_UNWRITTEN:]
+            last.unwritten = ()
         # Until its assignment arrives, the one before is what members have.
         group.last, group.current = done, Rebalance(done.group, since_ms=done.since_ms)
-        group.done.append(done)
-        self._order.append(group)
+        group.done.setdefault(done.generation, deque()).append(done)
+        self._order.append((group, done.generation))
         if len(self._order) > KEPT_REBALANCES:
-            oldest = self._order.popleft()
-            if oldest.done:
-                oldest.done.popleft()
+            oldest, generation = self._order.popleft()
+            oldest.done[generation].popleft()
+            if not oldest.done[generation]:
+                del oldest.done[generation]
 
     def _forget(self, name: str) -> None:
-        """A deleted group: what follows under its name is another. What is known of it may yet be asked for."""
+        """What follows under this name does not go on from here. What is known of it may yet be asked for."""
         if (group := self._groups.get(name)) is not None:
             group.current, group.last = Rebalance(name), None
             group.pending.clear()
@@ -182,26 +189,23 @@ class BrokerLog:
         known = self._groups.get(group)
         if known is None:
             return None
-        found = self._find(known, generation, end_ms)
-        modern = {
-            member: gone for member, gone in known.modern.items() if -SAME_MS <= end_ms - gone.at_ms <= _EPOCH_MS
-        }
-        if found is None:
-            if not modern:
+        done = self._find(known, generation, end_ms)
+        departures = _recent(known.modern, end_ms)
+        if done is None:
+            if not departures:
                 return None
             self.answered += 1
-            return Told(SOURCE, departures=modern)
+            return Told(SOURCE, departures=departures)
         self.answered += 1
-        done, skipped = found
-        first = skipped[0] if skipped else done
-        departures = dict(modern)
-        for each in (*skipped, done):
+        rounds = (*done.unwritten, done)
+        first = rounds[0]
+        for each in rounds:
             departures |= each.departures
         return Told(
             SOURCE,
             began_ms=done.began_ms,
             cause=first.cause,
-            causes=tuple(sorted(set().union(*(each.causes for each in (*skipped, done))))),
+            causes=tuple(sorted(set().union(*(each.causes for each in rounds)))),
             departures=departures,
             said=first.said,
             set_off_ms=first.began_ms,
@@ -215,24 +219,13 @@ class BrokerLog:
         known = self._groups.get(group)
         return known is not None and known.last is not None and known.last.generation == generation - 1
 
-    def _find(self, group: _Group, generation: int, end_ms: int) -> tuple[Rebalance, list[Rebalance]] | None:
-        """That rebalance, and those before it that never came to be written."""
-        near: int | None = None
-        skipped: list[Rebalance] = []
-        best: tuple[Rebalance, list[Rebalance]] | None = None
-        for done in group.done:
-            if done.generation == generation:
-                away = end_ms - done.ended_ms
-                if near is None or abs(away) < abs(near):
-                    near, best = away, (done, list(skipped))
-            if done.is_written:
-                skipped = []
-            else:
-                skipped.append(done)
-        if near is not None and abs(near) > SAME_MS:
-            self._stray(near)
+    def _find(self, group: _Group, generation: int, end_ms: int) -> Rebalance | None:
+        """The rebalance of that generation that ended then."""
+        found = min(group.done.get(generation, ()), key=lambda it: abs(end_ms - it.ended_ms), default=None)
+        if found is not None and abs(end_ms - found.ended_ms) > SAME_MS:
+            self._stray(end_ms - found.ended_ms)
             return None
-        return best
+        return found
 
     def _stray(self, away_ms: int) -> None:
         quarters = round(away_ms / _QUARTER_MS)
@@ -240,8 +233,20 @@ class BrokerLog:
             self.strayed[quarters] += 1
 
 
-def _left(event: LogEvent) -> Gone:
-    return Gone(_stated(event.reason, _LEAVES), event.at_ms, _clipped(f"left through `LeaveGroup`: {event.reason}"))
+def _recent(gone: OrderedDict[str, Gone], end_ms: int) -> dict[str, Gone]:
+    """Who went shortly before, of those in the order in which they went."""
+    out = {}
+    for member, it in reversed(gone.items()):
+        if end_ms - it.at_ms > _EPOCH_MS:
+            break
+        if it.at_ms - end_ms <= SAME_MS:
+            out[member] = it
+    return out
+
+
+def _asking(words: str, at_ms: int) -> Gone:
+    """A member asks to leave, in its client's words."""
+    return Gone(_stated(words, _LEAVES), at_ms, _clipped(f"left through `LeaveGroup`: {words or 'not provided'}"))
 
 
 def _left_late(group: _Group, event: LogEvent) -> None:
@@ -250,7 +255,7 @@ def _left_late(group: _Group, event: LogEvent) -> None:
     done = group.current
     if done.began_ms is None and group.last is not None:
         done = group.last
-    done.depart(event.member, _left(event))
+    done.depart(event.member, _asking(event.reason, event.at_ms))
 
 
 def _prepare(group: _Group, event: LogEvent) -> None:
@@ -258,19 +263,17 @@ def _prepare(group: _Group, event: LogEvent) -> None:
     current, reason = group.current, event.reason
     current.began_ms, current.said = event.at_ms, _clipped(reason)
     if found := _REMOVING.match(reason):
-        member, words = found["member"], found["words"] or "not provided"
-        gone = Gone(_stated(words, _LEAVES), event.at_ms, _clipped(f"left through `LeaveGroup`: {words}"))
-        current.depart(member, gone)
-        current.cause, current.first = gone.cause, member
+        first, words = found["member"], found["words"] or "not provided"
+        current.depart(first, gone := _asking(words, event.at_ms))
+        current.cause, current.first = gone.cause, first
     elif found := _EXPLICIT.match(reason):
         # 4.x says before who left; one removed by its instance id is not named here.
-        left = next(iter(current.departures), found[1].split(", ")[0])
-        gone_ = current.departures.get(left)
-        current.cause, current.first = None if gone_ is None else gone_.cause, left
-    elif found := _REJOINING.match(reason):
+        first = next(iter(current.departures), found[1].split(", ")[0])
+        current.first = first
+        current.cause = current.departures[first].cause if first in current.departures else None
+    elif _REJOINING.match(reason):
         current.cause = _stated(reason, _REJOINS)
-        leads = reason[0] in "Ll"
-        current.rejoined = Cause.LEADER_REJOINED if leads else Cause.SUBSCRIPTION_CHANGED
+        current.rejoined = Cause.LEADER_REJOINED if reason[0] in "Ll" else Cause.SUBSCRIPTION_CHANGED
     elif found := _PENDING_SYNC.match(reason):
         current.cause = Cause.POLL_TIMEOUT
         for member in re.findall(r"[^\s,\[\](){}]+", found[1].partition("Set")[2] or found[1]):
@@ -284,7 +287,7 @@ def _prepare(group: _Group, event: LogEvent) -> None:
 def _modern(group: _Group, event: LogEvent) -> None:
     match event.kind:
         case "modern_left" | "modern_left_classic":
-            gone = _left(event) if event.reason else Gone(None, event.at_ms, f"left the {event.state} group")
+            gone = Gone(_stated(event.reason, _LEAVES), event.at_ms, _clipped(event.reason or "left the group"))
         case "modern_fenced":
             said = _clipped(f"fenced from the group because {event.reason}")
             gone = Gone(_stated(event.reason, _FENCES), event.at_ms, said)

@@ -17,6 +17,7 @@ from tests.wire.vectors import ROOT
 
 CONTEXT = click.Context(cli, info_name="kshadow")
 DATA = "/var/lib/kafka/data"
+LOGS = "/opt/kafka/logs"
 
 
 def command_of(name: str) -> click.Command:
@@ -67,7 +68,10 @@ def test_examples_that_need_no_broker_run(arguments: list[str], tmp_path: Path) 
     directory = tmp_path / "__consumer_offsets-15"
     directory.mkdir()
     (directory / "0.log").write_bytes(segment())
-    result = kshadow(*(it.replace(DATA, str(tmp_path)) for it in arguments))
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    (logs / "server.log").touch()
+    result = kshadow(*(it.replace(DATA, str(tmp_path)).replace(LOGS, str(logs)) for it in arguments))
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout
 
