@@ -76,7 +76,7 @@ def _what(event: dict[str, object]) -> str:
             assert isinstance(joined, list), "a list of members"
             assert isinstance(left, list), "a list of members"
             names = [f"+{member['client_id']}" for member in joined] + [f"-{member['client_id']}" for member in left]
-            how = "observed" if event["observed"] else "inferred"
+            how = "observed" if event["observed"] and event["confidence"] == 1 else "inferred"
             cause = "" if event["cause"] == "unknown" else f"({how}: {event['cause']})"
             return " ".join([f"generation {event['generation']}, {event['members']} members", *names, cause]).rstrip()
         case "member_joined" | "member_left" | "static_member_replaced":

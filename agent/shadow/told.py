@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
+from agent.coordinator.states import GroupType
 from agent.shadow.causes import CLOCK_MS, Cause, Departure, Evidence, Inference
 from agent.shadow.transitions import MemberLeft, Rebalanced, Transition
 from agent.shadow.views import Member
@@ -100,9 +101,8 @@ def _amended(it: Rebalanced, witness: Witness) -> Rebalanced:
         return it
     departures = dict(it.inferred.departures)
     for member in it.left:
-        gone, guess = told.departures.get(member.member_id), departures.get(member.member_id)
-        if gone is not None and guess is not None:
-            departures[member.member_id] = _departure(member, gone, guess, told, end_ms)
+        if (gone := told.departures.get(member.member_id)) is not None:
+            departures[member.member_id] = _departure(member, gone, departures[member.member_id], told, end_ms)
     it = replace(it, inferred=_inference(it, told, departures))
     if told.began_ms is None:
         # Of groups without a join phase, the departures are all that is to be seen.
@@ -162,7 +162,14 @@ def _rejoined(it: Rebalanced, told: Told, otherwise: Cause) -> tuple[Cause, floa
 
 def _is_cooperative(it: Rebalanced) -> bool:
     """Whether members keep partitions through a rebalance, by the protocol's name or by what they brought along."""
-    return "cooperative" in (it.protocol or "") or any(member.owned for member in (*it.joined, *it.left))
+    if it.group_type is GroupType.CONNECT:
+        return it.protocol != "default"
+    return "cooperative" in (it.protocol or "") or any(map(_keeps, (*it.joined, *it.left)))
+
+
+def _keeps(member: Member) -> bool:
+    """Whether a member kept partitions when it joined: then it takes part in rebalances without its poll loop."""
+    return any((member.owned or {}).values())
 
 
 def _evidence(before: Inference, told: Told, departures: Mapping[str, Departure]) -> tuple[Evidence, ...]:
@@ -228,10 +235,11 @@ def _asked_to_leave(
 
 
 def _polled_ms(member: Member, last_ms: int | None, told: Told) -> int | None:
-    """When the member is known to have polled last, since only there its callbacks run: as it gave its partitions up,
-    for the rebalance before, or for this one if a commit came once it had begun."""
+    """When an eager member is known to have polled last, since only there its callbacks run: as it gave its
+    partitions up, for the rebalance before, or for this one if a commit came once it had begun. None: not known."""
+    if _keeps(member):
+        return None
     began_ms = told.set_off_ms
     if last_ms is not None and began_ms is not None and last_ms >= began_ms - CLOCK_MS:
         return last_ms
-    # A cooperative member takes part in rebalances without its poll loop: it keeps what it has.
-    return None if any((member.owned or {}).values()) else told.since_ms
+    return told.since_ms

@@ -334,6 +334,13 @@ def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         True,
     ]
 
+    made_anew = preparing(1, 0, "Adding new member m with") + stabilized(1, 1)
+    made_anew += at(1.5, "The following groups were deleted: g. A total of 3 offsets were removed.")
+    made_anew += preparing(20, 0, "Adding new member m with") + stabilized(20, 1)
+    made_anew += stabilized(21, 2) + stabilized(22, 3)
+    assert log_of(made_anew).told("g", 1, T0 + 1000) is None
+    assert log_of(made_anew).told("g", 1, T0 + 20_000) is not None
+
     many = [f"m-{number}" for number in range(9)]
     pending = (
         "Dynamic member with unknown member id joins group g in Stable state. Created a new member id {} and request"
