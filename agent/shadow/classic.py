@@ -7,7 +7,7 @@ between two records, the log does not show.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Protocol, cast
 
@@ -37,6 +37,7 @@ from agent.wire.payloads import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
     Payload,
+    TopicPartition,
     decode_payload,
 )
 
@@ -268,9 +269,9 @@ class ClassicGroup:
             given = self._payload(ConsumerProtocolAssignment, metadata.assignment, metadata, at)
             if wanted is not None:
                 subscription, rack_id = wanted.topics, wanted.rack_id
-                owned = {item.topic: item.partitions for item in wanted.owned_partitions}
+                owned = _by_topic(wanted.owned_partitions)
             if given is not None:
-                assignment = {item.topic: item.partitions for item in given.assigned_partitions}
+                assignment = _by_topic(given.assigned_partitions)
         return Member(
             member_id=metadata.member_id,
             client_id=metadata.client_id,
@@ -319,6 +320,14 @@ class ClassicGroup:
             generations_skipped=self.generations_skipped,
             anomalies=tuple(self.notes.latest),
         )
+
+
+def _by_topic(items: Iterable[TopicPartition]) -> dict[str, tuple[int, ...]]:
+    """A topic may come more than once: librdkafka's cooperative-sticky adds what is new behind what was there."""
+    out: dict[str, tuple[int, ...]] = {}
+    for item in items:
+        out[item.topic] = out.get(item.topic, ()) + item.partitions
+    return out
 
 
 @lru_cache(maxsize=1024)

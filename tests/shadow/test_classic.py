@@ -20,7 +20,15 @@ from agent.shadow.transitions import (
     Transition,
 )
 from agent.wire.classic import MemberMetadata
-from agent.wire.payloads import ConnectAssignment, ConnectorTasks, ConnectWorkerState, encode_payload
+from agent.wire.payloads import (
+    ConnectAssignment,
+    ConnectorTasks,
+    ConnectWorkerState,
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    TopicPartition,
+    encode_payload,
+)
 from tests.shadow.build import (
     GROUP,
     STEP_MS,
@@ -243,6 +251,17 @@ def test_a_second_cooperative_round_moves_what_the_first_freed() -> None:
     rounds = [(it.generation, len(it.joined), len(it.left)) for it in transitions if isinstance(it, Rebalanced)]
     assert rounds == [(1, 1, 0), (2, 1, 0), (3, 0, 0)]
     assert log.view().members[0].owned == {"t": (0,)}
+
+
+def test_a_topic_that_comes_twice_in_an_assignment() -> None:
+    """librdkafka's cooperative-sticky puts what is new behind what was there."""
+    given = (TopicPartition("t", (0,)), TopicPartition("u", (1,)), TopicPartition("t", (3,)))
+    assignment = encode_payload(ConsumerProtocolAssignment(given), 3)
+    subscription = encode_payload(ConsumerProtocolSubscription(("t", "u"), None, given), 3)
+    (view,) = (
+        Log().add(classic_group(1, member("a-1", assignment=assignment, subscription=subscription))).view().members
+    )
+    assert view.assignment == view.owned == {"t": (0, 3), "u": (1,)}
 
 
 def test_a_static_member_that_comes_back_neither_left_nor_joined() -> None:
