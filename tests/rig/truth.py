@@ -225,6 +225,7 @@ _REJOINS = (
     ("subscription has changed", "subscription_changed"),
     ("cached metadata has changed", "partitions_changed"),
     ("need to revoke partitions and re-join", "cooperative_followup"),
+    ("triggered followup rebalance", "cooperative_followup"),  # Kafka Streams
     ("rebalance enforced by user", "leader_rejoined"),
 )
 _STATED = (
