@@ -66,9 +66,11 @@ class Rebalance:
     """Those just before it whose assignment never arrived, oldest first."""
 
     def depart(self, member: str, gone: Gone) -> None:
-        """A member goes. What is known of its reason stays known."""
+        """A member goes. What was said of it first stays, unless it gave no reason and now there is one."""
         known = self.departures.get(member)
-        if (known is None or known.cause is None) and len(self.departures) < KEPT_MEMBERS:
+        if known is not None and known.cause is None and gone.cause is not None:
+            self.departures[member] = gone._replace(joined_ms=known.joined_ms)
+        elif known is None and len(self.departures) < KEPT_MEMBERS:
             self.departures[member] = gone
         if gone.cause is not None:
             self.causes.add(gone.cause)
@@ -79,9 +81,12 @@ class _Group:
     current: Rebalance
     last: Rebalance | None = None
     pending: set[str] = field(default_factory=set)
+    joined: dict[str, int] = field(default_factory=dict)
+    """When members joined for the first time that are there."""
     done: dict[int, deque[Rebalance]] = field(default_factory=dict)
     """By generation: a group that was deleted and made anew has some twice."""
-    modern: OrderedDict[str, Gone] = field(default_factory=OrderedDict)
+    modern: deque[tuple[str, Gone]] = field(default_factory=lambda: deque(maxlen=KEPT_MEMBERS))
+    """Members of the newer protocols in the order in which they went; one may come back, and go again."""
 
 
 class BrokerLog:
@@ -128,21 +133,26 @@ class BrokerLog:
         match event.kind:
             case "joined" | "joined_at_once" | "static_joined":
                 current.causes.add(Cause.MEMBER_JOINED)
+                _join(group, event)
             case "pending":
                 if len(group.pending) < KEPT_MEMBERS:
                     group.pending.add(event.member)
+                    _join(group, event)
             case "pending_gone":
                 group.pending.discard(event.member)
+                group.joined.pop(event.member, None)
             case "left":
-                current.depart(event.member, _asking(event.reason, event.at_ms))
+                current.depart(event.member, _asking(group, event.member, event.reason, event.at_ms))
             case "left_late":
                 _left_late(group, event)
             case "failed":
                 said = "Member … has failed, removing it from the group"
+                group.joined.pop(event.member, None)
                 current.depart(event.member, Gone(Cause.SESSION_TIMEOUT, event.at_ms, said))
             case "removed":
                 for member in event.removed_members():
                     said = "removed dynamic members who haven't joined"
+                    group.joined.pop(member, None)
                     current.depart(member, Gone(Cause.POLL_TIMEOUT, event.at_ms, said))
             case "preparing":
                 _prepare(group, event)
@@ -181,6 +191,7 @@ class BrokerLog:
         if (group := self._groups.get(name)) is not None:
             group.current, group.last = Rebalance(name), None
             group.pending.clear()
+            group.joined.clear()
 
     # Questions.
 
@@ -233,20 +244,20 @@ class BrokerLog:
             self.strayed[quarters] += 1
 
 
-def _recent(gone: OrderedDict[str, Gone], end_ms: int) -> dict[str, Gone]:
-    """Who went shortly before, of those in the order in which they went."""
-    out = {}
-    for member, it in reversed(gone.items()):
-        if end_ms - it.at_ms > _EPOCH_MS:
-            break
-        if it.at_ms - end_ms <= SAME_MS:
-            out[member] = it
-    return out
+def _recent(gone: Iterable[tuple[str, Gone]], end_ms: int) -> dict[str, Gone]:
+    """How members last went shortly before."""
+    return {member: it for member, it in gone if -SAME_MS <= end_ms - it.at_ms <= _EPOCH_MS}
 
 
-def _asking(words: str, at_ms: int) -> Gone:
+def _join(group: _Group, event: LogEvent) -> None:
+    if len(group.joined) < KEPT_MEMBERS:
+        group.joined.setdefault(event.member, event.at_ms)
+
+
+def _asking(group: _Group, member: str, words: str, at_ms: int) -> Gone:
     """A member asks to leave, in its client's words."""
-    return Gone(_stated(words, _LEAVES), at_ms, _clipped(f"left through `LeaveGroup`: {words or 'not provided'}"))
+    said = _clipped(f"left through `LeaveGroup`: {words or 'not provided'}")
+    return Gone(_stated(words, _LEAVES), at_ms, said, group.joined.pop(member, None))
 
 
 def _left_late(group: _Group, event: LogEvent) -> None:
@@ -255,7 +266,7 @@ def _left_late(group: _Group, event: LogEvent) -> None:
     done = group.current
     if done.began_ms is None and group.last is not None:
         done = group.last
-    done.depart(event.member, _asking(event.reason, event.at_ms))
+    done.depart(event.member, _asking(group, event.member, event.reason, event.at_ms))
 
 
 def _prepare(group: _Group, event: LogEvent) -> None:
@@ -264,7 +275,7 @@ def _prepare(group: _Group, event: LogEvent) -> None:
     current.began_ms, current.said = event.at_ms, _clipped(reason)
     if found := _REMOVING.match(reason):
         first, words = found["member"], found["words"] or "not provided"
-        current.depart(first, gone := _asking(words, event.at_ms))
+        current.depart(first, gone := _asking(group, first, words, event.at_ms))
         current.cause, current.first = gone.cause, first
     elif found := _EXPLICIT.match(reason):
         # 4.x says before who left; one removed by its instance id is not named here.
@@ -294,10 +305,7 @@ def _modern(group: _Group, event: LogEvent) -> None:
         case _:
             # Gone for a restart: it is still counted on.
             return
-    group.modern[event.member] = gone
-    group.modern.move_to_end(event.member)
-    if len(group.modern) > KEPT_MEMBERS:
-        group.modern.popitem(last=False)
+    group.modern.append((event.member, gone))
 
 
 def _clipped(text: str) -> str:

@@ -20,11 +20,12 @@ from agent.shadow.views import Member
 
 class Gone(NamedTuple):
     """How and when one member went. `cause` is None where it asked to leave and gave no reason; `said` is what the
-    witness quotes."""
+    witness quotes; `joined_ms` is when the member first came, None where it did not see that."""
 
     cause: Cause | None
     at_ms: int
     said: str = ""
+    joined_ms: int | None = None
 
 
 class Told(NamedTuple):
@@ -72,8 +73,8 @@ DEPARTURES = frozenset(
 COMMIT_INTERVAL_MS = 5_000
 """How often clients commit by default (`auto.commit.interval.ms`)."""
 
-LATE_MS = 3_500
-"""How much later than its last commit a client's last poll may be where it commits every few seconds."""
+LATE_MS = 6_000
+"""How much later than its last commit a client's last poll may be: it may have had nothing to commit for a while."""
 
 SOON_MS = 20_000
 """Within this time cooperative members join again at their next poll, after a round that took partitions away."""
@@ -193,7 +194,7 @@ def _departure(member: Member, gone: Gone, guess: Departure, told: Told, end_ms:
         return Departure(member, gone.cause, 1.0, evidence, gone.at_ms)
     gap_to_end, every = guess.evidence.get("gap_ms"), guess.evidence.get("commits_every_ms")
     last_ms = None if gap_to_end is None else end_ms - gap_to_end
-    cause, confidence = _asked_to_leave(member, gone.at_ms, last_ms, every, told)
+    cause, confidence = _asked_to_leave(member, gone, last_ms, every, told)
     evidence |= {
         "gap_ms": None if last_ms is None else max(gone.at_ms - last_ms, 0),
         "commits_every_ms": every,
@@ -203,14 +204,14 @@ def _departure(member: Member, gone: Gone, guess: Departure, told: Told, end_ms:
 
 
 def _asked_to_leave(
-    member: Member, left_ms: int, last_ms: int | None, every: int | None, told: Told
+    member: Member, gone: Gone, last_ms: int | None, every: int | None, told: Told
 ) -> tuple[Cause, float]:
     """Why a member left that gave no reason: it closed, or its client saw its poll loop stall. No session ran out.
 
     `last_ms` is its last commit, `every` the mean time between two. A client may commit by itself once more after the
     poll loop stalled, within one interval; and no interval is longer than twice the mean, which counts the beginning.
     """
-    poll = member.rebalance_timeout_ms
+    poll, left_ms = member.rebalance_timeout_ms, gone.at_ms
     if member.instance_id is not None:
         # Static members do not ask to leave; an admin client that says nothing asks for them.
         return Cause.ADMIN_REMOVED, 0.9
@@ -219,6 +220,9 @@ def _asked_to_leave(
         return Cause.MEMBER_LEFT, 0.97
     if poll is None:
         return Cause.UNKNOWN_DEPARTURE, 0.0
+    if gone.joined_ms is not None and left_ms - gone.joined_ms < poll - CLOCK_MS:
+        # No time to poll can have run out that began with the client.
+        return Cause.MEMBER_LEFT, 0.97
     polled_ms = _polled_ms(member, last_ms, told)
     if polled_ms is not None and left_ms - polled_ms < poll - CLOCK_MS:
         return Cause.MEMBER_LEFT, 0.9
@@ -228,8 +232,8 @@ def _asked_to_leave(
     pause = COMMIT_INTERVAL_MS if every is None else every
     if gap < poll - pause - 2 * CLOCK_MS:
         return Cause.MEMBER_LEFT, 0.95 if gap < poll - 2 * pause - CLOCK_MS else 0.8
-    if gap > 2 * pause and gap <= poll + max(2 * pause, LATE_MS):
-        # It missed commits, and left about when its time to poll had run out.
+    if pause + 2 * CLOCK_MS < gap <= poll + max(2 * pause, LATE_MS):
+        # It missed a commit, and left about when its time to poll had run out.
         return Cause.POLL_TIMEOUT, 0.8 if every is None else 0.9
     return Cause.UNKNOWN_DEPARTURE, 0.0
 

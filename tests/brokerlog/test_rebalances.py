@@ -213,6 +213,52 @@ def test_4x_names_who_left_before_and_in_the_reason() -> None:
     assert (told.first, told.cause, told.departures) == ("m-1", None, {})
 
 
+NOT_PROVIDED = "client reason: not provided"
+UNKNOWN_ID = "Dynamic member with unknown member id joins group g in Stable state."
+# 1-4: how each version says that a member comes, and how it goes.
+COMINGS = [
+    (
+        f"{UNKNOWN_ID} Created a new member id m-1 and request the member to rejoin with this id.",
+        preparing(30, 4, f"Removing member m-1 on LeaveGroup; {NOT_PROVIDED}"),
+    ),  # 1: its line in full follows, and adds nothing
+    (
+        "Pending dynamic member with id m-1 joins group g in Stable state. Adding to the group now.",
+        at(30, f"[Group g] Member m-1 has left group through explicit `LeaveGroup` request; {NOT_PROVIDED}"),
+    ),  # 2
+    (
+        "Static member with groupInstanceId=i and unknown member id joins group g in Stable state. "
+        "Created a new member id m-1 for this member and added to the group.",
+        at(30, f"[Group g] Member m-1 has left group through explicit `LeaveGroup` request; {NOT_PROVIDED}"),
+    ),  # 3
+]
+LATE = at(
+    30, f"Member MemberMetadata(memberId=m-1, x) has left group g through explicit `LeaveGroup`; {NOT_PROVIDED}"
+)
+
+
+@pytest.mark.parametrize(("comes", "goes"), COMINGS)
+def test_when_a_member_that_goes_had_come(comes: str, goes: str) -> None:
+    text = at(1, comes) + preparing(1, 3, "Adding new member m-1 with") + stabilized(2, 4)
+    told = asked(text + goes + stabilized(31, 5) + LATE, 5, 31)
+    assert told.departures["m-1"].joined_ms == T0 + 1000
+    gone = at(2, "Pending member m-1 in group g has been removed after session timeout expiration.")
+    told = asked(text + gone + goes + stabilized(31, 5) + LATE, 5, 31)
+    assert told.departures["m-1"].joined_ms is None
+
+
+def test_a_reason_that_comes_later_is_taken() -> None:
+    left = at(0.5, f"[Group g] Member m-1 has left group through explicit `LeaveGroup` request; {NOT_PROVIDED}")
+    removing = preparing(1, 3, "Removing member m-1 on LeaveGroup; client reason: the consumer is being closed")
+    assert asked(left + removing + stabilized(2, 4), 4, 2).departures["m-1"].cause is L
+
+
+def test_a_member_that_comes_back_under_its_id_goes_twice() -> None:
+    text = at(1, "[GroupId g] Member m-1 fenced from the group because the member session expired.")
+    text += at(30, "[GroupId g] Member m-1 left the consumer group.")
+    assert asked(text, 4, 1).departures["m-1"].cause is S
+    assert asked(text, 9, 30).departures["m-1"].cause is None
+
+
 def test_a_generation_that_was_never_written_is_told_with_the_next() -> None:
     text = preparing(1, 3, "Adding new member m-3 with") + stabilized(2, 4)
     text += at(8, "Member m-2 in group g has failed, removing it from the group")
@@ -346,6 +392,8 @@ def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         "Dynamic member with unknown member id joins group g in Stable state. Created a new member id {} and request"
     )
     text = "".join(at(0.5, f"{pending.format(name)} the member to rejoin with this id.") for name in many)
+    joins = "Pending dynamic member with id {} joins group g in Stable state. Adding to the group now."
+    text += "".join(at(0.5, joins.format(name)) for name in many)
     text += preparing(1, 3, f"Removing member {many[0]} on LeaveGroup; client reason: {'x' * 900}")
     text += at(1, f"Group g removed dynamic members who haven't joined: {many}")
     text += preparing(1, 3, "Removing member m-8 on LeaveGroup; client reason: being closed")

@@ -146,7 +146,7 @@ LEAVES = [
     (5, "silent for less than the time between two polls", Life(9_000), 1_000, None, L, 0.95),
     (6, "but hardly less", Life(18_000, every_ms=2_000), 2_000, None, L, 0.8),
     (7, "silent for longer than a stall lasts", Life(39_000, every_ms=900), 1_000, None, U, 0.0),
-    (8, "a rare commit tells no stall from a pause", Life(16_000, every_ms=12_000), 2_000, None, U, 0.0),
+    (8, "a rare commit tells no stall from a pause", Life(16_000, every_ms=12_000), 4_000, None, U, 0.0),
     (9, "it never committed", Life(every_ms=None), 2_000, None, U, 0.0),
     (
         10,
@@ -190,6 +190,13 @@ def test_a_member_that_gave_its_partitions_up_was_polling() -> None:
     assert departure is not None
     assert departure.inferred is not None
     assert (departure.inferred.cause, departure.inferred.confidence) == (L, 0.9)
+
+
+@pytest.mark.parametrize(("lived_ms", "cause"), [(POLL - 300, L), (POLL - 200, U)])
+def test_a_member_that_was_there_for_less_than_its_time_to_poll_closed(lived_ms: int, cause: Cause) -> None:
+    gone = Gone(None, END_MS - 100, "its own words", END_MS - 100 - lived_ms)
+    told = Told("broker_log", END_MS - 100, None, (), {GO: gone}, "words", END_MS - 100, first=GO)
+    assert replayed(Life(every_ms=None, owned=True), told)[0].inferred.cause is cause
 
 
 def test_a_member_that_never_reached_the_topic_set_it_off() -> None:
