@@ -170,7 +170,7 @@ def performance(request: pytest.FixtureRequest, cluster: Cluster) -> Performance
     return PERFORMANCES[cluster.version]
 
 
-ORDER = ("test_scenarios.py", "test_again.py", "test_run.py", "test_zz_poison.py")
+ORDER = ("test_scenarios.py", "test_again.py", "test_run.py", "test_broker_log.py", "test_zz_poison.py")
 
 
 @pytest.hookimpl(trylast=True)
