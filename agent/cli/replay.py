@@ -41,7 +41,7 @@ def replay(
 
     They come in the order of time, partition and offset, and are the same each time. What the analyzers find is
     among them, as events of type finding. PATH is as for decode. Transactions that were aborted or are still open are
-    not applied. With --broker-log, what a broker's log says of rebalances stands in place of what is inferred; rotated
+    not applied. With --broker-log, what a broker's log says stands in place of what is inferred; rotated
     files beside it (server.log.*) are read too.
 
     \b
@@ -57,9 +57,7 @@ def replay(
     with reaching():
         check(paths)
         logs = BrokerLogs(broker_logs, time_zone(broker_log_timezone))
-        loaded = load(
-            paths, cluster=cluster, on_problem=warn, witness=logs if broker_logs else None, chosen=chosen
-        )
+        loaded = load(paths, cluster=cluster, on_problem=warn, witness=logs if broker_logs else None, chosen=chosen)
     logs.report(warn)
     rows = [event for event in loaded.events() if not groups or event["group"] in groups]
     if output == "table":
