@@ -52,6 +52,13 @@ class ClusterMirror:
         for _, mirror in sorted(self.partitions.items()):
             yield from mirror.views(names)
 
+    def view(self, group: str) -> GroupView | None:
+        """One group, or None."""
+        for mirror in list(self.partitions.values()):
+            if group in mirror.groups:
+                return mirror.view(group, self.topic_names())
+        return None
+
     def find(self, group: str) -> tuple[GroupView, tuple[CommittedOffset, ...]] | None:
         """One group with its committed offsets, or None."""
         for mirror in list(self.partitions.values()):

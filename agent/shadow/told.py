@@ -35,7 +35,8 @@ class Told(NamedTuple):
     of members by id how they went. Where the witness knows what set it off but not why: `first` is the member that
     asked to leave, or `rejoined` the cause that a member's joining again means if the topic shows no other.
     `set_off_ms` is when, and `said` the words (they differ from `began_ms` where generations were never written);
-    `since_ms` is when the rebalance before it began, which gave members their assignment.
+    `since_ms` is when the rebalance before it began, which gave members their assignment. `evidence` is added to the
+    event's.
     """
 
     source: str
@@ -48,6 +49,12 @@ class Told(NamedTuple):
     first: str | None = None
     rejoined: Cause | None = None
     since_ms: int | None = None
+    evidence: tuple[Evidence, ...] = ()
+
+    @property
+    def is_timing_alone(self) -> bool:
+        """Whether the witness knows nothing of the cause."""
+        return self.set_off_ms is None and self.cause is None and not self.departures
 
 
 class Witness(Protocol):
@@ -100,6 +107,11 @@ def _amended(it: Rebalanced, witness: Witness) -> Rebalanced:
     told = witness.told(it.group, it.generation, end_ms)
     if told is None:
         return it
+    if told.is_timing_alone:
+        if told.began_ms is None:
+            return it
+        inferred = replace(it.inferred, evidence=(*it.inferred.evidence, *told.evidence))
+        return replace(it, observed=True, join_ms=max(end_ms - told.began_ms, 0), inferred=inferred)
     departures = dict(it.inferred.departures)
     for member in it.left:
         if (gone := told.departures.get(member.member_id)) is not None:
@@ -180,7 +192,7 @@ def _evidence(before: Inference, told: Told, departures: Mapping[str, Departure]
         out.append({"kind": told.source, "at_ms": told.set_off_ms, "reason": told.said})
     replaced = {id(guess.evidence) for name, guess in before.departures.items() if departures[name] is not guess}
     out += [departure.evidence for name, departure in departures.items() if departure is not before.departures[name]]
-    return (*out, *(evidence for evidence in before.evidence if id(evidence) not in replaced))
+    return (*out, *(evidence for evidence in before.evidence if id(evidence) not in replaced), *told.evidence)
 
 
 def _departure(member: Member, gone: Gone, guess: Departure, told: Told, end_ms: int) -> Departure:
@@ -247,3 +259,30 @@ def _polled_ms(member: Member, last_ms: int | None, told: Told) -> int | None:
     if last_ms is not None and began_ms is not None and last_ms >= began_ms - CLOCK_MS:
         return last_ms
     return told.since_ms
+
+
+class Witnesses:
+    """Several as one, in the order of their weight.
+
+    The first that knows of the cause speaks; where it does not know when the join phase began, the first that does is
+    taken for that. Everybody is asked each time: a witness may forget what lies before.
+    """
+
+    def __init__(self, witnesses: Iterable[Witness]) -> None:
+        self._witnesses = tuple(witnesses)
+
+    def told(self, group: str, generation: int, end_ms: int) -> Told | None:
+        """As `Witness.told`."""
+        answers = [it.told(group, generation, end_ms) for it in self._witnesses]
+        known = [it for it in answers if it is not None]
+        if not known:
+            return None
+        speaks = next((it for it in known if not it.is_timing_alone), known[0])
+        if speaks.began_ms is not None:
+            return speaks
+        timed = next((it for it in known if it.began_ms is not None), speaks)
+        return (
+            speaks
+            if timed is speaks
+            else speaks._replace(began_ms=timed.began_ms, evidence=(*speaks.evidence, *timed.evidence))
+        )

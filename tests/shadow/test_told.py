@@ -8,7 +8,7 @@ import pytest
 
 from agent.shadow.causes import Cause
 from agent.shadow.cluster import ClusterMirror
-from agent.shadow.told import Gone, Told
+from agent.shadow.told import Gone, Told, Witnesses
 from agent.shadow.transitions import MemberLeft, Rebalanced
 from tests.shadow import build as b
 from tests.shadow.build import Log
@@ -282,3 +282,31 @@ def test_members_of_share_groups(stated: Cause | None) -> None:
     assert departure.inferred is not None
     expected = (U, 0.0) if stated is None else (S, 1.0)
     assert (departure.inferred.cause, departure.inferred.confidence) == expected
+
+
+def test_what_a_witness_goes_by_is_added_to_the_evidence() -> None:
+    seen = {"kind": "admin_api", "began_ms": 1}
+    plain, told = rebalanced(Saw(None)), rebalanced(Saw(Told("admin_api", began_ms=1, evidence=(seen,))))
+    assert told.inferred.evidence == (*plain.inferred.evidence, seen)
+
+
+NOTHING, WHEN, WHY = None, Told("a", began_ms=7, evidence=({"kind": "a"},)), Told("b", cause=Cause.POLL_TIMEOUT)
+BOTH = Told("c", began_ms=9, cause=Cause.MEMBER_LEFT)
+
+
+@pytest.mark.parametrize(
+    ("answers", "told"),
+    [
+        ([], None),  # 1: nobody
+        ([NOTHING, NOTHING], None),  # 2: nobody was there
+        ([NOTHING, WHEN], WHEN),  # 3
+        ([WHEN, WHY], WHY._replace(began_ms=7, evidence=({"kind": "a"},))),  # 4: each knows one half
+        ([WHY, BOTH, WHEN], WHY._replace(began_ms=9)),  # 5: the first counts, in either half
+        ([WHEN, BOTH], BOTH),  # 6: who knows the cause knows best when
+        ([Told("d"), NOTHING], Told("d")),  # 7: someone was there and knows nothing more
+    ],
+)
+def test_several_witnesses(answers: list[Told | None], told: Told | None) -> None:
+    witnesses = [Saw(answer) for answer in answers]
+    assert Witnesses(witnesses).told("g", 3, 100) == told
+    assert all(witness.asked == [("g", 3, 100)] for witness in witnesses)
