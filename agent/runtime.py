@@ -16,8 +16,10 @@ from agent.diagnosis.cluster import NOTHING, Chosen, ClusterDiagnosis
 from agent.diagnosis.engine import Failure, Output
 from agent.forms import describe_form, group_form
 from agent.metrics.exporter import EventCounts, Readings
+from agent.observer.observer import Observer
 from agent.shadow.cluster import ClusterMirror
-from agent.shadow.told import Witness
+from agent.shadow.told import Witness, Witnesses
+from agent.shadow.transitions import Transition
 from agent.shadow.views import GroupView
 from agent.source.progress import OffsetReset
 from agent.source.topic import TopicReader
@@ -53,19 +55,22 @@ class Agent:
         groups: Collection[str] | None = None,
         observe: Callable[[list[Output]], None] | None = None,
         witness: Witness | None = None,
+        observer: Observer | None = None,
         chosen: Chosen = NOTHING,
     ) -> None:
         """`partitions` to read (all unless told) and `groups` to show (every one found there unless told).
 
-        `chosen` analyzers run along. `witness` may know more of a rebalance than the topic; it is asked in the
-        reader's thread.
+        `witness` may know more of a rebalance than the topic; it is asked in the reader's thread. So may `observer`,
+        which is at work from when the topic's end was reached until the agent stops. `chosen` analyzers run along.
 
         `observe` is called in the reader's thread with what each run changed, once the topic's end was reached.
         """
         self._observe = observe
         self._only = None if groups is None else frozenset(groups)
         self._reader = TopicReader(conf, partitions=partitions)
-        self._mirror = ClusterMirror(witness)
+        self._observer = observer
+        witnesses = [it for it in (witness, observer) if it is not None]
+        self._mirror = ClusterMirror(Witnesses(witnesses) if witnesses else None)
         self._diagnosis = ClusterDiagnosis(self._mirror, chosen, on_failure=self._on_failure)
         self._counts = EventCounts()
         self._lock = threading.Lock()
@@ -83,6 +88,8 @@ class Agent:
     def stop(self) -> None:
         """Stop reading and let go of the connections."""
         self._stop.set()
+        if self._observer is not None:
+            self._observer.stop()
         if self._thread.is_alive():
             self._thread.join()
         self._reader.close()
@@ -99,11 +106,15 @@ class Agent:
     def _step(self) -> None:
         runs = self._reader.poll(POLL_S)
         for run in runs:
+            if self._observer is not None:
+                self._observer.arrived(run.partition, run.timestamps_ms[-1])
             with self._lock:
                 outputs = self._shown(self._diagnosis.replay_run(run))
                 self._counts.observe(outputs)
                 rejects = self._mirror.partition(run.partition).take_rejects()
             self._tell(outputs)
+            if self._observer is not None:
+                self._observer.moved(it.group for it in outputs if isinstance(it, Transition))
             for reject in rejects:
                 at = reject.at
                 log.warning(
@@ -119,6 +130,8 @@ class Agent:
         if not self.has_caught_up and self._reader.caught_up:
             self.has_caught_up = True
             log.info("caught up: %d groups", sum(len(it.groups) for it in self._mirror.partitions.values()))
+            if self._observer is not None:
+                self._observer.start(self)
 
         self._let_time_pass()
 
@@ -141,9 +154,10 @@ class Agent:
         log.error("%s; it is off for that group", failure, exc_info=failure.__cause__)
 
     def _shown(self, outputs: list[Output]) -> list[Output]:
-        return [it for it in outputs if it.group is None or self._shows(it.group)]
+        return [it for it in outputs if it.group is None or self.shows(it.group)]
 
-    def _shows(self, group: str) -> bool:
+    def shows(self, group: str) -> bool:
+        """Whether a group of this name is asked for."""
         return self._only is None or group in self._only
 
     # What others ask.
@@ -173,11 +187,32 @@ class Agent:
 
     def describe(self, group: str) -> dict[str, object] | None:
         """One group in full, or None."""
-        if not self._shows(group):
+        if not self.shows(group):
             return None
         with self._lock:
             found = self._mirror.find(group)
         return None if found is None else describe_form(*found)
+
+    def places(self) -> dict[str, int]:
+        """The groups that are shown, and the partition each is in."""
+        with self._lock:
+            partitions = list(self._mirror.partitions.values())
+        out: dict[str, int] = {}
+        for mirror in partitions:
+            with self._lock:
+                out.update((group, mirror.partition) for group in mirror.groups if self.shows(group))
+        return out
+
+    def view(self, group: str) -> GroupView | None:
+        """One group that is shown, or None."""
+        if not self.shows(group):
+            return None
+        with self._lock:
+            return self._mirror.view(group)
+
+    def behind(self) -> Mapping[int, int]:
+        """For each partition that is read how many offsets its end lies ahead, as far as is known."""
+        return self._reader.behind_records if self._reader.healthy else {}
 
     def event_totals(self) -> tuple[Mapping[str, int], Mapping[str, int]]:
         """Rebalances and departures of each group since the log begins, whatever their cause."""
@@ -208,6 +243,8 @@ class Agent:
                     )
                     for view in readings.views
                 }
+        if self._observer is not None:
+            readings.observed = self._observer.observed()
         return readings
 
     def _views(self) -> list[GroupView]:
@@ -217,5 +254,5 @@ class Agent:
         views: list[GroupView] = []
         for mirror in partitions:
             with self._lock:
-                views += (view for view in mirror.views(names) if self._shows(view.group))
+                views += (view for view in mirror.views(names) if self.shows(view.group))
         return views

@@ -37,6 +37,20 @@ if TYPE_CHECKING:
 @option("--listen", default="127.0.0.1:9308", show_default=True, metavar="HOST:PORT", help="Where to serve HTTP.")
 @analyzer_options
 @option(
+    "--admin/--no-admin",
+    default=True,
+    show_default=True,
+    help="Observe through the Admin API: times join phases, compares the mirror with the brokers.",
+)
+@option(
+    "--admin-rate",
+    type=click.FloatRange(0.1, 1000),
+    default=20,
+    show_default=True,
+    metavar="GROUPS",
+    help="How many groups a second the brokers are asked to describe, at most.",
+)
+@option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"]),
     default="info",
@@ -52,13 +66,16 @@ def run(
     listen: str,
     analyzer_names: str,
     tuned: tuple[tuple[str, str], ...],
+    admin: bool,
+    admin_rate: float,
     log_level: str,
 ) -> None:
     """Run the agent: follow the topic and serve metrics and the API.
 
     Serves /metrics, /healthz, /readyz (503 until caught up, and again when reading has stopped) and /api/v1/groups.
-    Needs Read and Describe on the topic __consumer_offsets, and no other right. Beside a broker, --broker-log lets
-    its own log say why members left and rebalances began.
+    Needs Read and Describe on the topic __consumer_offsets, and for what is observed through the Admin API Describe
+    on the groups; with --no-admin no other right than those on the topic. Beside a broker, --broker-log lets its own
+    log say why members left and rebalances began.
 
     \b
     Examples:
@@ -71,6 +88,7 @@ def run(
 
     from agent.cli.access import reaching
     from agent.coordinator.hashing import partition_of
+    from agent.observer.observer import Observer
     from agent.runtime import Agent
     from agent.source.brokers import coordinators
 
@@ -88,7 +106,10 @@ def run(
             count, _ = coordinators(conf)
             partitions = sorted({partition_of(group, count) for group in groups})
             logging.getLogger("kshadow").info("reading partitions %s of %d", partitions, count)
-        agent = Agent(conf, partitions=partitions, groups=groups or None, witness=witness, chosen=chosen)
+        observer = Observer(conf, groups_per_s=admin_rate) if admin else None
+        agent = Agent(
+            conf, partitions=partitions, groups=groups or None, witness=witness, observer=observer, chosen=chosen
+        )
         agent.start()
         try:
             # The web server takes longest to import; by now the topic is being read.

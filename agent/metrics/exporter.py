@@ -111,6 +111,16 @@ def _sums(counts: Mapping[str, Counter[Cause]]) -> Counter[str]:
     return Counter({group: causes.total() for group, causes in counts.items()})
 
 
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What the observer knows. `divergences` by field, empty before anything was compared; `rebalancing` by state."""
+
+    requests: Mapping[str, int]
+    compared_groups: int
+    divergences: Mapping[str, int]
+    rebalancing: Mapping[str, int]
+
+
 @dataclass(slots=True)
 class Readings:
     """What a scrape needs, taken at one time."""
@@ -127,6 +137,7 @@ class Readings:
     findings: Mapping[tuple[str, str, str], bool] = field(default_factory=dict)
     consumed: Mapping[tuple[int, str], Mapping[Slot, int]] = field(default_factory=dict)
     """By partition of the topic and group: the records by partition that it consumed lately."""
+    observed: Observed | None = None
 
 
 class Exporter(Collector):
@@ -188,8 +199,20 @@ def _samples(it: Readings) -> Iterator[tuple[str, tuple[str, ...], float]]:
         yield "kshadow_topic_behind_records", (str(partition),), behind
     for partition, reached in it.caught_up.items():
         yield "kshadow_caught_up", (str(partition),), reached
+    if it.observed is not None:
+        yield from _observed(it.observed)
     yield "kshadow_source_healthy", (), it.healthy
     yield "kshadow_build_info", (__version__,), 1
+
+
+def _observed(it: Observed) -> Iterator[tuple[str, tuple[str, ...], float]]:
+    for name, value in it.divergences.items():
+        yield "kshadow_shadow_divergence_groups", (name,), value
+    yield "kshadow_shadow_compared_groups", (), it.compared_groups
+    for state, count in it.rebalancing.items():
+        yield "kshadow_rebalancing_groups", (state,), count
+    for outcome, count in it.requests.items():
+        yield "kshadow_admin_requests", (outcome,), count
 
 
 def label(text: str) -> str:

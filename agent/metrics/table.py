@@ -77,6 +77,30 @@ METRICS = {
             ("partition",),
             "1 once the partition was read to where it ended at the start.",
         ),
+        Metric(
+            "kshadow_shadow_divergence_groups",
+            "gauge",
+            ("field",),
+            "Groups of which the brokers and the mirror say different things, seen twice, by what differs.",
+        ),
+        Metric(
+            "kshadow_shadow_compared_groups",
+            "gauge",
+            (),
+            "Groups of which the mirror was compared with what the brokers say.",
+        ),
+        Metric(
+            "kshadow_rebalancing_groups",
+            "gauge",
+            ("state",),
+            "Groups of classic consumers that the brokers say are rebalancing now, by state.",
+        ),
+        Metric(
+            "kshadow_admin_requests",
+            "counter",
+            ("outcome",),
+            "Lists and descriptions of groups that the brokers were asked for, by how that ended.",
+        ),
         Metric("kshadow_source_healthy", "gauge", (), "1 while reading the topic is known to work."),
         Metric("kshadow_build_info", "gauge", ("version",), "1; the version is the label."),
     )

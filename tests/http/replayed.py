@@ -12,7 +12,7 @@ from agent.diagnosis.cluster import Chosen, ClusterDiagnosis
 from agent.diagnosis.registry import choose
 from agent.forms import describe_form, group_form
 from agent.http import Answering
-from agent.metrics.exporter import EventCounts, Readings
+from agent.metrics.exporter import EventCounts, Observed, Readings
 from agent.records import Run
 from agent.runtime import Health
 from agent.serve import serving
@@ -31,12 +31,14 @@ class Replayed:
         has_caught_up: bool = True,
         stopped: str | None = None,
         chosen: Chosen | None = None,
+        observed: Observed | None = None,
     ) -> None:
         self.mirror = ClusterMirror()
         self.diagnosis = diagnosis = ClusterDiagnosis(self.mirror, choose() if chosen is None else chosen)
         self.counts = EventCounts()
         self.has_caught_up = has_caught_up
         self._stopped = stopped
+        self._observed = observed
         for run in runs:
             self.counts.observe(diagnosis.replay_run(run))
 
@@ -63,6 +65,7 @@ class Replayed:
             healthy=self._stopped is None,
             record_counts=self.mirror.record_counts(),
             error_counts=self.mirror.error_counts(),
+            observed=self._observed,
         )
         if self.has_caught_up:
             readings.views = list(self.mirror.views())

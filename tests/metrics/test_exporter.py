@@ -19,7 +19,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse
 
 from agent import __version__
-from agent.metrics.exporter import MAX_LABEL, EventCounts, Exporter, label
+from agent.metrics.exporter import MAX_LABEL, EventCounts, Exporter, Observed, label
 from agent.metrics.table import METRICS
 from tests.cli.hostile import LETTERS, TEXTS, pairs
 from tests.cli.running import SEGMENTS
@@ -31,8 +31,21 @@ from tests.wire.vectors import ROOT
 
 GOLDEN = Path(__file__).with_name("golden.txt")
 CONTRACT = ROOT.parent / "shared" / "contract.md"
-BEYOND_CONTRACT = {"kshadow_source_healthy": ()}
+BEYOND_CONTRACT = {
+    "kshadow_source_healthy": (),
+    "kshadow_shadow_compared_groups": (),
+    "kshadow_rebalancing_groups": ("state",),
+    "kshadow_admin_requests_total": ("outcome",),
+}
 """What is exported though the contract does not name it; `kshadow_build_info` has a label more, as its kind has."""
+
+
+OBSERVED = Observed(
+    requests={"answered": 7, "denied": 1},
+    compared_groups=5,
+    divergences={"members": 0, "state": 2},
+    rebalancing={"PreparingRebalance": 1},
+)
 
 
 def registry(replayed: Replayed) -> CollectorRegistry:
@@ -75,11 +88,27 @@ def test_both_formats_say_the_same(small: Replayed) -> None:
 def test_the_whole_table_is_exported(small: Replayed) -> None:
     damaged = Log(partition=1).add((b"\x00\x63", b""), (b"", None))
     runs = [*of_path(SEGMENTS), *of_log(damaged), *of_log(consuming(6, 600, 200))]
-    broken = Replayed(runs, chosen=chosen(Twice))
+    broken = Replayed(runs, chosen=chosen(Twice), observed=OBSERVED)
     names = {family.name for family in parse(scrape(broken))}
     assert names == set(METRICS)
     assert ("kshadow_decode_errors_total", {"reason": "unknown_key_type"}, 1.0) in samples(broken)
     assert "kshadow_decode_errors" not in {family.name for family in parse(scrape(small))}, "no errors, no series"
+
+
+def test_what_is_observed() -> None:
+    said = {
+        (name, *labels.values()): value
+        for name, labels, value in samples(Replayed([], observed=OBSERVED))
+        if re.search("shadow_|rebalancing|admin", name.removeprefix("kshadow_"))
+    }
+    assert said == {
+        ("kshadow_shadow_divergence_groups", "members"): 0,
+        ("kshadow_shadow_divergence_groups", "state"): 2,
+        ("kshadow_shadow_compared_groups",): 5,
+        ("kshadow_rebalancing_groups", "PreparingRebalance"): 1,
+        ("kshadow_admin_requests_total", "answered"): 7,
+        ("kshadow_admin_requests_total", "denied"): 1,
+    }
 
 
 @pytest.mark.parametrize("name", METRICS)

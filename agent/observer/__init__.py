@@ -1,0 +1,4 @@
+"""The observer: asks the brokers, by the Admin API, what the topic does not tell, and whether the mirror is right.
+
+Owns the questions, their pace and what is made of the answers. The agent is whole without it: nothing waits for it.
+"""

@@ -1,0 +1,261 @@
+"""The observer at work: one thread that asks, with a client of its own.
+
+Owns when something is asked. Nothing waits for it: the reader's thread leaves notes and takes what is there, a scrape
+reads counts, a stop waits a second at most. Should it fail, the agent goes on without.
+
+Three questions, each at its own pace. *Sweeps* ask which groups are rebalancing now, one request to each broker
+whatever the number of groups; they time join phases. *Descriptions*, so many groups a second, are what the mirror is
+compared with. *Lists* show groups of which the mirror has no record.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from agent.metrics.exporter import Observed
+from agent.observer.agenda import Rate
+from agent.observer.asking import Asker, Call, Listing, Outcome, Refusal, clock_ms, descriptions, listing
+from agent.observer.comparing import Comparer, Mirrored
+from agent.observer.pace import Every, Pauses
+from agent.observer.sightings import Sightings
+from agent.shadow.told import Told
+from agent.source.errors import SourceError
+
+log = logging.getLogger("kshadow")
+
+GROUPS_PER_S = 20.0
+"""Descriptions a second: 2,000 groups in 100 s, for up to 60 small requests a second over all brokers."""
+SWEEP_S = 0.25
+"""Between two sweeps. A join phase's beginning is known to half of it, and one that is longer is not missed."""
+SWEEP_REST = 4.0
+"""Times as long as a sweep took there is none: what is slow for the brokers is asked for less often."""
+DESCRIBE_S = 0.25
+LIST_S, LIST_AGAIN_S = 60.0, 5.0
+"""Between two lists, and where one showed something new about the groups that the mirror has not."""
+LEADERS_S, KNOW_S = 30.0, 1.0
+"""How often the leaders of the topic's partitions are looked up, and which groups the mirror has."""
+RETRY_S = 5.0
+"""After a list, a sweep or a look-up of leaders that failed."""
+RENEW_S = 20.0
+"""After so long without an answer the client is made anew: librdkafka 2.16's may wait for a connection that never
+comes again once a broker was restarted."""
+TICK_S = 0.05
+STOP_S = 1.0
+
+
+class Observer:
+    """Started by the agent once it has caught up, stopped with it. A witness (`agent.shadow.told`) all the time."""
+
+    def __init__(self, conf: Mapping[str, str], *, groups_per_s: float = GROUPS_PER_S) -> None:
+        """`conf`: librdkafka properties. Raises `SourceMisconfigured`."""
+        self._conf = dict(conf)
+        self._wake = threading.Event()
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._asker = Asker(self._conf, self._wake.set)
+        self._sightings = Sightings()
+        self._rate = Rate(groups_per_s)
+        self._pauses = Pauses()
+        self._leaders: dict[int, int] = {}
+        self._moved: set[str] = set()
+        self._moved_lock = threading.Lock()
+        self._outcomes = Counter(dict.fromkeys(Outcome, 0))
+        self._rebalancing: dict[str, int] = {}
+        self._said: set[str] = set()
+        self._sweep: Call | None = None
+        self._list: Call | None = None
+        self._describing: dict[int, Call] = {}
+        self._know, self._look_up = Every(KNOW_S), Every(LEADERS_S)
+        self._sweeps, self._lists, self._descriptions = Every(SWEEP_S), Every(LIST_S), Every(DESCRIBE_S)
+        self._answered_at = 0.0
+        self._comparer: Comparer | None = None
+
+    # What the agent calls. None of it waits.
+
+    def start(self, mirrored: Mirrored) -> None:
+        """Begin to ask, in a thread."""
+        self._comparer = comparer = Comparer(mirrored)
+        self._thread = threading.Thread(target=self._run, args=(comparer,), name="observer", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ask no more. What is under way is let go; takes `STOP_S` at most."""
+        self._stop.set()
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join(STOP_S)
+
+    def arrived(self, partition: int, timestamp_ms: int) -> None:
+        """Records came, the last of them stamped so, and are about to be replayed."""
+        self._sightings.arrived(partition, timestamp_ms, clock_ms())
+
+    def moved(self, groups: Iterable[str]) -> None:
+        """These groups had a transition."""
+        with self._moved_lock:
+            self._moved.update(groups)
+
+    def told(self, group: str, generation: int, end_ms: int) -> Told | None:
+        """As `agent.shadow.told.Witness`."""
+        return self._sightings.told(group, generation, end_ms)
+
+    def observed(self) -> Observed | None:
+        """What a scrape exports; None unless the observer is at work."""
+        comparer = self._comparer
+        if comparer is None or self._thread is None or not self._thread.is_alive():
+            return None
+        compared = comparer.compared_groups
+        return Observed(
+            requests={str(outcome): count for outcome, count in self._outcomes.items()},
+            compared_groups=compared,
+            # Before any group was compared nothing is known, which is not that nothing differs.
+            divergences=comparer.counts() if compared else {},
+            rebalancing=self._rebalancing,
+        )
+
+    # The thread.
+
+    def _run(self, comparer: Comparer) -> None:
+        log.info("observing through the Admin API: up to %g groups a second are described", self._rate.per_s)
+        self._answered_at = time.monotonic()
+        try:
+            while not self._stop.is_set():
+                self._tick(comparer, time.monotonic())
+                self._wake.wait(TICK_S)
+                self._wake.clear()
+        except Exception:
+            log.exception("the observer stopped; the agent goes on without")
+
+    def _tick(self, comparer: Comparer, now: float) -> None:
+        self._asker.serve()
+        if now - self._answered_at > RENEW_S:
+            self._renew(now)
+        if self._look_up.due(now):
+            self._find_leaders(now)
+        if not self._leaders:
+            return
+        with self._moved_lock:
+            moved, self._moved = self._moved, set()
+        if self._know.due(now):
+            comparer.know(now)
+        comparer.moved(moved, now)
+        self._take_sweep(comparer, now)
+        self._take_list(comparer, now)
+        self._take_descriptions(comparer, now)
+        if self._sweep is None and self._sweeps.due(now):
+            self._sweep = self._asker.list_rebalancing()
+        if self._list is None and self._lists.due(now):
+            self._list = self._asker.list_all()
+        if self._descriptions.due(now):
+            self._describe(comparer, now)
+
+    def _renew(self, now: float) -> None:
+        self._asker = Asker(self._conf, self._wake.set)
+        self._sweep = self._list = None
+        self._describing.clear()
+        self._answered_at = now
+
+    def _find_leaders(self, now: float) -> None:
+        try:
+            self._leaders = self._asker.leaders()
+            self._answered_at = now
+        except SourceError as error:
+            self._look_up.again_in(RETRY_S, now)
+            self._say_once("leaders", "the observer: %s", error)
+
+    def _take_sweep(self, comparer: Comparer, now: float) -> None:
+        call = self._sweep
+        if call is None or call.answered_ms is None:
+            return
+        self._sweep = None
+        answer = self._take(listing(call), now)
+        if answer is None:
+            self._sweeps.again_in(RETRY_S, now)
+            self._rebalancing = {}
+            return
+        preparing = [group for group, it in answer.groups.items() if it.state == "PreparingRebalance"]
+        self._sightings.swept(preparing, call.asked_ms, call.answered_ms, whole=not answer.refusals)
+        comparer.moved(answer.groups, now)
+        states = Counter(it.state for it in answer.groups.values())
+        self._rebalancing = {state: states[state] for state in ("PreparingRebalance", "CompletingRebalance")}
+        self._sweeps.no_sooner_than(SWEEP_REST * (call.answered_ms - call.asked_ms) / 1000, now)
+
+    def _take_list(self, comparer: Comparer, now: float) -> None:
+        call = self._list
+        if call is None or call.answered_ms is None:
+            return
+        self._list = None
+        answer = self._take(listing(call), now)
+        if answer is None or answer.refusals:
+            self._lists.again_in(RETRY_S, now)
+        elif comparer.listed(answer.groups, len(self._leaders), now):
+            self._lists.again_in(LIST_AGAIN_S, now)
+
+    def _take(self, answer: Listing | Refusal, now: float) -> Listing | None:
+        refusals = [answer] if isinstance(answer, Refusal) else answer.refusals
+        for refusal in refusals:
+            self._refused(refusal, "a list of groups")
+        if isinstance(answer, Refusal):
+            return None
+        self._answered(now)
+        return answer
+
+    def _take_descriptions(self, comparer: Comparer, now: float) -> None:
+        for broker, call in list(self._describing.items()):
+            if call.answered_ms is None:
+                continue
+            del self._describing[broker]
+            failed = False
+            for group, answer in descriptions(call):
+                if not isinstance(answer, Refusal):
+                    self._answered(now)
+                    comparer.described(group, answer, now)
+                    continue
+                self._refused(answer, f"a description of group {group[:200]!r}")
+                if answer.outcome in (Outcome.DENIED, Outcome.UNSUPPORTED):
+                    comparer.leave_alone(group, now)
+                else:
+                    failed = True
+            if failed:
+                self._pauses.failed(broker, now)
+            else:
+                self._pauses.answered(broker)
+
+    def _describe(self, comparer: Comparer, now: float) -> None:
+        count = self._rate.take(now)
+        if not count:
+            return
+        busy = self._pauses.waits(now) | self._describing.keys()
+        led = self._leaders
+        batches: dict[int, list[str]] = {}
+        unled = {partition for partition, broker in led.items() if broker in busy}
+        for group, partition in comparer.next(count, now, unled).items():
+            batches.setdefault(led.get(partition, -1), []).append(group)
+        # A partition without a leader: there is nobody to ask.
+        batches.pop(-1, None)
+        for broker, groups in batches.items():
+            self._describing[broker] = self._asker.describe(groups)
+            self._rate.spend(len(groups))
+
+    def _answered(self, now: float) -> None:
+        self._outcomes[Outcome.ANSWERED] += 1
+        self._answered_at = now
+
+    def _refused(self, refusal: Refusal, what: str) -> None:
+        self._outcomes[refusal.outcome] += 1
+        match refusal.outcome:
+            case Outcome.DENIED:
+                text = "the observer has no right to %s, ACL operation Describe on the group: %s; others are tried"
+            case Outcome.UNSUPPORTED:
+                text = "the observer has no answer to %s: %s; others are tried"
+            case _:
+                text = "the observer has no answer to %s: %s; it goes on trying"
+        self._say_once(refusal.outcome, text, what, refusal.reason)
+
+    def _say_once(self, key: str, text: str, *arguments: object) -> None:
+        if key not in self._said:
+            self._said.add(key)
+            log.warning(text, *arguments)

@@ -1,0 +1,115 @@
+"""When groups were seen to prepare a rebalance: the beginnings of join phases, which no record tells.
+
+Owns what follows from sweeps. A sweep asks which groups are in PreparingRebalance now, so a group that is listed, and
+was not the time before, began in between: after the earlier sweep was asked, before the later was answered. The
+middle is what is told; it is wrong by half the distance at most, and by the time that a record takes to come here,
+since that is how the clocks are compared. Knows neither a client nor a clock; times are milliseconds of the
+observer's clock unless they are said to be the broker's.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from agent.observer.clocks import Lead
+from agent.shadow.told import Told
+
+SOURCE = "admin_api"
+ARRIVAL_MS = 50
+"""What a record may take from its stamp to us: the clocks are compared no better than that."""
+MAX_ERROR_MS = 1000
+"""A beginning that is known no better than this is not told."""
+KEPT_MS = 900_000
+"""How long a sighting waits for the record of its rebalance: each phase may take max.poll.interval.ms."""
+KEPT_ROUNDS = 3
+"""Sightings a group: the latest. Older ones are of rebalances that did not complete, or of records yet to come."""
+
+
+@dataclass(slots=True)
+class Sighting:
+    """A join phase: it began after `not_before_ms` (None if it was under way at the first sweep), before
+    `first_seen_ms`. `is_open` as long as each sweep sees it."""
+
+    not_before_ms: int | None
+    first_seen_ms: int
+    is_open: bool = True
+
+
+class Sightings:
+    """What sweeps saw, until the record of the rebalance comes. The witness of the reader's thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lead = Lead()
+        self._partition = -1
+        self._seen: dict[str, list[Sighting]] = {}
+        # When the latest round of a group was over: what was asked before that says nothing of the next round.
+        self._over: dict[str, int] = {}
+        self._asked_ms: int | None = None
+
+    def arrived(self, partition: int, timestamp_ms: int, now_ms: int) -> None:
+        """Records of a partition came, the last of them stamped so; the mirror is about to replay them."""
+        with self._lock:
+            self._lead.arrived(partition, timestamp_ms, now_ms)
+            self._partition = partition
+
+    def swept(self, preparing: Collection[str], asked_ms: int, answered_ms: int, *, whole: bool) -> None:
+        """These groups were in PreparingRebalance, at some time between; all that were, if `whole`."""
+        with self._lock:
+            for group in preparing:
+                self._sight(group, asked_ms, answered_ms)
+            if whole:
+                for group in self._seen.keys() - set(preparing):
+                    for sighting in self._seen[group]:
+                        sighting.is_open = False
+                self._asked_ms = asked_ms
+            self._drop(asked_ms)
+
+    def _sight(self, group: str, asked_ms: int, answered_ms: int) -> None:
+        over = self._over.get(group)
+        seen = self._seen.setdefault(group, [])
+        if (over is not None and asked_ms < over) or (seen and seen[-1].is_open):
+            return
+        since = self._asked_ms
+        not_before = since if since is None or over is None else max(since, over)
+        seen.append(Sighting(not_before, answered_ms))
+        del seen[:-KEPT_ROUNDS]
+
+    def _drop(self, now_ms: int) -> None:
+        for group, seen in list(self._seen.items()):
+            kept = [it for it in seen if it.is_open or now_ms - it.first_seen_ms < KEPT_MS]
+            if kept:
+                self._seen[group] = kept
+            else:
+                del self._seen[group]
+        # Those whose round was over when the latest whole sweep was asked: from now on that sweep is the bound.
+        self._over = {group: over for group, over in self._over.items() if over > (self._asked_ms or over)}
+
+    def told(self, group: str, generation: int, end_ms: int) -> Told | None:
+        """When the join phase began that ended at `end_ms`, both by the broker's clock; None if it was not seen.
+
+        To be asked in the order of the records, after `arrived` for theirs.
+        """
+        with self._lock:
+            lead = self._lead.of(self._partition)
+            if lead is None or self._asked_ms is None:
+                return None
+            over = end_ms + lead
+            self._over[group] = over
+            seen = self._seen.get(group, [])
+            of_this = [it for it in seen if it.first_seen_ms <= over]
+            self._seen[group] = seen[len(of_this) :]
+            if not of_this or of_this[-1].not_before_ms is None:
+                return None
+            not_before, first_seen = of_this[-1].not_before_ms, of_this[-1].first_seen_ms
+            error_ms = (first_seen - not_before + 1) // 2 + ARRIVAL_MS
+            if error_ms > MAX_ERROR_MS:
+                return None
+            began_ms = not_before + (first_seen - not_before) // 2 - lead
+        return Told(
+            SOURCE,
+            began_ms,
+            evidence=({"kind": SOURCE, "state": "PreparingRebalance", "began_ms": began_ms, "error_ms": error_ms},),
+        )
