@@ -1,4 +1,4 @@
-"""The observer at work: one thread that asks, with a client of its own.
+"""The observer at work: one thread, and a process that asks.
 
 Owns when something is asked. Nothing waits for it: the reader's thread leaves notes and takes what is there, a scrape
 reads counts, a stop waits a second at most. Should it fail, the agent goes on without.
@@ -18,12 +18,13 @@ from collections.abc import Iterable, Mapping
 
 from agent.metrics.exporter import Observed
 from agent.observer.agenda import Rate
-from agent.observer.asking import Asker, Call, Listing, Outcome, Refusal, clock_ms, descriptions, listing
+from agent.observer.asking import Answer, Asker, Outcome, Refusal
+from agent.observer.child import clock_ms
 from agent.observer.comparing import Comparer, Mirrored
+from agent.observer.divergence import Described
 from agent.observer.pace import Every, Pauses
 from agent.observer.sightings import Sightings
 from agent.shadow.told import Told
-from agent.source.errors import SourceError
 
 log = logging.getLogger("kshadow")
 
@@ -41,8 +42,10 @@ LEADERS_S, KNOW_S = 30.0, 1.0
 RETRY_S = 5.0
 """After a list, a sweep or a look-up of leaders that failed."""
 RENEW_S = 20.0
-"""After so long without an answer the client is made anew: librdkafka 2.16's may wait for a connection that never
-comes again once a broker was restarted."""
+"""After so long without an answer the process is started anew: librdkafka 2.16's client may wait for a connection
+that never comes again once a broker was restarted."""
+PROCESS = -1
+"""Whose pauses are those between two starts of the process: no broker's."""
 TICK_S = 0.05
 STOP_S = 1.0
 
@@ -51,12 +54,12 @@ class Observer:
     """Started by the agent once it has caught up, stopped with it. A witness (`agent.shadow.told`) all the time."""
 
     def __init__(self, conf: Mapping[str, str], *, groups_per_s: float = GROUPS_PER_S) -> None:
-        """`conf`: librdkafka properties. Raises `SourceMisconfigured`."""
+        """`conf`: librdkafka properties."""
         self._conf = dict(conf)
         self._wake = threading.Event()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
-        self._asker = Asker(self._conf, self._wake.set)
+        self._asker: Asker | None = None
         self._sightings = Sightings()
         self._rate = Rate(groups_per_s)
         self._pauses = Pauses()
@@ -66,9 +69,12 @@ class Observer:
         self._outcomes = Counter(dict.fromkeys(Outcome, 0))
         self._rebalancing: dict[str, int] = {}
         self._said: set[str] = set()
-        self._sweep: Call | None = None
-        self._list: Call | None = None
-        self._describing: dict[int, Call] = {}
+        # Questions under way, by number; descriptions with the broker that is asked.
+        self._sweep: int | None = None
+        self._list: int | None = None
+        self._looking_up: int | None = None
+        self._describing: dict[int, int] = {}
+        self._restarts = Pauses()
         self._know, self._look_up = Every(KNOW_S), Every(LEADERS_S)
         self._sweeps, self._lists, self._descriptions = Every(SWEEP_S), Every(LIST_S), Every(DESCRIBE_S)
         self._answered_at = 0.0
@@ -120,7 +126,6 @@ class Observer:
 
     def _run(self, comparer: Comparer) -> None:
         log.info("observing through the Admin API: up to %g groups a second are described", self._rate.per_s)
-        self._answered_at = time.monotonic()
         try:
             while not self._stop.is_set():
                 self._tick(comparer, time.monotonic())
@@ -128,107 +133,120 @@ class Observer:
                 self._wake.clear()
         except Exception:
             log.exception("the observer stopped; the agent goes on without")
+        finally:
+            if self._asker is not None:
+                self._asker.close()
 
     def _tick(self, comparer: Comparer, now: float) -> None:
-        self._asker.serve()
-        if now - self._answered_at > RENEW_S:
-            self._renew(now)
-        if self._look_up.due(now):
-            self._find_leaders(now)
-        if not self._leaders:
+        asker = self._running(now)
+        if asker is None:
             return
+        for answer in asker.take():
+            self._take(comparer, answer, now)
         with self._moved_lock:
             moved, self._moved = self._moved, set()
         if self._know.due(now):
             comparer.know(now)
         comparer.moved(moved, now)
-        self._take_sweep(comparer, now)
-        self._take_list(comparer, now)
-        self._take_descriptions(comparer, now)
+        if self._looking_up is None and self._look_up.due(now):
+            self._looking_up = asker.ask("leaders")
+        if not self._leaders:
+            # Nor is the topic there, perhaps, and then nothing else would be answered.
+            return
         if self._sweep is None and self._sweeps.due(now):
-            self._sweep = self._asker.list_rebalancing()
+            self._sweep = asker.ask("list_rebalancing")
         if self._list is None and self._lists.due(now):
-            self._list = self._asker.list_all()
+            self._list = asker.ask("list")
         if self._descriptions.due(now):
-            self._describe(comparer, now)
+            self._describe(comparer, asker, now)
 
-    def _renew(self, now: float) -> None:
-        self._asker = Asker(self._conf, self._wake.set)
-        self._sweep = self._list = None
-        self._describing.clear()
+    def _running(self, now: float) -> Asker | None:
+        """The process, started anew where it ended or fell silent; None in the pause before."""
+        asker = self._asker
+        if asker is not None:
+            code = asker.exit_code
+            if code is None and now - self._answered_at <= RENEW_S:
+                return asker
+            log.warning(
+                "the observer's process %s; another is started",
+                f"has no answers since {RENEW_S:g} s" if code is None else f"ended with exit code {code}",
+            )
+            asker.close()
+            self._asker = None
+            self._sweep = self._list = self._looking_up = None
+            self._describing.clear()
+            self._leaders, self._rebalancing = {}, {}
+            self._look_up.again_in(0, now)
+            self._restarts.failed(PROCESS, now)
+        if PROCESS in self._restarts.waits(now):
+            return None
         self._answered_at = now
+        self._asker = Asker(self._conf, self._wake.set)
+        return self._asker
 
-    def _find_leaders(self, now: float) -> None:
-        try:
-            self._leaders = self._asker.leaders()
-            self._answered_at = now
-        except SourceError as error:
-            self._look_up.again_in(RETRY_S, now)
-            self._say_once("leaders", "the observer: %s", error)
+    def _take(self, comparer: Comparer, it: Answer, now: float) -> None:
+        for refusal in it.refusals:
+            self._refused(refusal, "a list of groups" if it.number != self._looking_up else "the partitions' leaders")
+        if it.number == self._looking_up:
+            self._looking_up = None
+            if it.refusals:
+                self._look_up.again_in(RETRY_S, now)
+            else:
+                self._leaders, self._answered_at = dict(it.leaders), now
+        elif it.number == self._sweep:
+            self._sweep = None
+            self._take_sweep(comparer, it, now)
+        elif it.number == self._list:
+            self._list = None
+            self._take_list(comparer, it, now)
+        elif it.number in self._describing:
+            self._take_descriptions(comparer, self._describing.pop(it.number), it.described, now)
 
-    def _take_sweep(self, comparer: Comparer, now: float) -> None:
-        call = self._sweep
-        if call is None or call.answered_ms is None:
-            return
-        self._sweep = None
-        answer = self._take(listing(call), now)
-        if answer is None:
-            self._sweeps.again_in(RETRY_S, now)
+    def _take_sweep(self, comparer: Comparer, it: Answer, now: float) -> None:
+        preparing = [group for group, listed in it.groups.items() if listed.state == "PreparingRebalance"]
+        self._sightings.swept(preparing, it.asked_ms, it.answered_ms, whole=not it.refusals)
+        comparer.moved(it.groups, now)
+        if it.refusals:
             self._rebalancing = {}
+            self._sweeps.again_in(RETRY_S, now)
             return
-        preparing = [group for group, it in answer.groups.items() if it.state == "PreparingRebalance"]
-        self._sightings.swept(preparing, call.asked_ms, call.answered_ms, whole=not answer.refusals)
-        comparer.moved(answer.groups, now)
-        states = Counter(it.state for it in answer.groups.values())
+        self._answered(now)
+        states = Counter(listed.state for listed in it.groups.values())
         self._rebalancing = {state: states[state] for state in ("PreparingRebalance", "CompletingRebalance")}
-        self._sweeps.no_sooner_than(SWEEP_REST * (call.answered_ms - call.asked_ms) / 1000, now)
+        self._sweeps.no_sooner_than(SWEEP_REST * (it.answered_ms - it.asked_ms) / 1000, now)
 
-    def _take_list(self, comparer: Comparer, now: float) -> None:
-        call = self._list
-        if call is None or call.answered_ms is None:
-            return
-        self._list = None
-        answer = self._take(listing(call), now)
-        if answer is None or answer.refusals:
+    def _take_list(self, comparer: Comparer, it: Answer, now: float) -> None:
+        if it.refusals:
             self._lists.again_in(RETRY_S, now)
-        elif comparer.listed(answer.groups, len(self._leaders), now):
+            return
+        self._answered(now)
+        if comparer.listed(it.groups, len(self._leaders), now):
             self._lists.again_in(LIST_AGAIN_S, now)
 
-    def _take(self, answer: Listing | Refusal, now: float) -> Listing | None:
-        refusals = [answer] if isinstance(answer, Refusal) else answer.refusals
-        for refusal in refusals:
-            self._refused(refusal, "a list of groups")
-        if isinstance(answer, Refusal):
-            return None
-        self._answered(now)
-        return answer
-
-    def _take_descriptions(self, comparer: Comparer, now: float) -> None:
-        for broker, call in list(self._describing.items()):
-            if call.answered_ms is None:
+    def _take_descriptions(
+        self, comparer: Comparer, broker: int, described: Mapping[str, Described | Refusal], now: float
+    ) -> None:
+        failed = False
+        for group, answer in described.items():
+            if not isinstance(answer, Refusal):
+                self._answered(now)
+                comparer.described(group, answer, now)
                 continue
-            del self._describing[broker]
-            failed = False
-            for group, answer in descriptions(call):
-                if not isinstance(answer, Refusal):
-                    self._answered(now)
-                    comparer.described(group, answer, now)
-                    continue
-                self._refused(answer, f"a description of group {group[:200]!r}")
-                if answer.outcome in (Outcome.DENIED, Outcome.UNSUPPORTED):
-                    comparer.leave_alone(group, now)
-                else:
-                    failed = True
-            if failed:
-                self._pauses.failed(broker, now)
+            self._refused(answer, f"a description of group {group[:200]!r}")
+            if answer.outcome in (Outcome.DENIED, Outcome.UNSUPPORTED):
+                comparer.leave_alone(group, now)
             else:
-                self._pauses.answered(broker)
+                failed = True
+        if failed:
+            self._pauses.failed(broker, now)
+        else:
+            self._pauses.answered(broker)
 
-    def _describe(self, comparer: Comparer, now: float) -> None:
+    def _describe(self, comparer: Comparer, asker: Asker, now: float) -> None:
         count = self._rate.take(now)
         if not count:
             return
-        busy = self._pauses.waits(now) | self._describing.keys()
+        busy = self._pauses.waits(now) | set(self._describing.values())
         led = self._leaders
         batches: dict[int, list[str]] = {}
         unled = {partition for partition, broker in led.items() if broker in busy}
@@ -237,12 +255,13 @@ class Observer:
         # A partition without a leader: there is nobody to ask.
         batches.pop(-1, None)
         for broker, groups in batches.items():
-            self._describing[broker] = self._asker.describe(groups)
+            self._describing[asker.ask("describe", groups)] = broker
             self._rate.spend(len(groups))
 
     def _answered(self, now: float) -> None:
         self._outcomes[Outcome.ANSWERED] += 1
         self._answered_at = now
+        self._restarts.answered(PROCESS)
 
     def _refused(self, refusal: Refusal, what: str) -> None:
         self._outcomes[refusal.outcome] += 1

@@ -133,7 +133,7 @@ def test_metrics_and_api(cluster: Cluster, performance: object, tmp_path: Path) 
         assert all(name.startswith("kshadow_") for name in metrics)
         labels = {name for samples in metrics.values() for sample in samples for name in sample.labels}
         known = {"group", "group_type", "state", "cause", "type", "partition", "reason", "version", "topic"}
-        assert labels <= known | {"analyzer", "severity", "field", "sink"}
+        assert labels <= known | {"analyzer", "severity", "field", "sink", "outcome"}
         rows = json.loads(it.get("/api/v1/groups")[1])
         assert rows == cluster.agent.groups()
         states = {
