@@ -35,8 +35,11 @@ TIMEOUTS = (Cause.SESSION_TIMEOUT, Cause.POLL_TIMEOUT)
 ROUNDS = 2
 """How many cooperative rounds may follow one change: one gives away what was taken back, and one for who came in."""
 
+FEW = 3
+"""More clients than that, restarted again and again, are no crash loop: someone deploys or scales."""
+
 KEPT = 10_000
-"""How many departures are kept: three rounds of some thousand members."""
+"""How many departures are kept at least; of larger groups as many as make a loop of all their members."""
 
 HOUR_MS = 3_600_000
 
@@ -178,15 +181,17 @@ class RebalanceStorm(Analyzer):
 
     def _moved(self, it: Rebalanced, stayed: bool, now_ms: int) -> None:
         """Who went and who came. Someone who leaves an empty room disturbs nobody: a batch job does."""
+        self._gone.kept = max(self._gone.kept, self.settings.loop_departures * it.members)
+        self._turnover.make_room(3 * self._gone.kept)
         back = {_seat(member) for member in it.joined}
         for member in it.left:
             how = it.inferred.departures.get(member.member_id)
             cause = Cause.UNKNOWN_DEPARTURE if how is None else how.cause
             counts = stayed or cause in TIMEOUTS
-            for key in _keys(member):
+            seat, *_ = keys = _keys(member)
+            for key in keys:
                 self._turnover.leave(key, now_ms if counts else None)
             if counts:
-                seat = _seat(member)
                 self._gone.add(now_ms, Gone(now_ms, seat, cause, cause in TIMEOUTS and seat in back))
         for member in it.joined:
             for key in _keys(member):
@@ -314,13 +319,13 @@ class RebalanceStorm(Analyzer):
         if not loops:
             return self._excess
         seen: Counter[Pattern] = Counter()
-        several = len({it.seat if it.seat in often else it.seat.client_id for it in loops}) > 1
+        clients = len({it.seat if it.seat in often else it.seat.client_id for it in loops})
         for it in loops:
-            if not self._is_one_client(it.seat, often):
+            if not self._is_one_client(it.seat, often) or (clients > FEW and it.cause not in TIMEOUTS):
                 seen[Pattern.CHURN] += 1
             elif it.cause is Cause.POLL_TIMEOUT:
                 seen[Pattern.POLL_STALLS] += 1
-            elif it.cause is Cause.SESSION_TIMEOUT and several and not it.overlapped:
+            elif it.cause is Cause.SESSION_TIMEOUT and clients > 1 and not it.overlapped:
                 seen[Pattern.FLAPPING_SESSIONS] += 1
             else:
                 seen[Pattern.CRASH_LOOP] += 1

@@ -82,6 +82,10 @@ class Turnover(Generic[Key]):
         # Those with enough departures for `often`: so that it need not look at all.
         self._busy: set[Key] = set()
 
+    def make_room(self, kept: int) -> None:
+        """Keep at least so many departures from now on."""
+        self._left.kept = max(self._left.kept, kept)
+
     def join(self, key: Key) -> None:
         """A member is there that was not."""
         self._here[key] += 1
@@ -259,7 +263,7 @@ def named(names: Sequence[str]) -> str:
     distinct = list(dict.fromkeys(map(clipped, names)))
     listed, more = distinct[:NAMED], len(distinct) - NAMED
     if more > 0:
-        return f"{', '.join(listed)} and {more} more"
+        return f"{', '.join(listed)} and {more:,} more"
     return " and ".join(filter(None, (", ".join(listed[:-1]), listed[-1])))
 
 

@@ -95,7 +95,10 @@ def test_a_rolling_deploy_is_no_storm_unless_it_goes_on_and_on() -> None:
     assert storms(story) == []
     # Rolled back within half an hour: still none. But a third time is too much.
     assert storms(rolling(story, fleet, fleet)) == []
-    assert storms(rolling(story, fleet, fleet))[0].severity == "warning"
+    found = storms(rolling(story, fleet, fleet), until_s=3_600)
+    assert said(found) == [("warning", "firing"), ("warning", "resolved")]
+    # It opened with the first client that went for the third time, and then saw what it is.
+    assert [it.numbers["pattern"] for it in found] == ["crash_loop", "churn"]
 
 
 def test_pods_that_share_a_client_id_are_told_by_their_number() -> None:
@@ -218,6 +221,16 @@ def test_a_topic_that_grows_and_grows() -> None:
     story = Story()
     story.log = log
     assert storms(story)[0].numbers["pattern"] == "subscription_changes"
+
+
+def test_a_group_of_thousands_is_kept_track_of() -> None:
+    fleet = [f"c{number}" for number in range(4_000)]
+    story = Story().change(["good", *fleet])
+    for _ in range(3):
+        story.pass_by(20).change(fleet, leave=fleet)
+    (opened,) = storms(story)
+    assert opened.numbers["pattern"] == "churn"
+    assert "c0, c1, c10 and 3,997 more (12,000 departures)" in opened.summary
 
 
 def test_several_causes() -> None:

@@ -59,6 +59,10 @@ def test_turnover_keeps_so_many_departures_and_no_more() -> None:
     for number in range(10):
         seats.leave(number, 0)
     assert [seats.departures(number) for number in range(10)] == [0] * 7 + [1] * 3
+    seats.make_room(4)
+    seats.make_room(2)
+    seats.leave(10, 0)
+    assert [seats.departures(number) for number in range(6, 11)] == [0, 1, 1, 1, 1]
 
 
 def test_two_of_one_seat_come_back_one_after_the_other() -> None:
