@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from agent.shadow.causes import Cause
 from agent.shadow.transitions import GroupEmptied, MemberJoined, MemberLeft, Transition
@@ -31,6 +31,10 @@ LISTED = 5
 NAME_LENGTH = 64
 
 
+_NOTHING: deque[Any] = deque()
+"""Stands for every empty window, and stays empty: most windows of most groups are, and a deque takes 600 bytes."""
+
+
 class Recent(Generic[Item]):
     """What happened in the last `window_ms`, at most `kept` items. Times are of the group's clock, so they ascend."""
 
@@ -38,7 +42,7 @@ class Recent(Generic[Item]):
 
     def __init__(self, window_ms: int, kept: int = KEPT) -> None:
         self.window_ms, self.kept = window_ms, kept
-        self._items: deque[tuple[int, Item]] = deque()
+        self._items: deque[tuple[int, Item]] = _NOTHING
 
     def __len__(self) -> int:
         return len(self._items)
@@ -48,6 +52,8 @@ class Recent(Generic[Item]):
 
     def add(self, now_ms: int, item: Item) -> list[tuple[int, Item]]:
         """Keep one more; what falls out for want of room."""
+        if self._items is _NOTHING:
+            self._items = deque()
         self._items.append((now_ms, item))
         return [self._items.popleft()] if len(self._items) > self.kept else []
 
@@ -56,6 +62,8 @@ class Recent(Generic[Item]):
         gone = []
         while self._items and self._items[0][0] + self.window_ms <= now_ms:
             gone.append(self._items.popleft())
+        if not self._items:
+            self._items = _NOTHING
         return gone
 
     @property
@@ -71,6 +79,8 @@ class Recent(Generic[Item]):
 
 class Turnover(Generic[Key]):
     """How often keys (seats, say) were left in the last `window_ms`, in rounds: departures by how many sit there."""
+
+    __slots__ = ("_busy", "_counts", "_here", "_least", "_left", "_peaks")
 
     def __init__(self, window_ms: int, least: int, kept: int = KEPT) -> None:
         """`least`: how many rounds are often."""
@@ -184,6 +194,8 @@ class Lost:
 
 class Losses:
     """The members that a group lost to one kind of timeout in the last `window_ms`."""
+
+    __slots__ = ("_away", "_cause", "_min_confidence", "_seats", "changed", "recent")
 
     def __init__(self, cause: Cause, min_confidence: float, window_ms: int, repeats: int) -> None:
         """`repeats`: how many rounds make a seat a repeat offender."""
