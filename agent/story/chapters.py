@@ -1,0 +1,148 @@
+"""What happened, in order: a line each while there are few, else a paragraph for each busy time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+
+from agent.story.patterns import ROLLING, loops, restarts
+from agent.story.phrases import because, epochs, went
+from agent.story.reading import Gone, Rebalance
+from agent.story.timeline import Entry
+from agent.story.timeline import hedged as hedge
+from agent.story.words import Calendar, capital, count, counted, duration, listed, name, times
+
+MAX_LINES = 8
+"""So many things are told one by one."""
+
+QUIET_MS = 300_000
+"""A pause as long as this parts two busy times."""
+
+MAX_CHAPTERS = 8
+"""Only the longest pauses part more than this."""
+
+FEW = 3
+"""So many things of one busy time are told one by one."""
+
+MOSTLY = 0.6
+"""From this share on, one client is named before all others."""
+
+
+def chapters(
+    lines: Sequence[Entry], calendar: Calendar, group_type: str | None
+) -> list[tuple[str, tuple[Entry, ...]]]:
+    """Paragraphs, each with the lines that it tells of. What only carries out a rebalance is left out."""
+    told = [line for line in lines if line.label != "assigned"]
+    if len(told) <= MAX_LINES:
+        return [_one(line, calendar) for line in told]
+    out: list[tuple[str, tuple[Entry, ...]]] = []
+    for chapter in _parted(told):
+        if len(chapter) <= FEW:
+            out += [_one(line, calendar) for line in chapter]
+        else:
+            out.append((_busy(chapter, calendar, group_type), tuple(chapter)))
+    return out
+
+
+def _one(line: Entry, calendar: Calendar) -> tuple[str, tuple[Entry, ...]]:
+    cost = f"; {duration(line.cost_ms)} of partition time lost" if line.cost_ms else ""
+    return f"At {calendar.at(line.at_ms)}, {line.what or line.label}{cost}.", (line,)
+
+
+def _parted(lines: Sequence[Entry]) -> list[list[Entry]]:
+    pauses = sorted(
+        (
+            (after.at_ms - before.at_ms, at)
+            for at, (before, after) in enumerate(pairwise(lines), 1)
+            if after.at_ms - before.at_ms >= QUIET_MS
+        ),
+        key=lambda pause: (-pause[0], pause[1]),
+    )
+    cuts = sorted(at for _, at in pauses[: MAX_CHAPTERS - 1])
+    return [list(lines[start:end]) for start, end in pairwise([0, *cuts, len(lines)])]
+
+
+def _busy(lines: Sequence[Entry], calendar: Calendar, group_type: str | None) -> str:
+    first, last = lines[0].at_ms, lines[-1].at_ms
+    between = f"Between {calendar.at(first)} and {calendar.at(last)} ({duration(last - first)})"
+    done = [line.rebalance for line in lines if line.rebalance is not None]
+    if not done:
+        return f"{between} the group did not rebalance. {rest(lines, group_type)}"
+    why = causes(Counter(it.cause for it in done))
+    return f"{between} the group rebalanced {times(len(done))}: {why}. {rest(lines, group_type)}"
+
+
+def rest(lines: Sequence[Entry], group_type: str | None) -> str:
+    """What is to be said of a busy time besides how often the group rebalanced, and why."""
+    done = [line.rebalance for line in lines if line.rebalance is not None]
+    out = []
+    if done:
+        out += [f"{text}." for text in departures([gone for it in done for gone in it.left])]
+        out += _patterns(done)
+        left = f"with {count(done[-1].members, 'member')}" if done[-1].members else "with nobody left"
+        out.append(f"It ended at {epochs(group_type)} {done[-1].generation} {left}.")
+    others = Counter(line.label for line in lines if line.rebalance is None)
+    if others:
+        out.append(f"Besides: {listed([_besides(label, number) for label, number in others.items()], 9)}.")
+    return " ".join(out)
+
+
+def _patterns(done: Sequence[Rebalance]) -> list[str]:
+    out = [
+        f"{name(loop.client)} on {loop.host} was lost {times(len(loop.losses))} and came back {times(loop.returns)}."
+        for loop in loops(done)[:FEW]
+    ]
+    found = restarts(done)
+    if len(found) >= ROLLING:
+        away = duration(max(restart.away_ms for restart in found))
+        out.append(
+            f"{capital(times(len(found)))} a member said goodbye and another joined within {away}, as in a rolling "
+            "restart."
+        )
+    return out
+
+
+def causes(found: Mapping[str, int]) -> str:
+    """`twice because a member joined and once for an unknown reason`, the most frequent first."""
+    ordered = sorted(found.items(), key=lambda cause: -cause[1])
+    return listed([f"{times(number)} {because(cause)}" for cause, number in ordered], 12)
+
+
+def departures(gone: Iterable[Gone]) -> list[str]:
+    """Who went, and how: a clause a way, without a full stop."""
+    ways: dict[tuple[str, bool], list[Gone]] = {}
+    for it in gone:
+        ways.setdefault((it.cause, it.observed), []).append(it)
+    out = []
+    for (cause, observed), same in sorted(ways.items(), key=lambda way: -len(way[1])):
+        least = min(it.confidence for it in same)
+        if len(same) == 1:
+            out.append(hedge(f"{whose(same)} {went(cause)}", least, observed))
+        else:
+            claim = f"{count(len(same), 'member')} {went(cause, len(same))}"
+            out.append(f"{hedge(claim, least, observed)}: {whose(same)}")
+    return out
+
+
+def whose(gone: Sequence[Gone]) -> str:
+    """`always x on host y`, `mostly x on host y (9 of 12)`, or the names."""
+    (top, number), *others = Counter((it.who.label, it.who.host) for it in gone).most_common()
+    who = f"{name(top[0])} on {top[1]}"
+    if not others:
+        return who if number == 1 else f"{'both times' if number == 2 else 'always'} {who}"
+    if number > 1 and number / len(gone) >= MOSTLY:
+        return f"mostly {who} ({number} of {len(gone)})"
+    return counted(name(it.who.label) for it in gone)
+
+
+def _besides(label: str, number: int) -> str:
+    match label:
+        case "replaced":
+            return f"a static member came back {times(number)} without a rebalance"
+        case "created" | "deleted" | "emptied":
+            return f"the group was {label}" + (f" {times(number)}" if number > 1 else "")
+        case "offsets":
+            return f"committed offsets were deleted or expired {times(number)}"
+        case _:
+            return f"{label} {times(number)}"

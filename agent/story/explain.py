@@ -1,0 +1,270 @@
+"""The answer to "what is it with this group?": its state, what happened, why, what it cost, what to change.
+
+A structure first (`Story`), from that the text. Times in the text are UTC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agent.story.advice import from_causes
+from agent.story.chapters import causes, chapters, departures, rest
+from agent.story.evidence import in_words, of_departures
+from agent.story.phrases import GROUP_TYPES, epochs, work
+from agent.story.reading import Event, Evidence, Gone, within
+from agent.story.sums import Sums, sums
+from agent.story.timeline import Entry, entries
+from agent.story.unseen import not_seen
+from agent.story.words import Calendar, clock, count, duration, name, percent, sentence, stamp, times
+
+Form = Mapping[str, Any]
+
+TITLES = {
+    "state": "",
+    "happened": "What happened",
+    "why": "Why kshadow thinks so",
+    "cost": "What it cost",
+    "finding": "What is found to be wrong",
+}
+"""The heading above each kind of paragraph, in their order."""
+NEARLY_ALL = 0.9
+WORTH_MS = 1_000
+"""Less stopped partition time is not worth asking where it came from."""
+CHANGE = "What to change"
+UNSEEN = "What kshadow could not see"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is asked: a group, and the range as far as it is bounded (epoch milliseconds).
+
+    `now_ms` is the time up to which the events go; `live` says that this is now and not where files end.
+    `complete_since_ms` is from when on the events are all there are, None if from the log's beginning.
+    """
+
+    group: str
+    now_ms: int
+    since_ms: int | None = None
+    until_ms: int | None = None
+    live: bool = False
+    complete_since_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Paragraph:
+    """Some sentences of one kind (see `TITLES`), and the evidence objects that they rest on."""
+
+    kind: str
+    text: str
+    evidence: tuple[Evidence, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """The answer. `state` is Kafka's name of the group's present one, `Dead` once it is gone, None if not known."""
+
+    group: str
+    state: str | None
+    since_ms: int
+    until_ms: int
+    paragraphs: tuple[Paragraph, ...]
+    advice: tuple[str, ...]
+    not_seen: tuple[str, ...]
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+
+    def form(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "group": self.group,
+            "state": self.state,
+            "range": {"since_ms": self.since_ms, "until_ms": self.until_ms},
+            "paragraphs": [
+                {"kind": it.kind, "text": it.text, "evidence": [dict(item) for item in it.evidence]}
+                for it in self.paragraphs
+            ],
+            "advice": list(self.advice),
+            "not_seen": list(self.not_seen),
+            "numbers": dict(self.numbers),
+        }
+
+    def sections(self) -> list[tuple[str, list[str]]]:
+        """The text: paragraphs under their headings; the first has none."""
+        out = [(title, [it.text for it in self.paragraphs if it.kind == kind]) for kind, title in TITLES.items()]
+        out += [(CHANGE, list(self.advice)), (UNSEEN, list(self.not_seen))]
+        return [(title, texts) for title, texts in out if texts]
+
+
+def explain(asked: Asked, events: Sequence[Event], findings: Sequence[Event], form: Form | None) -> Story:
+    """The story of one group.
+
+    `events` are its own in order, up to now, `findings` the newest event of each finding on it that was open at some
+    time in the range, `form` its describe form, None if it is not there any more.
+    """
+    until = asked.now_ms if asked.until_ms is None else min(asked.until_ms, asked.now_ms)
+    ranged = within(events, asked.since_ms, until)
+    since = asked.since_ms
+    if since is None:
+        since = ranged[0]["at_ms"] if ranged else until
+    group_type = form["group_type"] if form is not None else events[-1]["group_type"] if events else None
+    lines = [line for line in entries(ranged) if line.label != "finding"]
+    told = sums(lines, 0 if form is None else form["partitions"], since, until)
+    calendar = Calendar(since, until)
+    open_now = [it for it in findings if it["state"] != "resolved"]
+    paragraphs = [
+        Paragraph("state", _state(asked, events, form)),
+        *_happened(told, lines, since, until, calendar, group_type),
+        *_why(told),
+        *_cost(told, calendar, group_type),
+        *(_finding(it, calendar) for it in findings),
+    ]
+    covered = {it["analyzer"] for it in open_now}
+    advice = [*dict.fromkeys(sentence(it["advice"]) for it in open_now if it["advice"])]
+    advice += from_causes(told, group_type, covered)
+    return Story(
+        group=asked.group,
+        state=form["state"] if form is not None else "Dead" if _deleted(events) is not None else None,
+        since_ms=since,
+        until_ms=until,
+        paragraphs=tuple(paragraphs),
+        advice=tuple(advice),
+        not_seen=tuple(not_seen(told, lines, group_type, form, asked.complete_since_ms, calendar)),
+        numbers={**told.form(), "findings_open": len(open_now)},
+    )
+
+
+def _state(asked: Asked, events: Sequence[Event], form: Form | None) -> str:
+    who = name(asked.group)
+    at_end = "" if asked.live else f"At the end of the log, {stamp(asked.now_ms)} UTC, "
+    if form is None:
+        gone = _deleted(events)
+        if gone is None:
+            return f"{at_end}{who} is not there any more; what is told of it is its past."
+        return f"{at_end}{who} does not exist any more: it was deleted at {stamp(gone)} UTC."
+    group_type = form["group_type"]
+    kind = GROUP_TYPES.get(group_type, f"{group_type} group")
+    unit = f"{epochs(group_type)} {form['generation']}"
+    since = ""
+    if form["state_since_ms"] > 0:
+        since = f" for {duration(max(asked.now_ms - form['state_since_ms'], 0))}"
+    members, partitions = len(form["members"]), form["partitions"]
+    if form["generation"] < 0:
+        has = "which only commits offsets and has no members that the coordinator knows"
+        return f"{at_end}{who} is a simple {kind}, {has}.{_commits(form, asked)}"
+    if members:
+        protocol = f", assignor {name(form['protocol'])}" if form.get("protocol") else ""
+        has = f"with {count(members, 'member')} on {count(partitions, work(group_type))} at {unit}{protocol}"
+    else:
+        has = f"without members at {unit}"
+    return f"{at_end}{who} is a {kind}, {form['state']}{since}, {has}.{_commits(form, asked)}"
+
+
+def _commits(form: Form, asked: Asked) -> str:
+    last = form["last_commit_ms"]
+    if last is None:
+        return "" if form["group_type"] == "share" else " No offset is committed."
+    ago = duration(max(asked.now_ms - last, 0))
+    return f" Its last commit came {ago} {'ago' if asked.live else 'before'}."
+
+
+def _deleted(events: Sequence[Event]) -> int | None:
+    last = next((event for event in reversed(events) if event["type"] != "finding"), None)
+    return last["at_ms"] if last is not None and last["type"] == "group_deleted" else None
+
+
+def _happened(
+    told: Sums,
+    lines: Sequence[Entry],
+    since: int,
+    until: int,
+    calendar: Calendar,
+    group_type: str | None,
+) -> list[Paragraph]:
+    if calendar.day is not None:
+        span = f"on {calendar.day}, from {clock(since)} to {clock(until)} UTC ({duration(until - since)})"
+    else:
+        span = f"from {stamp(since)} to {stamp(until)} UTC ({duration(until - since)})"
+    span = span[0].upper() + span[1:]
+    if not lines:
+        return [Paragraph("happened", f"{span}, nothing happened to the group: no rebalance, nobody came or went.")]
+    if told.rebalances:
+        why = causes(told.causes)
+        first = f"{span}, the group rebalanced {times(len(told.rebalances))}: {why}."
+    else:
+        first = f"{span}, the group did not rebalance."
+    busy = chapters(lines, calendar, group_type)
+    if len(busy) == 1 and len(busy[0][1]) > 1:
+        # One busy time is all there was.
+        text = f"{first} {rest(busy[0][1], group_type)}"
+        return [Paragraph("happened", text, _evidence(busy[0][1]))]
+    return [Paragraph("happened", first), *(Paragraph("happened", text, _evidence(its)) for text, its in busy)]
+
+
+def _evidence(lines: Sequence[Entry]) -> tuple[Evidence, ...]:
+    return tuple(item for line in lines if line.rebalance is not None for item in line.rebalance.evidence)
+
+
+def _why(told: Sums) -> list[Paragraph]:
+    ways: dict[tuple[str, bool], list[Gone]] = {}
+    for gone in told.departures:
+        if gone.cause != "unknown_departure":
+            ways.setdefault((gone.cause, gone.observed), []).append(gone)
+    out = []
+    for same in sorted(ways.values(), key=lambda gone: (gone[0].cause == "member_left", -len(gone))):
+        because = of_departures(same)
+        if because:
+            evidence = tuple(item for gone in same for item in gone.evidence)
+            out.append(Paragraph("why", " ".join([f"{departures(same)[0]}.", *because]), evidence))
+    ids = {gone.who.member_id for gone in told.departures}
+    rest = tuple(item for it in told.rebalances for item in it.evidence if str(item.get("member_id")) not in ids)
+    said = in_words(rest)
+    return [*out, Paragraph("why", " ".join(said), rest)] if said else out
+
+
+def _cost(told: Sums, calendar: Calendar, group_type: str | None) -> list[Paragraph]:
+    if not told.rebalances:
+        return []
+    noun = work(group_type)
+    out = []
+    if told.stopped_ms is not None and told.stopped_ms > 0:
+        text = (
+            f"Rebalances kept {noun}s from being worked on for {duration(told.stopped_ms)}, summed over the {noun}s"
+        )
+        if told.share is not None and told.partitions is not None:
+            text += (
+                f": {percent(told.share)} of what {count(told.partitions, noun)} could have worked in "
+                f"{duration(told.range_ms)}"
+            )
+        out.append(f"{text}.")
+        out += _dearest(told, calendar, group_type)
+    elif told.stopped_ms == 0:
+        out.append(f"No {noun} stood still for a rebalance.")
+    if told.empty_ms:
+        apart = ", which is not in that sum" if told.stopped_ms else ""
+        out.append(f"For {duration(told.empty_ms)} the group had no member at all{apart}.")
+    return [Paragraph("cost", " ".join(out))] if out else []
+
+
+def _dearest(told: Sums, calendar: Calendar, group_type: str | None) -> list[str]:
+    it = told.dearest
+    if it is None or it.stopped_ms is None or not told.stopped_ms or len(told.rebalances) == 1:
+        return []
+    if told.stopped_ms < WORTH_MS:
+        return []
+    which = f"{epochs(group_type)} {it.generation} at {calendar.at(it.at_ms)}"
+    if it.stopped_ms >= NEARLY_ALL * told.stopped_ms:
+        return [f"Nearly all of it came with {which}."]
+    return [f"The dearest was {which}: {duration(it.stopped_ms)}."]
+
+
+def _finding(event: Event, calendar: Calendar) -> Paragraph:
+    since = calendar.at(event["since_ms"])
+    span = (
+        f"open since {since}"
+        if event["state"] != "resolved"
+        else f"open from {since} to {calendar.at(event['at_ms'])}"
+    )
+    text = f"{event['analyzer']} ({event['severity']}), {span}: {sentence(event['summary'])}"
+    numbers = event.get("numbers")
+    return Paragraph("finding", text, (numbers,) if isinstance(numbers, dict) and numbers else ())

@@ -1,0 +1,109 @@
+"""The numbers of a range: rebalances and departures by cause, what they cost, and for how long nobody was there."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from agent.story.reading import Gone, Rebalance
+from agent.story.timeline import Entry
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """What the lines of a range add up to. Times are milliseconds; None where it is not known.
+
+    `stopped_ms` sums the rebalances whose cost is known, `uncounted` are those of which it is not though members
+    were left to stop. `share` is that of all that the group's partitions could have worked in `range_ms`.
+    """
+
+    rebalances: tuple[Rebalance, ...]
+    causes: Mapping[str, int]
+    departures: tuple[Gone, ...]
+    joins: int
+    never_completed: int
+    stopped_ms: int | None
+    uncounted: int
+    dearest: Rebalance | None
+    partitions: int | None
+    range_ms: int
+    share: float | None
+    empty_ms: int
+
+    def form(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "rebalances": len(self.rebalances),
+            "rebalances_by_cause": dict(self.causes),
+            "joined": self.joins,
+            "left": len(self.departures),
+            "left_by_cause": dict(Counter(gone.cause for gone in self.departures)),
+            "never_completed": self.never_completed,
+            "stopped_partition_ms": self.stopped_ms,
+            "stopped_share": None if self.share is None else round(self.share, 6),
+            "dearest_stopped_partition_ms": None if self.dearest is None else self.dearest.stopped_ms,
+            "partitions": self.partitions,
+            "empty_ms": self.empty_ms,
+        }
+
+
+def sums(lines: Sequence[Entry], partitions_now: int, since_ms: int, until_ms: int) -> Sums:
+    """The sums of what lies between two times. `partitions_now` are those that its members hold now."""
+    done = tuple(entry.rebalance for entry in lines if entry.rebalance is not None)
+    causes = Counter(it.cause for it in done)
+    known = [it for it in done if it.stopped_ms is not None]
+    stopped = sum(it.stopped_ms or 0 for it in known) if known else None
+    assigned = [
+        event["assigned_partitions"]
+        for entry in lines
+        for event in entry.events
+        if event["type"] == "assignment_changed"
+    ]
+    partitions = max([partitions_now, *assigned]) or None
+    range_ms = max(until_ms - since_ms, 0)
+    share = None
+    if stopped is not None and partitions is not None and range_ms:
+        share = stopped / (partitions * range_ms)
+    return Sums(
+        rebalances=done,
+        causes=dict(causes.most_common()),
+        departures=tuple(gone for it in done for gone in it.left),
+        joins=sum(len(it.joined) for it in done),
+        never_completed=sum(_never_completed(it) for it in done),
+        stopped_ms=stopped,
+        uncounted=sum(it.stopped_ms is None and it.members > 0 for it in done),
+        dearest=max(known, key=lambda it: it.stopped_ms or 0, default=None),
+        partitions=partitions,
+        range_ms=range_ms,
+        share=share,
+        empty_ms=_empty_ms(lines, until_ms),
+    )
+
+
+def _never_completed(done: Rebalance) -> int:
+    return sum(
+        item["never_completed"]
+        for item in done.evidence
+        if item.get("kind") == "generation_gap" and isinstance(item.get("never_completed"), int)
+    )
+
+
+def _empty_ms(lines: Sequence[Entry], until_ms: int) -> int:
+    """For how long the group had no member, as far as the lines tell when it lost the last and got the next."""
+    total, since = 0, None
+    for entry in lines:
+        if entry.label == "deleted":
+            # What does not exist is not idle.
+            total += 0 if since is None else entry.at_ms - since
+            since = None
+        elif entry.rebalance is None:
+            if entry.label == "emptied" and since is None:
+                since = entry.at_ms
+        elif entry.rebalance.members == 0:
+            since = entry.at_ms if since is None else since
+        elif since is not None:
+            total += entry.at_ms - since
+            since = None
+    return total + (0 if since is None else max(until_ms - since, 0))

@@ -1,0 +1,1 @@
+"""The story: words, lines and paragraphs."""
