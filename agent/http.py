@@ -7,6 +7,7 @@ leaves it as ASCII: JSON with escapes, metrics as `agent.metrics.exporter` shows
 from __future__ import annotations
 
 import json
+import time
 from typing import Any, Protocol
 
 from prometheus_client import CollectorRegistry
@@ -14,11 +15,23 @@ from prometheus_client.exposition import choose_encoder
 from starlette.applications import Starlette
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
+from agent.history.events import Event
 from agent.metrics.exporter import Exporter, Readings
+from agent.moments import bounds
+from agent.page import HEADERS, page
 from agent.runtime import Health
+
+GROUPS = b"/api/v1/groups/"
+TIMELINE = b"/timeline"
+TIMELINE_EVENTS = 1_000
+MOST_EVENTS = 10_000
+"""Events of one answer: unless told, and at most. The newest are given."""
+
+COMPLETE_SINCE = "Kshadow-Complete-Since"
+"""The header that says from when on (epoch milliseconds) an answer has all events; absent if from the beginning."""
 
 
 class Answering(Protocol):
@@ -39,6 +52,16 @@ class Answering(Protocol):
 
     def describe(self, group: str) -> dict[str, object] | None:
         """One group in full, or None."""
+
+    def timeline(
+        self, group: str, since_ms: int | None = None, until_ms: int | None = None
+    ) -> tuple[list[Event], int | None] | None:
+        """A group's events of a range, and from when on these are all; None if it was never heard of."""
+
+    def findings(
+        self, since_ms: int | None = None, until_ms: int | None = None, group: str | None = None
+    ) -> list[Event]:
+        """The newest event of each finding that was open in the range; without a range, of each that is open."""
 
     def readings(self) -> Readings:
         """What a scrape needs."""
@@ -87,18 +110,82 @@ def application(agent: Answering) -> Starlette:
         unready = _unready(agent)
         if unready is not None:
             return unready
-        form = agent.describe(request.path_params["group"])
-        return AsciiJSON({"error": "no such group"}, status_code=404) if form is None else AsciiJSON(form)
+        name = request.path_params["group"]
+        # Only the address as it was sent tells the route of `a` from the group `a/timeline`, whose slash is %2F.
+        if request.scope.get("raw_path", b"").partition(GROUPS)[2].endswith(TIMELINE):
+            return _timeline(agent, name.removesuffix(TIMELINE.decode()), request)
+        form = agent.describe(name)
+        return _no_such_group() if form is None else AsciiJSON(form)
+
+    def findings(request: Request) -> Response:
+        unready = _unready(agent)
+        if unready is not None:
+            return unready
+        try:
+            since_ms, until_ms = _range(request)
+        except ValueError as error:
+            return _bad(error)
+        return AsciiJSON(agent.findings(since_ms, until_ms, request.query_params.get("group"))[-MOST_EVENTS:])
+
+    def home(request: Request) -> Response:
+        ready = agent.ready()
+        if not agent.has_caught_up:
+            return HTMLResponse(page([], [], ready, _now_ms()), status_code=503, headers=HEADERS)
+        return HTMLResponse(page(agent.groups(), agent.findings(), ready, _now_ms()), headers=HEADERS)
 
     return Starlette(
         routes=[
+            Route("/", home),
             Route("/metrics", metrics),
             Route("/healthz", healthz),
             Route("/readyz", readyz),
             Route("/api/v1/groups", groups),
             Route("/api/v1/groups/{group:anything}", group),
+            Route("/api/v1/findings", findings),
         ]
     )
+
+
+def _timeline(agent: Answering, group: str, request: Request) -> Response:
+    try:
+        since_ms, until_ms = _range(request)
+        limit = _limit(request.query_params.get("limit"))
+    except ValueError as error:
+        return _bad(error)
+    told = agent.timeline(group, since_ms, until_ms)
+    if told is None:
+        return _no_such_group()
+    events, complete_since_ms = told
+    if len(events) > limit:
+        complete_since_ms = events[-limit - 1]["at_ms"] + 1
+        events = events[-limit:]
+    headers = {} if complete_since_ms is None else {COMPLETE_SINCE: str(complete_since_ms)}
+    return AsciiJSON(events, headers=headers)
+
+
+def _range(request: Request) -> tuple[int | None, int | None]:
+    """`since` and `until`. Raises `ValueError`."""
+    return bounds(request.query_params.get("since"), request.query_params.get("until"), _now_ms())
+
+
+def _limit(text: str | None) -> int:
+    if text is None:
+        return TIMELINE_EVENTS
+    if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text) > 0):
+        raise ValueError(f"limit: a number from 1 to {MOST_EVENTS} expected, {text[:100]!r} came")
+    return min(int(text), MOST_EVENTS)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _bad(error: ValueError) -> Response:
+    return AsciiJSON({"error": str(error)}, status_code=400)
+
+
+def _no_such_group() -> Response:
+    return AsciiJSON({"error": "no such group"}, status_code=404)
 
 
 def _health(health: Health) -> Response:

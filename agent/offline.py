@@ -18,6 +18,8 @@ from agent.source.ndjson import STDIN, LineProblem, PayloadLine, is_ndjson
 from agent.source.paths import committed_runs_of, raw_records
 from agent.source.problems import SegmentProblem
 from agent.source.segments import discover
+from agent.story import findings
+from agent.story.reading import within
 from agent.wire.errors import WireError
 from agent.wire.form import entry_form, message_form
 from agent.wire.payloads import PAYLOADS, decode_payload
@@ -131,10 +133,13 @@ class Loaded:
         self.problems = 0
         self._cluster = cluster
         self._events: list[Event] | None = [] if keep_events else None
+        self.last_ms = 0
+        """The newest record's time, where events are kept."""
 
     def take(self, run: Run) -> None:
         """Apply consecutive records."""
         self._keep(self._diagnosis.replay_run(run))
+        self.last_ms = max(self.last_ms, max(run.timestamps_ms, default=0))
 
     def finish(self) -> None:
         """Everything was read: find what only all of it together shows."""
@@ -152,6 +157,19 @@ class Loaded:
     def events(self) -> list[Event]:
         """The history in order; empty unless it was to be kept."""
         return in_order(self._events or [])
+
+    def timeline(self, group: str, since_ms: int | None = None, until_ms: int | None = None) -> list[Event] | None:
+        """One group's events of a range, bounds included, in order; None if there is and was no such group."""
+        events = [event for event in self.events() if event["group"] == group]
+        if not events and self.mirror.find(group) is None:
+            return None
+        return within(events, since_ms, until_ms)
+
+    def findings(
+        self, since_ms: int | None = None, until_ms: int | None = None, group: str | None = None
+    ) -> list[Event]:
+        """The newest event of each finding that was open in the range; without a range, of each that is open."""
+        return findings.asked_for(self.events(), since_ms, until_ms, group)
 
     def groups(self) -> list[dict[str, Any]]:
         """Every group's row, by name."""
@@ -212,11 +230,13 @@ def load(
     return loaded
 
 
-def load_topic(conf: Mapping[str, str], partitions: Collection[int] | None = None) -> Loaded:
+def load_topic(
+    conf: Mapping[str, str], partitions: Collection[int] | None = None, *, keep_events: bool = False
+) -> Loaded:
     """Read the live topic to where it ends now. Raises `SourceError`."""
     from agent.source.topic import read_to_end
 
-    loaded = Loaded(f"at {conf['bootstrap.servers']}")
+    loaded = Loaded(f"at {conf['bootstrap.servers']}", keep_events=keep_events)
     for run in read_to_end(conf, partitions=partitions):
         loaded.take(run)
     loaded.finish()

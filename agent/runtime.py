@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from agent.diagnosis.cluster import NOTHING, Chosen, ClusterDiagnosis
 from agent.diagnosis.engine import Failure, Output
 from agent.forms import describe_form, group_form
+from agent.history.events import Event
+from agent.history.recent import Recent
 from agent.metrics.exporter import EventCounts, Readings
 from agent.observer.observer import Observer
 from agent.shadow.cluster import ClusterMirror
@@ -23,6 +25,8 @@ from agent.shadow.transitions import Transition
 from agent.shadow.views import GroupView
 from agent.source.progress import OffsetReset
 from agent.source.topic import TopicReader
+from agent.story import findings
+from agent.story.reading import within
 
 log = logging.getLogger("kshadow")
 
@@ -73,6 +77,7 @@ class Agent:
         self._mirror = ClusterMirror(Witnesses(witnesses) if witnesses else None)
         self._diagnosis = ClusterDiagnosis(self._mirror, chosen, on_failure=self._on_failure)
         self._counts = EventCounts()
+        self._recent = Recent()
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self.has_caught_up = False
@@ -111,6 +116,7 @@ class Agent:
             with self._lock:
                 outputs = self._shown(self._diagnosis.replay_run(run))
                 self._counts.observe(outputs)
+                self._recent.observe(outputs)
                 rejects = self._mirror.partition(run.partition).take_rejects()
             self._tell(outputs)
             if self._observer is not None:
@@ -126,6 +132,7 @@ class Agent:
                 # What was mirrored may be gone from the log: begin that partition anew.
                 with self._lock:
                     self._counts.forget(self._mirror.partition(notice.partition).groups)
+                    self._recent.forget(notice.partition)
                     self._diagnosis.forget(notice.partition)
         if not self.has_caught_up and self._reader.caught_up:
             self.has_caught_up = True
@@ -144,6 +151,7 @@ class Agent:
         with self._lock:
             outputs = self._shown(self._diagnosis.advance(round((time.time() - GRACE_S) * 1000)))
             self._counts.observe(outputs)
+            self._recent.observe(outputs)
         self._tell(outputs)
 
     def _tell(self, outputs: list[Output]) -> None:
@@ -213,6 +221,27 @@ class Agent:
     def behind(self) -> Mapping[int, int]:
         """For each partition that is read how many offsets its end lies ahead, as far as is known."""
         return self._reader.behind_records if self._reader.healthy else {}
+
+    def timeline(
+        self, group: str, since_ms: int | None = None, until_ms: int | None = None
+    ) -> tuple[list[Event], int | None] | None:
+        """One group's events of a range (bounds included), and from when on these are all: None if from the log's
+        beginning. None instead of both if there is no such group and nothing is remembered of one."""
+        if not self.shows(group):
+            return None
+        with self._lock:
+            kept, complete_since_ms = self._recent.timeline(group)
+            known = self._mirror.find(group) is not None
+        events = list(kept)
+        return (within(events, since_ms, until_ms), complete_since_ms) if events or known else None
+
+    def findings(
+        self, since_ms: int | None = None, until_ms: int | None = None, group: str | None = None
+    ) -> list[Event]:
+        """The newest event of each finding that was open in the range; without a range, of each that is open."""
+        with self._lock:
+            kept = self._recent.findings(group)
+        return findings.asked_for(kept, since_ms, until_ms)
 
     def event_totals(self) -> tuple[Mapping[str, int], Mapping[str, int]]:
         """Rebalances and departures of each group since the log begins, whatever their cause."""

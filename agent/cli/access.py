@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from email.message import Message
 from http.client import HTTPException
 from types import UnionType
-from typing import Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 from urllib.error import HTTPError
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 from urllib.request import urlopen
 
 import click
@@ -18,9 +20,16 @@ from click.core import ParameterSource
 from agent.cli.options import client_properties, one_of
 from agent.cli.output import UNREACHABLE, printable, warn
 
+if TYPE_CHECKING:
+    from agent.offline import Loaded
+
 Form = dict[str, Any]
 
 AGENT_TIMEOUT_S = 30.0
+MOST_EVENTS = 10_000
+COMPLETE_SINCE = "Kshadow-Complete-Since"
+"""As `agent.http` has them, which takes long to import."""
+
 SOURCES = ("from_path", "bootstrap_server", "agent")
 
 NO_SUCH_GROUP = {"error": "no such group"}
@@ -41,10 +50,33 @@ _LISTS: dict[str, dict[str, type | UnionType]] = {
 }
 
 
+class Past(NamedTuple):
+    """Events of one group in order, and from when on they are all there are (None: from the log's beginning)."""
+
+    events: list[Form]
+    complete_since_ms: int | None
+
+
 class Answers(Protocol):
     """What a query command asks."""
 
     where: str
+
+    @property
+    def live(self) -> bool:
+        """Whether answers are of now, and not of where files end."""
+
+    @property
+    def now_ms(self) -> int:
+        """What durations are counted back from, epoch milliseconds: now, or the newest record of files."""
+
+    def past(self, group: str, since_ms: int | None = None, until_ms: int | None = None) -> Past | None:
+        """One group's events of a range, bounds included; None if there is and was no such group."""
+
+    def findings(
+        self, since_ms: int | None = None, until_ms: int | None = None, group: str | None = None
+    ) -> list[Form]:
+        """The newest event of each finding that was open in the range; without a range, of each that is open."""
 
     def groups(self) -> list[Form]:
         """Every group's row, by name."""
@@ -78,8 +110,11 @@ def fail(text: str) -> NoReturn:
 
 
 @contextmanager
-def ask(ctx: click.Context, group: str | None = None) -> Iterator[Answers]:
-    """The answers of the one source that the command was given. `group`: only that one will be asked for."""
+def ask(ctx: click.Context, group: str | None = None, *, history: bool = False) -> Iterator[Answers]:
+    """The answers of the one source that the command was given.
+
+    `group`: only that one will be asked for. `history`: events and findings will be, too.
+    """
     from_path, bootstrap_server, agent = (ctx.params[name] for name in SOURCES)
     kind = one_of(ctx, *SOURCES)
     if kind != "bootstrap_server" and ctx.get_parameter_source("properties") is ParameterSource.COMMANDLINE:
@@ -87,20 +122,20 @@ def ask(ctx: click.Context, group: str | None = None) -> Iterator[Answers]:
     with reaching():
         match kind:
             case "from_path":
-                yield _offline(from_path)
+                yield _offline(from_path, history)
             case "bootstrap_server":
-                yield _live(client_properties(bootstrap_server, ctx.params["properties"]), group)
+                yield _live(client_properties(bootstrap_server, ctx.params["properties"]), group, history)
             case _:
                 yield AgentAnswers(agent)
 
 
-def _offline(path: str) -> Answers:
+def _offline(path: str, history: bool) -> Answers:
     from agent.offline import load
 
-    return load([path], on_problem=warn, keep_events=False)
+    return _ReadAnswers(load([path], on_problem=warn, keep_events=history), live=False)
 
 
-def _live(conf: dict[str, str], group: str | None) -> Answers:
+def _live(conf: dict[str, str], group: str | None, history: bool) -> Answers:
     from agent.coordinator.hashing import partition_of
     from agent.offline import load_topic
     from agent.source.brokers import coordinators
@@ -109,13 +144,38 @@ def _live(conf: dict[str, str], group: str | None) -> Answers:
     if group is not None:
         count, _ = coordinators(conf)
         partitions = [partition_of(group, count)]
-    return load_topic(conf, partitions)
+    return _ReadAnswers(load_topic(conf, partitions, keep_events=history), live=True)
+
+
+class _ReadAnswers:
+    """Answers of what was read here: files, or the topic to its end."""
+
+    def __init__(self, loaded: Loaded, *, live: bool) -> None:
+        self.where = loaded.where
+        self.live = live
+        self.now_ms = _now_ms() if live else loaded.last_ms
+        self.groups, self.describe, self.report = loaded.groups, loaded.describe, loaded.report
+        self.findings = loaded.findings
+        self._loaded = loaded
+
+    def past(self, group: str, since_ms: int | None = None, until_ms: int | None = None) -> Past | None:
+        """All that was read of it."""
+        events = self._loaded.timeline(group, since_ms, until_ms)
+        return None if events is None else Past(events, None)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 class AgentAnswers:
     """Asks a running agent over HTTP. What comes back is checked: it may be anyone who listens there."""
 
+    live = True
+
     def __init__(self, url: str) -> None:
+        self.now_ms = _now_ms()
+        self._headers: Message = Message()
         self.url = url.rstrip("/")
         self.where = f"at {self.url}"
         try:
@@ -149,6 +209,41 @@ class AgentAnswers:
         answer: Form = form
         return answer
 
+    def past(self, group: str, since_ms: int | None = None, until_ms: int | None = None) -> Past | None:
+        """`GET /api/v1/groups/{group}/timeline`."""
+        try:
+            name = quote(group, safe="")
+        except UnicodeEncodeError:
+            return None
+        query = _query(since=since_ms, until=until_ms, limit=MOST_EVENTS)
+        url, events = self._get(f"/api/v1/groups/{name}/timeline{query}")
+        if events == NO_SUCH_GROUP:
+            if self.describe(group) is not None:
+                # Before there was this route, the group `NAME/timeline` was what was asked for.
+                self._no_agent(url, "a timeline")
+            return None
+        complete = self._headers.get(COMPLETE_SINCE, "")
+        known = complete.isascii() and complete.isdecimal() and len(complete) < 20
+        return Past(self._events(url, events), int(complete) if known else None)
+
+    def findings(
+        self, since_ms: int | None = None, until_ms: int | None = None, group: str | None = None
+    ) -> list[Form]:
+        """`GET /api/v1/findings`."""
+        url, events = self._get("/api/v1/findings" + _query(since=since_ms, until=until_ms, group=group))
+        if not all(event["type"] == "finding" for event in self._events(url, events)):
+            self._no_agent(url, "findings")
+        found: list[Form] = events
+        return found
+
+    def _events(self, url: str, events: Any) -> list[Form]:
+        from agent.story.reading import is_event
+
+        if not isinstance(events, list) or not all(map(is_event, events)):
+            self._no_agent(url, "a list of events")
+        answer: list[Form] = events
+        return answer
+
     def report(self, say: Callable[[str], None]) -> bool:
         """The agent reports bad data as metrics and in its log, not to whoever asks."""
         return False
@@ -157,6 +252,7 @@ class AgentAnswers:
         url = self.url + path
         try:
             with urlopen(url, timeout=AGENT_TIMEOUT_S) as response:  # the scheme was checked above
+                self._headers = response.headers
                 return url, json.load(response)
         except HTTPError as error:
             body = error.read(2000).decode(errors="replace").strip()
@@ -177,6 +273,11 @@ class AgentAnswers:
 
     def _no_agent(self, url: str, expected: str) -> NoReturn:
         fail(f"{url}: expected {expected}, came something else: no kshadow agent, or one of another version")
+
+
+def _query(**parameters: int | str | None) -> str:
+    given = {name: value for name, value in parameters.items() if value is not None}
+    return f"?{urlencode(given)}" if given else ""
 
 
 def _has(form: Any, shape: Mapping[str, type | UnionType]) -> bool:

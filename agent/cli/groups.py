@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -121,12 +121,17 @@ def members(ctx: click.Context, /, group: str, output: str, **_: Any) -> None:
 def _find(ctx: click.Context, answers: Answers, group: str) -> dict[str, Any]:
     form = answers.describe(group)
     if form is None:
-        answers.report(warn)
-        text = f"Error: no group {shortened(repr(group), MAX_TEXT)} {answers.where}"
-        similar = _similar(group, [row["group"] for row in answers.groups()])
-        warn(f"{text}; did you mean {similar}?" if similar else f"{text}; kshadow groups lists those there are")
-        ctx.exit(1)
+        no_such_group(ctx, answers, group)
     return form
+
+
+def no_such_group(ctx: click.Context, answers: Answers, group: str) -> NoReturn:
+    """Say that there is no such group, and which may have been meant."""
+    answers.report(warn)
+    text = f"Error: no group {shortened(repr(group), MAX_TEXT)} {answers.where}"
+    similar = _similar(group, [row["group"] for row in answers.groups()])
+    warn(f"{text}; did you mean {similar}?" if similar else f"{text}; kshadow groups lists those there are")
+    ctx.exit(1)
 
 
 def _similar(group: str, groups: list[str]) -> str:

@@ -22,6 +22,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "groups": ("agent.cli.groups:groups", "List the groups."),
     "describe": ("agent.cli.groups:describe", "Show one group: state, members, assignment, offsets."),
     "members": ("agent.cli.groups:members", "List the members of one group."),
+    "timeline": ("agent.cli.timeline:timeline", "Tell what happened to one group, in order."),
+    "explain": ("agent.cli.explain:explain", "Explain one group: what happened, why, and what to change."),
+    "findings": ("agent.cli.findings:findings", "List what the analyzers hold open, or found in a range."),
     "analyzers": (
         "agent.cli.analyzers:analyzers",
         "List the analyzers: when each fires, its false alarms, its settings.",

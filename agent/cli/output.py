@@ -22,6 +22,7 @@ from agent.cli.text import cell, json_text, printable, printable_lines
 
 __all__ = [
     "Column",
+    "bold",
     "cell",
     "echo",
     "guarded",
@@ -147,17 +148,18 @@ def print_table(rows: Sequence[Sequence[Any]], headings: Sequence[Column | str],
     ]
     terminal = sys.stdout.isatty()
     width = shutil.get_terminal_size().columns if terminal else None
-    style = _bold if terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" else str
     texts = [[cell(value) for value in row] for row in rows]
-    lines, left_out = render(columns, texts, numeric=numeric, width=width, style=style)
+    lines, left_out = render(columns, texts, numeric=numeric, width=width, style=bold)
     for line in lines:
         _write(line + "\n")
     if left_out:
         warn(f"(no room at {width} columns for {', '.join(left_out)}; a wider terminal or -o yaml shows all)")
 
 
-def _bold(text: str) -> str:
-    return f"\x1b[1m{text}\x1b[0m"
+def bold(text: str) -> str:
+    """A heading, bold on a terminal that shows it and may."""
+    plain = not sys.stdout.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return text if plain else f"\x1b[1m{text}\x1b[0m"
 
 
 def _ascii_only() -> bool:

@@ -7,6 +7,7 @@ to be. No line ends in blanks. Knows neither terminals nor what the text means.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -105,6 +106,22 @@ def fold(text: str, width: int) -> list[str]:
         pieces.append(text[:at].rstrip(" "))
         text = text[at:].lstrip(" ")
     return [*pieces, text] if text or not pieces else pieces
+
+
+def fold_words(text: str, width: int) -> list[str]:
+    """A text in lines of at most `width` cells, cut at blanks where words are not too long for that; a number is kept
+    together with its unit."""
+    lines: list[str] = []
+    for word in _WORDS.split(text):
+        *full, rest = fold(word, width)
+        if lines and not full and _cells(lines[-1]) + 1 + _cells(rest) <= width:
+            lines[-1] += f" {rest}"
+        else:
+            lines += [*full, rest]
+    return lines
+
+
+_WORDS = re.compile(r" (?!(?:%|ms|s|min|h|d)(?:[^a-z]|$))")
 
 
 def _reach(text: str, width: int) -> int:

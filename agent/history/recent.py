@@ -11,6 +11,7 @@ from itertools import chain
 
 from agent.history.events import Event, event_of, in_order
 from agent.shadow.transitions import Transition
+from analyzers.api import Finding
 
 PER_GROUP = 1_000
 """Events of one group: some 250 rebalances of one member each, a storm of hours. A rebalance of a hundred members
@@ -43,9 +44,11 @@ class Recent:
     def __len__(self) -> int:
         return self._size
 
-    def observe(self, items: Iterable[Transition | Event]) -> None:
-        """Keep what happened, in its order: transitions, and findings as events."""
+    def observe(self, items: Iterable[Transition | Finding | Event]) -> None:
+        """Keep what happened, in its order; findings are kept as events."""
         for item in items:
+            if isinstance(item, Finding):
+                item = event_of(item, self._cluster)
             group = item["group"] if isinstance(item, dict) else item.group
             kept = self._groups.get(group)
             if kept is None:

@@ -6,7 +6,7 @@ A structure first (`Story`), from that the text. Times in the text are UTC.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agent.story.advice import from_causes
@@ -102,6 +102,8 @@ def explain(asked: Asked, events: Sequence[Event], findings: Sequence[Event], fo
     `events` are its own in order, up to now, `findings` the newest event of each finding on it that was open at some
     time in the range, `form` its describe form, None if it is not there any more.
     """
+    # A broker's clock may be ahead of ours: what has happened is not to come.
+    asked = replace(asked, now_ms=max([asked.now_ms, *(it["at_ms"] for it in events[-1:])]))
     until = asked.now_ms if asked.until_ms is None else min(asked.until_ms, asked.now_ms)
     ranged = within(events, asked.since_ms, until)
     since = asked.since_ms

@@ -38,6 +38,10 @@ def commands(path: Path, group: str) -> dict[str, list[str]]:
         "describe": ["describe", "--from", str(path), "--", group],
         "describe modern": ["describe", "--from", str(path), "--", f"{group}848"],
         "members": ["members", "--from", str(path), "--", group],
+        "timeline": ["timeline", "--from", str(path), "--", group],
+        "timeline modern": ["timeline", "--from", str(path), "--", f"{group}848"],
+        "explain": ["explain", "--from", str(path), "--", group],
+        "explain modern": ["explain", "--from", str(path), "--", f"{group}848"],
         "coordinator": ["coordinator", "--", group],
     }
 
@@ -90,6 +94,9 @@ def test_in_errors(text: str, tmp_path: Path) -> None:
     # 1-9: wherever an argument or the data is quoted.
     for command, code in (
         (["describe", "--from", str(log), "--", text[:200] + "!"], 1),  # 1: unknown group, and one like it
+        (["timeline", "--from", str(log), "--", text[:200] + "!"], 1),
+        (["explain", "--from", str(log), "--", text[:200] + "!"], 1),
+        (["findings", "--from", str(log), "--since", text], 2),
         (["decode", f"/nothing/{text[:100]}"], 2),  # 2: no such path
         (["groups", "--agent", f"http://localhost:1/{text[:100]}"], 3),  # 3: nobody answers
         (["groups", "--agent", text], 2),  # 4: no URL

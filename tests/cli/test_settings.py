@@ -74,7 +74,7 @@ def test_properties(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("colour: red", "unknown key 'colour'; known are admin, admin-rate, agent, analyzers, "),  # 1: none has it
+        ("colour: red", "unknown key 'colour'; known are admin, admin-rate, agent, analyzer, analyzers, "),  # 1
         (
             "groups: {colour: red}",
             "groups: unknown key 'colour'; known are agent, bootstrap-server, from, output",

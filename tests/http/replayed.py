@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 from agent.diagnosis.cluster import Chosen, ClusterDiagnosis
 from agent.diagnosis.registry import choose
 from agent.forms import describe_form, group_form
+from agent.history.events import Event
+from agent.history.recent import Recent
 from agent.http import Answering
 from agent.metrics.exporter import EventCounts, Observed, Readings
 from agent.records import Run
@@ -18,6 +20,8 @@ from agent.runtime import Health
 from agent.serve import serving
 from agent.shadow.cluster import ClusterMirror
 from agent.source.paths import committed_runs_of
+from agent.story import findings
+from agent.story.reading import within
 from tests.shadow.build import Log, run_of
 
 
@@ -36,11 +40,14 @@ class Replayed:
         self.mirror = ClusterMirror()
         self.diagnosis = diagnosis = ClusterDiagnosis(self.mirror, choose() if chosen is None else chosen)
         self.counts = EventCounts()
+        self.recent = Recent()
         self.has_caught_up = has_caught_up
         self._stopped = stopped
         self._observed = observed
         for run in runs:
-            self.counts.observe(diagnosis.replay_run(run))
+            outputs = diagnosis.replay_run(run)
+            self.counts.observe(outputs)
+            self.recent.observe(outputs)
 
     def alive(self) -> Health:
         return Health(True, "reading")
@@ -56,6 +63,20 @@ class Replayed:
     def describe(self, group: str) -> dict[str, object] | None:
         found = self.mirror.find(group)
         return None if found is None else describe_form(*found)
+
+    def timeline(
+        self, group: str, since_ms: int | None = None, until_ms: int | None = None
+    ) -> tuple[list[Event], int | None] | None:
+        kept, complete_since_ms = self.recent.timeline(group)
+        events = list(kept)
+        if not events and self.mirror.find(group) is None:
+            return None
+        return within(events, since_ms, until_ms), complete_since_ms
+
+    def findings(
+        self, since_ms: int | None = None, until_ms: int | None = None, group: str | None = None
+    ) -> list[Event]:
+        return findings.asked_for(self.recent.findings(group), since_ms, until_ms)
 
     def readings(self) -> Readings:
         """As `Agent.readings`: nothing of groups before the topic was read to its end."""

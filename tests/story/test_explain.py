@@ -336,6 +336,11 @@ def test_many_reasons_not_to_know_are_few_lines() -> None:
     assert story.not_seen[-1] == "How 3 more members went: for reasons like these."
 
 
+def test_events_of_a_clock_that_is_ahead_are_told() -> None:
+    story = tell(*storm(), form=m.form(), now_ms=T0, live=True)
+    assert (story.numbers["rebalances"], story.until_ms) == (15, T0 + 210 * SECOND)
+
+
 def test_time_without_members() -> None:
     events = [
         m.event("group_emptied", T0, generation=1),

@@ -1,0 +1,89 @@
+"""`kshadow explain`: the story of one group in sentences."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from agent.cli.options import output_option, source_options
+from agent.cli.output import bold, echo, print_value, printable, warn
+from agent.cli.times import range_options, resolved
+from agent.moments import Moment
+
+if TYPE_CHECKING:
+    from agent.story.explain import Story
+
+WIDEST = 100
+"""Columns of a text: longer lines are hard to read."""
+
+
+@click.command()
+@click.argument("group")
+@source_options
+@range_options
+@output_option()
+@click.pass_context
+def explain(
+    ctx: click.Context, /, group: str, since: Moment | None, until: Moment | None, output: str, **_: Any
+) -> None:
+    """Explain one group: what happened, why, and what to change.
+
+    With the evidence, what it cost, and what the log does not show. Times are UTC. Partition time is time summed
+    over partitions: two that stood still for three seconds make six.
+
+    \b
+    Examples:
+      kshadow explain payments --from /var/lib/kafka/data
+      kshadow explain payments --bootstrap-server localhost:9092 --since 6h
+    """
+    from agent.cli.access import ask
+    from agent.cli.groups import no_such_group
+    from agent.story.explain import Asked
+    from agent.story.explain import explain as tell
+
+    with ask(ctx, group, history=True) as answers:
+        since_ms, until_ms = resolved(since, until, answers.now_ms)
+        past = answers.past(group)
+        if past is None:
+            no_such_group(ctx, answers, group)
+        complete = past.complete_since_ms
+        asked = Asked(
+            group,
+            answers.now_ms,
+            since_ms,
+            until_ms,
+            live=answers.live,
+            complete_since_ms=None
+            if complete is None or (since_ms is not None and since_ms >= complete)
+            else complete,
+        )
+        # Without a range: whatever was open since what is told of begins.
+        found = answers.findings(since_ms or 0, until_ms, group)
+        story = tell(asked, past.events, found, answers.describe(group))
+        if output == "table":
+            _print(story)
+        else:
+            print_value(story.form(), output)
+        if answers.report(warn):
+            ctx.exit(1)
+
+
+def _print(story: Story) -> None:
+    width = min(shutil.get_terminal_size().columns, WIDEST) if sys.stdout.isatty() else None
+    for title, texts in story.sections():
+        if title:
+            echo("\n" + bold(title))
+        for text in texts:
+            first, rest = ("", "") if not title else ("  - ", "    ") if len(texts) > 1 else ("  ", "  ")
+            for at, line in enumerate(_lines(text, None if width is None else width - len(rest))):
+                echo((rest if at else first) + line)
+
+
+def _lines(text: str, width: int | None) -> list[str]:
+    from agent.cli.tables import fold_words
+
+    shown = printable(text)
+    return [shown] if width is None else fold_words(shown, width)

@@ -1,0 +1,85 @@
+"""`kshadow findings`: what the analyzers found."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from agent.cli.options import option, output_option, source_options
+from agent.cli.output import print_rows, warn
+from agent.cli.tables import FOLDED, Column
+from agent.cli.text import when
+from agent.cli.times import range_options, resolved
+from agent.moments import Moment
+
+SEVERITIES = ("info", "warning", "critical")
+
+_COLUMNS = {
+    "since": Column("SINCE"),
+    "until": Column("UNTIL", spare=1),
+    "severity": Column("SEVERITY"),
+    "analyzer": Column("ANALYZER", folds=FOLDED),
+    "group": Column("GROUP", folds=FOLDED),
+    "summary": Column("SUMMARY", folds=24),
+    "advice": Column("ADVICE", folds=24, spare=2),
+}
+
+
+@click.command()
+@source_options
+@range_options
+@option("--group", "groups", multiple=True, help="Only findings on this group. Repeatable.")
+@option("--analyzer", help="Only findings of this analyzer.")
+@option("--severity", type=click.Choice(SEVERITIES), help="Only findings at least as severe.")
+@output_option()
+@click.pass_context
+def findings(
+    ctx: click.Context,
+    /,
+    since: Moment | None,
+    until: Moment | None,
+    groups: tuple[str, ...],
+    analyzer: str | None,
+    severity: str | None,
+    output: str,
+    **_: Any,
+) -> None:
+    """List what the analyzers hold open, or found in a range.
+
+    Without --since and --until: what is open now (with --from: where the files end). With them: all that was open at
+    some time in between, UNTIL when it was resolved. A finding about the cluster has no group.
+
+    \b
+    Examples:
+      kshadow findings --agent http://localhost:9308 --severity warning
+      kshadow findings --from /var/lib/kafka/data --since 1d -o json
+    """
+    from agent.cli.access import ask
+
+    with ask(ctx, history=True) as answers:
+        since_ms, until_ms = resolved(since, until, answers.now_ms)
+        rows = [
+            event
+            for event in answers.findings(since_ms, until_ms)
+            if (not groups or event["group"] in groups)
+            and analyzer in (None, event["analyzer"])
+            and _rank(event["severity"]) >= _rank(severity)
+        ]
+        if output == "table":
+            rows = [
+                {
+                    **event,
+                    "since": when(event["since_ms"]),
+                    "until": when(event["at_ms"]) if event["state"] == "resolved" else None,
+                }
+                for event in rows
+            ]
+        print_rows(rows, output, _COLUMNS, empty="no findings")
+        if answers.report(warn):
+            ctx.exit(1)
+
+
+def _rank(severity: str | None) -> int:
+    """The place of a severity; one that is not known here counts as the first."""
+    return SEVERITIES.index(severity) if severity in SEVERITIES else 0
