@@ -21,7 +21,7 @@ _COLUMNS = {
     "severity": Column("SEVERITY"),
     "analyzer": Column("ANALYZER", folds=FOLDED),
     "group": Column("GROUP", folds=FOLDED),
-    "summary": Column("SUMMARY", folds=24),
+    "summary": Column("SUMMARY", folds=16),
     "advice": Column("ADVICE", folds=24, spare=2),
 }
 

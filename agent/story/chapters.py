@@ -67,21 +67,16 @@ def _busy(lines: Sequence[Entry], calendar: Calendar, group_type: str | None) ->
     first, last = lines[0].at_ms, lines[-1].at_ms
     between = f"Between {calendar.at(first)} and {calendar.at(last)} ({duration(last - first)})"
     done = [line.rebalance for line in lines if line.rebalance is not None]
-    if not done:
-        return f"{between} the group did not rebalance. {rest(lines, group_type)}"
-    why = causes(Counter(it.cause for it in done))
-    return f"{between} the group rebalanced {times(len(done))}: {why}. {rest(lines, group_type)}"
-
-
-def rest(lines: Sequence[Entry], group_type: str | None) -> str:
-    """What is to be said of a busy time besides how often the group rebalanced, and why."""
-    done = [line.rebalance for line in lines if line.rebalance is not None]
     out = []
     if done:
+        why = causes(Counter(it.cause for it in done))
+        out.append(f"{between} the group rebalanced {times(len(done))}: {why}.")
         out += [f"{text}." for text in departures([gone for it in done for gone in it.left])]
         out += _patterns(done)
         left = f"with {count(done[-1].members, 'member')}" if done[-1].members else "with nobody left"
         out.append(f"It ended at {epochs(group_type)} {done[-1].generation} {left}.")
+    else:
+        out.append(f"{between} the group did not rebalance.")
     others = Counter(line.label for line in lines if line.rebalance is None)
     if others:
         out.append(f"Besides: {listed([_besides(label, number) for label, number in others.items()], 9)}.")

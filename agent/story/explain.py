@@ -10,14 +10,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agent.story.advice import from_causes
-from agent.story.chapters import causes, chapters, departures, rest
+from agent.story.chapters import QUIET_MS, causes, chapters, departures
 from agent.story.evidence import in_words, of_departures
 from agent.story.phrases import GROUP_TYPES, epochs, work
 from agent.story.reading import Event, Evidence, Gone, within
 from agent.story.sums import Sums, sums
 from agent.story.timeline import Entry, entries
 from agent.story.unseen import not_seen
-from agent.story.words import Calendar, clock, count, duration, name, percent, sentence, stamp, times
+from agent.story.words import Calendar, capital, clock, count, duration, name, percent, sentence, stamp, times
 
 Form = Mapping[str, Any]
 
@@ -122,7 +122,7 @@ def explain(asked: Asked, events: Sequence[Event], findings: Sequence[Event], fo
         *(_finding(it, calendar) for it in findings),
     ]
     covered = {it["analyzer"] for it in open_now}
-    advice = [*dict.fromkeys(sentence(it["advice"]) for it in open_now if it["advice"])]
+    advice = [*dict.fromkeys(capital(sentence(it["advice"])) for it in open_now if it["advice"])]
     advice += from_causes(told, group_type, covered)
     return Story(
         group=asked.group,
@@ -196,11 +196,18 @@ def _happened(
     else:
         first = f"{span}, the group did not rebalance."
     busy = chapters(lines, calendar, group_type)
-    if len(busy) == 1 and len(busy[0][1]) > 1:
-        # One busy time is all there was.
-        text = f"{first} {rest(busy[0][1], group_type)}"
-        return [Paragraph("happened", text, _evidence(busy[0][1]))]
-    return [Paragraph("happened", first), *(Paragraph("happened", text, _evidence(its)) for text, its in busy)]
+    told_of = [Paragraph("happened", text, _evidence(its)) for text, its in busy]
+    if len(busy) != 1 or len(busy[0][1]) == 1:
+        told_of.insert(0, Paragraph("happened", first))
+    elif calendar.day is not None:
+        # One busy time is all there was: what it says is said for the whole, and the whole has a date.
+        text = busy[0][0]
+        told_of = [Paragraph("happened", f"On {calendar.day}, {text[0].lower()}{text[1:]}", told_of[0].evidence)]
+    quiet_ms = until - lines[-1].at_ms
+    if quiet_ms >= QUIET_MS:
+        after = f"After {calendar.at(lines[-1].at_ms)} nothing more happened, for {duration(quiet_ms)}."
+        told_of.append(Paragraph("happened", after))
+    return told_of
 
 
 def _evidence(lines: Sequence[Entry]) -> tuple[Evidence, ...]:
@@ -234,10 +241,9 @@ def _cost(told: Sums, calendar: Calendar, group_type: str | None) -> list[Paragr
             f"Rebalances kept {noun}s from being worked on for {duration(told.stopped_ms)}, summed over the {noun}s"
         )
         if told.share is not None and told.partitions is not None:
-            text += (
-                f": {percent(told.share)} of what {count(told.partitions, noun)} could have worked in "
-                f"{duration(told.range_ms)}"
-            )
+            lasted = duration(told.with_members_ms)
+            lasted = f"the {lasted} in which the group had members" if told.empty_ms else lasted
+            text += f": {percent(told.share)} of what {count(told.partitions, noun)} could have worked in {lasted}"
         out.append(f"{text}.")
         out += _dearest(told, calendar, group_type)
     elif told.stopped_ms == 0:

@@ -16,7 +16,8 @@ class Sums:
     """What the lines of a range add up to. Times are milliseconds; None where it is not known.
 
     `stopped_ms` sums the rebalances whose cost is known, `uncounted` are those of which it is not though members
-    were left to stop. `share` is that of all that the group's partitions could have worked in `range_ms`.
+    were left to stop. `share` is that of all that the group's partitions could have worked in `with_members_ms`, the
+    part of the range in which it had any.
     """
 
     rebalances: tuple[Rebalance, ...]
@@ -28,7 +29,7 @@ class Sums:
     uncounted: int
     dearest: Rebalance | None
     partitions: int | None
-    range_ms: int
+    with_members_ms: int
     share: float | None
     empty_ms: int
 
@@ -62,10 +63,11 @@ def sums(lines: Sequence[Entry], partitions_now: int, since_ms: int, until_ms: i
         if event["type"] == "assignment_changed"
     ]
     partitions = max([partitions_now, *assigned]) or None
-    range_ms = max(until_ms - since_ms, 0)
+    empty_ms = _empty_ms(lines, until_ms)
+    with_members_ms = max(until_ms - since_ms - empty_ms, 0)
     share = None
-    if stopped is not None and partitions is not None and range_ms:
-        share = stopped / (partitions * range_ms)
+    if stopped is not None and partitions is not None and with_members_ms:
+        share = stopped / (partitions * with_members_ms)
     return Sums(
         rebalances=done,
         causes=dict(causes.most_common()),
@@ -76,9 +78,9 @@ def sums(lines: Sequence[Entry], partitions_now: int, since_ms: int, until_ms: i
         uncounted=sum(it.stopped_ms is None and it.members > 0 for it in done),
         dearest=max(known, key=lambda it: it.stopped_ms or 0, default=None),
         partitions=partitions,
-        range_ms=range_ms,
+        with_members_ms=with_members_ms,
         share=share,
-        empty_ms=_empty_ms(lines, until_ms),
+        empty_ms=empty_ms,
     )
 
 

@@ -159,6 +159,14 @@ def test_metrics_and_api(cluster: Cluster, performance: object, tmp_path: Path) 
             answers = [json.loads(kshadow(command, group, *source, "-o", "json")) for source in (agent, broker)]
             assert answers[0] == answers[1]
         assert len(answers[0]) == row["members"]
+        told = [kshadow("timeline", group, *source, "-o", "ndjson") for source in (agent, broker)]
+        assert told[0] == told[1]
+        assert '"type":"rebalance"' in told[0]
+        stories = [json.loads(kshadow("explain", group, *source, "-o", "json")) for source in (agent, broker)]
+        assert [it["numbers"]["rebalances"] for it in stories] == [told[0].count('"type":"rebalance"')] * 2
+        assert stories[0]["state"] == row["state"]
+        kshadow("findings", *agent, "--since", "1h")
+        assert it.get("/")[0] == 200
         owner = json.loads(kshadow("coordinator", group, *broker, "-o", "json"))
         assert owner["partition"] == row["coordinator_partition"] == partition_of(group, 8)
         missing = "no-such-group"

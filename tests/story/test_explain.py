@@ -51,9 +51,10 @@ def storm(rounds: int = 7, *, every_ms: int = 30 * SECOND, host: str = "/10.0.0.
 
 def test_a_storm_is_told_in_one_breath() -> None:
     story = tell(*storm(), form=m.form())
-    (text,) = said(story, "happened")
+    text, after = said(story, "happened")
+    assert after == "After 14:16:50 nothing more happened, for 6 min 30 s."
     assert text == (
-        "On 2026-09-21, from 14:13:20 to 14:23:20 UTC (10 min), the group rebalanced 15 times: 8 times because a "
+        "On 2026-09-21, between 14:13:20 and 14:16:50 (3 min 30 s) the group rebalanced 15 times: 8 times because a "
         "member joined and 7 times because a member's session timed out. 7 members were thrown out because their "
         "sessions timed out (inferred, 97 % sure): always `bad` on 10.0.0.9. `bad` on 10.0.0.9 was lost 7 times and "
         "came back 7 times. It ended at generation 15 with 2 members."
@@ -72,12 +73,13 @@ def test_busy_times_are_parted_by_quiet_ones() -> None:
     first = storm(3)
     later = [{**event, "at_ms": event["at_ms"] + DAY} for event in storm(3)]
     last = m.event("group_deleted", T0 + 2 * DAY)
-    whole, one, other, end = said(tell(*first, *later, last, now_ms=T0 + 3 * DAY), "happened")
+    whole, one, other, end, after = said(tell(*first, *later, last, now_ms=T0 + 3 * DAY), "happened")
     assert whole.startswith(
         "From 2026-09-21 14:13:20 to 2026-09-24 14:13:20 UTC (3 d), the group rebalanced 14 times"
     )
     assert one.startswith("Between 2026-09-21 14:13:20 and 2026-09-21 14:14:50 (1 min 30 s) the group rebalanced 7")
     assert other.startswith("Between 2026-09-22 14:13:20 and 2026-09-22 14:14:50 (1 min 30 s) the group rebalanced 7")
+    assert after == "After 2026-09-23 14:13:20 nothing more happened, for 1 d."
     assert end == "At 2026-09-23 14:13:20, the group was deleted."
 
 
@@ -196,7 +198,7 @@ def test_findings_and_their_advice_come_first() -> None:
         "idle_members (info), open since 14:14:20: too many rebalances.",
         "rebalance_storm (warning), open from 14:13:20 to 14:15:20: too many rebalances.",
     ]
-    assert story.advice == ("raise it.",), "the rules that the finding covers say nothing"
+    assert story.advice == ("Raise it.",), "the rules that the finding covers say nothing"
     assert story.numbers["findings_open"] == 2
     assert story.paragraphs[-1].evidence == ({"rebalances": 14},)
 
@@ -365,13 +367,13 @@ def test_what_is_no_rebalance_is_counted_where_there_is_much() -> None:
         *(m.event("offsets_deleted", T0, topic="t", topic_partition=0, committed_offset=1) for it in range(2)),
         *(m.event("news", T0) for it in range(3)),
     ]
-    (text,) = said(tell(*events), "happened")
+    text, _ = said(tell(*events), "happened")
     assert text.endswith(
         "the group did not rebalance. Besides: a static member came back 4 times without a rebalance, the group was "
         "created twice, committed offsets were deleted or expired once and news 3 times."
     )
     later = [m.event("news", T0 + 2 * DAY + it) for it in range(5)]
-    assert said(tell(*events, *later, now_ms=T0 + 3 * DAY), "happened")[-1] == (
+    assert said(tell(*events, *later, now_ms=T0 + 3 * DAY), "happened")[-2] == (
         "Between 2026-09-23 14:13:20 and 2026-09-23 14:13:20 (4 ms) the group did not rebalance. Besides: news 5 "
         "times."
     )
@@ -402,3 +404,9 @@ def test_the_form() -> None:
 def test_the_only_rebalance_is_not_the_dearest() -> None:
     (text,) = said(tell(m.rebalance(1, stopped_ms=5_000), form=m.form()), "cost")
     assert text.endswith("what 12 partitions could have worked in 10 min.")
+
+
+def test_one_busy_time_over_midnight_has_its_dates() -> None:
+    late = [{**event, "at_ms": event["at_ms"] + 9 * 60 * MINUTE + 46 * MINUTE} for event in storm()]
+    text, _ = said(tell(*late, now_ms=T0 + DAY), "happened")
+    assert text.startswith("Between 2026-09-21 23:59:20 and 2026-09-22 00:02:50 (3 min 30 s) the group rebalanced 15")
