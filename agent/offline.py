@@ -121,17 +121,20 @@ class Loaded:
         *,
         cluster: str | None = None,
         keep_events: bool = False,
+        group: str | None = None,
         witness: Witness | None = None,
         chosen: Chosen = NOTHING,
         on_problem: Say | None = None,
     ) -> None:
-        """`chosen` analyzers find what they find; `on_problem` is told of those that fail."""
+        """`group`: the only one whose events are kept, where they are. `chosen` analyzers find what they find;
+        `on_problem` is told of those that fail."""
         self.where = where
         self.mirror = ClusterMirror(witness)
         self._on_problem = on_problem
         self._diagnosis = ClusterDiagnosis(self.mirror, chosen, on_failure=on_problem and self._failed)
         self.problems = 0
         self._cluster = cluster
+        self._group = group
         self._events: list[Event] | None = [] if keep_events else None
         self.last_ms = 0
         """The newest record's time, where events are kept."""
@@ -147,7 +150,7 @@ class Loaded:
 
     def _keep(self, outputs: Iterable[Output]) -> None:
         if self._events is not None:
-            self._events += [event_of(output, self._cluster) for output in outputs]
+            self._events += [event_of(it, self._cluster) for it in outputs if self._group in (None, it.group)]
 
     def _failed(self, failure: Failure) -> None:
         assert self._on_problem is not None, "only then failures come here"
@@ -202,15 +205,20 @@ def load(
     cluster: str | None = None,
     on_problem: Say,
     keep_events: bool = True,
+    group: str | None = None,
     witness: Witness | None = None,
     chosen: Chosen = NOTHING,
 ) -> Loaded:
-    """Read files to their end, as a read_committed consumer would. Raises `SourceError` for what holds no records."""
+    """Read files to their end, as a read_committed consumer would. Raises `SourceError` for what holds no records.
+
+    `group`: the only one whose events are kept.
+    """
     paths = list(paths)
     loaded = Loaded(
         "in " + ", ".join(paths),
         cluster=cluster,
         keep_events=keep_events,
+        group=group,
         witness=witness,
         chosen=chosen,
         on_problem=on_problem,
@@ -231,12 +239,24 @@ def load(
 
 
 def load_topic(
-    conf: Mapping[str, str], partitions: Collection[int] | None = None, *, keep_events: bool = False
+    conf: Mapping[str, str],
+    partitions: Collection[int] | None = None,
+    *,
+    keep_events: bool = False,
+    group: str | None = None,
+    chosen: Chosen = NOTHING,
+    on_problem: Say | None = None,
 ) -> Loaded:
-    """Read the live topic to where it ends now. Raises `SourceError`."""
+    """Read the live topic to where it ends now. Raises `SourceError`. `group`: the only one whose events are kept."""
     from agent.source.topic import read_to_end
 
-    loaded = Loaded(f"at {conf['bootstrap.servers']}", keep_events=keep_events)
+    loaded = Loaded(
+        f"at {conf['bootstrap.servers']}",
+        keep_events=keep_events,
+        group=group,
+        chosen=chosen,
+        on_problem=on_problem,
+    )
     for run in read_to_end(conf, partitions=partitions):
         loaded.take(run)
     loaded.finish()

@@ -122,17 +122,17 @@ def ask(ctx: click.Context, group: str | None = None, *, history: bool = False) 
     with reaching():
         match kind:
             case "from_path":
-                yield _offline(from_path, history)
+                yield _offline(from_path, group, history)
             case "bootstrap_server":
                 yield _live(client_properties(bootstrap_server, ctx.params["properties"]), group, history)
             case _:
                 yield AgentAnswers(agent)
 
 
-def _offline(path: str, history: bool) -> Answers:
+def _offline(path: str, group: str | None, history: bool) -> Answers:
     from agent.offline import load
 
-    return _ReadAnswers(load([path], on_problem=warn, keep_events=history), live=False)
+    return _ReadAnswers(load([path], on_problem=warn, keep_events=history, group=group), live=False)
 
 
 def _live(conf: dict[str, str], group: str | None, history: bool) -> Answers:
@@ -144,7 +144,7 @@ def _live(conf: dict[str, str], group: str | None, history: bool) -> Answers:
     if group is not None:
         count, _ = coordinators(conf)
         partitions = [partition_of(group, count)]
-    return _ReadAnswers(load_topic(conf, partitions, keep_events=history), live=True)
+    return _ReadAnswers(load_topic(conf, partitions, keep_events=history, group=group), live=True)
 
 
 class _ReadAnswers:

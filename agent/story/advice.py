@@ -80,9 +80,9 @@ def _poll(told: Sums, group_type: str | None) -> str | None:
     limit = _measured(late, "rebalance_timeout_ms")
     within = f"max.poll.interval.ms ({durations(limit)})" if limit else "max.poll.interval.ms"
     return (
-        f"{clients(late)} took longer than {within} from one poll to the next, {times(len(late))}. Give it less at a "
-        "time (max.poll.records, 500 by default), make the work on one batch shorter, or raise max.poll.interval.ms "
-        "above the longest that a batch may take."
+        f"It looks as if {clients(late)} took longer than {within} from one poll to the next, "
+        f"{times(len(late))}. Give it less at a time (max.poll.records, 500 by default), make the work on one batch "
+        "shorter, or raise max.poll.interval.ms above the longest that a batch may take."
     )
 
 

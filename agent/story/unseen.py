@@ -7,7 +7,7 @@ from typing import Any
 
 from agent.story.advice import clients
 from agent.story.evidence import why_unknown
-from agent.story.phrases import GROUP_TYPES, epochs
+from agent.story.phrases import GROUP_TYPES, epochs, work
 from agent.story.reading import Gone
 from agent.story.sums import Sums
 from agent.story.timeline import Entry
@@ -40,22 +40,26 @@ def not_seen(
             f"What happened in {count(told.never_completed, 'rebalance')} that never completed: only a jump of the "
             f"{epochs(group_type)} shows {'it' if told.never_completed == 1 else 'them'}."
         )
-    if told.uncounted:
-        kind = GROUP_TYPES.get(group_type or "", "group")
-        out.append(
-            f"What {count(told.uncounted, 'rebalance')} cost: "
-            + (
-                "the log does not show when partitions stopped."
-                if group_type in ("classic", "connect", None)
-                else f"members of a {kind} hand partitions over one by one, and how long each stood does not show."
-            )
-        )
+    out += _cost(told, group_type)
     kinds = {} if form is None else dict.fromkeys(str(item["kind"]).replace("_", " ") for item in form["anomalies"])
     # Rebalances that never completed were told of above.
     kinds.pop("generation gap", None)
     if kinds:
         out.append(f"Whether all of this is right: the log holds what it should not ({listed(list(kinds))}).")
     return out
+
+
+def _cost(told: Sums, group_type: str | None) -> list[str]:
+    if not told.uncounted:
+        return []
+    what = f"What {count(told.uncounted, 'rebalance')} cost"
+    if group_type in ("classic", "connect", None):
+        return [f"{what}: the log does not show when partitions stopped."]
+    kind = GROUP_TYPES.get(group_type, "group")
+    return [
+        f"{what}: members of a {kind} hand {work(group_type)}s over one by one, and for how long each stood still "
+        "does not show."
+    ]
 
 
 def _departures(told: Sums, group_type: str | None) -> list[str]:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.history.events import event_of, in_order
-from agent.history.recent import OPEN_FINDINGS, PER_GROUP, TOTAL, Recent
+from agent.history.recent import OPEN_FINDINGS, Recent
 from agent.shadow.transitions import At, GroupDeleted, GroupEmptied, Transition
 from tests.history.test_events import life
 from tests.story import made as m
@@ -117,7 +117,3 @@ def test_even_open_findings_have_a_bound() -> None:
     recent = Recent(per_group=5, total=10)
     recent.observe([firing(number, group=f"g{number}") for number in range(OPEN_FINDINGS + 5)])
     assert len(list(recent.findings())) == OPEN_FINDINGS
-
-
-def test_the_bounds_are_of_one_size() -> None:
-    assert PER_GROUP < TOTAL

@@ -267,7 +267,8 @@ def test_a_poll_timeout() -> None:
         confidence=0.9,
     )
     assert tell(late, form=m.form()).advice == (
-        "`slow` on 10.0.0.1 took longer than max.poll.interval.ms (5 min) from one poll to the next, once. Give it "
+        "It looks as if `slow` on 10.0.0.1 took longer than max.poll.interval.ms (5 min) from one poll to the next, "
+        "once. Give it "
         "less "
         "at a time (max.poll.records, 500 by default), make the work on one batch shorter, or raise "
         "max.poll.interval.ms above the longest that a batch may take.",
