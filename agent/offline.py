@@ -144,6 +144,10 @@ class Loaded:
         self._keep(self._diagnosis.replay_run(run))
         self.last_ms = max(self.last_ms, max(run.timestamps_ms, default=0))
 
+    def advance(self, now_ms: int) -> None:
+        """The topic was read to its end, and it is now: what was due by then has happened."""
+        self._keep(self._diagnosis.advance(now_ms))
+
     def finish(self) -> None:
         """Everything was read: find what only all of it together shows."""
         self._keep(self._diagnosis.finish())
@@ -259,5 +263,4 @@ def load_topic(
     )
     for run in read_to_end(conf, partitions=partitions):
         loaded.take(run)
-    loaded.finish()
     return loaded

@@ -17,10 +17,11 @@ from urllib.request import urlopen
 import click
 from click.core import ParameterSource
 
-from agent.cli.options import client_properties, one_of
+from agent.cli.options import chosen_analyzers, client_properties, one_of
 from agent.cli.output import UNREACHABLE, printable, warn
 
 if TYPE_CHECKING:
+    from agent.diagnosis.cluster import Chosen
     from agent.offline import Loaded
 
 Form = dict[str, Any]
@@ -119,24 +120,33 @@ def ask(ctx: click.Context, group: str | None = None, *, history: bool = False) 
     kind = one_of(ctx, *SOURCES)
     if kind != "bootstrap_server" and ctx.get_parameter_source("properties") is ParameterSource.COMMANDLINE:
         raise click.UsageError("--property goes with --bootstrap-server")
+    tuning = ("analyzer_names", "tuned")
+    if kind == "agent" and any(ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE for name in tuning):
+        raise click.UsageError("--analyzers and --tune go with --from and --bootstrap-server; an agent has its own")
+    chosen = chosen_analyzers(ctx.params["analyzer_names"], ctx.params["tuned"]) if history else None
     with reaching():
         match kind:
             case "from_path":
-                yield _offline(from_path, group, history)
+                yield _offline(from_path, group, chosen)
             case "bootstrap_server":
-                yield _live(client_properties(bootstrap_server, ctx.params["properties"]), group, history)
+                yield _live(client_properties(bootstrap_server, ctx.params["properties"]), group, chosen)
             case _:
                 yield AgentAnswers(agent)
 
 
-def _offline(path: str, group: str | None, history: bool) -> Answers:
+def _offline(path: str, group: str | None, chosen: Chosen | None) -> Answers:
+    """`chosen`: the history is wanted too, with what these analyzers find."""
+    from agent.diagnosis.cluster import NOTHING
     from agent.offline import load
 
-    return _ReadAnswers(load([path], on_problem=warn, keep_events=history, group=group), live=False)
+    keep_events = chosen is not None
+    loaded = load([path], on_problem=warn, keep_events=keep_events, group=group, chosen=chosen or NOTHING)
+    return _ReadAnswers(loaded, live=False)
 
 
-def _live(conf: dict[str, str], group: str | None, history: bool) -> Answers:
+def _live(conf: dict[str, str], group: str | None, chosen: Chosen | None) -> Answers:
     from agent.coordinator.hashing import partition_of
+    from agent.diagnosis.cluster import NOTHING
     from agent.offline import load_topic
     from agent.source.brokers import coordinators
 
@@ -144,7 +154,11 @@ def _live(conf: dict[str, str], group: str | None, history: bool) -> Answers:
     if group is not None:
         count, _ = coordinators(conf)
         partitions = [partition_of(group, count)]
-    return _ReadAnswers(load_topic(conf, partitions, keep_events=history, group=group), live=True)
+    loaded = load_topic(
+        conf, partitions, keep_events=chosen is not None, group=group, chosen=chosen or NOTHING, on_problem=warn
+    )
+    loaded.advance(_now_ms())
+    return _ReadAnswers(loaded, live=True)
 
 
 class _ReadAnswers:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agent.cli.options import output_option, source_options
+from agent.cli.options import analyzer_options, output_option, source_options
 from agent.cli.output import bold, echo, print_value, printable, warn
 from agent.cli.times import range_options, resolved
 from agent.moments import Moment
@@ -24,6 +24,7 @@ WIDEST = 100
 @click.argument("group")
 @source_options
 @range_options
+@analyzer_options
 @output_option()
 @click.pass_context
 def explain(

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from agent.cli.options import option, output_option, source_options
+from agent.cli.options import analyzer_options, option, output_option, source_options
 from agent.cli.output import print_rows, warn
 from agent.cli.tables import FOLDED, Column
 from agent.cli.text import when
@@ -29,6 +29,7 @@ _COLUMNS = {
 @click.command()
 @source_options
 @range_options
+@analyzer_options
 @option("--group", "groups", multiple=True, help="Only findings on this group. Repeatable.")
 @option("--analyzer", help="Only findings of this analyzer.")
 @option("--severity", type=click.Choice(SEVERITIES), help="Only findings at least as severe.")

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from agent.cli.options import option, output_option, source_options
+from agent.cli.options import analyzer_options, option, output_option, source_options
 from agent.cli.output import print_rows, warn
 from agent.cli.tables import Column
 from agent.cli.text import when
@@ -25,6 +25,7 @@ _COLUMNS = {
 @click.argument("group")
 @source_options
 @range_options
+@analyzer_options
 @option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the newest N lines (events in other formats).")
 @output_option()
 @click.pass_context
