@@ -148,6 +148,8 @@ def fair_share(amounts: Mapping[str, int], wanted: Mapping[str, frozenset[str]])
     """
     topics = frozenset(topic for topic, amount in amounts.items() if amount)
     kinds = Counter(shared for it in wanted.values() if (shared := it & topics))
+    if len(kinds) == 1:
+        return sum(amounts.values()) / kinds.total()
     sizes = list(kinds.values())
     pools: Counter[tuple[int, ...]] = Counter()
     for topic in sorted(topics):
@@ -162,7 +164,7 @@ def fair_share(amounts: Mapping[str, int], wanted: Mapping[str, frozenset[str]])
             poured[takers] = _pour(amount, takers, levels, sizes)
             for at, height in poured[takers].items():
                 levels[at] += height
-        if len(pools) == 1 or all(abs(level - was) < _CLOSE for level, was in zip(levels, before, strict=True)):
+        if all(abs(level - was) < _CLOSE for level, was in zip(levels, before, strict=True)):
             break
     return max(levels)
 

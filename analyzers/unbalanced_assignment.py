@@ -75,6 +75,9 @@ class UnbalancedAssignment(Analyzer):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self._condition: Condition | None = None
+        # The group and its spread of partitions, as of the last change: to make a view costs a decode an offset.
+        self._view: GroupView | None = None
+        self._held: Spread | None = None
         self._settles_ms = 0
         self._has_changed = False
         self._first_sample_ms: int | None = None
@@ -104,15 +107,17 @@ class UnbalancedAssignment(Analyzer):
 
     def _look(self, group: Group) -> None:
         consumed = self._consumed(group)
-        if not self._has_changed and self._condition is None and not consumed:
-            return
-        self._condition = None
-        view = group.view
-        held = None if view is None or len(view.members) < 2 else partition_spread(view)
-        if view is None or held is None:
-            return
-        self._settles_ms = settles_ms(view)
-        self._condition = self._judged(_Case(view, held, load_spread(view, consumed), consumed))
+        view = self._view
+        if self._has_changed:
+            view = group.view
+            self._held = None if view is None or len(view.members) < 2 else partition_spread(view)
+        elif self._held is not None and consumed and view is not None and view.group_type != GroupType.CLASSIC:
+            # What goes by its topic's id may have a name by now.
+            view = group.view
+        self._view, self._condition = view, None
+        if view is not None and self._held is not None:
+            case = _Case(view, self._held, load_spread(view, consumed) if consumed else None, consumed)
+            self._condition, self._settles_ms = self._judged(case), settles_ms(view)
 
     def _consumed(self, group: Group) -> Mapping[Slot, int]:
         """The records of the last minutes, if they are enough to judge by."""
