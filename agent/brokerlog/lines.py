@@ -129,13 +129,13 @@ _OPTIONAL = {
     "client": "; client reason: (?P<reason>.*?)",
     "hash": " with .*",
 }
-# What the coordinator says besides, and what nothing here follows from.
+# A line with such a word that is of no known form counts, unless nothing here follows from it.
+_OF_INTEREST = re.compile(
+    r"\bmembers?\b|rebalanc|leavegroup|stabilized|assignment received|is now empty", re.IGNORECASE
+)
 _OF_NO_INTEREST = re.compile(
-    r"requesting the member to rejoin|scanned |starting up|startup complete|shutting down|"
-    r"shutdown complete|loading of|loading offsets|unloading|loaded |"
-    r"elected as|resigned as|computed |new assignment state|updated its |joins the |re-joins the |converted the |"
-    r"will not trigger|metadata hash|offsets|is dead, skipping|is fenced by|cannot (?:up|down)grade|topology|"
-    r"had already been unloaded|creating simple",
+    r"requesting the member to rejoin|joins the |new assignment state|updated its |will not trigger|is fenced by|"
+    r"failed to join before|had already been unloaded|loaded |cannot (?:up|down)grade|computed |offsets ",
     re.IGNORECASE,
 )
 
@@ -226,7 +226,8 @@ class LineReader:
         return _event(kind, *at, fields_)
 
     def _miss(self, text: str, *, known: bool) -> None:
-        if known or _OF_NO_INTEREST.search(text[:LONGEST]) is None:
+        text = text[:LONGEST]
+        if known or (_OF_INTEREST.search(text) and not _OF_NO_INTEREST.search(text)):
             self.not_understood += 1
             self.examples.append(text[:REASON_CHARACTERS])
 

@@ -182,12 +182,15 @@ NOTHING = [
     (f"[2026-13-21 10:13:20,123] INFO {PLAIN} ({OLD})", 1),  # 9: no such month
     (f"[0000-01-21 10:13:20,123] INFO {PLAIN} ({OLD})", 1),  # 10: no such year
     (old("Preparing to rebalance group g in state PreparingRebalance with old gen"), 1),  # 11: torn
-    (old("x" * (LONGEST + 1)), 1),  # 12
+    (old("Member " + "x" * LONGEST), 1),  # 12: too long
     (json.dumps({"message": PLAIN}), 1),  # 13: JSON without a time
     (json.dumps({"message": PLAIN, "timeMillis": True}), 1),  # 14
     (json.dumps({"message": PLAIN, "instant": {"epochSecond": "1"}}), 1),  # 15
     (json.dumps({"message": PLAIN, "instant": 4, "time": "noon"}), 1),  # 16
-    ('{"message": 5, "x": "[GroupCoordinator 1]: "}', 1),  # 17: JSON without a message
+    ('{"message": 5, "x": "[GroupCoordinator 1]: "}', 0),  # 17: JSON without a message
+    (old("Group g transitioned to Dead in generation 0"), 0),
+    (new("Generated 1 tombstone records while cleaning up group metadata in 0 milliseconds."), 0),
+    (new("[GroupId g] Static member m with instance id i is fenced by existing member n."), 0),
     ("[" * 100_000 + "[GroupCoordinator", 0),  # 18
     ('{"a":' + "[" * 100_000 + '"[GroupCoordinator"', 0),  # 19: deeper than a reader of JSON goes
     ('["[GroupCoordinator"]', 0),  # 20
