@@ -220,8 +220,8 @@ def _asked_to_leave(
 ) -> tuple[Cause, float]:
     """Why a member left that gave no reason: it closed, or its client saw its poll loop stall. No session ran out.
 
-    `last_ms` is its last commit, `every` the mean time between two. A client may commit by itself once more after the
-    poll loop stalled, within one interval; and no interval is longer than twice the mean, which counts the beginning.
+    `last_ms` is its last commit, `every` the mean time between two, the beginning of the generation counted as one. A
+    client may commit by itself once more after its poll loop stalled, within one interval.
     """
     poll, left_ms = member.rebalance_timeout_ms, gone.at_ms
     if member.instance_id is not None:
@@ -242,8 +242,10 @@ def _asked_to_leave(
         return Cause.UNKNOWN_DEPARTURE, 0.0
     gap = left_ms - last_ms
     pause = COMMIT_INTERVAL_MS if every is None else every
-    if gap < poll - pause - 2 * CLOCK_MS:
-        return Cause.MEMBER_LEFT, 0.95 if gap < poll - 2 * pause - CLOCK_MS else 0.8
+    # Whoever commits more rarely than clients do by themselves has nothing to commit, or does it by hand as it polls.
+    by_itself = min(pause, COMMIT_INTERVAL_MS)
+    if gap < poll - by_itself - 2 * CLOCK_MS:
+        return Cause.MEMBER_LEFT, 0.95 if gap < poll - 2 * by_itself - CLOCK_MS else 0.8
     if pause + 2 * CLOCK_MS < gap <= poll + max(2 * pause, LATE_MS):
         # It missed a commit, and left about when its time to poll had run out.
         return Cause.POLL_TIMEOUT, 0.8 if every is None else 0.9

@@ -146,7 +146,7 @@ LEAVES = [
     (5, "silent for less than the time between two polls", Life(9_000), 1_000, None, L, 0.95),
     (6, "but hardly less", Life(18_000, every_ms=2_000), 2_000, None, L, 0.8),
     (7, "silent for longer than a stall lasts", Life(39_000, every_ms=900), 1_000, None, U, 0.0),
-    (8, "a rare commit tells no stall from a pause", Life(16_000, every_ms=12_000), 4_000, None, U, 0.0),
+    (8, "a rare commit tells no stall from a pause", Life(20_000, every_ms=16_000), 8_500, None, U, 0.0),
     (9, "it never committed", Life(every_ms=None), 2_000, None, U, 0.0),
     (
         10,
