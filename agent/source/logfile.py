@@ -34,6 +34,9 @@ def broker_log_file(path: Path) -> Path:
         if not (path / "server.log").exists():
             raise SourcePathError(f"{path}: expected a broker's log or a directory with a server.log; {ADVICE}")
         path = path / "server.log"
+    if path.exists() and not path.is_file():
+        # To open a pipe would wait for its writer.
+        raise SourcePathError(f"{path}: expected a broker's log, a file; {ADVICE}")
     try:
         with path.open("rb"):
             return path

@@ -60,3 +60,11 @@ def test_the_capture_is_reported_once():
     for wrong in (score.missing, score.repeated, score.invented, score.departures_invented, score.problems):
         assert not wrong
     assert "reported exactly once 67" in report(score)
+
+
+@pytest.mark.skipif(not CAPTURE.is_dir(), reason=f"there is no capture in {CAPTURE}")
+def test_with_the_brokers_log_nothing_of_the_capture_is_wrong():
+    score = score_run(CAPTURE, with_log=True)
+    assert not [verdict for verdict in score.verdicts if verdict.outcome == "wrong"]
+    assert (score.macro_f1("rebalance"), score.macro_f1("departure")) == (1.0, 1.0)
+    assert (score.once, score.missing, score.invented, score.departures_invented) == (67, [], [], [])

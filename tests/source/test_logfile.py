@@ -40,6 +40,12 @@ def test_what_is_no_log(tmp_path: Path) -> None:
         assert "Kafka writes server.log" in str(error.value)
 
 
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "server.log")
+    with pytest.raises(SourcePathError, match="a file"):
+        broker_log_file(tmp_path)
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_a_log_that_may_not_be_read(log: Path) -> None:
     log.chmod(0)
