@@ -29,6 +29,8 @@ LONGEST = 8192
 
 REASON_CHARACTERS = 300
 _KEPT_EXAMPLES = 5
+_LEAST_MS = 10**11
+"""Smaller numbers are seconds."""
 
 _MARKER = re.compile(r"\[Group(?:Coordinator|MetadataManager)[^\]]{0,200}\]:? ")
 _TIME = re.compile(
@@ -210,8 +212,8 @@ class LineReader:
         if "[Group" not in line:
             return None
         moment: str | int | None = None
-        if line.startswith("{") and (fields := _json_fields(line)) is not None:
-            line, moment = fields
+        if line.startswith("{") and (within := _json_fields(line)) is not None:
+            line, moment = within
         marker = _MARKER.search(line)
         if marker is None:
             return None
@@ -222,8 +224,8 @@ class LineReader:
             self._miss(text, known=found is not None)
             return None
         self.understood += 1
-        kind, fields_ = found
-        return _event(kind, *at, fields_)
+        kind, named = found
+        return _event(kind, *at, named)
 
     def _miss(self, text: str, *, known: bool) -> None:
         text = text[:LONGEST]
@@ -241,7 +243,9 @@ class LineReader:
         if found is not None:
             at_ms = self._epoch_ms(found)
             return None if at_ms is None else (found[0], at_ms)
-        return (str(fallback), fallback) if isinstance(fallback, int) else None
+        if isinstance(fallback, int):
+            return str(fallback), fallback * (1000 if fallback < _LEAST_MS else 1)
+        return None
 
     def _epoch_ms(self, time: re.Match[str]) -> int | None:
         try:

@@ -166,6 +166,7 @@ def test_a_time_without_an_offset_is_the_brokers_local_time() -> None:
 
 
 def test_times_may_be_cut_to_seconds() -> None:
+    assert read(json.dumps({"ts": AT_MS // 1000, "message": PLAIN})).at_ms == AT_MS - 123
     assert read(f"[2026-11-21 10:13:20] INFO {PLAIN} ({OLD})").at_ms == AT_MS - 123
 
 
