@@ -26,8 +26,9 @@ SAMPLE_MS = 60_000
 """From sample to sample, on the event clock: whole minutes."""
 
 WORTH = 16
-"""A sample costs about as much for each position as reading so many commits: where positions are committed less often
-in a minute, the sample waits for the end of the window of five."""
+"""A sample costs for each position what reading one or two commits does. So that it costs a tenth of the reading at
+most, it waits where positions were committed less often than this since the last one, till its window of five minutes
+ends."""
 
 Make = Callable[[], Analyzer]
 """Makes an analyzer for one more group."""

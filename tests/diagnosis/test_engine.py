@@ -134,7 +134,7 @@ def test_samples_come_each_minute_that_had_enough_commits() -> None:
 
 
 def test_where_commits_are_few_a_sample_waits_for_the_end_of_its_window() -> None:
-    samples, _ = sampled(committing(11, each=1))
+    samples, _ = sampled(committing(11, each=2))
     assert [minute for minute, _ in samples] == [5, 10]
 
 
