@@ -1,7 +1,7 @@
 """Partitions whose consumer makes no progress, or goes back: Burrow's rules, on what is known.
 
-Burrow looks at the last ten commits of each partition with their lags. Here positions come once a minute at most, each with
-how often it was committed; so a `Track` keeps, instead of ten commits, what the rules read off them:
+Burrow looks at the last ten commits of each partition with their lags. Here positions come once a minute at most,
+each with how often it was committed; so a `Track` keeps, instead of ten commits, what the rules read off them:
 
 - STOP: no commit for much longer than the consumer ever paused, with work to do.
 - STALL: the same offset again and again, with work to do.
