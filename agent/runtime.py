@@ -218,6 +218,10 @@ class Agent:
         with self._lock:
             return self._mirror.view(group)
 
+    def reads(self) -> Collection[int]:
+        """The partitions of the topic that are read."""
+        return self._reader.positions
+
     def behind(self) -> Mapping[int, int]:
         """For each partition that is read how many offsets its end lies ahead, as far as is known."""
         return self._reader.behind_records if self._reader.healthy else {}

@@ -42,7 +42,8 @@ class Refusal:
 class Answer:
     """The answer to question `number`. Times are of `child.clock_ms`; fields that were not asked for are empty.
 
-    `refusals` are of brokers whose groups are missing in a list, or say why leaders are not known.
+    `leaders` are by partition, -1 for none. `refusals` are of brokers whose groups are missing in a list, or say why
+    leaders are not known.
     """
 
     number: int

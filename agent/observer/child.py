@@ -116,15 +116,15 @@ def _list(admin: AdminClient, narrowed: dict[str, Any], reply: Reply) -> None:
 
 
 def _leaders(admin: AdminClient) -> Answer:
-    """The broker that leads each partition of the topic: `{"leaders": {"0": 1}}`, or why that is not known:
-    `{"refusals": […]}`. Without the topic a question for a coordinator is never answered."""
+    """The broker that leads each partition of the topic, -1 if none does: `{"leaders": {"0": 1}}`, or why that is not
+    known: `{"refusals": […]}`. Without the topic a question for a coordinator is never answered."""
     try:
         topic = admin.list_topics(TOPIC, timeout=LEADERS_TIMEOUT_S).topics[TOPIC]
     except KafkaException as error:
         return {"refusals": [_refusal(error)]}
     if topic.error is not None:
         return {"refusals": [_refusal(topic.error)]}
-    return {"leaders": {number: it.leader for number, it in topic.partitions.items() if it.leader >= 0}}
+    return {"leaders": {number: it.leader for number, it in topic.partitions.items()}}
 
 
 def _describe(admin: AdminClient, groups: list[str], reply: Reply) -> None:

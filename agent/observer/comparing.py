@@ -41,8 +41,11 @@ class Mirrored(Protocol):
     def shows(self, group: str) -> bool:
         """Whether a group of this name is to be looked at."""
 
+    def reads(self) -> Collection[int]:
+        """The partitions of the topic that are read."""
+
     def behind(self) -> Mapping[int, int]:
-        """For each partition that is read how many offsets its end lies ahead."""
+        """For each partition how many offsets its end lies ahead; only those of which that is known."""
 
 
 class Comparer:
@@ -72,6 +75,15 @@ class Comparer:
     def leave_alone(self, group: str, now: float) -> None:
         """The brokers do not answer for this one."""
         self._agenda.leave_alone(group, now)
+
+    def ours(self, groups: Mapping[str, Listed], partitions: int) -> dict[str, Listed]:
+        """Those that are in what the mirror reads and shows. The topic has so many partitions."""
+        read = self._mirrored.reads()
+        return {
+            group: it
+            for group, it in groups.items()
+            if self._mirrored.shows(group) and partition_of(group, partitions) in read
+        }
 
     def next(self, count: int, now: float, busy: Collection[int]) -> dict[str, int]:
         """The next groups to have described, with their partitions: at most so many, none of `busy` partitions."""
@@ -108,8 +120,8 @@ class Comparer:
         """
         behind = self._mirrored.behind()
         before, self._unmirrored = self._unmirrored, set()
-        for group, it in groups.items():
-            if it.state != GroupState.STABLE or group in self._places or not self._mirrored.shows(group):
+        for group, it in self.ours(groups, partitions).items():
+            if it.state != GroupState.STABLE or group in self._places:
                 continue
             if behind.get(partition_of(group, partitions)) == 0 and self._mirrored.view(group) is None:
                 self._unmirrored.add(group)

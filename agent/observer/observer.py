@@ -44,7 +44,9 @@ RETRY_S = 5.0
 RENEW_S = 20.0
 """After so long without an answer the process is started anew: librdkafka 2.16's client may wait for a connection
 that never comes again once a broker was restarted."""
-PROCESS = -1
+NOBODY = -1
+"""Leads a partition that has no leader."""
+PROCESS = -2
 """Whose pauses are those between two starts of the process: no broker's."""
 TICK_S = 0.05
 STOP_S = 1.0
@@ -68,7 +70,7 @@ class Observer:
         self._moved_lock = threading.Lock()
         self._outcomes = Counter(dict.fromkeys(Outcome, 0))
         self._rebalancing: dict[str, int] = {}
-        self._said: set[str] = set()
+        self._said: set[Outcome] = set()
         # Questions under way, by number; descriptions with the broker that is asked.
         self._sweep: int | None = None
         self._list: int | None = None
@@ -97,7 +99,7 @@ class Observer:
 
     def arrived(self, partition: int, timestamp_ms: int) -> None:
         """Records came, the last of them stamped so, and are about to be replayed."""
-        self._sightings.arrived(partition, timestamp_ms, clock_ms())
+        self._sightings.arrived(self._leaders.get(partition, NOBODY), timestamp_ms, clock_ms())
 
     def moved(self, groups: Iterable[str]) -> None:
         """These groups had a transition."""
@@ -169,13 +171,13 @@ class Observer:
                 return asker
             log.warning(
                 "the observer's process %s; another is started",
-                f"has no answers since {RENEW_S:g} s" if code is None else f"ended with exit code {code}",
+                f"has had no answer for {RENEW_S:g} s" if code is None else f"ended with exit code {code}",
             )
             asker.close()
             self._asker = None
             self._sweep = self._list = self._looking_up = None
             self._describing.clear()
-            self._leaders, self._rebalancing = {}, {}
+            self._rebalancing = {}
             self._look_up.again_in(0, now)
             self._restarts.failed(PROCESS, now)
         if PROCESS in self._restarts.waits(now):
@@ -203,15 +205,16 @@ class Observer:
             self._take_descriptions(comparer, self._describing.pop(it.number), it.described, now)
 
     def _take_sweep(self, comparer: Comparer, it: Answer, now: float) -> None:
-        preparing = [group for group, listed in it.groups.items() if listed.state == "PreparingRebalance"]
+        groups = comparer.ours(it.groups, len(self._leaders))
+        preparing = [group for group, listed in groups.items() if listed.state == "PreparingRebalance"]
         self._sightings.swept(preparing, it.asked_ms, it.answered_ms, whole=not it.refusals)
-        comparer.moved(it.groups, now)
+        comparer.moved(groups, now)
         if it.refusals:
             self._rebalancing = {}
             self._sweeps.again_in(RETRY_S, now)
             return
         self._answered(now)
-        states = Counter(listed.state for listed in it.groups.values())
+        states = Counter(listed.state for listed in groups.values())
         self._rebalancing = {state: states[state] for state in ("PreparingRebalance", "CompletingRebalance")}
         self._sweeps.no_sooner_than(SWEEP_REST * (it.answered_ms - it.asked_ms) / 1000, now)
 
@@ -246,14 +249,15 @@ class Observer:
         count = self._rate.take(now)
         if not count:
             return
-        busy = self._pauses.waits(now) | set(self._describing.values())
+        # A partition without a leader has nobody to ask, as if its leader were busy.
+        busy = self._pauses.waits(now) | set(self._describing.values()) | {NOBODY}
         led = self._leaders
         batches: dict[int, list[str]] = {}
-        unled = {partition for partition, broker in led.items() if broker in busy}
-        for group, partition in comparer.next(count, now, unled).items():
-            batches.setdefault(led.get(partition, -1), []).append(group)
-        # A partition without a leader: there is nobody to ask.
-        batches.pop(-1, None)
+        waiting = {partition for partition, broker in led.items() if broker in busy}
+        for group, partition in comparer.next(count, now, waiting).items():
+            # A new partition of the topic's may not be known here yet.
+            if partition in led:
+                batches.setdefault(led[partition], []).append(group)
         for broker, groups in batches.items():
             self._describing[asker.ask("describe", groups)] = broker
             self._rate.spend(len(groups))
@@ -265,6 +269,9 @@ class Observer:
 
     def _refused(self, refusal: Refusal, what: str) -> None:
         self._outcomes[refusal.outcome] += 1
+        if refusal.outcome in self._said:
+            return
+        self._said.add(refusal.outcome)
         match refusal.outcome:
             case Outcome.DENIED:
                 text = "the observer has no right to %s, ACL operation Describe on the group: %s; others are tried"
@@ -272,9 +279,4 @@ class Observer:
                 text = "the observer has no answer to %s: %s; others are tried"
             case _:
                 text = "the observer has no answer to %s: %s; it goes on trying"
-        self._say_once(refusal.outcome, text, what, refusal.reason)
-
-    def _say_once(self, key: str, text: str, *arguments: object) -> None:
-        if key not in self._said:
-            self._said.add(key)
-            log.warning(text, *arguments)
+        log.warning(text, what, refusal.reason)

@@ -29,12 +29,17 @@ KEPT_ROUNDS = 3
 
 @dataclass(slots=True)
 class Sighting:
-    """A join phase: it began after `not_before_ms` (None if it was under way at the first sweep), before
-    `first_seen_ms`. `is_open` as long as each sweep sees it."""
+    """A join phase.
+
+    It began after `not_before_ms` (None if it was under way at the first sweep) and before `first_seen_ms`; and after
+    `after_ms`, by the broker's clock, when the round before was over (None if that was before the earlier sweep). It
+    ended before `gone_ms` (None as long as each sweep sees it).
+    """
 
     not_before_ms: int | None
     first_seen_ms: int
-    is_open: bool = True
+    after_ms: int | None = None
+    gone_ms: int | None = None
 
 
 class Sightings:
@@ -43,17 +48,18 @@ class Sightings:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._lead = Lead()
-        self._partition = -1
+        self._broker = -1
         self._seen: dict[str, list[Sighting]] = {}
-        # When the latest round of a group was over: what was asked before that says nothing of the next round.
-        self._over: dict[str, int] = {}
+        # When the latest round of a group was over, by our clock and the broker's: what was asked before that says
+        # nothing of the next round.
+        self._over: dict[str, tuple[int, int]] = {}
         self._asked_ms: int | None = None
 
-    def arrived(self, partition: int, timestamp_ms: int, now_ms: int) -> None:
-        """Records of a partition came, the last of them stamped so; the mirror is about to replay them."""
+    def arrived(self, broker: int, timestamp_ms: int, now_ms: int) -> None:
+        """Records came, the last of them stamped so by this broker; the mirror is about to replay them."""
         with self._lock:
-            self._lead.arrived(partition, timestamp_ms, now_ms)
-            self._partition = partition
+            self._lead.arrived(broker, timestamp_ms, now_ms)
+            self._broker = broker
 
     def swept(self, preparing: Collection[str], asked_ms: int, answered_ms: int, *, whole: bool) -> None:
         """These groups were in PreparingRebalance, at some time between; all that were, if `whole`."""
@@ -63,29 +69,28 @@ class Sightings:
             if whole:
                 for group in self._seen.keys() - set(preparing):
                     for sighting in self._seen[group]:
-                        sighting.is_open = False
+                        sighting.gone_ms = sighting.gone_ms or answered_ms
                 self._asked_ms = asked_ms
             self._drop(asked_ms)
 
     def _sight(self, group: str, asked_ms: int, answered_ms: int) -> None:
-        over = self._over.get(group)
+        over, end_ms = self._over.get(group, (None, None))
         seen = self._seen.setdefault(group, [])
-        if (over is not None and asked_ms < over) or (seen and seen[-1].is_open):
+        if (over is not None and asked_ms < over) or (seen and seen[-1].gone_ms is None):
             return
-        since = self._asked_ms
-        not_before = since if since is None or over is None else max(since, over)
-        seen.append(Sighting(not_before, answered_ms))
+        seen.append(Sighting(self._asked_ms, answered_ms, end_ms))
         del seen[:-KEPT_ROUNDS]
 
     def _drop(self, now_ms: int) -> None:
         for group, seen in list(self._seen.items()):
-            kept = [it for it in seen if it.is_open or now_ms - it.first_seen_ms < KEPT_MS]
+            kept = [it for it in seen if it.gone_ms is None or now_ms - it.first_seen_ms < KEPT_MS]
             if kept:
                 self._seen[group] = kept
             else:
                 del self._seen[group]
         # Those whose round was over when the latest whole sweep was asked: from now on that sweep is the bound.
-        self._over = {group: over for group, over in self._over.items() if over > (self._asked_ms or over)}
+        if self._asked_ms is not None:
+            self._over = {group: it for group, it in self._over.items() if it[0] > self._asked_ms}
 
     def told(self, group: str, generation: int, end_ms: int) -> Told | None:
         """When the join phase began that ended at `end_ms`, both by the broker's clock; None if it was not seen.
@@ -93,21 +98,27 @@ class Sightings:
         To be asked in the order of the records, after `arrived` for theirs.
         """
         with self._lock:
-            lead = self._lead.of(self._partition)
+            lead = self._lead.of(self._broker)
             if lead is None or self._asked_ms is None:
                 return None
             over = end_ms + lead
-            self._over[group] = over
+            self._over[group] = (over, end_ms)
             seen = self._seen.get(group, [])
             of_this = [it for it in seen if it.first_seen_ms <= over]
             self._seen[group] = seen[len(of_this) :]
-            if not of_this or of_this[-1].not_before_ms is None:
-                return None
-            not_before, first_seen = of_this[-1].not_before_ms, of_this[-1].first_seen_ms
-            error_ms = (first_seen - not_before + 1) // 2 + ARRIVAL_MS
-            if error_ms > MAX_ERROR_MS:
-                return None
-            began_ms = not_before + (first_seen - not_before) // 2 - lead
+        it = of_this[-1] if of_this else None
+        if it is None or it.not_before_ms is None:
+            return None
+        if it.gone_ms is not None and it.gone_ms < over - MAX_ERROR_MS:
+            # It was over long before this one: another round that did not complete, or else the record came late, and
+            # with it all that is known of the clocks.
+            return None
+        earliest = max(it.not_before_ms - lead, it.after_ms or 0)
+        latest = max(it.first_seen_ms - lead, earliest)
+        error_ms = (latest - earliest + 1) // 2 + ARRIVAL_MS
+        if error_ms > MAX_ERROR_MS:
+            return None
+        began_ms = (earliest + latest) // 2
         return Told(
             SOURCE,
             began_ms,

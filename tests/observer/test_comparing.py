@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 import pytest
@@ -80,6 +80,9 @@ class Groups:
 
     def shows(self, group: str) -> bool:
         return group not in self.hidden
+
+    def reads(self) -> Collection[int]:
+        return self.lag
 
     def behind(self) -> Mapping[int, int]:
         return self.lag
@@ -205,6 +208,15 @@ def test_a_group_that_the_broker_listed_first_and_the_mirror_has_later() -> None
     assert comparer.counts()["presence"] == 0
     assert comparer.listed({}, 50, 20.0), "a list without it is nothing against the mirror: no right, perhaps"
     assert comparer.counts()["presence"] == 0
+
+
+def test_whose_groups_are_ours() -> None:
+    groups = Groups(CLASSIC)
+    groups.hidden = {"hidden"}
+    groups.lag = {partition_of("mine", 50): 3, partition_of("hidden", 50): 0}
+    assert partition_of("theirs", 50) not in groups.lag
+    names = dict.fromkeys(("mine", "hidden", "theirs"), Listed("classic", "Stable"))
+    assert list(comparer_of(groups).ours(names, 50)) == ["mine"]
 
 
 def test_who_is_asked_for() -> None:

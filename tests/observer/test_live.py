@@ -46,6 +46,10 @@ JOINS = 6
 """Groups whose join phases are timed."""
 
 
+ONCE = pytest.mark.parametrize("live", VERSIONS[:1], indirect=True)
+"""What is ours alone, and the same with every version."""
+
+
 @dataclass
 class Live:
     """A broker, clients, and an agent with an observer."""
@@ -224,6 +228,7 @@ def test_a_group_that_no_coordinator_knows(live: Live, caplog: pytest.LogCapture
     until(lambda: live.observed().divergences == AGREED, said=live.observed)
 
 
+@ONCE
 def test_a_group_that_may_not_be_described(live: Live, caplog: pytest.LogCaptureFixture) -> None:
     live.fleet.python("commit", conf={"group.id": "secret"}, offsets=[[TOPIC, 0, 3, "", -1]]).finish()
     denied = AclBinding(
@@ -248,6 +253,7 @@ def test_a_group_that_may_not_be_described(live: Live, caplog: pytest.LogCapture
     assert live.observed().divergences == AGREED
 
 
+@ONCE
 def test_no_admin_asks_nothing(live: Live, tmp_path: Path) -> None:
     """By librdkafka's own log of what it sends."""
     sent = {}
@@ -265,6 +271,7 @@ def test_no_admin_asks_nothing(live: Live, tmp_path: Path) -> None:
     assert "Fetch" in sent["--no-admin"]
 
 
+@ONCE
 def test_a_broker_that_goes_and_comes_back(live: Live) -> None:
     live.broker.kill()
     time.sleep(1)
@@ -276,6 +283,7 @@ def test_a_broker_that_goes_and_comes_back(live: Live) -> None:
     assert live.observed().divergences == AGREED
 
 
+@ONCE
 def test_a_stop_does_not_wait_for_a_broker(live: Live) -> None:
     live.broker.pause()
     try:

@@ -55,6 +55,7 @@ def test_one_that_no_sweep_saw() -> None:
 def test_nothing_is_known_before_the_first_sweep_nor_of_what_it_found_under_way() -> None:
     assert Story().record(1000) is None
     assert Story().sweep(1000, GROUP).sweep(1250, GROUP).record(1300) is None
+    assert Story().sweep(1000, whole=False).sweep(1250, GROUP).record(1300) is None
 
 
 def test_a_sync_phase_that_takes_long() -> None:
@@ -69,8 +70,8 @@ def test_a_round_that_follows_at_once() -> None:
     story = Story().sweep(1000).sweep(1250, GROUP).sweep(1500, GROUP)
     assert story.record(1600) == (1130, 130)
     story.sweep(1750, GROUP).sweep(2000, GROUP)
-    over = 1600 + WAY_MS
-    assert story.record(2100) == ((over + 1760) // 2, (1760 - over + 1) // 2)
+    # By the broker's clock, which is why the way of a record counts on the other side only.
+    assert story.record(2100) == ((1600 + 1760 + WAY_MS) // 2, (1760 - WAY_MS - 1600 + 1) // 2)
 
 
 def test_a_sweep_that_was_under_way_as_the_round_ended_says_nothing_of_the_next() -> None:
@@ -102,6 +103,23 @@ def test_a_sweep_that_missed_a_broker_ends_nothing_and_bounds_nothing() -> None:
     story = Story().sweep(1000).sweep(1250, whole=False).sweep(1500, GROUP, whole=False).sweep(1750, whole=False)
     story.sweep(2000, GROUP).sweep(2250)
     assert story.record(2200) == ((1000 + 1510) // 2, 255)
+
+
+def test_a_round_that_was_over_long_before_is_another() -> None:
+    """The group was seen in a round that did not complete, and not in the short one that did."""
+    story = Story().sweep(1000).sweep(1250, GROUP).sweep(1500).sweep(1750)
+    assert story.record(2600) is None
+
+
+def test_a_record_that_comes_late_says_nothing_of_the_clocks() -> None:
+    story = Story().sweep(1000).sweep(1250, GROUP).sweep(1500)
+    story.sightings.arrived(3, 1400 + AHEAD, 4400)
+    assert story.sightings.told(GROUP, 9, 1400 + AHEAD) is None
+    # But for others that came in time before.
+    story = Story().sweep(1000).sweep(1250, GROUP).sweep(1500)
+    assert story.record(900, group="another") is None
+    story.sightings.arrived(3, 1400 + AHEAD, 4400)
+    assert story.sightings.told(GROUP, 9, 1400 + AHEAD) is not None
 
 
 def test_what_is_known_too_badly_is_not_told() -> None:
