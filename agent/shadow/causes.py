@@ -1,236 +1,227 @@
 """Why a rebalance happened: inferred from what the log shows, and named as inferred.
 
 The log holds results, not reasons. What it does hold: who is there before and after, with their timeouts and
-subscriptions; the assignment; and when each partition's offset was last committed. The strongest evidence for how a
-member went is the *commit gap*, from its last commit to the end of the join phase. A commit renews the session
-(the coordinator treats it as a heartbeat), so a session cannot run out before the gap has grown to the session
-timeout; a member that says goodbye commits as it closes; one whose poll loop stalled goes when its rebalance timeout
-(the client's max.poll.interval.ms) has run out.
+subscriptions; the assignment; and when each partition's offset was last committed. `agent.shadow.ways` says when a
+member that went in some way will have gone, given its last commit; `agent.shadow.order` weighs what came first.
 
 Where the evidence does not reach, the answer is `unknown_departure` or `unknown`. Known weaknesses: a member without
 commits (idle partitions, commits disabled) leaves no gap; one that commits seldom may leave quietly at any gap; equal
-session and poll timeouts look alike; a member that an admin removed looks like one that left, unless it is static.
+session and poll timeouts look alike; a member that an admin removed looks like one that left, unless it is static or
+back at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
 
+from agent.shadow.inference import Activity, Cause, Departure, Evidence, Facts, Inference
+from agent.shadow.order import LATE_MS, Reading, Scene, Stayer, read
 from agent.shadow.views import Member
+from agent.shadow.ways import HEARTBEAT_MS, MOMENT_MS, modern_ways, timeouts, ways
 
+__all__ = [
+    "Activity",
+    "Cause",
+    "Departure",
+    "Evidence",
+    "Facts",
+    "Inference",
+    "infer",
+    "infer_modern",
+    "modern_departure",
+    "noticed_ms",
+]
 
-class Cause(StrEnum):
-    """Every cause of the contract, for rebalances and for departures."""
-
-    MEMBER_JOINED = "member_joined"
-    MEMBER_LEFT = "member_left"
-    SESSION_TIMEOUT = "session_timeout"
-    POLL_TIMEOUT = "poll_timeout"
-    SUBSCRIPTION_CHANGED = "subscription_changed"
-    PARTITIONS_CHANGED = "partitions_changed"
-    COOPERATIVE_FOLLOWUP = "cooperative_followup"
-    LEADER_REJOINED = "leader_rejoined"
-    PROTOCOL_MIGRATED = "protocol_migrated"
-    ADMIN_REMOVED = "admin_removed"
-    UNKNOWN_DEPARTURE = "unknown_departure"
-    UNKNOWN = "unknown"
-
-
-CLOCK_MS = 250
-"""How far two times of one coordinator may be apart and still mean the same moment."""
-
-HEARTBEAT_MS = 3_000
-"""How long members take to notice a rebalance: a heartbeat interval, by default."""
-
-REJOIN_MS = HEARTBEAT_MS + 500
-"""How long they take to notice and rejoin."""
-
-ENOUGH = 0.75
+ENOUGH = 0.5
 """Below this confidence a departure's cause is not told: `unknown_departure`."""
 
-MOSTLY = 0.75
-"""How many clients commit as they close, and how many deaths come before a heartbeat that no commit follows: three of
-four, on the rig's runs."""
+FIRST = 0.5
+"""Below this confidence it is not told what came first: `unknown`."""
 
 MOST = 0.97
 """What is inferred is never certain."""
 
-Evidence = dict[str, Any]
+SURE = 0.85
+"""From here on a departure's time is taken for the beginning of its rebalance."""
 
+TOGETHER = 32
+"""Of so many departures every order is weighed; of more, of so many at a time."""
 
-class Activity(NamedTuple):
-    """What the log shows of one member's commits in the generation that ends.
-
-    `last_ms` is its newest commit (None: none), `every_ms` the mean time from one commit of a partition to its next,
-    the beginning of the generation counted as one (None: unknown).
-    """
-
-    last_ms: int | None
-    every_ms: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Departure:
-    """How one member went, as far as can be told."""
-
-    member: Member
-    cause: Cause
-    confidence: float
-    evidence: Evidence
-
-    went_ms: int | None = None
-    """When it went, where that is known: it said goodbye, or its time ran out."""
-
-
-@dataclass(frozen=True, slots=True)
-class Inference:
-    """Why a rebalance happened. `causes` are all, sorted; `cause` is the one that set it off."""
-
-    cause: Cause = Cause.UNKNOWN
-    causes: tuple[Cause, ...] = (Cause.UNKNOWN,)
-    confidence: float = 0.0
-    evidence: tuple[Evidence, ...] = ()
-    departures: Mapping[str, Departure] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What is known of one classic rebalance. Times are epoch milliseconds.
-
-    `since_ms` is when the generation before was complete, `end_ms` when the join phase ended. `withheld` counts
-    partitions that the generation before left without an owner, for a cooperative round to follow.
-    """
-
-    before: Mapping[str, Member]
-    after: Mapping[str, Member]
-    joined: tuple[Member, ...]
-    left: tuple[Member, ...]
-    replaced: tuple[tuple[Member, Member], ...]
-    activity: Mapping[str, Activity]
-    since_ms: int | None
-    end_ms: int
-    leader: str | None
-    withheld: int
-    skipped: int
-    migrated: bool
+NOTHING = Activity(None, None)
 
 
 def infer(facts: Facts) -> Inference:
     """The cause of a classic group's rebalance."""
-    departures = {member.member_id: _departure(member, facts) for member in facts.left}
+    asked = _of_those_who_stayed(facts)
+    readings, departures = _departures(facts, asked=bool(asked))
     evidence: list[Evidence] = [departure.evidence for departure in departures.values()]
     if facts.skipped:
         evidence.append({"kind": "generation_gap", "never_completed": facts.skipped})
     if facts.migrated:
         evidence.append({"kind": "migration", "to": "classic"})
         return Inference(Cause.PROTOCOL_MIGRATED, (Cause.PROTOCOL_MIGRATED,), 1.0, tuple(evidence), departures)
-    causes: dict[Cause, float] = {}
-    for departure in departures.values():
-        causes[departure.cause] = max(departure.confidence, causes.get(departure.cause, 0.0))
+    causes = {departure.cause for departure in departures.values()}
     if facts.joined:
-        causes[Cause.MEMBER_JOINED] = 1.0
+        causes.add(Cause.MEMBER_JOINED)
         evidence.append({"kind": "joined", "members": len(facts.joined)})
-    if causes and facts.withheld and facts.after:
-        causes[Cause.COOPERATIVE_FOLLOWUP] = 0.95
-        evidence.append({"kind": "withheld", "partitions": facts.withheld})
-    for cause, confidence, reason in _of_those_who_stayed(facts):
-        causes[cause] = confidence
+    for cause, reason in asked:
+        causes.add(cause)
         evidence.append(reason)
     if not causes:
         cause, confidence, more = _nobody_changed(facts)
         return Inference(cause, (cause,), confidence, (*evidence, *more), departures)
-    first, confidence, more = _first(facts, departures, causes)
-    return Inference(first, tuple(sorted(causes)), confidence, (*evidence, *more), departures)
+    if facts.withheld and facts.after and _mean(it.followed for it in readings) >= 0.5:
+        causes.add(Cause.COOPERATIVE_FOLLOWUP)
+        evidence.append({"kind": "withheld", "partitions": facts.withheld})
+    first, confidence = _first(readings, causes, asked)
+    return Inference(first, tuple(sorted(causes)), confidence, tuple(evidence), departures)
 
 
-def _departure(member: Member, facts: Facts) -> Departure:
-    """How a member went: the windows into which its commit gap would fall, against the gap."""
-    session, poll = member.session_timeout_ms, member.rebalance_timeout_ms
-    last, every = facts.activity.get(member.member_id, Activity(None, None))
-    went = Cause.ADMIN_REMOVED if member.instance_id is not None else Cause.MEMBER_LEFT
-    evidence: Evidence = {
-        "kind": "commit_gap",
-        "member_id": member.member_id,
-        "gap_ms": None if last is None else facts.end_ms - last,
-        "commits_every_ms": every,
-        "session_timeout_ms": session,
-        "rebalance_timeout_ms": poll,
-    }
-    if session is None or poll is None:
-        # A KIP-848 member that went as its group was made a classic one again.
-        return _modern_departure(member, facts.activity, facts.end_ms)
-    if last is None:
-        if facts.since_ms is not None and facts.end_ms - facts.since_ms < min(session, poll) - CLOCK_MS:
-            # No timeout that began with the generation can have run out yet: it must have been told.
-            evidence["generation_lasted_ms"] = facts.end_ms - facts.since_ms
-            return Departure(member, went, 0.8, evidence)
-        return Departure(member, Cause.UNKNOWN_DEPARTURE, 0.0, evidence)
-    gap = facts.end_ms - last
-    likely = {
-        cause: likelihood
-        for cause, likelihood in _likelihoods(gap, session, poll, every or gap, _notice(facts)).items()
-        if likelihood and not (cause is Cause.POLL_TIMEOUT and member.instance_id is not None)
-    }
-    if not likely and gap < min(session, poll - (every or 0)) - CLOCK_MS:
-        # The others took long to rejoin, but no timeout can have run out.
-        return Departure(member, went, 0.9, evidence, last)
-    if not likely and member.instance_id is not None and every is not None and gap >= session:
-        # Static members do not say goodbye, and it had missed its next commit.
-        return Departure(member, Cause.SESSION_TIMEOUT, 0.9, evidence, last + session)
-    if not likely:
-        # Too late for a goodbye, too early or too late for any timeout: it fell silent some time before it went.
-        return Departure(member, Cause.UNKNOWN_DEPARTURE, 0.0, evidence)
-    cause = max(likely, key=lambda it: (likely[it], it))
-    confidence = round(MOST * likely[cause] / sum(likely.values()), 2)
-    if confidence < ENOUGH:
-        evidence["candidates"] = sorted(likely)
-        return Departure(member, Cause.UNKNOWN_DEPARTURE, 0.0, evidence)
-    if cause is Cause.MEMBER_LEFT:
-        return Departure(member, went, confidence, evidence, last)
-    return Departure(
-        member, cause, confidence, evidence, last + (session if cause is Cause.SESSION_TIMEOUT else poll)
+def _departures(facts: Facts, *, asked: bool) -> tuple[list[Reading], dict[str, Departure]]:
+    """How each member went, and what came first."""
+    departures = {member.member_id: facts.known[member.member_id] for member in facts.left if _told(member, facts)}
+    others = [member for member in facts.left if not _told(member, facts)]
+    # Those that never committed leave no trace of when they went: the others tell what came first.
+    seen = [it for it in others if facts.activity.get(it.member_id, NOTHING).last_ms is not None]
+    unseen = [it for it in others if it not in seen]
+    readings = []
+    for some in (*_chunks(seen), *_chunks(unseen)):
+        reading = _read(some, facts, asked=asked)
+        for member, how in zip(some, reading.how, strict=True):
+            departures[member.member_id] = _departure(member, facts, how)
+        if not seen or some[0] in seen:
+            readings.append(reading)
+    return readings or [_read((), facts, asked=asked)], departures
+
+
+def _chunks(members: Sequence[Member]) -> list[Sequence[Member]]:
+    return [members[at : at + TOGETHER] for at in range(0, len(members), TOGETHER)]
+
+
+def _told(member: Member, facts: Facts) -> bool:
+    return member.member_id in facts.known
+
+
+def _read(gone: Sequence[Member], facts: Facts, *, asked: bool, replaced: bool = False) -> Reading:
+    clients = {(member.client_id, member.client_host) for member in gone}
+    comers = sum((member.client_id, member.client_host) not in clients for member in facts.joined)
+    back = [_is_back(member, facts) for member in gone]
+    stayed = {member_id for member_id in facts.before if member_id in facts.after}
+    stayed |= {old.member_id for old, _ in facts.replaced} - {member.member_id for member in gone}
+    timeouts = [member.rebalance_timeout_ms or 0 for member in facts.before.values()]
+    scene = Scene(
+        since_ms=facts.since_ms,
+        end_ms=facts.end_ms,
+        ways=[
+            ways(
+                member,
+                facts.activity.get(member.member_id, NOTHING),
+                facts.since_ms,
+                facts.end_ms,
+                back=is_back or replaced,
+                cooperative=facts.cooperative,
+                skipped=facts.skipped > 0,
+            )
+            for member, is_back in zip(gone, back, strict=True)
+        ],
+        returned=back,
+        comers=comers,
+        stayers=[Stayer(*facts.activity.get(member_id, NOTHING)) for member_id in sorted(stayed)],
+        withheld=bool(facts.withheld and facts.after),
+        asked=asked,
+        cooperative=facts.cooperative,
+        emptied=not facts.after,
+        longest_ms=max(timeouts, default=0),
+        notice_ms=facts.notice_ms,
+    )
+    return read(scene)
+
+
+def _is_back(member: Member, facts: Facts) -> bool:
+    """Whether the same client came in the same rebalance, and no other client is called so."""
+    client = (member.client_id, member.client_host)
+    return (
+        member.instance_id is None
+        and [(it.client_id, it.client_host) for it in facts.joined].count(client) == 1
+        and [(it.client_id, it.client_host) for it in facts.before.values()].count(client) == 1
     )
 
 
-def _notice(facts: Facts) -> int:
-    """How long before the end of the join phase a departure that set it off may lie: until the others noticed."""
-    return HEARTBEAT_MS if facts.after else CLOCK_MS
+def _departure(member: Member, facts: Facts, how: Mapping[Cause, float]) -> Departure:
+    activity = facts.activity.get(member.member_id, NOTHING)
+    session, poll = timeouts(member)
+    evidence = _gap(member, activity, facts.end_ms)
+    if activity.last_ms is None and facts.since_ms is not None:
+        evidence["generation_lasted_ms"] = facts.end_ms - facts.since_ms
+    if _is_back(member, facts):
+        evidence["client_is_back"] = True
+    last = activity.last_ms
+    blind = _leaves_no_trace(member, facts)
+    cause, confidence = (Cause.UNKNOWN_DEPARTURE, 0.0) if blind else _told_apart(how, evidence)
+    went = None
+    if last is not None:
+        since = max(last, facts.since_ms or last)
+        went = {Cause.SESSION_TIMEOUT: since + session, Cause.POLL_TIMEOUT: last + poll}.get(cause, last)
+    return Departure(member, cause, confidence, evidence, None if cause is Cause.UNKNOWN_DEPARTURE else went)
 
 
-def _stays(member_id: str, facts: Facts) -> bool:
-    return member_id in facts.after and member_id in facts.before
+def _leaves_no_trace(member: Member, facts: Facts) -> bool:
+    """Without a commit only that no timeout had time tells anything."""
+    if facts.activity.get(member.member_id, NOTHING).last_ms is not None:
+        return False
+    return facts.since_ms is None or facts.end_ms - facts.since_ms >= min(timeouts(member)) - 2 * MOMENT_MS
 
 
-def _likelihoods(gap: int, session: int, poll: int, every: int, notice: int) -> dict[Cause, float]:
-    """How likely each way of going makes a commit gap, up to a common factor.
-
-    From the last commit to the departure passes: nothing, or up to a commit interval, for a goodbye (clients commit
-    as they close, unless they commit by hand); the session timeout for a death, and up to an interval more if it
-    lived on without committing; about the rebalance timeout for a stall, since commits may run ahead of or behind
-    poll by an interval. Then, until the join phase ends, the others have to notice.
-    """
-
-    def spread(low: int, high: int) -> float:
-        """The mean density over the window of departures that the gap allows."""
-        least, most = gap - notice - CLOCK_MS, gap + CLOCK_MS
-        overlap = min(high, most) - max(low, least)
-        return max(overlap, 0) / (high - low)
-
-    every = max(every, CLOCK_MS)
+def _gap(member: Member, activity: Activity, end_ms: int) -> Evidence:
     return {
-        Cause.MEMBER_LEFT: MOSTLY * spread(-CLOCK_MS, CLOCK_MS) + (1 - MOSTLY) * spread(-CLOCK_MS, every),
-        Cause.SESSION_TIMEOUT: MOSTLY * spread(session - CLOCK_MS, session + CLOCK_MS)
-        + (1 - MOSTLY) * spread(session - CLOCK_MS, session + every),
-        Cause.POLL_TIMEOUT: spread(poll - every, poll + every),
+        "kind": "commit_gap",
+        "member_id": member.member_id,
+        "gap_ms": None if activity.last_ms is None else end_ms - activity.last_ms,
+        "commits_every_ms": activity.every_ms,
+        "session_timeout_ms": member.session_timeout_ms,
+        "rebalance_timeout_ms": member.rebalance_timeout_ms,
     }
 
 
-def _of_those_who_stayed(facts: Facts) -> list[tuple[Cause, float, Evidence]]:
+def _told_apart(how: Mapping[Cause, float], evidence: Evidence) -> tuple[Cause, float]:
+    """The way that is likely enough, and how likely; else which are possible."""
+    cause = max(how, key=lambda it: (how[it], it))
+    if how[cause] < ENOUGH or cause is Cause.UNKNOWN_DEPARTURE:
+        evidence["candidates"] = sorted(it for it in how if how[it] > 0.1 and it is not Cause.UNKNOWN_DEPARTURE)
+        return Cause.UNKNOWN_DEPARTURE, 0.0
+    return cause, round(MOST * how[cause], 2)
+
+
+def _mean(shares: Iterable[float]) -> float:
+    known = list(shares)
+    return sum(known) / len(known)
+
+
+def _first(
+    readings: Sequence[Reading], causes: set[Cause], asked: Sequence[tuple[Cause, Evidence]]
+) -> tuple[Cause, float]:
+    """Which of several causes set the rebalance off."""
+    if len(causes) == 1 and Cause.MEMBER_JOINED in causes:
+        return Cause.MEMBER_JOINED, 1.0
+    options = {
+        Cause.MEMBER_JOINED: _mean(it.joined for it in readings),
+        Cause.COOPERATIVE_FOLLOWUP: _mean(it.followed for it in readings),
+    }
+    if asked:
+        options[asked[0][0]] = _mean(it.asked for it in readings)
+    for reading in readings:
+        for cause, share in reading.went.items():
+            options[cause] = options.get(cause, 0.0) + share / len(readings)
+    first = max(options, key=lambda it: (options[it], it))
+    # Of a member of which it is not known how it went, it cannot be known that it began the rebalance so.
+    if options[first] >= FIRST and first in causes - {Cause.UNKNOWN_DEPARTURE}:
+        return first, round(MOST * options[first], 2)
+    departed = _mean(sum(it.went.values()) for it in readings)
+    return (Cause.UNKNOWN_DEPARTURE if departed >= FIRST else Cause.UNKNOWN), 0.0
+
+
+def _of_those_who_stayed(facts: Facts) -> list[tuple[Cause, Evidence]]:
     """What members that are there before and after changed."""
-    out: list[tuple[Cause, float, Evidence]] = []
     pairs = [(facts.before[name], member) for name, member in facts.after.items() if name in facts.before]
     for old, new in (*pairs, *facts.replaced):
         if set(old.subscription) != set(new.subscription):
@@ -240,15 +231,66 @@ def _of_those_who_stayed(facts: Facts) -> list[tuple[Cause, float, Evidence]]:
                 "added": sorted(set(new.subscription) - set(old.subscription)),
                 "removed": sorted(set(old.subscription) - set(new.subscription)),
             }
-            out.append((Cause.SUBSCRIPTION_CHANGED, 1.0, change))
-            break
+            return [(Cause.SUBSCRIPTION_CHANGED, change)]
     if not facts.withheld:
         before, after = _partition_counts(facts.before), _partition_counts(facts.after)
         grown = {topic: count for topic, count in after.items() if 0 < before.get(topic, 0) < count}
-        if grown and not any(cause is Cause.SUBSCRIPTION_CHANGED for cause, _, _ in out):
+        if grown:
             topics = {topic: [before[topic], count] for topic, count in sorted(grown.items())}
-            out.append((Cause.PARTITIONS_CHANGED, 1.0, {"kind": "partitions", "topics": topics}))
-    return out
+            return [(Cause.PARTITIONS_CHANGED, {"kind": "partitions", "topics": topics})]
+    return []
+
+
+def _partition_counts(members: Mapping[str, Member]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for member in members.values():
+        for topic, partitions in member.assignment.items():
+            counts[topic] = max(counts.get(topic, 0), max(partitions, default=-1) + 1)
+    return counts
+
+
+def _nobody_changed(facts: Facts) -> tuple[Cause, float, list[Evidence]]:
+    """The same members with the same subscriptions and topics."""
+    if facts.withheld:
+        return Cause.COOPERATIVE_FOLLOWUP, 0.95, [{"kind": "withheld", "partitions": facts.withheld}]
+    if facts.replaced:
+        return _replaced(facts)
+    if not facts.before or facts.skipped or not facts.after:
+        return Cause.UNKNOWN, 0.0, []
+    if facts.makes_topics:
+        # Its leader made the internal topics as it assigned the first tasks, and joins again for them.
+        return Cause.PARTITIONS_CHANGED, 0.9, [{"kind": "internal_topics", "members": len(facts.after)}]
+    # With nothing else changed a coordinator starts a rebalance for one reason only: the leader asked for one.
+    return Cause.LEADER_REJOINED, 0.8, [{"kind": "nothing_changed", "members": len(facts.after)}]
+
+
+def _replaced(facts: Facts) -> tuple[Cause, float, list[Evidence]]:
+    """A static member that comes back in time starts no rebalance, not even if it leads: this one had been taken out,
+    or its session had run out."""
+    gone = [old for old, _ in facts.replaced]
+    reading = _read(gone, facts, asked=False, replaced=True)
+    evidence = [
+        {**_gap(old, facts.activity.get(old.member_id, NOTHING), facts.end_ms), "kind": "static_member_replaced"}
+        for old in gone
+    ]
+    options = reading.went
+    cause = max(options, key=lambda it: (options[it], it), default=Cause.UNKNOWN)
+    if options.get(cause, 0.0) < FIRST or all(_leaves_no_trace(old, facts) for old in gone):
+        return Cause.UNKNOWN, 0.0, evidence
+    return cause, round(MOST * options[cause], 2), evidence
+
+
+def noticed_ms(facts: Facts, inferred: Inference) -> int | None:
+    """How long the members that stayed took to notice this rebalance; None where it is not known when it began."""
+    began = None
+    if inferred.cause is Cause.COOPERATIVE_FOLLOWUP:
+        began = facts.since_ms
+    elif inferred.cause is Cause.MEMBER_LEFT and len(inferred.departures) == 1 and inferred.confidence >= SURE:
+        (departure,) = inferred.departures.values()
+        began = departure.went_ms
+    if began is None or facts.end_ms - began > HEARTBEAT_MS + LATE_MS or not facts.after.keys() & facts.before.keys():
+        return None
+    return facts.end_ms - began
 
 
 def infer_modern(
@@ -270,7 +312,7 @@ def infer_modern(
     departures = {
         member.member_id: _expired(member, at_ms)
         if member.member_id in expired
-        else _modern_departure(member, activity, at_ms)
+        else modern_departure(member, activity.get(member.member_id, NOTHING), at_ms)
         for member in left
     }
     evidence: list[Evidence] = [departure.evidence for departure in departures.values()]
@@ -296,104 +338,11 @@ def _expired(member: Member, at_ms: int) -> Departure:
     return Departure(member, Cause.SESSION_TIMEOUT, 1.0, evidence, at_ms)
 
 
-def _modern_departure(member: Member, activity: Mapping[str, Activity], at_ms: int) -> Departure:
-    last, every = activity.get(member.member_id, Activity(None, None))
-    gap = None if last is None else at_ms - last
-    poll = member.rebalance_timeout_ms
-    evidence: Evidence = {
-        "kind": "commit_gap",
-        "member_id": member.member_id,
-        "gap_ms": gap,
-        "commits_every_ms": every,
-        "session_timeout_ms": None,
-        "rebalance_timeout_ms": poll,
-    }
-    if gap is not None and gap <= CLOCK_MS:
-        return Departure(member, Cause.MEMBER_LEFT, 0.9, evidence, last)
-    if gap is None or every is None:
+def modern_departure(member: Member, activity: Activity, at_ms: int) -> Departure:
+    """How a member of a KIP-848 group went: its departure is written as it happens."""
+    evidence = _gap(member, activity, at_ms)
+    if activity.last_ms is None:
         return Departure(member, Cause.UNKNOWN_DEPARTURE, 0.0, evidence)
-    if gap <= max(every, 1_000) + CLOCK_MS:
-        return Departure(member, Cause.MEMBER_LEFT, 0.9, evidence, last)
-    if poll is not None and poll - every - CLOCK_MS <= gap <= poll + every + REJOIN_MS:
-        return Departure(member, Cause.POLL_TIMEOUT, 0.8, evidence, at_ms)
-    if gap > every + REJOIN_MS:
-        return Departure(member, Cause.SESSION_TIMEOUT, 0.8, evidence, at_ms)
-    return Departure(member, Cause.UNKNOWN_DEPARTURE, 0.0, evidence)
-
-
-def _partition_counts(members: Mapping[str, Member]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for member in members.values():
-        for topic, partitions in member.assignment.items():
-            counts[topic] = max(counts.get(topic, 0), max(partitions, default=-1) + 1)
-    return counts
-
-
-def _nobody_changed(facts: Facts) -> tuple[Cause, float, list[Evidence]]:
-    """The same members with the same subscriptions and topics."""
-    if facts.withheld:
-        return Cause.COOPERATIVE_FOLLOWUP, 0.95, [{"kind": "withheld", "partitions": facts.withheld}]
-    if any(old.member_id == facts.leader for old, _ in facts.replaced):
-        return Cause.LEADER_REJOINED, 0.95, [{"kind": "leader_replaced", "member_id": facts.leader}]
-    for old, _ in facts.replaced:
-        # A static member that comes back in time starts no rebalance, unless it leads: this one had been taken out.
-        last = facts.activity.get(old.member_id, Activity(None, None)).last_ms
-        if last is None or old.session_timeout_ms is None:
-            continue
-        gap = facts.end_ms - last
-        away = {"kind": "static_member_replaced", "member_id": old.member_id, "gap_ms": gap}
-        if gap < old.session_timeout_ms - CLOCK_MS:
-            return Cause.ADMIN_REMOVED, 0.8, [away]
-        return Cause.SESSION_TIMEOUT, 0.8, [away]
-    if facts.replaced:
-        return Cause.UNKNOWN, 0.0, [{"kind": "static_members_replaced", "members": len(facts.replaced)}]
-    if not facts.before or facts.skipped or not facts.after:
-        return Cause.UNKNOWN, 0.0, []
-    # With nothing else changed a coordinator starts a rebalance for one reason only: the leader asked for one.
-    return Cause.LEADER_REJOINED, 0.8, [{"kind": "nothing_changed", "members": len(facts.after)}]
-
-
-def _first(
-    facts: Facts, departures: Mapping[str, Departure], causes: Mapping[Cause, float]
-) -> tuple[Cause, float, list[Evidence]]:
-    """Which of several causes set the rebalance off."""
-    if Cause.COOPERATIVE_FOLLOWUP in causes:
-        # It follows at once, so whatever else there is came into it.
-        return Cause.COOPERATIVE_FOLLOWUP, causes[Cause.COOPERATIVE_FOLLOWUP], []
-    gone = sorted(
-        (departure for departure in departures.values() if departure.went_ms is not None),
-        key=lambda departure: (departure.went_ms, departure.member.member_id),
-    )
-    if Cause.MEMBER_JOINED not in causes:
-        if gone:
-            return gone[0].cause, gone[0].confidence, []
-        departed = [departure.cause for departure in departures.values()]
-        cause = departed[0] if departed else min(causes)
-        return cause, causes[cause], []
-    if not departures:
-        return Cause.MEMBER_JOINED, 1.0, []
-    if not any(_stays(name, facts) for name in facts.before):
-        # Nobody stayed. Had the last one gone first, the group would have become empty in between.
-        return Cause.MEMBER_JOINED, 0.8, []
-    if not gone and Cause.MEMBER_LEFT in causes:
-        # Someone came and someone went, and nothing tells in which order.
-        return Cause.UNKNOWN, 0.0, []
-    if not gone:
-        # Of those who went nothing is known; that someone came is.
-        return Cause.MEMBER_JOINED, 0.5, []
-    # Those who stay commit as they give up their partitions: that is when the rebalance reached them.
-    began = [it.last_ms for name, it in facts.activity.items() if _stays(name, facts) and it.last_ms is not None]
-    recent = [at_ms for at_ms in began if facts.end_ms - at_ms <= REJOIN_MS]
-    departure = gone[0]
-    assert departure.went_ms is not None, "filtered above"
-    if facts.end_ms - departure.went_ms <= CLOCK_MS:
-        # The join phase ended as it went: it was waited for, so something else had begun the rebalance.
-        before_end = {"kind": "went_at_the_end", "before_end_ms": facts.end_ms - departure.went_ms}
-        return Cause.MEMBER_JOINED, 0.8, [before_end]
-    if not began:
-        return departure.cause, departure.confidence * 0.7, []
-    noticed = min(recent, default=max(began))
-    reason: Evidence = {"kind": "others_gave_up_partitions", "before_end_ms": facts.end_ms - noticed}
-    if departure.went_ms > noticed + CLOCK_MS:
-        return Cause.MEMBER_JOINED, 0.9, [reason]
-    return departure.cause, departure.confidence * 0.9, [reason]
+    how = modern_ways(member, activity, activity.last_ms, at_ms)
+    cause, confidence = _told_apart(how, evidence)
+    return Departure(member, cause, confidence, evidence, None if cause is Cause.UNKNOWN_DEPARTURE else at_ms)

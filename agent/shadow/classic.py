@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Protocol, cast
 
 from agent.coordinator.states import GroupState, GroupType
-from agent.shadow.causes import Facts, infer
+from agent.shadow.causes import Departure, Facts, infer, noticed_ms
 from agent.shadow.costs import stopped_partition_ms
 from agent.shadow.diff import MemberChanges, assignment_change, member_changes, owner_key, owners
 from agent.shadow.notes import Notes
@@ -58,6 +58,9 @@ class Migrating(Protocol):
     def departed(self) -> tuple[Member, ...]:
         """Members that left with the migration."""
 
+    def told(self, at_ms: int, offsets: Offsets) -> Mapping[str, Departure]:
+        """How they went, by member id."""
+
 
 class ClassicGroup:
     """The mirror of one classic group; built by `replay` alone."""
@@ -77,8 +80,11 @@ class ClassicGroup:
         # Members that went with a migration back from KIP-848.
         self.left_before: tuple[Member, ...] = ()
         self._migrated = False
+        self._told_before: Mapping[str, Departure] = {}
+        # Whether the generation began in an empty group.
+        self._is_first = False
         self._withheld: dict[tuple[str, int], int] = {}
-        self._pace = Pace()
+        self.pace = Pace()
         self._raw: dict[str, MemberMetadata] = {}
 
     @property
@@ -115,7 +121,7 @@ class ClassicGroup:
         if value.generation == 0 and not self.members and not old:
             return []
         out = self._next_generation(previous, old, leader, changes, value, at, offsets)
-        self._pace.start(at.timestamp_ms, offsets.commit_counts(self.name))
+        self.pace.start(at.timestamp_ms, self.members.values(), offsets.commit_counts(self.name))
         return out
 
     def adopt(self, before: Migrating, value: GroupMetadataValue, at: At, offsets: Offsets) -> None:
@@ -127,6 +133,7 @@ class ClassicGroup:
         self.replay(value, at, offsets)
         self._migrated = True
         self.left_before = tuple(member for member in before.departed() if member.member_id not in self.members)
+        self._told_before = before.told(at.timestamp_ms, offsets)
         self.rebalances, self.generations_skipped = before.rebalances, before.generations_skipped
 
     def _next_generation(
@@ -155,27 +162,31 @@ class ClassicGroup:
         sync_ms = None
         if self.members and value.current_state_timestamp >= 0:
             sync_ms = max(at.timestamp_ms - value.current_state_timestamp, 0)
+        cooperative = self._is_cooperative()
         facts = Facts(
             before=old,
             after=self.members,
             joined=changes.joined,
             left=left,
             replaced=changes.replaced,
-            activity={
-                member_id: self._pace.activity(self.name, member.assignment, offsets)
-                for member_id, member in {**old, **{member.member_id: member for member in left}}.items()
-            },
-            since_ms=self._pace.since_ms,
+            activity=self.pace.activities(self.name, old.values(), offsets),
+            since_ms=self.pace.since_ms,
             end_ms=self.state_since_ms,
             leader=leader,
             withheld=len(self._withheld),
             skipped=skipped,
             migrated=self._migrated,
+            cooperative=cooperative,
+            makes_topics=self._is_first and value.protocol == "stream",
+            notice_ms=self.pace.notice_ms,
+            known=self._told_before,
         )
         inferred = infer(facts)
-        cooperative = self._is_cooperative()
+        if (took := noticed_ms(facts, inferred)) is not None:
+            self.pace.noticed(took, len(self.members) - len(changes.joined))
         stopped_ms = stopped_partition_ms(facts, at.timestamp_ms, self._withheld, cooperative=cooperative)
-        self._migrated = False
+        self._migrated, self._told_before = False, {}
+        self._is_first = not old
         self._withheld = self._newly_withheld(old, at) if cooperative else {}
         who = (at, self.name, self.group_type)
         out: list[Transition] = [

@@ -10,11 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from agent.shadow.causes import REJOIN_MS, Facts
 from agent.shadow.diff import owners
+from agent.shadow.inference import Facts
 from agent.shadow.views import Member
+from agent.shadow.ways import HEARTBEAT_MS
 
 Partition = tuple[str, int]
+
+REJOIN_MS = HEARTBEAT_MS + 500
+"""How long members take to notice a rebalance and to rejoin."""
 
 
 def stopped_partition_ms(

@@ -20,7 +20,7 @@ from agent.coordinator.states import (
     share_state,
     streams_state,
 )
-from agent.shadow.causes import infer_modern
+from agent.shadow.causes import Departure, infer_modern, modern_departure
 from agent.shadow.classic import ClassicGroup
 from agent.shadow.diff import owner_key
 from agent.shadow.notes import Notes
@@ -286,17 +286,14 @@ class ModernGroup:
         inferred = infer_modern(
             joined,
             left,
-            {
-                member.member_id: self._pace.activity(self.name, member.assignment, offsets, across=True)
-                for member in left
-            },
+            self._pace.activities(self.name, left, offsets, across=True),
             at.timestamp_ms,
             expired=frozenset(member.member_id for member in self._vacated.values()),
             resubscribed=self._pending.resubscribed,
             migrated=self._migrated,
         )
         self._pending, self._vacated, self._before, self._migrated = Pending(), {}, {}, False
-        self._pace.start(at.timestamp_ms, offsets.commit_counts(self.name))
+        self._pace.start(at.timestamp_ms, (), offsets.commit_counts(self.name))
         self.rebalances += 1
         who = (at, self.name, self.group_type)
         protocol, members = self.protocol, len(self.records)
@@ -321,6 +318,11 @@ class ModernGroup:
     def departed(self) -> tuple[Member, ...]:
         """The members that went since the last epoch."""
         return (*self._pending.left, *self._vacated.values())
+
+    def told(self, at_ms: int, offsets: Offsets) -> dict[str, Departure]:
+        """How they went, if it was at `at_ms`."""
+        activity = self._pace.activities(self.name, self.departed(), offsets, across=True)
+        return {it.member_id: modern_departure(it, activity[it.member_id], at_ms) for it in self.departed()}
 
     # Views.
 

@@ -222,7 +222,8 @@ def _departures(truth: Truth, events: list[Event], topic: Topic, book: Book, sco
         answer = min(answers, key=lambda it: abs(it[0] - at_ms))[1]
         evidence = topic.about(group, member, at_ms)
         details = {"log_time": log_time, "departed_ms": at_ms, **evidence.form(), "settings": _settings(book, group)}
-        score.verdicts.append(Verdict("departure", group, kind, member, cause, answer, evidence.rating, details))
+        verdict = Verdict("departure", group, kind, member, cause, answer, evidence.rating, details)
+        score.verdicts.append(verdict)
     score.departures_invented += [
         f"{group} {member} {cause}"
         for (group, member), answers in predicted.items()

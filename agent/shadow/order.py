@@ -1,0 +1,357 @@
+"""What happened first in a rebalance, and how each member went: every order of events weighed against the log.
+
+A rebalance begins with a trigger: a member comes, or goes, or a cooperative round follows, or a member that stays
+asks for it. It ends when the last of those who stay has noticed and rejoined, or when the last that has to be waited
+for is given up. When it began is not written. So each moment at which it may have begun is weighed: by the commits
+of those who stay (clients commit as they give up their partitions, and later ones have not noticed yet), by how long
+members take to notice, and by when each departed member will have gone in each way (`agent.shadow.ways`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from math import exp, log
+from typing import NamedTuple
+
+from agent.shadow.inference import Cause
+from agent.shadow.ways import COMMIT_MS, HEARTBEAT_MS, MOMENT_MS, RESTART_MS, USUAL, Ways, mass, returns
+
+COMMITS_AS_IT_REVOKES, BY_HAND = 0.85, 0.5
+"""How many clients commit as they give up their partitions; and of those that commit more seldom than clients do by
+themselves."""
+
+IN_TIME = 0.94
+"""How many notice a rebalance within a heartbeat interval; the others are busy, for `BUSY_MS` in the mean."""
+
+BUSY_MS = 5_000
+
+DAWDLES = 0.01
+"""How many take long to rejoin once they have given up their partitions."""
+
+LATE_MS = 200
+"""How much later than a heartbeat interval a heartbeat may come."""
+
+SLOWER = 0.15
+"""How many notice later than members of the group have so far, but within the default."""
+
+FOLLOWS = 0.92
+"""How many rounds that left partitions without an owner are followed by another at once."""
+
+FOLLOWS_MS = 400
+"""How long it takes a member to give up what it has to, and to join again."""
+
+ALIKE = 0.8
+"""How often all that go in one rebalance go in the same way: an application is stopped, a host dies."""
+
+REPLACED = 3.0
+"""How much more often, where one goes and one comes, the one that comes replaces the one that went."""
+
+EARLIER = 3.0
+"""How much more often the client of a dead member is started again before its session runs out than right after."""
+
+LEAST = 1e-9
+"""For what should not be, so that it is never impossible."""
+
+FINE = 6
+"""Up to so many departures the moments of each are told apart exactly."""
+
+SAMPLE = 24
+"""The commits of so many members that stay tell as much as those of all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stayer:
+    """The last commit of a member that stays (None: none), and how often it commits."""
+
+    last_ms: int | None
+    every_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What is known of one rebalance.
+
+    `comers` are the members that came, without those whose client was there before; `returned` is for whom of those
+    who went the same client is back. `asked`: someone who stays had a reason to ask. `emptied`: nobody is left.
+    `notice_ms` is how long members of the group take to notice a rebalance, as far as is known.
+    """
+
+    since_ms: int | None
+    end_ms: int
+    ways: Sequence[Ways]
+    returned: Sequence[bool]
+    comers: int
+    stayers: Sequence[Stayer]
+    withheld: bool
+    asked: bool
+    cooperative: bool
+    emptied: bool
+    longest_ms: int
+    notice_ms: int
+
+
+@dataclass(slots=True)
+class Reading:
+    """Probabilities: of each way, for each that went, in the order of `Scene.ways`; and of what came first."""
+
+    how: list[dict[Cause, float]]
+    joined: float = 0.0
+    followed: float = 0.0
+    asked: float = 0.0
+    went: dict[Cause, float] = field(default_factory=dict)
+    weight: float = 0.0
+
+
+@dataclass(slots=True)
+class _Cell:
+    """A stretch of time in which the rebalance may have begun."""
+
+    low: float
+    high: float
+
+    @property
+    def middle(self) -> float:
+        return (self.low + self.high) / 2
+
+
+def read(scene: Scene) -> Reading:
+    """Weigh every order of events."""
+    reading = Reading([dict.fromkeys(ways, 0.0) for ways in scene.ways])
+    cells = list(_cells(scene))
+    lasts = _sample(scene)
+    prior = [_log_of_those_who_stayed(scene, lasts, cell.middle) for cell in cells]
+    most = max(prior)
+    for cell, logged in zip(cells, prior, strict=True):
+        _weigh(scene, lasts, cell, exp(logged - most) * (cell.high - cell.low), reading)
+    if scene.emptied:
+        _weigh_the_last(scene, reading, exp(prior[-1] - most))
+    if reading.weight > 0:
+        for each in (*reading.how, reading.went):
+            for cause in each:
+                each[cause] /= reading.weight
+        reading.joined /= reading.weight
+        reading.followed /= reading.weight
+        reading.asked /= reading.weight
+    return reading
+
+
+def _cells(scene: Scene) -> Iterator[_Cell]:
+    """Fine near the end, coarse far from it, and cut where something may have happened."""
+    end = scene.end_ms
+    first = end - scene.longest_ms - 10_000
+    if scene.since_ms is not None:
+        first = max(first, min(scene.since_ms, end) - MOMENT_MS)
+    cuts = {float(first), float(end), end - MOMENT_MS}
+    step, back = 200.0, 0.0
+    while end - back > first:
+        cuts.add(end - back)
+        back += step
+        if back >= 4_000:
+            step *= 1.2
+    if scene.withheld and scene.since_ms is not None:
+        cuts.add(scene.since_ms + FOLLOWS_MS)
+    for stayer in scene.stayers[:SAMPLE]:
+        if stayer.last_ms is not None:
+            cuts.add(stayer.last_ms)
+    if len(scene.ways) <= FINE:
+        windows = [window for ways in scene.ways for times in ways.values() for window in times]
+        cuts.update(at for window in windows for at in (window.low, window.high))
+    ordered = sorted(at for at in cuts if first <= at <= end)
+    for low, high in pairwise(ordered):
+        yield _Cell(low, high)
+
+
+def _sample(scene: Scene) -> list[tuple[int, int]]:
+    """Last commit and pause of those who stay and commit, spread evenly if they are many."""
+    known = sorted((it.last_ms, it.every_ms or HEARTBEAT_MS) for it in scene.stayers if it.last_ms is not None)
+    step = max(len(known) / SAMPLE, 1)
+    return [known[int(index * step)] for index in range(min(len(known), SAMPLE))]
+
+
+def _notices(scene: Scene, after_ms: float) -> float:
+    """The density, a millisecond, of how long a member takes to notice and rejoin."""
+    density = (1 - IN_TIME) * exp(-after_ms / BUSY_MS) / BUSY_MS
+    if after_ms <= HEARTBEAT_MS + LATE_MS:
+        density += IN_TIME * SLOWER / HEARTBEAT_MS
+    if after_ms <= scene.notice_ms + LATE_MS:
+        density += IN_TIME * (1 - SLOWER) / scene.notice_ms
+    return density
+
+
+def _noticed(scene: Scene, after_ms: float) -> float:
+    """How many have noticed by then."""
+    after_ms = max(after_ms, 0.0)
+    in_time = SLOWER * min(after_ms / HEARTBEAT_MS, 1.0) + (1 - SLOWER) * min(after_ms / scene.notice_ms, 1.0)
+    return IN_TIME * in_time + (1 - IN_TIME) * (1 - exp(-after_ms / BUSY_MS))
+
+
+def _log_of_those_who_stayed(scene: Scene, lasts: Sequence[tuple[int, int]], began: float) -> float:
+    """How well their last commits fit, if the rebalance began then. Cooperative members commit throughout."""
+    if scene.cooperative:
+        return 0.0
+    total = 0.0
+    for last, every in lasts:
+        revokes = COMMITS_AS_IT_REVOKES if every <= COMMIT_MS else BY_HAND
+        if last >= began:
+            fits = revokes * _notices(scene, last - began)
+        else:
+            fits = (1 - revokes) / every * (1.0 if began - last <= every else 0.1)
+        total += log(max(fits, LEAST))
+    return total
+
+
+def _all_there(scene: Scene, lasts: Sequence[tuple[int, int]], began: float) -> tuple[float, float]:
+    """The density of the last one's rejoin at the end, and how probable it is that all had rejoined before."""
+    end = scene.end_ms
+    if not scene.stayers:
+        # New members join at once.
+        return (0.0 if scene.emptied else LEAST), 1.0
+    known = 0 if scene.cooperative else sum(last >= began for last, _ in lasts)
+    if known and lasts[-1][0] >= end - 2 * MOMENT_MS:
+        return 1 / (2 * MOMENT_MS), LEAST
+    others = len(scene.stayers) - known
+    before = _noticed(scene, end - began) ** max(others, 0)
+    if others <= 0:
+        # They had all given up their partitions, and still someone took long.
+        return DAWDLES / BUSY_MS, before
+    return others * _notices(scene, end - began) * _noticed(scene, end - began) ** (others - 1), before
+
+
+class _Row(NamedTuple):
+    """One way in which one member may have gone: the density of just then (it began the rebalance), how probable it
+    is from then to the end, and the density of the end (it was waited for)."""
+
+    cause: Cause
+    then: float
+    within: float
+    last: float
+
+
+class _Sums(NamedTuple):
+    """Sums over who of some members began the rebalance, and for whom it waited: nobody and nobody, someone and
+    nobody, nobody and someone, two of them."""
+
+    none: float
+    first: float
+    last: float
+    both: float
+
+    def times(self, other: _Sums) -> _Sums:
+        """The same over these members and others."""
+        return _Sums(
+            self.none * other.none,
+            self.first * other.none + self.none * other.first,
+            self.last * other.none + self.none * other.last,
+            self.both * other.none + self.first * other.last + self.last * other.first + self.none * other.both,
+        )
+
+
+def _weigh(scene: Scene, lasts: Sequence[tuple[int, int]], cell: _Cell, base: float, reading: Reading) -> None:
+    """Add the orders that begin in one stretch of time."""
+    end, began = scene.end_ms, cell.middle
+    by_stayers, by_waiting = _all_there(scene, lasts, began)
+    lasted = max(end - (scene.since_ms if scene.since_ms is not None else cell.low), 1_000.0)
+    share = (end - began + MOMENT_MS) / lasted
+    still = base * (1 - FOLLOWS if scene.withheld else 1.0)
+    came = share**scene.comers
+    rows = _rows(scene, cell.low, cell.high)
+    joined = still * scene.comers / lasted * share ** max(scene.comers - 1, 0)
+    followed = base * FOLLOWS / FOLLOWS_MS * came if _follows(scene, began) else 0.0
+    asked = still / lasted * came if scene.asked else 0.0
+    if other := joined + followed + asked:
+        total = _add_alike(rows, _Sums(other * by_stayers, 0.0, other * by_waiting, 0.0), reading)
+        reading.joined += total * joined / other
+        reading.followed += total * followed / other
+        reading.asked += total * asked / other
+    if any(scene.returned):
+        # The client of a dead member may be back before its session has run out.
+        again = EARLIER * still * came * (share * lasted / RESTART_MS) ** (sum(scene.returned) - 1) / RESTART_MS
+        weights = _Sums(again * by_stayers, 0.0, again * by_waiting, 0.0)
+        reading.joined += _add_alike(_rows(scene, cell.low, cell.high, before=True), weights, reading)
+    went = still * came * (REPLACED if scene.comers else 1.0)
+    _add_alike(rows, _Sums(0.0, went * by_stayers, 0.0, went * by_waiting), reading)
+
+
+def _weigh_the_last(scene: Scene, reading: Reading, base: float) -> None:
+    """Add that a member went and nobody was left to notice: the rebalance was over as it began."""
+    rows = _rows(scene, scene.end_ms - MOMENT_MS, scene.end_ms + MOMENT_MS)
+    _add_alike(rows, _Sums(0.0, base, 0.0, 0.0), reading)
+
+
+def _rows(scene: Scene, low: float, high: float, *, before: bool = False) -> list[list[_Row]]:
+    """For each that went, for each way: what a rebalance that began between `low` and `high` makes of it. `before`:
+    whose client is back was back by then."""
+    end = scene.end_ms
+    left = max(end - (low + high) / 2, MOMENT_MS)
+    rows = []
+    for ways, returned in zip(scene.ways, scene.returned, strict=True):
+        of_one = []
+        for cause, times in ways.items():
+            dies = cause in (Cause.SESSION_TIMEOUT, Cause.UNKNOWN_DEPARTURE)
+            if returned and before and not dies:
+                continue
+            then = mass(times, low, high) / (high - low)
+            within = mass(times, low - MOMENT_MS, end + MOMENT_MS)
+            last = mass(times, end - MOMENT_MS, end + MOMENT_MS) / (2 * MOMENT_MS)
+            if not dies and cause is not Cause.POLL_TIMEOUT:
+                # As long as it lives it rejoins like the others, and is waited for no more.
+                last *= 1 - _noticed(scene, left)
+            if returned and not before:
+                # It came back after it went; only one that dies may do so earlier.
+                then *= returns(cause, left)
+                within *= returns(cause, left if dies else left / 2)
+                last *= returns(cause, left) if dies else 0.0
+            of_one.append(_Row(cause, then, within, last))
+        rows.append(of_one)
+    return rows
+
+
+def _add_alike(rows: list[list[_Row]], weights: _Sums, reading: Reading) -> float:
+    """Add every order in which each went in its own way, and in which all went in the same."""
+    if len(rows) < 2:
+        return _add(rows, weights, reading)
+    total = _add(rows, _Sums(*(weight * (1 - ALIKE) for weight in weights)), reading)
+    for cause, usual in USUAL.items():
+        same = [[row for row in of_one if row.cause is cause] for of_one in rows]
+        by = ALIKE * usual ** (1 - len(rows))
+        total += _add(same, _Sums(*(weight * by for weight in weights)), reading)
+    return total
+
+
+def _add(rows: list[list[_Row]], weights: _Sums, reading: Reading) -> float:
+    """Add every order of the departures, each weighed by who was first and last in it; the sum of all."""
+    nobody = _Sums(1.0, 0.0, 0.0, 0.0)
+    each = [
+        _Sums(
+            sum(row.within for row in of_one), sum(row.then for row in of_one), sum(row.last for row in of_one), 0.0
+        )
+        for of_one in rows
+    ]
+    after = [nobody]
+    for sums in reversed(each):
+        after.append(after[-1].times(sums))
+    after.reverse()
+    total = after[0].none * weights.none + after[0].first * weights.first
+    total += after[0].last * weights.last + after[0].both * weights.both
+    if total <= 0:
+        return 0.0
+    before = nobody
+    for index, of_one in enumerate(rows):
+        rest = before.times(after[index + 1])
+        before = before.times(each[index])
+        inside = rest.none * weights.none + rest.first * weights.first
+        inside += rest.last * weights.last + rest.both * weights.both
+        as_first = rest.none * weights.first + rest.last * weights.both
+        as_last = rest.none * weights.last + rest.first * weights.both
+        for row in of_one:
+            began = row.then * as_first
+            reading.how[index][row.cause] += row.within * inside + began + row.last * as_last
+            reading.went[row.cause] = reading.went.get(row.cause, 0.0) + began
+    reading.weight += total
+    return total
+
+
+def _follows(scene: Scene, began: float) -> bool:
+    return scene.withheld and (scene.since_ms is None or began <= scene.since_ms + FOLLOWS_MS)
