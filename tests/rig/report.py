@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 
+from tests.rig.evidence import GOOD, NONE, WEAK
 from tests.rig.scoring import Score, Verdict
 
+_BANDS = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 _SHORT = {"cooperative_followup": "coop_followup", "subscription_changed": "subs_changed"}
 
 
@@ -27,6 +29,7 @@ def report(score: Score, *, mistakes: int = 60) -> str:
     lines += [f"departure invented: {it}" for it in score.departures_invented]
     for what in ("rebalance", "departure"):
         lines += ["", f"-- {what}: cause", *_matrix(score.of(what)), *_f1(score, what), *_kinds(score.of(what))]
+        lines += [_by_evidence(score.of(what)), *_calibration(score.of(what))]
         wrong = [verdict for verdict in score.of(what) if verdict.outcome == "wrong"]
         lines += ["", f"-- {what}: {len(wrong)} wrong"] + [_mistake(verdict) for verdict in wrong[:mistakes]]
     return "\n".join(lines)
@@ -57,6 +60,28 @@ def _f1(score: Score, what: str) -> list[str]:
         f"macro-F1 {score.macro_f1(what):.3f}; right {share}, unknown without evidence {outcomes['excused']}",
         each,
     ]
+
+
+def _by_evidence(verdicts: list[Verdict]) -> str:
+    """What was right where the departed committed often, where seldom or once, and where never."""
+    counts = Counter((v.evidence, v.outcome) for v in verdicts)
+    cells = []
+    for evidence in (GOOD, WEAK, NONE):
+        right, wrong = counts[evidence, "right"], counts[evidence, "wrong"]
+        cells.append(f"{evidence} {right}/{right + wrong}")
+    return "by evidence: " + ", ".join(cells)
+
+
+def _calibration(verdicts: list[Verdict]) -> list[str]:
+    """How many were right of those told with so much confidence; empty where none was told."""
+    bands: dict[float, list[bool]] = defaultdict(list)
+    for verdict in verdicts:
+        confidence = verdict.details.get("confidence") or 0.0
+        if confidence > 0:
+            band = max(band for band in _BANDS if band <= confidence)
+            bands[band].append(verdict.outcome == "right")
+    cells = (f"{band:.1f}+ {sum(right)}/{len(right)}" for band, right in sorted(bands.items()))
+    return ["right by confidence: " + ", ".join(cells)] if bands else []
 
 
 def _kinds(verdicts: list[Verdict]) -> list[str]:

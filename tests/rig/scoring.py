@@ -199,10 +199,10 @@ def _judge(truth: Rebalance, event: Event, before: list[Rebalance], topic: Topic
 
 def _departures(truth: Truth, events: list[Event], topic: Topic, book: Book, score: Score) -> None:
     # A KIP-848 member keeps its id when it comes back, and may go again.
-    predicted: dict[tuple[str, str], list[tuple[int, str]]] = defaultdict(list)
+    predicted: dict[tuple[str, str], list[Event]] = defaultdict(list)
     for event in events:
         if event["type"] == "member_left":
-            predicted[event["group"], event["member"]["member_id"]].append((event["at_ms"], event["cause"]))
+            predicted[event["group"], event["member"]["member_id"]].append(event)
     true = [
         (rebalance.group, rebalance.kind, member, rebalance.departures[member], at_ms, rebalance.log_time)
         for rebalance in truth.rebalances
@@ -219,15 +219,20 @@ def _departures(truth: Truth, events: list[Event], topic: Topic, book: Book, sco
             else:
                 score.departures_unseen += 1
             continue
-        answer = min(answers, key=lambda it: abs(it[0] - at_ms))[1]
+        answer = min(answers, key=lambda event: abs(event["at_ms"] - at_ms))
         evidence = topic.about(group, member, at_ms)
-        details = {"log_time": log_time, "departed_ms": at_ms, **evidence.form(), "settings": _settings(book, group)}
-        verdict = Verdict("departure", group, kind, member, cause, answer, evidence.rating, details)
+        details = {
+            "log_time": log_time,
+            "departed_ms": at_ms,
+            "confidence": answer["confidence"],
+            **evidence.form(),
+            "settings": _settings(book, group),
+        }
+        verdict = Verdict("departure", group, kind, member, cause, str(answer["cause"]), evidence.rating, details)
         score.verdicts.append(verdict)
     score.departures_invented += [
-        f"{group} {member} {cause}"
-        for (group, member), answers in predicted.items()
-        for _, cause in answers
+        f"{group} {member} {', '.join(event['cause'] for event in told)}"
+        for (group, member), told in predicted.items()
         if (group, member) not in known | replaced
     ]
 
