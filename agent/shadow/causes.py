@@ -12,10 +12,11 @@ back at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from agent.shadow.inference import Activity, Cause, Departure, Evidence, Facts, Inference
-from agent.shadow.order import LATE_MS, Reading, Scene, Stayer, read
+from agent.shadow.order import LATE_MS, Scene, Stayer, read, read_more
+from agent.shadow.sums import Reading
 from agent.shadow.views import Member
 from agent.shadow.ways import HEARTBEAT_MS, MOMENT_MS, modern_ways, timeouts, ways
 
@@ -44,8 +45,8 @@ MOST = 0.97
 SURE = 0.85
 """From here on a departure's time is taken for the beginning of its rebalance."""
 
-TOGETHER = 32
-"""Of so many departures every order is weighed; of more, of so many at a time."""
+TOGETHER = 8
+"""Of so many departures every order is weighed; of more, of so many that are spread evenly over the last commits."""
 
 NOTHING = Activity(None, None)
 
@@ -53,7 +54,7 @@ NOTHING = Activity(None, None)
 def infer(facts: Facts) -> Inference:
     """The cause of a classic group's rebalance."""
     asked = _of_those_who_stayed(facts)
-    readings, departures = _departures(facts, asked=bool(asked))
+    reading, departures = _departures(facts, asked=bool(asked))
     evidence: list[Evidence] = [departure.evidence for departure in departures.values()]
     if facts.skipped:
         evidence.append({"kind": "generation_gap", "never_completed": facts.skipped})
@@ -70,61 +71,65 @@ def infer(facts: Facts) -> Inference:
     if not causes:
         cause, confidence, more = _nobody_changed(facts)
         return Inference(cause, (cause,), confidence, (*evidence, *more), departures)
-    if facts.withheld and facts.after and _mean(it.followed for it in readings) >= 0.5:
+    if facts.withheld and facts.after and reading.followed >= 0.5:
         causes.add(Cause.COOPERATIVE_FOLLOWUP)
         evidence.append({"kind": "withheld", "partitions": facts.withheld})
-    first, confidence = _first(readings, causes, asked)
+    first, confidence = _first(reading, causes, asked)
     return Inference(first, tuple(sorted(causes)), confidence, tuple(evidence), departures)
 
 
-def _departures(facts: Facts, *, asked: bool) -> tuple[list[Reading], dict[str, Departure]]:
+def _departures(facts: Facts, *, asked: bool) -> tuple[Reading, dict[str, Departure]]:
     """How each member went, and what came first."""
     departures = {member.member_id: facts.known[member.member_id] for member in facts.left if _told(member, facts)}
     others = [member for member in facts.left if not _told(member, facts)]
     # Those that never committed leave no trace of when they went: the others tell what came first.
-    seen = [it for it in others if facts.activity.get(it.member_id, NOTHING).last_ms is not None]
-    unseen = [it for it in others if it not in seen]
+    seen = sorted((it for it in others if _last(it, facts) is not None), key=lambda it: _last(it, facts) or 0)
+    unseen = [it for it in others if _last(it, facts) is None]
     readings = []
-    for some in (*_chunks(seen), *_chunks(unseen)):
-        reading = _read(some, facts, asked=asked)
-        for member, how in zip(some, reading.how, strict=True):
-            departures[member.member_id] = _departure(member, facts, how)
-        if not seen or some[0] in seen:
-            readings.append(reading)
-    return readings or [_read((), facts, asked=asked)], departures
+    for members in (seen, unseen) if seen and unseen else (seen or unseen,):
+        reading, hows = _read(members, facts, asked=asked)
+        readings.append(reading)
+        departures.update((it.member_id, _departure(it, facts, hows[it.member_id])) for it in members)
+    return readings[0], departures
 
 
-def _chunks(members: Sequence[Member]) -> list[Sequence[Member]]:
-    return [members[at : at + TOGETHER] for at in range(0, len(members), TOGETHER)]
+def _last(member: Member, facts: Facts) -> int | None:
+    return facts.activity.get(member.member_id, NOTHING).last_ms
 
 
 def _told(member: Member, facts: Facts) -> bool:
     return member.member_id in facts.known
 
 
-def _read(gone: Sequence[Member], facts: Facts, *, asked: bool, replaced: bool = False) -> Reading:
+def _read(
+    gone: Sequence[Member], facts: Facts, *, asked: bool, replaced: bool = False
+) -> tuple[Reading, dict[str, Mapping[Cause, float]]]:
+    """What came first, and how each of those who went did, by member id."""
+    step = max(len(gone) / TOGETHER, 1)
+    some = [gone[int(index * step)] for index in range(min(len(gone), TOGETHER))]
     clients = {(member.client_id, member.client_host) for member in gone}
     comers = sum((member.client_id, member.client_host) not in clients for member in facts.joined)
-    back = [_is_back(member, facts) for member in gone]
+    back = {member.member_id: _is_back(member, facts) for member in gone}
+    weighed = {
+        member.member_id: ways(
+            member,
+            facts.activity.get(member.member_id, NOTHING),
+            facts.since_ms,
+            facts.end_ms,
+            back=back[member.member_id] or replaced,
+            cooperative=facts.cooperative,
+            skipped=facts.skipped > 0,
+        )
+        for member in gone
+    }
     stayed = {member_id for member_id in facts.before if member_id in facts.after}
     stayed |= {old.member_id for old, _ in facts.replaced} - {member.member_id for member in gone}
     timeouts = [member.rebalance_timeout_ms or 0 for member in facts.before.values()]
     scene = Scene(
         since_ms=facts.since_ms,
         end_ms=facts.end_ms,
-        ways=[
-            ways(
-                member,
-                facts.activity.get(member.member_id, NOTHING),
-                facts.since_ms,
-                facts.end_ms,
-                back=is_back or replaced,
-                cooperative=facts.cooperative,
-                skipped=facts.skipped > 0,
-            )
-            for member, is_back in zip(gone, back, strict=True)
-        ],
-        returned=back,
+        ways=[weighed[member.member_id] for member in some],
+        returned=[back[member.member_id] for member in some],
         comers=comers,
         stayers=[Stayer(*facts.activity.get(member_id, NOTHING)) for member_id in sorted(stayed)],
         withheld=bool(facts.withheld and facts.after),
@@ -134,7 +139,14 @@ def _read(gone: Sequence[Member], facts: Facts, *, asked: bool, replaced: bool =
         longest_ms=max(timeouts, default=0),
         notice_ms=facts.notice_ms,
     )
-    return read(scene)
+    reading = read(scene)
+    hows: dict[str, Mapping[Cause, float]] = {
+        member.member_id: how for member, how in zip(some, reading.how, strict=True)
+    }
+    for member in gone:
+        if member.member_id not in hows:
+            hows[member.member_id] = read_more(scene, reading, weighed[member.member_id])
+    return reading, hows
 
 
 def _is_back(member: Member, facts: Facts) -> bool:
@@ -192,32 +204,21 @@ def _told_apart(how: Mapping[Cause, float], evidence: Evidence) -> tuple[Cause, 
     return cause, round(MOST * how[cause], 2)
 
 
-def _mean(shares: Iterable[float]) -> float:
-    known = list(shares)
-    return sum(known) / len(known)
-
-
-def _first(
-    readings: Sequence[Reading], causes: set[Cause], asked: Sequence[tuple[Cause, Evidence]]
-) -> tuple[Cause, float]:
+def _first(reading: Reading, causes: set[Cause], asked: Sequence[tuple[Cause, Evidence]]) -> tuple[Cause, float]:
     """Which of several causes set the rebalance off."""
     if len(causes) == 1 and Cause.MEMBER_JOINED in causes:
         return Cause.MEMBER_JOINED, 1.0
     options = {
-        Cause.MEMBER_JOINED: _mean(it.joined for it in readings),
-        Cause.COOPERATIVE_FOLLOWUP: _mean(it.followed for it in readings),
+        **reading.went,
+        Cause.MEMBER_JOINED: reading.joined,
+        Cause.COOPERATIVE_FOLLOWUP: reading.followed,
+        **({asked[0][0]: reading.asked} if asked else {}),
     }
-    if asked:
-        options[asked[0][0]] = _mean(it.asked for it in readings)
-    for reading in readings:
-        for cause, share in reading.went.items():
-            options[cause] = options.get(cause, 0.0) + share / len(readings)
     first = max(options, key=lambda it: (options[it], it))
     # Of a member of which it is not known how it went, it cannot be known that it began the rebalance so.
     if options[first] >= FIRST and first in causes - {Cause.UNKNOWN_DEPARTURE}:
         return first, round(MOST * options[first], 2)
-    departed = _mean(sum(it.went.values()) for it in readings)
-    return (Cause.UNKNOWN_DEPARTURE if departed >= FIRST else Cause.UNKNOWN), 0.0
+    return (Cause.UNKNOWN_DEPARTURE if sum(reading.went.values()) >= FIRST else Cause.UNKNOWN), 0.0
 
 
 def _of_those_who_stayed(facts: Facts) -> list[tuple[Cause, Evidence]]:
@@ -268,7 +269,7 @@ def _replaced(facts: Facts) -> tuple[Cause, float, list[Evidence]]:
     """A static member that comes back in time starts no rebalance, not even if it leads: this one had been taken out,
     or its session had run out."""
     gone = [old for old, _ in facts.replaced]
-    reading = _read(gone, facts, asked=False, replaced=True)
+    reading, _ = _read(gone, facts, asked=False, replaced=True)
     evidence = [
         {**_gap(old, facts.activity.get(old.member_id, NOTHING), facts.end_ms), "kind": "static_member_replaced"}
         for old in gone

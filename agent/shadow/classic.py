@@ -170,7 +170,7 @@ class ClassicGroup:
             left=left,
             replaced=changes.replaced,
             activity=self.pace.activities(self.name, old.values(), offsets),
-            since_ms=self.pace.since_ms,
+            since_ms=None if self.pace.since_ms is None else min(self.pace.since_ms, self.state_since_ms),
             end_ms=self.state_since_ms,
             leader=leader,
             withheld=len(self._withheld),

@@ -10,13 +10,14 @@ members take to notice, and by when each departed member will have gone in each 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from heapq import nlargest
 from itertools import pairwise
 from math import exp, log
-from typing import NamedTuple
 
 from agent.shadow.inference import Cause
-from agent.shadow.ways import COMMIT_MS, HEARTBEAT_MS, MOMENT_MS, RESTART_MS, USUAL, Ways, mass, returns
+from agent.shadow.sums import ALIKE, Cell, Reading, Row, Sums, add_alike
+from agent.shadow.ways import COMMIT_MS, HEARTBEAT_MS, MOMENT_MS, RESTART_MS, Ways, mass, returns
 
 COMMITS_AS_IT_REVOKES, BY_HAND = 0.85, 0.5
 """How many clients commit as they give up their partitions; and of those that commit more seldom than clients do by
@@ -42,9 +43,6 @@ FOLLOWS = 0.92
 FOLLOWS_MS = 400
 """How long it takes a member to give up what it has to, and to join again."""
 
-ALIKE = 0.8
-"""How often all that go in one rebalance go in the same way: an application is stopped, a host dies."""
-
 REPLACED = 3.0
 """How much more often, where one goes and one comes, the one that comes replaces the one that went."""
 
@@ -54,8 +52,14 @@ EARLIER = 3.0
 LEAST = 1e-9
 """For what should not be, so that it is never impossible."""
 
-FINE = 6
-"""Up to so many departures the moments of each are told apart exactly."""
+NARROW_MS = 200
+"""Windows as narrow as this are moments: time is cut there, to tell before from after."""
+
+UNLIKELY = 1e-7
+"""Beginnings so much less likely than the likeliest are not looked into."""
+
+BEGINNINGS = 8
+"""The likeliest so many are kept for members that are not weighed with the others."""
 
 SAMPLE = 24
 """The commits of so many members that stay tell as much as those of all."""
@@ -92,30 +96,6 @@ class Scene:
     notice_ms: int
 
 
-@dataclass(slots=True)
-class Reading:
-    """Probabilities: of each way, for each that went, in the order of `Scene.ways`; and of what came first."""
-
-    how: list[dict[Cause, float]]
-    joined: float = 0.0
-    followed: float = 0.0
-    asked: float = 0.0
-    went: dict[Cause, float] = field(default_factory=dict)
-    weight: float = 0.0
-
-
-@dataclass(slots=True)
-class _Cell:
-    """A stretch of time in which the rebalance may have begun."""
-
-    low: float
-    high: float
-
-    @property
-    def middle(self) -> float:
-        return (self.low + self.high) / 2
-
-
 def read(scene: Scene) -> Reading:
     """Weigh every order of events."""
     reading = Reading([dict.fromkeys(ways, 0.0) for ways in scene.ways])
@@ -124,7 +104,12 @@ def read(scene: Scene) -> Reading:
     prior = [_log_of_those_who_stayed(scene, lasts, cell.middle) for cell in cells]
     most = max(prior)
     for cell, logged in zip(cells, prior, strict=True):
-        _weigh(scene, lasts, cell, exp(logged - most) * (cell.high - cell.low), reading)
+        base = exp(logged - most)
+        if base < UNLIKELY:
+            continue
+        before = reading.weight
+        _weigh(scene, lasts, cell, base * (cell.high - cell.low), reading)
+        reading.began.append((reading.weight - before, cell))
     if scene.emptied:
         _weigh_the_last(scene, reading, exp(prior[-1] - most))
     if reading.weight > 0:
@@ -134,10 +119,22 @@ def read(scene: Scene) -> Reading:
         reading.joined /= reading.weight
         reading.followed /= reading.weight
         reading.asked /= reading.weight
+    reading.began = nlargest(BEGINNINGS, reading.began, key=lambda it: it[0])
     return reading
 
 
-def _cells(scene: Scene) -> Iterator[_Cell]:
+def read_more(scene: Scene, reading: Reading, ways: Ways) -> dict[Cause, float]:
+    """How one more member went, that was not weighed with the others: given when it began, and how they went."""
+    share = dict.fromkeys(ways, 0.0)
+    for weight, cell in reading.began:
+        for cause, times in ways.items():
+            alike = sum(how.get(cause, 0.0) for how in reading.how) / len(reading.how)
+            share[cause] += weight * mass(times, cell.low - MOMENT_MS, scene.end_ms + MOMENT_MS) * (alike + 1 - ALIKE)
+    total = sum(share.values())
+    return {cause: part / total for cause, part in share.items()} if total else share
+
+
+def _cells(scene: Scene) -> Iterator[Cell]:
     """Fine near the end, coarse far from it, and cut where something may have happened."""
     end = scene.end_ms
     first = end - scene.longest_ms - 10_000
@@ -155,12 +152,13 @@ def _cells(scene: Scene) -> Iterator[_Cell]:
     for stayer in scene.stayers[:SAMPLE]:
         if stayer.last_ms is not None:
             cuts.add(stayer.last_ms)
-    if len(scene.ways) <= FINE:
-        windows = [window for ways in scene.ways for times in ways.values() for window in times]
-        cuts.update(at for window in windows for at in (window.low, window.high))
+    for ways in scene.ways:
+        for window in (window for times in ways.values() for window in times):
+            if window.high - window.low <= NARROW_MS:
+                cuts.update((window.low, window.high))
     ordered = sorted(at for at in cuts if first <= at <= end)
     for low, high in pairwise(ordered):
-        yield _Cell(low, high)
+        yield Cell(low, high)
 
 
 def _sample(scene: Scene) -> list[tuple[int, int]]:
@@ -219,36 +217,7 @@ def _all_there(scene: Scene, lasts: Sequence[tuple[int, int]], began: float) -> 
     return others * _notices(scene, end - began) * _noticed(scene, end - began) ** (others - 1), before
 
 
-class _Row(NamedTuple):
-    """One way in which one member may have gone: the density of just then (it began the rebalance), how probable it
-    is from then to the end, and the density of the end (it was waited for)."""
-
-    cause: Cause
-    then: float
-    within: float
-    last: float
-
-
-class _Sums(NamedTuple):
-    """Sums over who of some members began the rebalance, and for whom it waited: nobody and nobody, someone and
-    nobody, nobody and someone, two of them."""
-
-    none: float
-    first: float
-    last: float
-    both: float
-
-    def times(self, other: _Sums) -> _Sums:
-        """The same over these members and others."""
-        return _Sums(
-            self.none * other.none,
-            self.first * other.none + self.none * other.first,
-            self.last * other.none + self.none * other.last,
-            self.both * other.none + self.first * other.last + self.last * other.first + self.none * other.both,
-        )
-
-
-def _weigh(scene: Scene, lasts: Sequence[tuple[int, int]], cell: _Cell, base: float, reading: Reading) -> None:
+def _weigh(scene: Scene, lasts: Sequence[tuple[int, int]], cell: Cell, base: float, reading: Reading) -> None:
     """Add the orders that begin in one stretch of time."""
     end, began = scene.end_ms, cell.middle
     by_stayers, by_waiting = _all_there(scene, lasts, began)
@@ -261,26 +230,26 @@ def _weigh(scene: Scene, lasts: Sequence[tuple[int, int]], cell: _Cell, base: fl
     followed = base * FOLLOWS / FOLLOWS_MS * came if _follows(scene, began) else 0.0
     asked = still / lasted * came if scene.asked else 0.0
     if other := joined + followed + asked:
-        total = _add_alike(rows, _Sums(other * by_stayers, 0.0, other * by_waiting, 0.0), reading)
+        total = add_alike(rows, Sums(other * by_stayers, 0.0, other * by_waiting, 0.0), reading)
         reading.joined += total * joined / other
         reading.followed += total * followed / other
         reading.asked += total * asked / other
     if any(scene.returned):
         # The client of a dead member may be back before its session has run out.
         again = EARLIER * still * came * (share * lasted / RESTART_MS) ** (sum(scene.returned) - 1) / RESTART_MS
-        weights = _Sums(again * by_stayers, 0.0, again * by_waiting, 0.0)
-        reading.joined += _add_alike(_rows(scene, cell.low, cell.high, before=True), weights, reading)
+        weights = Sums(again * by_stayers, 0.0, again * by_waiting, 0.0)
+        reading.joined += add_alike(_rows(scene, cell.low, cell.high, before=True), weights, reading)
     went = still * came * (REPLACED if scene.comers else 1.0)
-    _add_alike(rows, _Sums(0.0, went * by_stayers, 0.0, went * by_waiting), reading)
+    add_alike(rows, Sums(0.0, went * by_stayers, 0.0, went * by_waiting), reading)
 
 
 def _weigh_the_last(scene: Scene, reading: Reading, base: float) -> None:
     """Add that a member went and nobody was left to notice: the rebalance was over as it began."""
     rows = _rows(scene, scene.end_ms - MOMENT_MS, scene.end_ms + MOMENT_MS)
-    _add_alike(rows, _Sums(0.0, base, 0.0, 0.0), reading)
+    add_alike(rows, Sums(0.0, base, 0.0, 0.0), reading)
 
 
-def _rows(scene: Scene, low: float, high: float, *, before: bool = False) -> list[list[_Row]]:
+def _rows(scene: Scene, low: float, high: float, *, before: bool = False) -> list[list[Row]]:
     """For each that went, for each way: what a rebalance that began between `low` and `high` makes of it. `before`:
     whose client is back was back by then."""
     end = scene.end_ms
@@ -292,8 +261,10 @@ def _rows(scene: Scene, low: float, high: float, *, before: bool = False) -> lis
             dies = cause in (Cause.SESSION_TIMEOUT, Cause.UNKNOWN_DEPARTURE)
             if returned and before and not dies:
                 continue
-            then = mass(times, low, high) / (high - low)
             within = mass(times, low - MOMENT_MS, end + MOMENT_MS)
+            if not within:
+                continue
+            then = mass(times, low, high) / (high - low)
             last = mass(times, end - MOMENT_MS, end + MOMENT_MS) / (2 * MOMENT_MS)
             if not dies and cause is not Cause.POLL_TIMEOUT:
                 # As long as it lives it rejoins like the others, and is waited for no more.
@@ -303,54 +274,9 @@ def _rows(scene: Scene, low: float, high: float, *, before: bool = False) -> lis
                 then *= returns(cause, left)
                 within *= returns(cause, left if dies else left / 2)
                 last *= returns(cause, left) if dies else 0.0
-            of_one.append(_Row(cause, then, within, last))
+            of_one.append(Row(cause, then, within, last))
         rows.append(of_one)
     return rows
-
-
-def _add_alike(rows: list[list[_Row]], weights: _Sums, reading: Reading) -> float:
-    """Add every order in which each went in its own way, and in which all went in the same."""
-    if len(rows) < 2:
-        return _add(rows, weights, reading)
-    total = _add(rows, _Sums(*(weight * (1 - ALIKE) for weight in weights)), reading)
-    for cause, usual in USUAL.items():
-        same = [[row for row in of_one if row.cause is cause] for of_one in rows]
-        by = ALIKE * usual ** (1 - len(rows))
-        total += _add(same, _Sums(*(weight * by for weight in weights)), reading)
-    return total
-
-
-def _add(rows: list[list[_Row]], weights: _Sums, reading: Reading) -> float:
-    """Add every order of the departures, each weighed by who was first and last in it; the sum of all."""
-    nobody = _Sums(1.0, 0.0, 0.0, 0.0)
-    each = [
-        _Sums(
-            sum(row.within for row in of_one), sum(row.then for row in of_one), sum(row.last for row in of_one), 0.0
-        )
-        for of_one in rows
-    ]
-    after = [nobody]
-    for sums in reversed(each):
-        after.append(after[-1].times(sums))
-    after.reverse()
-    total = after[0].none * weights.none + after[0].first * weights.first
-    total += after[0].last * weights.last + after[0].both * weights.both
-    if total <= 0:
-        return 0.0
-    before = nobody
-    for index, of_one in enumerate(rows):
-        rest = before.times(after[index + 1])
-        before = before.times(each[index])
-        inside = rest.none * weights.none + rest.first * weights.first
-        inside += rest.last * weights.last + rest.both * weights.both
-        as_first = rest.none * weights.first + rest.last * weights.both
-        as_last = rest.none * weights.last + rest.first * weights.both
-        for row in of_one:
-            began = row.then * as_first
-            reading.how[index][row.cause] += row.within * inside + began + row.last * as_last
-            reading.went[row.cause] = reading.went.get(row.cause, 0.0) + began
-    reading.weight += total
-    return total
 
 
 def _follows(scene: Scene, began: float) -> bool:

@@ -251,7 +251,7 @@ def _without_commits(member: Member, since_ms: int, end_ms: int, *, cooperative:
     lasted = max(end_ms - since_ms, AT_LEAST_MS)
 
     def later_than(at_ms: int) -> Times:
-        return (Window(max(end_ms - at_ms, 0) / lasted, at_ms, max(end_ms, at_ms + 1)),)
+        return (Window(max(end_ms - at_ms, int(at_ms == since_ms)) / lasted, at_ms, max(end_ms, at_ms + 1)),)
 
     dies = since_ms + session
     return {
