@@ -17,11 +17,10 @@ from math import exp, log
 
 from agent.shadow.inference import Cause
 from agent.shadow.sums import ALIKE, Cell, Reading, Row, Sums, add_alike
-from agent.shadow.ways import COMMIT_MS, HEARTBEAT_MS, MOMENT_MS, RESTART_MS, Ways, mass, returns
+from agent.shadow.ways import HEARTBEAT_MS, MOMENT_MS, RESTART_MS, Ways, mass, returns
 
-COMMITS_AS_IT_REVOKES, BY_HAND = 0.85, 0.5
-"""How many clients commit as they give up their partitions; and of those that commit more seldom than clients do by
-themselves."""
+COMMITS_AS_IT_REVOKES = 0.85
+"""How many clients commit as they give up their partitions."""
 
 IN_TIME = 0.94
 """How many notice a rebalance within a heartbeat interval; the others are busy, for `BUSY_MS` in the mean."""
@@ -191,11 +190,10 @@ def _log_of_those_who_stayed(scene: Scene, lasts: Sequence[tuple[int, int]], beg
         return 0.0
     total = 0.0
     for last, every in lasts:
-        revokes = COMMITS_AS_IT_REVOKES if every <= COMMIT_MS else BY_HAND
         if last >= began:
-            fits = revokes * _notices(scene, last - began)
+            fits = COMMITS_AS_IT_REVOKES * _notices(scene, last - began)
         else:
-            fits = (1 - revokes) / every * (1.0 if began - last <= every else 0.1)
+            fits = (1 - COMMITS_AS_IT_REVOKES) / every * (1.0 if began - last <= every else 0.1)
         total += log(max(fits, LEAST))
     return total
 
