@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 from agent.coordinator.states import GroupType
-from agent.shadow.causes import CLOCK_MS, Cause, Departure, Evidence, Inference
+from agent.shadow.causes import Cause, Departure, Evidence, Inference
 from agent.shadow.transitions import MemberLeft, Rebalanced, Transition
 from agent.shadow.views import Member
 
@@ -76,6 +76,9 @@ DEPARTURES = frozenset(
         Cause.UNKNOWN_DEPARTURE,
     }
 )
+
+CLOCK_MS = 250
+"""How far two times of one coordinator may be apart and still mean the same moment."""
 
 COMMIT_INTERVAL_MS = 5_000
 """How often clients commit by default (`auto.commit.interval.ms`)."""
