@@ -15,7 +15,7 @@ pytestmark = pytest.mark.integration
 ALL = [(version, name) for version in VERSIONS for name in scenarios(version)]
 
 
-@pytest.mark.parametrize(("cluster", "scenario"), ALL, indirect=["cluster"])
+@pytest.mark.parametrize(("cluster", "scenario"), ALL, indirect=["cluster"], scope="session")
 def test_scenario(cluster: Cluster, performance: Performance, scenario: str) -> None:
     played = performance.played[scenario]
     assert played.problem is None
