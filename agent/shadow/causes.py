@@ -36,6 +36,10 @@ __all__ = [
 ENOUGH = 0.5
 """Below this confidence a departure's cause is not told: `unknown_departure`."""
 
+APART = 2
+"""So many times likelier than the other a timeout must be to be told: a session's and a poll loop's differ in nothing
+but length, and where the two are near each other the likelier of them is a guess."""
+
 FIRST = 0.5
 """Below this confidence it is not told what came first: `unknown`."""
 
@@ -198,10 +202,15 @@ def _gap(member: Member, activity: Activity, end_ms: int) -> Evidence:
 def _told_apart(how: Mapping[Cause, float], evidence: Evidence) -> tuple[Cause, float]:
     """The way that is likely enough, and how likely; else which are possible."""
     cause = max(how, key=lambda it: (how[it], it))
-    if how[cause] < ENOUGH or cause is Cause.UNKNOWN_DEPARTURE:
+    other = _OTHER_TIMEOUT.get(cause)
+    is_guess = other is not None and how[cause] < APART * how.get(other, 0.0)
+    if how[cause] < ENOUGH or is_guess or cause is Cause.UNKNOWN_DEPARTURE:
         evidence["candidates"] = sorted(it for it in how if how[it] > 0.1 and it is not Cause.UNKNOWN_DEPARTURE)
         return Cause.UNKNOWN_DEPARTURE, 0.0
     return cause, round(MOST * how[cause], 2)
+
+
+_OTHER_TIMEOUT = {Cause.SESSION_TIMEOUT: Cause.POLL_TIMEOUT, Cause.POLL_TIMEOUT: Cause.SESSION_TIMEOUT}
 
 
 def _first(reading: Reading, causes: set[Cause], asked: Sequence[tuple[Cause, Evidence]]) -> tuple[Cause, float]:

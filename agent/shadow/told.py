@@ -209,6 +209,9 @@ def _departure(member: Member, gone: Gone, guess: Departure, told: Told, end_ms:
         return Departure(member, gone.cause, 1.0, evidence, gone.at_ms)
     gap_to_end, every = guess.evidence.get("gap_ms"), guess.evidence.get("commits_every_ms")
     last_ms = None if gap_to_end is None else end_ms - gap_to_end
+    if last_ms is not None and told.since_ms is not None and last_ms < told.since_ms:
+        # From before the last rebalance: of a partition that nothing came to since, it tells no pace.
+        last_ms = None
     cause, confidence = _asked_to_leave(member, gone, last_ms, every, told)
     evidence |= {
         "gap_ms": None if last_ms is None else max(gone.at_ms - last_ms, 0),

@@ -2,7 +2,9 @@
 
 Read from the segments with kshadow's own decoder, apart from its inference. A departure's evidence is `none` where
 the member held nothing or nobody committed its partitions while it held them, `weak` where they were committed
-once, or more rarely than half the session timeout, and `good` otherwise.
+once, or more rarely than half the session timeout, and `good` otherwise. It is `either` for a timeout whose silence
+is as long as a session's that ran out and as a poll loop's that stalled: with timeouts that near, no reader of the
+topic can tell the two apart, whoever it is.
 """
 
 from __future__ import annotations
@@ -20,7 +22,10 @@ from agent.offline import decoded
 Place = tuple[str, int]  # topic name or id, partition
 _MODERN_SESSION_MS = 6000  # the rig's broker decides it
 
-NONE, WEAK, GOOD = "none", "weak", "good"
+NONE, EITHER, WEAK, GOOD = "none", "either", "weak", "good"
+_CLOCK_MS = 250
+_COMMITS_EVERY_MS = 5_000  # where the pace is not to be seen: the default of auto.commit.interval.ms
+_POLLED_BEFORE_MS = 3_000  # how much earlier than its last poll a client that commits by hand may have committed
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +44,25 @@ class Evidence:
     def form(self) -> dict[str, Any]:
         """For JSON."""
         return asdict(self)
+
+    def rated(self, cause: str) -> str:
+        """The rating, given what the cause was."""
+        if cause in ("session_timeout", "poll_timeout") and self.rating != NONE and self._fits_both():
+            return EITHER
+        return self.rating
+
+    def _fits_both(self) -> bool:
+        """Whether so long a silence ends a session and a poll loop's time alike, from the last commit on.
+
+        A commit renews the session, and members may live on for a commit interval without another; a client commits
+        by itself for up to an interval after its last poll, or some time before it where it does so by hand.
+        """
+        if self.gap_ms is None or not self.session_ms or not self.poll_ms:
+            return False
+        every = _COMMITS_EVERY_MS if self.every_ms is None else self.every_ms
+        session = self.session_ms - _CLOCK_MS <= self.gap_ms <= self.session_ms + every + _CLOCK_MS
+        poll = self.poll_ms - every - _CLOCK_MS <= self.gap_ms <= self.poll_ms + _POLLED_BEFORE_MS
+        return session and poll
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
-from tests.rig.evidence import GOOD, NONE, WEAK
+from tests.rig.evidence import EITHER, GOOD, NONE, WEAK
 from tests.rig.scoring import Score, Verdict
 
 _BANDS = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
@@ -66,7 +66,7 @@ def _by_evidence(verdicts: list[Verdict]) -> str:
     """What was right where the departed committed often, where seldom or once, and where never."""
     counts = Counter((v.evidence, v.outcome) for v in verdicts)
     cells = []
-    for evidence in (GOOD, WEAK, NONE):
+    for evidence in (GOOD, WEAK, EITHER, NONE):
         right, wrong = counts[evidence, "right"], counts[evidence, "wrong"]
         cells.append(f"{evidence} {right}/{right + wrong}")
     return "by evidence: " + ", ".join(cells)

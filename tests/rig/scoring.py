@@ -19,7 +19,7 @@ from typing import Any
 from agent.offline import load
 from agent.source.brokerlog import BrokerLogs, time_zone
 from tests.rig.brokerlog import parse_log
-from tests.rig.evidence import GOOD, NONE, WEAK, Topic
+from tests.rig.evidence import EITHER, GOOD, NONE, WEAK, Topic
 from tests.rig.ledger import Book, read_ledger
 from tests.rig.truth import Rebalance, Truth, read_truth
 
@@ -47,7 +47,7 @@ class Verdict:
         """Whether the answer was right."""
         if self.predicted == self.truth:
             return "right"
-        return "excused" if self.predicted.startswith("unknown") and self.evidence == NONE else "wrong"
+        return "excused" if self.predicted.startswith("unknown") and self.evidence in (NONE, EITHER) else "wrong"
 
     def form(self) -> dict[str, Any]:
         """For JSON."""
@@ -133,9 +133,11 @@ def merged(scores: Sequence[Score]) -> Score:
 
 def _rate(truth: Truth, topic: Topic) -> None:
     for it in truth.rebalances:
-        it.evidence = {m: topic.about(it.group, m, at_ms).rating for m, at_ms in it.departed_ms.items()}
+        it.evidence = {
+            m: topic.about(it.group, m, at_ms).rated(it.departures[m]) for m, at_ms in it.departed_ms.items()
+        }
     truth.departures = [
-        replace(it, evidence=topic.about(it.group, it.member, it.at_ms).rating) for it in truth.departures
+        replace(it, evidence=topic.about(it.group, it.member, it.at_ms).rated(it.cause)) for it in truth.departures
     ]
 
 
@@ -173,7 +175,7 @@ def _judge(truth: Rebalance, event: Event, before: list[Rebalance], topic: Topic
     rating = GOOD
     if truth.cause in DEPARTURES:
         ratings = [rating for m, rating in truth.evidence.items() if truth.departures[m] == truth.cause]
-        rating = next((each for each in (GOOD, WEAK) if each in ratings), NONE)
+        rating = next((each for each in (GOOD, WEAK, EITHER) if each in ratings), NONE)
     details = {
         "generation": truth.generation,
         "log_time": truth.log_time,
@@ -228,7 +230,9 @@ def _departures(truth: Truth, events: list[Event], topic: Topic, book: Book, sco
             **evidence.form(),
             "settings": _settings(book, group),
         }
-        verdict = Verdict("departure", group, kind, member, cause, str(answer["cause"]), evidence.rating, details)
+        verdict = Verdict(
+            "departure", group, kind, member, cause, str(answer["cause"]), evidence.rated(cause), details
+        )
         score.verdicts.append(verdict)
     score.departures_invented += [
         f"{group} {member} {', '.join(event['cause'] for event in told)}"

@@ -85,8 +85,10 @@ DEPARTURES = [
      Life(30_000, S + 2, 2, stays=False), "session_timeout", "session_timeout"),
     (20, "commits every 30 s, and it went a heartbeat later: which renewed its session as well",
      Life(30_000, S + 900, 2, stays=False), "session_timeout", "session_timeout"),
-    (22, "commits by itself once in 5 s; a stall is longer than a heartbeat after the session", Life(5_000, 12_500, 6,
-     rebalance_ms=13_000, stays=False), "poll_timeout", "poll_timeout"),
+    (22, "commits by itself once in 5 s; a stall is longer than a heartbeat after the session", Life(5_000, 15_500, 6,
+     rebalance_ms=16_000, stays=False), "poll_timeout", "poll_timeout"),
+    (23, "the timeouts are nearer than it commits: either fits", Life(5_000, 12_500, 6, rebalance_ms=13_000,
+     stays=False), "unknown_departure", "unknown_departure"),
 ]  # fmt: skip
 
 

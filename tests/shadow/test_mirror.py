@@ -191,6 +191,9 @@ def test_a_cluster_is_its_partitions() -> None:
     assert found is not None
     assert [it.topic for it in found[1]] == ["t"]
     assert cluster.find("nobody") is None
+    view = cluster.view("b")
+    assert view is not None
+    assert (view.group, cluster.view("nobody")) == ("b", None)
     assert cluster.record_counts()["offset_commit"] == 1
     assert cluster.error_counts() == {"unknown_key_type": 1}
     for _ in range(2):
@@ -198,3 +201,20 @@ def test_a_cluster_is_its_partitions() -> None:
         assert [view.group for view in cluster.views()] == ["b"]
     assert cluster.partition(1).next_offset == 0
     assert (ClusterMirror().record_counts(), list(ClusterMirror().views())) == ({}, [])
+
+
+def test_what_was_committed_since_it_was_asked_for() -> None:
+    mirror = PartitionMirror(0)
+    assert mirror.offsets.take_touched() == {}
+    mirror.offsets.watch()
+    log = Log(0).add(b.commit("t", 0, 5, group="a"), b.commit("t", 0, 6, group="z"), b.commit("t", 1, 7, group="a"))
+    log.add(b.commit("t", 0, 8, group="a"), b.commit("t", 2, 1, group="a"), b.uncommit("t", 2, group="a"))
+    for record in log.records:
+        mirror.replay(record)
+    assert mirror.offsets.touched == 3
+    taken = mirror.offsets.take_touched()
+    assert {group: {slot: (it.offset, it.commits) for slot, it in of.items()} for group, of in taken.items()} == {
+        "a": {("t", 0): (8, 2), ("t", 1): (7, 1)},
+        "z": {("t", 0): (6, 1)},
+    }
+    assert (mirror.offsets.touched, mirror.offsets.take_touched()) == (0, {})

@@ -183,6 +183,16 @@ def test_a_leaving_without_a_reason(number, why, life, left_ms, polled_ms, cause
     assert (evidence["gap_ms"] is None) == (life.every_ms is None)
 
 
+@pytest.mark.parametrize(("since_ms", "cause"), [(40_000, P), (22_000, U)])
+def test_a_commit_from_before_the_last_rebalance_tells_no_pace(since_ms: int, cause: Cause) -> None:
+    """Nothing may have come to its partitions since; it kept them, so that it need not have polled either."""
+    began_ms = END_MS - 3_000
+    told = Told(
+        "broker_log", began_ms, None, (), left(3_000), "words", began_ms, first=GO, since_ms=END_MS - since_ms
+    )
+    assert replayed(Life(23_000, owned=True), told)[0].inferred.cause is cause
+
+
 def test_a_member_that_gave_its_partitions_up_was_polling() -> None:
     """It left while the group waited for another: 19 s after its last commit, but that came with the rebalance."""
     told = Told("broker_log", END_MS - 20_000, J, (J,), left(500), "words", END_MS - 20_000)
