@@ -58,6 +58,10 @@ NOTHING = Activity(None, None)
 def infer(facts: Facts) -> Inference:
     """The cause of a classic group's rebalance."""
     asked = _of_those_who_stayed(facts)
+    if facts.joined and not (facts.left or facts.skipped or facts.migrated or facts.withheld or asked):
+        # As groups begin and grow: nothing is to be weighed.
+        only = ({"kind": "joined", "members": len(facts.joined)},)
+        return Inference(Cause.MEMBER_JOINED, (Cause.MEMBER_JOINED,), 1.0, only)
     reading, departures = _departures(facts, asked=bool(asked))
     evidence: list[Evidence] = [departure.evidence for departure in departures.values()]
     if facts.skipped:
