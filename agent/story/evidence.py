@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from agent.story.reading import Evidence, Gone, number
-from agent.story.words import count, duration, durations, listed, name, stamp
+from agent.story.words import clock, count, duration, durations, listed, name, stamp
 
 MAX_VALUE = 200
 """Characters of a value of unknown evidence."""
@@ -164,6 +164,20 @@ def _withheld(item: Evidence) -> str | None:
     return None if held is None else f"The round before had left {count(held, 'partition')} without an owner."
 
 
+def _broker_log(item: Evidence) -> str | None:
+    at_ms, reason = number(item, "at_ms"), item.get("reason")
+    if at_ms is None or not isinstance(reason, str):
+        return None
+    return f"The broker's log, at {clock(at_ms)}: “{_value('reason', reason)}”."
+
+
+def _admin_api(item: Evidence) -> str | None:
+    began, error = number(item, "began_ms"), number(item, "error_ms")
+    if began is None or error is None:
+        return None
+    return f"The Admin API saw the join phase begin at {clock(began)}, to within {duration(error)}."
+
+
 def _subscription(item: Evidence) -> str | None:
     added, removed = item.get("added"), item.get("removed")
     if not isinstance(added, list) or not isinstance(removed, list):
@@ -203,23 +217,17 @@ _SAID: dict[str, Say] = {
     "nothing_changed": _fixed(
         "The same members with the same subscriptions: then only the leader can have asked for a rebalance."
     ),
-    "leader_replaced": _fixed("The leader, a static member, came back under a new member id."),
+    "internal_topics": _fixed(
+        "The leader of a Streams group makes the internal topics as it assigns the first tasks, and joins again for "
+        "them."
+    ),
     "static_member_replaced": _ms(
         "gap_ms",
         "A static member came back {} after its last commit; only one that had been taken out starts a rebalance.",
     ),
-    "static_members_replaced": _fixed("Static members came back; why that took a rebalance does not show."),
     "static_member_expired": _fixed(
         "It had left for a restart (member epoch -2) and did not come back within its session."
     ),
-    "went_at_the_end": _ms(
-        "before_end_ms",
-        "The join phase ended {} after the time of the one that went had run out: it was being waited for, so the "
-        "rebalance had begun before.",
-    ),
-    "others_gave_up_partitions": _ms(
-        "before_end_ms",
-        "Those who stayed gave up their partitions {} before the join phase ended: that is when the rebalance "
-        "reached them.",
-    ),
+    "broker_log": _each(_broker_log),
+    "admin_api": _each(_admin_api),
 }

@@ -17,7 +17,7 @@ from agent.story.reading import Event, Evidence, Gone, within
 from agent.story.sums import Sums, sums
 from agent.story.timeline import Entry, entries
 from agent.story.unseen import not_seen
-from agent.story.words import Calendar, capital, clock, count, duration, name, percent, sentence, stamp, times
+from agent.story.words import Calendar, clock, count, duration, name, percent, sentence, stamp, times
 
 Form = Mapping[str, Any]
 
@@ -122,7 +122,7 @@ def explain(asked: Asked, events: Sequence[Event], findings: Sequence[Event], fo
         *(_finding(it, calendar) for it in findings),
     ]
     covered = {it["analyzer"] for it in open_now}
-    advice = [*dict.fromkeys(capital(sentence(it["advice"])) for it in open_now if it["advice"])]
+    advice = [*dict.fromkeys(sentence(it["advice"]) for it in open_now if it["advice"])]
     advice += from_causes(told, group_type, covered)
     return Story(
         group=asked.group,

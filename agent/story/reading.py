@@ -43,6 +43,10 @@ class Gone(NamedTuple):
     at_ms: int
 
 
+STATES_CAUSES = "broker_log"
+"""The kind of evidence of a witness who states causes; what it is certain of has confidence 1."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rebalance:
     """A `rebalance` event. `stopped_ms` is stopped partition time, summed over partitions."""
@@ -72,7 +76,7 @@ def rebalance(event: Event) -> Rebalance:
         cause=event["cause"],
         causes=tuple(event["causes"]),
         confidence=event["confidence"],
-        observed=_is_observed(event["cause"], event["confidence"], event["observed"], evidence),
+        observed=_is_observed(event["confidence"], event["observed"], evidence),
         evidence=evidence,
         joined=tuple(map(who, event["joined"])),
         left=tuple(_gone(form, event["at_ms"], evidence) for form in event["left"]),
@@ -96,13 +100,12 @@ def _gone(form: Mapping[str, Any], at_ms: int, evidence: tuple[Evidence, ...]) -
     member = who(form)
     own = tuple(item for item in evidence if item.get("member_id") == member.member_id)
     cause, confidence = form["cause"], form["confidence"]
-    return Gone(member, cause, confidence, _is_observed(cause, confidence, True, own), own, at_ms)
+    return Gone(member, cause, confidence, _is_observed(confidence, True, own), own, at_ms)
 
 
-def _is_observed(cause: str, confidence: float, observed: bool, evidence: tuple[Evidence, ...]) -> bool:
+def _is_observed(confidence: float, observed: bool, evidence: tuple[Evidence, ...]) -> bool:
     # A witness may have seen the rebalance and not its cause: then the cause is as inferred as ever.
-    seen = [item for item in evidence if item.get("observed") is True]
-    return observed and bool(seen) and (confidence >= 1 or any(item.get("cause") == cause for item in seen))
+    return observed and confidence >= 1 and any(item.get("kind") == STATES_CAUSES for item in evidence)
 
 
 def within(events: Iterable[Event], since_ms: int | None, until_ms: int | None) -> list[Event]:

@@ -135,7 +135,7 @@ def test_unknown(evidence: list[dict[str, Any]], group_type: str, said: str) -> 
     assert why_unknown(departed("unknown_departure", *evidence)[0], group_type) == said
 
 
-# 1-17: each other kind, and those that no version has had yet.
+# 1-22: each other kind, and those that no version has had yet.
 KINDS: list[tuple[dict[str, Any], list[str]]] = [
     ({"kind": "joined", "members": 1}, []),  # 1
     ({"kind": "withheld", "partitions": 1}, ["The round before had left 1 partition without an owner."]),  # 2
@@ -150,10 +150,10 @@ KINDS: list[tuple[dict[str, Any], list[str]]] = [
     ({"kind": "migration", "to": "classic"}, ["It became a classic group, members and all."]),  # 5
     ({"kind": "migration", "to": "consumer"}, ["It became a KIP-848 consumer group, members and all."]),  # 6
     (
-        {"kind": "went_at_the_end", "before_end_ms": 2},
+        {"kind": "static_member_replaced", "gap_ms": 2_000},
         [
-            "The join phase ended 2 ms after the time of the one that went had run out: it was being waited for, so "
-            "the rebalance had begun before."
+            "A static member came back 2.0 s after its last commit; only one that had been taken out starts a "
+            "rebalance."
         ],
     ),  # 7
     ({"kind": "news"}, ["Also: news."]),  # 8
@@ -175,8 +175,18 @@ KINDS: list[tuple[dict[str, Any], list[str]]] = [
     ({"kind": "subscription", "added": None, "removed": []}, ["Also: subscription (removed [])."]),  # 14
     ({"kind": "subscription", "added": [], "removed": []}, ["Also: subscription (added [], removed [])."]),  # 15
     ({"kind": "partitions", "topics": {"t": 4}}, ["Also: partitions (topics {'t': 4})."]),  # 16
-    ({"kind": "went_at_the_end", "before_end_ms": True}, ["Also: went at the end (before_end_ms True)."]),  # 17
+    ({"kind": "static_member_replaced", "gap_ms": True}, ["Also: static member replaced (gap_ms True)."]),  # 17
     ({"kind": "partitions", "topics": {}}, ["Also: partitions (topics {})."]),  # 18
+    (
+        {"kind": "broker_log", "at_ms": T0, "reason": "removing member a on heartbeat expiration"},
+        ["The broker's log, at 14:13:20: “removing member a on heartbeat expiration”."],
+    ),  # 19
+    ({"kind": "broker_log", "at_ms": T0}, ["Also: broker log (at_ms 2026-09-21 14:13:20 UTC)."]),  # 20
+    (
+        {"kind": "admin_api", "state": "PreparingRebalance", "began_ms": T0, "error_ms": 180},
+        ["The Admin API saw the join phase begin at 14:13:20, to within 180 ms."],
+    ),  # 21
+    ({"kind": "admin_api", "error_ms": 180}, ["Also: admin api (error_ms 180 ms)."]),  # 22
 ]
 
 
@@ -190,12 +200,12 @@ def test_much_of_one_kind_is_little() -> None:
     assert len(in_words(many)) == MAX_SENTENCES + 1
     assert in_words(many)[-1] == "And 17 more like these."
     assert len(in_words([{"kind": "withheld", "partitions": 3}] * 20)) == 1
-    gaps = [{"kind": "others_gave_up_partitions", "before_end_ms": number} for number in (2_000, 3_000)]
-    assert "gave up their partitions 2.0 to 3.0 s before" in in_words(gaps)[0]
+    gaps = [{"kind": "static_member_replaced", "gap_ms": number} for number in (2_000, 3_000)]
+    assert "came back 2.0 to 3.0 s after" in in_words(gaps)[0]
 
 
 def test_every_kind_of_the_mirror_has_its_words() -> None:
-    text = Path(ROOT, "agent", "shadow", "causes.py").read_text(encoding="utf-8")
+    text = "".join(path.read_text(encoding="utf-8") for path in Path(ROOT, "agent", "shadow").glob("*.py"))
     kinds = set(findall(r'"kind": "(\w+)"', text))
     assert kinds <= set(_SAID), "a kind without words is shown with its fields; better words go here"
     assert len(kinds) > 10

@@ -198,7 +198,7 @@ def test_findings_and_their_advice_come_first() -> None:
         "idle_members (info), open since 14:14:20: too many rebalances.",
         "rebalance_storm (warning), open from 14:13:20 to 14:15:20: too many rebalances.",
     ]
-    assert story.advice == ("Raise it.",), "the rules that the finding covers say nothing"
+    assert story.advice == ("raise it.",), "the rules that the finding covers say nothing"
     assert story.numbers["findings_open"] == 2
     assert story.paragraphs[-1].evidence == ({"rebalances": 14},)
 

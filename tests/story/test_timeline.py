@@ -107,21 +107,20 @@ REBALANCES: list[tuple[Event, str]] = [
         "`a` went, cause new_cause (inferred, 97 % sure); 2 members",
     ),  # 15
     (
-        m.rebalance(2, "leader_rejoined", observed=True, evidence=[{"kind": "broker_log", "observed": True}]),
+        m.rebalance(2, "leader_rejoined", observed=True, evidence=[{"kind": "broker_log"}]),
         "the leader asked for it (observed); 2 members",
     ),  # 16: someone saw it
     (
-        m.rebalance(2, "leader_rejoined", confidence=0.8, observed=True, evidence=[{"kind": "x", "observed": True}]),
+        m.rebalance(2, "leader_rejoined", confidence=0.8, observed=True, evidence=[{"kind": "broker_log"}]),
         "the leader asked for it (inferred, 80 % sure); 2 members",
     ),  # 17: someone saw that it was, and not why
     (
         m.rebalance(
             2,
             "session_timeout",
-            confidence=0.97,
             observed=True,
-            left=[m.gone("a", "session_timeout")],
-            evidence=[{"kind": "broker_log", "observed": True, "cause": "session_timeout", "member_id": "a-1"}],
+            left=[m.gone("a", "session_timeout", confidence=1.0)],
+            evidence=[{"kind": "broker_log", "member_id": "a-1"}],
         ),
         "`a` was thrown out because its session timed out (observed); 2 members",
     ),  # 18
