@@ -20,7 +20,7 @@ class PollTimeoutSettings(Settings):
 
     close_after_s: float = setting(0.0, "seconds that it must be gone before the finding closes")
     window_s: float = setting(7200.0, "seconds for which a timeout counts", least=1)
-    min_confidence: float = setting(0.75, "least confidence of the inferred cause, 0 to 1")
+    min_confidence: float = setting(0.65, "least confidence of the inferred cause, 0 to 1")
     repeats: int = setting(2, "timeouts of one client within window_s that make it a repeat offender", least=2)
     many: int = setting(3, "repeat offenders that make it critical", least=1)
 

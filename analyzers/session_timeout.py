@@ -31,7 +31,7 @@ class SessionTimeoutSettings(Settings):
 
     close_after_s: float = setting(0.0, "seconds that it must be gone before the finding closes")
     window_s: float = setting(3600.0, "seconds for which a timeout counts", least=1)
-    min_confidence: float = setting(0.75, "least confidence of the inferred cause, 0 to 1")
+    min_confidence: float = setting(0.65, "least confidence of the inferred cause, 0 to 1")
     repeats: int = setting(2, "timeouts of one client within window_s that make it a repeat offender", least=2)
     many: int = setting(3, "timeouts within window_s that are many", least=1)
     return_s: float = setting(120.0, "seconds within which a member that comes back may only have stalled")

@@ -137,7 +137,8 @@ _OF_INTEREST = re.compile(
 )
 _OF_NO_INTEREST = re.compile(
     r"requesting the member to rejoin|joins the |new assignment state|updated its |will not trigger|is fenced by|"
-    r"failed to join before|had already been unloaded|loaded |cannot (?:up|down)grade|computed |offsets ",
+    r"failed to join before|had already been unloaded|loaded |cannot (?:up|down)grade|computed |offsets |"
+    r"the topology ",
     re.IGNORECASE,
 )
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from agent.diagnosis.cluster import NOTHING
 from agent.history.recent import Recent
 from agent.runtime import Agent
 from tests.cli.hostile import LETTERS, TEXTS, pairs, raw
@@ -122,7 +123,7 @@ def test_hostile_findings(text: str) -> None:
 
 
 def test_findings() -> None:
-    replayed = Replayed(of_path(SEGMENTS))
+    replayed = Replayed(of_path(SEGMENTS), chosen=NOTHING)
     now = time.time_ns() // 1_000_000
     replayed.recent.observe(
         [

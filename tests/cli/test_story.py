@@ -84,7 +84,8 @@ def test_numbers_keep_their_units() -> None:
 def test_an_explanation(path: object) -> None:
     text = kshadow("explain", "emails-crash", "--from", path).stdout
     titles = [row for row in text.split("\n") if row and not row.startswith(" ")][1:]
-    assert titles == ["What happened", "Why kshadow thinks so", "What it cost", "What to change"]
+    found = ["What is found to be wrong"]
+    assert titles == ["What happened", "Why kshadow thinks so", "What it cost", *found, "What to change"]
     assert "`emails-crash-0` on 127.0.0.1 was thrown out because its session timed out (inferred, " in text
     assert "session.timeout.ms is 6.0 s" in text
     for output, load in (("json", json.loads), ("ndjson", json.loads), ("yaml", yaml.safe_load)):

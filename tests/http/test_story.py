@@ -12,6 +12,7 @@ from urllib.parse import quote
 import pytest
 from httpx import Client
 
+from agent.diagnosis.cluster import NOTHING
 from agent.http import COMPLETE_SINCE
 from agent.page import MAX_ROWS, page
 from agent.runtime import Health
@@ -37,7 +38,7 @@ FINDINGS = [
 
 
 def with_findings() -> Replayed:
-    replayed = Replayed(of_path(SEGMENTS))
+    replayed = Replayed(of_path(SEGMENTS), chosen=NOTHING)
     replayed.recent.observe(FINDINGS)
     return replayed
 
