@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 UNREACHABLE = 3
 
 
+HURRIED = {"unbalanced_assignment.open_after_s": "15", "idle_members.open_after_s": "15"}
+"""A demo takes a minute: what must hold for that long elsewhere must hold for a quarter of it here."""
+
+
 @click.command()
 @bootstrap_option
 @option("--kafka-version", help="Kafka of the embedded broker [4.3.1, or what KAFKA_HOME holds].")
@@ -94,10 +98,11 @@ def _broker(version: str | None, tell: Any) -> Iterator[str]:
 def _start_agent(
     stack: ExitStack, servers: str, saw: SimpleQueue[list[Output]], host: str, port: int
 ) -> tuple[Agent, str]:
+    from agent.diagnosis.registry import choose
     from agent.runtime import Agent
     from agent.serve import serving
 
-    agent = Agent(client_properties(servers, ()), observe=saw.put)
+    agent = Agent(client_properties(servers, ()), observe=saw.put, chosen=choose(tuned=HURRIED))
     # A broker that is asked for its offsets topic for the first time makes it.
     deadline = time.monotonic() + 30
     _make_offsets_topic(servers)
@@ -178,6 +183,7 @@ def _show(scenarios: Scenarios, saw: SimpleQueue[list[Output]], tell: Any) -> No
 
 def _sentence(transition: Output) -> str | None:
     from agent.shadow.transitions import AssignmentChanged, GroupEmptied, Rebalanced
+    from analyzers.api import Finding, State
 
     match transition:
         case Rebalanced():
@@ -194,6 +200,8 @@ def _sentence(transition: Output) -> str | None:
             return ", ".join(parts)
         case GroupEmptied():
             return "the last member is gone"
+        case Finding(state=State.FIRING):
+            return f"finding, {transition.severity}: {transition.analyzer}: {transition.summary}"
         case _:
             return None
 
@@ -226,7 +234,15 @@ def _summary(agent: Agent, url: str) -> None:
         ["GROUP", "TYPE", "STATE", "GENERATION", "REBALANCES", "DEPARTURES", "MEMBERS", "PARTITIONS OF EACH"],
         empty="no groups",
     )
-    echo(f"\nThe same as metrics: {url}/metrics, as JSON: {url}/api/v1/groups")
+    echo("\nWhat the analyzers found:\n")
+    found = agent.findings()
+    print_table(
+        [[it["group"], it["severity"], it["analyzer"], it["summary"]] for it in found],
+        ["GROUP", "SEVERITY", "ANALYZER", "SUMMARY"],
+        empty="nothing",
+    )
+    echo(f"\nIn sentences: kshadow explain GROUP --agent {url}. A page: {url}/")
+    echo(f"As metrics: {url}/metrics, as JSON: {url}/api/v1/groups and {url}/api/v1/findings")
 
 
 def _until_interrupted() -> None:

@@ -209,9 +209,6 @@ def _departure(member: Member, gone: Gone, guess: Departure, told: Told, end_ms:
         return Departure(member, gone.cause, 1.0, evidence, gone.at_ms)
     gap_to_end, every = guess.evidence.get("gap_ms"), guess.evidence.get("commits_every_ms")
     last_ms = None if gap_to_end is None else end_ms - gap_to_end
-    if last_ms is not None and told.since_ms is not None and last_ms < told.since_ms:
-        # From before the last rebalance: of a partition that nothing came to since, it tells no pace.
-        last_ms = None
     cause, confidence = _asked_to_leave(member, gone, last_ms, every, told)
     evidence |= {
         "gap_ms": None if last_ms is None else max(gone.at_ms - last_ms, 0),
@@ -252,7 +249,9 @@ def _asked_to_leave(
     by_itself = min(pause, COMMIT_INTERVAL_MS)
     if gap < poll - by_itself - 2 * CLOCK_MS:
         return Cause.MEMBER_LEFT, 0.95 if gap < poll - 2 * by_itself - CLOCK_MS else 0.8
-    if pause + 2 * CLOCK_MS < gap <= poll + max(2 * pause, LATE_MS):
+    # From before the last rebalance, of partitions that nothing may have come to since, a commit tells no pace.
+    is_stale = told.since_ms is not None and last_ms < told.since_ms
+    if not is_stale and pause + 2 * CLOCK_MS < gap <= poll + max(2 * pause, LATE_MS):
         # It missed a commit, and left about when its time to poll had run out.
         return Cause.POLL_TIMEOUT, 0.8 if every is None else 0.9
     return Cause.UNKNOWN_DEPARTURE, 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -63,6 +64,15 @@ def test_causes_are_observed(cluster: Cluster, performance: object, tmp_path: Pa
             until(shrunk_to(1), "one leaves")
             wanted = {"session_timeout": 1.0, "member_left": 1.0}
             until(lambda: departures(it, group) == wanted, f"the process saw {departures(it, group)}")
+            found = [
+                (form["analyzer"], form["state"])
+                for form in json.loads(it.get("/api/v1/findings")[1])
+                if form["group"] == group
+            ]
+            assert found == [("session_timeout", "firing")]
+            active = it.metrics()["kshadow_finding_active"]
+            ours = [(sample.labels["analyzer"], sample.value) for sample in active if sample.labels["group"] == group]
+            assert ours == [("session_timeout", 1.0)]
             last.crash()
     finally:
         agent.stop()
