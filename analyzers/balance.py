@@ -73,12 +73,17 @@ def settles_ms(view: GroupView) -> int:
 def partition_spread(view: GroupView) -> Spread | None:
     """Partitions by member. None without members or partitions, and for share groups, whose partitions may have
     several members each."""
+    shares = {member.member_id: sum(map(len, holds(member).values())) for member in view.members}
+    total = sum(shares.values())
+    if view.group_type == GroupType.SHARE or not total:
+        return None
+    mean = total / len(shares)
+    if max(shares.values()) <= most_even(mean):
+        # As even as can be, whatever the subscriptions: most groups are.
+        return Spread(shares, max(mean, 1.0), 1.0)
     counts: Counter[str] = Counter()
     for member in view.members:
         counts.update({topic: len(partitions) for topic, partitions in holds(member).items()})
-    if view.group_type == GroupType.SHARE or not counts.total():
-        return None
-    shares = {member.member_id: sum(map(len, holds(member).values())) for member in view.members}
     fair = max(fair_share(counts, wanted_topics(view)), 1.0)
     largest = max(shares.values())
     return Spread(shares, fair, 1.0 if largest <= most_even(fair) else largest / fair)

@@ -108,7 +108,25 @@ TRAITS = (
 )
 
 
+def _alike(view: GroupView) -> bool:
+    """Whether members agree to the letter: nearly all do, and then nothing needs counting."""
+    kinds = {
+        (
+            it.subscription,
+            it.subscription_regex,
+            it.session_timeout_ms,
+            it.rebalance_timeout_ms,
+            it.instance_id is None,
+            it.uses_classic_protocol,
+        )
+        for it in view.members
+    }
+    return len(kinds) <= 1
+
+
 def _look(view: GroupView) -> Condition | None:
+    if _alike(view):
+        return None
     differing = [(trait, values) for trait in TRAITS if len(values := _values(view, trait)) > 1]
     if not differing:
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import sys
 from importlib import import_module
@@ -96,6 +97,8 @@ def _relax_collector() -> None:
     took a third of the time to read 3 million records. Reference counting still frees everything at once.
     """
     gc.freeze()
+    # At the end the system takes all memory back: to look for cycles in it first took half a second of it.
+    atexit.register(gc.freeze)
     gc.set_threshold(500_000, 50, 100)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import accumulate
 
 from agent.diagnosis.consumption import WINDOW_MS, Consumption
@@ -212,7 +212,7 @@ class PartitionDiagnosis:
                 ripe = [
                     it for it in watched.watches if it.hysteresis.due_ms is not None and it.hysteresis.due_ms <= due
                 ]
-                out += self._judge(name, watched, ripe)
+                out += self._judge(name, watched, ripe, self._group(name, watched))
         return out
 
     # The analyzers.
@@ -244,10 +244,7 @@ class PartitionDiagnosis:
                 return out
             watched = self._watched(name)
             watched.group_type = str(self._mirror.groups[name].group_type)
-        group = self._group(name, watched)
-        for watch in list(watched.watches):
-            self._guarded(name, watched, watch, partial(_observe_all, watch.analyzer, changes, group))
-        return out + self._judge(name, watched, watched.watches, group)
+        return out + self._judge(name, watched, watched.watches, self._group(name, watched), changes)
 
     def _closed(self, name: str, watched: _Watched) -> list[Output]:
         """A group was deleted: its findings close."""
@@ -300,45 +297,46 @@ class PartitionDiagnosis:
             wanting = [watch for watch in watched.watches if watch.analyzer.samples]
             if not wanting:
                 continue
-            group = self._group(name, watched)
-            for watch in wanting:
-                self._guarded(name, watched, watch, partial(watch.analyzer.sample, sample, group))
-            out += self._judge(name, watched, wanting, group)
+            out += self._judge(name, watched, wanting, self._group(name, watched), sample=sample)
         if is_window_end:
             self._end_window(due_ms)
         return out
 
     def _judge(
-        self, name: str, watched: _Watched, watches: Iterable[_Watch], group: WatchedGroup | None = None
+        self,
+        name: str,
+        watched: _Watched,
+        watches: Iterable[_Watch],
+        group: WatchedGroup,
+        changes: Sequence[Transition] = (),
+        sample: Sample | None = None,
     ) -> list[Output]:
-        """Ask analyzers, and open and close findings."""
-        group = group or self._group(name, watched)
+        """Tell analyzers what came, ask them, and open and close findings. One that raises is dropped."""
         out: list[Output] = []
-        for watch in list(watches):
-            if watch in watched.watches:
-                self._guarded(name, watched, watch, partial(self._judge_one, name, watched, watch, group, out))
+        for watch in tuple(watches):
+            analyzer = watch.analyzer
+            try:
+                for transition in changes:
+                    analyzer.observe(transition, group)
+                if sample is not None:
+                    analyzer.sample(sample, group)
+                change = watch.hysteresis.take(analyzer.judge(group), group.now_ms)
+            except Exception as error:
+                failure = Failure(f"analyzer {analyzer.name} on group {name!r}: {type(error).__name__}: {error}")
+                if self._on_failure is None:
+                    raise failure from error
+                failure.__cause__ = error
+                watched.watches.remove(watch)
+                self._on_failure(failure)
+                continue
+            if change is not None:
+                out.append(self._finding(name, watched, watch, change))
         dues = [watch.hysteresis.due_ms for watch in watched.watches if watch.hysteresis.due_ms is not None]
         due = min(dues, default=None)
         if due is not None and due != watched.due_ms:
             heapq.heappush(self._wakes, (due, name))
         watched.due_ms = due
         return out
-
-    def _judge_one(self, name: str, watched: _Watched, watch: _Watch, group: WatchedGroup, out: list[Output]) -> None:
-        change = watch.hysteresis.take(watch.analyzer.judge(group), group.now_ms)
-        if change is not None:
-            out.append(self._finding(name, watched, watch, change))
-
-    def _guarded(self, name: str, watched: _Watched, watch: _Watch, call: Callable[[], None]) -> None:
-        """Call an analyzer; one that raises is dropped, for this group."""
-        try:
-            call()
-        except Exception as error:
-            failure = Failure(f"analyzer {watch.analyzer.name} on group {name!r}: {type(error).__name__}: {error}")
-            if self._on_failure is None:
-                raise failure from error
-            watched.watches.remove(watch)
-            self._on_failure(failure)
 
     def _finding(self, name: str, watched: _Watched, watch: _Watch, change: Change) -> Finding:
         assert self.clock_ms is not None, "findings come of records"
@@ -354,11 +352,6 @@ class PartitionDiagnosis:
     def _group(self, name: str, watched: _Watched) -> WatchedGroup:
         assert self.clock_ms is not None, "groups come of records"
         return WatchedGroup(name, self.clock_ms, self._mirror, watched.consumption)
-
-
-def _observe_all(analyzer: Analyzer, changes: Iterable[Transition], group: WatchedGroup) -> None:
-    for change in changes:
-        analyzer.observe(change, group)
 
 
 def finding(at: At, group: str | None, group_type: str | None, analyzer: str, change: Change) -> Finding:

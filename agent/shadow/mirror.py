@@ -81,17 +81,19 @@ class PartitionMirror:
         take all of them for commits of known positions, which is by far the fastest.
         """
         keys, values = run.keys, run.values
-        if start or stop < len(keys):
-            keys, values = keys[start:stop], values[start:stop]
-        if in_bulk and self.offsets.put_all(keys, values):
-            self.record_counts[OFFSET_COMMIT] += len(keys)
-            self.next_offset = run.offsets[stop - 1] + 1
-            return stop, []
+        if in_bulk:
+            is_part = start or stop < len(keys)
+            some = (keys[start:stop], values[start:stop]) if is_part else (keys, values)
+            if self.offsets.put_all(*some):
+                self.record_counts[OFFSET_COMMIT] += stop - start
+                self.next_offset = run.offsets[stop - 1] + 1
+                return stop, []
         put, plain, known = self.offsets.put_known, 0, 0
         # After so many plain ones the others may be as well: a quarter, so that it is not tried too often.
         patience = max(LEAST_PLAIN, (stop - start) // 4)
         transitions: list[Transition] = []
-        for index, (key, value) in enumerate(zip(keys, values, strict=True), start):
+        for index in range(start, stop):
+            key, value = keys[index], values[index]
             if value is not None and is_plain(value):
                 if put(key, value):
                     plain += 1
