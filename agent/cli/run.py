@@ -73,9 +73,9 @@ def run(
     """Run the agent: follow the topic and serve metrics and the API.
 
     Serves /metrics, /healthz, /readyz (503 until caught up, and again when reading has stopped), /api/v1/groups,
-    /api/v1/findings, and a page for people at /. Needs Read and Describe on the topic __consumer_offsets, and for what is observed through the Admin API Describe
-    on the groups; with --no-admin no other right than those on the topic. Beside a broker, --broker-log lets its own
-    log say why members left and rebalances began.
+    /api/v1/findings, and a page for people at /. Needs Read and Describe on the topic __consumer_offsets, and for
+    what is observed through the Admin API Describe on the groups; with --no-admin no other right than those on the
+    topic. Beside a broker, --broker-log lets its own log say why members left and rebalances began.
 
     \b
     Examples:
