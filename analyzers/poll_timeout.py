@@ -7,25 +7,22 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from agent.shadow.causes import Cause
-from agent.shadow.transitions import Transition
-from analyzers.api import Analyzer, Condition, Group, Judgement, Settings, Severity, setting
-from analyzers.windows import Losses, Lost, Seat, counted, few, milliseconds, named, span, whole_seconds_ms
+from analyzers.api import Condition, Settings, Severity, setting
+from analyzers.losses import LossAnalyzer, LossSettings
+from analyzers.windows import Lost, Seat, counted, milliseconds, named, span, whole_seconds_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PollTimeoutSettings(Settings):
+class PollTimeoutSettings(LossSettings):
     """The limit is 5 minutes by default, so a client that exceeds it every time does so at most 10 times an hour: two
     hours show the repeat offender also where batches are slow. Each timeout is worth a look: the records of the batch
     are processed once more by another member."""
 
-    close_after_s: float = setting(0.0, "seconds that it must be gone before the finding closes")
     window_s: float = setting(7200.0, "seconds for which a timeout counts", least=1)
-    min_confidence: float = setting(0.65, "least confidence of the inferred cause, 0 to 1")
-    repeats: int = setting(2, "timeouts of one client within window_s that make it a repeat offender", least=2)
     many: int = setting(3, "repeat offenders that make it critical", least=1)
 
 
-class PollTimeout(Analyzer):
+class PollTimeout(LossAnalyzer):
     """See the module."""
 
     name: ClassVar[str] = "poll_timeout"
@@ -37,42 +34,18 @@ class PollTimeout(Analyzer):
         "A consumer that was paused in a debugger, or whose machine slept. A member that died where session and poll "
         "timeout are the same looks alike, and is left out. Members that never commit leave no trace: no finding."
     )
+    cause: ClassVar[Cause] = Cause.POLL_TIMEOUT
     settings_class: ClassVar[type[Settings]] = PollTimeoutSettings
     settings: PollTimeoutSettings
 
-    def __init__(self, settings: PollTimeoutSettings) -> None:
-        super().__init__(settings)
-        self._losses = Losses(
-            Cause.POLL_TIMEOUT, settings.min_confidence, milliseconds(settings.window_s), settings.repeats
-        )
-        self._condition: Condition | None = None
-
-    def observe(self, transition: Transition, group: Group) -> None:
-        """Note who went, and who came back."""
-        self._losses.observe(transition, group.now_ms)
-
-    def judge(self, group: Group) -> Judgement:
-        """Whether anyone stayed away from poll lately."""
-        self._losses.prune(group.now_ms)
-        if self._losses.changed:
-            self._losses.changed = False
-            self._condition = self._describe(list(self._losses.recent)) if len(self._losses.recent) else None
-        return Judgement(self._condition, self._losses.recent.expires_ms)
-
-    def _describe(self, lost: Sequence[Lost]) -> Condition:
-        seats, repeaters = self._losses.seats(), self._losses.repeaters()
+    def _describe(self, lost: Sequence[Lost], seats: Sequence[Seat], repeaters: Sequence[Seat]) -> Condition:
         severity = Severity.CRITICAL if len(repeaters) >= self.settings.many else Severity.WARNING
         # Every inference of a poll timeout has the member's own limit.
         limits = sorted({it.member.rebalance_timeout_ms or 0 for it in lost})
         beyond = [(it.away_ms, it.member.rebalance_timeout_ms or 0) for it in lost if it.away_ms is not None]
         needed = max((away + limit for away, limit in beyond), default=None)
         numbers: dict[str, Any] = {
-            "departures": len(lost),
-            "window_s": self.settings.window_s,
-            "clients": few(seat.client_id for seat in seats),
-            "hosts": few(it.member.client_host for it in lost),
-            "instance_ids": few(seat.instance_id for seat in seats if seat.instance_id is not None),
-            "repeat_offenders": few(seat.name for seat in repeaters),
+            **self._who(lost, seats, repeaters),
             "max_poll_intervals_ms": limits[:5],
             "came_back": len(beyond),
             "longest_beyond_ms": max((away for away, _ in beyond), default=None),

@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from agent.shadow.causes import Cause
-from agent.shadow.transitions import Transition
-from analyzers.api import Analyzer, Condition, Group, Judgement, Settings, Severity, setting
+from analyzers.api import Condition, Settings, Severity, setting
+from analyzers.losses import LossAnalyzer, LossSettings
 from analyzers.windows import (
-    Losses,
     Lost,
     Seat,
     counted,
-    few,
     goes_silently,
     milliseconds,
     named,
@@ -24,20 +22,16 @@ from analyzers.windows import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SessionTimeoutSettings(Settings):
+class SessionTimeoutSettings(LossSettings):
     """An hour shows who does it again, and one timeout is news for no longer; two of one client are no chance, and
     three are more than one bad node. What comes back within two minutes was restarted by its supervisor, or had only
     stalled: garbage collectors and throttled CPUs take seconds to a minute."""
 
-    close_after_s: float = setting(0.0, "seconds that it must be gone before the finding closes")
-    window_s: float = setting(3600.0, "seconds for which a timeout counts", least=1)
-    min_confidence: float = setting(0.65, "least confidence of the inferred cause, 0 to 1")
-    repeats: int = setting(2, "timeouts of one client within window_s that make it a repeat offender", least=2)
     many: int = setting(3, "timeouts within window_s that are many", least=1)
     return_s: float = setting(120.0, "seconds within which a member that comes back may only have stalled")
 
 
-class SessionTimeout(Analyzer):
+class SessionTimeout(LossAnalyzer):
     """See the module."""
 
     name: ClassVar[str] = "session_timeout"
@@ -50,30 +44,11 @@ class SessionTimeout(Analyzer):
         "Static members and Kafka Streams say no goodbye, so their planned stop looks the same; so does any client "
         "that is killed in a deploy. Members that never commit leave no trace of how they went: no finding."
     )
+    cause: ClassVar[Cause] = Cause.SESSION_TIMEOUT
     settings_class: ClassVar[type[Settings]] = SessionTimeoutSettings
     settings: SessionTimeoutSettings
 
-    def __init__(self, settings: SessionTimeoutSettings) -> None:
-        super().__init__(settings)
-        self._losses = Losses(
-            Cause.SESSION_TIMEOUT, settings.min_confidence, milliseconds(settings.window_s), settings.repeats
-        )
-        self._condition: Condition | None = None
-
-    def observe(self, transition: Transition, group: Group) -> None:
-        """Note who went, and who came back."""
-        self._losses.observe(transition, group.now_ms)
-
-    def judge(self, group: Group) -> Judgement:
-        """Whether anyone timed out lately."""
-        self._losses.prune(group.now_ms)
-        if self._losses.changed:
-            self._losses.changed = False
-            self._condition = self._describe(list(self._losses.recent)) if len(self._losses.recent) else None
-        return Judgement(self._condition, self._losses.recent.expires_ms)
-
-    def _describe(self, lost: Sequence[Lost]) -> Condition:
-        seats, repeaters = self._losses.seats(), self._losses.repeaters()
+    def _describe(self, lost: Sequence[Lost], seats: Sequence[Seat], repeaters: Sequence[Seat]) -> Condition:
         unplanned = [it for it in lost if not _may_be_planned(it)]
         many = self.settings.many
         if len(repeaters) >= many:
@@ -90,12 +65,7 @@ class SessionTimeout(Analyzer):
             if it.away_ms is not None and it.member.session_timeout_ms is not None
         ]
         numbers: dict[str, Any] = {
-            "departures": len(lost),
-            "window_s": self.settings.window_s,
-            "clients": few(seat.client_id for seat in seats),
-            "hosts": few(it.member.client_host for it in lost),
-            "instance_ids": few(seat.instance_id for seat in seats if seat.instance_id is not None),
-            "repeat_offenders": few(seat.name for seat in repeaters),
+            **self._who(lost, seats, repeaters),
             "session_timeouts_ms": timeouts[:5],
             "came_back": sum(it.back_ms is not None for it in lost),
             "overlapped": sum(it.overlapped for it in lost),

@@ -1,0 +1,64 @@
+"""What the analyzers of timeouts share: members that a group lost to one kind of them, lately."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from agent.shadow.causes import Cause
+from agent.shadow.transitions import Transition
+from analyzers.api import Analyzer, Condition, Group, Judgement, Settings, setting
+from analyzers.windows import Losses, Lost, Seat, few, milliseconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossSettings(Settings):
+    """The window is the hysteresis: a loss is news for as long as it counts. Told with 0.65 and
+    more, 98 of 100 sessions and 84 of 100 stalls were right on the rig, whose timeouts are nearer than people's."""
+
+    close_after_s: float = setting(0.0, "seconds that it must be gone before the finding closes")
+    window_s: float = setting(3600.0, "seconds for which a timeout counts", least=1)
+    min_confidence: float = setting(0.65, "least confidence of the inferred cause, 0 to 1")
+    repeats: int = setting(2, "timeouts of one client within window_s that make it a repeat offender", least=2)
+
+
+class LossAnalyzer(Analyzer):
+    """Watches for one cause of departures."""
+
+    cause: ClassVar[Cause]
+    settings: LossSettings
+
+    def __init__(self, settings: LossSettings) -> None:
+        super().__init__(settings)
+        self._losses = Losses(self.cause, settings.min_confidence, milliseconds(settings.window_s), settings.repeats)
+        self._condition: Condition | None = None
+
+    def observe(self, transition: Transition, group: Group) -> None:
+        """Note who went, and who came back."""
+        self._losses.observe(transition, group.now_ms)
+
+    def judge(self, group: Group) -> Judgement:
+        """Whether anyone was lost lately."""
+        self._losses.prune(group.now_ms)
+        if self._losses.changed:
+            self._losses.changed = False
+            lost = list(self._losses.recent)
+            self._condition = self._describe(lost, self._losses.seats(), self._losses.repeaters()) if lost else None
+        return Judgement(self._condition, self._losses.recent.expires_ms)
+
+    @abstractmethod
+    def _describe(self, lost: Sequence[Lost], seats: Sequence[Seat], repeaters: Sequence[Seat]) -> Condition:
+        """The condition, given those that were lost, where they sat, and which seats are repeat offenders."""
+
+    def _who(self, lost: Sequence[Lost], seats: Sequence[Seat], repeaters: Sequence[Seat]) -> dict[str, Any]:
+        """The numbers that say who it was."""
+        return {
+            "departures": len(lost),
+            "window_s": self.settings.window_s,
+            "clients": few(seat.client_id for seat in seats),
+            "hosts": few(it.member.client_host for it in lost),
+            "instance_ids": few(seat.instance_id for seat in seats if seat.instance_id is not None),
+            "repeat_offenders": few(seat.name for seat in repeaters),
+        }
