@@ -92,7 +92,7 @@ def _tuned(settings: Settings, path: str, setting: str, text: str) -> Settings:
     try:
         value = _READ[kind](text)
     except (KeyError, ValueError) as error:
-        raise Misconfigured(f"{path}: a {_CALLED[kind]} expected, {text!r} came") from error
+        raise Misconfigured(f"{path}: {_CALLED[kind]} expected, {text!r} came") from error
     least = field.metadata.get("least", 0)
     if kind is not str and value < least:
         raise Misconfigured(f"{path}: at least {least} expected, {text} came")
@@ -111,4 +111,4 @@ def _read_bool(text: str) -> bool:
 
 
 _READ: dict[type, Any] = {bool: _read_bool, int: int, float: _read_float, str: str}
-_CALLED = {bool: "true or false", int: "whole number", float: "number", str: "text"}
+_CALLED = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}

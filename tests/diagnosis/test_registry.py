@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from agent.diagnosis.registry import Misconfigured, choose, known
+from agent.diagnosis.registry import Misconfigured, _tuned, choose, known
+from analyzers.api import Settings, setting
 
 NAMES = sorted(known())
 
@@ -62,6 +64,21 @@ def test_a_setting_is_read_as_what_it_is() -> None:
 def test_a_setting_that_makes_no_sense(tuned: dict[str, str], message: str) -> None:
     with pytest.raises(Misconfigured, match=message):
         choose(tuned=tuned)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Odd(Settings):
+    """A third party's settings of other types."""
+
+    loud: bool = setting(False, "whether to be loud")
+    colour: str = setting("red", "which colour")
+
+
+def test_settings_of_other_types() -> None:
+    assert _tuned(Odd(), "odd.loud", "loud", "True") == Odd(loud=True)
+    assert _tuned(Odd(), "odd.colour", "colour", "blue") == Odd(colour="blue")
+    with pytest.raises(Misconfigured, match=r"odd\.loud: true or false expected, 'perhaps' came"):
+        _tuned(Odd(), "odd.loud", "loud", "perhaps")
 
 
 def test_an_analyzer_that_does_not_exist() -> None:
