@@ -243,6 +243,8 @@ def test_a_group_that_may_not_be_described(live: Live, caplog: pytest.LogCapture
     before = live.observed().requests
     live.admin.create_acls([denied])[denied].result(20)
     until(lambda: live.observed().requests["denied"] > before["denied"], said=live.observed)
+    # It is counted a moment before it is told.
+    until(lambda: any("no right" in text for text in caplog.messages), said=live.observed)
     (said,) = [text for text in caplog.messages if "no right" in text]
     assert "a description of group 'secret', ACL operation Describe on the group" in said
     count = live.observed().requests
