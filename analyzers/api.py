@@ -89,6 +89,9 @@ class Group(Protocol):
     now_ms: int
     """The event clock of its partition."""
 
+    known_ms: int
+    """Until when its commits are known: up to now, or to the last sample if commits came that none has shown yet."""
+
     @property
     def view(self) -> GroupView | None:
         """State, members and assignment; None if the group is gone."""

@@ -35,6 +35,9 @@ REPEATS = 3
 LISTED_PARTITIONS = 10
 LISTED_CLIENTS = 5
 
+WINDOW_MS = 300_000
+"""Samples come at the end of each window of five minutes at the latest (`agent.diagnosis.consumption`)."""
+
 NOT_YET_MS = 60_000
 """When to look again at a group that is not stable."""
 
@@ -250,14 +253,16 @@ class StalledConsumer(Analyzer):
                 wakes.append(track.back_ms + round(self.settings.rewind_s * 1000))
             else:
                 del self._back[slot]
-        wake_ms = min(wakes, default=None)
+        # What is due, but not known yet, is known once the window has ended.
+        window_end_ms = (now_ms // WINDOW_MS + 1) * WINDOW_MS
+        wake_ms = min((at_ms if at_ms > now_ms else window_end_ms for at_ms in wakes), default=None)
         if stopped:
             return Judgement(_stop(stopped, self._tracks, self._back, now_ms), wake_ms)
         return Judgement(_rewind(self._back) if self._back else None, wake_ms)
 
     def _stopped(self, group: Group, wakes: list[int]) -> dict[Slot, str]:
         """The partitions that are stopped, with the client that holds each; adds to `wakes` when to look again."""
-        silent = self._silent(group.now_ms, wakes)
+        silent = self._silent(group.known_ms, wakes)
         view = group.view if silent else None
         if view is None:
             return {}
@@ -274,23 +279,23 @@ class StalledConsumer(Analyzer):
         out: dict[Slot, str] = {}
         for slot in silent:
             track, client = self._tracks[slot], held.get(slot)
-            now = status(track, group.now_ms, self.settings, owned_ms=self._owned_ms, recommits=True)
+            now = status(track, group.known_ms, self.settings, owned_ms=self._owned_ms, recommits=True)
             if client is not None and now is Status.STOP:
                 out[slot] = client
             else:
                 self._set_aside[slot] = self._tracks.pop(slot)
         return out
 
-    def _silent(self, now_ms: int, wakes: list[int]) -> list[Slot]:
-        """The positions that are silent for too long, and when the next may be."""
+    def _silent(self, known_ms: int, wakes: list[int]) -> list[Slot]:
+        """The positions that are silent for too long, as far as commits are known; and when the next may be."""
         floor_ms = round(self.settings.silent_after_s * 1000)
         out: list[Slot] = []
         for slot, track in self._tracks.items():
-            if now_ms < track.position.commit_ms + floor_ms:
+            if known_ms < track.position.commit_ms + floor_ms:
                 wakes.append(track.position.commit_ms + floor_ms)
                 break
             due_ms = track.due_ms(self.settings)
-            if now_ms < due_ms:
+            if known_ms < due_ms:
                 wakes.append(due_ms)
             else:
                 out.append(slot)

@@ -43,9 +43,12 @@ class Failure(RuntimeError):
 class WatchedGroup:
     """What an analyzer sees of its group: `analyzers.api.Group`."""
 
-    def __init__(self, name: str, now_ms: int, mirror: PartitionMirror, consumption: Consumption) -> None:
+    def __init__(
+        self, name: str, now_ms: int, known_ms: int, mirror: PartitionMirror, consumption: Consumption
+    ) -> None:
         self.name = name
         self.now_ms = now_ms
+        self.known_ms = known_ms
         self._mirror, self._consumption = mirror, consumption
 
     @cached_property
@@ -116,6 +119,7 @@ class PartitionDiagnosis:
         self._active: set[str] = set()
         self._window_records = 0
         self._records = 0
+        self._counted_ms = 0
         mirror.offsets.watch()
 
     def replay_run(self, run: Run) -> list[Output]:
@@ -268,6 +272,7 @@ class PartitionDiagnosis:
     def _count(self, at_ms: int) -> list[tuple[str, _Watched, Sample]]:
         """What each group committed since it was counted last."""
         samples = []
+        self._counted_ms = at_ms
         for name, positions in self._mirror.offsets.take_touched().items():
             watched = self._watched(name)
             sample = Sample(at_ms, positions)
@@ -351,7 +356,8 @@ class PartitionDiagnosis:
 
     def _group(self, name: str, watched: _Watched) -> WatchedGroup:
         assert self.clock_ms is not None, "groups come of records"
-        return WatchedGroup(name, self.clock_ms, self._mirror, watched.consumption)
+        known_ms = self._counted_ms if self._mirror.offsets.touched else self.clock_ms
+        return WatchedGroup(name, self.clock_ms, known_ms, self._mirror, watched.consumption)
 
 
 def finding(at: At, group: str | None, group_type: str | None, analyzer: str, change: Change) -> Finding:
