@@ -25,8 +25,8 @@ from analyzers.api import Analyzer, Condition, Finding, Load, Sample, Slot
 SAMPLE_MS = 60_000
 """From sample to sample, on the event clock: whole minutes."""
 
-WORTH = 30
-"""A sample costs for each position what reading one or two commits does. So that it costs a twentieth of the reading,
+WORTH = 60
+"""A sample costs for each position what reading one or two commits does. So that it costs a fortieth of the reading,
 it waits where positions were committed less often than this since the last one, till its window of five minutes
 ends."""
 

@@ -112,9 +112,9 @@ def consuming(minutes: int, *per_minute: int) -> Log:
     """A group with a member for each partition of t, of which so many records a minute are consumed."""
     members = [b.member(f"m-{number}", {"t": [number]}) for number in range(len(per_minute))]
     log = Log().add(b.classic_group(1, *members))
-    for step in range(minutes * 30 + 1):
-        at_ms = log.now_ms + 2_000
-        log.add(*(b.commit("t", it, step * n // 30, at_ms=at_ms) for it, n in enumerate(per_minute)), after_ms=2_000)
+    for step in range(minutes * 60 + 1):
+        at_ms = log.now_ms + 1_000
+        log.add(*(b.commit("t", it, step * n // 60, at_ms=at_ms) for it, n in enumerate(per_minute)), after_ms=1_000)
     return log
 
 
