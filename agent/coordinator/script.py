@@ -1,0 +1,146 @@
+"""What happens to a group's clients, and when: the input of a play (`agent.coordinator.play`).
+
+A client is one process with one consumer in it, known by a name that outlives its member ids. Times are milliseconds
+of virtual time, from any origin; steps at one time happen in the order given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class GroupProtocol(StrEnum):
+    """`group.protocol` of a consumer: who assigns, the clients or the broker (KIP-848)."""
+
+    CLASSIC = "classic"
+    CONSUMER = "consumer"
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSettings:
+    """A consumer's settings, in Kafka's names and with the Java client's defaults.
+
+    `assignors` by preference (`partition.assignment.strategy`); for KIP-848 `remote_assignor`. `rejoins_ms` is how
+    long after it hears of a rebalance the consumer polls again and joins (its processing time).
+    """
+
+    client_id: str
+    topics: frozenset[str]
+    client_host: str = "/127.0.0.1"
+    instance_id: str | None = None
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 3_000
+    max_poll_interval_ms: int = 300_000
+    assignors: tuple[str, ...] = ("range", "cooperative-sticky")
+    rack: str | None = None
+    group_protocol: GroupProtocol = GroupProtocol.CLASSIC
+    remote_assignor: str | None = None
+    rejoins_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSettings:
+    """A broker's settings, in Kafka's names and with its defaults (4.3)."""
+
+    min_session_timeout_ms: int = 6_000
+    max_session_timeout_ms: int = 1_800_000
+    max_size: int = 2**31 - 1
+    initial_rebalance_delay_ms: int = 3_000
+    new_member_join_timeout_ms: int = 300_000
+    consumer_session_timeout_ms: int = 45_000
+    consumer_heartbeat_interval_ms: int = 5_000
+    consumer_max_size: int = 2**31 - 1
+    consumer_assignment_interval_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The client starts and joins; starting it again after an end is a restart of the same client."""
+
+    at_ms: int
+    client: str
+    settings: ClientSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """The client closes in order: a dynamic member says LeaveGroup, a static one says nothing."""
+
+    at_ms: int
+    client: str
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """The client dies without a word."""
+
+    at_ms: int
+    client: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """The client does not poll for so long; its heartbeat thread goes on (`max.poll.interval.ms` counts)."""
+
+    at_ms: int
+    client: str
+    for_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Freeze:
+    """The whole process stands still for so long, heartbeats too (a garbage collection, a suspended machine)."""
+
+    at_ms: int
+    client: str
+    for_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Resubscribe:
+    """The client wants other topics from now on."""
+
+    at_ms: int
+    client: str
+    topics: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Rejoin:
+    """The client asks to join again though nothing of its changed (`enforceRebalance`)."""
+
+    at_ms: int
+    client: str
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """An admin removes the client's member from the group."""
+
+    at_ms: int
+    client: str
+
+
+@dataclass(frozen=True, slots=True)
+class Grow:
+    """A topic has this many partitions from now on (as the clients' metadata shows it); 0: it is deleted."""
+
+    at_ms: int
+    topic: str
+    partitions: int
+
+
+Step = Start | Close | Kill | Stall | Freeze | Resubscribe | Rejoin | Remove | Grow
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A group's whole story: the steps in order of time, and when to stop looking."""
+
+    group: str
+    partitions: Mapping[str, int]
+    steps: tuple[Step, ...]
+    until_ms: int
+    broker: BrokerSettings = field(default_factory=BrokerSettings)
