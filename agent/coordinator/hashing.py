@@ -1,6 +1,8 @@
-"""Which partition of `__consumer_offsets`, and so which broker, coordinates a group."""
+"""Java's hash of a string: which partition, and so which broker, coordinates a group, and who leads it."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 _INT_MIN = -(2**31)
 
@@ -23,3 +25,21 @@ def partition_of(group: str, partitions: int) -> int:
         raise ValueError(f"a topic has one partition at least, {partitions} given")
     value = java_string_hash(group)
     return 0 if value == _INT_MIN else abs(value) % partitions
+
+
+def in_hash_order(texts: Iterable[str], most: int = 0) -> list[str]:
+    """The order in which Java's `HashMap` gives these keys, which were put into it in the order given.
+
+    A broker elects the first member in that order. `most` is the greatest number of keys that the map ever held: it
+    grows with them and never shrinks. (A bucket of nine and more keys becomes a tree, whose order is not followed.)
+    """
+    keys = list(texts)
+    buckets = 16
+    while max(len(keys), most) > buckets * 3 // 4:
+        buckets *= 2
+
+    def bucket(text: str) -> int:
+        value = java_string_hash(text) & 0xFFFFFFFF
+        return (value ^ value >> 16) & buckets - 1
+
+    return sorted(keys, key=bucket)

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from agent.coordinator.ledger import Ledger
 from agent.coordinator.requests import GroupImage, Why
+from agent.coordinator.script import Script
+from agent.coordinator.world import World
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,3 +69,32 @@ class Played:
     rebalances: tuple[Rebalance, ...]
     departures: tuple[Departure, ...]
     stopped: Stopped
+
+
+def play(script: Script) -> Played:
+    """Play a script from its first step to `until_ms`."""
+    ledger = Ledger()
+    world = World(script, ledger.watch)
+    world.run()
+    ledger.close(script.until_ms)
+
+    def client_of(member_id: str) -> str:
+        return world.names.get(member_id, "")
+
+    return Played(
+        tuple(ledger.images),
+        tuple(
+            Rebalance(
+                it.generation,
+                it.began_ms,
+                it.joined_ms or 0,
+                it.completed_ms,
+                tuple(it.causes),
+                tuple(sorted(map(client_of, it.member_ids))),
+                it.stopped_partition_ms,
+            )
+            for it in ledger.rebalances
+        ),
+        tuple(Departure(client_of(it.member_id), it.member_id, it.at_ms, it.why, it.died_ms) for it in ledger.gone),
+        Stopped(ledger.stopped.rebalancing, ledger.stopped.undetected, ledger.stopped.unowned),
+    )

@@ -22,6 +22,7 @@ class Error(StrEnum):
     """Error codes of Kafka's protocol that a coordinator answers with."""
 
     NONE = "NONE"
+    COORDINATOR_NOT_AVAILABLE = "COORDINATOR_NOT_AVAILABLE"
     FENCED_INSTANCE_ID = "FENCED_INSTANCE_ID"
     FENCED_MEMBER_EPOCH = "FENCED_MEMBER_EPOCH"
     GROUP_ID_NOT_FOUND = "GROUP_ID_NOT_FOUND"
@@ -68,7 +69,8 @@ class JoinGroup:
     """A member asks to be in the next generation. `offers` in its order of preference.
 
     `requires_known_member_id` is what a JoinGroup from version 4 on means: a dynamic member without an id is
-    first given one.
+    first given one. `why` is what the client knows of its reason to join again; a broker does not see it, and
+    it decides nothing.
     """
 
     group: str
@@ -80,7 +82,7 @@ class JoinGroup:
     instance_id: str | None = None
     client_id: str = ""
     client_host: str = "/127.0.0.1"
-    reason: str = ""
+    why: Why | None = None
     requires_known_member_id: bool = True
 
 
@@ -109,11 +111,13 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class Leaver:
-    """Who is to leave: by member id, or (empty id) by static id, which is how an admin removes a static member."""
+    """Who is to leave: by member id, or (empty id) by static id, which is how an admin removes a static member.
+
+    `why` is what the sender knows; a broker does not see it, and it decides nothing.
+    """
 
     member_id: str = ""
     instance_id: str | None = None
-    reason: str = ""
     why: Why = Why.MEMBER_LEFT
 
 
@@ -223,6 +227,17 @@ class Preparing:
 
 
 @dataclass(frozen=True, slots=True)
+class Prompted:
+    """While a rebalance is being prepared, something else comes that calls for one."""
+
+    group: str
+    at_ms: int
+    generation: int
+    why: Why
+    member_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class Stabilized:
     """The join phase is over: what a broker logs as "Stabilized group … generation … with … members"."""
 
@@ -242,4 +257,4 @@ class Removed:
     why: Why
 
 
-Effect = Answered | Wrote | Preparing | Stabilized | Removed
+Effect = Answered | Wrote | Preparing | Prompted | Stabilized | Removed

@@ -42,7 +42,10 @@ class ClientSettings:
 
 @dataclass(frozen=True, slots=True)
 class BrokerSettings:
-    """A broker's settings, in Kafka's names and with its defaults (4.3)."""
+    """A broker's settings, in Kafka's names and with its defaults (4.3).
+
+    `write_ms` is how long it takes until a record is replicated: an assignment is handed out only then.
+    """
 
     min_session_timeout_ms: int = 6_000
     max_session_timeout_ms: int = 1_800_000
@@ -53,6 +56,7 @@ class BrokerSettings:
     consumer_heartbeat_interval_ms: int = 5_000
     consumer_max_size: int = 2**31 - 1
     consumer_assignment_interval_ms: int = 0
+    write_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,10 +141,16 @@ Step = Start | Close | Kill | Stall | Freeze | Resubscribe | Rejoin | Remove | G
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A group's whole story: the steps in order of time, and when to stop looking."""
+    """A group's whole story: the steps in order of time, and when to stop looking.
+
+    `partitions` is how many each topic has at first. A message takes `latency_ms` each way. `seed` goes into the
+    member ids, and so into who is sorted and elected first.
+    """
 
     group: str
     partitions: Mapping[str, int]
     steps: tuple[Step, ...]
     until_ms: int
     broker: BrokerSettings = field(default_factory=BrokerSettings)
+    latency_ms: int = 1
+    seed: int = 0

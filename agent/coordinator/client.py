@@ -1,0 +1,371 @@
+"""A consumer of a classic group: its poll loop and its heartbeat thread, over virtual time.
+
+After the Java client's `ConsumerCoordinator` and `AbstractCoordinator`. It sends requests and takes answers; what it
+holds is `owned`. Eager assignors give everything back before each JoinGroup; cooperative ones keep what they hold,
+and give back only what the new assignment lacks, with a second JoinGroup right after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from enum import StrEnum
+from typing import Any
+
+from agent.coordinator.assignors import ASSIGNORS, Assignment, Problem, Slot, Subscribed
+from agent.coordinator.classic import Request
+from agent.coordinator.requests import (
+    Beaten,
+    Error,
+    Heartbeat,
+    Joined,
+    JoinGroup,
+    LeaveGroup,
+    Leaver,
+    Left,
+    Offer,
+    Synced,
+    SyncGroup,
+    Why,
+)
+from agent.coordinator.script import ClientSettings
+
+PROTOCOL_TYPE = "consumer"
+COOPERATIVE = frozenset({"cooperative-sticky"})
+RETRY_MS = 100
+"""`retry.backoff.ms`: how long a client waits before it asks again after a retriable error."""
+
+Assign = Callable[[Problem], Assignment]
+
+
+class Phase(StrEnum):
+    """Where a consumer stands."""
+
+    STOPPED = "stopped"
+    UNJOINED = "unjoined"
+    JOINING = "joining"
+    SYNCING = "syncing"
+    STABLE = "stable"
+    FAILED = "failed"
+
+
+class Consumer:
+    """One consumer. `partitions` is the cluster's metadata, shared with whoever changes it.
+
+    Each method that makes something happen gives the requests that the consumer sends for it.
+    """
+
+    def __init__(self, group: str, settings: ClientSettings, partitions: Mapping[str, int]) -> None:
+        self.group = group
+        self.settings = settings
+        self.phase = Phase.STOPPED
+        self.member_id = ""
+        self.generation = -1
+        self.protocol: str | None = None
+        self.owned: frozenset[Slot] = frozenset()
+        self.down_since: int | None = None
+        """Since when it does not poll (stalled, frozen or dead), None while it does."""
+        self.failure: Error | None = None
+        self._partitions = partitions
+        self._beats_at: int | None = None
+        self._rejoins_at: int | None = None
+        self._back_at: int | None = None
+        self._frozen = False
+        self._kept: list[Any] = []
+        self._why: Why | None = None
+        self._leads_over: dict[str, int] | None = None
+
+    # What happens to it.
+
+    def start(self, now: int) -> list[Request]:
+        """Subscribe and poll."""
+        self.phase, self.down_since = Phase.UNJOINED, None
+        return self._join(now)
+
+    def close(self, now: int) -> list[Request]:
+        """Close in order: a dynamic member says so, a static one keeps its place until its session ends."""
+        if self.settings.instance_id is not None:
+            return self.kill(now)
+        requests = self._farewell(Why.MEMBER_LEFT)
+        self._stop()
+        return requests
+
+    def kill(self, now: int) -> list[Request]:
+        """Die without a word: what it was and held stays with it until somebody notices."""
+        member_id, owned, since = self.member_id, self.owned, self.down_since
+        self._stop()
+        self.member_id, self.owned = member_id, owned
+        self.down_since = now if since is None else since
+        return []
+
+    def stall(self, for_ms: int, now: int) -> list[Request]:
+        """Do not poll for so long; heartbeats go on."""
+        self.down_since = now if self.down_since is None else self.down_since
+        self._back_at = max(now + for_ms, self._back_at or 0)
+        return []
+
+    def freeze(self, for_ms: int, now: int) -> list[Request]:
+        """Stand still for so long, with every thread."""
+        self._frozen = True
+        return self.stall(for_ms, now)
+
+    def resubscribe(self, topics: frozenset[str], now: int) -> list[Request]:
+        """Want other topics."""
+        self.settings = replace(self.settings, topics=topics)
+        return self._need_to_join(now, Why.SUBSCRIPTION_CHANGED)
+
+    def rejoin(self, now: int) -> list[Request]:
+        """Ask to join again (`enforceRebalance`)."""
+        return self._need_to_join(now, Why.LEADER_REJOINED)
+
+    def metadata_changed(self, now: int) -> list[Request]:
+        """The number of some topic's partitions changed: the leader, who assigned the old number, joins again."""
+        if self._leads_over is None or self._leads_over == self._counts():
+            return []
+        return self._need_to_join(now, Why.PARTITIONS_CHANGED)
+
+    # Time.
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process is there at all."""
+        return self.phase not in (Phase.STOPPED, Phase.FAILED)
+
+    @property
+    def due(self) -> int | None:
+        """When it does something by itself next, heartbeats among them."""
+        dues = (self.due_but_heartbeats, None if self._frozen else self._beats_at)
+        return min((due for due in dues if due is not None), default=None)
+
+    @property
+    def due_but_heartbeats(self) -> int | None:
+        """When it does something else than a heartbeat next."""
+        if not self.is_running:
+            return None
+        dues = [self._back_at]
+        if self.down_since is None:
+            dues.append(self._rejoins_at)
+        elif not self._frozen and self.phase is Phase.STABLE and self._beats_at is not None:
+            dues.append(self.down_since + self.settings.max_poll_interval_ms)
+        return min((due for due in dues if due is not None), default=None)
+
+    @property
+    def beats_safely(self) -> bool:
+        """Whether its heartbeats follow each other faster than its session could end."""
+        settings = self.settings
+        beats = self._beats_at is not None and not self._frozen and self.is_running
+        return beats and 2 * settings.heartbeat_interval_ms < settings.session_timeout_ms
+
+    def skip_heartbeats(self, until: int) -> int | None:
+        """Take all heartbeats before `until` for sent: when the last of them was, None if there is none."""
+        if self._beats_at is None or self._frozen or self._beats_at >= until:
+            return None
+        interval = self.settings.heartbeat_interval_ms
+        last = self._beats_at + (until - 1 - self._beats_at) // interval * interval
+        self._beats_at = last + interval
+        return last
+
+    def wake(self, now: int) -> list[Request]:
+        """Do what is due at `now`."""
+        requests: list[Request] = []
+        if self._back_at is not None and self._back_at <= now:
+            requests += self._come_back(now)
+        since = self.down_since
+        if since is not None and not self._frozen and since + self.settings.max_poll_interval_ms <= now:
+            requests += self._poll_timed_out()
+        if self._beats_at is not None and not self._frozen and self._beats_at <= now:
+            self._beats_at = now + self.settings.heartbeat_interval_ms
+            requests.append(Heartbeat(self.group, self.generation, self.member_id, self.settings.instance_id))
+        if self._rejoins_at is not None and self.down_since is None and self._rejoins_at <= now:
+            requests += self._join(now)
+        return requests
+
+    def _come_back(self, now: int) -> list[Request]:
+        self._frozen = False
+        self._back_at = self.down_since = None
+        kept, self._kept = self._kept, []
+        requests = [request for answer in kept for request in self.answered(answer, now)]
+        if self.phase is Phase.STABLE and (self._beats_at is None or self._beats_at < now):
+            self._beats_at = now
+        if self.phase is Phase.UNJOINED and self._rejoins_at is None:
+            self._rejoins_at = now
+        return requests
+
+    def _poll_timed_out(self) -> list[Request]:
+        if self.phase is not Phase.STABLE or self._beats_at is None:
+            return []
+        self._beats_at = None
+        if self.settings.instance_id is not None:
+            # A static member does not leave: it only ceases to say that it is there, until it polls again.
+            return []
+        self.phase = Phase.UNJOINED
+        requests = self._farewell(Why.POLL_TIMEOUT)
+        self._forget(lost=False)
+        return requests
+
+    # Answers.
+
+    def answered(self, answer: Any, now: int) -> list[Request]:
+        """Take an answer. A frozen process takes it when it runs again."""
+        if not self.is_running:
+            return []
+        if self._frozen:
+            self._kept.append(answer)
+            return []
+        match answer:
+            case Joined():
+                return self._joined(answer, now)
+            case Synced():
+                return self._synced(answer, now)
+            case Beaten():
+                return self._beaten(answer, now)
+            case Left():
+                return []
+        raise TypeError(f"an answer of a coordinator expected, {answer!r} came")
+
+    def _joined(self, answer: Joined, now: int) -> list[Request]:
+        if self.phase is not Phase.JOINING:
+            return []
+        if answer.error is Error.MEMBER_ID_REQUIRED:
+            self.member_id = answer.member_id
+            return self._join(now)
+        if answer.error is not Error.NONE:
+            return self._refused(answer.error, now)
+        self.phase = Phase.SYNCING
+        self.member_id, self.generation, self.protocol = answer.member_id, answer.generation, answer.protocol
+        self._beats_at = now + self.settings.heartbeat_interval_ms
+        leads = answer.leader == answer.member_id
+        self._leads_over = self._counts_of(answer) if leads else None
+        assignments = self._assign(answer) if leads and not answer.skip_assignment else {}
+        return [
+            SyncGroup(
+                self.group,
+                self.generation,
+                self.member_id,
+                self.settings.instance_id,
+                answer.protocol_type,
+                answer.protocol,
+                assignments,
+            )
+        ]
+
+    def _assign(self, answer: Joined) -> dict[str, tuple[Slot, ...]]:
+        members = {
+            member_id: replace(subscribed, instance_id=instance_id)
+            for member_id, instance_id, subscribed in answer.members
+        }
+        assignor = ASSIGNORS[answer.protocol or ""]
+        return {member_id: tuple(slots) for member_id, slots in assignor(Problem(self._partitions, members)).items()}
+
+    def _synced(self, answer: Synced, now: int) -> list[Request]:
+        if self.phase is not Phase.SYNCING:
+            return []
+        if answer.error is not Error.NONE:
+            return self._refused(answer.error, now)
+        self.phase = Phase.STABLE
+        self._beats_at = now + self.settings.heartbeat_interval_ms
+        assigned = frozenset(answer.assignment)
+        gives_back = self.is_cooperative and bool(self.owned - assigned)
+        self.owned = assigned
+        if gives_back:
+            return self._need_to_join(now, Why.COOPERATIVE_FOLLOWUP)
+        return self._need_to_join(now, self._why) if self._why is not None else []
+
+    def _beaten(self, answer: Beaten, now: int) -> list[Request]:
+        if self.phase not in (Phase.STABLE, Phase.SYNCING) or answer.error is Error.NONE:
+            return []
+        if answer.error is Error.REBALANCE_IN_PROGRESS:
+            if self.phase is Phase.STABLE and self._rejoins_at is None:
+                self._rejoins_at = now + self.settings.rejoins_ms
+            return self._join_if_due(now)
+        return self._refused(answer.error, now)
+
+    def _refused(self, error: Error, now: int) -> list[Request]:
+        match error:
+            case Error.REBALANCE_IN_PROGRESS:
+                pass
+            case Error.UNKNOWN_MEMBER_ID:
+                self._forget(lost=True)
+            case Error.ILLEGAL_GENERATION:
+                self.generation, self.owned = -1, frozenset()
+            case Error.COORDINATOR_NOT_AVAILABLE:
+                self.phase = Phase.UNJOINED
+                self._rejoins_at = now + RETRY_MS
+                return []
+            case _:
+                # The application's to handle: poll() throws.
+                self._stop()
+                self.phase, self.failure = Phase.FAILED, error
+                return []
+        self.phase = Phase.UNJOINED
+        self._beats_at = None
+        self._rejoins_at = now
+        return self._join_if_due(now)
+
+    # Joining.
+
+    @property
+    def is_cooperative(self) -> bool:
+        """Whether it keeps what it holds while it joins: all its assignors must be able to."""
+        return COOPERATIVE.issuperset(self.settings.assignors)
+
+    def _need_to_join(self, now: int, why: Why) -> list[Request]:
+        self._why = why
+        if self.phase is Phase.STABLE:
+            self._rejoins_at = now
+        return self._join_if_due(now)
+
+    def _join_if_due(self, now: int) -> list[Request]:
+        due = self._rejoins_at is not None and self._rejoins_at <= now
+        return self._join(now) if due and self.down_since is None else []
+
+    def _join(self, now: int) -> list[Request]:
+        if not self.is_cooperative or not self.member_id:
+            self.owned = frozenset()
+        self.phase = Phase.JOINING
+        self._rejoins_at = self._beats_at = None
+        settings, why = self.settings, self._why
+        self._why = None
+        said = Subscribed(settings.topics, settings.instance_id, tuple(sorted(self.owned)))
+        return [
+            JoinGroup(
+                self.group,
+                settings.session_timeout_ms,
+                settings.max_poll_interval_ms,
+                self.member_id,
+                PROTOCOL_TYPE,
+                tuple(Offer(name, said) for name in settings.assignors),
+                settings.instance_id,
+                settings.client_id,
+                settings.client_host,
+                why,
+            )
+        ]
+
+    def _counts(self) -> dict[str, int]:
+        assert self._leads_over is not None
+        return {topic: self._partitions.get(topic, 0) for topic in self._leads_over}
+
+    def _counts_of(self, answer: Joined) -> dict[str, int]:
+        topics = {topic for _, _, subscribed in answer.members for topic in subscribed.topics}
+        return {topic: self._partitions.get(topic, 0) for topic in topics}
+
+    # Leaving.
+
+    def _farewell(self, why: Why) -> list[Request]:
+        if not self.member_id:
+            return []
+        return [LeaveGroup(self.group, (Leaver(self.member_id, self.settings.instance_id, why),))]
+
+    def _forget(self, *, lost: bool) -> None:
+        self.member_id, self.generation, self._leads_over = "", -1, None
+        if lost:
+            self.owned = frozenset()
+
+    def _stop(self) -> None:
+        self._forget(lost=True)
+        self.phase = Phase.STOPPED
+        self._beats_at = self._rejoins_at = self._back_at = self.down_since = None
+        self._frozen = False
+        self._kept = []
+        self._why = None

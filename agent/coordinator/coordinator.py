@@ -1,0 +1,79 @@
+"""A broker's group coordinator: classic groups by name, each in its partition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from agent.coordinator.classic import ClassicGroup, Request
+from agent.coordinator.hashing import partition_of
+from agent.coordinator.requests import (
+    Answered,
+    Beaten,
+    Effect,
+    Error,
+    Heartbeat,
+    Joined,
+    JoinGroup,
+    LeaveGroup,
+    Left,
+    Synced,
+    SyncGroup,
+    Token,
+    Wrote,
+)
+from agent.coordinator.script import BrokerSettings
+
+
+class Coordinator:
+    """All groups of a cluster, as if one broker led every partition of `__consumer_offsets`."""
+
+    def __init__(self, settings: BrokerSettings, new_id: Callable[[], str], offsets_partitions: int = 50) -> None:
+        self.settings = settings
+        self.groups: dict[str, ClassicGroup] = {}
+        self._new_id = new_id
+        self._offsets_partitions = offsets_partitions
+
+    def find(self, group: str) -> int:
+        """FindCoordinator: the partition whose leader coordinates the group."""
+        return partition_of(group, self._offsets_partitions)
+
+    def handle(self, request: Request, token: Token, now_ms: int) -> list[Effect]:
+        """Take a request. A group is made by the first who joins it without a member id."""
+        group = self.groups.get(request.group)
+        if group is not None:
+            return group.handle(request, token, now_ms)
+        if not isinstance(request, JoinGroup) or request.member_id:
+            return [Answered(token, _OF_NOBODY[type(request)](request))]
+        group = ClassicGroup(request.group, self.settings, self._new_id, now_ms)
+        empty = group.image()
+        effects = group.handle(request, token, now_ms)
+        if not group.members and not group.pending:
+            return effects
+        self.groups[request.group] = group
+        return [*effects, Wrote(empty)]
+
+    def fire(self, now_ms: int) -> list[Effect]:
+        """Let all timers fire that are due at `now_ms` or before."""
+        effects: list[Effect] = []
+        for group in self.groups.values():
+            effects += group.fire(now_ms)
+        return effects
+
+    @property
+    def due(self) -> int | None:
+        """When the next timer fires."""
+        return min((due for group in self.groups.values() if (due := group.due) is not None), default=None)
+
+    def delete(self, group: str, now_ms: int) -> list[Effect]:
+        """Delete an empty group."""
+        effects = self.groups[group].delete(now_ms)
+        del self.groups[group]
+        return effects
+
+
+_OF_NOBODY: dict[type, Callable[..., object]] = {
+    JoinGroup: lambda request: Joined(Error.UNKNOWN_MEMBER_ID, request.member_id),
+    SyncGroup: lambda request: Synced(Error.UNKNOWN_MEMBER_ID),
+    Heartbeat: lambda request: Beaten(Error.UNKNOWN_MEMBER_ID),
+    LeaveGroup: lambda request: Left(Error.NONE, tuple(Error.UNKNOWN_MEMBER_ID for _ in request.members)),
+}

@@ -1,0 +1,156 @@
+"""Keeps the books of a play: rebalances, departures, and how long partitions stood still, and for what."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from agent.coordinator.client import Consumer
+from agent.coordinator.requests import Effect, GroupImage, Preparing, Prompted, Removed, Stabilized, Why, Wrote
+from agent.coordinator.states import GroupState
+from agent.coordinator.world import World
+
+SILENT = frozenset({Why.SESSION_TIMEOUT, Why.POLL_TIMEOUT, Why.NOT_REJOINED, Why.SYNC_TIMEOUT})
+"""Why a member goes that did not say so in order."""
+_NO_DEPARTURE = frozenset({Why.STATIC_REPLACED, Why.PENDING_EXPIRED})
+
+
+@dataclass(slots=True)
+class OpenRebalance:
+    """A rebalance on its way, or the last one: partitions that stand still are waiting for it."""
+
+    began_ms: int
+    causes: list[Why]
+    generation: int = -1
+    joined_ms: int | None = None
+    completed_ms: int | None = None
+    member_ids: tuple[str, ...] = ()
+    stopped_partition_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """A member that left, and when its client ceased to run or to poll (None if it left in order)."""
+
+    member_id: str
+    at_ms: int
+    why: Why
+    died_ms: int | None
+
+
+@dataclass(slots=True)
+class Standing:
+    """Partitions that stand still, or partition-milliseconds for which they did, by what they wait for."""
+
+    rebalancing: int = 0
+    undetected: int = 0
+    unowned: int = 0
+
+
+class Ledger:
+    """Watches a world: `watch` is to be called at each of its moments."""
+
+    def __init__(self) -> None:
+        self.images: list[GroupImage] = []
+        self.rebalances: list[OpenRebalance] = []
+        self.gone: list[Gone] = []
+        self.stopped = Standing()
+        self._open: OpenRebalance | None = None
+        self._standing = Standing()
+        self._since: int | None = None
+
+    def watch(self, world: World, now: int, effects: Iterable[Effect]) -> None:
+        """Take note of what happened at `now`."""
+        self._let_pass(now)
+        for effect in effects:
+            match effect:
+                case Preparing():
+                    self._open = OpenRebalance(effect.at_ms, [effect.why])
+                case Prompted():
+                    self._note(effect.why)
+                case Removed():
+                    self._let_go(world, effect)
+                case Stabilized():
+                    self._joined(world, effect.at_ms, effect.generation)
+                case Wrote():
+                    self._wrote(world, effect.image)
+        self._standing = standing(world)
+
+    def close(self, until_ms: int) -> None:
+        """Count what stands still until the end."""
+        self._let_pass(until_ms)
+
+    def _let_pass(self, now: int) -> None:
+        if self._since is not None:
+            passed, standing, stopped = now - self._since, self._standing, self.stopped
+            stopped.rebalancing += standing.rebalancing * passed
+            stopped.undetected += standing.undetected * passed
+            stopped.unowned += standing.unowned * passed
+            if self._open is not None:
+                self._open.stopped_partition_ms += standing.rebalancing * passed
+        self._since = now
+
+    def _note(self, why: Why) -> None:
+        rebalance = self._open
+        if rebalance is not None and rebalance.joined_ms is None and why not in rebalance.causes:
+            rebalance.causes.append(why)
+
+    def _let_go(self, world: World, removed: Removed) -> None:
+        if removed.why in _NO_DEPARTURE:
+            return
+        self._note(removed.why)
+        died_ms = _down_since(world, removed.member_id) if removed.why in SILENT else None
+        self.gone.append(Gone(removed.member_id, removed.at_ms, removed.why, died_ms))
+
+    def _joined(self, world: World, at_ms: int, generation: int) -> None:
+        assert self._open is not None
+        assert world.group is not None
+        self._open.joined_ms, self._open.generation = at_ms, generation
+        self._open.member_ids = tuple(world.group.members)
+        self.rebalances.append(self._open)
+
+    def _wrote(self, world: World, image: GroupImage) -> None:
+        self.images.append(image)
+        rebalance = self._open
+        if rebalance is None or image.generation == 0 or rebalance.completed_ms is not None:
+            return
+        if image.state is GroupState.EMPTY:
+            self._joined(world, image.at_ms, image.generation)
+        rebalance.completed_ms = image.at_ms
+
+
+def standing(world: World) -> Standing:
+    """Which partitions nobody reads now, of those that a client of the script wants."""
+    group = world.group
+    members = group.members if group is not None else {}
+    consumed: Counter[str] = Counter()
+    undetected: Counter[str] = Counter()
+    wanted: set[str] = set()
+    able: set[str] = set()
+    for client in (*world.clients.values(), *world.fallen):
+        wanted |= client.settings.topics
+        if client.is_running and client.down_since is None:
+            able |= client.settings.topics
+            into = consumed
+        else:
+            into = undetected
+        if client.member_id in members:
+            into.update(topic for topic, number in client.owned if number < world.partitions.get(topic, 0))
+    out = Standing(undetected=undetected.total())
+    for topic in wanted:
+        rest = world.partitions.get(topic, 0) - consumed[topic] - undetected[topic]
+        if topic in able:
+            out.rebalancing += rest
+        else:
+            out.unowned += rest
+    return out
+
+
+def _down_since(world: World, member_id: str) -> int | None:
+    name = world.names.get(member_id)
+    lives: list[Consumer] = [*world.fallen, *([world.clients[name]] if name is not None else [])]
+    for client in lives:
+        if client.member_id == member_id:
+            return client.down_since
+    return lives[-1].down_since if name is not None else None

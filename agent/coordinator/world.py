@@ -1,0 +1,204 @@
+"""Virtual time: a script's clients, their coordinator, and the messages between them.
+
+Deterministic: what happens at one moment happens in a fixed order (steps of the script, messages, what clients do by
+themselves, the coordinator's timers). Hours in which members only send heartbeats cost nothing: heartbeats that could
+do nothing but put off a deadline are not played one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from hashlib import blake2b
+from heapq import heappop, heappush
+from typing import Any
+
+from agent.coordinator import script as s
+from agent.coordinator.classic import ClassicGroup
+from agent.coordinator.client import Consumer, Phase
+from agent.coordinator.coordinator import Coordinator
+from agent.coordinator.requests import Answered, Effect, LeaveGroup, Leaver, Why
+from agent.coordinator.states import GroupState
+from agent.coordinator.timers import Timers
+
+Watch = Callable[["World", int, list[Effect]], None]
+"""Told after each moment: the world, the time, and what the coordinator did."""
+
+
+class World:
+    """A script on its way. `run` plays it to its end, telling `watch` of every moment at which something happened."""
+
+    def __init__(self, script: s.Script, watch: Watch) -> None:
+        self.script = script
+        self.partitions = dict(script.partitions)
+        self.clients: dict[str, Consumer] = {}
+        self.fallen: list[Consumer] = []
+        """Former lives of clients that were started again, and ended without a word."""
+        self.names: dict[str, str] = {}
+        """Clients by the member ids that they know of."""
+        self.coordinator = Coordinator(script.broker, ids(script.group, script.seed))
+        self._watch = watch
+        self._lives: dict[str, int] = {}
+        self._messages: list[tuple[int, int, bool, tuple[str, int], Any]] = []
+        self._sent = 0
+        self._wakes = Timers()
+        self._steps = sorted(script.steps, key=lambda step: step.at_ms)
+        self._next_step = 0
+
+    @property
+    def group(self) -> ClassicGroup | None:
+        """The script's group, once somebody has joined it."""
+        return self.coordinator.groups.get(self.script.group)
+
+    def run(self) -> None:
+        """Play from the first step to `until_ms`."""
+        while (now := self._next()) is not None and now <= self.script.until_ms:
+            effects: list[Effect] = []
+            while self._next_step < len(self._steps) and self._steps[self._next_step].at_ms <= now:
+                step = self._steps[self._next_step]
+                self._next_step += 1
+                effects += self._take_step(step, now)
+            while self._messages and self._messages[0][0] <= now:
+                effects += self._deliver(now)
+            while (wake := self._wakes.pop(now)) is not None:
+                name = str(wake[0])
+                self._send(name, self.clients[name].wake(now), now)
+            effects += self._did(self.coordinator.fire(now), now)
+            self._watch(self, now, effects)
+
+    def _next(self) -> int | None:
+        """When something happens next."""
+        others = [self.coordinator.due]
+        if self._messages:
+            others.append(self._messages[0][0])
+        if self._next_step < len(self._steps):
+            others.append(self._steps[self._next_step].at_ms)
+        wake = self._wakes.due
+        if wake is not None and not self._messages:
+            # Perhaps nothing but heartbeats, for long.
+            self._skip_heartbeats()
+            wake, others[0] = self._wakes.due, self.coordinator.due
+        return min((it for it in (wake, *others) if it is not None), default=None)
+
+    def _skip_heartbeats(self) -> None:
+        group = self.group
+        if group is None or group.state is not GroupState.STABLE:
+            return
+        beating = {}
+        horizon = [self.script.until_ms + 1]
+        for name, client in self.clients.items():
+            if client.is_running and client.phase is not Phase.STABLE and client.down_since is None:
+                return
+            horizon.append(client.due_but_heartbeats or horizon[0])
+            if client.beats_safely and client.member_id in group.members:
+                beating[client.member_id] = name
+        if self._next_step < len(self._steps):
+            horizon.append(self._steps[self._next_step].at_ms)
+        silent = group.due_without(beating)
+        if silent is not None:
+            horizon.append(silent)
+        until = min(horizon)
+        for member_id, name in beating.items():
+            last = self.clients[name].skip_heartbeats(until)
+            if last is not None:
+                group.renew(member_id, last + self.script.latency_ms)
+                self._plan(name)
+
+    # Messages.
+
+    def _send(self, name: str, requests: list[Any], now: int) -> None:
+        for request in requests:
+            self._post(now, True, (name, self._lives[name]), request)
+        member_id = self.clients[name].member_id
+        if member_id:
+            self.names[member_id] = name
+        self._plan(name)
+
+    def _post(self, now: int, is_request: bool, who: tuple[str, int], what: Any) -> None:
+        self._sent += 1
+        heappush(self._messages, (now + self.script.latency_ms, self._sent, is_request, who, what))
+
+    def _plan(self, name: str) -> None:
+        due = self.clients[name].due
+        if due is None:
+            self._wakes.cancel(name)
+        else:
+            self._wakes.set(name, due)
+
+    def _deliver(self, now: int) -> list[Effect]:
+        _, _, is_request, who, what = heappop(self._messages)
+        if is_request:
+            return self._did(self.coordinator.handle(what, who, now), now)
+        name, life = who
+        if life == self._lives.get(name):
+            self._send(name, self.clients[name].answered(what, now), now)
+        return []
+
+    def _did(self, effects: list[Effect], now: int) -> list[Effect]:
+        for effect in effects:
+            if isinstance(effect, Answered):
+                assert isinstance(effect.token, tuple)
+                self._post(now, False, effect.token, effect.answer)
+        return effects
+
+    # The script.
+
+    def _take_step(self, step: s.Step, now: int) -> list[Effect]:
+        if isinstance(step, s.Grow):
+            self._grow(step, now)
+            return []
+        name = step.client
+        if isinstance(step, s.Start):
+            self._lives[name] = self._lives.get(name, -1) + 1
+            if name in self.clients:
+                self.fallen.append(self.clients[name])
+            self.clients[name] = Consumer(self.script.group, step.settings, self.partitions)
+        client = self.clients.get(name)
+        if client is None:
+            raise ValueError(f"{step}: a client that was started before expected, {name!r} was not")
+        match step:
+            case s.Remove():
+                return self._remove(client, now)
+            case s.Start():
+                requests = client.start(now)
+            case s.Close():
+                requests = client.close(now)
+            case s.Kill():
+                requests = client.kill(now)
+            case s.Stall():
+                requests = client.stall(step.for_ms, now)
+            case s.Freeze():
+                requests = client.freeze(step.for_ms, now)
+            case s.Resubscribe():
+                requests = client.resubscribe(step.topics, now)
+            case s.Rejoin():
+                requests = client.rejoin(now)
+        self._send(name, requests, now)
+        return []
+
+    def _grow(self, step: s.Grow, now: int) -> None:
+        self.partitions[step.topic] = step.partitions
+        for name, client in self.clients.items():
+            if client.is_running:
+                self._send(name, client.metadata_changed(now), now)
+
+    def _remove(self, client: Consumer, now: int) -> list[Effect]:
+        instance_id = client.settings.instance_id
+        member_id = client.member_id if instance_id is None else ""
+        # An admin's request: its answer goes to nobody here.
+        leaver = Leaver(member_id, instance_id, Why.ADMIN_REMOVED)
+        return self._did(self.coordinator.handle(LeaveGroup(self.script.group, (leaver,)), ("", 0), now), now)
+
+
+def ids(group: str, seed: int) -> Callable[[], str]:
+    """Makes member ids' second half, in the form of a UUID: the same ones for the same group and seed."""
+
+    def made() -> Iterator[str]:
+        number = 0
+        while True:
+            digest = blake2b(
+                f"{seed}\0{number}\0{group}".encode("utf-8", "surrogatepass"), digest_size=16
+            ).hexdigest()
+            yield "-".join((digest[:8], digest[8:12], digest[12:16], digest[16:20], digest[20:]))
+            number += 1
+
+    return made().__next__

@@ -1,0 +1,118 @@
+"""Drives a classic group by hand: requests with times, and what came of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agent.coordinator.classic import ClassicGroup, Request
+from agent.coordinator.coordinator import Coordinator
+from agent.coordinator.requests import (
+    Answered,
+    Effect,
+    Heartbeat,
+    JoinGroup,
+    LeaveGroup,
+    Leaver,
+    Offer,
+    Removed,
+    SyncGroup,
+    Why,
+)
+from agent.coordinator.script import BrokerSettings
+from agent.coordinator.world import ids
+
+AT_ONCE = BrokerSettings(initial_rebalance_delay_ms=0)
+
+
+class Driven:
+    """A coordinator with one group; every request's token is the name of who asks and what for."""
+
+    def __init__(self, settings: BrokerSettings = AT_ONCE, group: str = "g") -> None:
+        self.coordinator = Coordinator(settings, ids(group, 0))
+        self.name = group
+        self.effects: list[Effect] = []
+        self.answers: dict[str, list[Any]] = {}
+        self.ids: dict[str, str] = {}
+        self.settings: dict[str, dict[str, Any]] = {}
+
+    @property
+    def group(self) -> ClassicGroup:
+        return self.coordinator.groups[self.name]
+
+    def ask(self, who: str, request: Request, at: int) -> Any:
+        """The newest answer to `who` after this request, None if it has to wait."""
+        self.answers[who] = []
+        self._take(self.coordinator.handle(request, who, at))
+        self._take(self.coordinator.fire(at))
+        return self.answers[who][-1] if self.answers[who] else None
+
+    def until(self, at: int) -> None:
+        self._take(self.coordinator.fire(at))
+
+    def _take(self, effects: list[Effect]) -> None:
+        self.effects += effects
+        for effect in effects:
+            if isinstance(effect, Answered):
+                self.answers.setdefault(str(effect.token), []).append(effect.answer)
+
+    def of(self, kind: type) -> list[Any]:
+        return [effect for effect in self.effects if isinstance(effect, kind)]
+
+    def removed(self) -> list[tuple[str, int, Why]]:
+        names = {member_id: who for who, member_id in self.ids.items()}
+        return [(names[it.member_id], it.at_ms, it.why) for it in self.of(Removed)]
+
+    # Members by name.
+
+    def join(self, who: str, at: int, **changes: Any) -> Any:
+        """Joins, or joins again; a dynamic member without an id takes the one that it is given at once."""
+        conf = self.settings.setdefault(who, {})
+        conf.update(changes)
+        instance_id = conf.get("instance_id")
+        offers = conf.get("offers", ("range",))
+        request = JoinGroup(
+            self.name,
+            conf.get("session", 10_000),
+            conf.get("rebalance", 60_000),
+            conf.get("member_id", self.ids.get(who, "")),
+            conf.get("protocol_type", "consumer"),
+            tuple(Offer(name, conf.get("metadata", "")) for name in offers),
+            instance_id,
+            who,
+            requires_known_member_id=conf.get("needs_id", True),
+        )
+        answer = self.ask(who, request, at)
+        if answer is not None and answer.error == "MEMBER_ID_REQUIRED" and conf.get("goes_on", True):
+            self.ids[who] = answer.member_id
+            return self.join(who, at)
+        self._learn(who, answer)
+        return answer
+
+    def _learn(self, who: str, answer: Any) -> None:
+        if answer is not None and answer.error == "NONE":
+            self.ids[who] = answer.member_id
+
+    def joined(self, who: str) -> Any:
+        """The answer to its join, which has come by now."""
+        answer = self.answers[who][-1]
+        self._learn(who, answer)
+        return answer
+
+    def sync(self, who: str, at: int, assignments: dict[str, Any] | None = None, **changes: Any) -> Any:
+        given = {self.ids[name]: slots for name, slots in (assignments or {}).items()}
+        generation = changes.pop("generation", self.group.generation)
+        instance_id = self.settings[who].get("instance_id")
+        request = SyncGroup(self.name, generation, self.ids[who], instance_id, assignments=given, **changes)
+        return self.ask(who, request, at)
+
+    def beat(self, who: str, at: int, **changes: Any) -> Any:
+        generation = changes.pop("generation", self.group.generation)
+        instance_id = changes.pop("instance_id", self.settings[who].get("instance_id"))
+        return self.ask(who, Heartbeat(self.name, generation, self.ids[who], instance_id), at).error
+
+    def leave(self, at: int, *who: str) -> Any:
+        leavers = tuple(Leaver(self.ids[it], self.settings[it].get("instance_id")) for it in who)
+        return self.ask(who[0], LeaveGroup(self.name, leavers), at)
+
+    def deadline(self, who: str) -> int | None:
+        return self.group.deadline(self.ids[who])
