@@ -47,7 +47,7 @@ class Coordinator:
         group = ClassicGroup(request.group, self.settings, self._new_id, now_ms)
         empty = group.image()
         effects = group.handle(request, token, now_ms)
-        if not group.members and not group.pending:
+        if not group.members and not group.roster.pending:
             return effects
         self.groups[request.group] = group
         return [*effects, Wrote(empty)]
