@@ -4,7 +4,7 @@ A commit's raw key is its own identity: whoever keeps the newest raw value by ra
 apart until someone asks. What must be known at once is only that the value *would* decode. Nearly every value
 has one of three layouts of fixed size (empty metadata; version 3, or version 4 with or without a topic id), and a
 fixed layout is checked by looking at a few bytes. Anything else takes the general way, `agent.wire.records`.
-The answers are the same; a test holds the two against each other.
+The answers are the same; a test holds the two against each other. What writes commits is the same way back.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import struct
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from agent.wire.offsets import LegacyOffsetCommitValue, OffsetCommitValue
+from agent.wire.offsets import LegacyOffsetCommitValue, OffsetCommitKey, OffsetCommitValue
 from agent.wire.primitives import ZERO_UUID, Uuid
-from agent.wire.records import RECORD_TYPES, decode_value
+from agent.wire.records import RECORD_TYPES, decode_value, encode_key, encode_value
 
 _OFFSET_COMMIT = RECORD_TYPES[1]
 
@@ -32,6 +32,9 @@ _SHORT, _LONG = _V3.size, _V4_TOPIC_ID.size
 _SHORT_POSITION, _LONG_POSITION = struct.Struct(">2xq5xqx"), struct.Struct(">2xq5xq19x")
 assert (_SHORT_POSITION.size, _LONG_POSITION.size) == (_SHORT, _LONG), "they skip what they do not read"
 assert _V4.size == _SHORT, "the two layouts without a topic id have one size"
+
+_KEY_START = struct.Struct(">hh")  # key type, length of the group's name
+_LONGEST_NAME = 0x7FFF
 
 _VERSION_3, _VERSION_4 = b"\x00\x03", b"\x00\x04"
 _TOPIC_ID_TAG = b"\x01\x00\x10"
@@ -70,6 +73,37 @@ def read_commit_key(key: bytes | None) -> tuple[str, str, int] | None:
         return key[4:group_end].decode(), key[group_end + 2 : topic_end].decode(), partition
     except (struct.error, UnicodeDecodeError):
         return None
+
+
+def commit_key(group: str, topic: str, partition: int) -> bytes:
+    """A commit's key, of type 1. Raises `WireError` where a name is too long."""
+    group_name, topic_name = group.encode(), topic.encode()
+    if len(group_name) > _LONGEST_NAME or len(topic_name) > _LONGEST_NAME:
+        return encode_key(_OFFSET_COMMIT, OffsetCommitKey(group, topic, partition))  # it says what is wrong
+    return b"".join(
+        (
+            _KEY_START.pack(1, len(group_name)),
+            group_name,
+            _LENGTH.pack(len(topic_name)),
+            topic_name,
+            _PARTITION.pack(partition),
+        )
+    )
+
+
+def commit_value(
+    offset: int, commit_ms: int, leader_epoch: int = -1, metadata: str = "", topic_id: Uuid = ZERO_UUID
+) -> bytes:
+    """A commit's value in version 4, which Kafka 4.1 and newer write; `commit_ms` is epoch milliseconds.
+
+    With a zero `topic_id` there is none in it. Raises `WireError` where the metadata is too long.
+    """
+    if metadata:
+        value = OffsetCommitValue(offset, leader_epoch, metadata, commit_ms, topic_id=topic_id)
+        return encode_value(_OFFSET_COMMIT, value, 4)
+    if topic_id == ZERO_UUID:
+        return _V4.pack(4, offset, leader_epoch, 1, commit_ms, 0)
+    return _V4_TOPIC_ID.pack(4, offset, leader_epoch, 1, commit_ms, 1, 0, 16, topic_id)
 
 
 def canonical_key(key: bytes) -> bytes:

@@ -15,7 +15,9 @@ from agent.wire.hot import (
     Commit,
     all_plain,
     canonical_key,
+    commit_key,
     commit_of,
+    commit_value,
     is_commit_key,
     is_plain,
     read_commit,
@@ -237,3 +239,30 @@ def test_positions_of_many_are_those_of_each(values: list[bytes], alike: bool) -
     values = [value[:2] + struct.pack(">q", number) + value[10:] for number, value in enumerate(values)]
     each = [read_commit(value) for value in values]
     assert list(read_positions(values)) == [(commit.offset, commit.commit_ms) for commit in each]
+
+
+NAMES = st.text(max_size=20) | st.sampled_from(["", "x" * 32_767, "é" * 100])
+INT32, INT64 = st.integers(-(1 << 31), (1 << 31) - 1), st.integers(-(1 << 63), (1 << 63) - 1)
+
+
+@given(NAMES, NAMES, INT32)
+def test_a_commits_key_is_written_as_the_general_way_writes_it(group: str, topic: str, partition: int) -> None:
+    key = commit_key(group, topic, partition)
+    assert key == encode_key(COMMIT, OffsetCommitKey(group, topic, partition))
+    assert read_commit_key(key) == (group, topic, partition)
+
+
+@given(INT64, INT64, INT32, NAMES, st.just(ZERO_UUID) | st.binary(min_size=16, max_size=16).map(Uuid))
+def test_a_commits_value_is_written_as_the_general_way_writes_it(
+    offset: int, commit_ms: int, epoch: int, metadata: str, topic_id: Uuid
+) -> None:
+    value = commit_value(offset, commit_ms, epoch, metadata, topic_id)
+    assert value == encode_value(COMMIT, OffsetCommitValue(offset, epoch, metadata, commit_ms, topic_id=topic_id), 4)
+    assert read_commit(value) == Commit(offset, epoch, metadata, commit_ms, -1, topic_id)
+    assert is_plain(value) == (metadata == "")
+
+
+@pytest.mark.parametrize("names", [("x" * 32_768, "t"), ("g", "é" * 16_384)])
+def test_a_name_too_long_for_a_key_is_told(names: tuple[str, str]) -> None:
+    with pytest.raises(WireError, match="string of 32768 bytes, at most 32767 can be written"):
+        commit_key(*names, 0)
