@@ -1,0 +1,1 @@
+"""What sinks write is what sources, Kafka's dump tool and brokers read."""
