@@ -1,0 +1,108 @@
+"""What an assignor is asked and what it answers, and the orders in which Kafka's classes look at both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from agent.coordinator.hashing import java_string_hash
+
+Slot = tuple[str, int]
+"""A topic's name and a partition of it."""
+
+Assignment = dict[str, list[Slot]]
+"""By member id, partitions sorted by topic and number; every member is in it."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribed:
+    """What an assignor knows of a member: the topics that it wants, its static id, and what it has.
+
+    `generation` is the one in which it got what it has, where that is known: of two that claim the same partition
+    the one with the newer generation has it. `rack` is its `client.rack`.
+    """
+
+    topics: frozenset[str]
+    instance_id: str | None = None
+    owned: tuple[Slot, ...] = ()
+    generation: int | None = None
+    rack: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is to be assigned: how many partitions each topic has, and the members by id.
+
+    A subscribed topic that is not in `partitions` does not exist. `racks` are those of a partition's replicas,
+    where they are known.
+    """
+
+    partitions: Mapping[str, int]
+    members: Mapping[str, Subscribed]
+    racks: Mapping[Slot, frozenset[str]] = field(default_factory=dict)
+
+    def wanted(self) -> dict[str, int]:
+        """The topics with partitions that somebody wants, in order: what is shared out."""
+        topics = frozenset[str]().union(*(member.topics for member in self.members.values()))
+        return {topic: count for topic, count in sorted(self.partitions.items()) if count > 0 and topic in topics}
+
+    def all_alike(self) -> bool:
+        """Whether all members subscribe to the same topics, those included that do not exist."""
+        return len({member.topics for member in self.members.values()}) <= 1
+
+
+def in_order(problem: Problem) -> list[str]:
+    """Member ids as assignors sort them (`MemberInfo.compareTo`): static members first, by their static ids."""
+
+    def place(member_id: str) -> tuple[bool, bytes]:
+        instance_id = problem.members[member_id].instance_id
+        return instance_id is None, java_order(instance_id or member_id)
+
+    return sorted(problem.members, key=place)
+
+
+def java_order(text: str) -> bytes:
+    """What to sort texts by to have Java's order, by UTF-16 code units."""
+    return text.encode("utf-16-be", "surrogatepass")
+
+
+def as_hashed(keys: Iterable[str]) -> list[str]:
+    """Texts in the order in which a `HashMap` that got them one by one goes through them."""
+    items = list(keys)
+    return _by_bucket(items, [java_string_hash(item) for item in items], table_size(len(items)))
+
+
+def numbers_as_hashed(numbers: Iterable[int]) -> list[int]:
+    """Ascending numbers in the order in which a `HashSet` made of their list goes through them."""
+    items = sorted(numbers)
+    # Sized for the list at once, and more generously than a set that grows.
+    size = 16
+    while size < int(len(items) / 0.75) + 1:
+        size *= 2
+    return _by_bucket(items, items, size)
+
+
+def table_size(items: int) -> int:
+    """Buckets of a `HashMap` that has held as many items: a power of two, never filled above three quarters."""
+    size = 16
+    while items > size * 3 // 4:
+        size *= 2
+    return size
+
+
+def bucket(hashed: int, size: int) -> int:
+    """The bucket of `size` in which a `HashMap` keeps a key with that hash."""
+    return (hashed ^ (hashed & 0xFFFFFFFF) >> 16) & (size - 1)
+
+
+def _by_bucket(items: list[T], hashes: list[int], size: int) -> list[T]:
+    at = sorted(range(len(items)), key=lambda index: bucket(hashes[index], size))
+    return [items[index] for index in at]
+
+
+def in_shape(problem: Problem, held: Mapping[str, Iterable[Slot]]) -> Assignment:
+    """An answer: every member, its partitions sorted."""
+    return {member_id: sorted(held.get(member_id, ())) for member_id in problem.members}
