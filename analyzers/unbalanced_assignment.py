@@ -35,6 +35,9 @@ LOOK_EVERY_MS = 300_000
 WORTH_IT = 0.8
 """Another assignor is advised if it makes the largest share smaller than this part of what it is."""
 
+ASKED = ("range", "roundrobin")
+"""The assignors that are asked: what the sticky ones give depends on who has what now."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnbalancedSettings(Settings):
@@ -166,10 +169,7 @@ class _Case(NamedTuple):
         if self.view.group_type != GroupType.CLASSIC or self.view.protocol == STREAMS_PROTOCOL:
             return {}
         problem = problem_of(self.view)
-        return {
-            name: max(sum(map(counts, slots)) for slots in assignor(problem).values())
-            for name, assignor in ASSIGNORS.items()
-        }
+        return {name: max(sum(map(counts, slots)) for slots in ASSIGNORS[name](problem).values()) for name in ASKED}
 
     def numbers(self) -> dict[str, Any]:
         held, load = self.held, self.load

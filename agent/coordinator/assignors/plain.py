@@ -57,17 +57,17 @@ class _Topic:
         every = frozenset[str]().union(*self.racks)
         # Replicas of every partition in every rack leave nothing to choose.
         self.needs_racks = bool(member_racks & every) and any(racks != every for racks in self.racks)
-        self.given: dict[str, list[int]] = {member_id: [] for member_id in self.takers}
+        self.given: dict[str, list[int]] = {}
         self._left = dict.fromkeys(range(count))
         self._each, self._more = divmod(count, len(self.takers))
 
     def room(self, member_id: str) -> int:
         """How many partitions the member may still get; not above zero if it may get none."""
-        return self._each + (self._more > 0) - len(self.given[member_id])
+        return self._each + (self._more > 0) - len(self.given.get(member_id, ()))
 
     def give(self, member_id: str, numbers: Sequence[int]) -> None:
         """Partitions to a member."""
-        mine = self.given[member_id]
+        mine = self.given.setdefault(member_id, [])
         mine += numbers
         self._more -= len(mine) > self._each
         for number in numbers:
@@ -81,10 +81,11 @@ class _Topic:
     def deal(self, *, by_rack: bool = False) -> None:
         """What is left, member by member up to its share; `by_rack`: only what fits."""
         for member_id in self.takers:
-            room = self.room(member_id)
+            if not self._left:
+                break
+            room, numbers = self.room(member_id), list[int]()
             if room <= 0:
                 continue
-            numbers: list[int] = []
             for number in self._left:
                 if not by_rack or self.fits(member_id, number):
                     numbers.append(number)

@@ -120,11 +120,9 @@ class _Equal:
         left = deque(slot for slot in self._slots if slot not in kept)
         filled: list[str] = []
         turn = sorted(self._short, key=java_order)
-        while left and turn:
+        while turn:
             again: list[str] = []
             for member_id in turn:
-                if not left:
-                    break
                 self._give(left.popleft(), member_id)
                 (filled if len(self.held[member_id]) == self._least else again).append(member_id)
             turn = again

@@ -1,12 +1,14 @@
 """`uniform`, the coordinator's own assignor of KIP-848 groups: even, and sticky within that.
 
 Kafka orders topics by their ids, which a problem does not hold; here they go by name. So with several topics it may
-be other partitions that move, not more or fewer.
+be other partitions that move. As in Kafka 4.3; in 3.9 what did not come out even went to the first members, whatever
+they had, and so moved more.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import islice
 
 from agent.coordinator.assignors.problem import Assignment, Problem, Slot, as_hashed, in_shape, numbers_as_hashed
 
@@ -22,7 +24,7 @@ def uniform_assignor(problem: Problem) -> Assignment:
 
 
 def _equal(problem: Problem) -> dict[str, list[Slot]]:
-    """All want the same: who comes first gets one more where they do not come out even, whatever it has."""
+    """All want the same. Where they do not come out even, one more goes to members that have it, and to the last."""
     wanted = problem.wanted()
     owned = {member_id: _owned(problem, member_id, wanted) for member_id in as_hashed(problem.members)}
     taken = {(topic, number) for topics in owned.values() for topic, numbers in topics.items() for number in numbers}
@@ -33,16 +35,22 @@ def _equal(problem: Problem) -> dict[str, list[Slot]]:
     held: dict[str, list[Slot]] = {}
     room: dict[str, int] = {}
     for at, (member_id, topics) in enumerate(owned.items()):
-        room[member_id] = least + (at < more)
+        free = least + (more > 0)
         held[member_id] = mine = []
         for topic, numbers in topics.items():
-            order = numbers if len(numbers) <= room[member_id] else numbers_as_hashed(numbers)
-            mine += [(topic, number) for number in order[: room[member_id]]]
-            left += [(topic, number) for number in order[room[member_id] :]]
-            room[member_id] -= min(len(numbers), room[member_id])
+            order = numbers if len(numbers) <= free else numbers_as_hashed(numbers)
+            mine += [(topic, number) for number in order[:free]]
+            left += [(topic, number) for number in order[free:]]
+            free -= len(order[:free])
+        if more:
+            if free and len(owned) - at > more:
+                free -= 1
+            else:
+                more -= 1
+        room[member_id] = free
     rest = iter(left)
-    for member_id, more in room.items():
-        held[member_id] += [slot for _, slot in zip(range(more), rest, strict=False)]
+    for member_id, free in room.items():
+        held[member_id] += islice(rest, free)
     return held
 
 

@@ -12,7 +12,9 @@ from typing import Any
 from agent.coordinator.assignors import ASSIGNORS, SERVER_ASSIGNORS, Assignment, Problem, Subscribed
 from agent.embedded import fetch_jars
 from agent.embedded.java import find_java
+from tests.wire.vectors import ROOT
 
+RECORDED = ROOT / "tests" / "data" / "assignors" / "kafka-4.3.1.ndjson"
 PROGRAM = Path(__file__).with_name("KafkaAssignors.java")
 
 Form = dict[str, Any]
@@ -50,15 +52,14 @@ class Kafka:
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
 
-    def answer(self, form: Form) -> Assignment | None:
-        """What Kafka's class answers, sorted; None where it raises."""
+    def answer(self, form: Form) -> Assignment:
+        """What Kafka's class answers, sorted."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(form) + "\n")
         self._process.stdin.flush()
         answer = json.loads(self._process.stdout.readline())
-        if "error" in answer:
-            return None
+        assert "error" not in answer, (answer, form)
         return expected_of(answer["assignment"])
 
 

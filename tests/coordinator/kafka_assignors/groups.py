@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import random
-from typing import Any
+from collections.abc import Iterator
 
 from agent.coordinator.assignors import Assignment
-from tests.coordinator.kafka_assignors.asking import Form
+from tests.coordinator.kafka_assignors.asking import Form, Kafka, ours
 
 KINDS = {
     # As tests name them: assignor, whether the coordinator's, all subscriptions alike, with racks.
@@ -21,19 +21,20 @@ KINDS = {
     "uniform, not alike": ("uniform", True, False, False),
     "server's range": ("range", True, None, True),
 }
+ROUNDS = 4
 RACKS = ("a", "b", "c", "d")
 
 
 class RandomGroup:
     """A group; `form` is what its assignor is asked now."""
 
-    def __init__(self, kind: str, dice: random.Random) -> None:
+    def __init__(self, kind: str, dice: random.Random, *, small: bool = False) -> None:
         self._assignor, self._server, alike, self._by_rack = KINDS[kind]
         self._dice = dice
         self._alike = dice.random() < 0.5 if alike is None else alike
-        size = dice.choice((3, 8, 40))
+        size = 8 if small else dice.choice((3, 8, 40))
         names = dice.sample(("orders", "payments", "a.b", "t-1", "t-10", "t-2", "Zebra", "x_y", "geo", "fraud"), 10)
-        self.partitions = {topic: dice.randint(1, size) for topic in names[: dice.randint(1, 6)]}
+        self.partitions = {topic: dice.randint(1, size) for topic in names[: dice.randint(1, 3 if small else 6)]}
         self._racks = {topic: [self._replicas() for _ in range(40)] for topic in names}
         if self._by_rack and dice.random() < 0.4:
             # Copartitioned: the same size, and often the same racks.
@@ -44,7 +45,7 @@ class RandomGroup:
         self._shared = self._some_topics()
         self.members: dict[str, Form] = {}
         self._generation = 1
-        for _ in range(dice.randint(1, dice.choice((3, 10, 30)))):
+        for _ in range(dice.randint(1, 6 if small else dice.choice((3, 10, 30)))):
             self._join()
 
     @property
@@ -137,5 +138,28 @@ class RandomGroup:
         return sorted([*some, "no-such-topic"] if dice.random() < 0.05 else some)
 
     def _replicas(self) -> list[str]:
-        dice: Any = self._dice
-        return sorted(dice.sample(RACKS, dice.choice((1, 1, 2, 3, 4))))
+        return sorted(self._dice.sample(RACKS, self._dice.choice((1, 1, 2, 3, 4))))
+
+
+def rounds(
+    asked: Kafka, kind: str, groups: int, seed: object, *, small: bool = False
+) -> Iterator[tuple[Form, Assignment]]:
+    """Problems of one kind with Kafka's answers."""
+    for number in range(groups):
+        group = RandomGroup(kind, random.Random(f"{seed} {kind} {number}"), small=small)
+        for _ in range(ROUNDS):
+            form = group.form
+            answer = asked.answer(form)
+            yield form, answer
+            group.settle(answer)
+            group.change()
+
+
+def compare(asked: Kafka, kind: str, groups: int, seed: object) -> tuple[int, int, list[Form]]:
+    """How many answers are the same, of how many, and the first problems whose are not."""
+    total, others = 0, []
+    for form, answer in rounds(asked, kind, groups, seed):
+        total += 1
+        if ours(form) != answer:
+            others.append(form)
+    return total - len(others), total, others[:3]
