@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 from agent.shadow.causes import Cause
 from agent.shadow.transitions import Transition
 from analyzers.api import Analyzer, Condition, Group, Judgement, Settings, setting
-from analyzers.windows import Losses, Lost, Seat, few, milliseconds
+from analyzers.naming import few, milliseconds
+from analyzers.windows import Losses, Lost, Seat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,7 @@
-"""Names of strangers in findings' texts: few, and none long. Whoever shows them makes them fit for a terminal."""
+"""What findings' texts are made of: names, counts, durations.
+
+Names are strangers': few, and none long. Whoever shows them makes them fit for a terminal.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,9 @@ from collections.abc import Iterable
 
 NAME_CHARACTERS = 64
 NAMED = 3
-"""How many of many are named."""
+"""How many of many are named in a sentence."""
+LISTED = 5
+"""How many a list in `numbers` holds."""
 
 
 def clipped(name: str) -> str:
@@ -15,15 +20,50 @@ def clipped(name: str) -> str:
 
 
 def listed(names: Iterable[str], most: int = NAMED) -> str:
-    """The first names in their order, and how many more there are."""
+    """The first names in their order, and how many more there are: one for each thing, so some may come twice."""
     given = list(names)
     rest = len(given) - most
     shown = [clipped(name) for name in given[:most]]
     if rest > 0:
-        return f"{', '.join(shown)} and {rest} more"
+        return f"{', '.join(shown)} and {rest:,} more"
     return " and ".join([*([", ".join(shown[:-1])] if shown[1:] else []), *shown[-1:]])
 
 
+def named(names: Iterable[str]) -> str:
+    """The first names in their order, none twice, and how many more there are."""
+    return listed(dict.fromkeys(map(clipped, names)))
+
+
+def few(names: Iterable[str]) -> list[str]:
+    """Names for `numbers`, none twice."""
+    return list(dict.fromkeys(map(clipped, names)))[:LISTED]
+
+
 def counted(count: int, noun: str) -> str:
-    """`1 member`, `2 members`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+    """`1 member`, `1,200 members`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+_UNITS = ((172_800_000, 86_400_000, "days"), (3_600_000, 3_600_000, "h"), (60_000, 60_000, "min"))
+
+
+def span(ms: float) -> str:
+    """A duration in words, two digits or so."""
+    for least_ms, unit_ms, name in _UNITS:
+        if ms >= least_ms:
+            return f"{_digits(ms / unit_ms)} {name}"
+    return f"{_digits(ms / 1000)} s"
+
+
+def _digits(value: float) -> str:
+    return f"{value:.0f}" if value >= 10 or value == int(value) else f"{value:.1f}"
+
+
+def whole_seconds_ms(ms: int) -> int:
+    """Rounded up to whole seconds: for settings that are advised."""
+    return -(-ms // 1000) * 1000
+
+
+def milliseconds(seconds: float) -> int:
+    """Of a setting."""
+    return round(seconds * 1000)

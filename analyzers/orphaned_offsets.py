@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 from agent.shadow.transitions import Rebalanced, Transition
 from agent.shadow.views import CommittedOffset, GroupView
 from analyzers.api import Analyzer, Condition, Group, Judgement, Settings, Severity, setting
-from analyzers.windows import clipped, counted, few, milliseconds, named, span
+from analyzers.naming import clipped, counted, few, milliseconds, named, span
 
 RETENTION_MS = 7 * 86_400_000
 """The brokers' default of offsets.retention.minutes."""

@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 from agent.shadow.causes import Cause
 from analyzers.api import Condition, Settings, Severity, setting
 from analyzers.losses import LossAnalyzer, LossSettings
-from analyzers.windows import Lost, Seat, counted, milliseconds, named, span, whole_seconds_ms
+from analyzers.naming import counted, milliseconds, named, span, whole_seconds_ms
+from analyzers.windows import Lost, Seat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,8 +27,9 @@ from agent.shadow.causes import Cause
 from agent.shadow.transitions import AssignmentChanged, Rebalanced, Transition
 from agent.shadow.views import Member
 from analyzers.api import Analyzer, Condition, Group, Judgement, Settings, Severity, setting
+from analyzers.naming import counted, few, milliseconds, span
 from analyzers.storms import ADVICE, Normal, Pattern, looks_like, pattern_of
-from analyzers.windows import Recent, Turnover, counted, few, milliseconds, seat_of, span
+from analyzers.windows import Recent, Turnover, seat_of
 
 TIMEOUTS = (Cause.SESSION_TIMEOUT, Cause.POLL_TIMEOUT)
 

@@ -9,16 +9,8 @@ from typing import Any, ClassVar
 from agent.shadow.causes import Cause
 from analyzers.api import Condition, Settings, Severity, setting
 from analyzers.losses import LossAnalyzer, LossSettings
-from analyzers.windows import (
-    Lost,
-    Seat,
-    counted,
-    goes_silently,
-    milliseconds,
-    named,
-    span,
-    whole_seconds_ms,
-)
+from analyzers.naming import counted, milliseconds, named, span, whole_seconds_ms
+from analyzers.windows import Lost, Seat, goes_silently
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -333,7 +333,7 @@ def _rewind(back: Mapping[Slot, Track]) -> Condition:
     names = _names(back)
     summary = (
         f"Positions of {counted(len(back), 'partition')} went back, of {clipped(topic)}-{number} by "
-        f"{furthest.back_by} records to {furthest.back_from - furthest.back_by}: {listed(names)}."
+        f"{furthest.back_by:,} records to {furthest.back_from - furthest.back_by}: {listed(names)}."
     )
     advice = (
         "Records are consumed a second time. See whether the application seeks, whether auto.offset.reset took over "

@@ -17,7 +17,8 @@ from agent.shadow.causes import Cause, Departure
 from agent.shadow.transitions import Rebalanced, Transition
 from agent.shadow.views import Member
 from analyzers.api import Analyzer, Condition, Group, Judgement, Settings, Severity, setting
-from analyzers.windows import Recent, counted, few, milliseconds, named, span, whole_seconds_ms
+from analyzers.naming import counted, few, milliseconds, named, span, whole_seconds_ms
+from analyzers.windows import Recent
 
 DEFAULT_SESSION_MS = 45_000
 """The clients' own session timeout since Kafka 3.0: less is not advised."""

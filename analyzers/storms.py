@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from enum import StrEnum
 
-from analyzers.windows import counted, named
+from analyzers.naming import counted, named
 
 MOSTLY = 0.6
 """The share that makes a pattern; below it is a mixture."""

@@ -244,7 +244,7 @@ def _by_records(case: _Case, load: Spread) -> Condition:
     total = sum(load.shares.values())
     busiest = next(it for it in case.view.members if load.shares[it.member_id] == load.largest)
     summary = (
-        f"{clipped(busiest.client_id)} consumed {load.largest / total:.0%} of {total} records in 15 minutes, "
+        f"{clipped(busiest.client_id)} consumed {load.largest / total:.0%} of {total:,} records in 15 minutes, "
         f"{load.ratio:.1f} times a fair share among {len(case.view.members)} members, with "
         f"{case.held.shares[busiest.member_id]} of {counted(case.total, 'partition')}."
     )

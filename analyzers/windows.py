@@ -8,7 +8,7 @@ seat; so what counts is how often a seat changed hands *compared to* how many me
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -21,15 +21,6 @@ Key = TypeVar("Key", bound=Hashable)
 
 KEPT = 1_000
 """How many items a window keeps if not told otherwise: what is older falls out, so counts end there."""
-
-NAMED = 3
-"""How many clients a sentence names."""
-
-LISTED = 5
-"""How many a list in `numbers` holds."""
-
-NAME_LENGTH = 64
-
 
 _NOTHING: deque[Any] = deque()
 """Stands for every empty window, and stays empty: most windows of most groups are, and a deque takes 600 bytes."""
@@ -263,52 +254,3 @@ class Losses:
 
 def _order(seat: Seat) -> tuple[str, str, str]:
     return seat.client_id, seat.host, seat.instance_id or ""
-
-
-def clipped(text: str) -> str:
-    """A name as it is, or its beginning."""
-    return text if len(text) <= NAME_LENGTH else f"{text[: NAME_LENGTH - 1]}…"
-
-
-def named(names: Sequence[str]) -> str:
-    """Names in a sentence, none twice: a few, and how many more."""
-    distinct = list(dict.fromkeys(map(clipped, names)))
-    listed, more = distinct[:NAMED], len(distinct) - NAMED
-    if more > 0:
-        return f"{', '.join(listed)} and {more:,} more"
-    return " and ".join(filter(None, (", ".join(listed[:-1]), listed[-1])))
-
-
-def few(names: Iterable[str]) -> list[str]:
-    """Names for `numbers`, none twice."""
-    return list(dict.fromkeys(map(clipped, names)))[:LISTED]
-
-
-def counted(count: int, noun: str) -> str:
-    """A number with its noun, in the plural where it must be."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
-
-
-_UNITS = ((172_800_000, 86_400_000, "days"), (3_600_000, 3_600_000, "h"), (60_000, 60_000, "min"))
-
-
-def span(ms: float) -> str:
-    """A duration in words, two digits or so."""
-    for least_ms, unit_ms, name in _UNITS:
-        if ms >= least_ms:
-            return f"{_digits(ms / unit_ms)} {name}"
-    return f"{_digits(ms / 1000)} s"
-
-
-def _digits(value: float) -> str:
-    return f"{value:.0f}" if value >= 10 or value == int(value) else f"{value:.1f}"
-
-
-def whole_seconds_ms(ms: int) -> int:
-    """Rounded up to whole seconds: for settings that are advised."""
-    return -(-ms // 1000) * 1000
-
-
-def milliseconds(seconds: float) -> int:
-    """Of a setting."""
-    return round(seconds * 1000)
