@@ -146,7 +146,7 @@ def test_join_phases(live: Live) -> None:
 
     The first sweep finds what had begun before, and cannot tell when.
     """
-    until(lambda: live.observed().rebalancing, said=live.observed)
+    until(lambda: (it := live.observer.observed()) is not None and it.rebalancing, said=live.observer.observed)
     slow = {"session_timeout_ms": 9000, "heartbeat_interval_ms": 2500}
     groups = [f"eager-{number}" for number in range(JOINS)]
 

@@ -30,6 +30,8 @@ class WatchedSightings(Sightings):
         """When each that was whole was asked and answered."""
         self.late_ms: dict[tuple[str, int], int] = {}
         """By group and generation: by how much the observer's clock was taken to be wrong when its record came."""
+        self._since_ms: dict[tuple[str, int], int] = {}
+        self._over_ms: dict[str, int] = {}
 
     def arrived(self, broker: int, timestamp_ms: int, now_ms: int) -> None:
         super().arrived(broker, timestamp_ms, now_ms)
@@ -43,7 +45,10 @@ class WatchedSightings(Sightings):
             self.sweeps.append((asked_ms + self._ahead_ms, answered_ms + self._ahead_ms))
 
     def told(self, group: str, generation: int, end_ms: int) -> Told | None:
-        self.late_ms[group, generation] = min(late for _, late in self._arrivals)
+        late_ms = self.late_ms[group, generation] = min(late for _, late in self._arrivals)
+        # What is seen before the round before is known to be over is taken for that one.
+        self._since_ms[group, generation] = self._over_ms.get(group, 0)
+        self._over_ms[group] = max(end_ms + late_ms, clock_ms() + self._ahead_ms)
         return super().told(group, generation, end_ms)
 
     def promised_error_ms(self, group: str, generation: int, began_ms: int, ended_ms: int) -> int | None:
@@ -52,13 +57,14 @@ class WatchedSightings(Sightings):
         It must be if a sweep fell into it, and if that one, and any other that may have seen it first, is near enough
         to the one before.
         """
-        late = self.late_ms[group, generation]
+        if self.late_ms[group, generation] > MAX_ERROR_MS:
+            return None
+        since_ms = max(began_ms, self._since_ms[group, generation])
         worst = 0
         for (before_ms, _), (asked_ms, answered_ms) in pairwise(self.sweeps):
             if answered_ms < began_ms - LOGGED_MS:
                 continue
             worst = max(worst, (answered_ms - before_ms + 1) // 2 + ARRIVAL_MS)
-            if asked_ms >= began_ms + late:
-                is_within = answered_ms <= ended_ms - LOGGED_MS
-                return worst if is_within and worst <= MAX_ERROR_MS and late < MAX_ERROR_MS else None
+            if asked_ms >= since_ms:
+                return worst if answered_ms <= ended_ms - LOGGED_MS and worst <= MAX_ERROR_MS else None
         return None
