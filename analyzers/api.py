@@ -22,6 +22,10 @@ from agent.shadow.views import CommittedOffset, GroupView, Position
 Slot = tuple[str, int]
 """A topic's name and a partition of it."""
 
+WINDOW_MS = 300_000
+"""What is counted is counted in windows of five minutes: short enough to follow a change, long enough to even out.
+Each ends on the event clock at a multiple of its length."""
+
 
 class Severity(StrEnum):
     """How much it matters: worth knowing, worth a look by day, worth waking someone."""
@@ -75,7 +79,8 @@ class Settings:
 class Sample(NamedTuple):
     """Positions of one group that were committed since the sample before, each as it stands now.
 
-    Samples are taken once a minute of event time, and only of groups that committed.
+    A sample comes as a minute of event time ends, only of groups that committed, and only where enough commits came
+    to be worth it; else with one of the next minutes, at the latest as the window (`WINDOW_MS`) ends.
     """
 
     at_ms: int
@@ -98,7 +103,7 @@ class Group(Protocol):
 
     @property
     def offsets(self) -> tuple[CommittedOffset, ...]:
-        """Every committed position. Costs a decode for each: not for every minute."""
+        """Every committed position. Costs a decode for each: not for every sample."""
 
     @property
     def consumed(self) -> Mapping[Slot, int]:
@@ -126,7 +131,7 @@ class Analyzer(ABC):
         """The group changed; `group` is as of after all that the same record changed."""
 
     def sample(self, sample: Sample, group: Group) -> None:  # noqa: B027  # see `observe`
-        """What the group committed in the last minute."""
+        """What the group committed since the sample before."""
 
     @abstractmethod
     def judge(self, group: Group) -> Judgement:

@@ -1,7 +1,8 @@
 """Partitions whose consumer makes no progress, or goes back: Burrow's rules, on what is known.
 
-Burrow looks at the last ten commits of each partition with their lags. Here positions come once a minute at most,
-each with how often it was committed; so a `Track` keeps, instead of ten commits, what the rules read off them:
+Burrow looks at the last ten commits of each partition with their lags. Here positions come in samples, of one to
+five minutes, each with how often it was committed; so a `Track` keeps, instead of ten commits, what the rules read
+off them:
 
 - STOP: no commit for much longer than the consumer ever paused, with work to do.
 - STALL: the same offset again and again, with work to do.
@@ -9,9 +10,10 @@ each with how often it was committed; so a `Track` keeps, instead of ten commits
 - WARN: the consumer commits, and its lag does not fall.
 - OK: the rest. ERR, of a group, is any of the first three.
 
-What happens within a minute and is over at its end goes unseen: a rewind that was made up for, say. The log tells
-no lag. Without it there is no STALL and no WARN, and silence is a STOP only where the group's clients are known to
-commit positions that did not move, as the Java client does and librdkafka does not: elsewhere nothing may have come.
+What happens between two samples and is over at the second goes unseen: a rewind that was made up for, say. The log
+tells no lag. Without it there is no STALL and no WARN, and silence is a STOP only where the group's clients are known
+to commit positions that did not move, as the Java client does and librdkafka does not: elsewhere nothing may have
+come.
 
 Rule: a partition is in one of these states, the worst counts.
 Known false alarms: `StalledConsumer.false_alarms`.
@@ -26,17 +28,25 @@ from enum import StrEnum
 from agent.coordinator.states import GroupState
 from agent.shadow.transitions import AssignmentChanged, GroupEmptied, OffsetsDeleted, Rebalanced, Transition
 from agent.shadow.views import Position
-from analyzers.api import Analyzer, Condition, Group, Judgement, Sample, Settings, Severity, Slot, setting
+from analyzers.api import (
+    WINDOW_MS,
+    Analyzer,
+    Condition,
+    Group,
+    Judgement,
+    Sample,
+    Settings,
+    Severity,
+    Slot,
+    setting,
+)
 from analyzers.naming import clipped, counted, listed
 
 REPEATS = 3
-"""In so many minutes in a row one owner committed one offset again: its client commits what did not move."""
+"""In so many samples in a row one owner committed one offset again: its client commits what did not move."""
 
 LISTED_PARTITIONS = 10
 LISTED_CLIENTS = 5
-
-WINDOW_MS = 300_000
-"""Samples come at the end of each window of five minutes at the latest (`agent.diagnosis.consumption`)."""
 
 NOT_YET_MS = 60_000
 """When to look again at a group that is not stable."""
@@ -66,7 +76,7 @@ class StalledSettings(Settings):
 
     silent_after_s: float = setting(300.0, "seconds of silence, or at one offset, that are too long", least=1)
     silent_pauses: float = setting(3.0, "times its longest pause between commits that a silence must last", least=1)
-    commits: int = setting(10, "commits of a partition before it is judged, and minutes of growing lag", least=2)
+    commits: int = setting(10, "commits of a partition before it is judged, and samples of growing lag", least=2)
     rewind_s: float = setting(600.0, "seconds for which a rewind is told at most", least=1)
     rewind_records: int = setting(10, "records that a position must go back", least=1)
 
@@ -186,7 +196,7 @@ class StalledConsumer(Analyzer):
         "long piece of work is a STOP. Where clients of several kinds share a group, one that commits what did not "
         "move speaks for all. Silent with need where none does (librdkafka), as nothing tells a stuck client from a "
         "topic without records while no lag is known; on partitions not committed since the assignment last changed; "
-        "on what goes back and forth within a minute; on resets by an admin, with no member there."
+        "on what goes back and forth between two samples; on resets by an admin, with no member there."
     )
     settings_class = StalledSettings
     settings: StalledSettings
@@ -219,7 +229,7 @@ class StalledConsumer(Analyzer):
                     tracks.pop((topic, partition), None)
 
     def sample(self, sample: Sample, group: Group) -> None:
-        """Follow what was committed in the last minute."""
+        """Follow what was committed since the sample before."""
         tracks, owned_ms = self._tracks, self._owned_ms
         for slot, position in sample.positions.items():
             track = tracks.pop(slot, None) or self._set_aside.pop(slot, None)
@@ -253,7 +263,7 @@ class StalledConsumer(Analyzer):
                 wakes.append(track.back_ms + round(self.settings.rewind_s * 1000))
             else:
                 del self._back[slot]
-        # What is due, but not known yet, is known once the window has ended.
+        # What is due, but not known yet, is known once the window has ended: by then there was a sample.
         window_end_ms = (now_ms // WINDOW_MS + 1) * WINDOW_MS
         wake_ms = min((at_ms if at_ms > now_ms else window_end_ms for at_ms in wakes), default=None)
         if stopped:

@@ -16,7 +16,7 @@ from agent.coordinator.assignors import ASSIGNORS
 from agent.coordinator.states import GroupType
 from agent.shadow.transitions import Transition
 from agent.shadow.views import GroupView
-from analyzers.api import Analyzer, Condition, Group, Judgement, Sample, Settings, Severity, Slot, setting
+from analyzers.api import WINDOW_MS, Analyzer, Condition, Group, Judgement, Sample, Settings, Severity, Slot, setting
 from analyzers.balance import (
     STREAMS_PROTOCOL,
     Spread,
@@ -28,9 +28,6 @@ from analyzers.balance import (
     settles_ms,
 )
 from analyzers.naming import clipped, counted, listed
-
-LOOK_EVERY_MS = 300_000
-"""How often records are looked at: they are counted in windows of five minutes."""
 
 WORTH_IT = 0.8
 """Another assignor is advised if it makes the largest share smaller than this part of what it is."""
@@ -98,7 +95,7 @@ class UnbalancedAssignment(Analyzer):
     def judge(self, group: Group) -> Judgement:
         """Look if the group changed, or if the last look at its records is old."""
         now_ms = group.now_ms
-        if self._has_changed or now_ms - self._looked_ms >= LOOK_EVERY_MS:
+        if self._has_changed or now_ms - self._looked_ms >= WINDOW_MS:
             self._look(group)
             self._has_changed, self._looked_ms = False, now_ms
         if self._condition is None:
@@ -106,7 +103,7 @@ class UnbalancedAssignment(Analyzer):
         if now_ms < self._settles_ms:
             return Judgement(wake_ms=self._settles_ms)
         # Records get old without another sample.
-        return Judgement(self._condition, self._looked_ms + LOOK_EVERY_MS)
+        return Judgement(self._condition, self._looked_ms + WINDOW_MS)
 
     def _look(self, group: Group) -> None:
         consumed = self._consumed(group)

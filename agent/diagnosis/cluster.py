@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from agent.diagnosis.consumption import WINDOW_MS
 from agent.diagnosis.engine import Failure, Make, Output, PartitionDiagnosis, finding
 from agent.diagnosis.hysteresis import Hysteresis
 from agent.records import Run
 from agent.shadow.cluster import ClusterMirror
 from agent.shadow.transitions import At
-from analyzers.api import ClusterAnalyzer, Condition, Finding, Judgement, Load, Slot, Window
+from analyzers.api import WINDOW_MS, ClusterAnalyzer, Condition, Finding, Judgement, Load, Slot, Window
 
 
 class Chosen(NamedTuple):

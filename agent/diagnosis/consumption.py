@@ -6,10 +6,7 @@ from collections import deque
 from typing import NamedTuple
 
 from agent.shadow.views import Position
-from analyzers.api import Sample, Slot
-
-WINDOW_MS = 300_000
-"""What is counted is counted in windows of five minutes: short enough to follow a change, long enough to even out."""
+from analyzers.api import WINDOW_MS, Sample, Slot
 
 WINDOWS = 3
 """The current window and those before it: what is consumed "lately"."""

@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate
 
-from agent.diagnosis.consumption import WINDOW_MS, Consumption
+from agent.diagnosis.consumption import Consumption
 from agent.diagnosis.hysteresis import Change, Hysteresis
 from agent.records import Run
 from agent.shadow.mirror import PartitionMirror
 from agent.shadow.transitions import At, GroupDeleted, OffsetsDeleted, Transition
 from agent.shadow.views import CommittedOffset, GroupView
-from analyzers.api import Analyzer, Condition, Finding, Load, Sample, Slot
+from analyzers.api import WINDOW_MS, Analyzer, Condition, Finding, Load, Sample, Slot
 
 SAMPLE_MS = 60_000
 """From sample to sample, on the event clock: whole minutes."""
@@ -291,7 +291,7 @@ class PartitionDiagnosis:
         self._active, self._window_records = set(), 0
 
     def _sample(self, due_ms: int) -> list[Output]:
-        """A minute has ended: hand what was committed since the last sample to who wants it."""
+        """A minute has ended: hand what was committed since the last sample to who wants it, if that is worth it."""
         out: list[Output] = []
         is_window_end = not due_ms % WINDOW_MS
         # In a window that has begun each minute is looked at, so that its end is.

@@ -8,15 +8,13 @@ from agent.diagnosis.cluster import ClusterDiagnosis
 from agent.diagnosis.registry import choose
 from agent.records import RawRecord
 from agent.shadow.cluster import ClusterMirror
-from analyzers.api import Condition, Finding, Judgement, Load, Window
+from analyzers.api import WINDOW_MS, Condition, Finding, Judgement, Load, Window
 from analyzers.coordinator_hotspot import CoordinatorHotspot, HotspotSettings
 from tests.analyzers.driving import of_the_capture, states
 from tests.shadow import build as b
 from tests.wire.vectors import CAPTURE, needs
 
 NAME = "coordinator_hotspot"
-
-WINDOW_MS = 300_000
 T0 = b.T0 // WINDOW_MS * WINDOW_MS
 
 

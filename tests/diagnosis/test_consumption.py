@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from agent.diagnosis.consumption import WINDOW_MS, WINDOWS, Consumption
+from agent.diagnosis.consumption import WINDOWS, Consumption
 from agent.shadow.views import Position
-from analyzers.api import Sample
+from analyzers.api import WINDOW_MS, Sample
 
 A, B = ("t", 0), ("t", 1)
 
