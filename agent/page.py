@@ -15,6 +15,7 @@ from urllib.parse import quote
 from agent import __version__
 from agent.runtime import Health
 from agent.story.words import count, duration, stamp
+from analyzers.severity import Severity
 
 MAX_ROWS = 2_000
 """Rows of a table: more is no page for people, and the API has all."""
@@ -48,7 +49,7 @@ Row = Mapping[str, Any]
 
 def page(groups: Sequence[Row], findings: Sequence[Row], ready: Health, now_ms: int) -> str:
     """The document. `groups` are rows of the API, `findings` the events of those that are open."""
-    worst = sorted(findings, key=lambda it: (-_RANK.get(it["severity"], -1), it["since_ms"]))
+    worst = sorted(findings, key=lambda it: (-Severity.of(it["severity"]).rank, it["since_ms"]))
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -72,16 +73,14 @@ The agent: {_text(ready.reason)}.</p>
 """
 
 
-_RANK = {"info": 0, "warning": 1, "critical": 2}
 _FINDING_HEADS = ("Severity", "Open for", "Group", "Analyzer", "What is wrong, and what to change")
 _GROUP_HEADS = ("Group", "Type", "State", "#Members", "#Partitions", "#Rebalances", "Last commit", "History")
 """`#`: a column of numbers."""
 
 
 def _finding(it: Row, now_ms: int) -> list[str]:
-    severity = it["severity"] if it["severity"] in _RANK else "info"
     return [
-        f'<span class="{severity}">{_text(it["severity"])}</span>',
+        f'<span class="{Severity.of(it["severity"])}">{_text(it["severity"])}</span>',
         _ago(it["since_ms"], now_ms),
         "-" if it["group"] is None else _link(it["group"], ""),
         _text(it["analyzer"]),

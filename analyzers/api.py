@@ -18,6 +18,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 from agent.shadow.transitions import At, Transition
 from agent.shadow.views import CommittedOffset, GroupView, Position
+from analyzers.severity import Severity as Severity
 
 Slot = tuple[str, int]
 """A topic's name and a partition of it."""
@@ -25,19 +26,6 @@ Slot = tuple[str, int]
 WINDOW_MS = 300_000
 """What is counted is counted in windows of five minutes: short enough to follow a change, long enough to even out.
 Each ends on the event clock at a multiple of its length."""
-
-
-class Severity(StrEnum):
-    """How much it matters: worth knowing, worth a look by day, worth waking someone."""
-
-    INFO = "info"
-    WARNING = "warning"
-    CRITICAL = "critical"
-
-    @property
-    def rank(self) -> int:
-        """0 for the least."""
-        return list(Severity).index(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,7 @@ from agent.cli.tables import FOLDED, Column
 from agent.cli.text import when
 from agent.cli.times import range_options, resolved
 from agent.moments import Moment
-
-SEVERITIES = ("info", "warning", "critical")
+from analyzers.severity import Severity
 
 _COLUMNS = {
     "since": Column("SINCE"),
@@ -32,7 +31,7 @@ _COLUMNS = {
 @analyzer_options
 @option("--group", "groups", multiple=True, help="Only findings on this group. Repeatable.")
 @option("--analyzer", help="Only findings of this analyzer.")
-@option("--severity", type=click.Choice(SEVERITIES), help="Only findings at least as severe.")
+@option("--severity", type=click.Choice(tuple(map(str, Severity))), help="Only findings at least as severe.")
 @output_option()
 @click.pass_context
 def findings(
@@ -58,6 +57,7 @@ def findings(
     """
     from agent.cli.access import ask
 
+    least = 0 if severity is None else Severity(severity).rank
     with ask(ctx, history=True) as answers:
         since_ms, until_ms = resolved(since, until, answers.now_ms)
         rows = [
@@ -65,7 +65,7 @@ def findings(
             for event in answers.findings(since_ms, until_ms)
             if (not groups or event["group"] in groups)
             and analyzer in (None, event["analyzer"])
-            and _rank(event["severity"]) >= _rank(severity)
+            and Severity.of(event["severity"]).rank >= least
         ]
         if output == "table":
             rows = [
@@ -79,8 +79,3 @@ def findings(
         print_rows(rows, output, _COLUMNS, empty="no findings")
         if answers.report(warn):
             ctx.exit(1)
-
-
-def _rank(severity: str | None) -> int:
-    """The place of a severity; one that is not known here counts as the first."""
-    return SEVERITIES.index(severity) if severity in SEVERITIES else 0

@@ -6,8 +6,6 @@ from collections.abc import Iterable
 
 from agent.story.reading import Event
 
-SEVERITIES = ("info", "warning", "critical")
-
 Key = tuple[object, ...]
 
 
