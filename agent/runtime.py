@@ -117,9 +117,7 @@ class Agent:
             if self._observer is not None:
                 self._observer.arrived(run.partition, run.timestamps_ms[-1])
             with self._lock:
-                outputs = self._shown(self._diagnosis.replay_run(run))
-                self._counts.observe(outputs)
-                self._recent.observe(outputs)
+                outputs = self._noted(self._diagnosis.replay_run(run))
                 rejects = self._mirror.partition(run.partition).take_rejects()
             self._tell(outputs)
             if self._observer is not None:
@@ -154,9 +152,7 @@ class Agent:
         if sum(self._reader.behind_records.values()) > MOST_BEHIND:
             return
         with self._lock:
-            outputs = self._shown(self._diagnosis.advance(round((time.time() - GRACE_S) * 1000)))
-            self._counts.observe(outputs)
-            self._recent.observe(outputs)
+            outputs = self._noted(self._diagnosis.advance(round((time.time() - GRACE_S) * 1000)))
         self._tell(outputs)
 
     def _tell(self, outputs: list[Output]) -> None:
@@ -166,8 +162,12 @@ class Agent:
     def _on_failure(self, failure: Failure) -> None:
         log.error("%s; it is off for that group", failure, exc_info=failure.__cause__)
 
-    def _shown(self, outputs: list[Output]) -> list[Output]:
-        return [it for it in outputs if it.group is None or self.shows(it.group)]
+    def _noted(self, outputs: list[Output]) -> list[Output]:
+        """What is shown of it, counted and remembered. The caller holds the lock."""
+        shown = [it for it in outputs if it.group is None or self.shows(it.group)]
+        self._counts.observe(shown)
+        self._recent.observe(shown)
+        return shown
 
     def shows(self, group: str) -> bool:
         """Whether a group of this name is asked for."""
