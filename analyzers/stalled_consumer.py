@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from agent.coordinator.states import GroupState
+from agent.shadow.diff import owners
 from agent.shadow.transitions import AssignmentChanged, GroupEmptied, OffsetsDeleted, Rebalanced, Transition
 from agent.shadow.views import Position
 from analyzers.api import (
@@ -280,18 +281,14 @@ class StalledConsumer(Analyzer):
             # Members may be giving partitions up, which is no silence of theirs.
             wakes.append(group.now_ms + NOT_YET_MS)
             return {}
-        held = {
-            (topic, number): member.client_id
-            for member in view.members
-            for topic, numbers in member.assignment.items()
-            for number in numbers
-        }
+        clients = {member.member_id: member.client_id for member in view.members}
+        holders = owners({member.member_id: member.assignment for member in view.members})
         out: dict[Slot, str] = {}
         for slot in silent:
-            track, client = self._tracks[slot], held.get(slot)
+            track, holder = self._tracks[slot], holders.get(slot)
             now = status(track, group.known_ms, self.settings, owned_ms=self._owned_ms, recommits=True)
-            if client is not None and now is Status.STOP:
-                out[slot] = client
+            if holder is not None and now is Status.STOP:
+                out[slot] = clients[holder]
             else:
                 self._set_aside[slot] = self._tracks.pop(slot)
         return out
