@@ -31,18 +31,20 @@ def output_option(default: str = "table") -> Decorator:
     )
 
 
-class Property(click.ParamType[tuple[str, str]]):
-    """A librdkafka property, `name=value`."""
+class Pair(click.ParamType[tuple[str, str]]):
+    """A name and its value, split at the first `=`; whether there is such a name is seen where it is used."""
 
-    name = "NAME=VALUE"
+    def __init__(self, what: str, form: str) -> None:
+        """`form` says what it looks like, in the help and in errors; the name has a dot where it does so there."""
+        self.what, self.name = what, form
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
-        """Split at the first `=`."""
+        """The two; from the settings' file they come as such."""
         if isinstance(value, tuple):
             return value
         name, equals, text = str(value).partition("=")
-        if not equals or not name:
-            self.fail(f"a property is NAME=VALUE, {value!r} came", param, ctx)
+        if not equals or not name or ("." in self.name and "." not in name):
+            self.fail(f"a {self.what} is {self.name}, {value!r} came", param, ctx)
         return name, text
 
 
@@ -54,26 +56,11 @@ property_option = option(
     "-X",
     "--property",
     "properties",
-    type=Property(),
+    type=Pair("property", "NAME=VALUE"),
     multiple=True,
     envvar="KSHADOW_PROPERTY",
     help="A librdkafka property, such as security.protocol=SASL_SSL. Repeatable; blanks part those in the variable.",
 )
-
-
-class Tuning(click.ParamType[tuple[str, str]]):
-    """A setting of an analyzer, `ANALYZER.SETTING=VALUE`."""
-
-    name = "ANALYZER.SETTING=VALUE"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
-        """Split at the first `=`; whether there is such a setting is seen when the analyzers are made."""
-        if isinstance(value, tuple):
-            return value
-        path, equals, text = str(value).partition("=")
-        if not equals or "." not in path:
-            self.fail(f"a setting is ANALYZER.SETTING=VALUE, {value!r} came", param, ctx)
-        return path, text
 
 
 def analyzer_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -82,7 +69,7 @@ def analyzer_options(command: Callable[..., Any]) -> Callable[..., Any]:
         option(
             "--tune",
             "tuned",
-            type=Tuning(),
+            type=Pair("setting", "ANALYZER.SETTING=VALUE"),
             multiple=True,
             help="A setting of an analyzer, such as session_timeout.window_s=3600; kshadow analyzers lists them. "
             "Repeatable; blanks part those in the variable.",

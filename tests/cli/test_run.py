@@ -8,7 +8,7 @@ import signal
 import click
 import pytest
 
-from agent.cli.options import Property
+from agent.cli.options import Pair
 from agent.cli.run import address, stopped_by_signals
 from tests.cli.running import kshadow, spawn
 
@@ -57,7 +57,7 @@ def test_a_signal_ends_the_block_and_is_handled_as_before(number: signal.Signals
 
 def test_a_property_that_was_read_already() -> None:
     """click may convert a value that it has converted before."""
-    assert Property().convert(("a", "b"), None, None) == ("a", "b")
+    assert Pair("property", "NAME=VALUE").convert(("a", "b"), None, None) == ("a", "b")
 
 
 @pytest.mark.slow
