@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from agent.diagnosis.engine import Failure, Make, Output, PartitionDiagnosis, finding
@@ -10,7 +10,7 @@ from agent.diagnosis.hysteresis import Hysteresis
 from agent.records import Run
 from agent.shadow.cluster import ClusterMirror
 from agent.shadow.transitions import At
-from analyzers.api import WINDOW_MS, ClusterAnalyzer, Condition, Finding, Judgement, Load, Slot, Window
+from analyzers.api import WINDOW_MS, ClusterAnalyzer, Finding, Judgement, Load, Slot, Window
 
 
 class Chosen(NamedTuple):
@@ -71,14 +71,6 @@ class ClusterDiagnosis:
         """Offline: what all partitions together show, once all of them were read."""
         clocks = [it.clock_ms for it in self._partitions.values() if it.clock_ms is not None]
         return self._windows(max(clocks, default=0), is_end=True)
-
-    def open_findings(self) -> Iterable[tuple[str | None, str, int, Condition]]:
-        """What is open now: group (None: the cluster), analyzer, since when, and how it stands."""
-        for analyzer, hysteresis in self._watches:
-            if hysteresis.open is not None:
-                yield None, analyzer.name, hysteresis.since_ms, hysteresis.open
-        for diagnosis in list(self._partitions.values()):
-            yield from diagnosis.open_findings()
 
     def consumed(self, partition: int, group: str) -> Mapping[Slot, int]:
         """Records by partition that a group consumed in the last minutes."""

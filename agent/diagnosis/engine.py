@@ -20,7 +20,7 @@ from agent.records import Run
 from agent.shadow.mirror import PartitionMirror
 from agent.shadow.transitions import At, GroupDeleted, OffsetsDeleted, Transition
 from agent.shadow.views import CommittedOffset, GroupView
-from analyzers.api import WINDOW_MS, Analyzer, Condition, Finding, Load, Sample, Slot
+from analyzers.api import WINDOW_MS, Analyzer, Finding, Load, Sample, Slot
 
 SAMPLE_MS = 60_000
 """From sample to sample, on the event clock: whole minutes."""
@@ -160,13 +160,6 @@ class PartitionDiagnosis:
             out += self._fire(due)
         self.clock_ms = max(self.clock_ms, now_ms)
         return out
-
-    def open_findings(self) -> Iterable[tuple[str, str, int, Condition]]:
-        """What is open now: group, analyzer, since when, and how it stands."""
-        for name, watched in self._groups.items():
-            for watch in watched.watches:
-                if watch.hysteresis.open is not None:
-                    yield name, watch.analyzer.name, watch.hysteresis.since_ms, watch.hysteresis.open
 
     def consumed(self, group: str) -> Mapping[Slot, int]:
         """Records by partition that a group consumed in the last minutes."""

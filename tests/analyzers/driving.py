@@ -9,7 +9,7 @@ from agent.diagnosis.registry import choose
 from agent.records import Run
 from agent.shadow.cluster import ClusterMirror
 from agent.source.segments import discover
-from analyzers.api import Condition, Finding
+from analyzers.api import Finding
 from tests.shadow import build as b
 from tests.shadow.build import Log
 from tests.wire.vectors import CAPTURE
@@ -20,24 +20,13 @@ OTHER_GROUP = "passes-the-time"
 """A group whose commits let time pass, for the groups that a test is about."""
 
 
-def diagnosed(log: Log, analyzer: str, tuned: Mapping[str, str]) -> tuple[ClusterDiagnosis, list[Finding]]:
-    """The diagnosis as it stands behind a log, and what was found on the way."""
-    mirror = ClusterMirror()
-    chosen = choose({analyzer}, {f"{analyzer}.{setting}": value for setting, value in tuned.items()})
-    diagnosis = ClusterDiagnosis(mirror, chosen)
-    found = diagnosis.replay_run(b.run_of(log.records))
-    assert mirror.error_counts() == {}, "a test's records are sound"
-    return diagnosis, [it for it in found if isinstance(it, Finding)]
-
-
 def findings(log: Log, analyzer: str, **tuned: str) -> list[Finding]:
     """What an analyzer finds in a log, in order; `tuned`: its settings, as a user gives them."""
-    return diagnosed(log, analyzer, tuned)[1]
-
-
-def standing(log: Log, analyzer: str, **tuned: str) -> list[tuple[str | None, str, int, Condition]]:
-    """What it holds open behind the log."""
-    return list(diagnosed(log, analyzer, tuned)[0].open_findings())
+    mirror = ClusterMirror()
+    chosen = choose({analyzer}, {f"{analyzer}.{setting}": value for setting, value in tuned.items()})
+    found = ClusterDiagnosis(mirror, chosen).replay_run(b.run_of(log.records))
+    assert mirror.error_counts() == {}, "a test's records are sound"
+    return [it for it in found if isinstance(it, Finding)]
 
 
 def states(found: list[Finding]) -> list[tuple[str, str]]:
