@@ -12,7 +12,8 @@ back at once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from agent.shadow.inference import Activity, Cause, Departure, Evidence, Facts, Inference
 from agent.shadow.order import LATE_MS, Scene, Stayer, read, read_more
@@ -93,11 +94,14 @@ def _departures(facts: Facts, *, asked: bool) -> tuple[Reading, dict[str, Depart
     # Those that never committed leave no trace of when they went: the others tell what came first.
     seen = sorted((it for it in others if _last(it, facts) is not None), key=lambda it: _last(it, facts) or 0)
     unseen = [it for it in others if _last(it, facts) is None]
+    back = _back(others, facts)
     readings = []
     for members in (seen, unseen) if seen and unseen else (seen or unseen,):
-        reading, hows = _read(members, facts, asked=asked)
+        reading, hows = _read(members, facts, back, asked=asked)
         readings.append(reading)
-        departures.update((it.member_id, _departure(it, facts, hows[it.member_id])) for it in members)
+        departures.update(
+            (it.member_id, _departure(it, facts, hows[it.member_id], back=it.member_id in back)) for it in members
+        )
     return readings[0], departures
 
 
@@ -110,21 +114,20 @@ def _told(member: Member, facts: Facts) -> bool:
 
 
 def _read(
-    gone: Sequence[Member], facts: Facts, *, asked: bool, replaced: bool = False
+    gone: Sequence[Member], facts: Facts, back: Collection[str] = (), *, asked: bool, replaced: bool = False
 ) -> tuple[Reading, dict[str, Mapping[Cause, float]]]:
-    """What came first, and how each of those who went did, by member id."""
+    """What came first, and how each of those who went did, by member id; the clients of `back` are back."""
     step = max(len(gone) / TOGETHER, 1)
     some = [gone[int(index * step)] for index in range(min(len(gone), TOGETHER))]
-    clients = {(member.client_id, member.client_host) for member in gone}
-    comers = sum((member.client_id, member.client_host) not in clients for member in facts.joined)
-    back = {member.member_id: _is_back(member, facts) for member in gone}
+    clients = set(map(_client, gone))
+    comers = sum(_client(member) not in clients for member in facts.joined)
     weighed = {
         member.member_id: ways(
             member,
             facts.activity.get(member.member_id, NOTHING),
             facts.since_ms,
             facts.end_ms,
-            back=back[member.member_id] or replaced,
+            back=member.member_id in back or replaced,
             cooperative=facts.cooperative,
             skipped=facts.skipped > 0,
         )
@@ -137,7 +140,7 @@ def _read(
         since_ms=facts.since_ms,
         end_ms=facts.end_ms,
         ways=[weighed[member.member_id] for member in some],
-        returned=[back[member.member_id] for member in some],
+        returned=[member.member_id in back for member in some],
         comers=comers,
         stayers=[Stayer(*facts.activity.get(member_id, NOTHING)) for member_id in sorted(stayed)],
         withheld=bool(facts.withheld and facts.after),
@@ -157,23 +160,28 @@ def _read(
     return reading, hows
 
 
-def _is_back(member: Member, facts: Facts) -> bool:
-    """Whether the same client came in the same rebalance, and no other client is called so."""
-    client = (member.client_id, member.client_host)
-    return (
-        member.instance_id is None
-        and [(it.client_id, it.client_host) for it in facts.joined].count(client) == 1
-        and [(it.client_id, it.client_host) for it in facts.before.values()].count(client) == 1
+def _back(gone: Iterable[Member], facts: Facts) -> frozenset[str]:
+    """Those whose client came in the same rebalance, where no other client is called so."""
+    came = Counter(map(_client, facts.joined))
+    were = Counter(map(_client, facts.before.values()))
+    return frozenset(
+        member.member_id
+        for member in gone
+        if member.instance_id is None and came[_client(member)] == were[_client(member)] == 1
     )
 
 
-def _departure(member: Member, facts: Facts, how: Mapping[Cause, float]) -> Departure:
+def _client(member: Member) -> tuple[str, str]:
+    return member.client_id, member.client_host
+
+
+def _departure(member: Member, facts: Facts, how: Mapping[Cause, float], *, back: bool) -> Departure:
     activity = facts.activity.get(member.member_id, NOTHING)
     session, poll = timeouts(member)
     evidence = _gap(member, activity, facts.end_ms)
     if activity.last_ms is None and facts.since_ms is not None:
         evidence["generation_lasted_ms"] = facts.end_ms - facts.since_ms
-    if _is_back(member, facts):
+    if back:
         evidence["client_is_back"] = True
     last = activity.last_ms
     blind = _leaves_no_trace(member, facts)
