@@ -326,7 +326,13 @@ class Consumer:
         self._rejoins_at = self._beats_at = None
         settings, why = self.settings, self._why
         self._why = None
-        said = Subscribed(settings.topics, settings.instance_id, tuple(sorted(self.owned)))
+        said = Subscribed(
+            settings.topics,
+            settings.instance_id,
+            tuple(sorted(self.owned)),
+            generation=self.generation if self.generation >= 0 else None,
+            rack=settings.rack,
+        )
         return [
             JoinGroup(
                 self.group,

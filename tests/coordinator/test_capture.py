@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from agent.coordinator.assignors import ASSIGNORS
 from agent.coordinator.classic import ClassicGroup
 from agent.coordinator.coordinator import Coordinator
+from agent.coordinator.play import play
 from agent.coordinator.requests import (
     Answered,
     Effect,
@@ -25,7 +27,17 @@ from agent.coordinator.requests import (
     Why,
     Wrote,
 )
-from agent.coordinator.script import BrokerSettings
+from agent.coordinator.script import (
+    BrokerSettings,
+    ClientSettings,
+    Close,
+    Kill,
+    Rejoin,
+    Resubscribe,
+    Script,
+    Start,
+    Step,
+)
 from agent.coordinator.states import GroupState
 from tests.coordinator.captured import Captured, Line, captured
 from tests.wire.vectors import CAPTURE, needs
@@ -278,3 +290,78 @@ def test_all_of_them() -> None:
             totals[what][1] += len(theirs)
     print(", ".join(f"{what}: {matched} of {total} as the broker's" for what, (matched, total) in totals.items()))
     assert all(matched == total for matched, total in totals.values())
+
+
+PARTITIONS = {"clicks": 12, "orders": 6, "payments": 4, "grow": 7, "solo-a": 1, "solo-b": 1, "solo-c": 1}
+
+
+def client_of(member: str, capture: Captured) -> str:
+    """A static member's client goes on under other member ids."""
+    return str(capture.last_known(member, 0)["groupInstanceId"] or member)
+
+
+def settings_of(member: str, capture: Captured, generation: int = 0) -> ClientSettings:
+    row = capture.last_known(member, generation)
+    protocol = next(it for it in capture.records if row in it["members"])["protocol"]
+    return ClientSettings(
+        row["clientId"],
+        frozenset(row["subscription"]["topics"]) if isinstance(row["subscription"], dict) else frozenset({"orders"}),
+        row["clientHost"],
+        row["groupInstanceId"],
+        int(row["sessionTimeout"]),
+        BEAT_MS,
+        int(row["rebalanceTimeout"]),
+        # Kafka Streams' own assignor is not modelled; which generations there are does not hang on it.
+        (protocol if protocol in ASSIGNORS else "range",),
+    )
+
+
+def script_of(group: str, capture: Captured) -> Script:
+    """Only what came from outside: clients that started, left, died, changed their mind or saw a topic grow."""
+    steps: list[Step] = []
+    for number, line in enumerate(capture.lines):
+        member, at = line.member, line.at_ms - 1
+        match line.kind:
+            case "asked" | "static" if member is not None:
+                steps.append(Start(at, client_of(member, capture), settings_of(member, capture)))
+            case "static":
+                instance = line.instance or ""
+                before = next(it for it in reversed(steps) if isinstance(it, Start) and it.client == instance)
+                steps += [Close(at, instance), Start(at, instance, before.settings)]
+            case "left" if member is not None:
+                steps.append(Close(at, member))
+            case "failed" if member is not None:
+                died = line.at_ms - int(capture.last_known(member, 0)["sessionTimeout"])
+                steps.append(Kill(died + 1, client_of(member, capture)))
+            case "again" if member is not None:
+                now = settings_of(member, capture)
+                then = settings_of(
+                    member, capture, next(it.generation for it in capture.lines[number:] if it.size > 0)
+                )
+                if then.topics != now.topics:
+                    steps.append(Resubscribe(at, member, then.topics))
+                elif now.assignors != ("cooperative-sticky",):
+                    steps.append(Rejoin(at, member))
+    broker = BrokerSettings(initial_rebalance_delay_ms=0)
+    return Script(group, PARTITIONS, tuple(steps), capture.lines[-1].at_ms + 1000, broker)
+
+
+BY_A_HEARTBEAT = "audit-deploy"
+"""Here two members rejoined within 11 ms of the first one's assignment, before a third one came: by a heartbeat that
+librdkafka sends at once, and that in the other groups was over when the second member came."""
+
+
+def test_what_came_from_outside_is_enough() -> None:
+    """When members hear of a rebalance the model finds out by itself, from their heartbeats."""
+    same = []
+    for group, capture in captured().items():
+        told = [
+            (line.generation, max(line.size, 0)) for line in capture.lines if line.kind in ("stabilized", "empty")
+        ]
+        played = [(it.generation, len(it.clients)) for it in play(script_of(group, capture)).rebalances]
+        if group == BY_A_HEARTBEAT:
+            assert [size for _, size in played] == [size for generation, size in told if generation != 2]
+        elif played == told:
+            same.append(group)
+    print(f"{len(same)} groups exactly, and {BY_A_HEARTBEAT} but for one generation")
+    assert same == [group for group in captured() if group != BY_A_HEARTBEAT]
