@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -61,7 +62,9 @@ def test_examples_parse(name: str, arguments: list[str]) -> None:
 
 
 @pytest.mark.parametrize("arguments", [line for name in COMMANDS for line in examples(name)], ids=" ".join)
-def test_examples_that_need_no_broker_run(arguments: list[str], tmp_path: Path) -> None:
+def test_examples_that_need_no_broker_run(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     needs_one = {"run", "demo"} & {arguments[0]} or {"--bootstrap-server", "--agent"} & set(arguments)
     if needs_one:
         return
@@ -71,6 +74,9 @@ def test_examples_that_need_no_broker_run(arguments: list[str], tmp_path: Path) 
     logs = tmp_path / "logs"
     logs.mkdir()
     (logs / "server.log").touch()
+    problem = {"assignor": "range", "partitions": {"t": 1}, "members": {"m-1": {"topics": ["t"]}}}
+    (tmp_path / "problems.ndjson").write_text(json.dumps(problem), encoding="ascii")
+    monkeypatch.chdir(tmp_path)
     result = kshadow(*(it.replace(DATA, str(tmp_path)).replace(LOGS, str(logs)) for it in arguments))
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout

@@ -42,6 +42,8 @@ def commands(path: Path, group: str) -> dict[str, list[str]]:
         "timeline modern": ["timeline", "--from", str(path), "--", f"{group}848"],
         "explain": ["explain", "--from", str(path), "--", group],
         "explain modern": ["explain", "--from", str(path), "--", f"{group}848"],
+        "assign": ["assign", "--members", "--from", str(path), "--", group],
+        "assign modern": ["assign", "--from", str(path), "--", f"{group}848"],
         "coordinator": ["coordinator", "--", group],
     }
 

@@ -1,0 +1,261 @@
+"""`kshadow assign`: what each assignor would give a group, or the members of problems in a file."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+from click.core import ParameterSource
+
+from agent.cli.options import client_properties, option, output_option, source_options, strongest
+from agent.cli.output import echo, print_rows, print_value, warn
+from agent.cli.tables import FOLDED, Column
+from agent.cli.text import MAX_TEXT, printable, shortened
+
+if TYPE_CHECKING:
+    from agent.cli.problems import Asked
+
+NAMES = ("range", "roundrobin", "sticky", "cooperative-sticky", "uniform")
+"""As `agent.cli.problems` has them, which takes long to import."""
+STDIN = "-"
+_OF_GROUPS = ("assignors", "counts", "by_member")
+
+_COLUMNS = {
+    "assignor": Column("ASSIGNOR"),
+    "spread": Column("SPREAD"),
+    "idle": Column("IDLE"),
+    "moves": Column("MOVES"),
+    "stopped": Column("STOPPED"),
+    "rounds": Column("ROUNDS", spare=1),
+}
+_MEMBER_COLUMNS = {
+    "assignor": Column("ASSIGNOR"),
+    "member_id": Column("MEMBER", folds=FOLDED),
+    "count": Column("PARTITIONS", spare=1),
+    "assignment": Column("ASSIGNMENT", folds=FOLDED),
+}
+_PROBLEM_COLUMNS = {
+    "number": Column("PROBLEM"),
+    "assignor": Column("ASSIGNOR"),
+    "members": Column("MEMBERS"),
+    "partitions": Column("PARTITIONS"),
+    **{name: column for name, column in _COLUMNS.items() if name not in ("assignor", "stopped", "rounds")},
+}
+
+
+class Partitions(click.ParamType[tuple[str, int]]):
+    """A topic and how many partitions it has, `TOPIC=N`."""
+
+    name = "TOPIC=N"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
+        """Split at the last `=`."""
+        from agent.cli.problems import MOST_PARTITIONS
+
+        if isinstance(value, tuple):
+            return value
+        topic, _, text = str(value).rpartition("=")
+        if not topic or not (text.isascii() and text.isdecimal()) or not 0 < int(text[:9]) <= MOST_PARTITIONS:
+            self.fail(f"TOPIC=N with N from 1 to {MOST_PARTITIONS:,} expected, {value!r} came", param, ctx)
+        return topic, int(text)
+
+
+@click.command()
+@click.argument("what", metavar="GROUP|FILE|-")
+@source_options
+@option(
+    "--assignor",
+    "assignors",
+    type=click.Choice(NAMES),
+    multiple=True,
+    help="Only this one, for a GROUP. Repeatable; blanks part those in the variable.",
+)
+@option(
+    "--partitions",
+    "counts",
+    type=Partitions(),
+    multiple=True,
+    help="How many partitions a topic has, whatever is known of it. Repeatable.",
+)
+@option("--members", "by_member", is_flag=True, help="Also which member gets which partitions, as a table.")
+@output_option()
+@click.pass_context
+def assign(
+    ctx: click.Context,
+    /,
+    what: str,
+    assignors: tuple[str, ...],
+    counts: tuple[tuple[str, int], ...],
+    by_member: bool,
+    output: str,
+    **_: Any,
+) -> None:
+    """Show what each assignor would give.
+
+    For a GROUP (with --from, --bootstrap-server or --agent): today's assignment, then what each assignor would make
+    of the same members and what they hold. MOVES are partitions whose owner changes, STOPPED those that stop on the
+    way: all there are with an eager assignor. Topics have as many partitions as the broker says; without one, at
+    least as many as were seen.
+
+    Without a source: each problem of an NDJSON file, or of standard input (-), one JSON a line with assignor,
+    partitions ({topic: count}) and members ({id: {topics, instance_id, owned}}).
+
+    \b
+    Examples:
+      kshadow assign payments --bootstrap-server localhost:9092
+      kshadow assign payments --from /var/lib/kafka/data --partitions orders=24
+      kshadow assign payments --agent http://localhost:9308 --assignor sticky -o json
+      kshadow assign problems.ndjson -o ndjson
+    """
+    if not _is_group(ctx, what):
+        if any(ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE for name in _OF_GROUPS):
+            raise click.UsageError("--assignor, --partitions and --members go with a GROUP; problems say all")
+        _answer_problems(ctx, what, output)
+        return
+    _answer_group(ctx, what, _Wanted(assignors, dict(counts), by_member, output))
+
+
+def _is_group(ctx: click.Context, what: str) -> bool:
+    """Whether a source is given. One from the environment or a file of options does not hide a file of problems."""
+    from agent.cli.access import SOURCES
+
+    given = strongest(ctx, *SOURCES)
+    explicit = any(ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE for name in given)
+    if what == STDIN and explicit:
+        raise click.UsageError("- is problems on standard input, which need no other source")
+    if explicit:
+        return True
+    if what == STDIN or Path(what).is_file():
+        return False
+    if not given:
+        raise click.UsageError(
+            f"no file {what!r}; for a group of that name one of --from, --bootstrap-server, --agent is needed"
+        )
+    return True
+
+
+class _Wanted(NamedTuple):
+    assignors: tuple[str, ...]
+    counts: dict[str, int]
+    by_member: bool
+    output: str
+
+
+def _answer_group(ctx: click.Context, group: str, wanted: _Wanted) -> None:
+    from agent.cli.access import ask
+    from agent.cli.assigning import Refused, plan_of
+    from agent.cli.groups import no_such_group
+
+    with ask(ctx, group) as answers:
+        form = answers.describe(group)
+        if form is None:
+            no_such_group(ctx, answers, group)
+        try:
+            plan = plan_of(form, wanted.assignors, wanted.counts, _broker_counts(ctx))
+        except Refused as refused:
+            raise click.UsageError(f"{shortened(repr(group), MAX_TEXT)} {refused}") from None
+        match wanted.output:
+            case "table":
+                _print_plan(plan, by_member=wanted.by_member)
+            case "ndjson":
+                print_rows(plan["alternatives"], "ndjson", {})
+            case _:
+                print_value(plan, wanted.output)
+        if answers.report(warn):
+            ctx.exit(1)
+
+
+def _broker_counts(ctx: click.Context) -> Any:
+    """What asks the broker for topics' numbers of partitions, where there is one."""
+    from agent.cli.access import SOURCES
+
+    if strongest(ctx, *SOURCES) != ["bootstrap_server"]:
+        return None
+    from agent.source.brokers import partition_counts
+
+    conf = client_properties(ctx.params["bootstrap_server"], ctx.params["properties"])
+    return lambda topics: partition_counts(conf, topics)
+
+
+def _print_plan(plan: dict[str, Any], *, by_member: bool) -> None:
+    if not plan["today"]["assignment"]:
+        warn("no members: there is nobody to assign to")
+        return
+    rows = [{**plan["today"], "assignor": f"today{_of(plan['assignor'])}"}, *plan["alternatives"]]
+    for row in rows[1:]:
+        row["assignor"] += " (as today)" if row["assignor"] == plan["assignor"] else ""
+    print_rows(({**row, "spread": _range(row["least"], row["largest"])} for row in rows), "table", _COLUMNS)
+    if by_member:
+        echo("")
+        print_rows(list(_member_rows(rows)), "table", _MEMBER_COLUMNS)
+    for note in plan["notes"]:
+        echo(printable(f"Note: {note}"))
+
+
+def _of(assignor: str | None) -> str:
+    return "" if assignor is None else f" ({assignor})"
+
+
+def _member_rows(rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    for row in rows:
+        for member_id, slots in row["assignment"].items():
+            topics: dict[str, list[int]] = {}
+            for topic, number in slots:
+                topics.setdefault(topic, []).append(number)
+            yield {"assignor": row["assignor"], "member_id": member_id, "count": len(slots), "assignment": topics}
+
+
+def _range(least: int, largest: int) -> str:
+    return str(least) if least == largest else f"{least}-{largest}"
+
+
+def _answer_problems(ctx: click.Context, path: str, output: str) -> None:
+    """Each line's answer, in order."""
+    from agent.cli.problems import NoProblem, read_problems
+
+    wrong = 0
+
+    def rows() -> Iterator[dict[str, Any]]:
+        nonlocal wrong
+        number = 0
+        with sys.stdin.buffer if path == STDIN else _opened(path) as stream:
+            for item in read_problems(stream):
+                if isinstance(item, NoProblem):
+                    wrong += 1
+                    warn(f"{'stdin' if path == STDIN else path}: line {item.line}: {item.message}")
+                    continue
+                number += 1
+                yield _row(number, item) if output == "table" else _answer(item)
+
+    print_rows(rows(), output, _PROBLEM_COLUMNS, empty="no problems")
+    if wrong:
+        what = "1 line is" if wrong == 1 else f"{wrong} lines are"
+        warn(f"{what} no problem, as said above; all others are answered")
+        ctx.exit(1)
+
+
+def _opened(path: str) -> Any:
+    try:
+        return open(path, "rb")
+    except OSError as error:
+        raise click.UsageError(f"cannot read {path!r}: {error.strerror}") from None
+
+
+def _answer(asked: Asked) -> dict[str, Any]:
+    return {"assignor": asked.assignor, "assignment": asked.answer()}
+
+
+def _row(number: int, asked: Asked) -> dict[str, Any]:
+    found, problem = asked.outcome(), asked.problem
+    return {
+        "number": number,
+        "assignor": asked.assignor,
+        "members": len(problem.members),
+        "partitions": sum(problem.wanted().values()),
+        "spread": _range(found.spread.least, found.spread.largest),
+        "idle": found.spread.idle,
+        "moves": found.moves,
+    }

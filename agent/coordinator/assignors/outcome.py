@@ -1,0 +1,67 @@
+"""What an assignor's answer would mean for a group as it is now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from agent.coordinator.assignors import ASSIGNORS, SERVER_ASSIGNORS
+from agent.coordinator.assignors.problem import Assignment, Problem, Slot
+
+COOPERATIVE = "cooperative-sticky"
+
+
+class Spread(NamedTuple):
+    """Partitions a member, and how many members have none."""
+
+    least: int
+    largest: int
+    idle: int
+
+
+class Outcome(NamedTuple):
+    """An assignor's answer when all rounds are over, against what members have (`Subscribed.owned`).
+
+    `moves`: partitions whose owner changes. `stopped`: partitions that stop on the way; with an eager assignor all
+    that anyone has. `rounds`: rebalances until then.
+    """
+
+    assignment: Assignment
+    spread: Spread
+    moves: int
+    stopped: int
+    rounds: int
+
+
+def outcome(name: str, problem: Problem, *, by_server: bool = False) -> Outcome:
+    """What the assignor of that name makes of the group: the consumer's, or the coordinator's (KIP-848)."""
+    assignor = (SERVER_ASSIGNORS if by_server else ASSIGNORS)[name]
+    assignment, rounds = assignor(problem), 1
+    if not by_server and name == COOPERATIVE and _count(assignment) < sum(problem.wanted().values()):
+        # What must be given up first is given away in the round after.
+        members = {
+            member_id: replace(member, owned=tuple(assignment[member_id]), generation=None)
+            for member_id, member in problem.members.items()
+        }
+        assignment, rounds = assignor(replace(problem, members=members)), 2
+    before = owners(problem)
+    after = {slot: member_id for member_id, slots in assignment.items() for slot in slots}
+    moves = sum(after.get(slot) != member_id for slot, member_id in before.items())
+    stopped = moves if by_server or name == COOPERATIVE else len(before)
+    return Outcome(assignment, spread(assignment), moves, stopped, rounds)
+
+
+def owners(problem: Problem) -> dict[Slot, str]:
+    """Who has which partition now."""
+    return {slot: member_id for member_id, member in problem.members.items() for slot in member.owned}
+
+
+def spread(assignment: Mapping[str, list[Slot]]) -> Spread:
+    """How evenly partitions are shared out; without members all is 0."""
+    sizes = [len(slots) for slots in assignment.values()]
+    return Spread(min(sizes, default=0), max(sizes, default=0), sizes.count(0))
+
+
+def _count(assignment: Assignment) -> int:
+    return sum(map(len, assignment.values()))
