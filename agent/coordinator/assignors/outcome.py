@@ -10,6 +10,8 @@ from agent.coordinator.assignors import ASSIGNORS, SERVER_ASSIGNORS
 from agent.coordinator.assignors.problem import Assignment, Problem, Slot
 
 COOPERATIVE = "cooperative-sticky"
+MOST_ROUNDS = 10
+"""Rebalances after which a cooperative assignor is left alone. Most are done after two."""
 
 
 class Spread(NamedTuple):
@@ -38,18 +40,25 @@ def outcome(name: str, problem: Problem, *, by_server: bool = False) -> Outcome:
     """What the assignor of that name makes of the group: the consumer's, or the coordinator's (KIP-848)."""
     assignor = (SERVER_ASSIGNORS if by_server else ASSIGNORS)[name]
     assignment, rounds = assignor(problem), 1
-    if not by_server and name == COOPERATIVE and _count(assignment) < sum(problem.wanted().values()):
-        # What must be given up first is given away in the round after.
-        members = {
-            member_id: replace(member, owned=tuple(assignment[member_id]), generation=None)
-            for member_id, member in problem.members.items()
-        }
-        assignment, rounds = assignor(replace(problem, members=members)), 2
+    is_cooperative = not by_server and name == COOPERATIVE
+    while is_cooperative and rounds < MOST_ROUNDS and _count(assignment) < sum(problem.wanted().values()):
+        # What must be given up first is given away in the round after; that may move more, where members do not
+        # subscribe alike.
+        assignment, rounds = assignor(after_round(problem, assignment)), rounds + 1
     before = owners(problem)
     after = {slot: member_id for member_id, slots in assignment.items() for slot in slots}
     moves = sum(after.get(slot) != member_id for slot, member_id in before.items())
-    stopped = moves if by_server or name == COOPERATIVE else len(before)
+    stopped = moves if by_server or is_cooperative else len(before)
     return Outcome(assignment, spread(assignment), moves, stopped, rounds)
+
+
+def after_round(problem: Problem, assignment: Assignment) -> Problem:
+    """The same members with what they were given."""
+    members = {
+        member_id: replace(member, owned=tuple(assignment[member_id]), generation=None)
+        for member_id, member in problem.members.items()
+    }
+    return replace(problem, members=members)
 
 
 def owners(problem: Problem) -> dict[Slot, str]:

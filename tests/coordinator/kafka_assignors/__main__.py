@@ -29,8 +29,9 @@ def main(arguments: list[str]) -> None:
             case ["compare", *rest]:
                 groups, seed = [*rest, *("1000", "0")[len(rest) :]]
                 for kind in KINDS:
-                    same, total, _ = compare(asked, kind, int(groups), seed)
-                    print(f"{kind}: {same}/{total}", flush=True)
+                    found = compare(asked, kind, int(groups), seed)
+                    more = f", {found.unwanted} more to who does not subscribe" if found.unwanted else ""
+                    print(f"{kind}: {found.same}/{found.total}{more}", flush=True)
             case _:
                 sys.exit(__doc__)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from agent.coordinator.assignors import Assignment
 from tests.coordinator.kafka_assignors.asking import Form, Kafka, ours
@@ -151,15 +152,40 @@ def rounds(
             form = group.form
             answer = asked.answer(form)
             yield form, answer
+            if not is_wanted(form, answer):
+                break
             group.settle(answer)
             group.change()
 
 
-def compare(asked: Kafka, kind: str, groups: int, seed: object) -> tuple[int, int, list[Form]]:
-    """How many answers are the same, of how many, and the first problems whose are not."""
-    total, others = 0, []
+def is_wanted(form: Form, answer: Assignment) -> bool:
+    """Whether nobody gets what it does not subscribe to.
+
+    Kafka's sticky assignors, with subscriptions that differ, give a partition back to whoever had it in an older
+    generation without asking whether it still wants the topic.
+    """
+    return all(
+        topic in form["members"][member_id]["topics"] for member_id in answer for topic, _ in answer[member_id]
+    )
+
+
+class Compared(NamedTuple):
+    """How many answers are the same, of how many; how many more of Kafka's were not wanted; the first others."""
+
+    same: int
+    total: int
+    unwanted: int
+    others: list[Form]
+
+
+def compare(asked: Kafka, kind: str, groups: int, seed: object) -> Compared:
+    """Ours and Kafka's answers."""
+    total, unwanted, others = 0, 0, []
     for form, answer in rounds(asked, kind, groups, seed):
+        if not is_wanted(form, answer):
+            unwanted += 1
+            continue
         total += 1
         if ours(form) != answer:
             others.append(form)
-    return total - len(others), total, others[:3]
+    return Compared(total - len(others), total, unwanted, others[:3])
