@@ -8,6 +8,7 @@ streams groups have their state computed from epochs, after `ConsumerGroup`, `Sh
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import cache
 
 
 class GroupType(StrEnum):
@@ -45,6 +46,36 @@ CLASSIC_MOVES: dict[GroupState, frozenset[GroupState]] = {
     GroupState.DEAD: frozenset(),
 }
 """From each state of a classic group, where it may go next (`ClassicGroupState.validPreviousStates`, reversed)."""
+
+UNSEEN = frozenset({GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE})
+"""The states of classic groups of which no record tells."""
+
+
+def comes_to(state: GroupState, to: GroupState, generations: int) -> bool:
+    """Whether a classic group at rest in one state may next be at rest in another after so many generations.
+
+    By `CLASSIC_MOVES`, through states that are unseen. In the same generation it only stays, or dies.
+    """
+    if generations <= 0 and state is to:
+        return True
+    # More than two are as two: rebalances that do not complete follow each other.
+    return to in _rests(state, max(min(generations, 2), 0))
+
+
+@cache
+def _rests(state: GroupState, generations: int) -> frozenset[GroupState]:
+    """Where moves lead that begin exactly so many generations: one wherever a group leaves PreparingRebalance alive
+    (`ClassicGroup.initNextGeneration`)."""
+    found: set[GroupState] = set()
+    for to in CLASSIC_MOVES[state]:
+        begins = state is GroupState.PREPARING_REBALANCE and to is not GroupState.DEAD
+        left = generations - begins
+        if to in UNSEEN and left >= 0:
+            found |= _rests(to, left)
+        elif left == 0:
+            found.add(to)
+    return frozenset(found)
+
 
 CONSUMER_MEMBER_STABLE = 0
 STREAMS_MEMBER_STABLE = 1

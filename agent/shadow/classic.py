@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Protocol, cast
 
-from agent.coordinator.states import GroupState, GroupType
+from agent.coordinator.states import GroupState, GroupType, comes_to
 from agent.shadow.causes import Departure, Facts, infer, noticed_ms
 from agent.shadow.costs import stopped_partition_ms
 from agent.shadow.diff import MemberChanges, assignment_change, member_changes, owner_key, owners
@@ -95,7 +95,7 @@ class ClassicGroup:
     @property
     def state(self) -> GroupState:
         """What a coordinator that reads this log would say: it never writes the states between."""
-        return GroupState.STABLE if self.members else GroupState.EMPTY
+        return _rest(self.members)
 
     @property
     def is_simple(self) -> bool:
@@ -148,8 +148,12 @@ class ClassicGroup:
     ) -> list[Transition]:
         generation = value.generation
         skipped = 0
+        # A group is made in generation 0, and empty.
+        was, began = (GroupState.EMPTY, 0) if previous is None else (_rest(old), previous)
         if previous is not None and generation < previous:
             self.notes.add("generation_regressed", f"generation {generation} follows {previous}", at)
+        elif not comes_to(was, self.state, generation - began):
+            self.notes.add("impossible_move", f"{self.state} in generation {generation}", at)
         elif previous is not None and generation > previous + 1:
             skipped = generation - previous - 1
             self.generations_skipped += skipped
@@ -233,17 +237,28 @@ class ClassicGroup:
 
     def _same_generation(self, old: Mapping[str, Member], changes: MemberChanges, at: At) -> list[Transition]:
         who = (at, self.name, self.group_type)
-        if changes.joined or changes.left:
+        change = assignment_change(_by_owner(old), _by_owner(self.members))
+        is_moved = bool(change.gained or change.lost)
+        was = _rest(old)
+        if not comes_to(was, self.state, 0):
+            self.notes.add("impossible_move", f"{was} to {self.state} within generation {self.generation}", at)
+        elif changes.joined or changes.left:
             self.notes.add(
                 "members_changed_without_rebalance",
                 f"{len(changes.joined)} joined and {len(changes.left)} left within generation {self.generation}",
                 at,
             )
+        elif is_moved:
+            self.notes.add(
+                "assignment_changed_without_rebalance",
+                f"{change.gained} partitions gained an owner and {change.lost} lost theirs within generation"
+                f" {self.generation}",
+                at,
+            )
         out: list[Transition] = [MemberLeft(*who, self.generation, member) for member in changes.left]
         out += [StaticMemberReplaced(*who, self.generation, before, after) for before, after in changes.replaced]
         out += [MemberJoined(*who, self.generation, member) for member in changes.joined]
-        change = assignment_change(_by_owner(old), _by_owner(self.members))
-        if change.gained or change.lost:
+        if is_moved:
             out.append(AssignmentChanged(*who, self.generation, *change))
         if old and not self.members:
             out.append(GroupEmptied(*who, self.generation))
@@ -331,6 +346,11 @@ class ClassicGroup:
             generations_skipped=self.generations_skipped,
             anomalies=tuple(self.notes.latest),
         )
+
+
+def _rest(members: Mapping[str, Member]) -> GroupState:
+    """Where a group with these members rests."""
+    return GroupState.STABLE if members else GroupState.EMPTY
 
 
 def _by_topic(items: Iterable[TopicPartition]) -> dict[str, tuple[int, ...]]:

@@ -30,6 +30,8 @@ class Notes:
 ANOMALIES = {
     "generation_gap": "a generation follows one that is not the one before it: rebalances between never completed",
     "generation_regressed": "a generation or epoch is lower than the one before it",
+    "impossible_move": "a classic group is in a state that it cannot have come to in that generation",
+    "assignment_changed_without_rebalance": "the same members hold other partitions within one generation",
     "members_changed_without_rebalance": "members of a classic group differ within one generation",
     "undecodable_payload": "a member's subscription or assignment bytes are not of the group's protocol",
     "tombstone_with_members": "a group was deleted while it had members, and was not migrated either",

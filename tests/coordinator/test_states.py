@@ -10,6 +10,7 @@ from agent.coordinator.states import (
     STREAMS_MEMBER_STABLE,
     GroupState,
     GroupType,
+    comes_to,
     consumer_state,
     share_state,
     streams_state,
@@ -31,6 +32,33 @@ def test_classic_moves_are_the_brokers() -> None:
     # The broker lets a dead group "become" dead; that is no move.
     reverse = {state: {old for old, new in CLASSIC_MOVES.items() if state in new} for state in VALID_PREVIOUS}
     assert reverse == {state: previous - {state} for state, previous in VALID_PREVIOUS.items()}
+
+
+# Number, why, from, to, generations, whether.
+RESTS: list[tuple[int, str, GroupState, GroupState, int, bool]] = [
+    (1, "it stays", S.EMPTY, S.EMPTY, 0, True),
+    (2, "it stays: a static member was replaced", S.STABLE, S.STABLE, 0, True),
+    (3, "members come by a rebalance", S.EMPTY, S.STABLE, 0, False),
+    (4, "they go by a rebalance", S.STABLE, S.EMPTY, 0, False),
+    (5, "a rebalance", S.EMPTY, S.STABLE, 1, True),
+    (6, "all went as it prepared", S.STABLE, S.EMPTY, 1, True),
+    (7, "another rebalance", S.STABLE, S.STABLE, 1, True),
+    (8, "who came went before the assignment", S.EMPTY, S.EMPTY, 1, True),
+    (9, "the first did not complete", S.STABLE, S.STABLE, 2, True),
+    (10, "and so many more", S.STABLE, S.EMPTY, 1_000_000, True),
+    (11, "deleted at any time", S.EMPTY, S.DEAD, 0, True),
+    (12, "deleted while it completed", S.STABLE, S.DEAD, 1, True),
+    (13, "what is dead stays so", S.DEAD, S.DEAD, 0, True),
+    (14, "nothing comes of the dead", S.DEAD, S.EMPTY, 0, False),
+    (15, "nor later", S.DEAD, S.STABLE, 3, False),
+    (16, "a generation below the first is none", S.EMPTY, S.STABLE, -1, False),
+]
+
+
+@pytest.mark.parametrize("row", RESTS, ids=lambda row: f"{row[0]}-{row[1]}")
+def test_where_a_classic_group_comes_to_rest(row: tuple[int, str, GroupState, GroupState, int, bool]) -> None:
+    *_, state, to, generations, may = row
+    assert comes_to(state, to, generations) is may
 
 
 def test_names_are_the_admin_apis() -> None:

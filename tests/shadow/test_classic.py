@@ -301,6 +301,33 @@ def test_members_that_differ_within_a_generation_are_noted() -> None:
 
 
 @pytest.mark.parametrize(
+    ("records", "noted"),
+    [
+        pytest.param([new_group(), classic_group(0, A)], ["impossible_move"], id="1: members without a rebalance"),
+        pytest.param([classic_group(0, A)], ["impossible_move"], id="2: nor where the log begins with it"),
+        pytest.param([commit(), classic_group(0, A)], ["impossible_move"], id="3: nor behind offsets"),
+        pytest.param([classic_group(1, A), classic_group(1)], ["impossible_move"], id="4: they go by a rebalance"),
+        pytest.param(
+            [classic_group(1, A, B), classic_group(1, member("a-1", {"t": [0, 1, 3]}), member("b-1", {}))],
+            ["assignment_changed_without_rebalance"],
+            id="5: one generation has one assignment",
+        ),
+        pytest.param([classic_group(5, A), classic_group(3)], ["generation_regressed"], id="6: told once"),
+        pytest.param([classic_group(1, S), classic_group(1, S2)], [], id="7: a static member comes back"),
+        pytest.param([classic_group(1, A), classic_group(1, A)], [], id="8: written twice"),
+        pytest.param([new_group(), new_group(), classic_group(1, A)], [], id="9: made twice"),
+        pytest.param([classic_group(1, A), classic_group(2), classic_group(3)], [], id="10: it rests empty"),
+        pytest.param([classic_group(57, A)], [], id="11: a compacted log"),
+    ],
+)
+def test_moves_that_no_coordinator_makes_are_noted(records: list[Pair], noted: list[str]) -> None:
+    log = Log()
+    for pair in records:
+        log.add(pair)
+    assert [it.kind for it in log.view().anomalies] == noted
+
+
+@pytest.mark.parametrize(
     ("data", "why"),
     [
         pytest.param(b"\x00", "1: half a version", id="1"),
