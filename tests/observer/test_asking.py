@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from agent.observer.asking import Answer, Asker, Outcome, Refusal, answer_of
+from agent.observer.child import TIMEOUT_S
 from agent.observer.divergence import Described, Listed
 
 NOBODY = {"bootstrap.servers": "127.0.0.1:1"}
@@ -24,11 +25,11 @@ def asking(conf: dict[str, str]) -> Iterator[tuple[Asker, threading.Event]]:
     finally:
         began = time.monotonic()
         asker.close()
-        assert time.monotonic() - began < 0.5
+        assert time.monotonic() - began < TIMEOUT_S, "what waits for a broker waits for that long"
 
 
 def answer(asker: Asker, wake: threading.Event) -> Answer:
-    deadline = time.monotonic() + 15
+    deadline = time.monotonic() + 30
     while not (answers := asker.take()):
         wake.wait(0.1)
         wake.clear()
@@ -62,7 +63,7 @@ def test_names_that_cannot_be_asked_for() -> None:
 
 def test_properties_that_are_none(capfd: pytest.CaptureFixture[str]) -> None:
     with asking({**NOBODY, "no.such": "property"}) as (asker, wake):
-        assert wake.wait(15)
+        assert wake.wait(30)
         while asker.exit_code is None:
             time.sleep(0.01)
         assert asker.exit_code == 1
@@ -77,7 +78,7 @@ def test_it_ends_with_its_input() -> None:
         answer(asker, wake)
         assert asker._process.stdin is not None
         asker._process.stdin.close()
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + TIMEOUT_S
         while asker.exit_code is None:
             assert time.monotonic() < deadline
             time.sleep(0.01)
