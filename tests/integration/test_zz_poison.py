@@ -109,6 +109,7 @@ def test_the_segment_files_after_the_broker_ended(cluster: Cluster, performance:
     for client in cluster.fleet.clients:
         if client.runs:
             client.crash()
+    await_position(cluster.agent, cluster.yardstick.ends())
     cluster.broker.kill()
     time.sleep(1)  # what the agent has not got yet comes no more
     said: list[str] = []
