@@ -187,6 +187,18 @@ WORKED: list[tuple[int, str, str, dict[str, int], dict[str, Subscribed], dict[st
         {"a": Subscribed(ALL, owned=(("t0", 0),)), "b": Subscribed(ALL, owned=(("t0", 1), ("t0", 2)))},
         {"a": "t0-0", "b": "t0-1 t0-2"},
     ),
+    (
+        20,
+        "no two of a topic go each way between two members: one is taken back (Kafka's answer)",
+        "sticky",
+        {"t0": 6, "t1": 2},
+        {
+            "m0": Subscribed(frozenset({"t1"})),
+            "m1": Subscribed(ALL),
+            "m2": Subscribed(ALL, owned=(("t0", 1), ("t0", 2), ("t0", 5), ("t1", 0), ("t1", 1))),
+        },
+        {"m0": "t1-0 t1-1", "m1": "t0-0 t0-3 t0-4", "m2": "t0-1 t0-2 t0-5"},
+    ),
 ]
 
 

@@ -12,6 +12,7 @@ from itertools import islice
 
 from agent.coordinator.assignors.problem import Assignment, Problem, Slot, as_hashed, in_shape, numbers_as_hashed
 
+NOBODY = -1
 MAX_SWEEPS = 16
 """Over all topics; what is not even by then stays so."""
 
@@ -74,7 +75,7 @@ class _Unequal:
         self._ids = as_hashed(problem.members)
         self._counts = problem.wanted()
         self._takers: dict[str, list[int]] = {topic: [] for topic in self._counts}
-        self._owners: dict[str, list[int | None]] = {topic: [None] * count for topic, count in self._counts.items()}
+        self._owners = {topic: [NOBODY] * count for topic, count in self._counts.items()}
         self._sizes = [0] * len(self._ids)
         for at, member_id in enumerate(self._ids):
             for topic in self._counts.keys() & problem.members[member_id].topics:
@@ -95,19 +96,18 @@ class _Unequal:
         held: dict[str, list[Slot]] = {member_id: [] for member_id in self._ids}
         for topic, owners in self._owners.items():
             for number, owner in enumerate(owners):
-                if owner is not None:
-                    held[self._ids[owner]].append((topic, number))
+                held[self._ids[owner]].append((topic, number))
         return held
 
     def _give(self, topic: str, number: int, at: int) -> None:
         old = self._owners[topic][number]
-        if old is not None:
+        if old != NOBODY:
             self._sizes[old] -= 1
         self._owners[topic][number] = at
         self._sizes[at] += 1
 
     def _deal(self, topic: str) -> None:
-        free = [number for number, owner in enumerate(self._owners[topic]) if owner is None]
+        free = [number for number, owner in enumerate(self._owners[topic]) if owner == NOBODY]
         if free:
             loads = _Loads(self._takers[topic], self._sizes)
             for number in free:
@@ -130,22 +130,20 @@ class _Unequal:
             return False
         theirs: dict[int, list[int]] = defaultdict(list)
         for number, owner in enumerate(self._owners[topic]):
-            if owner is not None:
-                theirs[owner].append(number)
+            theirs[owner].append(number)
         has_moved = False
-        while not loads.is_even():
+        while True:
             giver = loads.highest()
             while giver is not None and not theirs[giver]:
                 loads.leave_out()
                 giver = loads.highest()
             if giver is None:
-                break
+                return has_moved
             number, taker = theirs[giver].pop(), loads.lowest()
             if loads.is_even():
-                break
+                return has_moved
             self._give(topic, number, taker)
             has_moved = True
-        return has_moved
 
 
 class _Loads:
