@@ -472,6 +472,17 @@ class TestTimers:
         assert asked.of(Removed) == [Removed("g", 100 + TIMEOUT_MS, "a", Why.NOT_REJOINED)]
         assert asked.beat("b", 3, at=11_000).assignment == slots([2, 3])
 
+    def test_who_leaves_before_has_no_timers_left(self) -> None:
+        asked = Asked()
+        asked.gives(a=[0, 1])
+        asked.join("a")
+        asked.gives(a=[0], b=[1])
+        asked.join("b")
+        asked.beat("a", 2, at=100)
+        asked.beat("a", -1, at=200)
+        asked.beat("b", -1, at=200)
+        assert (asked.group.due, asked.fire(10**6)) == (None, [])
+
     def test_who_does_is_left_alone(self) -> None:
         asked = Asked()
         asked.gives(a=[0, 1])
