@@ -174,9 +174,10 @@ class ConsumerGroup:
         if request.member_id not in self.members and len(self.members) >= self._settings.consumer_max_size:
             raise Refused(Error.GROUP_MAX_SIZE_REACHED)
         before = self._joining(request, now_ms) if request.member_epoch == JOIN_EPOCH else self._known(request)
+        joins = request.member_epoch == JOIN_EPOCH and self.deadline(before.member_id) is None
         member = self._updated(before, request, now_ms)
         if self._target.epoch < self._epoch:
-            self._compute(now_ms)
+            self._compute(member.member_id, joins, now_ms)
         resubscribed = member.about.topics != before.about.topics
         current = self._step(member, resubscribed, request.owned, now_ms)
         self._begin_session(member.member_id, now_ms)
@@ -242,10 +243,10 @@ class ConsumerGroup:
             self._refresh = False
         return member
 
-    def _compute(self, now_ms: int) -> None:
+    def _compute(self, by: str, joins: bool, now_ms: int) -> None:
         if not self._target.may_compute(self._settings.consumer_assignment_interval_ms, now_ms):
             return
-        assignor, changed = self._target.compute(self.members, self._partitions, self._epoch, now_ms)
+        assignor, changed = self._target.compute(self._roster, self._partitions, self._epoch, by, joins, now_ms)
         for member_id in changed:
             self._write(TargetImage(self._group, now_ms, member_id, self._target.of(member_id)))
         self._write(TargetEpochImage(self._group, now_ms, self._epoch))

@@ -7,8 +7,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from agent.coordinator.assignors import Assignment, Problem, Slot, Subscribed
+from agent.coordinator.hashing import java_string_hash
 from agent.coordinator.modern_requests import About, Current, MemberState
 from agent.coordinator.requests import Error
+
+_SPREAD = -7046029254386353131
+"""What `TimelineHashMap` multiplies hashes with (2^64 divided by the golden ratio)."""
 
 FIRST_EPOCH = 1
 """What a group's epoch and target epoch begin with, before any is written."""
@@ -47,9 +51,14 @@ class Roster:
         self.members: dict[str, GroupMember] = {}
         self._static: dict[str, str] = {}
         self._holders: dict[Slot, str] = {}
+        # The most members there have been, and the most before the last one came.
+        self._most = self._most_before = 0
 
     def put(self, member: GroupMember) -> None:
         """A member is there, or has changed."""
+        if member.member_id not in self.members:
+            self._most_before = self._most
+            self._most = max(self._most, len(self.members) + 1)
         self._release(member.member_id)
         self.members[member.member_id] = member
         self._holders.update(dict.fromkeys(member.held, member.member_id))
@@ -67,6 +76,12 @@ class Roster:
         if member_id in self.members:
             for slot in self.members[member_id].held:
                 del self._holders[slot]
+
+    def as_a_broker_goes(self, newcomer: str | None) -> list[str]:
+        """The members in the order in which a broker tells its assignor of them, who joins just now at the end."""
+        ids = [member_id for member_id in self.members if member_id != newcomer]
+        order = as_in_timeline(ids, self._most if newcomer is None else self._most_before)
+        return order if newcomer is None else [*order, newcomer]
 
     def held_by_another(self, member_id: str) -> Callable[[Slot], bool]:
         """Says of a partition whether a member other than this one holds it."""
@@ -119,19 +134,16 @@ class Target:
         return self._computed_ms is None or interval_ms == 0 or now_ms >= self._computed_ms + interval_ms
 
     def compute(
-        self, members: Mapping[str, GroupMember], partitions: Mapping[str, int], epoch: int, now_ms: int
+        self, roster: Roster, partitions: Mapping[str, int], epoch: int, by: str, joins: bool, now_ms: int
     ) -> tuple[str, list[str]]:
-        """Compute it for an epoch; answers the assignor's name, and whose target is another now."""
-        problem = Problem(
-            partitions,
-            {
-                member_id: Subscribed(
-                    member.about.topics, member.about.instance_id, tuple(sorted(self.of(member_id)))
-                )
-                for member_id, member in members.items()
-            },
-        )
-        assignor = self._voted(members)
+        """Compute it for an epoch on the heartbeat of member `by`, which may be the one that it `joins` with.
+
+        Answers the assignor's name, and whose target is another now.
+        """
+        members = roster.members
+        order = roster.as_a_broker_goes(by if joins else None)
+        problem = Problem(partitions, {member_id: self._subscribed(members[member_id]) for member_id in order})
+        assignor = self._voted(members, by)
         assignment = self._assignors[assignor](problem)
         changed = []
         for member_id in members:
@@ -142,10 +154,38 @@ class Target:
         self.epoch, self._computed_ms = epoch, now_ms
         return assignor, changed
 
-    def _voted(self, members: Mapping[str, GroupMember]) -> str:
-        """The assignor that most members want; the first is the default.
+    def _subscribed(self, member: GroupMember) -> Subscribed:
+        # What an assignor of the coordinator takes for a member's own is what it was to have, not what it has got.
+        about, owned = member.about, tuple(sorted(self.of(member.member_id)))
+        return Subscribed(about.topics, about.instance_id, owned, rack=about.rack_id)
 
-        Between equals a broker's hash tables decide; here the first does.
+    def _voted(self, members: Mapping[str, GroupMember], by: str) -> str:
+        """The assignor that most members want, the first of all if nobody says.
+
+        Between equals a broker's hash tables decide, in which a vote that nobody else shares is put anew, at the
+        end, on the voter's own heartbeat.
         """
-        votes = Counter(member.about.server_assignor for member in members.values())
-        return max(self._assignors, key=lambda name: votes[name])
+        votes = Counter(name for member in members.values() if (name := member.about.server_assignor) is not None)
+        order = as_in_timeline(votes, len(votes))
+        own = members[by].about.server_assignor
+        order.sort(key=lambda name: name == own and votes[name] == 1)
+        return max(order, key=lambda name: votes[name], default=next(iter(self._assignors)))
+
+
+def as_in_timeline(keys: Iterable[str], most: int) -> list[str]:
+    """Keys in the order in which a broker's `TimelineHashMap` that got them one by one goes through them.
+
+    `most` is how many it has ever held at a time. It spreads hashes by a multiplication, and goes through those that
+    fall into one slot from the last to the first.
+    """
+    bits = 1
+    while most * 3 > 4 << bits:
+        bits += 1
+
+    def slot(key: str) -> int:
+        return (java_string_hash(key) * _SPREAD & 2**64 - 1) >> 64 - bits
+
+    items = list(keys)
+    items.reverse()
+    items.sort(key=slot)
+    return items

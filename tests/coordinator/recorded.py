@@ -1,10 +1,10 @@
 """KIP-848 groups of a real broker's log, played through the model record by record.
 
 Each batch of records that the broker wrote says what was asked of it: who joined, whose heartbeat brought what, who
-left. That is asked of the model at the same time, and what the model writes is held against the batch. Only the
-assignor is not the model's: it answers what the broker's assignor answered (`Targets`), so that what is held here is
-the protocol. Heartbeats without effect are not in a log: sessions are taken as renewed up to the next batch, but of
-members whose session ended, up to `last_sign` at most.
+left. That is asked of the model at the same time, and what the model writes is held against the batch. The assignor
+may be one that answers what the broker's assignor answered (`Targets`), so that what is held here is the protocol.
+Heartbeats without effect are not in a log: sessions are taken as renewed up to the next batch, but of members whose
+session ended, up to `last_sign` at most.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from agent.coordinator.assignors import Assignment, Problem, Slot
+from agent.coordinator.assignors import Assignment, Assignor, Problem, Slot
 from agent.coordinator.consumer_group import ConsumerGroup
 from agent.coordinator.modern_requests import (
     JOIN_EPOCH,
@@ -172,7 +172,12 @@ class Replay:
     """One group's log played through the model. `last_sign`: until when members were heard whose session ended."""
 
     def __init__(
-        self, group: str, found: list[Batch], settings: BrokerSettings, last_sign: Mapping[str, int]
+        self,
+        group: str,
+        found: list[Batch],
+        settings: BrokerSettings,
+        last_sign: Mapping[str, int],
+        assignors: Mapping[str, Assignor] | None = None,
     ) -> None:
         self.group = group
         self.outcome = Outcome()
@@ -184,7 +189,7 @@ class Replay:
         counts: dict[str, int] = {}
         for topic, number in sorted(slot for value in targets for slot in _slots(value.topic_partitions)):
             counts[topic] = number + 1
-        self.model = ConsumerGroup(group, settings, str, counts, {"uniform": Targets(found)})
+        self.model = ConsumerGroup(group, settings, str, counts, assignors or {"uniform": Targets(found)})
         self._topics = frozenset(counts)
         self._resolved = False
 

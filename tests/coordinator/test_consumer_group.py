@@ -126,9 +126,34 @@ class TestAssignor:
         asked.join("b", server_assignor="range")
         assert asked.of(Targeted)[0].assignor == "range"
         asked.join("c", server_assignor="uniform")
+        asked.join("d", server_assignor="uniform")
         assert asked.of(Targeted)[0].assignor == "uniform"
-        asked.join("d", server_assignor="range")
+        asked.join("e", server_assignor="range")
+        asked.join("f", server_assignor="range")
         assert asked.of(Targeted)[0].assignor == "range"
+
+    def test_between_equals_a_vote_that_nobody_shares_loses_on_its_own_heartbeat(self) -> None:
+        asked = Asked()
+        asked.join("a", server_assignor="range")
+        asked.join("b", server_assignor="uniform")
+        assert asked.of(Targeted)[0].assignor == "range"
+        asked.join("c")
+        assert asked.of(Targeted)[0].assignor == "uniform"
+        asked.beat("c", -1)
+        asked.beat("a", 2)
+        assert asked.of(Targeted)[0].assignor == "uniform"
+        asked.beat("b", 3, subscribed_topics=frozenset({"t", "u"}))
+        assert asked.of(Targeted)[0].assignor == "range"
+
+    def test_it_hears_of_members_in_the_order_of_a_brokers_table(self) -> None:
+        # Ids of a run of Kafka 4.3.1. They share a bucket of the assignor's, where who came last is first.
+        first, last = "xe97953FTXGGP1KDLVlnuw", "G0gFHHPER6O5wxOUoyvZsw"
+        asked = Asked()
+        asked.join(first)
+        asked.join(last)
+        assert list(asked.uniform.asked[-1].members) == [first, last]
+        asked.beat(first, 2, subscribed_topics=frozenset({"t", "u"}))
+        assert list(asked.uniform.asked[-1].members) == [last, first]
 
     def test_it_is_told_what_each_member_shall_have_so_far(self) -> None:
         asked = two_members()

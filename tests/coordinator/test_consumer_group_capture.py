@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 import pytest
 
+from agent.coordinator.assignors import SERVER_ASSIGNORS, Assignor
 from agent.coordinator.script import BrokerSettings
 from tests.coordinator.recorded import Outcome, Replay, batches
 from tests.wire.vectors import CAPTURE, needs
@@ -24,10 +26,10 @@ def _log(pattern: re.Pattern[str], group: str) -> list[re.Match[str]]:
     return [found for line in lines if (found := pattern.match(line)) and found["group"] == group]
 
 
-def _replayed(group: str) -> Replay:
+def _replayed(group: str, assignors: Mapping[str, Assignor] | None = None) -> Replay:
     # A member whose session ended has sent nothing since the last heartbeat of its that is in the log.
     last_sign = {line["member"]: 0 for line in _log(_EXPIRED, group)}
-    replay = Replay(group, batches(CAPTURE / "segments")[group], SETTINGS, last_sign)
+    replay = Replay(group, batches(CAPTURE / "segments")[group], SETTINGS, last_sign, assignors)
     replay.run()
     return replay
 
@@ -44,6 +46,11 @@ class TestCapture:
         outcome: Outcome = replays[group].outcome
         print(f"{group}: {outcome.matched} of {outcome.total} records, {outcome.extra} too many")
         assert (outcome.matched, outcome.total, outcome.extra, outcome.differing) == (records, records, 0, [])
+
+    @pytest.mark.parametrize("group", ["fraud-848", "risk-848re"])
+    def test_and_gives_what_the_broker_gave(self, group: str) -> None:
+        """With the model's own assignor in place of the answers of the broker's."""
+        assert _replayed(group, SERVER_ASSIGNORS).outcome.differing == []
 
     @pytest.mark.parametrize("group", ["fraud-848", "risk-848re"])
     def test_epochs_and_targets_come_in_the_order_of_the_log(self, replays: dict[str, Replay], group: str) -> None:
