@@ -23,6 +23,7 @@ from agent.coordinator.requests import (
     Token,
     Why,
 )
+from agent.coordinator.script import BrokerSettings
 
 Request = JoinGroup | SyncGroup | Heartbeat | LeaveGroup
 
@@ -47,7 +48,7 @@ class ClassicGroup(Rebalancing):
                     self.answer(token, synced)
             case Heartbeat():
                 self.answer(token, Beaten(self._beat(request)))
-            case LeaveGroup():
+            case _:
                 self._leave(request, token)
         return effects + self.taken()
 
@@ -56,7 +57,7 @@ class ClassicGroup(Rebalancing):
     def _join(self, request: JoinGroup, token: Token) -> None:
         error = self._refusal(request)
         if error is not None:
-            self.answer(token, Joined(error, "" if error is Error.GROUP_MAX_SIZE_REACHED else request.member_id))
+            self.answer(token, Joined(error, "" if error in _WITHOUT_ID else request.member_id))
         elif not request.member_id:
             self._join_as_new(request, token)
         elif request.member_id in self.roster.pending:
@@ -65,19 +66,19 @@ class ClassicGroup(Rebalancing):
             self._join_again(request, token)
 
     def _refusal(self, request: JoinGroup) -> Error | None:
-        settings, member_id = self.settings, request.member_id
-        if not settings.min_session_timeout_ms <= request.session_timeout_ms <= settings.max_session_timeout_ms:
+        member_id = request.member_id
+        if not has_fair_session(self.settings, request):
             return Error.INVALID_SESSION_TIMEOUT
         if not self._has_room(member_id):
-            # Of an id that was given out, nothing is left: the client begins anew.
-            self.forget_pending(member_id)
+            self._turn_away(member_id)
             return Error.GROUP_MAX_SIZE_REACHED
         if self.state is DEAD:
             return Error.COORDINATOR_NOT_AVAILABLE
         if not self._supports(request):
             return Error.INCONSISTENT_GROUP_PROTOCOL
         if member_id in self.roster.pending:
-            return None if request.instance_id is None else Error.INVALID_REQUEST
+            # A static member is given no id to come back with; the broker has no better word for one that does.
+            return None if request.instance_id is None else Error.UNKNOWN_SERVER_ERROR
         return self.roster.stranger(member_id, request.instance_id) if member_id else None
 
     def _supports(self, request: JoinGroup) -> bool:
@@ -92,6 +93,15 @@ class ClassicGroup(Rebalancing):
             member = self.members.get(member_id)
             return (member is not None and member.awaits_join is not None) or self.roster.joining < most
         return self.state in (EMPTY, DEAD) or member_id in self.members or len(self.members) < most
+
+    def _turn_away(self, member_id: str) -> None:
+        """There is no room for it: neither the id that it was given nor the member that it was is left.
+
+        The join phase does not end by this, even if all others have joined.
+        """
+        self.forget_pending(member_id)
+        if member_id in self.members:
+            self.remove(self.members[member_id], Why.NOT_REJOINED)
 
     def _join_as_new(self, request: JoinGroup, token: Token) -> None:
         instance_id = request.instance_id
@@ -188,7 +198,7 @@ class ClassicGroup(Rebalancing):
         if request.generation != self.generation:
             return Error.ILLEGAL_GENERATION
         for said, known in ((request.protocol_type, self.protocol_type), (request.protocol, self.protocol)):
-            if said is not None and said != known:
+            if None not in (said, known) and said != known:
                 return Error.INCONSISTENT_GROUP_PROTOCOL
         return Error.REBALANCE_IN_PROGRESS if self.state is PREPARING else None
 
@@ -226,6 +236,15 @@ class ClassicGroup(Rebalancing):
         if error is None:
             self.remove(self.members[member_id], leaver.why)
         return error or Error.NONE
+
+
+_WITHOUT_ID = (Error.GROUP_MAX_SIZE_REACHED, Error.UNKNOWN_SERVER_ERROR)
+"""Refusals that do not repeat the member's id."""
+
+
+def has_fair_session(settings: BrokerSettings, request: JoinGroup) -> bool:
+    """Whether the session timeout that is asked for is within the broker's bounds."""
+    return settings.min_session_timeout_ms <= request.session_timeout_ms <= settings.max_session_timeout_ms
 
 
 def _why(changed: bool) -> Why:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from agent.coordinator.classic import ClassicGroup, Request
+from agent.coordinator.classic import ClassicGroup, Request, has_fair_session
 from agent.coordinator.hashing import partition_of
 from agent.coordinator.requests import (
     Answered,
@@ -38,19 +38,17 @@ class Coordinator:
         return partition_of(group, self._offsets_partitions)
 
     def handle(self, request: Request, token: Token, now_ms: int) -> list[Effect]:
-        """Take a request. A group is made by the first who joins it without a member id."""
+        """Take a request. A group is made by the first who joins it without a member id, even if it is not let in."""
         group = self.groups.get(request.group)
         if group is not None:
             return group.handle(request, token, now_ms)
+        if isinstance(request, JoinGroup) and not has_fair_session(self.settings, request):
+            return [Answered(token, Joined(Error.INVALID_SESSION_TIMEOUT, request.member_id))]
         if not isinstance(request, JoinGroup) or request.member_id:
             return [Answered(token, _OF_NOBODY[type(request)](request))]
-        group = ClassicGroup(request.group, self.settings, self._new_id, now_ms)
+        group = self.groups[request.group] = ClassicGroup(request.group, self.settings, self._new_id, now_ms)
         empty = group.image()
-        effects = group.handle(request, token, now_ms)
-        if not group.members and not group.roster.pending:
-            return effects
-        self.groups[request.group] = group
-        return [*effects, Wrote(empty)]
+        return [*group.handle(request, token, now_ms), Wrote(empty)]
 
     def fire(self, now_ms: int) -> list[Effect]:
         """Let all timers fire that are due at `now_ms` or before."""

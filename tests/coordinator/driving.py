@@ -9,6 +9,7 @@ from agent.coordinator.coordinator import Coordinator
 from agent.coordinator.requests import (
     Answered,
     Effect,
+    GroupImage,
     Heartbeat,
     JoinGroup,
     LeaveGroup,
@@ -17,6 +18,7 @@ from agent.coordinator.requests import (
     Removed,
     SyncGroup,
     Why,
+    Wrote,
 )
 from agent.coordinator.script import BrokerSettings
 from agent.coordinator.world import ids
@@ -57,6 +59,14 @@ class Driven:
 
     def of(self, kind: type) -> list[Any]:
         return [effect for effect in self.effects if isinstance(effect, kind)]
+
+    @property
+    def images(self) -> list[GroupImage]:
+        return [wrote.image for wrote in self.of(Wrote)]
+
+    @property
+    def state(self) -> str:
+        return str(self.group.state)
 
     def removed(self) -> list[tuple[str, int, Why]]:
         names = {member_id: who for who, member_id in self.ids.items()}
@@ -116,3 +126,29 @@ class Driven:
 
     def deadline(self, who: str) -> int | None:
         return self.group.deadline(self.ids[who])
+
+    def admit(self, who: str, at: int, *others: str, **changes: Any) -> None:
+        """Joins, and the others join again: who must be all that there are."""
+        self.join(who, at, **changes)
+        for other in others:
+            self.join(other, at)
+        for name in (who, *others):
+            self.joined(name)
+
+    def settle(self, at: int, *who: str, **assignments: Any) -> None:
+        """All of them sync, the leader among them."""
+        for name in who:
+            leads = self.ids[name] == self.group.leader
+            self.sync(name, at, assignments or {it: f"{it}'s" for it in who} if leads else None)
+
+
+def stable(*who: str, settings: BrokerSettings = AT_ONCE, at: int = 0, **changes: Any) -> Driven:
+    """These came one after the other; the first leads, and each has an assignment. Names in capitals are static."""
+    group = Driven(settings)
+    for number, name in enumerate(who):
+        instance_id = name if name.isupper() else None
+        group.admit(name, at, *who[:number], instance_id=instance_id, **changes)
+    group.settle(at, *who)
+    assert group.state == "Stable"
+    assert group.group.generation == len(who)
+    return group
