@@ -204,7 +204,6 @@ class Rebalancing:
         if self.members and not self.roster.elect_leader():
             self._timers.set(_JOIN, self.now_ms + self.roster.rebalance_timeout_ms)
             return
-        self._member_was_added = False
         self.generation += 1
         self._unsynced.clear()
         if not self.members:
@@ -226,6 +225,9 @@ class Rebalancing:
         """The leader's assignment, by member id: it is written, and then handed out."""
         # The record says since when the group is in the state that it is about to leave: when the join phase ended.
         self._effects.append(Wrote(self.image(STABLE, assignments)))
+        if self._timers.due_of(_WRITE) is not None and self._assignments[0] == self.generation:
+            # It brings one a second time: the first to be replicated is handed out.
+            return
         self._assignments = self.generation, assignments
         if self.settings.write_ms:
             self._timers.set(_WRITE, self.now_ms + self.settings.write_ms)
@@ -243,10 +245,15 @@ class Rebalancing:
                 self.hear_of(member)
 
     def _sync_time_is_up(self) -> None:
-        """Members that joined and never asked for their assignment are out."""
+        """Members that joined and never asked for their assignment are out.
+
+        Who was replaced by its static id before it asked counts among them: its successor is left in peace, but a
+        rebalance begins all the same.
+        """
         late = in_hash_order(self._unsynced)
         for member_id in late:
-            self.remove(self.members[member_id], Why.SYNC_TIMEOUT)
+            if member_id in self.members:
+                self.remove(self.members[member_id], Why.SYNC_TIMEOUT)
         self.prepare(Why.SYNC_TIMEOUT, late[0])
 
     # Who goes.
@@ -255,10 +262,13 @@ class Rebalancing:
         if member_id in self.roster.pending:
             self.forget_pending(member_id)
             self._effects.append(Removed(self.group, self.now_ms, member_id, Why.PENDING_EXPIRED))
-        elif not self.members[member_id].is_excused:
+        elif self.members[member_id].is_excused:
+            return
+        else:
             self.remove(self.members[member_id], Why.SESSION_TIMEOUT)
             if self.state is not PREPARING:
                 self.prepare(Why.SESSION_TIMEOUT, member_id)
+                return
         if self.state is PREPARING and self.roster.has_all:
             # Even where the group's first rebalance would still wait for its delay.
             self._complete()
@@ -300,7 +310,6 @@ class Rebalancing:
         fenced = Error.FENCED_INSTANCE_ID
         self.answer_join(old, Joined(fenced, old.member_id))
         self.answer_sync(old, Synced(fenced))
-        self._unsynced.discard(old.member_id)
         self._timers.cancel((old.member_id,))
         self.roster.replace(old, new)
         self.hear_of(new, old.session_timeout_ms)
