@@ -49,6 +49,10 @@ class Phase(StrEnum):
     FAILED = "failed"
 
 
+_BEATING = frozenset({Phase.SYNCING, Phase.STABLE})
+"""Where the heartbeat thread runs; while it waits to join, a consumer hears only in its poll loop."""
+
+
 class Consumer:
     """One consumer. `partitions` is the cluster's metadata, shared with whoever changes it.
 
@@ -70,7 +74,8 @@ class Consumer:
         self._beats_at: int | None = None
         self._rejoins_at: int | None = None
         self._back_at: int | None = None
-        self._frozen = False
+        self._thaws_at: int | None = None
+        self._is_reset = False
         self._kept: list[Any] = []
         self._why: Why | None = None
         self._leads_over: dict[str, int] | None = None
@@ -101,16 +106,18 @@ class Consumer:
     def stall(self, for_ms: int, now: int) -> list[Request]:
         """Do not poll for so long; heartbeats go on."""
         self.down_since = now if self.down_since is None else self.down_since
-        self._back_at = max(now + for_ms, self._back_at or 0)
+        self._back_at = _later(now + for_ms, self._back_at)
         return []
 
     def freeze(self, for_ms: int, now: int) -> list[Request]:
         """Stand still for so long, with every thread."""
-        self._frozen = True
+        self._thaws_at = _later(now + for_ms, self._thaws_at)
         return self.stall(for_ms, now)
 
     def resubscribe(self, topics: frozenset[str], now: int) -> list[Request]:
-        """Want other topics."""
+        """Want these topics; if it wants them already, nothing comes of it."""
+        if topics == self.settings.topics:
+            return []
         self.settings = replace(self.settings, topics=topics)
         return self._need_to_join(now, Why.SUBSCRIPTION_CHANGED)
 
@@ -134,7 +141,7 @@ class Consumer:
     @property
     def due(self) -> int | None:
         """When it does something by itself next, heartbeats among them."""
-        dues = (self.due_but_heartbeats, None if self._frozen else self._beats_at)
+        dues = (self.due_but_heartbeats, None if self._is_frozen else self._beats_at)
         return min((due for due in dues if due is not None), default=None)
 
     @property
@@ -142,23 +149,31 @@ class Consumer:
         """When it does something else than a heartbeat next."""
         if not self.is_running:
             return None
-        dues = [self._back_at]
+        dues = [self._back_at, self._thaws_at, self._poll_times_out_at]
         if self.down_since is None:
             dues.append(self._rejoins_at)
-        elif not self._frozen and self.phase is Phase.STABLE and self._beats_at is not None:
-            dues.append(self.down_since + self.settings.max_poll_interval_ms)
         return min((due for due in dues if due is not None), default=None)
+
+    @property
+    def _is_frozen(self) -> bool:
+        return self._thaws_at is not None
+
+    @property
+    def _poll_times_out_at(self) -> int | None:
+        if self.down_since is None or self._is_frozen or self.phase not in _BEATING:
+            return None
+        return self.down_since + self.settings.max_poll_interval_ms
 
     @property
     def beats_safely(self) -> bool:
         """Whether its heartbeats follow each other faster than its session could end."""
         settings = self.settings
-        beats = self._beats_at is not None and not self._frozen and self.is_running
+        beats = self._beats_at is not None and not self._is_frozen
         return beats and 2 * settings.heartbeat_interval_ms < settings.session_timeout_ms
 
     def skip_heartbeats(self, until: int) -> int | None:
         """Take all heartbeats before `until` for sent: when the last of them was, None if there is none."""
-        if self._beats_at is None or self._frozen or self._beats_at >= until:
+        if self._beats_at is None or self._is_frozen or self._beats_at >= until:
             return None
         interval = self.settings.heartbeat_interval_ms
         last = self._beats_at + (until - 1 - self._beats_at) // interval * interval
@@ -167,13 +182,11 @@ class Consumer:
 
     def wake(self, now: int) -> list[Request]:
         """Do what is due at `now`."""
-        requests: list[Request] = []
-        if self._back_at is not None and self._back_at <= now:
-            requests += self._come_back(now)
-        since = self.down_since
-        if since is not None and not self._frozen and since + self.settings.max_poll_interval_ms <= now:
+        requests = self._come_back(now)
+        late = self._poll_times_out_at
+        if late is not None and late <= now:
             requests += self._poll_timed_out()
-        if self._beats_at is not None and not self._frozen and self._beats_at <= now:
+        if self._beats_at is not None and not self._is_frozen and self._beats_at <= now:
             self._beats_at = now + self.settings.heartbeat_interval_ms
             requests.append(Heartbeat(self.group, self.generation, self.member_id, self.settings.instance_id))
         if self._rejoins_at is not None and self.down_since is None and self._rejoins_at <= now:
@@ -181,35 +194,30 @@ class Consumer:
         return requests
 
     def _come_back(self, now: int) -> list[Request]:
-        self._frozen = False
-        self._back_at = self.down_since = None
+        if self._thaws_at is not None and self._thaws_at <= now:
+            self._thaws_at = None
+        if self._back_at is not None and self._back_at <= now:
+            self._back_at = self.down_since = None
+            if self.phase is Phase.UNJOINED:
+                self._rejoins_at = now
         kept, self._kept = self._kept, []
-        requests = [request for answer in kept for request in self.answered(answer, now)]
-        if self.phase is Phase.STABLE and (self._beats_at is None or self._beats_at < now):
-            self._beats_at = now
-        if self.phase is Phase.UNJOINED and self._rejoins_at is None:
-            self._rejoins_at = now
-        return requests
+        return [request for answer in kept for request in self.answered(answer, now)]
 
     def _poll_timed_out(self) -> list[Request]:
-        if self.phase is not Phase.STABLE or self._beats_at is None:
-            return []
-        self._beats_at = None
-        if self.settings.instance_id is not None:
-            # A static member does not leave: it only ceases to say that it is there, until it polls again.
-            return []
+        """A dynamic member leaves. A static one only ceases to say that it is there; both come back without an id."""
+        requests = self._farewell(Why.POLL_TIMEOUT) if self.settings.instance_id is None else []
         self.phase = Phase.UNJOINED
-        requests = self._farewell(Why.POLL_TIMEOUT)
-        self._forget(lost=False)
+        self._beats_at = self._rejoins_at = None
+        self._is_reset = True
         return requests
 
     # Answers.
 
     def answered(self, answer: Any, now: int) -> list[Request]:
-        """Take an answer. A frozen process takes it when it runs again."""
+        """Take an answer. A frozen process takes it when it runs again, and one to JoinGroup waits for a poll."""
         if not self.is_running:
             return []
-        if self._frozen:
+        if self._is_frozen or (self.down_since is not None and isinstance(answer, Joined)):
             self._kept.append(answer)
             return []
         match answer:
@@ -263,8 +271,10 @@ class Consumer:
         if answer.error is not Error.NONE:
             return self._refused(answer.error, now)
         self.phase = Phase.STABLE
-        self._beats_at = now + self.settings.heartbeat_interval_ms
         assigned = frozenset(answer.assignment)
+        if any(topic not in self.settings.topics for topic, _ in assigned):
+            # It wants other topics by now: it does not take these up.
+            return self._need_to_join(now, Why.SUBSCRIPTION_CHANGED)
         gives_back = self.is_cooperative and bool(self.owned - assigned)
         self.owned = assigned
         if gives_back:
@@ -283,13 +293,15 @@ class Consumer:
     def _refused(self, error: Error, now: int) -> list[Request]:
         match error:
             case Error.REBALANCE_IN_PROGRESS:
-                pass
+                # Until it polls it is a member as before.
+                self._rejoins_at = now
+                return self._join_if_due(now)
             case Error.UNKNOWN_MEMBER_ID:
                 self._forget(lost=True)
             case Error.ILLEGAL_GENERATION:
                 self.generation, self.owned = -1, frozenset()
             case Error.COORDINATOR_NOT_AVAILABLE:
-                self.phase = Phase.UNJOINED
+                self.phase, self._beats_at = Phase.UNJOINED, None
                 self._rejoins_at = now + RETRY_MS
                 return []
             case _:
@@ -320,10 +332,12 @@ class Consumer:
         return self._join(now) if due and self.down_since is None else []
 
     def _join(self, now: int) -> list[Request]:
-        if not self.is_cooperative or not self.member_id:
-            self.owned = frozenset()
+        if self._is_reset:
+            self._forget(lost=True)
+        topics = self.settings.topics if self.is_cooperative and self.generation >= 0 else ()
+        self.owned = frozenset(slot for slot in self.owned if slot[0] in topics)
         self.phase = Phase.JOINING
-        self._rejoins_at = self._beats_at = None
+        self._rejoins_at = self._beats_at = self._leads_over = None
         settings, why = self.settings, self._why
         self._why = None
         said = Subscribed(
@@ -359,19 +373,23 @@ class Consumer:
     # Leaving.
 
     def _farewell(self, why: Why) -> list[Request]:
-        if not self.member_id:
+        if not self.member_id or self.phase is Phase.UNJOINED:
             return []
         return [LeaveGroup(self.group, (Leaver(self.member_id, self.settings.instance_id, why),))]
 
     def _forget(self, *, lost: bool) -> None:
         self.member_id, self.generation, self._leads_over = "", -1, None
+        self._is_reset = False
         if lost:
             self.owned = frozenset()
 
     def _stop(self) -> None:
         self._forget(lost=True)
         self.phase = Phase.STOPPED
-        self._beats_at = self._rejoins_at = self._back_at = self.down_since = None
-        self._frozen = False
+        self._beats_at = self._rejoins_at = self._back_at = self._thaws_at = self.down_since = None
         self._kept = []
         self._why = None
+
+
+def _later(at_ms: int, other_ms: int | None) -> int:
+    return at_ms if other_ms is None else max(at_ms, other_ms)

@@ -102,7 +102,8 @@ class Rebalancing:
         """
         member = self.members[member_id]
         deadline = at_ms + member.session_timeout_ms
-        if (self.deadline(member_id) or 0) < deadline:
+        known = self.deadline(member_id)
+        if known is None or known < deadline:
             self._timers.set((member_id,), deadline)
 
     # What can be asked.
@@ -330,8 +331,7 @@ class Rebalancing:
     # What goes out.
 
     def _move(self, state: GroupState) -> None:
-        if state not in CLASSIC_MOVES[self.state]:
-            raise AssertionError(f"group {self.group!r}: no way from {self.state} to {state}")
+        assert state in CLASSIC_MOVES[self.state], f"group {self.group!r}: no way from {self.state} to {state}"
         self.previous_state, self.state, self.state_since_ms = self.state, state, self.now_ms
 
     def answer(self, token: Token, answer: object) -> None:

@@ -86,7 +86,10 @@ class Kill:
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """The client does not poll for so long; its heartbeat thread goes on (`max.poll.interval.ms` counts)."""
+    """The client does not poll for so long; its heartbeat thread goes on (`max.poll.interval.ms` counts).
+
+    Before it has joined there is no such thread: then JoinGroup's answer waits, and the session may end.
+    """
 
     at_ms: int
     client: str

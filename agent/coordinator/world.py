@@ -16,7 +16,7 @@ from agent.coordinator import script as s
 from agent.coordinator.classic import ClassicGroup
 from agent.coordinator.client import Consumer, Phase
 from agent.coordinator.coordinator import Coordinator
-from agent.coordinator.requests import Answered, Effect, LeaveGroup, Leaver, Why
+from agent.coordinator.requests import Answered, Effect, Joined, LeaveGroup, Leaver, Why
 from agent.coordinator.states import GroupState
 from agent.coordinator.timers import Timers
 
@@ -88,15 +88,19 @@ class World:
         for name, client in self.clients.items():
             if client.is_running and client.phase is not Phase.STABLE and client.down_since is None:
                 return
-            horizon.append(client.due_but_heartbeats or horizon[0])
-            if client.beats_safely and client.member_id in group.members:
+            due = client.due
+            if client.beats_safely and client.member_id in group.members and client.generation == group.generation:
                 beating[client.member_id] = name
+                due = client.due_but_heartbeats
+            if due is not None:
+                horizon.append(due)
         if self._next_step < len(self._steps):
             horizon.append(self._steps[self._next_step].at_ms)
         silent = group.due_without(beating)
         if silent is not None:
             horizon.append(silent)
-        until = min(horizon)
+        # What is still on its way when something happens may meet with another answer.
+        until = min(horizon) - self.script.latency_ms
         for member_id, name in beating.items():
             last = self.clients[name].skip_heartbeats(until)
             if last is not None:
@@ -138,6 +142,9 @@ class World:
             if isinstance(effect, Answered):
                 assert isinstance(effect.token, tuple)
                 self._post(now, False, effect.token, effect.answer)
+                if isinstance(effect.answer, Joined):
+                    # Its client may not live to hear of it.
+                    self.names.setdefault(effect.answer.member_id, effect.token[0])
         return effects
 
     # The script.
@@ -149,8 +156,7 @@ class World:
         name = step.client
         if isinstance(step, s.Start):
             self._lives[name] = self._lives.get(name, -1) + 1
-            if name in self.clients:
-                self.fallen.append(self.clients[name])
+            self._fall(name, now)
             self.clients[name] = Consumer(self.script.group, step.settings, self.partitions)
         client = self.clients.get(name)
         if client is None:
@@ -174,6 +180,18 @@ class World:
                 requests = client.rejoin(now)
         self._send(name, requests, now)
         return []
+
+    def _fall(self, name: str, now: int) -> None:
+        """If there was such a client, its life is over; what the group still has of it counts."""
+        former = self.clients.get(name)
+        if former is not None and former.is_running:
+            former.kill(now)
+        roster = self.group.roster if self.group is not None else None
+        self.fallen = [
+            client
+            for client in (*self.fallen, *([former] if former is not None else []))
+            if roster is not None and (client.member_id in roster.members or client.member_id in roster.pending)
+        ]
 
     def _grow(self, step: s.Grow, now: int) -> None:
         self.partitions[step.topic] = step.partitions

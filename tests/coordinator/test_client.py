@@ -1,0 +1,551 @@
+"""The consumer of classic groups, request by request: what it sends, when, and what it holds, as the Java client."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from agent.coordinator.assignors import Slot, Subscribed
+from agent.coordinator.client import Consumer, Phase
+from agent.coordinator.requests import (
+    Beaten,
+    Error,
+    Heartbeat,
+    Joined,
+    JoinGroup,
+    LeaveGroup,
+    Leaver,
+    Left,
+    Synced,
+    SyncGroup,
+    Why,
+)
+from agent.coordinator.script import ClientSettings
+
+S = 1000
+P0, P1, P2 = ("t", 0), ("t", 1), ("t", 2)
+COOPERATIVE = ("cooperative-sticky",)
+
+
+def consumer(partitions: Mapping[str, int] | None = None, **settings: Any) -> Consumer:
+    conf = ClientSettings(**{"client_id": "c", "topics": frozenset({"t"}), "assignors": ("range",), **settings})
+    return Consumer("g", conf, {"t": 3} if partitions is None else partitions)
+
+
+def joined(generation: int = 1, leader: str = "other", **changes: Any) -> Joined:
+    return Joined(Error.NONE, "c-1", generation, "consumer", "range", leader, **changes)
+
+
+def stable(*owned: Slot, at: int = 0, generation: int = 1, **settings: Any) -> Consumer:
+    """A follower that holds these since `at`."""
+    client = consumer(**settings)
+    client.start(at)
+    client.answered(joined(generation), at)
+    assert client.answered(Synced(Error.NONE, owned), at) == []
+    assert client.phase is Phase.STABLE
+    return client
+
+
+def one(requests: list[Any], kind: type) -> Any:
+    (request,) = requests
+    assert isinstance(request, kind)
+    return request
+
+
+def said(request: JoinGroup) -> Subscribed:
+    metadata = request.offers[0].metadata
+    assert isinstance(metadata, Subscribed)
+    return metadata
+
+
+# Joining.
+
+
+def test_the_way_into_a_group() -> None:
+    client = consumer(
+        session_timeout_ms=7 * S, max_poll_interval_ms=9 * S, assignors=("range", "roundrobin"), rack="r"
+    )
+    asked = one(client.start(0), JoinGroup)
+    assert (asked.member_id, asked.session_timeout_ms, asked.rebalance_timeout_ms) == ("", 7 * S, 9 * S)
+    assert [offer.name for offer in asked.offers] == ["range", "roundrobin"]
+    assert said(asked) == Subscribed(frozenset({"t"}), rack="r")
+    again = one(client.answered(Joined(Error.MEMBER_ID_REQUIRED, "c-1"), 1), JoinGroup)
+    assert again.member_id == "c-1"
+    assert client.due is None
+    sync = one(client.answered(joined(5), 2), SyncGroup)
+    assert (sync.generation, sync.member_id, sync.protocol_type, sync.protocol) == (5, "c-1", "consumer", "range")
+    assert sync.assignments == {}
+    assert client.answered(Synced(Error.NONE, (P0, P1)), 3) == []
+    assert (client.phase, client.generation, client.owned) == (Phase.STABLE, 5, {P0, P1})
+    # Heartbeats count from JoinGroup's answer.
+    assert client.due == 2 + 3 * S
+
+
+def test_a_leader_assigns() -> None:
+    client = consumer({"t": 3, "u": 2})
+    client.start(0)
+    members = (("c-1", None, Subscribed(frozenset({"t"}))), ("d-1", "i-1", Subscribed(frozenset({"t", "u"}))))
+    sync = one(client.answered(joined(1, "c-1", members=members), 1), SyncGroup)
+    # Static members come first.
+    assert sync.assignments == {"d-1": (P0, P1, ("u", 0), ("u", 1)), "c-1": (P2,)}
+
+
+def test_a_leader_that_was_only_replaced_assigns_nothing_but_looks_after_the_topics() -> None:
+    partitions = {"t": 3}
+    client = consumer(partitions, instance_id="i-1")
+    client.start(0)
+    members = (("c-1", "i-1", Subscribed(frozenset({"t"}))),)
+    sync = one(client.answered(joined(4, "c-1", members=members, skip_assignment=True), 1), SyncGroup)
+    assert sync.assignments == {}
+    client.answered(Synced(Error.NONE, (P0, P1, P2)), 2)
+    assert client.metadata_changed(3) == []
+    partitions["t"] = 4
+    assert one(client.metadata_changed(4), JoinGroup).why is Why.PARTITIONS_CHANGED
+
+
+def test_an_eager_consumer_gives_everything_back_before_it_joins() -> None:
+    client = stable(P0, P1)
+    again = one(client.rejoin(5), JoinGroup)
+    assert client.owned == frozenset()
+    assert said(again) == Subscribed(frozenset({"t"}), generation=1)
+
+
+def test_one_eager_assignor_makes_a_consumer_eager() -> None:
+    assert not consumer(assignors=("range", "cooperative-sticky")).is_cooperative
+    assert consumer(assignors=COOPERATIVE).is_cooperative
+
+
+def test_a_cooperative_consumer_keeps_what_it_has() -> None:
+    client = stable(P1, P0, assignors=COOPERATIVE)
+    again = one(client.rejoin(5), JoinGroup)
+    assert client.owned == {P0, P1}
+    assert said(again) == Subscribed(frozenset({"t"}), None, (P0, P1), 1)
+
+
+def test_a_cooperative_consumer_joins_again_once_it_gave_something_back() -> None:
+    client = stable(P0, P1, assignors=COOPERATIVE)
+    client.rejoin(5)
+    client.answered(joined(2), 6)
+    again = one(client.answered(Synced(Error.NONE, (P0,)), 7), JoinGroup)
+    assert again.why is Why.COOPERATIVE_FOLLOWUP
+    assert said(again).owned == (P0,)
+    client.answered(joined(3), 8)
+    # What it gains needs no second round.
+    assert client.answered(Synced(Error.NONE, (P0, P2)), 9) == []
+    assert client.owned == {P0, P2}
+
+
+def test_topics_no_longer_wanted_are_given_back_before_joining() -> None:
+    client = stable(P0, ("u", 0), assignors=COOPERATIVE, topics=frozenset({"t", "u"}))
+    again = one(client.resubscribe(frozenset({"u", "v"}), 5), JoinGroup)
+    assert again.why is Why.SUBSCRIPTION_CHANGED
+    assert said(again) == Subscribed(frozenset({"u", "v"}), None, (("u", 0),), 1)
+    assert client.owned == {("u", 0)}
+
+
+def test_wanting_what_it_wants_already_is_nothing() -> None:
+    client = stable(P0)
+    assert client.resubscribe(frozenset({"t"}), 5) == []
+    assert client.phase is Phase.STABLE
+
+
+@pytest.mark.parametrize("assignors", [("range",), COOPERATIVE])
+def test_an_assignment_that_is_out_of_date_is_not_taken_up(assignors: tuple[str, ...]) -> None:
+    client = consumer(assignors=assignors)
+    client.start(0)
+    client.answered(joined(), 1)
+    assert client.resubscribe(frozenset({"u"}), 2) == []
+    again = one(client.answered(Synced(Error.NONE, (P0,)), 3), JoinGroup)
+    assert client.owned == frozenset()
+    assert said(again) == Subscribed(frozenset({"u"}), generation=1)
+    assert again.why is Why.SUBSCRIPTION_CHANGED
+
+
+def test_a_wider_subscription_takes_what_comes_and_joins_again() -> None:
+    client = consumer(assignors=COOPERATIVE)
+    client.start(0)
+    client.resubscribe(frozenset({"t", "u"}), 1)
+    client.answered(joined(), 2)
+    again = one(client.answered(Synced(Error.NONE, (P0,)), 3), JoinGroup)
+    assert (again.why, client.owned) == (Why.SUBSCRIPTION_CHANGED, {P0})
+
+
+# Heartbeats.
+
+
+def test_heartbeats_come_at_their_interval() -> None:
+    client = stable(P0, at=0)
+    beat = one(client.wake(3 * S), Heartbeat)
+    assert (beat.generation, beat.member_id, beat.instance_id) == (1, "c-1", None)
+    assert client.due == 6 * S
+    assert client.answered(Beaten(Error.NONE), 3 * S + 1) == []
+    assert client.wake(4 * S) == []
+
+
+def test_it_beats_while_it_waits_for_its_assignment() -> None:
+    client = consumer()
+    client.start(0)
+    client.answered(joined(), 0)
+    assert one(client.wake(3 * S), Heartbeat).generation == 1
+    # Not news while it waits.
+    assert client.answered(Beaten(Error.REBALANCE_IN_PROGRESS), 4 * S) == []
+    assert client.phase is Phase.SYNCING
+
+
+def test_who_hears_of_a_rebalance_joins_at_its_next_poll() -> None:
+    client = stable(P0, rejoins_ms=500)
+    assert client.answered(Beaten(Error.REBALANCE_IN_PROGRESS), 3 * S) == []
+    assert client.owned == {P0}
+    assert client.due_but_heartbeats == 3_500
+    # Once is enough.
+    client.answered(Beaten(Error.REBALANCE_IN_PROGRESS), 3 * S + 100)
+    assert client.due_but_heartbeats == 3_500
+    beat, again = client.wake(3_500)
+    assert isinstance(beat, Heartbeat)
+    assert isinstance(again, JoinGroup)
+    assert (again.member_id, again.why, client.owned) == ("c-1", None, frozenset())
+    # While it waits for the join phase's end, nothing is to be said.
+    assert client.due is None
+
+
+def test_it_joins_at_once_if_it_polls_all_the_time() -> None:
+    client = stable(P0)
+    assert one(client.answered(Beaten(Error.REBALANCE_IN_PROGRESS), 3 * S), JoinGroup).member_id == "c-1"
+
+
+# Errors. Number, why, answer to a stable follower's heartbeat or sync, member id in the new JoinGroup.
+LOST: list[tuple[int, str, Error, str]] = [
+    (1, "the member is gone: it begins anew", Error.UNKNOWN_MEMBER_ID, ""),
+    (2, "the generation is over: the id is good", Error.ILLEGAL_GENERATION, "c-1"),
+]
+
+
+@pytest.mark.parametrize("row", LOST, ids=lambda row: f"{row[0]}-{row[1]}")
+@pytest.mark.parametrize("assignors", [("range",), COOPERATIVE])
+def test_who_is_no_longer_in_the_generation_lost_everything(
+    row: tuple[int, str, Error, str], assignors: tuple[str, ...]
+) -> None:
+    *_, error, member_id = row
+    client = stable(P0, assignors=assignors)
+    again = one(client.answered(Beaten(error), 3 * S), JoinGroup)
+    assert (again.member_id, said(again).owned, said(again).generation) == (member_id, (), None)
+    assert (client.owned, client.generation) == (frozenset(), -1)
+
+
+@pytest.mark.parametrize("row", LOST, ids=lambda row: f"{row[0]}-{row[1]}")
+def test_a_sync_refused(row: tuple[int, str, Error, str]) -> None:
+    *_, error, member_id = row
+    client = consumer()
+    client.start(0)
+    client.answered(joined(), 1)
+    assert one(client.answered(Synced(error), 2), JoinGroup).member_id == member_id
+    assert client.phase is Phase.JOINING
+
+
+def test_a_rebalance_while_it_syncs() -> None:
+    client = stable(P0, assignors=COOPERATIVE)
+    client.rejoin(1)
+    client.answered(joined(2), 2)
+    again = one(client.answered(Synced(Error.REBALANCE_IN_PROGRESS), 3), JoinGroup)
+    assert (again.member_id, said(again).owned, said(again).generation) == ("c-1", (P0,), 2)
+
+
+def test_a_join_refused_for_an_unknown_id_begins_anew() -> None:
+    client = stable(P0)
+    client.rejoin(1)
+    assert one(client.answered(Joined(Error.UNKNOWN_MEMBER_ID), 2), JoinGroup).member_id == ""
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Error.FENCED_INSTANCE_ID,
+        Error.GROUP_MAX_SIZE_REACHED,
+        Error.INCONSISTENT_GROUP_PROTOCOL,
+        Error.INVALID_SESSION_TIMEOUT,
+    ],
+)
+def test_what_a_consumer_does_not_survive(error: Error) -> None:
+    client = consumer()
+    client.start(0)
+    assert client.answered(Joined(error), 1) == []
+    assert (client.phase, client.failure, client.is_running, client.due) == (Phase.FAILED, error, False, None)
+    assert client.answered(joined(), 2) == []
+
+
+def test_a_fenced_member_stops() -> None:
+    client = stable(P0, instance_id="i-1")
+    assert client.answered(Beaten(Error.FENCED_INSTANCE_ID), 3 * S) == []
+    assert (client.phase, client.owned, client.due) == (Phase.FAILED, frozenset(), None)
+
+
+def test_a_coordinator_that_is_not_there_is_asked_again() -> None:
+    client = stable(P0)
+    assert client.answered(Beaten(Error.COORDINATOR_NOT_AVAILABLE), 3 * S) == []
+    assert client.due == 3_100
+    assert one(client.wake(3_100), JoinGroup).member_id == "c-1"
+
+
+def test_answers_that_come_too_late_say_nothing() -> None:
+    client = stable(P0)
+    assert client.answered(joined(7), 1) == []
+    assert client.answered(Synced(Error.UNKNOWN_MEMBER_ID), 1) == []
+    assert client.answered(Left(Error.NONE), 1) == []
+    assert (client.phase, client.generation) == (Phase.STABLE, 1)
+    client.rejoin(2)
+    assert client.answered(Beaten(Error.UNKNOWN_MEMBER_ID), 3) == []
+    assert client.phase is Phase.JOINING
+    with pytest.raises(TypeError, match="an answer of a coordinator expected"):
+        client.answered("what?", 4)
+
+
+# The poll loop stalls.
+
+
+def test_a_short_stall_only_delays() -> None:
+    client = stable(P0)
+    client.stall(20 * S, 1 * S)
+    assert one(client.wake(3 * S), Heartbeat).generation == 1
+    assert client.answered(Beaten(Error.REBALANCE_IN_PROGRESS), 4 * S) == []
+    assert isinstance(one(client.wake(6 * S), Heartbeat), Heartbeat)
+    beat, again = client.wake(21 * S)
+    assert (type(beat), type(again)) == (Heartbeat, JoinGroup)
+    assert (client.down_since, client.phase) == (None, Phase.JOINING)
+
+
+def test_stalls_add_up_to_the_longest() -> None:
+    client = stable(P0)
+    client.stall(20 * S, 0)
+    client.stall(5 * S, 1 * S)
+    assert (client.due_but_heartbeats, client.down_since) == (20 * S, 0)
+    client.stall(50 * S, 2 * S)
+    assert (client.due_but_heartbeats, client.down_since) == (52 * S, 0)
+
+
+def test_a_dynamic_member_that_does_not_poll_leaves_and_comes_back_as_another() -> None:
+    client = stable(P0, assignors=COOPERATIVE, max_poll_interval_ms=60 * S, heartbeat_interval_ms=100 * S)
+    client.stall(90 * S, 5 * S)
+    assert client.due == 65 * S
+    left = one(client.wake(65 * S), LeaveGroup)
+    assert left.members == (Leaver("c-1", None, Why.POLL_TIMEOUT),)
+    assert client.owned == {P0}
+    assert client.due == 95 * S
+    again = one(client.wake(95 * S), JoinGroup)
+    assert (again.member_id, said(again).owned, said(again).generation) == ("", (), None)
+
+
+def test_a_static_member_that_does_not_poll_goes_silent_and_comes_back_without_its_id() -> None:
+    client = stable(P0, instance_id="i-1", max_poll_interval_ms=60 * S, heartbeat_interval_ms=100 * S)
+    client.stall(90 * S, 5 * S)
+    assert client.wake(65 * S) == []
+    # The group knows it by its id for as long as its session lasts, and what it held waits for it.
+    assert (client.member_id, client.owned, client.due) == ("c-1", {P0}, 95 * S)
+    again = one(client.wake(95 * S), JoinGroup)
+    assert (again.member_id, again.instance_id, client.owned) == ("", "i-1", frozenset())
+
+
+def test_the_poll_timeout_counts_while_it_syncs_too() -> None:
+    client = consumer(max_poll_interval_ms=10 * S, heartbeat_interval_ms=100 * S)
+    client.start(0)
+    client.answered(joined(), 1 * S)
+    client.stall(60 * S, 2 * S)
+    assert client.answered(Synced(Error.REBALANCE_IN_PROGRESS), 3 * S) == []
+    # It has not joined again, but it is a member as before.
+    assert one(client.wake(12 * S), LeaveGroup).members[0].why is Why.POLL_TIMEOUT
+
+
+def test_a_refused_sync_waits_for_the_next_poll() -> None:
+    client = consumer()
+    client.start(0)
+    client.answered(joined(), 0)
+    client.stall(10 * S, 1 * S)
+    assert client.answered(Synced(Error.REBALANCE_IN_PROGRESS), 2 * S) == []
+    assert one(client.wake(3 * S), Heartbeat).generation == 1
+    beat, again = client.wake(11 * S)
+    assert (type(beat), type(again)) == (Heartbeat, JoinGroup)
+
+
+def test_who_stalls_while_it_joins_hears_the_answer_at_its_next_poll() -> None:
+    client = consumer()
+    client.start(0)
+    client.stall(30 * S, 1 * S)
+    assert client.answered(Joined(Error.MEMBER_ID_REQUIRED, "c-1"), 2 * S) == []
+    assert client.due == 31 * S
+    assert one(client.wake(31 * S), JoinGroup).member_id == "c-1"
+
+
+def test_who_lost_its_place_while_it_stalled_joins_when_it_polls() -> None:
+    client = stable(P0)
+    client.stall(30 * S, 1 * S)
+    assert client.answered(Beaten(Error.UNKNOWN_MEMBER_ID), 4 * S) == []
+    assert client.due == 31 * S
+    assert one(client.wake(31 * S), JoinGroup).member_id == ""
+
+
+# The process stands still.
+
+
+def test_a_frozen_process_says_and_hears_nothing() -> None:
+    client = stable(P0)
+    client.freeze(30 * S, 1 * S)
+    assert client.due == 31 * S
+    assert client.wake(20 * S) == []
+    assert client.answered(Beaten(Error.REBALANCE_IN_PROGRESS), 5 * S) == []
+    assert client.phase is Phase.STABLE
+    # Then it takes what came meanwhile, in order.
+    again = one(client.wake(31 * S), JoinGroup)
+    assert (again.member_id, client.down_since) == ("c-1", None)
+
+
+def test_a_freeze_longer_than_the_poll_timeout_is_over_before_anybody_looks() -> None:
+    client = stable(P0, max_poll_interval_ms=10 * S)
+    client.freeze(30 * S, 1 * S)
+    beat = one(client.wake(31 * S), Heartbeat)
+    assert beat.member_id == "c-1"
+    assert one(client.answered(Beaten(Error.UNKNOWN_MEMBER_ID), 32 * S), JoinGroup).member_id == ""
+
+
+def test_a_freeze_within_a_stall_is_over_before_it() -> None:
+    client = stable(P0)
+    client.stall(60 * S, 1 * S)
+    client.freeze(10 * S, 2 * S)
+    assert client.due == 12 * S
+    assert isinstance(one(client.wake(12 * S), Heartbeat), Heartbeat)
+    assert (client.due, client.due_but_heartbeats) == (15 * S, 61 * S)
+    client.freeze(5 * S, 13 * S)
+    client.freeze(1 * S, 14 * S)
+    assert client.due == 18 * S
+
+
+def test_a_freeze_within_a_stall_shows_the_poll_timeout_late() -> None:
+    client = stable(P0, max_poll_interval_ms=10 * S)
+    client.stall(60 * S, 1 * S)
+    client.freeze(20 * S, 2 * S)
+    left, *rest = client.wake(22 * S)
+    assert isinstance(left, LeaveGroup)
+    assert rest == []
+
+
+def test_an_answer_to_join_waits_on_if_the_thaw_is_not_a_poll() -> None:
+    client = consumer()
+    client.start(0)
+    client.stall(60 * S, 1 * S)
+    client.freeze(10 * S, 2 * S)
+    client.answered(joined(), 3 * S)
+    assert client.wake(12 * S) == []
+    assert one(client.wake(61 * S), SyncGroup).generation == 1
+
+
+def test_times_may_be_of_any_origin() -> None:
+    client = stable(P0, at=-100 * S)
+    client.freeze(5 * S, -99 * S)
+    assert client.due == -94 * S
+
+
+# Ends.
+
+
+def test_a_dynamic_member_says_that_it_closes() -> None:
+    client = stable(P0)
+    left = one(client.close(1), LeaveGroup)
+    assert left.members == (Leaver("c-1", None, Why.MEMBER_LEFT),)
+    assert (client.phase, client.owned, client.member_id, client.due) == (Phase.STOPPED, frozenset(), "", None)
+    assert client.answered(Left(Error.NONE), 2) == []
+
+
+def test_a_static_member_closes_without_a_word() -> None:
+    client = stable(P0, instance_id="i-1")
+    assert client.close(1) == []
+    assert (client.phase, client.owned, client.member_id, client.down_since) == (Phase.STOPPED, {P0}, "c-1", 1)
+
+
+def test_closing_while_it_joins() -> None:
+    client = stable(P0)
+    client.rejoin(1)
+    assert one(client.close(2), LeaveGroup).members[0].member_id == "c-1"
+    # The first answer is not there: no id, nothing to say.
+    client = consumer()
+    client.start(0)
+    assert client.close(1) == []
+
+
+def test_closing_after_it_was_cut_off_says_nothing() -> None:
+    client = stable(P0)
+    client.stall(60 * S, 1)
+    client.answered(Beaten(Error.ILLEGAL_GENERATION), 2)
+    assert (client.phase, client.member_id) == (Phase.UNJOINED, "c-1")
+    assert client.close(3) == []
+
+
+def test_a_killed_client_is_as_it_was_but_silent() -> None:
+    client = stable(P0)
+    client.stall(60 * S, 1 * S)
+    assert client.kill(5 * S) == []
+    assert (client.phase, client.owned, client.member_id, client.down_since) == (Phase.STOPPED, {P0}, "c-1", 1 * S)
+    assert client.wake(61 * S) == []
+
+
+# What a leader watches.
+
+
+def leader(partitions: dict[str, int]) -> Consumer:
+    client = consumer(partitions)
+    client.start(0)
+    members = (("c-1", None, Subscribed(frozenset({"t"}))), ("d-1", None, Subscribed(frozenset({"u"}))))
+    client.answered(joined(1, "c-1", members=members), 0)
+    return client
+
+
+def test_a_leader_joins_again_when_a_topic_of_anybody_grows() -> None:
+    partitions = {"t": 3}
+    client = leader(partitions)
+    client.answered(Synced(Error.NONE, ()), 0)
+    partitions["v"] = 1
+    assert client.metadata_changed(1) == []
+    partitions["u"] = 1
+    assert one(client.metadata_changed(2), JoinGroup).why is Why.PARTITIONS_CHANGED
+
+
+def test_a_topic_that_grows_while_the_leader_syncs_is_assigned_next() -> None:
+    partitions = {"t": 3}
+    client = leader(partitions)
+    partitions["t"] = 4
+    assert client.metadata_changed(1) == []
+    assert one(client.answered(Synced(Error.NONE, ()), 2), JoinGroup).why is Why.PARTITIONS_CHANGED
+
+
+def test_a_topic_that_grows_while_the_leader_joins_is_assigned_then() -> None:
+    partitions = {"t": 3}
+    client = leader(partitions)
+    client.answered(Synced(Error.NONE, ()), 0)
+    client.rejoin(1)
+    partitions["t"] = 4
+    assert client.metadata_changed(2) == []
+    client.answered(joined(2), 3)
+    assert client.answered(Synced(Error.NONE, ()), 4) == []
+
+
+def test_a_follower_does_not_look() -> None:
+    partitions = {"t": 3}
+    client = stable(P0, partitions=partitions)
+    partitions["t"] = 4
+    assert client.metadata_changed(1) == []
+
+
+# Heartbeats that need not be played.
+
+
+def test_skipped_heartbeats_keep_their_rhythm() -> None:
+    client = stable(P0)
+    assert client.beats_safely
+    assert client.skip_heartbeats(3 * S) is None
+    assert client.skip_heartbeats(9 * S) == 6 * S
+    assert client.due == 9 * S
+    client.freeze(60 * S, 9 * S)
+    assert client.skip_heartbeats(99 * S) is None
+    assert not client.beats_safely
+    assert not stable(P0, session_timeout_ms=6 * S).beats_safely
+    assert not consumer().beats_safely
+    assert consumer().skip_heartbeats(9 * S) is None
