@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from agent.coordinator.client import Consumer
-from agent.coordinator.requests import Effect, GroupImage, Preparing, Prompted, Removed, Stabilized, Why, Wrote
+from agent.coordinator.modern_requests import EpochBumped, ModernImage, Targeted
+from agent.coordinator.requests import GroupImage, Preparing, Prompted, Removed, Stabilized, Why, Wrote
+from agent.coordinator.sides import AnyEffect, Client
 from agent.coordinator.states import GroupState
 from agent.coordinator.world import World
 
@@ -52,15 +53,16 @@ class Ledger:
     """Watches a world: `watch` is to be called at each of its moments."""
 
     def __init__(self) -> None:
-        self.images: list[GroupImage] = []
+        self.images: list[GroupImage | ModernImage] = []
         self.rebalances: list[OpenRebalance] = []
         self.gone: list[Gone] = []
         self.stopped = Standing()
         self._open: OpenRebalance | None = None
+        self._reconciles = False
         self._standing = Standing()
         self._since: int | None = None
 
-    def watch(self, world: World, now: int, effects: Iterable[Effect]) -> None:
+    def watch(self, world: World, now: int, effects: Iterable[AnyEffect]) -> None:
         """Take note of what happened at `now`."""
         self._let_pass(now)
         for effect in effects:
@@ -73,8 +75,15 @@ class Ledger:
                     self._let_go(world, effect)
                 case Stabilized():
                     self._joined(world, effect.at_ms, effect.generation)
-                case Wrote():
+                case EpochBumped():
+                    self._bumped(world, effect)
+                case Targeted():
+                    self._targeted(effect)
+                case Wrote(image=GroupImage()):
                     self._wrote(world, effect.image)
+                case Wrote():
+                    self.images.append(effect.image)
+        self._settle(world, now)
         self._standing = standing(world)
 
     def close(self, until_ms: int) -> None:
@@ -105,10 +114,26 @@ class Ledger:
 
     def _joined(self, world: World, at_ms: int, generation: int) -> None:
         assert self._open is not None
-        assert world.group is not None
         self._open.joined_ms, self._open.generation = at_ms, generation
-        self._open.member_ids = tuple(world.group.members)
+        self._open.member_ids = tuple(world.side.member_ids)
         self.rebalances.append(self._open)
+
+    def _bumped(self, world: World, effect: EpochBumped) -> None:
+        """In a KIP-848 group each epoch is a rebalance; another one may begin before it is through."""
+        self._open = OpenRebalance(effect.at_ms, [effect.why], effect.epoch)
+        self._open.member_ids = tuple(world.side.member_ids)
+        self._reconciles = True
+        self.rebalances.append(self._open)
+
+    def _targeted(self, effect: Targeted) -> None:
+        if self._open is not None and self._open.generation == effect.epoch:
+            self._open.joined_ms = effect.at_ms
+
+    def _settle(self, world: World, now: int) -> None:
+        """A KIP-848 group's rebalance is over when all members have come to what the target gives them."""
+        if self._reconciles and self._open is not None and world.side.is_settled:
+            self._open.completed_ms = now
+            self._reconciles = False
 
     def _wrote(self, world: World, image: GroupImage) -> None:
         self.images.append(image)
@@ -122,8 +147,6 @@ class Ledger:
 
 def standing(world: World) -> Standing:
     """Which partitions nobody reads now, of those that a client of the script wants."""
-    group = world.group
-    members = group.members if group is not None else {}
     consumed: Counter[str] = Counter()
     undetected: Counter[str] = Counter()
     wanted: set[str] = set()
@@ -135,7 +158,7 @@ def standing(world: World) -> Standing:
             into = consumed
         else:
             into = undetected
-        if client.member_id in members:
+        if world.side.has(client.member_id):
             into.update(topic for topic, number in client.owned if number < world.partitions.get(topic, 0))
     out = Standing(undetected=undetected.total())
     for topic in wanted:
@@ -149,7 +172,7 @@ def standing(world: World) -> Standing:
 
 def _down_since(world: World, member_id: str) -> int | None:
     name = world.names.get(member_id)
-    lives: list[Consumer] = [*world.fallen, *([world.clients[name]] if name is not None else [])]
+    lives: list[Client] = [*world.fallen, *([world.clients[name]] if name is not None else [])]
     for client in lives:
         if client.member_id == member_id:
             return client.down_since

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agent.coordinator.ledger import Ledger
+from agent.coordinator.modern_requests import ModernImage
 from agent.coordinator.requests import GroupImage, Why
 from agent.coordinator.script import Script
 from agent.coordinator.world import World
@@ -65,7 +66,7 @@ class Stopped:
 class Played:
     """What a script came to. `images` are the records that a broker would have written, in order."""
 
-    images: tuple[GroupImage, ...]
+    images: tuple[GroupImage | ModernImage, ...]
     rebalances: tuple[Rebalance, ...]
     departures: tuple[Departure, ...]
     stopped: Stopped
@@ -87,7 +88,7 @@ def play(script: Script) -> Played:
             Rebalance(
                 it.generation,
                 it.began_ms,
-                it.joined_ms or 0,
+                it.began_ms if it.joined_ms is None else it.joined_ms,
                 it.completed_ms,
                 tuple(it.causes),
                 tuple(sorted(map(client_of, it.member_ids))),

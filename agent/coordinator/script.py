@@ -55,7 +55,7 @@ class BrokerSettings:
     consumer_session_timeout_ms: int = 45_000
     consumer_heartbeat_interval_ms: int = 5_000
     consumer_max_size: int = 2**31 - 1
-    consumer_assignment_interval_ms: int = 0
+    consumer_assignment_interval_ms: int = 1_000
     write_ms: int = 0
 
 
@@ -157,3 +157,11 @@ class Script:
     broker: BrokerSettings = field(default_factory=BrokerSettings)
     latency_ms: int = 1
     seed: int = 0
+
+    @property
+    def protocol(self) -> GroupProtocol:
+        """The protocol of all its clients: a group that migrates is not modelled."""
+        protocols = {step.settings.group_protocol for step in self.steps if isinstance(step, Start)}
+        if len(protocols) > 1:
+            raise ValueError(f"group {self.group!r}: clients of one protocol expected, {sorted(protocols)} came")
+        return protocols.pop() if protocols else GroupProtocol.CLASSIC

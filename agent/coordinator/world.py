@@ -7,20 +7,18 @@ do nothing but put off a deadline are not played one by one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2b
 from heapq import heappop, heappush
 from typing import Any
 
 from agent.coordinator import script as s
 from agent.coordinator.classic import ClassicGroup
-from agent.coordinator.client import Consumer, Phase
-from agent.coordinator.coordinator import Coordinator
-from agent.coordinator.requests import Answered, Effect, Joined, LeaveGroup, Leaver, Why
-from agent.coordinator.states import GroupState
+from agent.coordinator.requests import Answered, Joined, LeaveGroup, Leaver, Why
+from agent.coordinator.sides import SIDES, AnyEffect, ClassicSide, Client
 from agent.coordinator.timers import Timers
 
-Watch = Callable[["World", int, list[Effect]], None]
+Watch = Callable[["World", int, list[AnyEffect]], None]
 """Told after each moment: the world, the time, and what the coordinator did."""
 
 
@@ -30,12 +28,12 @@ class World:
     def __init__(self, script: s.Script, watch: Watch) -> None:
         self.script = script
         self.partitions = dict(script.partitions)
-        self.clients: dict[str, Consumer] = {}
-        self.fallen: list[Consumer] = []
+        self.clients: dict[str, Client] = {}
+        self.fallen: list[Client] = []
         """Former lives of clients that were started again, and ended without a word."""
         self.names: dict[str, str] = {}
         """Clients by the member ids that they know of."""
-        self.coordinator = Coordinator(script.broker, ids(script.group, script.seed))
+        self.side = SIDES[script.protocol](script, self.partitions, ids(script.group, script.seed))
         self._watch = watch
         self._lives: dict[str, int] = {}
         self._messages: list[tuple[int, int, bool, tuple[str, int], Any]] = []
@@ -46,13 +44,13 @@ class World:
 
     @property
     def group(self) -> ClassicGroup | None:
-        """The script's group, once somebody has joined it."""
-        return self.coordinator.groups.get(self.script.group)
+        """The script's group, once somebody has joined it; None where it is no classic one."""
+        return self.side.group if isinstance(self.side, ClassicSide) else None
 
     def run(self) -> None:
         """Play from the first step to `until_ms`."""
         while (now := self._next()) is not None and now <= self.script.until_ms:
-            effects: list[Effect] = []
+            effects: list[AnyEffect] = []
             while self._next_step < len(self._steps) and self._steps[self._next_step].at_ms <= now:
                 step = self._steps[self._next_step]
                 self._next_step += 1
@@ -62,12 +60,12 @@ class World:
             while (wake := self._wakes.pop(now)) is not None:
                 name = str(wake[0])
                 self._send(name, self.clients[name].wake(now), now)
-            effects += self._did(self.coordinator.fire(now), now)
+            effects += self._did(self.side.fire(now), now)
             self._watch(self, now, effects)
 
     def _next(self) -> int | None:
         """When something happens next."""
-        others = [self.coordinator.due]
+        others = [self.side.due]
         if self._messages:
             others.append(self._messages[0][0])
         if self._next_step < len(self._steps):
@@ -76,36 +74,30 @@ class World:
         if wake is not None and not self._messages:
             # Perhaps nothing but heartbeats, for long.
             self._skip_heartbeats()
-            wake, others[0] = self._wakes.due, self.coordinator.due
+            wake, others[0] = self._wakes.due, self.side.due
         return min((it for it in (wake, *others) if it is not None), default=None)
 
     def _skip_heartbeats(self) -> None:
-        group = self.group
-        if group is None or group.state is not GroupState.STABLE:
+        beating = self.side.beating(self.clients.values())
+        if beating is None:
             return
-        beating = {}
         horizon = [self.script.until_ms + 1]
-        for name, client in self.clients.items():
-            if client.is_running and client.phase is not Phase.STABLE and client.down_since is None:
-                return
-            due = client.due
-            if client.beats_safely and client.member_id in group.members and client.generation == group.generation:
-                beating[client.member_id] = name
-                due = client.due_but_heartbeats
+        for client in self.clients.values():
+            due = client.due_but_heartbeats if client.member_id in beating else client.due
             if due is not None:
                 horizon.append(due)
         if self._next_step < len(self._steps):
             horizon.append(self._steps[self._next_step].at_ms)
-        silent = group.due_without(beating)
+        silent = self.side.due_without(beating)
         if silent is not None:
             horizon.append(silent)
         # What is still on its way when something happens may meet with another answer.
         until = min(horizon) - self.script.latency_ms
-        for member_id, name in beating.items():
-            last = self.clients[name].skip_heartbeats(until)
+        for member_id, client in beating.items():
+            last = client.skip_heartbeats(until)
             if last is not None:
-                group.renew(member_id, last + self.script.latency_ms)
-                self._plan(name)
+                self.side.renew(member_id, last + self.script.latency_ms)
+                self._plan(self.names[member_id])
 
     # Messages.
 
@@ -128,16 +120,16 @@ class World:
         else:
             self._wakes.set(name, due)
 
-    def _deliver(self, now: int) -> list[Effect]:
+    def _deliver(self, now: int) -> Sequence[AnyEffect]:
         _, _, is_request, who, what = heappop(self._messages)
         if is_request:
-            return self._did(self.coordinator.handle(what, who, now), now)
+            return self._did(self.side.handle(what, who, now), now)
         name, life = who
         if life == self._lives.get(name):
             self._send(name, self.clients[name].answered(what, now), now)
         return []
 
-    def _did(self, effects: list[Effect], now: int) -> list[Effect]:
+    def _did(self, effects: Sequence[AnyEffect], now: int) -> Sequence[AnyEffect]:
         for effect in effects:
             if isinstance(effect, Answered):
                 assert isinstance(effect.token, tuple)
@@ -149,15 +141,14 @@ class World:
 
     # The script.
 
-    def _take_step(self, step: s.Step, now: int) -> list[Effect]:
+    def _take_step(self, step: s.Step, now: int) -> Sequence[AnyEffect]:
         if isinstance(step, s.Grow):
-            self._grow(step, now)
-            return []
+            return self._grow(step, now)
         name = step.client
         if isinstance(step, s.Start):
             self._lives[name] = self._lives.get(name, -1) + 1
             self._fall(name, now)
-            self.clients[name] = Consumer(self.script.group, step.settings, self.partitions)
+            self.clients[name] = self.side.client(step.settings)
         client = self.clients.get(name)
         if client is None:
             raise ValueError(f"{step}: a client that was started before expected, {name!r} was not")
@@ -186,25 +177,22 @@ class World:
         former = self.clients.get(name)
         if former is not None and former.is_running:
             former.kill(now)
-        roster = self.group.roster if self.group is not None else None
-        self.fallen = [
-            client
-            for client in (*self.fallen, *([former] if former is not None else []))
-            if roster is not None and (client.member_id in roster.members or client.member_id in roster.pending)
-        ]
+        lives = (*self.fallen, *([former] if former is not None else []))
+        self.fallen = [client for client in lives if self.side.knows(client.member_id)]
 
-    def _grow(self, step: s.Grow, now: int) -> None:
+    def _grow(self, step: s.Grow, now: int) -> Sequence[AnyEffect]:
         self.partitions[step.topic] = step.partitions
         for name, client in self.clients.items():
             if client.is_running:
                 self._send(name, client.metadata_changed(now), now)
+        return self._did(self.side.grow(step.topic, step.partitions, now), now)
 
-    def _remove(self, client: Consumer, now: int) -> list[Effect]:
+    def _remove(self, client: Client, now: int) -> Sequence[AnyEffect]:
         instance_id = client.settings.instance_id
         member_id = client.member_id if instance_id is None else ""
         # An admin's request: its answer goes to nobody here.
         leaver = Leaver(member_id, instance_id, Why.ADMIN_REMOVED)
-        return self._did(self.coordinator.handle(LeaveGroup(self.script.group, (leaver,)), ("", 0), now), now)
+        return self._did(self.side.handle(LeaveGroup(self.script.group, (leaver,)), ("", 0), now), now)
 
 
 def ids(group: str, seed: int) -> Callable[[], str]:

@@ -39,7 +39,13 @@ class Asked:
         assignors = {"uniform": self.uniform, "range": self.other}
         counts = {"t": 4} if partitions is None else partitions
         made = iter(f"made-{number}" for number in range(9))
-        self.group = ConsumerGroup("g", BrokerSettings(**settings), made.__next__, counts, assignors)
+        self.group = ConsumerGroup(
+            "g",
+            BrokerSettings(**{"consumer_assignment_interval_ms": 0, **settings}),
+            made.__next__,
+            counts,
+            assignors,
+        )
         self.last: list[ModernEffect] = []
         self.effects: list[ModernEffect] = []
 

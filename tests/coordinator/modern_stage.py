@@ -30,7 +30,9 @@ class Stage:
     ) -> None:
         numbers = count()
         self.new_id = lambda: f"m{next(numbers)}"
-        self.group = ConsumerGroup(GROUP, broker or BrokerSettings(), self.new_id, partitions, assignors)
+        self.group = ConsumerGroup(
+            GROUP, broker or BrokerSettings(consumer_assignment_interval_ms=0), self.new_id, partitions, assignors
+        )
         self.consumers: dict[str, ModernConsumer] = {}
         self.effects: list[ModernEffect] = []
         self.sent: list[tuple[int, str, ConsumerGroupHeartbeat]] = []

@@ -19,7 +19,9 @@ TOPICS = {"t": 3, "u": 2}
 SESSION_MS = 10_000
 POLL_MS = 20_000
 INTERVAL_MS = 1_000
-BROKER = BrokerSettings(consumer_session_timeout_ms=SESSION_MS, consumer_heartbeat_interval_ms=3_000)
+BROKER = BrokerSettings(
+    consumer_assignment_interval_ms=0, consumer_session_timeout_ms=SESSION_MS, consumer_heartbeat_interval_ms=3_000
+)
 
 slots = st.frozensets(
     st.sampled_from([(topic, number) for topic, count in TOPICS.items() for number in range(count)]), max_size=4
