@@ -257,7 +257,7 @@ class Consumer:
             )
         ]
 
-    def _assign(self, answer: Joined) -> dict[str, tuple[Slot, ...]]:
+    def _assign(self, answer: Joined) -> dict[str, Any]:
         members = {
             member_id: replace(subscribed, instance_id=instance_id)
             for member_id, instance_id, subscribed in answer.members

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from agent.coordinator.assignors import SERVER_ASSIGNORS, Slot
 from agent.coordinator.classic import ClassicGroup
 from agent.coordinator.client import Consumer, Phase
+from agent.coordinator.connect import ConnectConfig
 from agent.coordinator.consumer_group import ConsumerGroup
 from agent.coordinator.coordinator import Coordinator
 from agent.coordinator.modern_client import ModernConsumer, ModernPhase
@@ -15,6 +16,7 @@ from agent.coordinator.modern_requests import ModernEffect
 from agent.coordinator.requests import Effect, Error, Token
 from agent.coordinator.script import BrokerSettings, ClientSettings, GroupProtocol, Script
 from agent.coordinator.states import GroupState
+from agent.coordinator.worker import ConnectWorker, WorkerSettings
 
 AnyEffect = Effect | ModernEffect
 
@@ -124,6 +126,7 @@ class ClassicSide:
         self.coordinator = Coordinator(script.broker, new_id)
         self._name = script.group
         self._partitions = partitions
+        self._changes = 0
 
     @property
     def group(self) -> ClassicGroup | None:
@@ -131,8 +134,14 @@ class ClassicSide:
         return self.coordinator.groups.get(self._name)
 
     def client(self, settings: ClientSettings) -> Consumer:
-        """A consumer that is not started yet."""
+        """A consumer, or a worker of Connect, that is not started yet."""
+        if isinstance(settings, WorkerSettings):
+            return ConnectWorker(self._name, settings, self._configuration)
         return Consumer(self._name, settings, self._partitions)
+
+    def _configuration(self) -> ConnectConfig:
+        """To Connect's workers the script's topics are connectors, and partitions their tasks."""
+        return ConnectConfig(self._changes, {topic: count for topic, count in self._partitions.items() if count})
 
     def handle(self, request: Any, token: Token, now_ms: int) -> list[Effect]:
         """Take a request."""
@@ -144,6 +153,7 @@ class ClassicSide:
 
     def grow(self, topic: str, count: int, now_ms: int) -> list[Effect]:
         """A topic has so many partitions now: a coordinator of classic groups does not care."""
+        self._changes += 1
         return []
 
     def has(self, member_id: str) -> bool:

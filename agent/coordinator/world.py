@@ -182,10 +182,11 @@ class World:
 
     def _grow(self, step: s.Grow, now: int) -> Sequence[AnyEffect]:
         self.partitions[step.topic] = step.partitions
+        effects = self._did(self.side.grow(step.topic, step.partitions, now), now)
         for name, client in self.clients.items():
             if client.is_running:
                 self._send(name, client.metadata_changed(now), now)
-        return self._did(self.side.grow(step.topic, step.partitions, now), now)
+        return effects
 
     def _remove(self, client: Client, now: int) -> Sequence[AnyEffect]:
         instance_id = client.settings.instance_id
