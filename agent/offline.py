@@ -10,6 +10,7 @@ from typing import Any
 
 from agent.diagnosis.cluster import NOTHING, Chosen, ClusterDiagnosis
 from agent.diagnosis.engine import Failure, Output
+from agent.ends import BeforeLeaving, End, Leaving, cut
 from agent.forms import describe_form, group_form
 from agent.history.events import Event, event_of, in_order
 from agent.records import RawRecord, Run
@@ -57,13 +58,18 @@ def check(paths: Iterable[str]) -> None:
         if not is_ndjson(path):
             discover(Path(path))
             continue
-        if path == STDIN or Path(path).is_fifo():
+        if reads_once(path):
             # Whoever writes to it would see the reader go.
             continue
         try:
             open(path, "rb").close()
         except OSError as error:
             raise SourcePathError(f"{path}: expected a readable NDJSON file: {error.strerror}") from error
+
+
+def reads_once(path: str) -> bool:
+    """Whether what a PATH holds is gone once it was read."""
+    return path == STDIN or Path(path).is_fifo()
 
 
 def record_form(record: RawRecord, *, expand: bool) -> dict[str, Any]:
@@ -127,9 +133,10 @@ class Loaded:
         witness: Witness | None = None,
         chosen: Chosen = NOTHING,
         on_problem: Say | None = None,
+        end: End | None = None,
     ) -> None:
         """`group`: the only one whose events are kept, where they are. `chosen` analyzers find what they find;
-        `on_problem` is told of those that fail."""
+        `on_problem` is told of those that fail. `end`: no record behind it is applied."""
         self.where = where
         self.mirror = ClusterMirror(witness)
         self._on_problem = on_problem
@@ -138,13 +145,30 @@ class Loaded:
         self._cluster = cluster
         self._group = group
         self._events: list[Event] | None = [] if keep_events else None
+        self._leaving = None if group is None else Leaving(group)
+        self._end, self._ended = end, set[int]()
         self.last_ms = 0
-        """The newest record's time, where events are kept."""
+        """The newest record's time, be it applied or behind the end."""
 
     def take(self, run: Run) -> None:
-        """Apply consecutive records."""
-        self._keep(self._diagnosis.replay_run(run))
+        """Apply consecutive records, up to the end."""
         self.last_ms = max(self.last_ms, max(run.timestamps_ms, default=0))
+        if self._end is not None:
+            if run.partition in self._ended:
+                return
+            count = self._end.count(run)
+            if count < len(run):
+                self._ended.add(run.partition)
+                run = cut(run, count)
+        outputs = self._diagnosis.replay_run(run)
+        self._keep(outputs)
+        if self._leaving is not None:
+            self._leaving.take(outputs)
+
+    @property
+    def left(self) -> BeforeLeaving | None:
+        """Where `group` last lost members; None if it never did."""
+        return None if self._leaving is None else self._leaving.last
 
     def advance(self, now_ms: int) -> None:
         """The topic was read to its end, and it is now: what was due by then has happened."""
@@ -214,10 +238,11 @@ def load(
     group: str | None = None,
     witness: Witness | None = None,
     chosen: Chosen = NOTHING,
+    end: End | None = None,
 ) -> Loaded:
     """Read files to their end, as a read_committed consumer would. Raises `SourceError` for what holds no records.
 
-    `group`: the only one whose events are kept.
+    `group`: the only one whose events are kept. `end`: no record behind it is applied.
     """
     paths = list(paths)
     loaded = Loaded(
@@ -228,6 +253,7 @@ def load(
         witness=witness,
         chosen=chosen,
         on_problem=on_problem,
+        end=end,
     )
     with _no_collector():
         for path in paths:
@@ -243,6 +269,12 @@ def load(
                         on_problem(str(item))
         loaded.finish()
     return loaded
+
+
+def newest_ms(path: str) -> int:
+    """The time of a PATH's newest record, epoch milliseconds; 0 if it has none. Raises `SourceError`."""
+    runs = (item for item in committed_runs_of(path) if isinstance(item, Run))
+    return max((max(run.timestamps_ms, default=0) for run in runs), default=0)
 
 
 @contextmanager
@@ -265,8 +297,12 @@ def load_topic(
     group: str | None = None,
     chosen: Chosen = NOTHING,
     on_problem: Say | None = None,
+    end: End | None = None,
 ) -> Loaded:
-    """Read the live topic to where it ends now. Raises `SourceError`. `group`: the only one whose events are kept."""
+    """Read the live topic to where it ends now. Raises `SourceError`.
+
+    `group`: the only one whose events are kept. `end`: no record behind it is applied.
+    """
     from agent.source.topic import read_to_end
 
     loaded = Loaded(
@@ -275,6 +311,7 @@ def load_topic(
         group=group,
         chosen=chosen,
         on_problem=on_problem,
+        end=end,
     )
     for run in read_to_end(conf, partitions=partitions):
         loaded.take(run)

@@ -21,8 +21,7 @@ from agent.cli.options import chosen_analyzers, client_properties, one_of
 from agent.cli.output import UNREACHABLE, printable, warn
 
 if TYPE_CHECKING:
-    from agent.diagnosis.cluster import Chosen
-    from agent.offline import Loaded
+    from agent.moments import Moment
 
 Form = dict[str, Any]
 
@@ -58,6 +57,17 @@ class Past(NamedTuple):
     complete_since_ms: int | None
 
 
+class Last(NamedTuple):
+    """A group as it was when it last had members.
+
+    `as_of_ms`: the last millisecond of that, None where the log has no times. `form`: None where the source cannot
+    be read again to see.
+    """
+
+    as_of_ms: int | None
+    form: Form | None
+
+
 class Answers(Protocol):
     """What a query command asks."""
 
@@ -85,6 +95,13 @@ class Answers(Protocol):
     def describe(self, group: str) -> Form | None:
         """One group in full; None if there is no such group."""
 
+    @property
+    def as_of_ms(self) -> int | None:
+        """What time is told of, where one was asked for; epoch milliseconds, never later than what there is."""
+
+    def last(self, group: str) -> Last | None:
+        """The group asked for, which has no members, when it last had some; None if it is not known to have had."""
+
     def report(self, say: Callable[[str], None]) -> bool:
         """Say what was wrong with the data; whether anything was."""
 
@@ -111,10 +128,12 @@ def fail(text: str) -> NoReturn:
 
 
 @contextmanager
-def ask(ctx: click.Context, group: str | None = None, *, history: bool = False) -> Iterator[Answers]:
+def ask(
+    ctx: click.Context, group: str | None = None, *, history: bool = False, until: Moment | None = None
+) -> Iterator[Answers]:
     """The answers of the one source that the command was given.
 
-    `group`: only that one will be asked for. `history`: events and findings will be, too.
+    `group`: only that one will be asked for. `history`: events and findings will be, too. `until`: as it was then.
     """
     from_path, bootstrap_server, agent = (ctx.params[name] for name in SOURCES)
     kind = one_of(ctx, *SOURCES)
@@ -123,62 +142,25 @@ def ask(ctx: click.Context, group: str | None = None, *, history: bool = False) 
     tuning = ("analyzer_names", "tuned")
     if kind == "agent" and any(ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE for name in tuning):
         raise click.UsageError("--analyzers and --tune go with --from and --bootstrap-server; an agent has its own")
+    if kind == "agent" and until is not None:
+        raise click.UsageError("--until goes with --from and --bootstrap-server; an agent knows groups as they are")
     chosen = chosen_analyzers(ctx.params["analyzer_names"], ctx.params["tuned"]) if history else None
     with reaching():
         match kind:
             case "from_path":
-                yield _offline(from_path, group, chosen)
+                from agent.cli.reading import offline
+
+                yield offline(from_path, group, chosen, until)
             case "bootstrap_server":
-                yield _live(client_properties(bootstrap_server, ctx.params["properties"]), group, chosen)
+                from agent.cli.reading import live
+
+                yield live(client_properties(bootstrap_server, ctx.params["properties"]), group, chosen, until)
             case _:
                 yield AgentAnswers(agent)
 
 
-def _offline(path: str, group: str | None, chosen: Chosen | None) -> Answers:
-    """`chosen`: the history is wanted too, with what these analyzers find."""
-    from agent.diagnosis.cluster import NOTHING
-    from agent.offline import load
-
-    keep_events = chosen is not None
-    loaded = load([path], on_problem=warn, keep_events=keep_events, group=group, chosen=chosen or NOTHING)
-    return _ReadAnswers(loaded, live=False)
-
-
-def _live(conf: dict[str, str], group: str | None, chosen: Chosen | None) -> Answers:
-    from agent.coordinator.hashing import partition_of
-    from agent.diagnosis.cluster import NOTHING
-    from agent.offline import load_topic
-    from agent.source.brokers import coordinators
-
-    partitions = None
-    if group is not None:
-        count, _ = coordinators(conf)
-        partitions = [partition_of(group, count)]
-    loaded = load_topic(
-        conf, partitions, keep_events=chosen is not None, group=group, chosen=chosen or NOTHING, on_problem=warn
-    )
-    loaded.advance(_now_ms())
-    return _ReadAnswers(loaded, live=True)
-
-
-class _ReadAnswers:
-    """Answers of what was read here: files, or the topic to its end."""
-
-    def __init__(self, loaded: Loaded, *, live: bool) -> None:
-        self.where = loaded.where
-        self.live = live
-        self.now_ms = _now_ms() if live else loaded.last_ms
-        self.groups, self.describe, self.report = loaded.groups, loaded.describe, loaded.report
-        self.findings = loaded.findings
-        self._loaded = loaded
-
-    def past(self, group: str, since_ms: int | None = None, until_ms: int | None = None) -> Past | None:
-        """All that was read of it."""
-        events = self._loaded.timeline(group, since_ms, until_ms)
-        return None if events is None else Past(events, None)
-
-
-def _now_ms() -> int:
+def now_ms() -> int:
+    """By the clock on the wall, epoch milliseconds."""
     return time.time_ns() // 1_000_000
 
 
@@ -186,9 +168,10 @@ class AgentAnswers:
     """Asks a running agent over HTTP. What comes back is checked: it may be anyone who listens there."""
 
     live = True
+    as_of_ms = None
 
     def __init__(self, url: str) -> None:
-        self.now_ms = _now_ms()
+        self.now_ms = now_ms()
         self._headers: Message = Message()
         self.url = url.rstrip("/")
         self.where = f"at {self.url}"
@@ -257,6 +240,9 @@ class AgentAnswers:
             self._no_agent(url, "a list of events")
         answer: list[Form] = events
         return answer
+
+    def last(self, group: str) -> None:
+        """The agent keeps no members that went."""
 
     def report(self, say: Callable[[str], None]) -> bool:
         """The agent reports bad data as metrics and in its log, not to whoever asks."""

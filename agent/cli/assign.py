@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,16 +13,19 @@ from click.core import ParameterSource
 
 from agent.cli.options import client_properties, option, output_option, source_options, strongest
 from agent.cli.output import echo, print_rows, print_value, warn
-from agent.cli.tables import FOLDED, Column
-from agent.cli.text import MAX_TEXT, printable, shortened
+from agent.cli.tables import FOLDED, Column, fold_words
+from agent.cli.text import MAX_TEXT, printable, shortened, when
+from agent.cli.times import Time
+from agent.moments import Moment
 
 if TYPE_CHECKING:
+    from agent.cli.access import Last
     from agent.cli.problems import Asked
 
 NAMES = ("range", "roundrobin", "sticky", "cooperative-sticky", "uniform")
 """As `agent.cli.problems` has them, which takes long to import."""
 STDIN = "-"
-_OF_GROUPS = ("assignors", "counts", "by_member")
+_OF_GROUPS = ("assignors", "counts", "until", "by_member")
 
 _COLUMNS = {
     "assignor": Column("ASSIGNOR"),
@@ -80,6 +84,12 @@ class Partitions(click.ParamType[tuple[str, int]]):
     multiple=True,
     help="How many partitions a topic has, whatever is known of it. Repeatable.",
 )
+@option(
+    "--until",
+    type=Time(),
+    help="The group as it was at this time: 15m, 2h, 3d before now (with --from: before the newest record), "
+    "2026-11-21T10:02 (UTC unless told), or epoch milliseconds. Not with --agent.",
+)
 @option("--members", "by_member", is_flag=True, help="Also which member gets which partitions, as a table.")
 @output_option()
 @click.pass_context
@@ -89,6 +99,7 @@ def assign(
     what: str,
     assignors: tuple[str, ...],
     counts: tuple[tuple[str, int], ...],
+    until: Moment | None,
     by_member: bool,
     output: str,
     **_: Any,
@@ -98,7 +109,7 @@ def assign(
     For a GROUP (with --from, --bootstrap-server or --agent): today's assignment, then what each assignor would make
     of the same members and what they hold. MOVES are partitions whose owner changes, STOPPED those that stop on the
     way: all there are with an eager assignor. Topics have as many partitions as the broker says; without one, at
-    least as many as were seen.
+    least as many as were seen. A group without members is told of as it was when it last had some, or --until.
 
     Without a source: each problem of an NDJSON file, or of standard input (-), one JSON a line with assignor,
     partitions ({topic: count}) and members ({id: {topics, instance_id, owned}}).
@@ -107,15 +118,16 @@ def assign(
     Examples:
       kshadow assign payments --bootstrap-server localhost:9092
       kshadow assign payments --from /var/lib/kafka/data --partitions orders=24
+      kshadow assign payments --bootstrap-server localhost:9092 --until 2h
       kshadow assign payments --agent http://localhost:9308 --assignor sticky -o json
       kshadow assign problems.ndjson -o ndjson
     """
     if not _is_group(ctx, what):
         if any(ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE for name in _OF_GROUPS):
-            raise click.UsageError("--assignor, --partitions and --members go with a GROUP; problems say all")
+            raise click.UsageError("--assignor, --partitions, --until, --members go with a GROUP; problems say all")
         _answer_problems(ctx, what, output)
         return
-    _answer_group(ctx, what, _Wanted(assignors, dict(counts), by_member, output))
+    _answer_group(ctx, what, _Wanted(assignors, dict(counts), until, by_member, output))
 
 
 def _is_group(ctx: click.Context, what: str) -> bool:
@@ -140,6 +152,7 @@ def _is_group(ctx: click.Context, what: str) -> bool:
 class _Wanted(NamedTuple):
     assignors: tuple[str, ...]
     counts: dict[str, int]
+    until: Moment | None
     by_member: bool
     output: str
 
@@ -149,23 +162,35 @@ def _answer_group(ctx: click.Context, group: str, wanted: _Wanted) -> None:
     from agent.cli.assigning import Refused, plan_of
     from agent.cli.groups import no_such_group
 
-    with ask(ctx, group) as answers:
-        form = answers.describe(group)
+    with ask(ctx, group, until=wanted.until) as answers:
+        form, as_of_ms = answers.describe(group), answers.as_of_ms
+        first = None if as_of_ms is None else f"as of {when(as_of_ms)}"
+        last = answers.last(group) if form is None or not form["members"] else None
+        if last is not None and last.form is not None:
+            lacks = "no such group" if form is None else "no members"
+            form, as_of_ms = last.form, last.as_of_ms
+            first = f"{lacks} {first or 'now'}; members it had until {_moment(as_of_ms)}"
         if form is None:
             no_such_group(ctx, answers, group)
         try:
-            plan = plan_of(form, wanted.assignors, wanted.counts, _broker_counts(ctx))
+            plan = plan_of(form, wanted.assignors, wanted.counts, _broker_counts(ctx), as_of_ms)
         except Refused as refused:
             raise click.UsageError(f"{shortened(repr(group), MAX_TEXT)} {refused}") from None
+        if first is not None and wanted.output in ("table", "ndjson"):
+            warn(f"{first}, in generation {plan['generation']}")
         match wanted.output:
             case "table":
-                _print_plan(plan, by_member=wanted.by_member)
+                _print_plan(plan, last, by_member=wanted.by_member)
             case "ndjson":
                 print_rows(plan["alternatives"], "ndjson", {})
             case _:
                 print_value(plan, wanted.output)
         if answers.report(warn):
             ctx.exit(1)
+
+
+def _moment(at_ms: int | None) -> str:
+    return when(at_ms) or "an unknown time"
 
 
 def _broker_counts(ctx: click.Context) -> Any:
@@ -180,19 +205,31 @@ def _broker_counts(ctx: click.Context) -> Any:
     return lambda topics: partition_counts(conf, topics)
 
 
-def _print_plan(plan: dict[str, Any], *, by_member: bool) -> None:
+def _print_plan(plan: dict[str, Any], last: Last | None, *, by_member: bool) -> None:
     if not plan["today"]["assignment"]:
-        warn("no members: there is nobody to assign to")
+        warn("no members: there is nobody to assign to" + _had_some(last))
         return
-    rows = [{**plan["today"], "assignor": f"today{_of(plan['assignor'])}"}, *plan["alternatives"]]
+    day = "today" if plan["as_of_ms"] is None else "then"
+    rows = [{**plan["today"], "assignor": f"{day}{_of(plan['assignor'])}"}, *plan["alternatives"]]
     for row in rows[1:]:
-        row["assignor"] += " (as today)" if row["assignor"] == plan["assignor"] else ""
+        row["assignor"] += f" (as {day})" if row["assignor"] == plan["assignor"] else ""
     print_rows(({**row, "spread": _range(row["least"], row["largest"])} for row in rows), "table", _COLUMNS)
     if by_member:
         echo("")
         print_rows(list(_member_rows(rows)), "table", _MEMBER_COLUMNS)
     for note in plan["notes"]:
-        echo(printable(f"Note: {note}"))
+        for line in _fitting(printable(f"Note: {note}")):
+            echo(line)
+
+
+def _fitting(text: str) -> list[str]:
+    """Lines for a terminal as wide as this one; one for a pipe."""
+    return fold_words(text, shutil.get_terminal_size().columns) if sys.stdout.isatty() else [text]
+
+
+def _had_some(last: Last | None) -> str:
+    """Where what the group was cannot be read again."""
+    return "" if last is None else f"; it had some until {_moment(last.as_of_ms)}: ask with --until that time"
 
 
 def _of(assignor: str | None) -> str:

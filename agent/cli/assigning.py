@@ -31,11 +31,13 @@ class Refused(Exception):
     """Why there is nothing to choose for a group."""
 
 
-def plan_of(form: Form, only: Sequence[str], given: Mapping[str, int], ask: Counts | None) -> Form:
+def plan_of(
+    form: Form, only: Sequence[str], given: Mapping[str, int], ask: Counts | None, as_of_ms: int | None = None
+) -> Form:
     """Today's assignment and the alternatives, as JSON.
 
     `only`: these assignors, all if none. `given`: partitions by topic, whatever else says. `ask`: asks a broker.
-    Raises `Refused`.
+    `as_of_ms`: the time that stands for today, where it is not now. Raises `Refused`.
     """
     by_server = form["group_type"] == "consumer"
     names = _names(form, only, by_server=by_server)
@@ -51,6 +53,8 @@ def plan_of(form: Form, only: Sequence[str], given: Mapping[str, int], ask: Coun
     return {
         "group": form["group"],
         "group_type": form["group_type"],
+        "as_of_ms": as_of_ms,
+        "generation": form["generation"],
         "assignor": _text(form.get("protocol")),
         "partitions": counts,
         "partitions_from": sources,
@@ -60,7 +64,7 @@ def plan_of(form: Form, only: Sequence[str], given: Mapping[str, int], ask: Coun
         ]
         if members
         else [],
-        "notes": list(_notes(form["members"], topics, sources)),
+        "notes": list(_notes(form["members"], topics, sources, is_past=as_of_ms is not None)),
     }
 
 
@@ -142,7 +146,9 @@ def _alternative(name: str, found: Outcome) -> Form:
     }
 
 
-def _notes(members: Sequence[Form], wanted: Collection[str], sources: Mapping[str, str]) -> Iterator[str]:
+def _notes(
+    members: Sequence[Form], wanted: Collection[str], sources: Mapping[str, str], *, is_past: bool
+) -> Iterator[str]:
     """What may make the real answer another one."""
     seen = [topic for topic, source in sources.items() if source == SEEN]
     if members and seen:
@@ -150,6 +156,8 @@ def _notes(members: Sequence[Form], wanted: Collection[str], sources: Mapping[st
             f"partitions of {listed(seen)} are the least there can be, by what was assigned and committed; "
             "--bootstrap-server or --partitions TOPIC=N say how many there are"
         )
+    if members and is_past and BROKER in sources.values():
+        yield "topics have as many partitions as the broker says that they have now"
     if members and (others := [topic for topic in sources if topic not in wanted]):
         yield f"nobody subscribes to {listed(others)}"
     if any(member.get("rack_id") for member in members):

@@ -273,7 +273,7 @@ def test_what_an_agent_may_say_by_mistake_is_not_believed() -> None:
             "instance_id": 7,
         }
     ]
-    form = {"group": "g", "group_type": "classic", "protocol": 5, "members": members}
+    form = {"group": "g", "group_type": "classic", "generation": 1, "protocol": 5, "members": members}
     offsets = [{"topic": "t", "partition": 10**15}, {"topic": "u", "partition": 1}]
     plan = plan_of({**form, "offsets": offsets}, ["range"], {}, None)
     assert plan["partitions"] == {"t": 1, "u": 2}
@@ -291,6 +291,13 @@ WRONG = [
     (7, "too many", ["g", "--from", "x", "--partitions", "t=99999999999"], "expected"),
     (8, "no such assignor", ["g", "--from", "x", "--assignor", "best"], "'best' is not one of"),
     (9, "two sources", ["g", "--from", "x", "--agent", "http://localhost:1"], "exactly one of"),
+    (10, "an option of groups", ["-", "--until", "2h"], "go with a GROUP"),
+    (
+        11,
+        "the past of an agent",
+        ["g", "--agent", "http://localhost:1", "--until", "2h"],
+        "an agent knows groups as they",
+    ),
 ]
 
 
