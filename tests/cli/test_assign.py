@@ -354,6 +354,20 @@ def test_a_live_group_by_what_its_broker_says() -> None:
             )
             assert by_name["cooperative-sticky"]["moves"] == by_name["sticky"]["moves"] == 0
             assert "range (as today)" in kshadow(*command).stdout
+            before_ms = time.time_ns() // 1_000_000
+            while consumers:
+                consumers.pop().close()
+            deadline = time.monotonic() + 30
+            gone = said
+            while gone["as_of_ms"] is None and time.monotonic() < deadline:
+                gone = json.loads(kshadow(*command, "-o", "json").stdout)
+            assert gone["as_of_ms"] >= before_ms
+            asked = json.loads(kshadow(*command, "--until", str(before_ms), "-o", "json").stdout)
+            assert asked["as_of_ms"] == before_ms
+            for then in (gone, asked):
+                assert {**then, "as_of_ms": None, "notes": said["notes"]} == said
+                assert "as the broker says that they have now" in then["notes"][0]
+            assert "then (range)" in kshadow(*command).stdout
         finally:
             for consumer in consumers:
                 consumer.close()

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from agent.ends import Leaving
 from tests.cli.hostile import TEXTS, raw
 from tests.cli.running import FORMATS, kshadow, lines, ndjson, on_terminal
 from tests.cli.test_decode import line
@@ -190,6 +191,24 @@ def test_a_member_goes_with_its_whole_batch(tmp_path: Path, step_ms: int) -> Non
     said = plan(b.GROUP, path)
     assert (said["generation"], said["today"]["assignment"]) == (2, {"c": [["t", 2]]})
     assert said["as_of_ms"] == b.T0 + 4 * step_ms - 1
+
+
+def test_where_it_ends_may_lie_in_any_run() -> None:
+    log = Log()
+    for batch in modern():
+        log.add(*batch)
+    _, changes = log.replayed()
+    leaving = Leaving(b.GROUP)
+    leaving.take(changes)
+    assert leaving.last is not None
+    # The last batch: three tombstones and the epoch.
+    begin = len(log.records) - 4
+    for at in range(1, len(log.records)):
+        first, rest = b.run_of(log.records[:at]), b.run_of(log.records[at:])
+        assert leaving.last.count(first) == min(at, begin)
+        assert leaving.last.count(rest) == max(begin - at, 0)
+    elsewhere = b.run_of([record._replace(partition=8) for record in log.records])
+    assert leaving.last.count(elsewhere) == len(elsewhere)
 
 
 def test_a_log_without_times(tmp_path: Path) -> None:
