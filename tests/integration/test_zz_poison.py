@@ -51,6 +51,7 @@ POISON: list[tuple[bytes, bytes | None]] = [
 
 
 def test_poison(cluster: Cluster, performance: object) -> None:
+    await_position(cluster.agent, cluster.yardstick.ends())
     before = cluster.agent.readings()
     good = {str(row["group"]): cluster.agent.describe(str(row["group"])) for row in cluster.agent.groups()}
     # A name that brokers let write there (KAFKA-5492's `__admin_client`), meant for Kafka's own tools.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Collection
 from itertools import pairwise
 
 from agent.observer.child import clock_ms
@@ -39,8 +40,8 @@ class WatchedSightings(Sightings):
         while self._arrivals[0][0] < now_ms - WINDOW_MS:
             self._arrivals.popleft()
 
-    def swept(self, preparing: object, asked_ms: int, answered_ms: int, *, whole: bool) -> None:
-        super().swept(preparing, asked_ms, answered_ms, whole=whole)  # type: ignore[arg-type]
+    def swept(self, preparing: Collection[str], asked_ms: int, answered_ms: int, *, whole: bool) -> None:
+        super().swept(preparing, asked_ms, answered_ms, whole=whole)
         if whole:
             self.sweeps.append((asked_ms + self._ahead_ms, answered_ms + self._ahead_ms))
 

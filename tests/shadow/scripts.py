@@ -25,29 +25,30 @@ class ClassicScript:
     group: str
     generation: int = 0
     members: dict[str, str | None] = field(default_factory=dict)
+    shares: dict[str, list[int]] = field(default_factory=dict)
+    """What each holds."""
 
     def create(self) -> list[Pair]:
         return [b.new_group(self.group)]
 
-    def shares(self) -> dict[str, list[int]]:
-        ids = sorted(self.members)
-        return {member_id: list(PARTITIONS[at :: len(ids)]) for at, member_id in enumerate(ids)}
-
     def metadata(self) -> list[MemberMetadata]:
         return [
             b.member(member_id, {TOPIC: numbers}, instance_id=self.members[member_id])
-            for member_id, numbers in self.shares().items()
+            for member_id, numbers in sorted(self.shares.items())
         ]
 
     def rebalance(self, members: dict[str, str | None], failed: int = 0) -> list[Pair]:
         """To a new membership, after so many rebalances that did not complete."""
         self.members = dict(members)
+        ids = sorted(members)
+        self.shares = {member_id: list(PARTITIONS[at :: len(ids)]) for at, member_id in enumerate(ids)}
         self.generation += 1 + failed
         return [b.classic_group(self.generation, *self.metadata(), group=self.group)]
 
     def replace(self, old: str, new: str) -> list[Pair]:
-        """A static member comes back under a new id: the same generation again."""
+        """A static member comes back under a new id: the same generation again, and what it held."""
         self.members = {new if member_id == old else member_id: it for member_id, it in self.members.items()}
+        self.shares[new] = self.shares.pop(old)
         return [b.classic_group(self.generation, *self.metadata(), group=self.group)]
 
     def delete(self, committed: int) -> list[Pair]:
@@ -215,7 +216,7 @@ def upgrade(classic: ClassicScript, session_ms: int = 45_000) -> tuple[ModernScr
     """`convertToConsumerGroup`: its members' records come before those of the member that asked for it."""
     group, generation = classic.group, classic.generation
     script = ModernScript(CONSUMER, group, generation, generation)
-    shares = {member_id: frozenset(numbers) for member_id, numbers in classic.shares().items()}
+    shares = {member_id: frozenset(classic.shares.get(member_id, ())) for member_id in sorted(classic.members)}
     script.targets = dict(shares)
     script.members = {member_id: Held(generation, assigned) for member_id, assigned in shares.items()}
     script.statics = {member_id: it for member_id, it in classic.members.items() if it is not None}
@@ -239,11 +240,10 @@ def downgrade(script: ModernScript, leaving: str) -> tuple[ClassicScript, list[P
     out += [b.tombstone(5, member_id, group=group) for member_id in script.members]
     out += [b.tombstone(4, group=group), b.tombstone(3, group=group)]
     stay = [member_id for member_id in script.members if member_id != leaving]
-    members = [
-        b.member(
-            member_id, {TOPIC: sorted(script.targets.get(member_id, ()))}, instance_id=script.statics.get(member_id)
-        )
-        for member_id in stay
-    ]
-    classic = ClassicScript(group, script.epoch, {member_id: script.statics.get(member_id) for member_id in stay})
-    return classic, [*out, b.classic_group(script.epoch, *members, group=group)]
+    classic = ClassicScript(
+        group,
+        script.epoch,
+        {member_id: script.statics.get(member_id) for member_id in stay},
+        {member_id: sorted(script.targets.get(member_id, ())) for member_id in stay},
+    )
+    return classic, [*out, b.classic_group(script.epoch, *classic.metadata(), group=group)]
