@@ -50,9 +50,12 @@ class Standing:
 
 
 class Ledger:
-    """Watches a world: `watch` is to be called at each of its moments."""
+    """Watches a world: `watch` is to be called at each of its moments.
 
-    def __init__(self) -> None:
+    `counts`: whether stopped partitions are counted, which takes a look at every client at every moment.
+    """
+
+    def __init__(self, *, counts: bool = True) -> None:
         self.images: list[GroupImage | ModernImage] = []
         self.rebalances: list[OpenRebalance] = []
         self.gone: list[Gone] = []
@@ -61,6 +64,7 @@ class Ledger:
         self._reconciles = False
         self._standing = Standing()
         self._since: int | None = None
+        self._counts = counts
 
     def watch(self, world: World, now: int, effects: Iterable[AnyEffect]) -> None:
         """Take note of what happened at `now`."""
@@ -84,7 +88,8 @@ class Ledger:
                 case Wrote():
                     self.images.append(effect.image)
         self._settle(world, now)
-        self._standing = standing(world)
+        if self._counts:
+            self._standing = standing(world)
 
     def close(self, until_ms: int) -> None:
         """Count what stands still until the end."""

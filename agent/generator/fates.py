@@ -1,0 +1,244 @@
+"""What becomes of a generated group: one table of all kinds of fates, and the script of each.
+
+Whoever offers, documents or tests fates takes them from `FATES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from agent.coordinator.script import ClientSettings, Close, Grow, Kill, Resubscribe, Stall, Start, Step
+from agent.generator.dice import Dice
+
+_LONG_MS = 6 * 3_600_000
+"""What happens once in a short history happens again after so long."""
+_MOST_ROUNDS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """Who plays, from when to when (milliseconds), and the topics that they know, by partitions."""
+
+    clients: Mapping[str, ClientSettings]
+    topics: Mapping[str, int]
+    begins_ms: int
+    ends_ms: int
+    dice: Dice
+
+    @property
+    def rounds(self) -> int:
+        """How often what happens now and then happens."""
+        return rounds(self.ends_ms - self.begins_ms)
+
+    def moments(self, least: float, most: float) -> Iterator[tuple[int, int]]:
+        """One moment a round, between these shares of it, and how long it is until the round's end."""
+        length = (self.ends_ms - self.begins_ms) // self.rounds
+        for number in range(self.rounds):
+            at = self.dice.between(int(least * length), int(most * length))
+            yield self.begins_ms + number * length + at, length - at
+
+    def some(self, share: float) -> list[str]:
+        """One client at least, and no more than that share of them."""
+        names = list(self.clients)
+        first = self.dice.between(0, len(names) - 1)
+        count = self.dice.between(1, max(1, int(share * len(names))))
+        return (names + names)[first : first + count]
+
+    def starts(self) -> Iterator[Start]:
+        """All of them start, one soon after the other."""
+        for name, settings in self.clients.items():
+            yield Start(self.begins_ms + self.dice.between(0, 3_000), name, settings)
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """The steps of a script, in any order; who commits no more, and from when on; when an admin deletes the group."""
+
+    steps: tuple[Step, ...]
+    silent_from_ms: Mapping[str, int] = field(default_factory=dict)
+    deleted_ms: int | None = None
+
+
+Tell = Callable[[Cast], Story]
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """A kind of fate: what it is in one line, its share by default, and its story.
+
+    What it needs of its group: so many members at least, static ids or none (None: as it comes), topics of its own
+    (how many, and of how many partitions, for so many members), an assignor. `rebalances` is about how many one round
+    makes of so many members, `works` for which share of the time the group consumes.
+    """
+
+    summary: str
+    weight: float
+    tell: Tell | None
+    members: int = 1
+    static: bool | None = None
+    own_topics: Callable[[int], tuple[int, int]] | None = None
+    assignors: str | None = None
+    rebalances: Callable[[int], int] = lambda members: 2
+    works: float = 1.0
+
+
+def rounds(duration_ms: int) -> int:
+    """How often what happens once in a short history happens in one of this length."""
+    return min(1 + duration_ms // _LONG_MS, _MOST_ROUNDS)
+
+
+def _steady(cast: Cast) -> Story:
+    return Story(tuple(cast.starts()))
+
+
+def _deploy(cast: Cast) -> Story:
+    steps: list[Step] = list(cast.starts())
+    for at, left in cast.moments(0.2, 0.4):
+        pace = min(cast.dice.between(10_000, 30_000), left * 3 // 4 // len(cast.clients))
+        for number, (name, settings) in enumerate(cast.clients.items()):
+            down_ms = max(1, min(cast.dice.between(2_000, 20_000), settings.session_timeout_ms // 2, pace))
+            closes = at + number * pace
+            steps += [Close(closes, name), Start(closes + down_ms, name, settings)]
+    return Story(tuple(steps))
+
+
+def _crash(cast: Cast) -> Story:
+    steps: list[Step] = list(cast.starts())
+    for at, _ in cast.moments(0.2, 0.5):
+        for name in cast.some(0.3):
+            settings = cast.clients[name]
+            dies = at + cast.dice.between(0, 2_000)
+            # Either at once, beside what is left of its former self, or after that is gone.
+            down_ms = cast.dice.between(3_000, 15_000) + cast.dice.between(0, 1) * settings.session_timeout_ms
+            steps += [Kill(dies, name), Start(dies + down_ms, name, settings)]
+    return Story(tuple(steps))
+
+
+def _poll_stall(cast: Cast) -> Story:
+    steps: list[Step] = list(cast.starts())
+    for at, left in cast.moments(0.2, 0.4):
+        for name in cast.some(0.2):
+            too_long = cast.clients[name].max_poll_interval_ms
+            steps += [
+                Stall(at, name, too_long // 2),  # this one is over in time
+                Stall(at + too_long, name, too_long + cast.dice.between(1_000, max(1_000, left // 10))),
+            ]
+    return Story(tuple(steps))
+
+
+def _storm(cast: Cast) -> Story:
+    steps: list[Step] = list(cast.starts())
+    (victim,) = cast.some(0)
+    settings = cast.clients[victim]
+    for at, left in cast.moments(0.2, 0.4):
+        dies = at
+        for _ in range(cast.dice.between(6, 15)):
+            starts = dies + cast.dice.between(1_000, 10_000)
+            steps += [Kill(dies, victim), Start(starts, victim, settings)]
+            dies = starts + min(cast.dice.between(15_000, 60_000), left // 20)
+    return Story(tuple(steps))
+
+
+def _scaling(cast: Cast) -> Story:
+    names = list(cast.clients)
+    kept = (len(names) + 1) // 2
+    few = replace(cast, clients={name: cast.clients[name] for name in names[:kept]})
+    steps: list[Step] = list(few.starts())
+    for at, left in cast.moments(0.1, 0.3):
+        for name in names[kept:]:
+            steps.append(Start(at + cast.dice.between(0, 20_000), name, cast.clients[name]))
+            steps.append(Close(at + left // 2 + cast.dice.between(0, left // 10), name))
+    return Story(tuple(steps))
+
+
+def _resubscribe(cast: Cast) -> Story:
+    every = frozenset(cast.topics)
+    fewer = every - {min(every)}
+    clients = {name: replace(settings, topics=fewer) for name, settings in cast.clients.items()}
+    steps: list[Step] = list(replace(cast, clients=clients).starts())
+    wanted = every
+    for at, left in cast.moments(0.2, 0.4):
+        pace = min(cast.dice.between(0, 5_000), left // 2 // len(clients))
+        steps += [Resubscribe(at + number * pace, name, wanted) for number, name in enumerate(clients)]
+        wanted = fewer if wanted == every else every
+    return Story(tuple(steps))
+
+
+def _growing(cast: Cast) -> Story:
+    steps: list[Step] = list(cast.starts())
+    ((topic, partitions),) = cast.topics.items()
+    for at, _ in cast.moments(0.2, 0.8):
+        partitions += cast.dice.between(1, partitions)
+        steps.append(Grow(at, topic, partitions))
+    return Story(tuple(steps))
+
+
+def _emptied(cast: Cast) -> Story:
+    at = cast.begins_ms + (cast.ends_ms - cast.begins_ms) * cast.dice.between(30, 60) // 100
+    closes = tuple(Close(at + cast.dice.between(0, 3_000), name) for name in cast.clients)
+    return Story((*cast.starts(), *closes))
+
+
+def _deleted(cast: Cast) -> Story:
+    at = cast.begins_ms + (cast.ends_ms - cast.begins_ms) * cast.dice.between(80, 95) // 100
+    return replace(_emptied(cast), deleted_ms=at)
+
+
+def _stalled(cast: Cast) -> Story:
+    at = cast.begins_ms + (cast.ends_ms - cast.begins_ms) * cast.dice.between(30, 50) // 100
+    return Story(tuple(cast.starts()), dict.fromkeys(cast.some(0.5), at))
+
+
+FATES: Mapping[str, Fate] = {
+    "steady": Fate("members start and stay", 40, _steady),
+    "rolling_deploy": Fate(
+        "all members restart, one by one, with a goodbye",
+        10,
+        _deploy,
+        static=False,
+        rebalances=lambda members: 2 * members,
+    ),
+    "static_deploy": Fate("the same with static members (group.instance.id)", 5, _deploy, static=True),
+    "crash": Fate("some members die without a word and come back", 8, _crash, members=2, rebalances=lambda _: 3),
+    "poll_stall": Fate(
+        "members poll later than max.poll.interval.ms",
+        5,
+        _poll_stall,
+        members=2,
+        static=False,
+        rebalances=lambda _: 3,
+    ),
+    "storm": Fate("one member crashes again and again", 3, _storm, members=2, static=False, rebalances=lambda _: 20),
+    "scaling": Fate("half of the members come and go", 5, _scaling, members=2, static=False, rebalances=lambda n: n),
+    "idle_members": Fate(
+        "there are more members than partitions",
+        4,
+        _steady,
+        members=2,
+        own_topics=lambda members: (1, max(1, members * 3 // 4)),
+    ),
+    "skewed": Fate(
+        "range over small topics: half of the members has all",
+        4,
+        _steady,
+        members=2,
+        own_topics=lambda members: (6, members // 2),
+        assignors="range",
+    ),
+    "resubscribe": Fate(
+        "the members want one topic more",
+        3,
+        _resubscribe,
+        own_topics=lambda members: (3, members),
+        rebalances=lambda members: 1 + members // 2,
+    ),
+    "growing_topic": Fate(
+        "the topic gets more partitions", 3, _growing, own_topics=lambda members: (1, max(4, members))
+    ),
+    "emptied": Fate("all members leave for good, the offsets stay", 3, _emptied, static=False, works=0.45),
+    "deleted": Fate("all members leave, then the group is deleted", 2, _deleted, static=False, works=0.45),
+    "simple": Fate("no members, only commits (assign, not subscribe)", 3, None),
+    "stalled_consumer": Fate("some members stay and commit no more", 2, _stalled, works=0.75),
+}
+"""Every kind of fate by its name."""

@@ -1,0 +1,59 @@
+"""How many records settings come to, and settings that come to so many."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from agent.generator.fates import FATES, rounds
+from agent.generator.plans import Plans
+from agent.generator.settings import Settings
+
+_TURNS = 4
+_TAKES_OFF_MS = 12_000
+"""A history's first commits come about so long after its beginning: groups form, and then wait for their interval."""
+
+
+def expected(settings: Settings) -> tuple[float, float]:
+    """About how many records there will be: commits from time to time, and all others.
+
+    The former grow with the duration, and as the commit interval shrinks.
+    """
+    plans = Plans(settings)
+    steady = other = 0.0
+    for number in range(settings.groups):
+        plan = plans.plan(number)
+        fate = FATES[plan.fate]
+        steady += plan.slots * fate.works * _consumes_ms(settings) / plan.commit_interval_ms
+        if fate.tell is not None:
+            # Each rebalance is one, and makes members commit what they hold; about half of it where most stay.
+            other += 2 + fate.rebalances(plan.members) * rounds(settings.duration_ms) * (1 + plan.slots / 2)
+    return steady, other
+
+
+def with_interval_for(settings: Settings, records: int) -> Settings:
+    """The settings with the commit interval that makes about so many records in their time."""
+    steady, other = expected(settings)
+    interval = settings.commit_interval_ms * steady / _left(settings, records, other)
+    return replace(settings, commit_interval_ms=max(1, round(interval)))
+
+
+def with_duration_for(settings: Settings, records: int) -> Settings:
+    """The settings with the duration that makes about so many records at their commit interval."""
+    for _ in range(_TURNS):  # in a longer time more else happens
+        steady, other = expected(settings)
+        consumes = _consumes_ms(settings) * _left(settings, records, other) / steady
+        settings = replace(settings, duration_ms=round(consumes) + _TAKES_OFF_MS)
+    return settings
+
+
+def _consumes_ms(settings: Settings) -> int:
+    return settings.duration_ms - _TAKES_OFF_MS
+
+
+def _left(settings: Settings, records: int, other: float) -> float:
+    if records <= other:
+        raise ValueError(
+            f"{settings.groups} groups like these make about {round(other)} records besides their regular commits:"
+            f" expected more records than that, {records} came"
+        )
+    return records - other

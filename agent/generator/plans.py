@@ -1,0 +1,126 @@
+"""Which groups a cluster has: each group's plan, drawn from the settings and its number alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from agent.coordinator.hashing import partition_of
+from agent.coordinator.script import BrokerSettings, ClientSettings, Script
+from agent.generator.dice import Dice, picked
+from agent.generator.fates import FATES, Cast, Story
+from agent.generator.settings import Settings
+from agent.generator.topics import Topic, Topics, new_topic
+
+_TEAMS = ("ads", "billing", "checkout", "fraud", "mail", "search", "shipping", "stock")
+_SESSIONS = {"45000": 7.0, "30000": 1.0, "10000": 2.0}
+_POLLS_MS = (300_000, 120_000, 60_000)
+_PACES = {"1": 70.0, "2": 15.0, "0.5": 10.0, "6": 5.0}
+"""A group's commit interval, by the usual one."""
+_STATIC_SHARE = 0.25
+_GOLDEN = 0x9E3779B97F4A7C15
+"""Its multiples modulo 2^64 fill the range evenly, however many there are: so fates come in their shares."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A group before its history: who is in it, what it consumes, and what becomes of it."""
+
+    number: int
+    group: str
+    fate: str
+    members: int
+    topics: tuple[Topic, ...]
+    assignors: tuple[str, ...]
+    is_static: bool
+    commit_interval_ms: int
+    dice: Dice
+
+    @property
+    def clients(self) -> tuple[str, ...]:
+        """The names of its clients."""
+        return tuple(f"{self.group}-{at}" for at in range(self.members))
+
+    @property
+    def slots(self) -> int:
+        """How many partitions it consumes at first."""
+        return sum(topic.partitions for topic in self.topics)
+
+
+class Plans:
+    """All groups of a cluster."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._topics = Topics(settings.topics, *settings.partitions, settings.seed)
+        self._first = Dice(settings.seed, "fates").between(0, (1 << 64) - 1)
+
+    def by_partition(self) -> list[tuple[int, list[int]]]:
+        """The partitions of the offsets topic that have groups, in order, and the groups' numbers."""
+        settings = self._settings
+        numbers: dict[int, list[int]] = {}
+        for number in range(settings.groups):
+            partition = partition_of(self._name(number, self._fate(number)), settings.offsets_partitions)
+            numbers.setdefault(partition, []).append(number)
+        return sorted(numbers.items())
+
+    def _fate(self, number: int) -> str:
+        return picked(self._settings.mix, ((self._first + number * _GOLDEN) % (1 << 64)) / (1 << 64))
+
+    def _name(self, number: int, fate: str) -> str:
+        return f"{_TEAMS[number % len(_TEAMS)]}.{fate.replace('_', '-')}-{number:05d}"
+
+    def plan(self, number: int) -> Plan:
+        """The group of this number."""
+        settings = self._settings
+        dice = Dice(settings.seed, "group", number)
+        name = self._fate(number)
+        fate = FATES[name]
+        group = self._name(number, name)
+        members = max(dice.mostly_small(*settings.members), fate.members)
+        if fate.own_topics is None:
+            topics = self._topics.some(dice.between(1, 3), members, dice)
+            members = max(min(members, topics[0].partitions), fate.members)
+        else:
+            count, partitions = fate.own_topics(members)
+            topics = tuple(new_topic(f"{group}-{chr(ord('a') + at)}", partitions, dice) for at in range(count))
+        assignors = fate.assignors or dice.pick(settings.assignors)
+        is_static = dice.chance(_STATIC_SHARE) if fate.static is None else fate.static
+        interval = max(1, int(settings.commit_interval_ms * float(dice.pick(_PACES))))
+        return Plan(number, group, name, members, topics, tuple(assignors.split(",")), is_static, interval, dice)
+
+    def cast(self, plan: Plan) -> tuple[Script, Story]:
+        """The script of a group that has members, and what else there is to its story."""
+        settings, dice = self._settings, plan.dice
+        tell = FATES[plan.fate].tell
+        assert tell is not None, "only groups with members have a story"
+        clients = dict(self._clients(plan))
+        counts = {topic.name: topic.partitions for topic in plan.topics}
+        begins = settings.start_ms + dice.between(0, min(10_000, settings.duration_ms // 100))
+        story = tell(Cast(clients, counts, begins, settings.until_ms, dice))
+        until = settings.until_ms if story.deleted_ms is None else story.deleted_ms
+        broker = BrokerSettings(write_ms=2)
+        return Script(plan.group, counts, story.steps, until, broker, latency_ms=2, seed=settings.seed), story
+
+    def _clients(self, plan: Plan) -> Iterator[tuple[str, ClientSettings]]:
+        """A group's clients are set up alike, and run on machines of their own."""
+        settings, dice = self._settings, plan.dice
+        session_ms = settings.session_timeout_ms or int(dice.pick(_SESSIONS))
+        patience_ms = settings.duration_ms // 6
+        polls_ms = next((it for it in _POLLS_MS if it <= patience_ms), patience_ms)
+        topics = frozenset(topic.name for topic in plan.topics)
+        for client in plan.clients:
+            yield (
+                client,
+                ClientSettings(
+                    client,
+                    topics,
+                    client_host=f"/10.{dice.between(0, 255)}.{dice.between(0, 255)}.{dice.between(1, 254)}",
+                    instance_id=client if plan.is_static else None,
+                    session_timeout_ms=session_ms,
+                    heartbeat_interval_ms=min(3_000, session_ms // 3),
+                    max_poll_interval_ms=polls_ms,
+                    assignors=plan.assignors,
+                    rejoins_ms=dice.mostly_small(5, 2_000),
+                ),
+            )
