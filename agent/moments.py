@@ -36,7 +36,7 @@ def parse_moment(text: str) -> Moment:
     if text.isascii() and text.isdecimal():
         return _epoch(text)
     if _DURATION.fullmatch(text):
-        return Moment(ago_ms=sum(int(number) * _UNITS_MS[unit] for number, unit in _PART.findall(text)))
+        return Moment(ago_ms=parse_duration(text))
     if text == "now":
         return Moment()
     try:
@@ -46,6 +46,14 @@ def parse_moment(text: str) -> Moment:
         return Moment(at_ms=(moment - _EPOCH) // timedelta(milliseconds=1))
     except (ValueError, OverflowError):
         raise ValueError(f"{EXPECTED} expected, {text[:100]!r} came") from None
+
+
+def parse_duration(text: str) -> int:
+    """A duration as people write it, as milliseconds. Raises `ValueError` that says what was expected."""
+    text = text.strip()
+    if not _DURATION.fullmatch(text):
+        raise ValueError(f"a duration (500ms, 30s, 15m, 2h, 3d, 1h30m) expected, {text[:100]!r} came")
+    return sum(int(number) * _UNITS_MS[unit] for number, unit in _PART.findall(text))
 
 
 def _epoch(text: str) -> Moment:

@@ -31,6 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "List the analyzers: when each fires, its false alarms, its settings.",
     ),
     "assign": ("agent.cli.assign:assign", "Show what each assignor would give."),
+    "generate": ("agent.cli.generate:generate", "Write synthetic histories of groups as real records."),
     "coordinator": ("agent.cli.coordinator:coordinator", "Show the partition and broker that own a group."),
 }
 """Each command: where it is and its one line of help (the same as its docstring's first line; a test checks)."""

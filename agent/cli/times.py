@@ -1,4 +1,4 @@
-"""`--since` and `--until`: one type for times, and what they mean where "now" is known."""
+"""Types for times and durations; `--since` and `--until`, and what they mean where "now" is known."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from agent.cli.options import option
-from agent.moments import Moment, check, parse_moment
+from agent.moments import Moment, check, parse_duration, parse_moment
 
 
 class Time(click.ParamType[Moment]):
@@ -22,6 +22,21 @@ class Time(click.ParamType[Moment]):
             return value
         try:
             return parse_moment(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class Duration(click.ParamType[int]):
+    """A duration in milliseconds, as people write it."""
+
+    name = "DURATION"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Parse it."""
+        if isinstance(value, int):
+            return value
+        try:
+            return parse_duration(str(value))
         except ValueError as error:
             self.fail(str(error), param, ctx)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from enum import StrEnum
 from typing import Any, Protocol
 
 from agent.coordinator.assignors import SERVER_ASSIGNORS, Slot
@@ -62,6 +63,10 @@ class Client(Protocol):
 
     def skip_heartbeats(self, until: int) -> int | None:
         """Take all heartbeats before `until` for sent: when the last was."""
+
+    @property
+    def phase(self) -> StrEnum:
+        """Where it stands."""
 
     @property
     def is_running(self) -> bool:

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from agent.coordinator.assignors import Slot
-from agent.coordinator.client import Consumer, Phase
+from agent.coordinator.client import Phase
 from agent.coordinator.script import Close, Script
+from agent.coordinator.sides import Client
 from agent.coordinator.world import World
 
 Slots = frozenset[Slot]
@@ -31,7 +32,7 @@ class Span(NamedTuple):
 class _Seen:
     """How a consumer was when last looked at."""
 
-    client: Consumer
+    client: Client
     phase: Phase = Phase.STOPPED
     owned: Slots = frozenset()
     member_id: str = ""

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 from agent.coordinator.assignors import Slot, Subscribed
 from agent.coordinator.ledger import Gone, Ledger, OpenRebalance
-from agent.coordinator.requests import Effect, GroupImage, MemberImage
+from agent.coordinator.requests import GroupImage, MemberImage
 from agent.coordinator.script import Script
+from agent.coordinator.sides import AnyEffect, ClassicSide
 from agent.coordinator.states import GroupState
 from agent.coordinator.world import World
 from agent.generator.consuming import Commits
@@ -77,7 +78,7 @@ def played(plan: Plan, script: Script, story: Story) -> tuple[list[Written], Tru
     commits = Commits(script, every_ms, story.silent_from_ms)
     ledger = Ledger(counts=False)
 
-    def watch(world: World, now: int, effects: list[Effect]) -> None:
+    def watch(world: World, now: int, effects: list[AnyEffect]) -> None:
         ledger.watch(world, now, effects)
         commits.watch(world, now)
 
@@ -89,10 +90,12 @@ def played(plan: Plan, script: Script, story: Story) -> tuple[list[Written], Tru
         (span.first_ms, OFFSETS, Repeated(positions.of(span.slots), span.every_ms, span.end_ms))
         for span in commits.spans
     ]
-    if story.deleted_ms is not None and world.group is not None and world.group.state is GroupState.EMPTY:
+    side = world.side
+    is_empty = world.group is not None and world.group.state is GroupState.EMPTY
+    if story.deleted_ms is not None and is_empty and isinstance(side, ClassicSide):
         out += [(story.deleted_ms, OFFSETS, (key, None)) for key in positions.keys]
-        ledger.watch(world, story.deleted_ms, world.coordinator.delete(plan.group, story.deleted_ms))
-    out += [(image.at_ms, GROUP, record_of(_said(image))) for image in ledger.images]
+        ledger.watch(world, story.deleted_ms, side.coordinator.delete(plan.group, story.deleted_ms))
+    out += [(image.at_ms, GROUP, record_of(_said(image))) for image in ledger.images if isinstance(image, GroupImage)]
     return out, _truth(world, ledger)
 
 

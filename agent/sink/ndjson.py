@@ -30,7 +30,7 @@ def write_ndjson(records: Iterable[RawRecord], path: Path, *, replace: bool = Fa
     if not replace and path.exists():
         raise SinkPathError(f"{path}: expected a name that is not taken, there is something")
     try:
-        with _whole_or_not(path) as file:
+        with whole_or_not(path) as file:
             if path.suffix != ".gz":
                 return write_lines(records, file)
             # Neither a name nor a time goes into the file.
@@ -69,8 +69,11 @@ def _flush(lines: list[str], stream: IO[bytes]) -> int:
 
 
 @contextmanager
-def _whole_or_not(path: Path) -> Iterator[BinaryIO]:
-    """A temporary file beside `path`, which takes its name at the end, or goes if that is not reached."""
+def whole_or_not(path: Path) -> Iterator[BinaryIO]:
+    """A temporary file beside `path`, which takes its name at the end, or goes if that is not reached.
+
+    Its `OSError`s pass through.
+    """
     handle, name = tempfile.mkstemp(prefix=".kshadow-", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:

@@ -1,0 +1,67 @@
+"""What cannot be is told; how many records settings come to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from agent.coordinator.assignors import ASSIGNORS
+from agent.generator.fates import FATES, rounds
+from agent.generator.fitting import with_duration_for, with_interval_for
+from agent.generator.histories import generate
+from agent.generator.settings import STRATEGIES, Between, Settings
+from tests.generator.making import SMALL, T0
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"groups": 0}, "numbers of 1 and more expected"),
+        ({"commit_interval_ms": 0}, "numbers of 1 and more expected"),
+        ({"start_ms": -1}, "a start of 0 or later expected, -1 came"),
+        ({"duration_ms": 59_999}, "a duration of 1 minute or more expected, 59999 ms came"),
+        ({"members": Between(0, 3)}, r"bounds from 1 on, the lower one first expected, \(0, 3\) came"),
+        ({"partitions": Between(5, 3)}, "bounds from 1 on"),
+        ({"session_timeout_ms": 5_999}, "brokers accept by default, 6000 to 1800000 ms expected, 5999 came"),
+        ({"session_timeout_ms": 1_800_001}, "session timeout"),
+        (
+            {"mix": {"steady": 1, "nope": 1, "no": 1}},
+            "fates out of steady, .*, stalled_consumer expected, no, nope came",
+        ),
+        ({"mix": {}}, "weights of fates from 0 on, not all 0 expected"),
+        ({"mix": {"steady": 0}}, "not all 0"),
+        ({"mix": {"steady": -1, "crash": 2}}, "from 0 on"),
+        ({"mix": {"steady": float("nan")}}, "from 0 on"),
+        ({"assignors": {"range,nope": 1}}, "assignors out of range, .* expected, nope came"),
+    ],
+)
+def test_what_cannot_be(change: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        replace(SMALL, **change)
+
+
+def test_strategies_are_what_the_model_can_play() -> None:
+    assert STRATEGIES
+    assert {name for strategy in STRATEGIES for name in strategy.split(",")} <= ASSIGNORS.keys()
+    assert set(Settings(T0).mix) == set(FATES)
+
+
+@pytest.mark.parametrize("fit", [with_interval_for, with_duration_for])
+@pytest.mark.parametrize("records", [8_000, 40_000])
+def test_about_so_many_records(fit: Any, records: int) -> None:
+    settings = fit(replace(Settings(T0), groups=30), records)
+    assert 0.75 < sum(1 for _ in generate(settings)) / records < 1.25
+    assert (settings.duration_ms == Settings(T0).duration_ms) == (fit is with_interval_for)
+
+
+@pytest.mark.parametrize("fit", [with_interval_for, with_duration_for])
+def test_too_few_records(fit: Any) -> None:
+    with pytest.raises(ValueError, match=r"60 groups like these make about \d+ records .* than that, 50 came"):
+        fit(SMALL, 50)
+
+
+def test_a_long_history_has_more_of_what_happens_now_and_then() -> None:
+    hour = 3_600_000
+    assert [rounds(hours * hour) for hours in (1, 5, 6, 24, 24 * 30)] == [1, 1, 2, 5, 8]
