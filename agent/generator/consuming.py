@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from agent.coordinator.assignors import Slot
-from agent.coordinator.client import Phase
+from agent.coordinator.client import Consumer, Phase
 from agent.coordinator.script import Close, Script
-from agent.coordinator.sides import Client
 from agent.coordinator.world import World
 
 Slots = frozenset[Slot]
@@ -32,7 +31,7 @@ class Span(NamedTuple):
 class _Seen:
     """How a consumer was when last looked at."""
 
-    client: Client
+    client: Consumer
     phase: Phase = Phase.STOPPED
     owned: Slots = frozenset()
     member_id: str = ""
@@ -60,6 +59,7 @@ class Commits:
     def watch(self, world: World, now: int) -> None:
         """Take note of what happened at `now`."""
         for name, client in world.clients.items():
+            assert isinstance(client, Consumer), "of classic groups"
             seen = self._seen.get(name)
             if seen is None or seen.client is not client:
                 # What it was in a former life, it was told when that ended.

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from agent.generator.fates import FATES, rounds
 from agent.generator.plans import Plans
-from agent.generator.settings import Settings
+from agent.generator.settings import LEAST_DURATION_MS, Settings
 
 _TURNS = 4
 _TAKES_OFF_MS = 12_000
@@ -42,7 +42,13 @@ def with_duration_for(settings: Settings, records: int) -> Settings:
     for _ in range(_TURNS):  # in a longer time more else happens
         steady, other = expected(settings)
         consumes = _consumes_ms(settings) * _left(settings, records, other) / steady
-        settings = replace(settings, duration_ms=round(consumes) + _TAKES_OFF_MS)
+        duration_ms = round(consumes) + _TAKES_OFF_MS
+        if duration_ms < LEAST_DURATION_MS:
+            raise ValueError(
+                f"{settings.groups} groups that commit each {settings.commit_interval_ms} ms make {records} records"
+                f" in {duration_ms} ms: a minute or more expected, of more records, fewer groups or a longer interval"
+            )
+        settings = replace(settings, duration_ms=duration_ms)
     return settings
 
 

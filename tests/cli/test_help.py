@@ -19,6 +19,7 @@ from tests.wire.vectors import ROOT
 CONTEXT = click.Context(cli, info_name="kshadow")
 DATA = "/var/lib/kafka/data"
 LOGS = "/opt/kafka/logs"
+NEW = "/tmp/"
 
 
 def command_of(name: str) -> click.Command:
@@ -77,7 +78,10 @@ def test_examples_that_need_no_broker_run(
     problem = {"assignor": "range", "partitions": {"t": 1}, "members": {"m-1": {"topics": ["t"]}}}
     (tmp_path / "problems.ndjson").write_text(json.dumps(problem), encoding="ascii")
     monkeypatch.chdir(tmp_path)
-    result = kshadow(*(it.replace(DATA, str(tmp_path)).replace(LOGS, str(logs)) for it in arguments))
+    places = {NEW: f"{tmp_path}/new-", DATA: tmp_path, LOGS: logs}
+    for place, here in places.items():
+        arguments = [it.replace(place, str(here)) for it in arguments]
+    result = kshadow(*arguments)
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout
 

@@ -62,6 +62,14 @@ def test_too_few_records(fit: Any) -> None:
         fit(SMALL, 50)
 
 
+def test_too_short_a_time() -> None:
+    settings = replace(SMALL, commit_interval_ms=100)
+    with pytest.raises(
+        ValueError, match=r"60 groups that commit each 100 ms make 9000 records in \d+ ms: a minute or"
+    ):
+        with_duration_for(settings, 9_000)
+
+
 def test_a_long_history_has_more_of_what_happens_now_and_then() -> None:
     hour = 3_600_000
     assert [rounds(hours * hour) for hours in (1, 5, 6, 24, 24 * 30)] == [1, 1, 2, 5, 8]
