@@ -1,0 +1,129 @@
+"""Generated histories, read by Kafka's own tool and loaded by a real broker."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
+from confluent_kafka.admin import AdminClient
+
+from agent.embedded import EmbeddedBroker, fetch_jars
+from agent.embedded.java import run_class
+from agent.generator.fates import FATES
+from agent.generator.histories import generate
+from agent.generator.settings import Between, Settings
+from agent.sink.segments import write_segments
+from tests.cli.running import kshadow
+from tests.generator.making import EVERY, SMALL, mirrored
+
+pytestmark = pytest.mark.integration
+
+PARTITIONS = 5
+
+
+def test_kafkas_dump_tool_finds_nothing_wrong(tmp_path: Path) -> None:
+    settings = replace(SMALL, groups=45, commit_interval_ms=120_000, offsets_partitions=PARTITIONS)
+    written = write_segments(generate(settings), tmp_path, segment_bytes=200_000)
+    segments = sorted(tmp_path.rglob("*.log"))
+    assert len(segments) > PARTITIONS
+    said = run_class(
+        fetch_jars().classpath,
+        "org.apache.kafka.tools.DumpLogSegments",
+        *("--offsets-decoder", "--deep-iteration", "--files", ",".join(map(str, segments))),
+    ).splitlines()
+    known = re.compile(r"Dumping |Log starting offset: \d+$|baseOffset: |\| offset: ")
+    assert not [line for line in said if not known.match(line)], "warnings would stand here"
+    dumped = [line for line in said if line.startswith("|")]
+    assert len(dumped) == written.records
+    keys = Counter(json.loads(line.partition(" key: ")[2].partition(" payload: ")[0])["type"] for line in dumped)
+    assert set(keys) == {"1", "2"}
+    deleted = [line for line in dumped if line.endswith("payload: <DELETE>")]
+    assert sum('"type":"2"' in line for line in deleted) == 3, "groups"
+    assert len(deleted) > 6, "and their offsets"
+
+
+def test_a_broker_that_loads_a_history_sees_the_groups_as_the_model_does(tmp_path: Path) -> None:
+    # Nobody heartbeats for these members: they are there for as long as a session.
+    settings = Settings(
+        0,
+        groups=45,
+        mix=EVERY,
+        members=Between(1, 6),
+        partitions=Between(1, 8),
+        session_timeout_ms=1_500_000,
+        duration_ms=10_800_000,
+        commit_interval_ms=60_000,
+        offsets_partitions=PARTITIONS,
+    )
+    truth_file = tmp_path / "truth.ndjson"
+    properties = {"offsets.topic.num.partitions": str(PARTITIONS)}
+    with EmbeddedBroker(fetch_jars(), properties=properties) as broker:
+        start_ms = int(time.time() * 1000) - settings.duration_ms
+        conf = {"bootstrap.servers": broker.bootstrap_servers, "log_level": "2"}
+        arguments = [
+            *("generate", "--groups", 45, "--members", "1-6", "--partitions", "1-8", "--duration", "3h"),
+            *("--commit-interval", "60s", "--session-timeout", "25m", "--start", start_ms, "--truth", truth_file),
+            *(word for fate in FATES for word in ("--mix", fate)),
+            *("--bootstrap-server", broker.bootstrap_servers),
+        ]
+        refused = kshadow(*arguments)
+        assert (refused.exit_code, refused.stdout) == (3, "")
+        assert "--create-topic has it made" in refused.stderr
+        said = kshadow(*arguments, "--create-topic")
+        assert (said.exit_code, said.stderr) == (0, "")
+        assert "Restart it, or move the leadership" in said.stdout
+        broker.restart()
+
+        made = mirrored(replace(settings, start_ms=start_ms))
+        assert {it["group"]: it for it in map(json.loads, truth_file.read_text().splitlines())} == made.truths
+        admin = AdminClient(conf)
+        listed = once_loaded(lambda: admin.list_consumer_groups().result(20).valid)
+        assert {it.group_id for it in listed} >= {name for name, form in made.forms.items() if form is not None}
+        seen = Counter()
+        for name, truth in made.truths.items():
+            described = once_loaded(lambda name=name: admin.describe_consumer_groups([name])[name].result(20))
+            assert described.state.name.replace("_", "").lower() == truth["state"].lower(), truth
+            members = {
+                it.member_id: (
+                    it.client_id,
+                    Counter((at.topic, at.partition) for at in it.assignment.topic_partitions),
+                )
+                for it in described.members
+            }
+            assert members == {
+                it["member_id"]: (
+                    it["client"],
+                    Counter((t, n) for t, numbers in it["assignment"].items() for n in numbers),
+                )
+                for it in truth["members"]
+            }
+            form = made.forms[name]
+            expected = {(it["topic"], it["partition"], it["offset"]) for it in form["offsets"]} if form else set()
+            assert committed(admin, name) == expected
+            seen[truth["state"]] += 1
+        assert seen == {"Stable": 36, "Empty": 6, "Dead": 3}
+
+
+def once_loaded(ask: Callable[[], Any]) -> Any:
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            return ask()
+        except KafkaException:  # the coordinator is loading
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+
+
+def committed(admin: AdminClient, name: str) -> set[tuple[str, int, int]]:
+    asked = ConsumerGroupTopicPartitions(name)
+    answer = once_loaded(lambda: admin.list_consumer_group_offsets([asked])[name].result(20))
+    return {(it.topic, it.partition, it.offset) for it in answer.topic_partitions}
