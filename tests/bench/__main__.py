@@ -1,4 +1,5 @@
-"""`make bench`: catch-up on a live broker and reading segment files, each side by side with others in one run.
+"""`make bench`: catch-up on a live broker and reading segment files, each side by side with others in one run; and
+how long it takes to make a history.
 
 Every row is a whole process, started afresh for each round, the competitors taking turns so that a noisy machine
 treats them alike; the median counts. Environment: KMINION=path of a kminion binary adds its row.
@@ -31,9 +32,14 @@ def main() -> None:
     parser.add_argument("--commits", type=int, default=3_000_000, help="offset commits to load (default 3 million)")
     parser.add_argument("--groups", type=int, default=2_000, help="groups that commit them (default 2,000)")
     parser.add_argument("--rounds", type=int, default=3, help="runs of each competitor (default 3)")
-    parser.add_argument("--only", choices=["live", "offline"], help="one part only")
+    parser.add_argument("--only", choices=["live", "offline", "generate"], help="one part only")
     options = parser.parse_args()
 
+    if options.only in (None, "generate"):
+        with tempfile.TemporaryDirectory(prefix="kshadow-bench-") as directory:
+            generation(Path(directory), options.rounds)
+    if options.only == "generate":
+        return
     jars = fetch_jars(progress=_tell)
     with tempfile.TemporaryDirectory(prefix="kshadow-bench-") as directory:
         with EmbeddedBroker(jars, directory=Path(directory, "broker"), heap="1g") as broker:
@@ -134,6 +140,17 @@ def analysis(log_dir: Path, directory: Path, rounds: int) -> None:
     _table("All partitions, with and without analyzers", costs)
     every, none = (_median(costs[name]).cpu_s for name in rivals)
     _ratio("CPU with all analyzers / with none", every / none, "wanted: 1.3 or less")
+
+
+def generation(directory: Path, rounds: int) -> None:
+    """A history of 2,000 groups and about a million records, simulations and segment files included."""
+    output, history = directory / "out", directory / "history"
+    arguments = ["generate", "--groups", "2000", "--records", "1000000", "--force", "--out", str(history)]
+    costs = _take_turns({"kshadow generate": lambda: run([*KSHADOW, *arguments], output=output)}, rounds)
+    records = int(output.read_text().split()[0].replace(",", ""))
+    _table(f"A history of 2,000 groups, {records:,} records", costs)
+    _ratio("seconds", _median(costs["kshadow generate"]).wall_s, "wanted: under 10")
+    _ratio("records a second", records / _median(costs["kshadow generate"]).wall_s, "for information")
 
 
 def _take_turns(rivals: dict[str, Callable[[], Cost]], rounds: int) -> dict[str, list[Cost]]:
