@@ -297,7 +297,7 @@ class Consumer:
                 self._rejoins_at = now
                 return self._join_if_due(now)
             case Error.UNKNOWN_MEMBER_ID:
-                self._forget(lost=True)
+                self._forget()
             case Error.ILLEGAL_GENERATION:
                 self.generation, self.owned = -1, frozenset()
             case Error.COORDINATOR_NOT_AVAILABLE:
@@ -333,7 +333,7 @@ class Consumer:
 
     def _join(self, now: int) -> list[Request]:
         if self._is_reset:
-            self._forget(lost=True)
+            self._forget()
         topics = self.settings.topics if self.is_cooperative and self.generation >= 0 else ()
         self.owned = frozenset(slot for slot in self.owned if slot[0] in topics)
         self.phase = Phase.JOINING
@@ -377,14 +377,12 @@ class Consumer:
             return []
         return [LeaveGroup(self.group, (Leaver(self.member_id, self.settings.instance_id, why),))]
 
-    def _forget(self, *, lost: bool) -> None:
-        self.member_id, self.generation, self._leads_over = "", -1, None
-        self._is_reset = False
-        if lost:
-            self.owned = frozenset()
+    def _forget(self) -> None:
+        self.member_id, self.generation, self.owned = "", -1, frozenset()
+        self._leads_over, self._is_reset = None, False
 
     def _stop(self) -> None:
-        self._forget(lost=True)
+        self._forget()
         self.phase = Phase.STOPPED
         self._beats_at = self._rejoins_at = self._back_at = self._thaws_at = self.down_since = None
         self._kept = []

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from agent.coordinator.assignors import Slot
 from agent.coordinator.modern_requests import EpochBumped, ModernImage, Targeted
 from agent.coordinator.requests import GroupImage, Preparing, Prompted, Removed, Stabilized, Why, Wrote
 from agent.coordinator.sides import AnyEffect, Client
@@ -152,8 +153,8 @@ class Ledger:
 
 def standing(world: World) -> Standing:
     """Which partitions nobody reads now, of those that a client of the script wants."""
-    consumed: Counter[str] = Counter()
-    undetected: Counter[str] = Counter()
+    consumed: set[Slot] = set()
+    held: set[Slot] = set()
     wanted: set[str] = set()
     able: set[str] = set()
     for client in (*world.clients.values(), *world.fallen):
@@ -162,12 +163,16 @@ def standing(world: World) -> Standing:
             able |= client.settings.topics
             into = consumed
         else:
-            into = undetected
+            into = held
         if world.side.has(client.member_id):
-            into.update(topic for topic, number in client.owned if number < world.partitions.get(topic, 0))
-    out = Standing(undetected=undetected.total())
+            into.update(slot for slot in client.owned if slot[1] < world.partitions.get(slot[0], 0))
+    # A member that missed a generation may still hold what another one reads by now.
+    undetected = Counter(topic for topic, _ in held - consumed)
+    taken = Counter(topic for topic, _ in consumed | held)
+    out = Standing()
     for topic in wanted:
-        rest = world.partitions.get(topic, 0) - consumed[topic] - undetected[topic]
+        out.undetected += undetected[topic]
+        rest = world.partitions.get(topic, 0) - taken[topic]
         if topic in able:
             out.rebalancing += rest
         else:

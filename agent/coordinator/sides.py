@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from agent.coordinator.assignors import SERVER_ASSIGNORS, Slot
 from agent.coordinator.classic import ClassicGroup
-from agent.coordinator.client import Consumer, Phase
+from agent.coordinator.client import Consumer
 from agent.coordinator.connect import ConnectConfig
 from agent.coordinator.consumer_group import ConsumerGroup
 from agent.coordinator.coordinator import Coordinator
@@ -177,8 +177,6 @@ class ClassicSide:
         out: dict[str, Client] = {}
         for client in clients:
             assert isinstance(client, Consumer)
-            if client.is_running and client.phase is not Phase.STABLE and client.down_since is None:
-                return None
             if client.beats_safely and client.member_id in group.members and client.generation == group.generation:
                 out[client.member_id] = client
         return out

@@ -7,7 +7,10 @@ from heapq import heapify, heappop, heappush
 
 
 class Timers:
-    """One timer a key. Those due at the same time fire in the order in which they were set."""
+    """One timer a key. Those due at the same time fire in the order in which they were set.
+
+    To put one off does not change its place, so that it does not matter how often that was done.
+    """
 
     def __init__(self) -> None:
         self._set: dict[Hashable, tuple[int, int]] = {}
@@ -16,14 +19,17 @@ class Timers:
 
     def set(self, key: Hashable, due_ms: int) -> None:
         """Set the timer of `key`, in place of one that it may have."""
-        self._count += 1
-        self._set[key] = (due_ms, self._count)
+        known = self._set.get(key)
+        if known is None:
+            self._count += 1
+        count = self._count if known is None else known[1]
+        self._set[key] = (due_ms, count)
         if len(self._heap) > 4 * len(self._set) + 16:
             # Timers that are put off again and again leave their old places behind.
             self._heap = [(due, count, other) for other, (due, count) in self._set.items()]
             heapify(self._heap)
         else:
-            heappush(self._heap, (due_ms, self._count, key))
+            heappush(self._heap, (due_ms, count, key))
 
     def cancel(self, key: Hashable) -> None:
         """Forget the timer of `key`, if it has one."""

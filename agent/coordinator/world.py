@@ -57,8 +57,7 @@ class World:
                 effects += self._take_step(step, now)
             while self._messages and self._messages[0][0] <= now:
                 effects += self._deliver(now)
-            while (wake := self._wakes.pop(now)) is not None:
-                name = str(wake[0])
+            for name in self._awake(now):
                 self._send(name, self.clients[name].wake(now), now)
             effects += self._did(self.side.fire(now), now)
             self._watch(self, now, effects)
@@ -98,6 +97,13 @@ class World:
             if last is not None:
                 self.side.renew(member_id, last + self.script.latency_ms)
                 self._plan(self.names[member_id])
+
+    def _awake(self, now: int) -> list[str]:
+        """Who has something to do now, in an order that does not depend on what was skipped."""
+        names = []
+        while (wake := self._wakes.pop(now)) is not None:
+            names.append(str(wake[0]))
+        return sorted(names)
 
     # Messages.
 
@@ -167,7 +173,7 @@ class World:
                 requests = client.freeze(step.for_ms, now)
             case s.Resubscribe():
                 requests = client.resubscribe(step.topics, now)
-            case s.Rejoin():
+            case _:
                 requests = client.rejoin(now)
         self._send(name, requests, now)
         return []

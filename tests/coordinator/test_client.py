@@ -1,4 +1,4 @@
-"""The consumer of classic groups, request by request: what it sends, when, and what it holds, as the Java client."""
+"""The consumer of classic groups, request by request: what it sends and when, what it holds. As the Java client."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.coordinator.hashing import java_string_hash, partition_of
+from agent.coordinator.hashing import in_hash_order, java_string_hash, partition_of
 
 INT_MIN = -(2**31)
 
@@ -54,3 +54,25 @@ def test_a_partition_is_one_of_those_there_are(text: str, partitions: int) -> No
 def test_a_topic_has_partitions(partitions: int) -> None:
     with pytest.raises(ValueError, match="one partition at least"):
         partition_of("g", partitions)
+
+
+# As a `HashMap` of Java gives the keys "0", "1", … that were put into it in this order. Their hashes are 48 … 57 for
+# one digit, and 1567, 1568, 1569 for "10", "11", "12".
+# Number, why, keys, most that the map held, order.
+ORDERS: list[tuple[int, str, int, int, str]] = [
+    (1, "16 buckets: 10 goes to 15, 11 to 0 behind 0", 12, 0, "0 11 1 2 3 4 5 6 7 8 9 10"),
+    (
+        2,
+        "the thirteenth key makes it 32: 0 goes to 16, 10 to 31, 11 to 0, 12 to 1",
+        13,
+        0,
+        "11 12 0 1 2 3 4 5 6 7 8 9 10",
+    ),
+    (3, "it does not shrink again", 12, 13, "11 0 1 2 3 4 5 6 7 8 9 10"),
+]
+
+
+@pytest.mark.parametrize("row", ORDERS, ids=lambda row: f"{row[0]}-{row[1]}")
+def test_the_order_of_a_hash_map(row: tuple[int, str, int, int, str]) -> None:
+    *_, keys, most, order = row
+    assert in_hash_order(map(str, range(keys)), most) == order.split()
