@@ -1,0 +1,95 @@
+"""Random stories of consumers and their coordinator: what holds at every moment, and when all is quiet."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from agent.coordinator.client import Phase
+from agent.coordinator.ledger import standing
+from agent.coordinator.play import play
+from agent.coordinator.requests import Effect, Preparing, Removed, Stabilized, Why
+from agent.coordinator.script import Script
+from agent.coordinator.states import GroupState
+from agent.coordinator.world import World
+from tests.coordinator.scripts import QUIET_MS, cooperative_assignor, random_scripts
+
+unhurried = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+class Watcher:
+    """What must hold at every moment."""
+
+    def __init__(self) -> None:
+        self.now = -1
+        self.generation = 0
+        self.replaced = False
+
+    def __call__(self, world: World, now: int, effects: list[Effect]) -> None:
+        assert now >= self.now
+        self.now = now
+        for effect in effects:
+            if isinstance(effect, Stabilized):
+                assert effect.generation > self.generation
+                self.generation = effect.generation
+            elif isinstance(effect, Preparing):
+                assert effect.generation >= self.generation
+            elif isinstance(effect, Removed):
+                self.replaced |= effect.why is Why.STATIC_REPLACED
+        self.nobody_reads_anothers(world)
+        self.every_partition_is_counted_once(world)
+        for client in world.clients.values():
+            if client.phase is Phase.JOINING and not client.is_cooperative:
+                assert client.owned == frozenset()
+
+    def every_partition_is_counted_once(self, world: World) -> None:
+        wanted = {topic for client in (*world.clients.values(), *world.fallen) for topic in client.settings.topics}
+        stand = standing(world)
+        assert min(stand.rebalancing, stand.undetected, stand.unowned) >= 0, stand
+        assert stand.rebalancing + stand.undetected + stand.unowned <= sum(map(world.partitions.__getitem__, wanted))
+
+    def nobody_reads_anothers(self, world: World) -> None:
+        members = world.group.members if world.group is not None else {}
+        readers = Counter(
+            (client.generation, slot)
+            for client in world.clients.values()
+            if client.is_running and client.down_since is None and client.member_id in members
+            for slot in client.owned
+        )
+        assert all(count == 1 for count in readers.values()), readers
+
+
+@given(random_scripts())
+@unhurried
+def test_the_rules_of_groups_hold_whatever_happens(script: Script) -> None:
+    with cooperative_assignor():
+        watcher = Watcher()
+        world = World(script, watcher)
+        world.run()
+    running = {name: client for name, client in world.clients.items() if client.is_running}
+    group = world.group
+    assert group is not None
+    assert {client.phase for client in running.values()} <= {Phase.STABLE}
+    assert set(group.members) == {client.member_id for client in running.values()}
+    assert group.roster.pending == set()
+    assert group.state is (GroupState.STABLE if running else GroupState.EMPTY)
+    assert {client.generation for client in running.values()} <= {group.generation}
+    owned = Counter(slot for client in running.values() for slot in client.owned)
+    wanted = {topic for client in running.values() for topic in client.settings.topics}
+    everything = {(topic, number): 1 for topic in wanted for number in range(world.partitions[topic])}
+    # A static member that comes back wanting more than before is not heard until the next rebalance.
+    assert owned == everything or (watcher.replaced and owned.items() <= everything.items())
+
+
+@given(random_scripts())
+@unhurried
+def test_heartbeats_that_are_not_played_change_nothing(script: Script) -> None:
+    script = replace(script, until_ms=script.until_ms - QUIET_MS + 300_000)
+    with cooperative_assignor(), pytest.MonkeyPatch.context() as patch:
+        quick = play(script)
+        assert quick == play(script)
+        patch.setattr(World, "_skip_heartbeats", lambda world: None)
+        assert quick == play(script)
