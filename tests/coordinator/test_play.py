@@ -232,6 +232,14 @@ def test_a_static_member_that_comes_back_wanting_something_else_asks_for_a_rebal
     assert causes(played)[1:] == [("subscription_changed",)]
 
 
+def test_what_a_topic_gained_while_its_static_leader_was_away_waits_for_a_rebalance() -> None:
+    steps = (*static("c1"), Close(50 * S, "c1"), Grow(55 * S, "t", 6), *static("c1", at=60 * S))
+    played = play(story(*steps, Rejoin(100 * S, "c1"), until=200 * S))
+    # The broker spares a leader that comes back the assignment, and it takes the topics as they are then for known.
+    assert [image.generation for image in played.images] == [0, 1, 1, 2]
+    assert [len(image.members[0].assignment) for image in played.images[1:]] == [4, 4, 6]
+
+
 def test_who_joins_slowly_is_dropped_with_the_join_phase() -> None:
     slow = Start(0, "c2", settings("c2", rejoins_ms=90 * S, max_poll_interval_ms=60 * S))
     first = starts("c1", max_poll_interval_ms=60 * S)
