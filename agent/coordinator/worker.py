@@ -82,7 +82,10 @@ class ConnectWorker(Consumer):
     def _join(self, now: int) -> list[Request]:
         """The incremental protocols let all run on until they are told otherwise; the eager one stops all now."""
         if self._is_reset:
-            self._forget(lost=False)
+            # Out of the group its tasks run on: what they are is its own to know.
+            owned = self.owned
+            self._forget()
+            self.owned = owned
         self._joins_with = self._read()
         if (self.protocol or OFFERED[self._connect_protocol][0]) == EAGER_PROTOCOL:
             self.owned = frozenset()
