@@ -187,13 +187,9 @@ def generate(
     kind = one_of(ctx, "out", "bootstrap_server")
     with _writing():
         try:
-            settings = _settings(ctx, records)
+            settings = _settings(ctx, records, start)
         except ValueError as error:
             raise click.UsageError(printable(str(error))) from None
-        now_ms = time.time_ns() // 1_000_000
-        settings = replace(
-            settings, start_ms=now_ms - settings.duration_ms if start is None else start.before(now_ms)
-        )
         target = _broker(ctx) if kind == "bootstrap_server" else _file(ctx, force=force)
         settings = replace(settings, offsets_partitions=target.partitions)
         with _truth_file(truth, force=force) as tell, _progress(settings.groups) as count:
@@ -214,7 +210,14 @@ def generate(
         say(_LOADED)
 
 
-def _settings(ctx: click.Context, records: int | None) -> Settings:
+def _settings(ctx: click.Context, records: int | None, start: Moment | None) -> Settings:
+    """Raises `ValueError` for what cannot be."""
+    settings = _fitted(ctx, records)
+    now_ms = time.time_ns() // 1_000_000
+    return replace(settings, start_ms=now_ms - settings.duration_ms if start is None else start.before(now_ms))
+
+
+def _fitted(ctx: click.Context, records: int | None) -> Settings:
     from agent.generator.fitting import with_duration_for, with_interval_for
 
     given, defaults = ctx.params, Settings(0)
@@ -267,7 +270,7 @@ def _broker(ctx: click.Context) -> Target:
     if ctx.get_parameter_source("bootstrap_server") is not ParameterSource.COMMANDLINE:
         # Whoever set a variable to look at a cluster does not mean to fill its topic.
         raise click.UsageError("groups are written into a cluster only with --bootstrap-server on the command line")
-    if _is_given(ctx, "offsets_partitions"):
+    if ctx.get_parameter_source("offsets_partitions") is ParameterSource.COMMANDLINE:
         raise click.UsageError("--offsets-partitions is for where no broker is asked; the broker knows")
     conf = client_properties(ctx.params["bootstrap_server"], ctx.params["properties"])
     partitions = partition_count(conf, create=ctx.params["create_topic"])

@@ -116,6 +116,7 @@ def test_what_is_there_stays_unless_told(tmp_path: Path, name: str) -> None:
         (("--out", "x", "--members", "5-1"), "bounds from 1 on, the lower one first expected, (5, 1) came"),
         (("--out", "x", "--duration", "5"), "a duration (500ms, 30s, 15m, 2h, 3d, 1h30m) expected, '5' came"),
         (("--out", "x", "--duration", "5s"), "a duration of 1 minute or more expected, 5000 ms came"),
+        (("--out", "x", "--duration", "9999w"), "a start of 0 or later expected, -"),
         (("--out", "x", "--records", "10"), "expected more records than that, 10 came"),
         (("--out", "x", "--records", "9999", "--commit-interval", "100ms"), "a minute or more expected"),
         (
