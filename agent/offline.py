@@ -23,6 +23,7 @@ from agent.source.problems import SegmentProblem
 from agent.source.segments import discover
 from agent.story import findings
 from agent.story.reading import within
+from agent.whatif.recorder import Recorder
 from agent.wire.errors import WireError
 from agent.wire.form import entry_form, message_form
 from agent.wire.payloads import PAYLOADS, decode_payload
@@ -134,9 +135,12 @@ class Loaded:
         chosen: Chosen = NOTHING,
         on_problem: Say | None = None,
         end: End | None = None,
+        recorder: Recorder | None = None,
     ) -> None:
         """`group`: the only one whose events are kept, where they are. `chosen` analyzers find what they find;
-        `on_problem` is told of those that fail. `end`: no record behind it is applied."""
+        `on_problem` is told of those that fail. `end`: no record behind it is applied. `recorder` follows its group;
+        then nothing is chosen."""
+        assert recorder is None or chosen == NOTHING, "the recorder replays in place of the analyzers"
         self.where = where
         self.mirror = ClusterMirror(witness)
         self._on_problem = on_problem
@@ -147,6 +151,7 @@ class Loaded:
         self._events: list[Event] | None = [] if keep_events else None
         self._leaving = None if group is None else Leaving(group)
         self._end, self._ended = end, set[int]()
+        self._recorder = recorder
         self.last_ms = 0
         """The newest record's time, be it applied or behind the end."""
 
@@ -160,7 +165,11 @@ class Loaded:
             if count < len(run):
                 self._ended.add(run.partition)
                 run = cut(run, count)
-        outputs = self._diagnosis.replay_run(run)
+        outputs: list[Output]
+        if self._recorder is None:
+            outputs = self._diagnosis.replay_run(run)
+        else:
+            outputs = [*self._recorder.replay_run(self.mirror.partition(run.partition), run)]
         self._keep(outputs)
         if self._leaving is not None:
             self._leaving.take(outputs)
@@ -239,10 +248,11 @@ def load(
     witness: Witness | None = None,
     chosen: Chosen = NOTHING,
     end: End | None = None,
+    recorder: Recorder | None = None,
 ) -> Loaded:
     """Read files to their end, as a read_committed consumer would. Raises `SourceError` for what holds no records.
 
-    `group`: the only one whose events are kept. `end`: no record behind it is applied.
+    `group`: the only one whose events are kept. `end`: no record behind it is applied. `recorder`: as for `Loaded`.
     """
     paths = list(paths)
     loaded = Loaded(
@@ -254,6 +264,7 @@ def load(
         chosen=chosen,
         on_problem=on_problem,
         end=end,
+        recorder=recorder,
     )
     with _no_collector():
         for path in paths:
@@ -298,10 +309,11 @@ def load_topic(
     chosen: Chosen = NOTHING,
     on_problem: Say | None = None,
     end: End | None = None,
+    recorder: Recorder | None = None,
 ) -> Loaded:
     """Read the live topic to where it ends now. Raises `SourceError`.
 
-    `group`: the only one whose events are kept. `end`: no record behind it is applied.
+    `group`: the only one whose events are kept. `end`: no record behind it is applied. `recorder`: as for `Loaded`.
     """
     from agent.source.topic import read_to_end
 
@@ -312,6 +324,7 @@ def load_topic(
         chosen=chosen,
         on_problem=on_problem,
         end=end,
+        recorder=recorder,
     )
     for run in read_to_end(conf, partitions=partitions):
         loaded.take(run)

@@ -22,6 +22,7 @@ from agent.cli.output import UNREACHABLE, printable, warn
 
 if TYPE_CHECKING:
     from agent.moments import Moment
+    from agent.whatif.recorder import Recorder
 
 Form = dict[str, Any]
 
@@ -129,11 +130,17 @@ def fail(text: str) -> NoReturn:
 
 @contextmanager
 def ask(
-    ctx: click.Context, group: str | None = None, *, history: bool = False, until: Moment | None = None
+    ctx: click.Context,
+    group: str | None = None,
+    *,
+    history: bool = False,
+    until: Moment | None = None,
+    recorder: Recorder | None = None,
 ) -> Iterator[Answers]:
     """The answers of the one source that the command was given.
 
     `group`: only that one will be asked for. `history`: events and findings will be, too. `until`: as it was then.
+    `recorder` follows its group through what is read here; an agent has read already.
     """
     from_path, bootstrap_server, agent = (ctx.params[name] for name in SOURCES)
     kind = one_of(ctx, *SOURCES)
@@ -150,11 +157,12 @@ def ask(
             case "from_path":
                 from agent.cli.reading import offline
 
-                yield offline(from_path, group, chosen, until)
+                yield offline(from_path, group, chosen, until, recorder)
             case "bootstrap_server":
                 from agent.cli.reading import live
 
-                yield live(client_properties(bootstrap_server, ctx.params["properties"]), group, chosen, until)
+                conf = client_properties(bootstrap_server, ctx.params["properties"])
+                yield live(conf, group, chosen, until, recorder)
             case _:
                 yield AgentAnswers(agent)
 

@@ -25,6 +25,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "members": ("agent.cli.groups:members", "List the members of one group."),
     "timeline": ("agent.cli.timeline:timeline", "Tell what happened to one group, in order."),
     "explain": ("agent.cli.explain:explain", "Explain one group: what happened, why, and what to change."),
+    "whatif": ("agent.cli.whatif:whatif", "Replay one group's history under other settings."),
     "findings": ("agent.cli.findings:findings", "List what the analyzers hold open, or found in a range."),
     "analyzers": (
         "agent.cli.analyzers:analyzers",

@@ -14,10 +14,18 @@ from agent.diagnosis.cluster import NOTHING, Chosen
 from agent.ends import End, UpTo
 from agent.moments import Moment
 from agent.offline import Loaded, load, load_topic, newest_ms, reads_once
+from agent.whatif.recorder import Recorder
 
 
-def offline(path: str, group: str | None, chosen: Chosen | None, until: Moment | None) -> Answers:
-    """`chosen`: the history is wanted too, with what these analyzers find. `until`: as it was then."""
+def offline(
+    path: str,
+    group: str | None,
+    chosen: Chosen | None,
+    until: Moment | None,
+    recorder: Recorder | None = None,
+) -> Answers:
+    """`chosen`: the history is wanted too, with what these analyzers find. `until`: as it was then. `recorder` follows
+    its group."""
     once = reads_once(path)
     until_ms = None
     if until is not None:
@@ -34,6 +42,7 @@ def offline(path: str, group: str | None, chosen: Chosen | None, until: Moment |
         group=group,
         chosen=chosen or NOTHING,
         end=None if until_ms is None else UpTo(until_ms),
+        recorder=recorder,
     )
     if until is not None and not loaded.last_ms:
         raise click.UsageError(f"--until: records with times expected, none came {loaded.where}")
@@ -44,7 +53,13 @@ def offline(path: str, group: str | None, chosen: Chosen | None, until: Moment |
     return ReadAnswers(loaded, live=False, until_ms=until_ms, again=None if once else again)
 
 
-def live(conf: dict[str, str], group: str | None, chosen: Chosen | None, until: Moment | None) -> Answers:
+def live(
+    conf: dict[str, str],
+    group: str | None,
+    chosen: Chosen | None,
+    until: Moment | None,
+    recorder: Recorder | None = None,
+) -> Answers:
     """The same of a broker's topic: of the group's partition, where only one group is asked for."""
     from agent.source.brokers import coordinators
 
@@ -61,6 +76,7 @@ def live(conf: dict[str, str], group: str | None, chosen: Chosen | None, until: 
         chosen=chosen or NOTHING,
         on_problem=warn,
         end=None if until_ms is None else UpTo(until_ms),
+        recorder=recorder,
     )
     loaded.advance(now_ms())
 

@@ -1,0 +1,275 @@
+"""`kshadow whatif`: what one group's own history would have come to under other settings."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable, Mapping
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from agent.cli.options import one_of, option, output_option, source_options
+from agent.cli.output import bold, echo, print_rows, print_value, printable, warn
+from agent.cli.tables import FOLDED, Column
+from agent.cli.text import MAX_TEXT, shortened
+from agent.cli.times import range_options, resolved
+from agent.moments import Moment, parse_moment
+from agent.whatif.changes import CHANGES, Alternative
+
+if TYPE_CHECKING:
+    from agent.whatif.comparing import Compared
+    from agent.whatif.recorder import Recording
+    from agent.whatif.reproducing import Fitted
+
+WIDEST = 100
+"""Columns of a text: longer lines are hard to read."""
+
+_COLUMNS = {
+    "setting": Column("SETTING", folds=FOLDED),
+    "rebalances": Column("REBALANCES"),
+    "stopped": Column("STOPPED"),
+    "rebalancing": Column("REBALANCING", spare=1),
+    "undetected": Column("UNDETECTED", spare=2),
+    "unowned": Column("UNOWNED", spare=3),
+    "detects": Column("DETECTS A DEATH IN"),
+    "saved": Column("SAVES"),
+}
+
+REFUSED = {
+    "connect": "Connect shares out its tasks by a protocol of its own, which whatif does not replay",
+    "consumer": "a KIP-848 group has no join phases to save; whatif replays classic groups",
+    "share": "a share group's members share partitions: none stands still for a rebalance",
+    "streams": "a Streams group is assigned tasks by its broker; whatif replays classic groups of consumers",
+}
+"""Why, by the type of group."""
+
+
+class Duration(click.ParamType[int]):
+    """A duration, in milliseconds."""
+
+    name = "DURATION"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Parse it: 30s, 5m, 1m30s, 500ms."""
+        if isinstance(value, int):
+            return value
+        try:
+            moment = parse_moment(str(value))
+        except ValueError:
+            moment = None
+        if moment is None or moment.at_ms is not None or str(value).strip() == "now":
+            self.fail(f"a duration such as 30s, 5m or 500ms expected, {value!r} came", param, ctx)
+        return moment.ago_ms
+
+
+def change_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """An option for each of the settings that can be changed."""
+    kinds: Mapping[str, Callable[[tuple[str, ...]], dict[str, Any]]] = {
+        "flag": lambda _: {"is_flag": True},
+        "duration": lambda _: {"type": Duration(), "multiple": True},
+        "choice": lambda choices: {"type": click.Choice(choices), "multiple": True},
+    }
+    for change in reversed(tuple(CHANGES.values())):
+        repeats = "" if change.kind == "flag" else " Repeatable."
+        attributes = kinds[change.kind](change.choices)
+        command = option(f"--{change.name}", _parameter(change.name), help=change.help + repeats, **attributes)(
+            command
+        )
+    return command
+
+
+def _parameter(name: str) -> str:
+    return "change_" + name.replace("-", "_")
+
+
+@click.command()
+@click.argument("group")
+@source_options
+@range_options
+@change_options
+@option(
+    "--broker-initial-delay",
+    type=Duration(),
+    help="The brokers' group.initial.rebalance.delay.ms as it was [as the log tells, else 3s].",
+)
+@option(
+    "--client-heartbeat-interval",
+    type=Duration(),
+    help="The clients' heartbeat.interval.ms as it was [as the log tells, else 3s].",
+)
+@output_option()
+@click.pass_context
+def whatif(
+    ctx: click.Context,
+    /,
+    group: str,
+    since: Moment | None,
+    until: Moment | None,
+    broker_initial_delay: int | None,
+    client_heartbeat_interval: int | None,
+    output: str,
+    **_: Any,
+) -> None:
+    """Replay one group's history under other settings.
+
+    What its clients did (they came, went, died, stalled) is read from the log and played through a model of the
+    group protocol: under today's settings, which must come to what the log shows, and under others. Settings that
+    are given together are tried together, each value of a repeated one by itself; without any, a standard set is
+    tried. STOPPED is for how long partitions stood still, in seconds summed over partitions.
+
+    \b
+    Examples:
+      kshadow whatif payments --from /var/lib/kafka/data --since 7d
+      kshadow whatif payments --bootstrap-server localhost:9092 --static --session-timeout 2m
+    """
+    from agent.cli.access import ask
+    from agent.cli.groups import no_such_group
+    from agent.whatif.comparing import compared
+    from agent.whatif.playing import NotPlayed
+    from agent.whatif.recorded import NothingRecorded
+    from agent.whatif.recorder import Recorder
+    from agent.whatif.reproducing import fitted
+
+    if one_of(ctx, "from_path", "bootstrap_server", "agent") == "agent":
+        raise click.UsageError(
+            "--agent: an agent keeps events, and those lack the timeouts, subscriptions and assignments of members; "
+            "use --bootstrap-server or --from"
+        )
+    recorder = Recorder(group)
+    with ask(ctx, group, recorder=recorder) as answers:
+        since_ms, until_ms = resolved(since, until, answers.now_ms)
+        if answers.describe(group) is None and not recorder.recording().seen:
+            no_such_group(ctx, answers, group)
+        recording = recorder.recording()
+        if (reason := _refused(recording)) is not None:
+            answers.report(warn)
+            warn(f"Error: {shortened(repr(group), MAX_TEXT)}: {reason}")
+            ctx.exit(1)
+        try:
+            end_ms = answers.now_ms if until_ms is None else min(until_ms, answers.now_ms)
+            found = fitted(
+                recording.between(since_ms, until_ms),
+                end_ms,
+                heartbeat_ms=client_heartbeat_interval,
+                delay_ms=broker_initial_delay,
+            )
+            result = compared(found, _asked(ctx, found))
+        except (NothingRecorded, NotPlayed) as error:
+            answers.report(warn)
+            warn(f"Error: {shortened(repr(group), MAX_TEXT)}: {error}")
+            ctx.exit(1)
+        if output == "table":
+            _print(found, result)
+        else:
+            print_value(_form(found, result), output)
+        if recording.earlier:
+            warn(f"(only since the group was last made or changed its type; {recording.earlier} times before that)")
+        if answers.report(warn):
+            ctx.exit(1)
+
+
+def _refused(recording: Recording) -> str | None:
+    """Why a group cannot be replayed, if it cannot."""
+    if not recording.seen:
+        return "the log shows no member of it"
+    last = recording.seen[-1]
+    types = {seen.protocol_type for seen in recording.seen if seen.members} - {None}
+    if last.group_type != "classic":
+        return REFUSED[last.group_type]
+    if any(seen.protocol == "stream" for seen in recording.seen):
+        return "Kafka Streams assigns tasks by an assignor of its own, which whatif does not know"
+    if types - {"consumer"}:
+        return f"its protocol type is {' or '.join(sorted(map(repr, types)))}; whatif replays groups of consumers"
+    return None
+
+
+def _asked(ctx: click.Context, found: Fitted) -> list[Alternative]:
+    """What the options ask for, each value of a repeated one by itself; else the standard set."""
+    from agent.whatif.changes import standard, starts
+
+    given = {
+        name: [True] if change.kind == "flag" else list(ctx.params[_parameter(name)])
+        for name, change in CHANGES.items()
+        if ctx.params[_parameter(name)]
+    }
+    if not given:
+        return standard(found.recorded.script)
+    out = [Alternative(dict(zip(given, values, strict=True))) for values in product(*given.values())]
+    for alternative in out:
+        for start in starts(alternative.apply(found.recorded.script)):
+            settings = start.settings
+            if settings.heartbeat_interval_ms >= settings.session_timeout_ms:
+                raise click.UsageError(
+                    "heartbeat.interval.ms must be less than the session timeout, or clients do not start: "
+                    f"{settings.heartbeat_interval_ms} and {settings.session_timeout_ms} ms"
+                )
+    return out
+
+
+def _form(found: Fitted, result: Compared) -> dict[str, Any]:
+    from agent.whatif.comparing import outcome_form
+    from agent.whatif.words import advice, assumptions, reproduced
+
+    it = found.reproduction
+    return {
+        "group": found.recorded.script.group,
+        "since_ms": found.recorded.opening_ms,
+        "until_ms": found.recorded.closing_ms,
+        "reproduced": {
+            "exact": it.is_exact,
+            "generations": it.generations,
+            "matched": it.matched,
+            "missing": it.generations - it.matched,
+            "extra": sum(difference.recorded is None for difference in it.differences),
+            "never_completed": found.recorded.notes.get("never_completed", 0),
+            "log_stopped_partition_ms": found.recorded.stopped_ms,
+            "off_at_most_ms": max(map(abs, it.late_ms), default=None),
+            "sentences": reproduced(found, result),
+        },
+        "settings": [outcome_form(result, outcome) for outcome in result.outcomes],
+        "not_played": [{"setting": alternative.label, "reason": reason} for alternative, reason in result.not_played],
+        "advice": advice(found, result),
+        "assumptions": list(assumptions(found, result)),
+    }
+
+
+def _print(found: Fitted, result: Compared) -> None:
+    from agent.whatif.words import advice, assumptions, detection, headline, reproduced, saving
+
+    _say([headline(found), *reproduced(found, result)])
+    echo("")
+    rows = [
+        {
+            "setting": it.alternative.label,
+            "rebalances": it.rebalances,
+            "stopped": _seconds(it.stopped_ms),
+            "rebalancing": _seconds(it.stopped.rebalancing),
+            "undetected": _seconds(it.stopped.undetected),
+            "unowned": _seconds(it.stopped.unowned),
+            "detects": detection(it),
+            "saved": saving(result, it),
+        }
+        for it in result.outcomes
+    ]
+    print_rows(rows, "table", _COLUMNS)
+    echo("\n" + bold("What would have helped most"))
+    _say(advice(found, result), "  - ")
+    echo("\n" + bold("What this takes for granted"))
+    _say(list(assumptions(found, result)), "  - ")
+
+
+def _seconds(ms: int) -> float:
+    return round(ms / 1000, 1)
+
+
+def _say(texts: list[str], mark: str = "") -> None:
+    from agent.cli.tables import fold_words
+
+    width = min(shutil.get_terminal_size().columns, WIDEST) if sys.stdout.isatty() else None
+    for text in texts:
+        shown = printable(text)
+        lines = [shown] if width is None else fold_words(shown, width - len(mark))
+        for at, line in enumerate(lines):
+            echo((" " * len(mark) if at else mark) + line)

@@ -1,0 +1,146 @@
+"""What each alternative comes to against today's settings: rebalances, standstill, how soon a death is noticed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from agent.coordinator.play import Played, Stopped
+from agent.coordinator.script import Freeze, Kill, Script, Stall
+from agent.whatif.changes import TODAY, Alternative
+from agent.whatif.playing import NotPlayed, played
+from agent.whatif.recorded import Recorded, lasting
+from agent.whatif.reproducing import Fitted
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a play came to, from the opening on.
+
+    `detected_ms`: for each member that died or stalled and was taken out for it, how long that took; of `deaths` in
+    all. Others came back before anybody noticed, or the time under review ended.
+    """
+
+    alternative: Alternative
+    rebalances: int
+    stopped: Stopped
+    deaths: int
+    detected_ms: tuple[int, ...]
+
+    @property
+    def stopped_ms(self) -> int:
+        """Partition-milliseconds of standstill, for whatever reason."""
+        return self.stopped.rebalancing + self.stopped.undetected + self.stopped.unowned
+
+    @property
+    def detects_ms(self) -> int | None:
+        """The median of `detected_ms`, None if there is none."""
+        return sorted(self.detected_ms)[len(self.detected_ms) // 2] if self.detected_ms else None
+
+    @property
+    def detects_at_most_ms(self) -> int | None:
+        """The longest."""
+        return max(self.detected_ms, default=None)
+
+
+class Compared(NamedTuple):
+    """Today's settings first, then the alternatives; and those that the model cannot play, with the reason."""
+
+    outcomes: tuple[Outcome, ...]
+    not_played: tuple[tuple[Alternative, str], ...]
+
+    @property
+    def today(self) -> Outcome:
+        """Under today's settings."""
+        return self.outcomes[0]
+
+    def saved(self, outcome: Outcome) -> tuple[int, int]:
+        """Rebalances and partition-milliseconds of standstill that an alternative would have saved."""
+        return self.today.rebalances - outcome.rebalances, self.today.stopped_ms - outcome.stopped_ms
+
+
+def compared(fitted: Fitted, alternatives: Iterable[Alternative]) -> Compared:
+    """Play every alternative."""
+    found = fitted.recorded
+    outcomes = [outcome(found, TODAY, found.script, fitted.played)]
+    not_played = []
+    for alternative in alternatives:
+        script = lasting(alternative.apply(found.script), found.closing_ms)
+        try:
+            outcomes.append(outcome(found, alternative, script, played(script)))
+        except NotPlayed as error:
+            not_played.append((alternative, str(error)))
+    return Compared(tuple(outcomes), tuple(not_played))
+
+
+def outcome(recorded: Recorded, alternative: Alternative, script: Script, came: Played) -> Outcome:
+    """What counts of a play: what came after the opening, and standstill until the closing."""
+    since_ms = recorded.opening_ms
+    deaths = {
+        (step.client, step.at_ms)
+        for step in script.steps
+        if isinstance(step, Kill | Stall | Freeze) and step.at_ms >= since_ms
+    }
+    return Outcome(
+        alternative,
+        sum(it.began_ms >= since_ms for it in came.rebalances),
+        _less(_until(script, recorded.closing_ms), _before(recorded, script)),
+        len(deaths),
+        tuple(it.at_ms - it.died_ms for it in came.departures if (it.client, it.died_ms) in deaths and it.died_ms),
+    )
+
+
+def _before(recorded: Recorded, script: Script) -> Stopped:
+    """The standstill of the time in which the group is brought to where it was found."""
+    return Stopped(0, 0, 0) if recorded.opening is None else _until(script, recorded.opening_ms)
+
+
+def _until(script: Script, until_ms: int) -> Stopped:
+    return played(replace(script, until_ms=until_ms)).stopped
+
+
+def _less(stopped: Stopped, before: Stopped) -> Stopped:
+    return Stopped(
+        stopped.rebalancing - before.rebalancing,
+        stopped.undetected - before.undetected,
+        stopped.unowned - before.unowned,
+    )
+
+
+DEAR, DEAR_OF_ALL = 0.5, 0.05
+"""What saves rebalances is no advice if it costs more standstill: so much of today's, and of all partitions' time."""
+
+
+def best(found: Recorded, compared: Compared) -> tuple[Outcome | None, Outcome | None]:
+    """What would have saved most standstill, and what most rebalances without costing much; None: nothing does."""
+    others: Sequence[Outcome] = compared.outcomes[1:]
+    all_ms = sum(found.script.partitions.values()) * (found.closing_ms - found.opening_ms)
+    bearable_ms = max(DEAR * compared.today.stopped_ms, DEAR_OF_ALL * all_ms)
+    by_time = max(others, key=lambda it: compared.saved(it)[::-1], default=None)
+    bearable = [it for it in others if compared.saved(it)[1] >= -bearable_ms]
+    by_count = max(bearable, key=compared.saved, default=None)
+    return (
+        by_time if by_time is not None and compared.saved(by_time)[1] > 0 else None,
+        by_count if by_count is not None and compared.saved(by_count)[0] > 0 else None,
+    )
+
+
+def outcome_form(compared: Compared, it: Outcome) -> dict[str, Any]:
+    """An outcome as JSON: times in milliseconds, standstill in partition-milliseconds."""
+    saved_rebalances, saved_ms = compared.saved(it)
+    return {
+        "setting": it.alternative.label,
+        "changes": dict(it.alternative.values),
+        "rebalances": it.rebalances,
+        "stopped_partition_ms": it.stopped_ms,
+        "rebalancing_partition_ms": it.stopped.rebalancing,
+        "undetected_partition_ms": it.stopped.undetected,
+        "unowned_partition_ms": it.stopped.unowned,
+        "deaths": it.deaths,
+        "deaths_detected": len(it.detected_ms),
+        "detection_median_ms": it.detects_ms,
+        "detection_max_ms": it.detects_at_most_ms,
+        "saved_rebalances": saved_rebalances,
+        "saved_partition_ms": saved_ms,
+    }

@@ -1,0 +1,77 @@
+"""What the log shows of settings that it does not hold: how often members send heartbeats, how long a broker waits.
+
+Members that stay learn of a rebalance from the answer to a heartbeat, and their heartbeats count from the assignment
+before. So from that assignment to the end of the next join phase whole heartbeat intervals pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from agent.shadow.causes import Cause
+from agent.whatif.clients import steps_of
+from agent.whatif.recorder import Recording, Seen
+
+DEFAULT_HEARTBEAT_MS = 3_000
+"""`heartbeat.interval.ms` of all clients."""
+
+DEFAULT_DELAY_MS = 3_000
+"""`group.initial.rebalance.delay.ms` of all brokers."""
+
+STEP_MS, LEAST_MS = 250, 500
+"""Intervals that people set are whole quarters of a second."""
+
+ENOUGH = 3
+"""So many rebalances tell an interval."""
+
+MOST_WRONG = 0.2
+"""Of those so many may be off: a member that came late, say."""
+
+LATE_MS, DRIFT_MS = 30, 5
+"""How far off a rebalance may be, and how much more for each interval."""
+
+_TOLD_BY = (Cause.MEMBER_JOINED, Cause.MEMBER_LEFT)
+
+
+def heartbeat_ms(recording: Recording) -> int | None:
+    """The longest heartbeat interval, up to the default, that all rebalances fit; None if too few tell."""
+    waits = list(_waits(recording))
+    if len(waits) < ENOUGH:
+        return None
+    for interval in range(DEFAULT_HEARTBEAT_MS, LEAST_MS - 1, -STEP_MS):
+        told = [fits for wait in waits if (fits := _fits(wait, interval)) is not None]
+        if len(told) >= ENOUGH and told.count(False) <= MOST_WRONG * len(told):
+            return interval
+    return None
+
+
+def _fits(wait_ms: int, interval_ms: int) -> bool | None:
+    """Whether so long a wait is whole intervals; None where so many passed that it would be by chance."""
+    beats = max(round(wait_ms / interval_ms), 1)
+    most_off = LATE_MS + DRIFT_MS * beats
+    return None if most_off > interval_ms / 6 else abs(wait_ms - beats * interval_ms) <= most_off
+
+
+def _waits(recording: Recording) -> Iterable[int]:
+    for before, seen, _ in steps_of(recording):
+        inferred = seen.inferred
+        if inferred is None or not before.members.keys() & seen.members.keys():
+            continue
+        if inferred.cause in _TOLD_BY and set(inferred.causes) <= set(_TOLD_BY):
+            yield seen.joined_ms - before.at_ms
+
+
+def initial_delay_ms(recording: Recording) -> int | None:
+    """How long the broker waited for more members of the empty group, to half a second; None if the log does not
+    tell: only newer brokers write when a group was made, and more than one member prolongs it."""
+    if recording.created_ms is None or not recording.seen:
+        return None
+    first = recording.seen[0]
+    waited = first.joined_ms - recording.created_ms
+    rounded = round(waited / 500) * 500
+    return rounded if rounded == 0 or len(first.members) == 1 else None
+
+
+def was_empty(before: Seen | None) -> bool:
+    """Whether a rebalance began in a group without members."""
+    return before is None or not before.members
