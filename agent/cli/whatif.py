@@ -200,10 +200,11 @@ def _asked(ctx: click.Context, found: Fitted) -> list[Alternative]:
     for alternative in out:
         for start in starts(alternative.apply(found.recorded.script)):
             settings = start.settings
-            if settings.heartbeat_interval_ms >= settings.session_timeout_ms:
+            beat_ms = settings.heartbeat_interval_ms
+            if not 0 < beat_ms < min(settings.session_timeout_ms, settings.max_poll_interval_ms):
                 raise click.UsageError(
-                    "heartbeat.interval.ms must be less than the session timeout, or clients do not start: "
-                    f"{settings.heartbeat_interval_ms} and {settings.session_timeout_ms} ms"
+                    "the heartbeat interval must be less than the session and the poll timeout, or no rebalance "
+                    f"could end: {beat_ms}, {settings.session_timeout_ms} and {settings.max_poll_interval_ms} ms"
                 )
     return out
 

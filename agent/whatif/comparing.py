@@ -111,6 +111,9 @@ def _less(stopped: Stopped, before: Stopped) -> Stopped:
 DEAR, DEAR_OF_ALL = 0.5, 0.05
 """What saves rebalances is no advice if it costs more standstill: so much of today's, and of all partitions' time."""
 
+LEAST = 0.05
+"""What saves less than that part of today's standstill may as well save nothing: the log's times are bounds."""
+
 
 def best(found: Recorded, compared: Compared) -> tuple[Outcome | None, Outcome | None]:
     """What would have saved most standstill, and what most rebalances without costing much; None: nothing does."""
@@ -121,7 +124,7 @@ def best(found: Recorded, compared: Compared) -> tuple[Outcome | None, Outcome |
     bearable = [it for it in others if compared.saved(it)[1] >= -bearable_ms]
     by_count = max(bearable, key=compared.saved, default=None)
     return (
-        by_time if by_time is not None and compared.saved(by_time)[1] > 0 else None,
+        by_time if by_time is not None and compared.saved(by_time)[1] > LEAST * compared.today.stopped_ms else None,
         by_count if by_count is not None and compared.saved(by_count)[0] > 0 else None,
     )
 

@@ -41,6 +41,9 @@ from agent.whatif.clients import Clients, clients_of, departure_cause, leaves_in
 from agent.whatif.recorder import Recording, Seen
 
 DEFAULT_SESSION_MS, DEFAULT_POLL_MS = 45_000, 300_000
+LEAST_TIMEOUT_MS = 1_000
+"""No group works with less, whatever a client writes."""
+
 RESTART_MS = 1_000
 """How long a static member is away for a restart that nothing else tells of."""
 
@@ -192,11 +195,11 @@ def lasting(script: Script, closing_ms: int) -> Script:
 
 
 def _session(member: Member) -> int:
-    return member.session_timeout_ms or DEFAULT_SESSION_MS
+    return max(member.session_timeout_ms or DEFAULT_SESSION_MS, LEAST_TIMEOUT_MS)
 
 
 def _poll(member: Member) -> int:
-    return member.rebalance_timeout_ms or DEFAULT_POLL_MS
+    return max(member.rebalance_timeout_ms or DEFAULT_POLL_MS, LEAST_TIMEOUT_MS)
 
 
 def _assignors(recording: Recording) -> tuple[dict[str, tuple[str, ...]], int]:
@@ -278,11 +281,10 @@ def _step(build: _Build, before: Seen, seen: Seen, changes: MemberChanges) -> No
     at_ms = _triggered(build, before, seen)
     assert seen.inferred is not None, "a new generation completes a rebalance"
     stays = bool(before.members.keys() & seen.members.keys())
-    expires = any(departure_cause(it, seen) is Cause.SESSION_TIMEOUT for it in changes.left)
-    if expires and changes.joined and seen.join_ms is None:
-        # Who comes while a dead member is still counted on waits for its session to end: so it came before.
-        at_ms = max(before.at_ms + 1, seen.joined_ms - build.heartbeat_ms * 3 // 2)
     waits = not stays or seen.inferred.cause is Cause.MEMBER_JOINED
+    dead = [member for member in changes.left if departure_cause(member, seen) is Cause.SESSION_TIMEOUT]
+    if dead and changes.joined and seen.join_ms is None:
+        at_ms = _awaited(build, before, seen, max(_died(build, before, seen, it, waits=waits) for it in dead))
     closed = [member for member in changes.left if leaves_in_order(member, seen)]
     gone_ms = {
         _client(build, member): _leave(build, before, seen, member, at_ms, waits=waits)
@@ -301,6 +303,17 @@ def _step(build: _Build, before: Seen, seen: Seen, changes: MemberChanges) -> No
     _stayed(build, before, seen, at_ms)
     if not (changes.joined or changes.left or changes.replaced):
         _nobody_changed(build, before, seen, at_ms)
+
+
+def _awaited(build: _Build, before: Seen, seen: Seen, died_ms: int) -> int:
+    """When a member came that waited for the session of a dead one to end: after it died, and so early that its
+    coming was what the others noticed. Their last commits tell, if they give their partitions up; else half way."""
+    latest_ms = max(seen.joined_ms - build.heartbeat_ms, died_ms + 1)
+    stayed = before.members.keys() & seen.members.keys()
+    gave_up_ms = max((seen.last_ms.get(member_id, 0) for member_id in stayed), default=0)
+    if died_ms < gave_up_ms and not any((seen.members[member_id].owned or {}) for member_id in stayed):
+        return min(max(gave_up_ms - build.heartbeat_ms // 2, died_ms + 1), latest_ms)
+    return (died_ms + latest_ms) // 2
 
 
 def _close(build: _Build, seen: Seen, member: Member, at_ms: int) -> None:
@@ -340,7 +353,7 @@ def _died(build: _Build, before: Seen, seen: Seen, member: Member, *, waits: boo
     died_ms = seen.joined_ms - _session(member) + (build.heartbeat_ms // 2 if waits else 0)
     # A dynamic member took part in the rebalance before; a static one may have been dead then.
     alive_ms = before.at_ms + 1 if member.instance_id is None else build.started[_client(build, member)] + 1
-    died_ms = max(died_ms, alive_ms, seen.silent_ms.get(member.member_id, 0))
+    died_ms = max(died_ms, alive_ms, seen.last_ms.get(member.member_id, 0))
     return min(died_ms, max(seen.joined_ms - 1, alive_ms))
 
 
@@ -362,15 +375,16 @@ def _start(build: _Build, at_ms: int, member: Member) -> None:
 
 
 def _settings(build: _Build, member: Member) -> ClientSettings:
-    session_ms = _session(member)
+    session_ms, poll_ms = _session(member), _poll(member)
     return ClientSettings(
         client_id=member.client_id,
         topics=frozenset(member.subscription),
         client_host=member.client_host,
         instance_id=member.instance_id,
         session_timeout_ms=session_ms,
-        heartbeat_interval_ms=min(build.heartbeat_ms, max(session_ms // 3, 1)),
-        max_poll_interval_ms=_poll(member),
+        # Who notices too late would lose its place with each rebalance.
+        heartbeat_interval_ms=min(build.heartbeat_ms, session_ms // 3, poll_ms // 3),
+        max_poll_interval_ms=poll_ms,
         assignors=build.assignors[member.member_id],
     )
 
@@ -380,7 +394,7 @@ def _replaced_in_place(build: _Build, seen: Seen, changes: MemberChanges) -> Non
     for old, new in changes.replaced:
         build.notes["static_restart"] += 1
         client = _client(build, old)
-        last_ms = seen.silent_ms.get(old.member_id, seen.at_ms - RESTART_MS)
+        last_ms = seen.last_ms.get(old.member_id, seen.at_ms - RESTART_MS)
         away_ms = min(max(last_ms, build.started[client] + 1), seen.at_ms)
         build.steps.append(Close(away_ms, client))
         _start(build, seen.at_ms, new)
@@ -403,7 +417,7 @@ def _return(build: _Build, before: Seen, seen: Seen, old: Member, new: Member, a
             build.notes["unknown_departure"] += 1
             build.steps += [Close(at_ms, client), Remove(at_ms, client)]
         case _:
-            last_ms = seen.silent_ms.get(old.member_id, at_ms - RESTART_MS)
+            last_ms = seen.last_ms.get(old.member_id, at_ms - RESTART_MS)
             build.steps.append(Close(min(max(last_ms, build.started[client] + 1), at_ms), client))
     _start(build, at_ms, new)
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 
 from agent.records import Run
 from agent.shadow.causes import Inference
-from agent.shadow.diff import member_changes
 from agent.shadow.mirror import PartitionMirror
 from agent.shadow.transitions import GroupCreated, GroupDeleted, Rebalanced, Transition
 from agent.shadow.views import GroupView, Member
@@ -19,9 +18,9 @@ class Seen:
 
     `joined_ms` is when the join phase ended, `at_ms` when the assignment was written: both never before those of the
     record before. `inferred` is None in a record that completes no rebalance. `join_ms` is how long the join phase
-    took, None if nobody saw it. `stopped_ms` is the standstill that the mirror makes of it, partition-milliseconds, None
-    if it does not know. `silent_ms`: of members that are gone with this record, the last commit of what they
-    held, by member id.
+    took, None if nobody saw it; `stopped_ms` the standstill that the mirror makes of it, in partition-milliseconds,
+    None if that is not known. `last_ms`: of members of the record before, the last commit by now of what they held,
+    by member id.
     """
 
     at_ms: int
@@ -35,7 +34,7 @@ class Seen:
     inferred: Inference | None
     join_ms: int | None = None
     stopped_ms: int | None = None
-    silent_ms: Mapping[str, int] = field(default_factory=dict)
+    last_ms: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +111,7 @@ class Recorder:
         at_ms = max(at_ms, least_ms)
         members = {member.member_id: member for member in view.members}
         old = {} if before is None else before.members
-        changes = member_changes(old, members)
-        gone = (*changes.left, *(member for member, _ in changes.replaced))
-        last_ms = {member.member_id: _last_commit_ms(mirror, self.group, member) for member in gone}
+        last_ms = {member_id: _last_commit_ms(mirror, self.group, member) for member_id, member in old.items()}
         self._seen.append(
             Seen(
                 at_ms=at_ms,
@@ -128,7 +125,7 @@ class Recorder:
                 inferred=None if rebalanced is None else rebalanced.inferred,
                 join_ms=None if rebalanced is None else rebalanced.join_ms,
                 stopped_ms=None if rebalanced is None else rebalanced.stopped_partition_ms,
-                silent_ms={member_id: last for member_id, last in last_ms.items() if last is not None},
+                last_ms={member_id: last for member_id, last in last_ms.items() if last is not None},
             )
         )
 

@@ -70,7 +70,7 @@ def advice(fitted: Fitted, compared: Compared) -> list[str]:
     today = compared.today
     out = []
     if by_time is None:
-        out.append("None of these would have saved standstill.")
+        out.append("None of these would have saved standstill worth the name.")
     else:
         saved = compared.saved(by_time)
         out.append(

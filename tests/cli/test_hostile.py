@@ -45,6 +45,7 @@ def commands(path: Path, group: str) -> dict[str, list[str]]:
         "assign": ["assign", "--members", "--from", str(path), "--", group],
         "assign modern": ["assign", "--from", str(path), "--", f"{group}848"],
         "coordinator": ["coordinator", "--", group],
+        "whatif": ["whatif", "--from", str(path), "--", group],
     }
 
 
