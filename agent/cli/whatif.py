@@ -53,8 +53,6 @@ class Duration(click.ParamType[int]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Parse it: 30s, 5m, 1m30s, 500ms."""
-        if isinstance(value, int):
-            return value
         try:
             moment = parse_moment(str(value))
         except ValueError:

@@ -43,9 +43,9 @@ def clients_of(recording: Recording) -> Clients:
         # Where nobody stays, whoever left in order was still there when its successor came.
         overlap = bool(changes.joined) and not before.members.keys() & seen.members.keys() and not changes.replaced
         closed = [it for it in changes.left if overlap and leaves_in_order(it, seen)]
-        finder.go(it for it in changes.left if it not in closed)
+        finder.go([it for it in changes.left if it not in closed], seen)
         finder.come(index, changes.joined)
-        finder.go(closed)
+        finder.go(closed, seen)
     return finder.found
 
 
@@ -67,11 +67,16 @@ class _Finder:
         self._identities: dict[str, Identity] = {}
         # Clients that are gone, by how they are known; who left last is last.
         self._free: dict[str, Member] = {}
+        # Of those, who still runs.
+        self._stalled: set[str] = set()
         self._last_come = _last_come(recording)
 
-    def go(self, members: Iterable[Member]) -> None:
+    def go(self, members: Iterable[Member], seen: Seen) -> None:
         for member in members:
-            self._free[self.found.by_member_id[member.member_id]] = member
+            name = self.found.by_member_id[member.member_id]
+            self._free[name] = member
+            if departure_cause(member, seen) is Cause.POLL_TIMEOUT:
+                self._stalled.add(name)
 
     def come(self, index: int, members: Iterable[Member]) -> None:
         strangers = []
@@ -91,6 +96,7 @@ class _Finder:
 
     def _sit(self, member: Member, name: str) -> None:
         self._free.pop(name, None)
+        self._stalled.discard(name)
         self._identities[name] = identity(member)
         self.found.by_member_id[member.member_id] = name
 
@@ -101,7 +107,7 @@ class _Finder:
         places = [
             name
             for name, gone in self._free.items()
-            if gone.instance_id is None and self._last_come[identity(gone)] <= index
+            if gone.instance_id is None and name not in self._stalled and self._last_come[identity(gone)] <= index
         ]
         alike = [name for name in places if self._free[name].client_id == member.client_id]
         return next(reversed(alike or places), None)

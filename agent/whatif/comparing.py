@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from agent.coordinator.play import Played, Stopped
-from agent.coordinator.script import Freeze, Kill, Script, Stall
+from agent.coordinator.script import ClientSettings, Close, Freeze, Kill, Script, Stall, Start, Step
 from agent.whatif.changes import TODAY, Alternative
 from agent.whatif.playing import NotPlayed, played
 from agent.whatif.recorded import Recorded, lasting
@@ -63,41 +63,60 @@ class Compared(NamedTuple):
 def compared(fitted: Fitted, alternatives: Iterable[Alternative]) -> Compared:
     """Play every alternative."""
     found = fitted.recorded
-    outcomes = [outcome(found, TODAY, found.script, fitted.played)]
+    outcomes = [outcome(found, TODAY)]
     not_played = []
     for alternative in alternatives:
-        script = lasting(alternative.apply(found.script), found.closing_ms)
         try:
-            outcomes.append(outcome(found, alternative, script, played(script)))
+            outcomes.append(outcome(found, alternative))
         except NotPlayed as error:
             not_played.append((alternative, str(error)))
     return Compared(tuple(outcomes), tuple(not_played))
 
 
-def outcome(recorded: Recorded, alternative: Alternative, script: Script, came: Played) -> Outcome:
-    """What counts of a play: what came after the opening, and standstill until the closing."""
+def outcome(recorded: Recorded, alternative: Alternative) -> Outcome:
+    """What counts of a play: what came after the opening, and standstill until the closing. Raises `NotPlayed`."""
+    script = replace(alternative.apply(recorded.script), until_ms=recorded.closing_ms)
     since_ms = recorded.opening_ms
     deaths = {
         (step.client, step.at_ms)
         for step in script.steps
         if isinstance(step, Kill | Stall | Freeze) and step.at_ms >= since_ms
     }
+    until_closing = came = played(script)
+    if _awaits(script, came):
+        came = played(lasting(script, recorded.closing_ms))
     return Outcome(
         alternative,
         sum(it.began_ms >= since_ms for it in came.rebalances),
-        _less(_until(script, recorded.closing_ms), _before(recorded, script)),
+        _less(until_closing.stopped, _before(recorded, script)),
         len(deaths),
         tuple(it.at_ms - it.died_ms for it in came.departures if (it.client, it.died_ms) in deaths and it.died_ms),
     )
 
 
+def _awaits(script: Script, came: Played) -> bool:
+    """Whether somebody who is gone at the end of a play is still counted on."""
+    settings: dict[str, ClientSettings] = {}
+    last: dict[str, Step] = {}
+    for step in script.steps:
+        if isinstance(step, Start):
+            settings[step.client] = step.settings
+        if isinstance(step, Start | Close | Kill | Stall | Freeze):
+            last[step.client] = step
+    taken_out = {(it.client, it.died_ms) for it in came.departures}
+    return any(
+        (client, step.at_ms) not in taken_out
+        for client, step in last.items()
+        if isinstance(step, Kill | Stall | Freeze)
+        or (isinstance(step, Close) and settings[client].instance_id is not None)
+    )
+
+
 def _before(recorded: Recorded, script: Script) -> Stopped:
     """The standstill of the time in which the group is brought to where it was found."""
-    return Stopped(0, 0, 0) if recorded.opening is None else _until(script, recorded.opening_ms)
-
-
-def _until(script: Script, until_ms: int) -> Stopped:
-    return played(replace(script, until_ms=until_ms)).stopped
+    if recorded.opening is None:
+        return Stopped(0, 0, 0)
+    return played(replace(script, until_ms=recorded.opening_ms)).stopped
 
 
 def _less(stopped: Stopped, before: Stopped) -> Stopped:

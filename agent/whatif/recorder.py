@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from agent.records import Run
@@ -89,7 +89,7 @@ class Recorder:
         """The latest beginning of the group, to its end."""
         return Recording(self.group, tuple(self._seen), self._created_ms, self._earlier)
 
-    def _see(self, mirror: PartitionMirror, transitions: Iterable[Transition]) -> None:
+    def _see(self, mirror: PartitionMirror, transitions: Sequence[Transition]) -> None:
         rebalanced: Rebalanced | None = None
         at_ms = 0
         for it in transitions:
@@ -101,6 +101,9 @@ class Recorder:
                     self._is_over, self._made_ms = True, at_ms if observed else None
                 case Rebalanced():
                     rebalanced = it
+        if rebalanced is not None and any(isinstance(it, GroupCreated) for it in transitions):
+            # A record of its own says when a group was made (Kafka 4.0 on), or none.
+            self._made_ms = None
         view = mirror.view(self.group)
         if view is None or view.generation < 1:
             return

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import NamedTuple
 
 from agent.coordinator.play import Played
@@ -88,15 +89,22 @@ def _rank(found: Fitted) -> tuple[int, int]:
 
 
 def _guesses(recording: Recording, end_ms: int, heartbeat_ms: int | None, delay_ms: int | None) -> Iterator[Fitted]:
-    for interval_ms in (heartbeat_ms, *INTERVALS_MS):
+    """What is told, or the default; then other heartbeat intervals, and no delay, where nobody told them."""
+    first = recorded(recording, end_ms, heartbeat_ms=heartbeat_ms, delay_ms=delay_ms)
+    intervals = (None,) if first.heartbeat_told else (None, *INTERVALS_MS)
+    delays = (None,) if first.delay_told else (None, 0)
+    for interval, delay in product(intervals, delays):
         for share in SHARES:
-            found = recorded(recording, end_ms, heartbeat_ms=interval_ms, delay_ms=delay_ms, share=share)
-            if interval_ms != heartbeat_ms:
-                found = replace(found, heartbeat_told=False)
+            found = recorded(
+                recording,
+                end_ms,
+                heartbeat_ms=heartbeat_ms if interval is None else interval,
+                delay_ms=delay_ms if delay is None else delay,
+                share=share,
+            )
+            found = replace(found, heartbeat_told=first.heartbeat_told, delay_told=first.delay_told)
             came = played(found.script)
             yield Fitted(found, came, reproduction(found, came))
-        if found.heartbeat_told:
-            return
 
 
 def shown(recorded: Recorded, came: Played) -> list[Shown]:

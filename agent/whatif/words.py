@@ -35,7 +35,10 @@ def reproduced(fitted: Fitted, compared: Compared) -> list[str]:
     """How near the replay under today's settings comes to what the log shows: first of all, where it does not."""
     it = fitted.reproduction
     if it.is_exact:
-        out = [f"Replayed under today's settings: all {it.generations} generations come out, with the same members."]
+        out = [
+            f"Replayed under today's settings it comes out as it was: {count(it.generations, 'generation')}, "
+            "with the same members."
+        ]
     else:
         extra = sum(difference.recorded is None for difference in it.differences)
         out = [
