@@ -24,8 +24,8 @@ def offline(
     until: Moment | None,
     recorder: Recorder | None = None,
 ) -> Answers:
-    """`chosen`: the history is wanted too, with what these analyzers find. `until`: as it was then. `recorder` follows
-    its group."""
+    """`chosen`: the history is wanted too, with what these analyzers find. `until`: as it was then.
+    `recorder` follows its group."""
     once = reads_once(path)
     until_ms = None
     if until is not None:

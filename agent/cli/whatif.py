@@ -163,7 +163,7 @@ def whatif(
         else:
             print_value(_form(found, result), output)
         if recording.earlier:
-            warn(f"(only since the group was last made or changed its type; {recording.earlier} times before that)")
+            warn(f"({recording.earlier} earlier in the log under that name, deleted or of another type, left out)")
         if answers.report(warn):
             ctx.exit(1)
 

@@ -191,7 +191,8 @@ CHANGES: Mapping[str, Change] = {
             "group.protocol of every client; consumer is KIP-848.",
             _protocol,
             lambda name: "KIP-848" if name == "consumer" else "classic protocol",
-            "KIP-848: brokers and clients support it; session timeout and heartbeat interval are then the brokers'",
+            "KIP-848: brokers and clients support it; session timeout and heartbeat interval are then the brokers' "
+            "(45 s and 5 s unless told), and each new group epoch counts as a rebalance",
             ("classic", "consumer"),
         ),
     )

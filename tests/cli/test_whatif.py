@@ -140,7 +140,7 @@ def test_only_the_latest_of_several_lives_is_replayed(tmp_path: Path) -> None:
     result = kshadow("whatif", "orders", "--from", written(tmp_path / "two.ndjson", history))
     assert result.exit_code == 0
     assert "1 generation of 1 client" in result.stdout
-    assert result.stderr == "(only since the group was last made or changed its type; 1 times before that)\n"
+    assert result.stderr == "(1 earlier in the log under that name, deleted or of another type, left out)\n"
 
 
 @pytest.mark.parametrize(

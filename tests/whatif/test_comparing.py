@@ -133,12 +133,6 @@ def test_what_the_model_does_not_know_is_left_out() -> None:
     assert result.not_played == ((Alternative({"assignor": "homemade"}), "the model has no assignor homemade"),)
 
 
-def test_a_play_of_a_modern_group_is_none_of_a_classic_one() -> None:
-    result = compared(fit(crashes(), 100_000), [Alternative({"protocol": "consumer"})])
-    said = [reason for _, reason in result.not_played]
-    assert (len(result.outcomes), said) in ((1, ["the model plays no KIP-848 groups"]), (2, []))
-
-
 def test_what_is_saved() -> None:
     result = compared(fit(rolling_restart(3), 300_000), [Alternative({"static": True})])
     static = result.outcomes[1]
