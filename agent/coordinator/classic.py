@@ -147,7 +147,7 @@ class ClassicGroup(Rebalancing):
                 self.prepare(request.why or _why(changed), member.member_id)
 
     def _update(self, member: ClassicMember, request: JoinGroup, token: Token) -> None:
-        member.offers = request.offers
+        self.roster.offer(member, request.offers)
         member.session_timeout_ms = request.session_timeout_ms
         member.rebalance_timeout_ms = request.rebalance_timeout_ms
         if member.awaits_join is not None and member.awaits_join != token:

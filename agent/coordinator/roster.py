@@ -5,6 +5,7 @@ Owns the rules about who is who and who may come in, and the elections. Knows no
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from agent.coordinator.hashing import in_hash_order
@@ -21,6 +22,8 @@ class Roster:
         """Member ids that were given out and not used yet."""
         self.leader: str | None = None
         self._instances: dict[str, str] = {}
+        # By protocol, how many members support it.
+        self._supporters: Counter[str] = Counter()
         # Java's map of members grows with them and never shrinks, and with it the order in which it gives them.
         self._most = 0
 
@@ -65,6 +68,7 @@ class Roster:
         """A new member; the first one leads."""
         self.pending.discard(member.member_id)
         self.members[member.member_id] = member
+        self._supporters.update(set(member.names))
         self._most = max(self._most, len(self.members))
         if member.instance_id is not None:
             self._instances[member.instance_id] = member.member_id
@@ -74,6 +78,7 @@ class Roster:
     def remove(self, member: ClassicMember) -> None:
         """A member goes; if it led, another one does."""
         del self.members[member.member_id]
+        self._supporters.subtract(set(member.names))
         if member.instance_id is not None:
             del self._instances[member.instance_id]
         if self.leader == member.member_id:
@@ -84,15 +89,23 @@ class Roster:
         assert new.instance_id is not None
         del self.members[old.member_id]
         self.members[new.member_id] = new
+        self._supporters.subtract(set(old.names))
+        self._supporters.update(set(new.names))
         self._instances[new.instance_id] = new.member_id
         if self.leader == old.member_id:
             self.leader = new.member_id
+
+    def offer(self, member: ClassicMember, offers: tuple[Offer, ...]) -> None:
+        """A member supports other protocols, or says something else of itself."""
+        self._supporters.subtract(set(member.names))
+        member.offers = offers
+        self._supporters.update(set(member.names))
 
     # Elections.
 
     def shared(self) -> set[str]:
         """The protocols that all members support; there must be a member."""
-        return set.intersection(*(set(member.names) for member in self.members.values()))
+        return {name for name, count in self._supporters.items() if count == len(self.members)}
 
     def supports(self, offers: tuple[Offer, ...]) -> bool:
         """Whether one of these is supported by all members."""
