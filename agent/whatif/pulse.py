@@ -21,6 +21,9 @@ DEFAULT_DELAY_MS = 3_000
 STEP_MS, LEAST_MS = 250, 500
 """Intervals that people set are whole quarters of a second."""
 
+DELAY_STEP_MS = 500
+"""And delays are halves."""
+
 ENOUGH = 3
 """So many rebalances tell an interval."""
 
@@ -63,13 +66,18 @@ def _waits(recording: Recording) -> Iterable[int]:
 
 def initial_delay_ms(recording: Recording) -> int | None:
     """How long the broker waited for more members of the empty group, to half a second; None if the log does not
-    tell: only newer brokers write when a group was made, and more than one member prolongs it."""
+    tell: only newer brokers write when a group was made.
+
+    One member waits once. Whoever comes meanwhile makes it wait once more, mostly: but a whole number of times the
+    default is taken for so many waits of the default.
+    """
     if recording.created_ms is None or not recording.seen:
         return None
     first = recording.seen[0]
-    waited = first.joined_ms - recording.created_ms
-    rounded = round(waited / 500) * 500
-    return rounded if rounded == 0 or len(first.members) == 1 else None
+    waited = round((first.joined_ms - recording.created_ms) / STEP_MS) * STEP_MS
+    if len(first.members) > 1 and waited % DEFAULT_DELAY_MS == 0:
+        return min(waited, DEFAULT_DELAY_MS)
+    return round(waited / (2 if len(first.members) > 1 else 1) / DELAY_STEP_MS) * DELAY_STEP_MS
 
 
 def was_empty(before: Seen | None) -> bool:

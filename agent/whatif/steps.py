@@ -84,6 +84,9 @@ class Steps:
         self._learn(first, first.at_ms)
         if first.inferred is not None and first.generation == 1:
             at_ms = self._triggered(None, first)
+            if self.recording.created_ms is not None and first.join_ms is None:
+                # The group was made when its first member came.
+                at_ms = min(self.recording.created_ms, first.joined_ms)
             for member in first.members.values():
                 self._start(at_ms, member)
             return min(at_ms, first.at_ms), False

@@ -114,12 +114,14 @@ def _detection(today: Outcome, other: Outcome) -> str:
 def assumptions(fitted: Fitted, compared: Compared) -> Iterator[str]:
     """What is taken for granted."""
     found = fitted.recorded
-    told = "as the log tells" if found.heartbeat_told else "not in the log: the clients' default or what fits best"
+    told = (
+        "by the log, or as told" if found.heartbeat_told else "not in the log: the clients' default or what fits best"
+    )
     yield (
         f"Clients notice a rebalance with their next heartbeat, every {setting(found.heartbeat_ms)} ({told}), and "
         "join at once: no time for the records at hand."
     )
-    told = "as the log tells" if found.delay_told else "not in the log: the brokers' default"
+    told = "by the log, or as told" if found.delay_told else "not in the log: the brokers' default"
     yield f"Brokers wait {setting(found.delay_ms)} for more members of an empty group ({told})."
     yield (
         "When a client came, went or died the log bounds to about a heartbeat interval; it is taken to be the same "

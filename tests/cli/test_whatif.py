@@ -109,8 +109,8 @@ def test_every_setting_has_its_option(restarts: Path, name: str) -> None:
 def test_what_the_log_does_not_tell_can_be_said(restarts: Path) -> None:
     options = ("--broker-initial-delay", "0s", "--client-heartbeat-interval", "3s")
     said = kshadow("whatif", "orders", "--from", restarts, *options).stdout
-    assert "every 3 s (as the log tells)" in said
-    assert "wait 0 s for more members of an empty group (as the log tells)" in said
+    assert "every 3 s (by the log, or as told)" in said
+    assert "wait 0 s for more members of an empty group (by the log, or as told)" in said
 
 
 def test_a_range(restarts: Path) -> None:

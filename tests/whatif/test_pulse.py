@@ -53,7 +53,9 @@ def test_what_is_waited_for_else_tells_nothing() -> None:
         pytest.param(80, 1, 0, id="1: at once"),
         pytest.param(80, 2, 0, id="2: at once, whoever came"),
         pytest.param(3_060, 1, 3_000, id="3: after the delay"),
-        pytest.param(6_000, 2, None, id="4: after one delay of six seconds, or two of three"),
+        pytest.param(6_000, 2, 3_000, id="4: two delays of the default, not one of six seconds"),
+        pytest.param(9_020, 4, 3_000, id="5: three"),
+        pytest.param(2_030, 4, 1_000, id="6: twice one second"),
     ],
 )
 def test_the_initial_delay(first_ms: int, members: int, told: int | None) -> None:

@@ -66,11 +66,19 @@ def test_the_initial_delay_is_told_by_how_long_the_first_member_waited() -> None
     history.at(3_040, *shared_out(["a-1"]), sync_ms=10)
     found = of(history)
     assert (found.delay_ms, found.delay_told) == (3_000, True)
-    assert told(found) == [("Start", "a", 30)]
+    assert told(found) == [("Start", "a", 0)]
 
 
 def test_who_comes_together_prolongs_the_wait_once() -> None:
     history = History()
+    history.at(2_000, *shared_out(["a-1", "b-1"]))
+    found = of(history)
+    assert (found.delay_ms, found.delay_told) == (1_000, True)
+    assert told(found) == [("Start", "a", 0), ("Start", "b", 0)]
+
+
+def test_nor_is_it_told_by_brokers_that_do_not_write_when_a_group_was_made() -> None:
+    history = History(created=False)
     history.at(6_000, *shared_out(["a-1", "b-1"]))
     found = of(history)
     assert (found.delay_ms, found.delay_told) == (3_000, False)

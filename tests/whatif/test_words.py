@@ -106,8 +106,10 @@ def test_what_is_taken_for_granted() -> None:
     found = fitted(history.recording(), b.T0 + 500_000)
     result = compared(found, [STATIC, Alternative({"static": True, "assignor": "homemade"})])
     said = list(words.assumptions(found, result))
-    assert said[0].startswith("Clients notice a rebalance with their next heartbeat, every 3 s (as the log tells)")
-    assert said[1] == "Brokers wait 0 s for more members of an empty group (as the log tells)."
+    assert said[0].startswith(
+        "Clients notice a rebalance with their next heartbeat, every 3 s (by the log, or as told)"
+    )
+    assert said[1] == "Brokers wait 0 s for more members of an empty group (by the log, or as told)."
     assert "Generations that never completed, of which the log shows only that the number jumps: 1." in said
     assert "1 newcomer is taken for the restart of a client that left for good: `new` for `c2`." in said
     assert any(it.startswith("Static membership: a client that closes keeps its place") for it in said)
