@@ -216,6 +216,11 @@ class ModernSide:
         self._new_id = new_id
         self._beats_safely = _is_safe(script.broker)
 
+    @property
+    def group(self) -> ConsumerGroup:
+        """The group, whether anybody has joined it or not."""
+        return self._group
+
     def client(self, settings: ClientSettings) -> ModernConsumer:
         """A consumer that is not started yet."""
         return ModernConsumer(self._name, settings, self._new_id)

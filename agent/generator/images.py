@@ -1,7 +1,8 @@
-"""A classic group as the model has it → the record that a broker writes of it.
+"""What the model writes of a group → the record that a broker writes. Here of classic groups, Connect's too.
 
 Versions are those of Kafka 4.3: the record's value is of version 3, a consumer's subscription and assignment of
 version 3 (its Java client's; librdkafka's assignments are of version 0, with the same fields). There is no user data.
+KIP-848 groups are in `modern_images.py`.
 """
 
 from __future__ import annotations
@@ -11,8 +12,13 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 from agent.coordinator.assignors import Slot
+from agent.coordinator.connect import ConnectState, WorkerAssignment
+from agent.coordinator.modern_requests import ModernImage
 from agent.coordinator.requests import GroupImage, MemberImage
 from agent.coordinator.states import GroupState
+from agent.generator.connect_payloads import VERSIONS, assignment_payload, worker_payload
+from agent.generator.modern_images import modern_record_of
+from agent.generator.topic_ids import TopicIds, topic_ids
 from agent.wire.classic import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 from agent.wire.payloads import (
     ConsumerProtocolAssignment,
@@ -25,7 +31,7 @@ from agent.wire.records import RECORD_TYPES, encode_key, encode_value
 _GROUP = RECORD_TYPES[2]
 _VALUE_VERSION = 3
 _PAYLOAD_VERSION = 3
-_CONSUMER = "consumer"
+_TOPIC_IDS = topic_ids()
 _REMEMBERED = 4_096
 """Payloads kept by value: members that subscribe alike, and members that keep what they have, are encoded once."""
 
@@ -39,28 +45,34 @@ class Subscription(Protocol):
     rack: str | None
 
 
-def record_of(image: GroupImage) -> tuple[bytes, bytes | None]:
-    """Key and value of the record; no value (a tombstone) for a `Dead` group.
+def record_of(image: GroupImage | ModernImage, topic_id: TopicIds = _TOPIC_IDS) -> tuple[bytes, bytes | None]:
+    """Key and value of the record; no value (a tombstone) for a `Dead` group, or of a KIP-848 member that is gone.
 
-    In a consumers' group a member's metadata is a `Subscription`, its assignment slots; in any group both may be the
-    bytes of its own protocol. Raises `TypeError` for others, `WireError` where a name is too long.
+    In a consumers' group a member's metadata is a `Subscription`, its assignment slots; in a Connect cluster they are
+    a `ConnectState` and a `WorkerAssignment`; in any classic group both may be the bytes of its own protocol. Raises
+    `TypeError` for others, `WireError` where a name is too long. `topic_id` gives topics their ids.
     """
+    if isinstance(image, GroupImage):
+        return _classic_record_of(image)
+    return modern_record_of(image, topic_id)
+
+
+def _classic_record_of(image: GroupImage) -> tuple[bytes, bytes | None]:
     key = encode_key(_GROUP, GroupMetadataKey(image.group))
     if image.state is GroupState.DEAD:
         return key, None
-    consumers = image.protocol_type == _CONSUMER
     value = GroupMetadataValue(
         image.protocol_type or "",  # a group that nobody has joined yet
         image.generation,
         image.protocol,
         image.leader,
         image.state_since_ms,
-        tuple(_member(member, consumers=consumers) for member in image.members),
+        tuple(_member(member, image) for member in image.members),
     )
     return key, encode_value(_GROUP, value, _VALUE_VERSION)
 
 
-def _member(member: MemberImage, *, consumers: bool) -> MemberMetadata:
+def _member(member: MemberImage, image: GroupImage) -> MemberMetadata:
     return MemberMetadata(
         member.member_id,
         member.instance_id,
@@ -68,27 +80,39 @@ def _member(member: MemberImage, *, consumers: bool) -> MemberMetadata:
         member.client_host,
         member.rebalance_timeout_ms,
         member.session_timeout_ms,
-        _subscription(member.metadata, consumers=consumers),
-        _assignment(member.assignment, consumers=consumers),
+        _subscription(member.metadata, image),
+        _assignment(member.assignment, image),
     )
 
 
-def _subscription(metadata: Any, *, consumers: bool) -> bytes:
-    if isinstance(metadata, bytes):
-        return metadata
-    if not consumers:
-        raise TypeError(f"bytes expected of a member that is no consumer, {type(metadata).__name__} came")
-    wanted: Subscription = metadata
-    return _subscription_payload(wanted.topics, wanted.owned, wanted.generation, wanted.rack)
+def _subscription(metadata: Any, image: GroupImage) -> bytes:
+    match image.protocol_type, metadata:
+        case _, bytes():
+            return metadata
+        case "consumer", _:
+            wanted: Subscription = metadata
+            return _subscription_payload(wanted.topics, wanted.owned, wanted.generation, wanted.rack)
+        case "connect", ConnectState():
+            return worker_payload(metadata, VERSIONS[image.protocol or ""])
+    raise _unexpected(metadata, image)
 
 
-def _assignment(assignment: Any, *, consumers: bool) -> bytes:
-    if isinstance(assignment, bytes):
-        return assignment
-    if not consumers:
-        raise TypeError(f"bytes expected of a member that is no consumer, {type(assignment).__name__} came")
-    slots: tuple[Slot, ...] = assignment
-    return _assignment_payload(slots)
+def _assignment(assignment: Any, image: GroupImage) -> bytes:
+    match image.protocol_type, assignment:
+        case _, bytes():
+            return assignment
+        case "consumer", _:
+            slots: tuple[Slot, ...] = assignment
+            return _assignment_payload(slots)
+        case "connect", WorkerAssignment():
+            return assignment_payload(assignment, VERSIONS[image.protocol or ""])
+        case "connect", ():
+            return b""  # the leader named it not
+    raise _unexpected(assignment, image)
+
+
+def _unexpected(value: Any, image: GroupImage) -> TypeError:
+    return TypeError(f"bytes expected of a member of a {image.protocol_type} group, {type(value).__name__} came")
 
 
 @lru_cache(_REMEMBERED)
