@@ -159,7 +159,7 @@ class ConnectWorker(Consumer):
         else:
             self.held = started.plus(self.held.minus(given.revoked))
             self.owned -= set(given.revoked.tasks)
-        self._allocation = replace(given, assigned=as_sent(self.held), revoked=Work())
+        self._allocation = replace(given, assigned=as_sent(self.held))
 
     def _beaten(self, answer: Beaten, now: int) -> list[Request]:
         if self.phase is Phase.STABLE and answer.error is Error.REBALANCE_IN_PROGRESS:

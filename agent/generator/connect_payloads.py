@@ -30,7 +30,7 @@ def assignment_payload(given: WorkerAssignment, version: int) -> bytes:
         given.leader,
         given.leader_url,
         given.config_offset,
-        _by_connector(given.assigned),
+        _by_connector(as_sent(given.assigned)),
         _by_connector(given.revoked),
         given.delay_ms,
     )
@@ -38,9 +38,7 @@ def assignment_payload(given: WorkerAssignment, version: int) -> bytes:
 
 
 def _by_connector(work: Work) -> tuple[ConnectorTasks, ...]:
-    """Connectors in the order of a hash map, then those of which there are only tasks, as they come."""
-    sent = as_sent(work)
-    tasks: dict[str, list[int]] = {name: [_ITSELF] for name in sent.connectors}
-    for name, number in sent.tasks:
+    tasks: dict[str, list[int]] = {name: [_ITSELF] for name in work.connectors}
+    for name, number in work.tasks:
         tasks.setdefault(name, []).append(number)
     return tuple(ConnectorTasks(name, tuple(numbers)) for name, numbers in tasks.items())

@@ -5,7 +5,8 @@
 // id], ...], "leader": worker, "reached": [worker, ...]}]}. A worker is a process; the first round that names it starts
 // it. Who is `behind` joins with an older configuration; `fresh`: the leader has read the newest when it assigns.
 // Standard output: for each story a list of rounds, {worker: {"error", "offset", "delay_ms", "assigned", "revoked",
-// "held"}}; work is a list of [connector, task], task -1 is the connector itself.
+// "held", "state_bytes", "assignment_bytes"}}; work is a list of [connector, task], task -1 is the connector itself;
+// bytes, in hexadecimal, are what the worker said of itself and what it was given.
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
@@ -19,6 +20,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashMap;
+import java.util.HexFormat;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -32,6 +34,7 @@ import org.apache.kafka.common.message.JoinGroupResponseData.JoinGroupResponseMe
 import org.apache.kafka.common.metrics.Metrics;
 import org.apache.kafka.common.utils.LogContext;
 import org.apache.kafka.common.utils.Time;
+import org.apache.kafka.common.utils.Utils;
 import org.apache.kafka.connect.runtime.distributed.ConnectProtocolCompatibility;
 import org.apache.kafka.connect.runtime.distributed.ExtendedAssignment;
 import org.apache.kafka.connect.runtime.distributed.IncrementalCooperativeConnectProtocol;
@@ -149,6 +152,7 @@ public class KafkaConnect {
         int generation = round.get("generation").intValue();
         String protocol = round.get("protocol").textValue();
         Map<String, String> ids = new LinkedHashMap<>();
+        Map<String, byte[]> states = new HashMap<>();
         List<JoinGroupResponseMember> joined = new ArrayList<>();
         for (JsonNode member : round.get("members")) {
             String name = member.get(0).textValue();
@@ -157,6 +161,7 @@ public class KafkaConnect {
             ids.put(name, id);
             worker.storage.state = config(round.get("behind").has(name) ? round.get("behind").get(name) : round);
             byte[] metadata = worker.join(generation, protocol, id);
+            states.put(name, metadata);
             joined.add(new JoinGroupResponseMember().setMemberId(id).setMetadata(metadata));
         }
         String leading = round.get("leader").textValue();
@@ -170,11 +175,14 @@ public class KafkaConnect {
         }
         ObjectNode answers = JSON.createObjectNode();
         ids.forEach((name, id) -> {
+            byte[] bytes = Utils.toArray(given.get(id));
             ExtendedAssignment one = IncrementalCooperativeConnectProtocol.deserializeAssignment(given.get(id));
             ObjectNode answer = answers.putObject(name);
             answer.put("error", one.error()).put("offset", one.offset()).put("delay_ms", one.delay());
             write(answer.putArray("assigned"), one.connectors(), one.tasks());
             write(answer.putArray("revoked"), one.revokedConnectors(), one.revokedTasks());
+            answer.put("state_bytes", HexFormat.of().formatHex(states.get(name)));
+            answer.put("assignment_bytes", HexFormat.of().formatHex(bytes));
             ExtendedAssignment held = workers.get(name).listener.held;
             if (held != null) {
                 write(answer.putArray("held"), held.connectors(), held.tasks());

@@ -21,12 +21,17 @@ EXTRA = tuple(f"org.apache.kafka:{name}" for name in ("kafka-streams-examples", 
 
 def kafkas(stories: Iterable[Story]) -> list[list[dict[str, Any]]]:
     """What Kafka's workers do in each round of each story."""
+    return [[comparable(answer) for answer in answers] for answers in told_by_kafka(stories)]
+
+
+def told_by_kafka(stories: Iterable[Story]) -> list[list[dict[str, Any]]]:
+    """The same, with all that `KafkaConnect.java` tells."""
     jars = fetch_jars("4.3.1", extra=EXTRA)
     # Without a configuration log4j 2 writes errors to standard output.
     command = [str(find_java()), "-Dlog4j2.level=OFF", "-cp", jars.classpath, str(PROGRAM)]
     asked = "".join(json.dumps(story) + "\n" for story in stories)
     ended = subprocess.run(command, input=asked, capture_output=True, text=True, check=True, timeout=300)
-    return [[comparable(answer) for answer in json.loads(line)] for line in ended.stdout.splitlines()]
+    return [json.loads(line) for line in ended.stdout.splitlines()]
 
 
 def compare(seeds: range) -> tuple[int, int, list[tuple[int, int]]]:

@@ -33,6 +33,8 @@ class Cluster:
         self.configs: dict[str, ConnectConfig] = {}
         self.workers: dict[str, ConnectWorker] = {}
         self.interrupted: dict[str, Joined | Synced] = {}
+        self.payloads: dict[str, tuple[ConnectState, WorkerAssignment]] = {}
+        """By worker, what it said of itself in the newest round, and what it was given."""
 
     def play(self, row: dict[str, Any]) -> dict[str, Any]:
         """One round: everybody joins, the leader assigns, and those that are reached take what they got."""
@@ -54,6 +56,8 @@ class Cluster:
                 self.interrupted[name] = Joined(Error.REBALANCE_IN_PROGRESS)
                 if not asked:
                     del self.interrupted[name]
+        states = {member_id: state for member_id, _, state in members}
+        self.payloads = {name: (states[member_id], given[member_id]) for name, member_id in ids.items()}
         return {name: self.outcome(name, given[member_id]) for name, member_id in ids.items()}
 
     def join(self, name: str, row: dict[str, Any]) -> ConnectState:
@@ -87,10 +91,12 @@ class Cluster:
 
 
 def comparable(answer: dict[str, Any]) -> dict[str, Any]:
-    """What is revoked is a set; to hold nothing is not told."""
+    """What is revoked is a set; to hold nothing is not told; bytes are another matter."""
     return {
         name: {
-            key: sorted(value) if key == "revoked" else value for key, value in it.items() if key != "held" or value
+            key: sorted(value) if key == "revoked" else value
+            for key, value in it.items()
+            if not key.endswith("_bytes") and (key != "held" or value)
         }
         for name, it in answer.items()
     }
