@@ -1,4 +1,4 @@
-"""When which client of a play commits what: `auto.commit` of the Java client, over virtual time.
+"""When which consumer of a play commits what: `auto.commit` of the Java client, over virtual time.
 
 A consumer commits all that it holds each interval while it is in its group and polls, and once more when it gives
 partitions back or closes; dead, stalled and fenced ones commit nothing.
@@ -8,12 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import NamedTuple
 
 from agent.coordinator.assignors import Slot
 from agent.coordinator.client import Consumer, Phase
+from agent.coordinator.modern_client import ModernPhase
 from agent.coordinator.script import Close, Script
+from agent.coordinator.sides import Client
 from agent.coordinator.world import World
+
+_WORKING = frozenset({Phase.STABLE, ModernPhase.STABLE, ModernPhase.RECONCILING})
+"""In these phases consumers commit from time to time."""
 
 Slots = frozenset[Slot]
 
@@ -31,8 +37,8 @@ class Span(NamedTuple):
 class _Seen:
     """How a consumer was when last looked at."""
 
-    client: Consumer
-    phase: Phase = Phase.STOPPED
+    client: Client
+    phase: StrEnum = Phase.STOPPED
     owned: Slots = frozenset()
     member_id: str = ""
     generation: int = -1
@@ -59,7 +65,6 @@ class Commits:
     def watch(self, world: World, now: int) -> None:
         """Take note of what happened at `now`."""
         for name, client in world.clients.items():
-            assert isinstance(client, Consumer), "of classic groups"
             seen = self._seen.get(name)
             if seen is None or seen.client is not client:
                 # What it was in a former life, it was told when that ended.
@@ -82,22 +87,25 @@ class Commits:
         arrives = now + self._latency_ms
         if seen.owned and self._says_goodbye(name, seen, now) and _is_known(world, seen.member_id, seen.generation):
             self._add(name, Span(arrives, 1, arrives + 1, seen.owned))
-        if client.phase is Phase.STABLE and client.down_since is None and client.owned:
+        if client.phase in _WORKING and client.down_since is None and client.owned:
             # After a stall its time to commit has long come.
-            is_back = seen.phase is Phase.STABLE and seen.down_since is not None
-            if _is_known(world, client.member_id, client.generation):
+            is_back = seen.phase in _WORKING and seen.down_since is not None
+            if _is_known(world, client.member_id, _generation(client)):
                 seen.first_ms = arrives if is_back else now + self._every_ms[name]
         seen.phase, seen.owned, seen.down_since = client.phase, client.owned, client.down_since
-        seen.member_id, seen.generation = client.member_id, client.generation
+        seen.member_id, seen.generation = client.member_id, _generation(client)
 
     def _says_goodbye(self, name: str, seen: _Seen, now: int) -> bool:
-        """Whether it commits what it held: before it joins again as who it was, and when it closes while it polls."""
-        if seen.phase is not Phase.STABLE:
+        """Whether it commits what it held: before it joins again as who it was, or gives up some of it (KIP-848), and
+        when it closes while it polls."""
+        if seen.phase not in _WORKING:
             return False
         client = seen.client
         if client.phase is Phase.JOINING:
-            return (client.member_id, client.generation) == (seen.member_id, seen.generation)
-        return client.phase is Phase.STOPPED and seen.down_since is None and (name, now) in self._closes
+            return (client.member_id, _generation(client)) == (seen.member_id, seen.generation)
+        if client.phase in _WORKING:
+            return not seen.owned <= client.owned
+        return client.phase == Phase.STOPPED and seen.down_since is None and (name, now) in self._closes
 
     def _end(self, name: str, seen: _Seen, now: int) -> None:
         if seen.first_ms is not None:
@@ -113,4 +121,9 @@ class Commits:
 def _is_known(world: World, member_id: str, generation: int) -> bool:
     """Whether the coordinator takes commits of this member now."""
     group = world.group
-    return group is not None and member_id in group.members and generation == group.generation
+    return world.side.has(member_id) and (group is None or generation == group.generation)
+
+
+def _generation(client: Client) -> int:
+    """The one that it is in; who joins and commits by epochs has none."""
+    return client.generation if isinstance(client, Consumer) else -1

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 
 from agent.coordinator.script import ClientSettings, Close, Grow, Kill, Resubscribe, Stall, Start, Step
 from agent.generator.dice import Dice
@@ -63,18 +64,28 @@ class Story:
 Tell = Callable[[Cast], Story]
 
 
+class Kind(StrEnum):
+    """Who is in a group: consumers of either `group.protocol`, or the workers of a Connect cluster."""
+
+    CLASSIC = "classic"
+    CONSUMER = "consumer"
+    CONNECT = "connect"
+
+
 @dataclass(frozen=True, slots=True)
 class Fate:
     """A kind of fate: what it is in one line, its share by default, and its story.
 
-    What it needs of its group: so many members at least, static ids or none (None: as it comes), topics of its own
-    (how many, and of how many partitions, for so many members), an assignor. `rebalances` is about how many one round
-    makes of so many members, `works` for which share of the time the group consumes.
+    What it needs of its group: its kind, so many members at least, static ids or none (None: as it comes), topics of
+    its own (how many, and of how many partitions, for so many members; to a Connect cluster they are connectors and
+    their tasks), an assignor. `rebalances` is about how many one round makes of so many members, `works` for which
+    share of the time the group consumes and commits.
     """
 
     summary: str
     weight: float
     tell: Tell | None
+    kind: Kind = Kind.CLASSIC
     members: int = 1
     static: bool | None = None
     own_topics: Callable[[int], tuple[int, int]] | None = None
@@ -112,6 +123,16 @@ def _crash(cast: Cast) -> Story:
             # Either at once, beside what is left of its former self, or after that is gone.
             down_ms = cast.dice.between(3_000, 15_000) + cast.dice.between(0, 1) * settings.session_timeout_ms
             steps += [Kill(dies, name), Start(dies + down_ms, name, settings)]
+    return Story(tuple(steps))
+
+
+def _bounce(cast: Cast) -> Story:
+    steps: list[Step] = list(cast.starts())
+    for at, left in cast.moments(0.2, 0.4):
+        for name in cast.some(0.3):
+            closes = at + cast.dice.between(0, 2_000)
+            down_ms = min(cast.dice.between(15_000, 60_000), left // 2)
+            steps += [Close(closes, name), Start(closes + down_ms, name, cast.clients[name])]
     return Story(tuple(steps))
 
 
@@ -191,7 +212,7 @@ def _stalled(cast: Cast) -> Story:
 
 
 FATES: Mapping[str, Fate] = {
-    "steady": Fate("members start and stay", 40, _steady),
+    "steady": Fate("members start and stay", 30, _steady),
     "rolling_deploy": Fate(
         "all members restart, one by one, with a goodbye",
         10,
@@ -240,5 +261,34 @@ FATES: Mapping[str, Fate] = {
     "deleted": Fate("all members leave, then the group is deleted", 2, _deleted, static=False, works=0.45),
     "simple": Fate("no members, only commits (assign, not subscribe)", 3, None),
     "stalled_consumer": Fate("some members stay and commit no more", 2, _stalled, works=0.75),
+    "kip848_steady": Fate("group.protocol=consumer: members start and stay", 4, _steady, Kind.CONSUMER),
+    "kip848_deploy": Fate(
+        "group.protocol=consumer: all members restart, one by one, with a goodbye",
+        2,
+        _deploy,
+        Kind.CONSUMER,
+        static=False,
+        rebalances=lambda members: 2 * members,
+    ),
+    "kip848_crash": Fate(
+        "group.protocol=consumer: some members die and come back",
+        2,
+        _crash,
+        Kind.CONSUMER,
+        members=2,
+        static=False,
+        rebalances=lambda _: 3,
+    ),
+    "connect_bounce": Fate(
+        "a Connect cluster: some workers restart, their tasks wait",
+        2,
+        _bounce,
+        Kind.CONNECT,
+        members=2,
+        static=False,
+        own_topics=lambda members: (3, 2 * members),
+        rebalances=lambda _: 4,
+        works=0,
+    ),
 }
 """Every kind of fate by its name."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from agent.generator.fates import FATES, rounds
-from agent.generator.plans import Plans
+from agent.generator.fates import FATES, Kind, rounds
+from agent.generator.plans import Plan, Plans
 from agent.generator.settings import LEAST_DURATION_MS, Settings
 
 _TURNS = 4
@@ -25,15 +25,14 @@ def expected(settings: Settings) -> tuple[float, float]:
         fate = FATES[plan.fate]
         steady += plan.slots * fate.works * _consumes_ms(settings) / plan.commit_interval_ms
         if fate.tell is not None:
-            # Each rebalance is one, and makes members commit what they hold; about half of it where most stay.
-            other += 2 + fate.rebalances(plan.members) * rounds(settings.duration_ms) * (1 + plan.slots / 2)
+            other += 2 + fate.rebalances(plan.members) * rounds(settings.duration_ms) * _of_a_rebalance(plan)
     return steady, other
 
 
 def with_interval_for(settings: Settings, records: int) -> Settings:
     """The settings with the commit interval that makes about so many records in their time."""
     steady, other = expected(settings)
-    interval = settings.commit_interval_ms * steady / _left(settings, records, other)
+    interval = settings.commit_interval_ms * steady / _left(settings, records, steady, other)
     return replace(settings, commit_interval_ms=max(1, round(interval)))
 
 
@@ -41,7 +40,7 @@ def with_duration_for(settings: Settings, records: int) -> Settings:
     """The settings with the duration that makes about so many records at their commit interval."""
     for _ in range(_TURNS):  # in a longer time more else happens
         steady, other = expected(settings)
-        consumes = _consumes_ms(settings) * _left(settings, records, other) / steady
+        consumes = _consumes_ms(settings) * _left(settings, records, steady, other) / steady
         duration_ms = round(consumes) + _TAKES_OFF_MS
         if duration_ms < LEAST_DURATION_MS:
             raise ValueError(
@@ -52,11 +51,26 @@ def with_duration_for(settings: Settings, records: int) -> Settings:
     return settings
 
 
+def _of_a_rebalance(plan: Plan) -> float:
+    """About how many records a rebalance is, and makes members commit."""
+    match plan.kind:
+        case Kind.CONNECT:
+            return 1
+        case Kind.CONSUMER:
+            # The epoch and the target's, then for each member a target and where it stands; few give up much.
+            return 2 + 2 * plan.members + plan.slots / 4
+        case _:
+            # What all hold; about half of it where most stay.
+            return 1 + plan.slots / 2
+
+
 def _consumes_ms(settings: Settings) -> int:
     return settings.duration_ms - _TAKES_OFF_MS
 
 
-def _left(settings: Settings, records: int, other: float) -> float:
+def _left(settings: Settings, records: int, steady: float, other: float) -> float:
+    if not steady:
+        raise ValueError("groups that commit offsets expected, these fates have none")
     if records <= other:
         raise ValueError(
             f"{settings.groups} groups like these make about {round(other)} records besides their regular commits:"

@@ -21,7 +21,8 @@ def generate(settings: Settings, told: Callable[[Truth], None] = lambda truth: N
     "rebalances": [{"generation", "began_ms", "joined_ms", "completed_ms", "causes", "members"}], "departures":
     [{"client", "member_id", "at_ms", "cause"}]}`. Causes are the model's (`agent.coordinator.requests.Why`), some of
     which no log can tell; `completed_ms` is null where the next rebalance came before the assignment. A group that
-    is gone, or never had members, has no generation.
+    is gone, or never had members, has no generation; a KIP-848 group's is its epoch. What a Connect worker has, is by
+    connector, with -1 for the connector itself.
 
     What is kept in memory is the groups of one partition, however many records they make.
     """

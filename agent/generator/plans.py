@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from agent.coordinator.connect import Mode
 from agent.coordinator.hashing import partition_of
-from agent.coordinator.script import BrokerSettings, ClientSettings, Script
+from agent.coordinator.script import BrokerSettings, ClientSettings, GroupProtocol, Script
+from agent.coordinator.worker import WorkerSettings
 from agent.generator.dice import Dice, picked
-from agent.generator.fates import FATES, Cast, Story
+from agent.generator.fates import FATES, Cast, Kind, Story
 from agent.generator.settings import Settings
 from agent.generator.topics import Topic, Topics, new_topic
+from agent.wire.primitives import Uuid
 
 _TEAMS = ("ads", "billing", "checkout", "fraud", "mail", "search", "shipping", "stock")
 _SESSIONS = {"45000": 7.0, "30000": 1.0, "10000": 2.0}
 _POLLS_MS = (300_000, 120_000, 60_000)
 _PACES = {"1": 70.0, "2": 15.0, "0.5": 10.0, "6": 5.0}
 """A group's commit interval, by the usual one."""
+_CONNECT_MODES = {"sessioned": 8.0, "compatible": 1.0, "eager": 1.0}
+_REMOTE_ASSIGNORS = {"": 7.0, "uniform": 1.0, "range": 2.0}
+"""`group.remote.assignor`; mostly it is left to the broker."""
+_WORKER_SESSION_MS = 10_000
 _STATIC_SHARE = 0.25
 _GOLDEN = 0x9E3779B97F4A7C15
 """Its multiples modulo 2^64 fill the range evenly, however many there are: so fates come in their shares."""
@@ -33,8 +40,19 @@ class Plan:
     topics: tuple[Topic, ...]
     assignors: tuple[str, ...]
     is_static: bool
+    session_timeout_ms: int
     commit_interval_ms: int
     dice: Dice
+
+    @property
+    def kind(self) -> Kind:
+        """Who is in it."""
+        return FATES[self.fate].kind
+
+    @property
+    def topic_ids(self) -> dict[str, Uuid]:
+        """Its topics' ids."""
+        return {topic.name: topic.topic_id for topic in self.topics}
 
     @property
     def clients(self) -> tuple[str, ...]:
@@ -87,7 +105,10 @@ class Plans:
         assignors = fate.assignors or dice.pick(settings.assignors)
         is_static = dice.chance(_STATIC_SHARE) if fate.static is None else fate.static
         interval = max(1, int(settings.commit_interval_ms * float(dice.pick(_PACES))))
-        return Plan(number, group, name, members, topics, tuple(assignors.split(",")), is_static, interval, dice)
+        session_ms = settings.session_timeout_ms or _session_ms(fate.kind, dice)
+        return Plan(
+            number, group, name, members, topics, tuple(assignors.split(",")), is_static, session_ms, interval, dice
+        )
 
     def cast(self, plan: Plan) -> tuple[Script, Story]:
         """The script of a group that has members, and what else there is to its story."""
@@ -99,28 +120,55 @@ class Plans:
         begins = settings.start_ms + dice.between(0, min(10_000, settings.duration_ms // 100))
         story = tell(Cast(clients, counts, begins, settings.until_ms, dice))
         until = settings.until_ms if story.deleted_ms is None else story.deleted_ms
-        broker = BrokerSettings(write_ms=2)
+        session_ms = plan.session_timeout_ms
+        broker = BrokerSettings(
+            write_ms=2,
+            consumer_session_timeout_ms=session_ms,
+            consumer_heartbeat_interval_ms=min(5_000, session_ms // 3),
+        )
         return Script(plan.group, counts, story.steps, until, broker, latency_ms=2, seed=settings.seed), story
 
     def _clients(self, plan: Plan) -> Iterator[tuple[str, ClientSettings]]:
         """A group's clients are set up alike, and run on machines of their own."""
-        settings, dice = self._settings, plan.dice
-        session_ms = settings.session_timeout_ms or int(dice.pick(_SESSIONS))
+        dice = plan.dice
+        alike = self._worker(plan) if plan.kind is Kind.CONNECT else self._consumer(plan)
+        for client in plan.clients:
+            host = f"10.{dice.between(0, 255)}.{dice.between(0, 255)}.{dice.between(1, 254)}"
+            own = replace(alike, client_id=client, client_host=f"/{host}", rejoins_ms=dice.mostly_small(5, 2_000))
+            if isinstance(own, WorkerSettings):
+                own = replace(own, url=f"http://{host}:8083/")
+            yield client, replace(own, instance_id=client) if plan.is_static else own
+
+    def _consumer(self, plan: Plan) -> ClientSettings:
+        settings = self._settings
         patience_ms = settings.duration_ms // 6
         polls_ms = next((it for it in _POLLS_MS if it <= patience_ms), patience_ms)
-        topics = frozenset(topic.name for topic in plan.topics)
-        for client in plan.clients:
-            yield (
-                client,
-                ClientSettings(
-                    client,
-                    topics,
-                    client_host=f"/10.{dice.between(0, 255)}.{dice.between(0, 255)}.{dice.between(1, 254)}",
-                    instance_id=client if plan.is_static else None,
-                    session_timeout_ms=session_ms,
-                    heartbeat_interval_ms=min(3_000, session_ms // 3),
-                    max_poll_interval_ms=polls_ms,
-                    assignors=plan.assignors,
-                    rejoins_ms=dice.mostly_small(5, 2_000),
-                ),
-            )
+        modern = plan.kind is Kind.CONSUMER
+        return ClientSettings(
+            "",
+            frozenset(plan.topic_ids),
+            session_timeout_ms=plan.session_timeout_ms,
+            heartbeat_interval_ms=min(3_000, plan.session_timeout_ms // 3),
+            max_poll_interval_ms=polls_ms,
+            assignors=plan.assignors,
+            group_protocol=GroupProtocol.CONSUMER if modern else GroupProtocol.CLASSIC,
+            remote_assignor=(plan.dice.pick(_REMOTE_ASSIGNORS) or None) if modern else None,
+        )
+
+    def _worker(self, plan: Plan) -> WorkerSettings:
+        return WorkerSettings(
+            session_timeout_ms=plan.session_timeout_ms,
+            heartbeat_interval_ms=min(3_000, plan.session_timeout_ms // 3),
+            connect_protocol=Mode(plan.dice.pick(_CONNECT_MODES)),
+        )
+
+
+def _session_ms(kind: Kind, dice: Dice) -> int:
+    """The usual: a KIP-848 group's is the broker's."""
+    match kind:
+        case Kind.CONSUMER:
+            return BrokerSettings().consumer_session_timeout_ms
+        case Kind.CONNECT:
+            return _WORKER_SESSION_MS
+        case _:
+            return int(dice.pick(_SESSIONS))

@@ -7,14 +7,17 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from agent.coordinator.assignors import Slot, Subscribed
+from agent.coordinator.connect import Work
 from agent.coordinator.ledger import Gone, Ledger, OpenRebalance
+from agent.coordinator.modern_requests import ModernImage
 from agent.coordinator.requests import GroupImage, MemberImage
 from agent.coordinator.script import Script
-from agent.coordinator.sides import AnyEffect, ClassicSide
+from agent.coordinator.sides import AnyEffect, ClassicSide, ModernSide
 from agent.coordinator.states import GroupState
+from agent.coordinator.worker import ConnectWorker
 from agent.coordinator.world import World
 from agent.generator.consuming import Commits
-from agent.generator.fates import Story
+from agent.generator.fates import Kind, Story
 from agent.generator.images import record_of
 from agent.generator.plans import Plan
 from agent.generator.settings import Settings
@@ -75,27 +78,32 @@ def only_commits(plan: Plan, settings: Settings) -> tuple[list[Written], Truth]:
 def played(plan: Plan, script: Script, story: Story) -> tuple[list[Written], Truth]:
     """A group with members, from its first one to the end of the history."""
     every_ms = {name: plan.commit_interval_ms + plan.dice.between(0, 200) for name in plan.clients}
-    commits = Commits(script, every_ms, story.silent_from_ms)
+    # Connect keeps what its workers have done in topics of its own.
+    commits = None if plan.kind is Kind.CONNECT else Commits(script, every_ms, story.silent_from_ms)
     ledger = Ledger(counts=False)
 
     def watch(world: World, now: int, effects: list[AnyEffect]) -> None:
         ledger.watch(world, now, effects)
-        commits.watch(world, now)
+        if commits is not None:
+            commits.watch(world, now)
 
     world = World(script, watch)
     world.run()
-    commits.close(script.until_ms)
     positions = _Positions(plan)
-    out: list[Written] = [
-        (span.first_ms, OFFSETS, Repeated(positions.of(span.slots), span.every_ms, span.end_ms))
-        for span in commits.spans
-    ]
+    out: list[Written] = []
+    if commits is not None:
+        commits.close(script.until_ms)
+        out += [
+            (span.first_ms, OFFSETS, Repeated(positions.of(span.slots), span.every_ms, span.end_ms))
+            for span in commits.spans
+        ]
     side = world.side
     is_empty = world.group is not None and world.group.state is GroupState.EMPTY
     if story.deleted_ms is not None and is_empty and isinstance(side, ClassicSide):
         out += [(story.deleted_ms, OFFSETS, (key, None)) for key in positions.keys]
         ledger.watch(world, story.deleted_ms, side.coordinator.delete(plan.group, story.deleted_ms))
-    out += [(image.at_ms, GROUP, record_of(_said(image))) for image in ledger.images if isinstance(image, GroupImage)]
+    topic_id = plan.topic_ids.__getitem__
+    out += [(image.at_ms, GROUP, record_of(_said(image), topic_id)) for image in ledger.images]
     return out, _truth(world, ledger)
 
 
@@ -125,11 +133,15 @@ class _Positions:
         return made
 
 
-def _said(image: GroupImage) -> GroupImage:
+def _said(image: GroupImage | ModernImage) -> GroupImage | ModernImage:
     """The image with the members' subscriptions as their clients write them."""
+    if not isinstance(image, GroupImage):
+        return image
 
     def said(member: MemberImage) -> MemberImage:
-        wants: Subscribed = member.metadata
+        wants = member.metadata
+        if not isinstance(wants, Subscribed):
+            return member
         # What it owns, it got in the generation before.
         generation = image.generation - 1 if wants.owned else -1
         return replace(member, metadata=Wanted(wants.topics, wants.owned, generation, None))
@@ -138,8 +150,6 @@ def _said(image: GroupImage) -> GroupImage:
 
 
 def _truth(world: World, ledger: Ledger) -> Truth:
-    group = world.group
-
     def client_of(member_id: str) -> str:
         return world.names.get(member_id, "")
 
@@ -162,16 +172,43 @@ def _truth(world: World, ledger: Ledger) -> Truth:
         }
 
     return {
-        "state": str(group.state if group is not None else GroupState.DEAD),
-        "generation": group.generation if group is not None else None,
-        "protocol": group.protocol if group is not None else None,
+        **_now(world),
         "members": [
-            {"client": client_of(member_id), "member_id": member_id, "assignment": _by_topic(member.assignment)}
-            for member_id, member in (group.members.items() if group is not None else ())
+            {"client": client_of(member_id), "member_id": member_id, "assignment": _by_topic(slots)}
+            for member_id, slots in _held(world)
         ],
         "rebalances": [rebalance(it) for it in ledger.rebalances],
         "departures": [departure(it) for it in ledger.gone],
     }
+
+
+def _now(world: World) -> Truth:
+    """Where the group is at the end; a KIP-848 group's generation is its epoch."""
+    side = world.side
+    if isinstance(side, ModernSide):
+        # Its clients are set up alike.
+        named = (member.about.server_assignor for member in side.group.members.values())
+        return {"state": str(side.group.state), "generation": side.group.epoch, "protocol": next(named, None)}
+    group = world.group
+    if group is None:
+        return {"state": str(GroupState.DEAD), "generation": None, "protocol": None}
+    return {"state": str(group.state), "generation": group.generation, "protocol": group.protocol}
+
+
+def _held(world: World) -> Iterator[tuple[str, Iterable[Slot]]]:
+    """The members by id, with what they have; of a connector, task -1 is the connector itself."""
+    if isinstance(world.side, ModernSide):
+        for member_id, member in world.side.group.members.items():
+            yield member_id, sorted(member.held)
+        return
+    members = world.group.members if world.group is not None else {}
+    for member_id, it in members.items():
+        worker = world.clients.get(world.names.get(member_id, ""))
+        yield member_id, _units(worker.held) if isinstance(worker, ConnectWorker) else it.assignment
+
+
+def _units(work: Work) -> list[Slot]:
+    return sorted([*((name, -1) for name in work.connectors), *work.tasks])
 
 
 def _by_topic(slots: Iterable[Slot]) -> dict[str, list[int]]:

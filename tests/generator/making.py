@@ -18,7 +18,7 @@ from agent.records import RawRecord, Run
 T0 = 1_795_000_000_000
 EVERY = dict.fromkeys(FATES, 1.0)
 SMALL = Settings(
-    T0, groups=60, mix=EVERY, members=Between(1, 8), partitions=Between(1, 12), commit_interval_ms=20_000
+    T0, groups=76, mix=EVERY, members=Between(1, 8), partitions=Between(1, 12), commit_interval_ms=20_000
 )
 
 

@@ -13,16 +13,17 @@ import pytest
 
 from agent.coordinator.hashing import partition_of
 from agent.coordinator.requests import Why
-from agent.generator.fates import FATES
+from agent.generator.fates import FATES, Kind
 from agent.generator.histories import generate
 from agent.generator.settings import Between
 from agent.records import RawRecord
-from agent.wire import Record, decode
+from agent.wire import Record, Tombstone, decode
 from agent.wire.classic import GroupMetadataKey, GroupMetadataValue
 from agent.wire.hot import read_commit, read_commit_key
 from agent.wire.payloads import ConsumerProtocolAssignment, decode_payload
 from tests.generator.making import SMALL, T0, Generated, a_cluster, all_alike, mirrored
 
+CURRENT = 8
 every_fate = pytest.mark.parametrize("fate", FATES)
 
 
@@ -48,7 +49,7 @@ def test_a_group_is_the_same_however_many_others_there_are() -> None:
 def test_every_fate_comes_in_its_share() -> None:
     fates = Counter(truth["fate"] for truth in a_cluster().truths.values())
     assert fates.keys() == FATES.keys()
-    assert set(fates.values()) <= {3, 4, 5}, "60 groups of 15 kinds"
+    assert set(fates.values()) <= {3, 4, 5}, "76 groups of 19 kinds"
     cluster = mirrored(replace(SMALL, groups=20, mix={"crash": 3, "simple": 1}, duration_ms=60_000))
     assert Counter(truth["fate"] for truth in cluster.truths.values()) == {"crash": 15, "simple": 5}
 
@@ -62,10 +63,17 @@ def test_places_and_times() -> None:
         counts[record.partition] += 1
         assert newest[record.partition] <= record.timestamp_ms <= SMALL.until_ms
         newest[record.partition] = record.timestamp_ms
-        group = decode(record.key, record.value).key.group  # type: ignore[union-attr]
+        key: Any = decode(record.key, record.value).key
+        group = key.group if hasattr(key, "group") else key.group_id
         assert record.partition == partition_of(group, 50) == cluster.truths[group]["partition"]
     other = replace(SMALL, groups=20, offsets_partitions=3)
     assert {record.partition for record in generate(other)} == {0, 1, 2}
+
+
+def in_the_log(truth: Any) -> list[int]:
+    """The generations that have records: all epochs of a KIP-848 group, of others what was completed."""
+    every = FATES[truth["fate"]].kind is Kind.CONSUMER
+    return [it["generation"] for it in truth["rebalances"] if every or it["completed_ms"] is not None]
 
 
 @every_fate
@@ -73,7 +81,7 @@ def test_the_mirror_sees_what_the_model_did(fate: str) -> None:
     cluster = all_alike(fate)
     assert not cluster.complaints
     for group, truth in cluster.truths.items():
-        made = [it["generation"] for it in truth["rebalances"] if it["completed_ms"] is not None]
+        made = in_the_log(truth)
         assert [it["generation"] for it in cluster.rebalances[group]] == made
         form = cluster.forms[group]
         if form is None:
@@ -121,6 +129,12 @@ HOLDS: dict[str, Callable[[Generated, Any, set[str]], bool]] = {
     "emptied": lambda _, it, why: it["state"] == "Empty" and not it["members"] and "member_left" in why,
     "deleted": lambda cluster, it, why: it["state"] == "Dead" and cluster.forms[it["group"]] is None,
     "simple": lambda cluster, it, _: not it["rebalances"] and min(newest_commits(cluster, it["group"])) > T0,
+    "kip848_steady": lambda _, it, why: why == {"member_joined"} and not it["departures"] and it["state"] == "Stable",
+    "kip848_deploy": lambda _, it, why: "member_left" in why and len(it["departures"]) == it["clients"],
+    "kip848_crash": lambda _, it, why: "session_timeout" in {gone["cause"] for gone in it["departures"]},
+    "connect_bounce": lambda cluster, it, why: (
+        "member_left" in why and cluster.forms[it["group"]]["group_type"] == "connect"
+    ),
     "stalled_consumer": lambda cluster, it, why: (
         it["state"] == "Stable" and min(newest_commits(cluster, it["group"])) < T0 + SMALL.duration_ms * 0.51
     ),
@@ -138,27 +152,47 @@ def test_each_fate_comes_about(fate: str) -> None:
 
 
 def commits(records: list[RawRecord]) -> Any:
-    """Group, topic, partition, commit and record, in order; in between the groups' records, decoded."""
+    """Group, topic, partition, commit and record, in order; in between the groups' records, decoded.
+
+    Of KIP-848 groups, where members stand, with the member in place of the partition.
+    """
     for record in records:
         place = read_commit_key(record.key)
         if place is not None:
             yield *place, record.value and read_commit(record.value), record
         else:
             entry = decode(record.key, record.value)
-            if isinstance(entry, Record):
+            if isinstance(entry, Record) and isinstance(entry.value, GroupMetadataValue):
                 assert isinstance(entry.key, GroupMetadataKey)
-                assert isinstance(entry.value, GroupMetadataValue)
                 yield entry.key.group, None, None, entry.value, record
+            elif isinstance(entry, Record | Tombstone) and entry.type.key_type == CURRENT:
+                value = entry.value if isinstance(entry, Record) else None
+                yield entry.key.group_id, None, entry.key.member_id, value, record
 
 
 @every_fate
 def test_only_who_holds_a_partition_commits_it_and_does_so_while_it_works(fate: str) -> None:
     cluster = all_alike(fate)
     held: dict[str, set[tuple[str, int]]] = defaultdict(set)
+    current: dict[str, dict[str, set[tuple[str, int]]]] = defaultdict(dict)
+    names = topic_names(cluster)
     offsets: dict[tuple[str, str, int], int] = {}
     seen = defaultdict(set)
     for group, topic, partition, value, record in commits(cluster.records):
-        if topic is None:
+        if topic is None and partition is not None:
+            current[group][partition] = (
+                {
+                    (names[it.topic_id], number)
+                    for it in (*value.assigned_partitions, *value.partitions_pending_revocation)
+                    for number in it.partitions
+                }
+                if value
+                else set()
+            )
+            held[group] = set().union(*current[group].values())
+        elif topic is None and value.protocol_type == "connect":
+            assert FATES[fate].kind is Kind.CONNECT
+        elif topic is None:
             held[group] = {
                 (it.topic, number)
                 for member in value.members
@@ -177,6 +211,7 @@ def test_only_who_holds_a_partition_commits_it_and_does_so_while_it_works(fate: 
             seen[group].add((topic, partition))
     if fate not in ("simple", "emptied", "deleted"):
         assert all(held[group] <= seen[group] for group in cluster.truths)
+    assert any(seen.values()) == (FATES[fate].kind is not Kind.CONNECT)
     if fate == "deleted":
         assert not offsets, "each was deleted"
 
@@ -192,7 +227,7 @@ def times_of(cluster: Generated, group: str, slots: set[tuple[str, int]]) -> lis
 def test_who_leaves_commits_first_and_who_dies_does_not() -> None:
     """The gap between a member's last commit and its departure, which is the strongest evidence there is."""
     gaps = defaultdict(list)
-    for fate in ("rolling_deploy", "crash", "poll_stall"):
+    for fate in ("rolling_deploy", "crash", "poll_stall", "kip848_deploy", "kip848_crash"):
         cluster = all_alike(fate)
         for group, truth in cluster.truths.items():
             first = truth["departures"][0]
@@ -201,6 +236,8 @@ def test_who_leaves_commits_first_and_who_dies_does_not() -> None:
                 newest = max(ms for ms in times_of(cluster, group, slots) if ms <= first["at_ms"])
                 gaps[fate, first["cause"]].append(first["at_ms"] - newest)
     assert max(gaps["rolling_deploy", "member_left"]) == 0, "its last commit comes just before its goodbye"
+    assert max(gaps["kip848_deploy", "member_left"]) == 0
+    assert min(gaps["kip848_crash", "session_timeout"]) > 45_000 - 5_000 - 10
     assert min(gaps["crash", "session_timeout"]) > 10_000 - 3_000
     assert min(gaps["poll_stall", "poll_timeout"]) > 290_000
     assert min(map(len, gaps.values())) >= 4
@@ -208,13 +245,20 @@ def test_who_leaves_commits_first_and_who_dies_does_not() -> None:
 
 def last_assignment(cluster: Generated, member_id: str) -> Any:
     out: Any = ()
-    for _, topic, _, value, _ in commits(cluster.records):
-        if topic is None:
-            for member in value.members:
-                if member.member_id == member_id:
-                    assigned = decode_payload(ConsumerProtocolAssignment, member.assignment)[1]
+    for _, topic, member, value, _ in commits(cluster.records):
+        if topic is None and member is None:
+            for it in value.members:
+                if it.member_id == member_id:
+                    assigned = decode_payload(ConsumerProtocolAssignment, it.assignment)[1]
                     out = [(it.topic, it.partitions) for it in assigned.assigned_partitions]
+        elif topic is None and member == member_id and value is not None:
+            names = topic_names(cluster)
+            out = [(names[it.topic_id], it.partitions) for it in value.assigned_partitions]
     return out
+
+
+def topic_names(cluster: Generated) -> dict[Any, str]:
+    return {value.topic_id: topic for _, topic, _, value, _ in commits(cluster.records) if topic and value}
 
 
 def test_members_commit_at_their_pace() -> None:
@@ -257,8 +301,7 @@ def test_extremes(fate: str, change: dict[str, Any]) -> None:
     cluster = mirrored(replace(SMALL, groups=2, mix={fate: 1}, **change))
     assert not cluster.complaints
     for group, truth in cluster.truths.items():
-        made = [it["generation"] for it in truth["rebalances"] if it["completed_ms"] is not None]
-        assert [it["generation"] for it in cluster.rebalances[group]] == made
+        assert [it["generation"] for it in cluster.rebalances[group]] == in_the_log(truth)
 
 
 def test_score_of_the_causes(capsys: pytest.CaptureFixture[str]) -> None:

@@ -28,7 +28,7 @@ from tests.generator.making import SMALL, T0
         ({"session_timeout_ms": 1_800_001}, "session timeout"),
         (
             {"mix": {"steady": 1, "nope": 1, "no": 1}},
-            "fates out of steady, .*, stalled_consumer expected, no, nope came",
+            "fates out of steady, .*, connect_bounce expected, no, nope came",
         ),
         ({"mix": {}}, "weights of fates from 0 on, not all 0 expected"),
         ({"mix": {"steady": 0}}, "not all 0"),
@@ -58,14 +58,26 @@ def test_about_so_many_records(fit: Any, records: int) -> None:
 
 @pytest.mark.parametrize("fit", [with_interval_for, with_duration_for])
 def test_too_few_records(fit: Any) -> None:
-    with pytest.raises(ValueError, match=r"60 groups like these make about \d+ records .* than that, 50 came"):
+    with pytest.raises(ValueError, match=r"76 groups like these make about \d+ records .* than that, 50 came"):
         fit(SMALL, 50)
+
+
+@pytest.mark.parametrize("fit", [with_interval_for, with_duration_for])
+def test_none_that_commit(fit: Any) -> None:
+    with pytest.raises(ValueError, match="groups that commit offsets expected, these fates have none"):
+        fit(replace(SMALL, mix={"connect_bounce": 1}), 10_000)
+
+
+@pytest.mark.parametrize("fate", ["kip848_steady", "kip848_deploy", "kip848_crash"])
+def test_about_so_many_records_of_other_groups(fate: str) -> None:
+    settings = with_interval_for(replace(Settings(T0), groups=20, mix={fate: 1}), 30_000)
+    assert 0.75 < sum(1 for _ in generate(settings)) / 30_000 < 1.25
 
 
 def test_too_short_a_time() -> None:
     settings = replace(SMALL, commit_interval_ms=100)
     with pytest.raises(
-        ValueError, match=r"60 groups that commit each 100 ms make 9000 records in \d+ ms: a minute or"
+        ValueError, match=r"76 groups that commit each 100 ms make 9000 records in \d+ ms: a minute or"
     ):
         with_duration_for(settings, 9_000)
 
