@@ -261,9 +261,9 @@ FATES: Mapping[str, Fate] = {
     "deleted": Fate("all members leave, then the group is deleted", 2, _deleted, static=False, works=0.45),
     "simple": Fate("no members, only commits (assign, not subscribe)", 3, None),
     "stalled_consumer": Fate("some members stay and commit no more", 2, _stalled, works=0.75),
-    "kip848_steady": Fate("group.protocol=consumer: members start and stay", 4, _steady, Kind.CONSUMER),
+    "kip848_steady": Fate("members start and stay (group.protocol=consumer)", 4, _steady, Kind.CONSUMER),
     "kip848_deploy": Fate(
-        "group.protocol=consumer: all members restart, one by one, with a goodbye",
+        "all members restart, one by one (KIP-848)",
         2,
         _deploy,
         Kind.CONSUMER,
@@ -271,7 +271,7 @@ FATES: Mapping[str, Fate] = {
         rebalances=lambda members: 2 * members,
     ),
     "kip848_crash": Fate(
-        "group.protocol=consumer: some members die and come back",
+        "some members die and come back (KIP-848)",
         2,
         _crash,
         Kind.CONSUMER,
@@ -280,7 +280,7 @@ FATES: Mapping[str, Fate] = {
         rebalances=lambda _: 3,
     ),
     "connect_bounce": Fate(
-        "a Connect cluster: some workers restart, their tasks wait",
+        "some workers of a Connect cluster restart",
         2,
         _bounce,
         Kind.CONNECT,

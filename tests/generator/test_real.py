@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient
 
 from agent.embedded import EmbeddedBroker, fetch_jars
 from agent.embedded.java import run_class
-from agent.generator.fates import FATES
+from agent.generator.fates import FATES, Kind
 from agent.generator.histories import generate
 from agent.generator.settings import Between, Settings
 from agent.sink.segments import write_segments
@@ -30,8 +30,10 @@ PARTITIONS = 5
 
 
 def test_kafkas_dump_tool_finds_nothing_wrong(tmp_path: Path) -> None:
-    settings = replace(SMALL, groups=45, commit_interval_ms=120_000, offsets_partitions=PARTITIONS)
-    written = write_segments(generate(settings), tmp_path, segment_bytes=200_000)
+    settings = replace(SMALL, groups=57, commit_interval_ms=120_000, offsets_partitions=PARTITIONS)
+    fates: list[str] = []
+    records = generate(settings, lambda truth: fates.append(truth["fate"]))
+    written = write_segments(records, tmp_path, segment_bytes=200_000)
     segments = sorted(tmp_path.rglob("*.log"))
     assert len(segments) > PARTITIONS
     said = run_class(
@@ -44,17 +46,17 @@ def test_kafkas_dump_tool_finds_nothing_wrong(tmp_path: Path) -> None:
     dumped = [line for line in said if line.startswith("|")]
     assert len(dumped) == written.records
     keys = Counter(json.loads(line.partition(" key: ")[2].partition(" payload: ")[0])["type"] for line in dumped)
-    assert set(keys) == {"1", "2"}
+    assert set(keys) == {"1", "2", "3", "5", "6", "7", "8"}
     deleted = [line for line in dumped if line.endswith("payload: <DELETE>")]
-    assert sum('"type":"2"' in line for line in deleted) == 3, "groups"
-    assert len(deleted) > 6, "and their offsets"
+    assert sum('"type":"2"' in line for line in deleted) == fates.count("deleted") > 0, "groups"
+    assert sum('"type":"1"' in line for line in deleted) > 2, "and their offsets"
 
 
 def test_a_broker_that_loads_a_history_sees_the_groups_as_the_model_does(tmp_path: Path) -> None:
     # Nobody heartbeats for these members: they are there for as long as a session.
     settings = Settings(
         0,
-        groups=45,
+        groups=57,
         mix=EVERY,
         members=Between(1, 6),
         partitions=Between(1, 8),
@@ -64,12 +66,16 @@ def test_a_broker_that_loads_a_history_sees_the_groups_as_the_model_does(tmp_pat
         offsets_partitions=PARTITIONS,
     )
     truth_file = tmp_path / "truth.ndjson"
-    properties = {"offsets.topic.num.partitions": str(PARTITIONS)}
+    properties = {
+        "offsets.topic.num.partitions": str(PARTITIONS),
+        "group.consumer.session.timeout.ms": "1500000",
+        "group.consumer.max.session.timeout.ms": "1500000",
+    }
     with EmbeddedBroker(fetch_jars(), properties=properties) as broker:
         start_ms = int(time.time() * 1000) - settings.duration_ms
         conf = {"bootstrap.servers": broker.bootstrap_servers, "log_level": "2"}
         arguments = [
-            *("generate", "--groups", 45, "--members", "1-6", "--partitions", "1-8", "--duration", "3h"),
+            *("generate", "--groups", 57, "--members", "1-6", "--partitions", "1-8", "--duration", "3h"),
             *("--commit-interval", "60s", "--session-timeout", "25m", "--start", start_ms, "--truth", truth_file),
             *(word for fate in FATES for word in ("--mix", fate)),
             *("--bootstrap-server", broker.bootstrap_servers),
@@ -86,30 +92,38 @@ def test_a_broker_that_loads_a_history_sees_the_groups_as_the_model_does(tmp_pat
         assert {it["group"]: it for it in map(json.loads, truth_file.read_text().splitlines())} == made.truths
         admin = AdminClient(conf)
         listed = once_loaded(lambda: admin.list_consumer_groups().result(20).valid)
-        assert {it.group_id for it in listed} >= {name for name, form in made.forms.items() if form is not None}
+        # Clients that ask for consumers' groups are not told of Connect's.
+        kinds = {name: FATES[truth["fate"]].kind for name, truth in made.truths.items()}
+        assert {it.group_id for it in listed} >= {
+            name for name, form in made.forms.items() if form is not None and kinds[name] is not Kind.CONNECT
+        }
         seen = Counter()
-        for name, truth in made.truths.items():
+        # Connect's at the end: by then all is loaded.
+        for name, truth in sorted(made.truths.items(), key=lambda it: kinds[it[0]] is Kind.CONNECT):
+            if kinds[name] is Kind.CONNECT:
+                with pytest.raises(KafkaException, match=r"is not a consumer group \(connect\)"):
+                    admin.describe_consumer_groups([name])[name].result(20)
+                continue
             described = once_loaded(lambda name=name: admin.describe_consumer_groups([name])[name].result(20))
             assert described.state.name.replace("_", "").lower() == truth["state"].lower(), truth
-            members = {
-                it.member_id: (
-                    it.client_id,
-                    Counter((at.topic, at.partition) for at in it.assignment.topic_partitions),
-                )
-                for it in described.members
+            assert {it.member_id: it.client_id for it in described.members} == {
+                it["member_id"]: it["client"] for it in truth["members"]
             }
-            assert members == {
-                it["member_id"]: (
-                    it["client"],
-                    Counter((t, n) for t, numbers in it["assignment"].items() for n in numbers),
-                )
-                for it in truth["members"]
-            }
+            if kinds[name] is Kind.CLASSIC:  # of others a client does not read it, or the broker knows no such topic
+                assert {it.member_id: slots_of(it.assignment) for it in described.members} == {
+                    it["member_id"]: Counter((t, n) for t, numbers in it["assignment"].items() for n in numbers)
+                    for it in truth["members"]
+                }
             form = made.forms[name]
             expected = {(it["topic"], it["partition"], it["offset"]) for it in form["offsets"]} if form else set()
             assert committed(admin, name) == expected
             seen[truth["state"]] += 1
-        assert seen == {"Stable": 36, "Empty": 6, "Dead": 3}
+        assert seen.total() == 57 - sum(kind is Kind.CONNECT for kind in kinds.values())
+        assert seen.keys() == {"Stable", "Empty", "Dead"}
+
+
+def slots_of(assignment: Any) -> Counter[tuple[str, int]]:
+    return Counter((at.topic, at.partition) for at in assignment.topic_partitions)
 
 
 def once_loaded(ask: Callable[[], Any]) -> Any:
