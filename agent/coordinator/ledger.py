@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from agent.coordinator.assignors import Slot
 from agent.coordinator.modern_requests import EpochBumped, ModernImage, Targeted
 from agent.coordinator.requests import GroupImage, Preparing, Prompted, Removed, Stabilized, Why, Wrote
-from agent.coordinator.sides import AnyEffect, Client
+from agent.coordinator.sides import AnyEffect, Client, ModernSide
 from agent.coordinator.states import GroupState
 from agent.coordinator.world import World
 
@@ -132,12 +132,14 @@ class Ledger:
         self.rebalances.append(self._open)
 
     def _targeted(self, effect: Targeted) -> None:
-        if self._open is not None and self._open.generation == effect.epoch:
-            self._open.joined_ms = effect.at_ms
+        assert self._open is not None
+        assert self._open.generation == effect.epoch, "the target is that of the newest epoch"
+        self._open.joined_ms = effect.at_ms
 
     def _settle(self, world: World, now: int) -> None:
         """A KIP-848 group's rebalance is over when all members have come to what the target gives them."""
-        if self._reconciles and self._open is not None and world.side.is_settled:
+        side = world.side
+        if self._reconciles and self._open is not None and isinstance(side, ModernSide) and side.is_settled:
             self._open.completed_ms = now
             self._reconciles = False
 

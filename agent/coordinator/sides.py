@@ -119,10 +119,6 @@ class Side(Protocol):
     def member_ids(self) -> Iterable[str]:
         """The members."""
 
-    @property
-    def is_settled(self) -> bool:
-        """Whether no rebalance is under way."""
-
 
 class ClassicSide:
     """Classic groups: the clients assign."""
@@ -201,11 +197,6 @@ class ClassicSide:
         """The members."""
         return () if self.group is None else self.group.members
 
-    @property
-    def is_settled(self) -> bool:
-        """Whether no rebalance is under way."""
-        return self.group is None or self.group.state in (GroupState.STABLE, GroupState.EMPTY)
-
 
 class ModernSide:
     """KIP-848 groups: the coordinator assigns."""
@@ -278,7 +269,7 @@ class ModernSide:
 
     @property
     def is_settled(self) -> bool:
-        """Whether no rebalance is under way."""
+        """Whether all members have what the target gives them."""
         return self._group.state in (GroupState.STABLE, GroupState.EMPTY)
 
 
