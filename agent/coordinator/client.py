@@ -13,10 +13,13 @@ from enum import StrEnum
 from typing import Any
 
 from agent.coordinator.assignors import ASSIGNORS, Assignment, Problem, Slot, Subscribed
-from agent.coordinator.classic import Request
+from agent.coordinator.classic import Request as GroupRequest
+from agent.coordinator.link import JOIN_LAPSE_MS, Link
 from agent.coordinator.requests import (
     Beaten,
     Error,
+    FindCoordinator,
+    Found,
     Heartbeat,
     Joined,
     JoinGroup,
@@ -34,6 +37,9 @@ PROTOCOL_TYPE = "consumer"
 COOPERATIVE = frozenset({"cooperative-sticky"})
 RETRY_MS = 100
 """`retry.backoff.ms`: how long a client waits before it asks again after a retriable error."""
+
+Request = GroupRequest | FindCoordinator
+"""What a consumer sends."""
 
 Assign = Callable[[Problem], Assignment]
 
@@ -71,6 +77,7 @@ class Consumer:
         """Since when it does not poll (stalled, frozen or dead), None while it does."""
         self.failure: Error | None = None
         self._partitions = partitions
+        self._link = Link(group)
         self._beats_at: int | None = None
         self._rejoins_at: int | None = None
         self._back_at: int | None = None
@@ -141,7 +148,7 @@ class Consumer:
     @property
     def due(self) -> int | None:
         """When it does something by itself next, heartbeats among them."""
-        dues = (self.due_but_heartbeats, None if self._is_frozen else self._beats_at)
+        dues = (self.due_but_heartbeats, None if self._is_frozen else self._beats_at, self._link_due)
         return min((due for due in dues if due is not None), default=None)
 
     @property
@@ -150,9 +157,15 @@ class Consumer:
         if not self.is_running:
             return None
         dues = [self._back_at, self._thaws_at, self._poll_times_out_at]
-        if self.down_since is None:
+        if self.down_since is None and self._link.is_up:
             dues.append(self._rejoins_at)
         return min((due for due in dues if due is not None), default=None)
+
+    @property
+    def _link_due(self) -> int | None:
+        """When the coordinator is looked for if nothing is heard of it, by the heartbeat thread or the poll loop."""
+        listens = not self._is_frozen and (self.phase in _BEATING or (self.is_running and self.down_since is None))
+        return self._link.due if listens else None
 
     @property
     def _is_frozen(self) -> bool:
@@ -180,18 +193,25 @@ class Consumer:
         self._beats_at = last + interval
         return last
 
+    def heard(self, now: int) -> None:
+        """The coordinator answered: so it is there."""
+        if self.phase in _BEATING:
+            self._link.expect(now + self.settings.session_timeout_ms)
+
     def wake(self, now: int) -> list[Request]:
         """Do what is due at `now`."""
         requests = self._come_back(now)
         late = self._poll_times_out_at
         if late is not None and late <= now:
             requests += self._poll_timed_out()
+        if self._link_due is not None:
+            requests += self._link.wake(now)
+            if not self._link.is_up:
+                self._beats_at = None
         if self._beats_at is not None and not self._is_frozen and self._beats_at <= now:
             self._beats_at = now + self.settings.heartbeat_interval_ms
             requests.append(Heartbeat(self.group, self.generation, self.member_id, self.settings.instance_id))
-        if self._rejoins_at is not None and self.down_since is None and self._rejoins_at <= now:
-            requests += self._join(now)
-        return requests
+        return requests + self._join_if_due(now)
 
     def _come_back(self, now: int) -> list[Request]:
         if self._thaws_at is not None and self._thaws_at <= now:
@@ -209,6 +229,7 @@ class Consumer:
         self.phase = Phase.UNJOINED
         self._beats_at = self._rejoins_at = None
         self._is_reset = True
+        self._link.expect(None)
         return requests
 
     # Answers.
@@ -220,7 +241,10 @@ class Consumer:
         if self._is_frozen or (self.down_since is not None and isinstance(answer, Joined)):
             self._kept.append(answer)
             return []
+        self.heard(now)
         match answer:
+            case Found():
+                return self._found(now)
             case Joined():
                 return self._joined(answer, now)
             case Synced():
@@ -230,6 +254,18 @@ class Consumer:
             case Left():
                 return []
         raise TypeError(f"an answer of a coordinator expected, {answer!r} came")
+
+    def _found(self, now: int) -> list[Request]:
+        """It is known again: who waits for it to answer a JoinGroup asks again, who is a member says so at once."""
+        if self._link.is_up:
+            return []
+        self._link.found()
+        self.heard(now)
+        if self.phase is Phase.JOINING:
+            return self._join(now)
+        if self.phase in _BEATING:
+            self._beats_at = now
+        return self.wake(now)
 
     def _joined(self, answer: Joined, now: int) -> list[Request]:
         if self.phase is not Phase.JOINING:
@@ -242,6 +278,7 @@ class Consumer:
         self.phase = Phase.SYNCING
         self.member_id, self.generation, self.protocol = answer.member_id, answer.generation, answer.protocol
         self._beats_at = now + self.settings.heartbeat_interval_ms
+        self.heard(now)
         leads = answer.leader == answer.member_id
         self._leads_over = self._counts_of(answer) if leads else None
         assignments = self._assign(answer) if leads and not answer.skip_assignment else {}
@@ -303,6 +340,7 @@ class Consumer:
             case Error.COORDINATOR_NOT_AVAILABLE:
                 self.phase, self._beats_at = Phase.UNJOINED, None
                 self._rejoins_at = now + RETRY_MS
+                self._link.expect(None)
                 return []
             case _:
                 # The application's to handle: poll() throws.
@@ -312,6 +350,7 @@ class Consumer:
         self.phase = Phase.UNJOINED
         self._beats_at = None
         self._rejoins_at = now
+        self._link.expect(None)
         return self._join_if_due(now)
 
     # Joining.
@@ -329,14 +368,18 @@ class Consumer:
 
     def _join_if_due(self, now: int) -> list[Request]:
         due = self._rejoins_at is not None and self._rejoins_at <= now
-        return self._join(now) if due and self.down_since is None else []
+        return self._join(now) if due and self.down_since is None and self._link.is_up else []
+
+    def _awaits_join(self, now: int) -> None:
+        self.phase = Phase.JOINING
+        self._link.expect(now + self.settings.max_poll_interval_ms + JOIN_LAPSE_MS)
 
     def _join(self, now: int) -> list[Request]:
         if self._is_reset:
             self._forget()
         topics = self.settings.topics if self.is_cooperative and self.generation >= 0 else ()
         self.owned = frozenset(slot for slot in self.owned if slot[0] in topics)
-        self.phase = Phase.JOINING
+        self._awaits_join(now)
         self._rejoins_at = self._beats_at = self._leads_over = None
         settings, why = self.settings, self._why
         self._why = None
@@ -387,6 +430,7 @@ class Consumer:
         self._beats_at = self._rejoins_at = self._back_at = self._thaws_at = self.down_since = None
         self._kept = []
         self._why = None
+        self._link = Link(self.group)
 
 
 def _later(at_ms: int, other_ms: int | None) -> int:

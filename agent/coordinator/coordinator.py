@@ -11,6 +11,8 @@ from agent.coordinator.requests import (
     Beaten,
     Effect,
     Error,
+    FindCoordinator,
+    Found,
     Heartbeat,
     Joined,
     JoinGroup,
@@ -33,12 +35,10 @@ class Coordinator:
         self._new_id = new_id
         self._offsets_partitions = offsets_partitions
 
-    def find(self, group: str) -> int:
-        """FindCoordinator: the partition whose leader coordinates the group."""
-        return partition_of(group, self._offsets_partitions)
-
-    def handle(self, request: Request, token: Token, now_ms: int) -> list[Effect]:
+    def handle(self, request: Request | FindCoordinator, token: Token, now_ms: int) -> list[Effect]:
         """Take a request. A group is made by the first who joins it without a member id, even if it is not let in."""
+        if isinstance(request, FindCoordinator):
+            return [Answered(token, Found(partition_of(request.group, self._offsets_partitions)))]
         group = self.groups.get(request.group)
         if group is not None:
             return group.handle(request, token, now_ms)

@@ -66,6 +66,13 @@ class Offer:
 
 
 @dataclass(frozen=True, slots=True)
+class FindCoordinator:
+    """Who coordinates this group?"""
+
+    group: str
+
+
+@dataclass(frozen=True, slots=True)
 class JoinGroup:
     """A member asks to be in the next generation. `offers` in its order of preference.
 
@@ -128,6 +135,13 @@ class LeaveGroup:
 
     group: str
     members: tuple[Leaver, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What FindCoordinator is answered: the partition of `__consumer_offsets` whose leader it is."""
+
+    partition: int
 
 
 @dataclass(frozen=True, slots=True)

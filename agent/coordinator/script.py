@@ -106,6 +106,18 @@ class Freeze:
 
 
 @dataclass(frozen=True, slots=True)
+class CutOff:
+    """The client and its coordinator do not reach each other for so long; it goes on polling, and with its work.
+
+    Of classic groups only.
+    """
+
+    at_ms: int
+    client: str
+    for_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class Resubscribe:
     """The client wants other topics from now on."""
 
@@ -139,7 +151,7 @@ class Grow:
     partitions: int
 
 
-Step = Start | Close | Kill | Stall | Freeze | Resubscribe | Rejoin | Remove | Grow
+Step = Start | Close | Kill | Stall | Freeze | CutOff | Resubscribe | Rejoin | Remove | Grow
 
 
 @dataclass(frozen=True, slots=True)

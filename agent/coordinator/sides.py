@@ -108,8 +108,8 @@ class Side(Protocol):
     def due_without(self, member_ids: Container[str]) -> int | None:
         """When the next timer fires, the deadlines of these members left aside."""
 
-    def renew(self, member_id: str, at_ms: int) -> None:
-        """A heartbeat came that did nothing else."""
+    def renew(self, client: Client, sent_ms: int, latency_ms: int) -> None:
+        """A heartbeat was sent, arrived and was answered, and nothing else came of it."""
 
     @property
     def due(self) -> int | None:
@@ -182,10 +182,12 @@ class ClassicSide:
         assert self.group is not None
         return self.group.due_without(member_ids)
 
-    def renew(self, member_id: str, at_ms: int) -> None:
-        """A heartbeat came that did nothing else."""
+    def renew(self, client: Client, sent_ms: int, latency_ms: int) -> None:
+        """A heartbeat was sent, arrived and was answered, and nothing else came of it."""
         assert self.group is not None
-        self.group.renew(member_id, at_ms)
+        assert isinstance(client, Consumer)
+        self.group.renew(client.member_id, sent_ms + latency_ms)
+        client.heard(sent_ms + 2 * latency_ms)
 
     @property
     def due(self) -> int | None:
@@ -253,9 +255,9 @@ class ModernSide:
         """When the next timer fires, the deadlines of these members left aside."""
         return self._group.due_without(member_ids)
 
-    def renew(self, member_id: str, at_ms: int) -> None:
-        """A heartbeat came that did nothing else."""
-        self._group.renew(member_id, at_ms)
+    def renew(self, client: Client, sent_ms: int, latency_ms: int) -> None:
+        """A heartbeat was sent, arrived and was answered, and nothing else came of it."""
+        self._group.renew(client.member_id, sent_ms + latency_ms)
 
     @property
     def due(self) -> int | None:

@@ -10,8 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from agent.coordinator.classic import Request
-from agent.coordinator.client import Consumer, Phase
+from agent.coordinator.client import Consumer, Phase, Request
 from agent.coordinator.connect import (
     DEFAULT_MAX_DELAY_MS,
     EAGER_PROTOCOL,
@@ -89,7 +88,7 @@ class ConnectWorker(Consumer):
         self._joins_with = self._read()
         if (self.protocol or OFFERED[self._connect_protocol][0]) == EAGER_PROTOCOL:
             self.owned = frozenset()
-        self.phase = Phase.JOINING
+        self._awaits_join(now)
         self._rejoins_at = self._beats_at = None
         settings, why = self.settings, self._why
         self._why = None
@@ -178,4 +177,5 @@ class ConnectWorker(Consumer):
         self.generation = -1
         self.phase, self._beats_at = Phase.UNJOINED, None
         self._rejoins_at = now
+        self._link.expect(None)
         return self._join_if_due(now)

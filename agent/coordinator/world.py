@@ -39,6 +39,7 @@ class World:
         self._messages: list[tuple[int, int, bool, tuple[str, int], Any]] = []
         self._sent = 0
         self._wakes = Timers()
+        self._cut: dict[str, int] = {}
         self._steps = sorted(script.steps, key=lambda step: step.at_ms)
         self._next_step = 0
 
@@ -77,7 +78,8 @@ class World:
         return min((it for it in (wake, *others) if it is not None), default=None)
 
     def _skip_heartbeats(self) -> None:
-        beating = self.side.beating(self.clients.values())
+        reached = [client for name, client in self.clients.items() if name not in self._cut]
+        beating = self.side.beating(reached)
         if beating is None:
             return
         horizon = [self.script.until_ms + 1]
@@ -95,7 +97,7 @@ class World:
         for member_id, client in beating.items():
             last = client.skip_heartbeats(until)
             if last is not None:
-                self.side.renew(member_id, last + self.script.latency_ms)
+                self.side.renew(client, last, self.script.latency_ms)
                 self._plan(self.names[member_id])
 
     def _awake(self, now: int) -> list[str]:
@@ -128,6 +130,8 @@ class World:
 
     def _deliver(self, now: int) -> Sequence[AnyEffect]:
         _, _, is_request, who, what = heappop(self._messages)
+        if self._is_cut(who[0], now):
+            return []
         if is_request:
             return self._did(self.side.handle(what, who, now), now)
         name, life = who
@@ -159,6 +163,9 @@ class World:
         if client is None:
             raise ValueError(f"{step}: a client that was started before expected, {name!r} was not")
         match step:
+            case s.CutOff():
+                self._cut_off(step)
+                return []
             case s.Remove():
                 return self._remove(client, now)
             case s.Start():
@@ -177,6 +184,18 @@ class World:
                 requests = client.rejoin(now)
         self._send(name, requests, now)
         return []
+
+    def _cut_off(self, step: s.CutOff) -> None:
+        if not isinstance(self.side, ClassicSide):
+            raise ValueError(f"{step}: a classic group expected, {self.script.group!r} is a KIP-848 one")
+        self._cut[step.client] = max(step.at_ms + step.for_ms, self._cut.get(step.client, step.at_ms))
+
+    def _is_cut(self, name: str, now: int) -> bool:
+        """Whether messages from and to this client are lost now."""
+        if self._cut.get(name, now) > now:
+            return True
+        self._cut.pop(name, None)
+        return False
 
     def _fall(self, name: str, now: int) -> None:
         """If there was such a client, its life is over; what the group still has of it counts."""

@@ -73,7 +73,8 @@ def test_the_way_into_a_group() -> None:
     assert said(asked) == Subscribed(frozenset({"t"}), rack="r")
     again = one(client.answered(Joined(Error.MEMBER_ID_REQUIRED, "c-1"), 1), JoinGroup)
     assert again.member_id == "c-1"
-    assert client.due is None
+    # Else it takes its coordinator for lost: five seconds after the longest rebalance.
+    assert client.due == 1 + 9 * S + 5 * S
     sync = one(client.answered(joined(5), 2), SyncGroup)
     assert (sync.generation, sync.member_id, sync.protocol_type, sync.protocol) == (5, "c-1", "consumer", "range")
     assert sync.assignments == {}
@@ -207,7 +208,7 @@ def test_who_hears_of_a_rebalance_joins_at_its_next_poll() -> None:
     assert isinstance(again, JoinGroup)
     assert (again.member_id, again.why, client.owned) == ("c-1", None, frozenset())
     # While it waits for the join phase's end, nothing is to be said.
-    assert client.due is None
+    assert client.due == 3_500 + client.settings.max_poll_interval_ms + 5 * S
 
 
 def test_it_joins_at_once_if_it_polls_all_the_time() -> None:
@@ -325,7 +326,8 @@ def test_stalls_add_up_to_the_longest() -> None:
 
 
 def test_a_dynamic_member_that_does_not_poll_leaves_and_comes_back_as_another() -> None:
-    client = stable(P0, assignors=COOPERATIVE, max_poll_interval_ms=60 * S, heartbeat_interval_ms=100 * S)
+    slow = {"heartbeat_interval_ms": 100 * S, "session_timeout_ms": 300 * S}
+    client = stable(P0, assignors=COOPERATIVE, max_poll_interval_ms=60 * S, **slow)
     client.stall(90 * S, 5 * S)
     assert client.due == 65 * S
     left = one(client.wake(65 * S), LeaveGroup)

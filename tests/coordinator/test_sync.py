@@ -400,7 +400,6 @@ def test_what_the_broker_logs_of_a_rebalance() -> None:
 def test_groups_keep_their_own_time() -> None:
     coordinator = Coordinator(AT_ONCE, ids("g", 0))
     assert coordinator.due is None
-    assert coordinator.find("orders") in range(50)
     for name, session in (("g", 10 * S), ("h", 20 * S)):
         request = JoinGroup(
             name, session, 60 * S, "", "consumer", (Offer("range", ""),), requires_known_member_id=False
