@@ -1,136 +1,33 @@
-"""A consumer of a classic group: its poll loop and its heartbeat thread, over virtual time.
+"""A consumer of a classic group, over virtual time: what it wants, what it holds, and how it assigns when it leads.
 
-After the Java client's `ConsumerCoordinator` and `AbstractCoordinator`. It sends requests and takes answers; what it
-holds is `owned`. Eager assignors give everything back before each JoinGroup; cooperative ones keep what they hold,
-and give back only what the new assignment lacks, with a second JoinGroup right after.
+After the Java client's `ConsumerCoordinator`. What it holds is `owned`. Eager assignors give everything back before
+each JoinGroup; cooperative ones keep what they hold, and give back only what the new assignment lacks, with a second
+JoinGroup right after.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from enum import StrEnum
 from typing import Any
 
-from agent.coordinator.assignors import ASSIGNORS, Assignment, Problem, Slot, Subscribed
-from agent.coordinator.classic import Request as GroupRequest
-from agent.coordinator.link import JOIN_LAPSE_MS, Link
-from agent.coordinator.requests import (
-    Beaten,
-    Error,
-    FindCoordinator,
-    Found,
-    Heartbeat,
-    Joined,
-    JoinGroup,
-    LeaveGroup,
-    Leaver,
-    Left,
-    Offer,
-    Synced,
-    SyncGroup,
-    Why,
-)
+from agent.coordinator.assignors import ASSIGNORS, Problem, Slot, Subscribed
+from agent.coordinator.group_client import GroupClient, Request
+from agent.coordinator.requests import Joined, Offer, Why
 from agent.coordinator.script import ClientSettings
 
-PROTOCOL_TYPE = "consumer"
 COOPERATIVE = frozenset({"cooperative-sticky"})
-RETRY_MS = 100
-"""`retry.backoff.ms`: how long a client waits before it asks again after a retriable error."""
-
-Request = GroupRequest | FindCoordinator
-"""What a consumer sends."""
-
-Assign = Callable[[Problem], Assignment]
 
 
-class Phase(StrEnum):
-    """Where a consumer stands."""
+class Consumer(GroupClient):
+    """One consumer. `partitions` is the cluster's metadata, shared with whoever changes it."""
 
-    STOPPED = "stopped"
-    UNJOINED = "unjoined"
-    JOINING = "joining"
-    SYNCING = "syncing"
-    STABLE = "stable"
-    FAILED = "failed"
-
-
-_BEATING = frozenset({Phase.SYNCING, Phase.STABLE})
-"""Where the heartbeat thread runs; while it waits to join, a consumer hears only in its poll loop."""
-
-
-class Consumer:
-    """One consumer. `partitions` is the cluster's metadata, shared with whoever changes it.
-
-    Each method that makes something happen gives the requests that the consumer sends for it.
-    """
+    protocol_type = "consumer"
 
     def __init__(self, group: str, settings: ClientSettings, partitions: Mapping[str, int]) -> None:
-        self.group = group
-        self.settings = settings
-        self.phase = Phase.STOPPED
-        self.member_id = ""
-        self.generation = -1
-        self.protocol: str | None = None
-        self.owned: frozenset[Slot] = frozenset()
-        self.down_since: int | None = None
-        """Since when it does not poll (stalled, frozen or dead), None while it does."""
-        self.failure: Error | None = None
+        super().__init__(group, settings)
         self._partitions = partitions
-        self._link = Link(group)
-        self._beats_at: int | None = None
-        self._rejoins_at: int | None = None
-        self._back_at: int | None = None
-        self._thaws_at: int | None = None
-        self._is_reset = False
-        self._kept: list[Any] = []
-        self._why: Why | None = None
         self._leads_over: dict[str, int] | None = None
-
-    # What happens to it.
-
-    def start(self, now: int) -> list[Request]:
-        """Subscribe and poll."""
-        self.phase, self.down_since = Phase.UNJOINED, None
-        return self._join(now)
-
-    def close(self, now: int) -> list[Request]:
-        """Close in order: a dynamic member says so, a static one keeps its place until its session ends."""
-        if self.settings.instance_id is not None:
-            return self.kill(now)
-        requests = self._farewell(Why.MEMBER_LEFT)
-        self._stop()
-        return requests
-
-    def kill(self, now: int) -> list[Request]:
-        """Die without a word: what it was and held stays with it until somebody notices."""
-        member_id, owned, since = self.member_id, self.owned, self.down_since
-        self._stop()
-        self.member_id, self.owned = member_id, owned
-        self.down_since = now if since is None else since
-        return []
-
-    def stall(self, for_ms: int, now: int) -> list[Request]:
-        """Do not poll for so long; heartbeats go on."""
-        self.down_since = now if self.down_since is None else self.down_since
-        self._back_at = _later(now + for_ms, self._back_at)
-        return []
-
-    def freeze(self, for_ms: int, now: int) -> list[Request]:
-        """Stand still for so long, with every thread."""
-        self._thaws_at = _later(now + for_ms, self._thaws_at)
-        return self.stall(for_ms, now)
-
-    def resubscribe(self, topics: frozenset[str], now: int) -> list[Request]:
-        """Want these topics; if it wants them already, nothing comes of it."""
-        if topics == self.settings.topics:
-            return []
-        self.settings = replace(self.settings, topics=topics)
-        return self._need_to_join(now, Why.SUBSCRIPTION_CHANGED)
-
-    def rejoin(self, now: int) -> list[Request]:
-        """Ask to join again (`enforceRebalance`)."""
-        return self._need_to_join(now, Why.LEADER_REJOINED)
 
     def metadata_changed(self, now: int) -> list[Request]:
         """The number of some topic's partitions changed: the leader, who assigned the old number, joins again."""
@@ -138,161 +35,26 @@ class Consumer:
             return []
         return self._need_to_join(now, Why.PARTITIONS_CHANGED)
 
-    # Time.
-
     @property
-    def is_running(self) -> bool:
-        """Whether the process is there at all."""
-        return self.phase not in (Phase.STOPPED, Phase.FAILED)
+    def is_cooperative(self) -> bool:
+        """Whether it keeps what it holds while it joins: all its assignors must be able to."""
+        return COOPERATIVE.issuperset(self.settings.assignors)
 
-    @property
-    def due(self) -> int | None:
-        """When it does something by itself next, heartbeats among them."""
-        dues = (self.due_but_heartbeats, None if self._is_frozen else self._beats_at, self._link_due)
-        return min((due for due in dues if due is not None), default=None)
+    def _offers(self) -> tuple[Offer, ...]:
+        topics = self.settings.topics if self.is_cooperative and self.generation >= 0 else ()
+        self.owned = frozenset(slot for slot in self.owned if slot[0] in topics)
+        self._leads_over = None
+        said = Subscribed(
+            self.settings.topics,
+            self.settings.instance_id,
+            tuple(sorted(self.owned)),
+            generation=self.generation if self.generation >= 0 else None,
+            rack=self.settings.rack,
+        )
+        return tuple(Offer(name, said) for name in self.settings.assignors)
 
-    @property
-    def due_but_heartbeats(self) -> int | None:
-        """When it does something else than a heartbeat next."""
-        if not self.is_running:
-            return None
-        dues = [self._back_at, self._thaws_at, self._poll_times_out_at]
-        if self.down_since is None and self._link.is_up:
-            dues.append(self._rejoins_at)
-        return min((due for due in dues if due is not None), default=None)
-
-    @property
-    def _link_due(self) -> int | None:
-        """When the coordinator is looked for if nothing is heard of it, by the heartbeat thread or the poll loop."""
-        listens = not self._is_frozen and (self.phase in _BEATING or (self.is_running and self.down_since is None))
-        return self._link.due if listens else None
-
-    @property
-    def _is_frozen(self) -> bool:
-        return self._thaws_at is not None
-
-    @property
-    def _poll_times_out_at(self) -> int | None:
-        if self.down_since is None or self._is_frozen or self.phase not in _BEATING:
-            return None
-        return self.down_since + self.settings.max_poll_interval_ms
-
-    @property
-    def beats_safely(self) -> bool:
-        """Whether its heartbeats follow each other faster than its session could end."""
-        settings = self.settings
-        beats = self._beats_at is not None and not self._is_frozen
-        return beats and 2 * settings.heartbeat_interval_ms < settings.session_timeout_ms
-
-    def skip_heartbeats(self, until: int) -> int | None:
-        """Take all heartbeats before `until` for sent: when the last of them was, None if there is none."""
-        if self._beats_at is None or self._is_frozen or self._beats_at >= until:
-            return None
-        interval = self.settings.heartbeat_interval_ms
-        last = self._beats_at + (until - 1 - self._beats_at) // interval * interval
-        self._beats_at = last + interval
-        return last
-
-    def heard(self, now: int) -> None:
-        """The coordinator answered: so it is there."""
-        if self.phase in _BEATING:
-            self._link.expect(now + self.settings.session_timeout_ms)
-
-    def wake(self, now: int) -> list[Request]:
-        """Do what is due at `now`."""
-        requests = self._come_back(now)
-        late = self._poll_times_out_at
-        if late is not None and late <= now:
-            requests += self._poll_timed_out()
-        if self._link_due is not None:
-            requests += self._link.wake(now)
-            if not self._link.is_up:
-                self._beats_at = None
-        if self._beats_at is not None and not self._is_frozen and self._beats_at <= now:
-            self._beats_at = now + self.settings.heartbeat_interval_ms
-            requests.append(Heartbeat(self.group, self.generation, self.member_id, self.settings.instance_id))
-        return requests + self._join_if_due(now)
-
-    def _come_back(self, now: int) -> list[Request]:
-        if self._thaws_at is not None and self._thaws_at <= now:
-            self._thaws_at = None
-        if self._back_at is not None and self._back_at <= now:
-            self._back_at = self.down_since = None
-            if self.phase is Phase.UNJOINED:
-                self._rejoins_at = now
-        kept, self._kept = self._kept, []
-        return [request for answer in kept for request in self.answered(answer, now)]
-
-    def _poll_timed_out(self) -> list[Request]:
-        """A dynamic member leaves. A static one only ceases to say that it is there; both come back without an id."""
-        requests = self._farewell(Why.POLL_TIMEOUT) if self.settings.instance_id is None else []
-        self.phase = Phase.UNJOINED
-        self._beats_at = self._rejoins_at = None
-        self._is_reset = True
-        self._link.expect(None)
-        return requests
-
-    # Answers.
-
-    def answered(self, answer: Any, now: int) -> list[Request]:
-        """Take an answer. A frozen process takes it when it runs again, and one to JoinGroup waits for a poll."""
-        if not self.is_running:
-            return []
-        if self._is_frozen or (self.down_since is not None and isinstance(answer, Joined)):
-            self._kept.append(answer)
-            return []
-        self.heard(now)
-        match answer:
-            case Found():
-                return self._found(now)
-            case Joined():
-                return self._joined(answer, now)
-            case Synced():
-                return self._synced(answer, now)
-            case Beaten():
-                return self._beaten(answer, now)
-            case Left():
-                return []
-        raise TypeError(f"an answer of a coordinator expected, {answer!r} came")
-
-    def _found(self, now: int) -> list[Request]:
-        """It is known again: who waits for it to answer a JoinGroup asks again, who is a member says so at once."""
-        if self._link.is_up:
-            return []
-        self._link.found()
-        self.heard(now)
-        if self.phase is Phase.JOINING:
-            return self._join(now)
-        if self.phase in _BEATING:
-            self._beats_at = now
-        return self.wake(now)
-
-    def _joined(self, answer: Joined, now: int) -> list[Request]:
-        if self.phase is not Phase.JOINING:
-            return []
-        if answer.error is Error.MEMBER_ID_REQUIRED:
-            self.member_id = answer.member_id
-            return self._join(now)
-        if answer.error is not Error.NONE:
-            return self._refused(answer.error, now)
-        self.phase = Phase.SYNCING
-        self.member_id, self.generation, self.protocol = answer.member_id, answer.generation, answer.protocol
-        self._beats_at = now + self.settings.heartbeat_interval_ms
-        self.heard(now)
-        leads = answer.leader == answer.member_id
-        self._leads_over = self._counts_of(answer) if leads else None
-        assignments = self._assign(answer) if leads and not answer.skip_assignment else {}
-        return [
-            SyncGroup(
-                self.group,
-                self.generation,
-                self.member_id,
-                self.settings.instance_id,
-                answer.protocol_type,
-                answer.protocol,
-                assignments,
-            )
-        ]
+    def _begins(self, answer: Joined, now: int) -> None:
+        self._leads_over = self._counts_of(answer) if answer.leader == answer.member_id else None
 
     def _assign(self, answer: Joined) -> dict[str, Any]:
         members = {
@@ -302,13 +64,8 @@ class Consumer:
         assignor = ASSIGNORS[answer.protocol or ""]
         return {member_id: tuple(slots) for member_id, slots in assignor(Problem(self._partitions, members)).items()}
 
-    def _synced(self, answer: Synced, now: int) -> list[Request]:
-        if self.phase is not Phase.SYNCING:
-            return []
-        if answer.error is not Error.NONE:
-            return self._refused(answer.error, now)
-        self.phase = Phase.STABLE
-        assigned = frozenset(answer.assignment)
+    def _take(self, assignment: Any, now: int) -> list[Request]:
+        assigned: frozenset[Slot] = frozenset(assignment)
         if any(topic not in self.settings.topics for topic, _ in assigned):
             # It wants other topics by now: it does not take these up.
             return self._need_to_join(now, Why.SUBSCRIPTION_CHANGED)
@@ -318,92 +75,8 @@ class Consumer:
             return self._need_to_join(now, Why.COOPERATIVE_FOLLOWUP)
         return self._need_to_join(now, self._why) if self._why is not None else []
 
-    def _beaten(self, answer: Beaten, now: int) -> list[Request]:
-        if self.phase not in (Phase.STABLE, Phase.SYNCING) or answer.error is Error.NONE:
-            return []
-        if answer.error is Error.REBALANCE_IN_PROGRESS:
-            if self.phase is Phase.STABLE and self._rejoins_at is None:
-                self._rejoins_at = now + self.settings.rejoins_ms
-            return self._join_if_due(now)
-        return self._refused(answer.error, now)
-
-    def _refused(self, error: Error, now: int) -> list[Request]:
-        match error:
-            case Error.REBALANCE_IN_PROGRESS:
-                # Until it polls it is a member as before.
-                self._rejoins_at = now
-                return self._join_if_due(now)
-            case Error.UNKNOWN_MEMBER_ID:
-                self._forget()
-            case Error.ILLEGAL_GENERATION:
-                self.generation, self.owned = -1, frozenset()
-            case Error.COORDINATOR_NOT_AVAILABLE:
-                self.phase, self._beats_at = Phase.UNJOINED, None
-                self._rejoins_at = now + RETRY_MS
-                self._link.expect(None)
-                return []
-            case _:
-                # The application's to handle: poll() throws.
-                self._stop()
-                self.phase, self.failure = Phase.FAILED, error
-                return []
-        self.phase = Phase.UNJOINED
-        self._beats_at = None
-        self._rejoins_at = now
-        self._link.expect(None)
-        return self._join_if_due(now)
-
-    # Joining.
-
-    @property
-    def is_cooperative(self) -> bool:
-        """Whether it keeps what it holds while it joins: all its assignors must be able to."""
-        return COOPERATIVE.issuperset(self.settings.assignors)
-
-    def _need_to_join(self, now: int, why: Why) -> list[Request]:
-        self._why = why
-        if self.phase is Phase.STABLE:
-            self._rejoins_at = now
-        return self._join_if_due(now)
-
-    def _join_if_due(self, now: int) -> list[Request]:
-        due = self._rejoins_at is not None and self._rejoins_at <= now
-        return self._join(now) if due and self.down_since is None and self._link.is_up else []
-
-    def _awaits_join(self, now: int) -> None:
-        self.phase = Phase.JOINING
-        self._link.expect(now + self.settings.max_poll_interval_ms + JOIN_LAPSE_MS)
-
-    def _join(self, now: int) -> list[Request]:
-        if self._is_reset:
-            self._forget()
-        topics = self.settings.topics if self.is_cooperative and self.generation >= 0 else ()
-        self.owned = frozenset(slot for slot in self.owned if slot[0] in topics)
-        self._awaits_join(now)
-        self._rejoins_at = self._beats_at = self._leads_over = None
-        settings, why = self.settings, self._why
-        self._why = None
-        said = Subscribed(
-            settings.topics,
-            settings.instance_id,
-            tuple(sorted(self.owned)),
-            generation=self.generation if self.generation >= 0 else None,
-            rack=settings.rack,
-        )
-        return [
-            JoinGroup(
-                self.group,
-                settings.session_timeout_ms,
-                settings.max_poll_interval_ms,
-                self.member_id,
-                PROTOCOL_TYPE,
-                tuple(Offer(name, said) for name in settings.assignors),
-                settings.instance_id,
-                settings.client_id,
-                settings.client_host,
-                why,
-            )
-        ]
+    def _lose(self) -> None:
+        self.owned, self._leads_over = frozenset(), None
 
     def _counts(self) -> dict[str, int]:
         assert self._leads_over is not None
@@ -412,26 +85,3 @@ class Consumer:
     def _counts_of(self, answer: Joined) -> dict[str, int]:
         topics = {topic for _, _, subscribed in answer.members for topic in subscribed.topics}
         return {topic: self._partitions.get(topic, 0) for topic in topics}
-
-    # Leaving.
-
-    def _farewell(self, why: Why) -> list[Request]:
-        if not self.member_id or self.phase is Phase.UNJOINED:
-            return []
-        return [LeaveGroup(self.group, (Leaver(self.member_id, self.settings.instance_id, why),))]
-
-    def _forget(self) -> None:
-        self.member_id, self.generation, self.owned = "", -1, frozenset()
-        self._leads_over, self._is_reset = None, False
-
-    def _stop(self) -> None:
-        self._forget()
-        self.phase = Phase.STOPPED
-        self._beats_at = self._rejoins_at = self._back_at = self._thaws_at = self.down_since = None
-        self._kept = []
-        self._why = None
-        self._link = Link(self.group)
-
-
-def _later(at_ms: int, other_ms: int | None) -> int:
-    return at_ms if other_ms is None else max(at_ms, other_ms)

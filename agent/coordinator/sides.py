@@ -12,6 +12,7 @@ from agent.coordinator.client import Consumer
 from agent.coordinator.connect import ConnectConfig
 from agent.coordinator.consumer_group import ConsumerGroup
 from agent.coordinator.coordinator import Coordinator
+from agent.coordinator.group_client import GroupClient
 from agent.coordinator.modern_client import ModernConsumer, ModernPhase
 from agent.coordinator.modern_requests import ModernEffect
 from agent.coordinator.requests import Effect, Error, Token
@@ -134,7 +135,7 @@ class ClassicSide:
         """The group, once somebody has joined it."""
         return self.coordinator.groups.get(self._name)
 
-    def client(self, settings: ClientSettings) -> Consumer:
+    def client(self, settings: ClientSettings) -> GroupClient:
         """A consumer, or a worker of Connect, that is not started yet."""
         if isinstance(settings, WorkerSettings):
             return ConnectWorker(self._name, settings, self._configuration)
@@ -172,7 +173,7 @@ class ClassicSide:
             return None
         out: dict[str, Client] = {}
         for client in clients:
-            assert isinstance(client, Consumer)
+            assert isinstance(client, GroupClient)
             if client.beats_safely and client.member_id in group.members and client.generation == group.generation:
                 out[client.member_id] = client
         return out
@@ -185,7 +186,7 @@ class ClassicSide:
     def renew(self, client: Client, sent_ms: int, latency_ms: int) -> None:
         """A heartbeat was sent, arrived and was answered, and nothing else came of it."""
         assert self.group is not None
-        assert isinstance(client, Consumer)
+        assert isinstance(client, GroupClient)
         self.group.renew(client.member_id, sent_ms + latency_ms)
         client.heard(sent_ms + 2 * latency_ms)
 

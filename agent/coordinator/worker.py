@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from agent.coordinator.client import Consumer, Phase, Request
 from agent.coordinator.connect import (
     DEFAULT_MAX_DELAY_MS,
     EAGER_PROTOCOL,
@@ -26,8 +25,9 @@ from agent.coordinator.connect import (
     as_sent,
     eager_assign,
 )
+from agent.coordinator.group_client import GroupClient, Phase, Request
 from agent.coordinator.incremental import IncrementalAssignor
-from agent.coordinator.requests import Beaten, Error, Joined, JoinGroup, Offer, Synced, Why
+from agent.coordinator.requests import Beaten, Error, Joined, Offer, Why
 from agent.coordinator.script import ClientSettings
 
 
@@ -48,15 +48,17 @@ class WorkerSettings(ClientSettings):
     scheduled_rebalance_max_delay_ms: int = DEFAULT_MAX_DELAY_MS
 
 
-class ConnectWorker(Consumer):
+class ConnectWorker(GroupClient):
     """One process of a Connect cluster. `read` gives the configuration as it is now.
 
     `held` is what it counts as its own and tells the leader of, `owned` the tasks that it runs. They differ during an
     eager rebalance, and where it has to join again before it may start what it got.
     """
 
+    protocol_type = PROTOCOL_TYPE
+
     def __init__(self, group: str, settings: WorkerSettings, read: Callable[[], ConnectConfig]) -> None:
-        super().__init__(group, settings, {})
+        super().__init__(group, settings)
         self.held = Work()
         self._read = read
         self._connect_protocol = settings.connect_protocol
@@ -78,44 +80,19 @@ class ConnectWorker(Consumer):
 
     # Joining.
 
-    def _join(self, now: int) -> list[Request]:
+    def _offers(self) -> tuple[Offer, ...]:
         """The incremental protocols let all run on until they are told otherwise; the eager one stops all now."""
-        if self._is_reset:
-            # Out of the group its tasks run on: what they are is its own to know.
-            owned = self.owned
-            self._forget()
-            self.owned = owned
         self._joins_with = self._read()
         if (self.protocol or OFFERED[self._connect_protocol][0]) == EAGER_PROTOCOL:
             self.owned = frozenset()
-        self._awaits_join(now)
-        self._rejoins_at = self._beats_at = None
-        settings, why = self.settings, self._why
-        self._why = None
-        return [
-            JoinGroup(
-                self.group,
-                settings.session_timeout_ms,
-                settings.max_poll_interval_ms,
-                self.member_id,
-                PROTOCOL_TYPE,
-                tuple(Offer(name, self._state(name)) for name in OFFERED[self._connect_protocol]),
-                client_id=settings.client_id,
-                client_host=settings.client_host,
-                why=why,
-            )
-        ]
+        return tuple(Offer(name, self._state(name)) for name in OFFERED[self._connect_protocol])
 
     def _state(self, protocol: str) -> ConnectState:
         allocation = None if protocol == EAGER_PROTOCOL else self._allocation
         return ConnectState(self._url, self._joins_with.offset, allocation)
 
-    def _joined(self, answer: Joined, now: int) -> list[Request]:
+    def _begins(self, answer: Joined, now: int) -> None:
         self._assigns_at = now
-        return super()._joined(answer, now)
-
-    def _counts_of(self, answer: Joined) -> dict[str, int]:
-        return {}
 
     def _assign(self, answer: Joined) -> dict[str, Any]:
         problem = ConnectProblem(
@@ -132,13 +109,10 @@ class ConnectWorker(Consumer):
 
     # Answers.
 
-    def _synced(self, answer: Synced, now: int) -> list[Request]:
-        if self.phase is not Phase.SYNCING or answer.error is not Error.NONE:
-            return super()._synced(answer, now)
-        self.phase = Phase.STABLE
+    def _take(self, assignment: Any, now: int) -> list[Request]:
+        given: WorkerAssignment = assignment
         self._completed = self.generation
-        given: WorkerAssignment = answer.assignment
-        self._take(given)
+        self._hold(given)
         self._rejoins_at = now + given.delay_ms if given.delay_ms else None
         if given.error is ConnectError.CONFIG_MISMATCH or self._read().offset > given.config_offset:
             # What it got is not of the newest configuration; it starts none of it.
@@ -151,7 +125,7 @@ class ConnectWorker(Consumer):
             return []
         return self._need_to_join(now, self._why) if self._why is not None else []
 
-    def _take(self, given: WorkerAssignment) -> None:
+    def _hold(self, given: WorkerAssignment) -> None:
         started = as_sent(given.assigned)
         if self.protocol == EAGER_PROTOCOL:
             self.held = started
@@ -168,14 +142,5 @@ class ConnectWorker(Consumer):
             return self._join_if_due(now)
         return super()._beaten(answer, now)
 
-    def _refused(self, error: Error, now: int) -> list[Request]:
+    def _lose(self) -> None:
         """Unlike a consumer, it keeps running what it has, even when it is no longer a member."""
-        if error not in (Error.UNKNOWN_MEMBER_ID, Error.ILLEGAL_GENERATION):
-            return super()._refused(error, now)
-        if error is Error.UNKNOWN_MEMBER_ID:
-            self.member_id = ""
-        self.generation = -1
-        self.phase, self._beats_at = Phase.UNJOINED, None
-        self._rejoins_at = now
-        self._link.expect(None)
-        return self._join_if_due(now)

@@ -12,7 +12,8 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from agent.coordinator.assignors import Slot
-from agent.coordinator.client import Consumer, Phase
+from agent.coordinator.client import Consumer
+from agent.coordinator.group_client import Phase
 from agent.coordinator.modern_client import ModernPhase
 from agent.coordinator.script import Close, Script
 from agent.coordinator.sides import Client

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from agent.coordinator.assignors import Slot, Subscribed
-from agent.coordinator.client import Consumer, Phase
+from agent.coordinator.client import Consumer
+from agent.coordinator.group_client import Phase
 from agent.coordinator.requests import (
     Beaten,
     Error,

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.coordinator.client import Consumer, Phase
+from agent.coordinator.client import Consumer
 from agent.coordinator.coordinator import Coordinator
+from agent.coordinator.group_client import Phase
 from agent.coordinator.hashing import partition_of
 from agent.coordinator.link import JOIN_LAPSE_MS, LOOKUP_MS
 from agent.coordinator.play import play

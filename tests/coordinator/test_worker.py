@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from agent.coordinator.client import Phase
 from agent.coordinator.connect import ConnectConfig, ConnectState, Mode, Work, WorkerAssignment
+from agent.coordinator.group_client import Phase
 from agent.coordinator.play import play
 from agent.coordinator.requests import Beaten, Error, Joined, JoinGroup, Synced, Why
 from agent.coordinator.script import (

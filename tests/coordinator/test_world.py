@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from agent.coordinator.client import Phase
+from agent.coordinator.group_client import Phase
 from agent.coordinator.ledger import standing
 from agent.coordinator.play import play
 from agent.coordinator.requests import Effect, Preparing, Removed, Stabilized, Why
