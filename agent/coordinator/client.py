@@ -58,7 +58,7 @@ class Consumer(GroupClient):
 
     def _assign(self, answer: Joined) -> dict[str, Any]:
         members = {
-            member_id: replace(subscribed, instance_id=instance_id)
+            member_id: subscribed if instance_id is None else replace(subscribed, instance_id=instance_id)
             for member_id, instance_id, subscribed in answer.members
         }
         assignor = ASSIGNORS[answer.protocol or ""]

@@ -38,7 +38,7 @@ from agent.coordinator.reconciliation import Goal, reconcile
 from agent.coordinator.requests import Answered, Error, LeaveGroup, Leaver, Left, Removed, Token, Why, Wrote
 from agent.coordinator.script import BrokerSettings
 from agent.coordinator.states import GroupState, consumer_state
-from agent.coordinator.timers import Timers
+from agent.coordinator.timers import Timers, earliest
 
 
 class ConsumerGroup:
@@ -103,7 +103,7 @@ class ConsumerGroup:
     @property
     def due(self) -> int | None:
         """When the next timer fires, None if none is set."""
-        return min((due for due in (self._sessions.due, self._revocations.due) if due is not None), default=None)
+        return earliest(self._sessions.due, self._revocations.due)
 
     def due_without(self, member_ids: Container[str]) -> int | None:
         """When the next timer fires, the sessions of these members left aside."""

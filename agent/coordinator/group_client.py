@@ -32,6 +32,7 @@ from agent.coordinator.requests import (
     Why,
 )
 from agent.coordinator.script import ClientSettings
+from agent.coordinator.timers import earliest
 
 RETRY_MS = 100
 """`retry.backoff.ms`: how long a client waits before it asks again after a retriable error."""
@@ -142,18 +143,15 @@ class GroupClient(ABC):
     @property
     def due(self) -> int | None:
         """When it does something by itself next, heartbeats among them."""
-        dues = (self.due_but_heartbeats, None if self._is_frozen else self._beats_at, self._link_due)
-        return min((due for due in dues if due is not None), default=None)
+        return earliest(self.due_but_heartbeats, None if self._is_frozen else self._beats_at, self._link_due)
 
     @property
     def due_but_heartbeats(self) -> int | None:
         """When it does something else than a heartbeat next."""
         if not self.is_running:
             return None
-        dues = [self._back_at, self._thaws_at, self._poll_times_out_at]
-        if self.down_since is None and self._link.is_up:
-            dues.append(self._rejoins_at)
-        return min((due for due in dues if due is not None), default=None)
+        rejoins_at = self._rejoins_at if self.down_since is None and self._link.is_up else None
+        return earliest(self._back_at, self._thaws_at, self._poll_times_out_at, rejoins_at)
 
     @property
     def _link_due(self) -> int | None:

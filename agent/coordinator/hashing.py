@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 _INT_MIN = -(2**31)
 
 
+@lru_cache(maxsize=1 << 13)
 def java_string_hash(text: str) -> int:
     """`String.hashCode` of Java: over UTF-16 code units, in signed 32-bit arithmetic."""
     units = text.encode("utf-16-be", "surrogatepass")

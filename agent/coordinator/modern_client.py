@@ -24,6 +24,7 @@ from agent.coordinator.modern_requests import (
 )
 from agent.coordinator.requests import Error, Why
 from agent.coordinator.script import ClientSettings
+from agent.coordinator.timers import earliest
 
 Requests = list[ConsumerGroupHeartbeat]
 
@@ -140,7 +141,7 @@ class ModernConsumer:
     @property
     def due(self) -> int | None:
         """When it does something by itself next, heartbeats among them."""
-        return _first(self.due_but_heartbeats, self._next_beat)
+        return earliest(self.due_but_heartbeats, self._next_beat)
 
     @property
     def due_but_heartbeats(self) -> int | None:
@@ -149,8 +150,8 @@ class ModernConsumer:
             return None
         news = self._next_beat if self._has_news else None
         if self.down_since is None:
-            return _first(self._reconciles_at, news)
-        return _first(self._back_at, self._expires_at, news)
+            return earliest(self._reconciles_at, news)
+        return earliest(self._back_at, self._expires_at, news)
 
     @property
     def beats_safely(self) -> bool:
@@ -332,7 +333,3 @@ class ModernConsumer:
         self._beats_at = self._back_at = self._reconciles_at = self.down_since = None
         self._frozen = False
         self._kept = []
-
-
-def _first(*times: int | None) -> int | None:
-    return min((time for time in times if time is not None), default=None)

@@ -60,3 +60,12 @@ class Timers:
         key = heappop(self._heap)[2]
         del self._set[key]
         return key, due
+
+
+def earliest(*times: int | None) -> int | None:
+    """The least of these times, those aside that are None; None if all are. Asked at each moment of a play."""
+    least = None
+    for time in times:
+        if time is not None and (least is None or time < least):
+            least = time
+    return least

@@ -16,7 +16,7 @@ from agent.coordinator import script as s
 from agent.coordinator.classic import ClassicGroup
 from agent.coordinator.requests import Answered, Joined, LeaveGroup, Leaver, Why
 from agent.coordinator.sides import SIDES, AnyEffect, ClassicSide, Client
-from agent.coordinator.timers import Timers
+from agent.coordinator.timers import Timers, earliest
 
 Watch = Callable[["World", int, list[AnyEffect]], None]
 """Told after each moment: the world, the time, and what the coordinator did."""
@@ -65,17 +65,12 @@ class World:
 
     def _next(self) -> int | None:
         """When something happens next."""
-        others = [self.side.due]
-        if self._messages:
-            others.append(self._messages[0][0])
-        if self._next_step < len(self._steps):
-            others.append(self._steps[self._next_step].at_ms)
-        wake = self._wakes.due
-        if wake is not None and not self._messages:
+        sent = self._messages[0][0] if self._messages else None
+        step = self._steps[self._next_step].at_ms if self._next_step < len(self._steps) else None
+        if sent is None and self._wakes.due is not None:
             # Perhaps nothing but heartbeats, for long.
             self._skip_heartbeats()
-            wake, others[0] = self._wakes.due, self.side.due
-        return min((it for it in (wake, *others) if it is not None), default=None)
+        return earliest(self._wakes.due, self.side.due, sent, step)
 
     def _skip_heartbeats(self) -> None:
         reached = [client for name, client in self.clients.items() if name not in self._cut]
