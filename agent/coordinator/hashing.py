@@ -36,12 +36,18 @@ def in_hash_order(texts: Iterable[str], most: int = 0) -> list[str]:
     grows with them and never shrinks. (A bucket of nine and more keys becomes a tree, whose order is not followed.)
     """
     keys = list(texts)
-    buckets = 16
-    while max(len(keys), most) > buckets * 3 // 4:
-        buckets *= 2
+    size = table_size(max(len(keys), most))
+    return sorted(keys, key=lambda text: bucket(java_string_hash(text), size))
 
-    def bucket(text: str) -> int:
-        value = java_string_hash(text) & 0xFFFFFFFF
-        return (value ^ value >> 16) & buckets - 1
 
-    return sorted(keys, key=bucket)
+def table_size(items: int) -> int:
+    """Buckets of a `HashMap` that has held as many items: a power of two, never filled above three quarters."""
+    size = 16
+    while items > size * 3 // 4:
+        size *= 2
+    return size
+
+
+def bucket(hashed: int, size: int) -> int:
+    """The bucket of `size` in which a `HashMap` keeps a key with that hash."""
+    return (hashed ^ (hashed & 0xFFFFFFFF) >> 16) & (size - 1)

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
 
-from agent.coordinator.hashing import java_string_hash
+from agent.coordinator.hashing import bucket
 
 Slot = tuple[str, int]
 """A topic's name and a partition of it."""
 
 Assignment = dict[str, list[Slot]]
 """By member id, partitions sorted by topic and number; every member is in it."""
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +66,6 @@ def java_order(text: str) -> bytes:
     return text.encode("utf-16-be", "surrogatepass")
 
 
-def as_hashed(keys: Iterable[str]) -> list[str]:
-    """Texts in the order in which a `HashMap` that got them one by one goes through them."""
-    items = list(keys)
-    return _by_bucket(items, [java_string_hash(item) for item in items], table_size(len(items)))
-
-
 def numbers_as_hashed(numbers: Iterable[int]) -> list[int]:
     """Ascending numbers in the order in which a `HashSet` made of their list goes through them."""
     items = sorted(numbers)
@@ -82,25 +73,7 @@ def numbers_as_hashed(numbers: Iterable[int]) -> list[int]:
     size = 16
     while size < int(len(items) / 0.75) + 1:
         size *= 2
-    return _by_bucket(items, items, size)
-
-
-def table_size(items: int) -> int:
-    """Buckets of a `HashMap` that has held as many items: a power of two, never filled above three quarters."""
-    size = 16
-    while items > size * 3 // 4:
-        size *= 2
-    return size
-
-
-def bucket(hashed: int, size: int) -> int:
-    """The bucket of `size` in which a `HashMap` keeps a key with that hash."""
-    return (hashed ^ (hashed & 0xFFFFFFFF) >> 16) & (size - 1)
-
-
-def _by_bucket(items: list[T], hashes: list[int], size: int) -> list[T]:
-    at = sorted(range(len(items)), key=lambda index: bucket(hashes[index], size))
-    return [items[index] for index in at]
+    return sorted(items, key=lambda number: bucket(number, size))
 
 
 def in_shape(problem: Problem, held: Mapping[str, Iterable[Slot]]) -> Assignment:

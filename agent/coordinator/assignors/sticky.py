@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 
-from agent.coordinator.assignors.problem import Assignment, Problem, Slot, as_hashed, in_shape, java_order
+from agent.coordinator.assignors.problem import Assignment, Problem, Slot, in_shape, java_order
 from agent.coordinator.assignors.unequal import Claims, Unequal
+from agent.coordinator.hashing import in_hash_order
 
 NO_GENERATION = -1
 """What a member counts as that does not say in which generation it got what it has."""
@@ -57,7 +58,7 @@ def _moving(problem: Problem, held: Mapping[str, list[Slot]]) -> set[Slot]:
 def _claims(problem: Problem) -> Claims:
     """Who has what, among what is shared out: of several claims the newest counts, of two as new neither."""
     wanted = problem.wanted()
-    owned: dict[str, dict[Slot, None]] = {member_id: {} for member_id in as_hashed(problem.members)}
+    owned: dict[str, dict[Slot, None]] = {member_id: {} for member_id in in_hash_order(problem.members)}
     latest: dict[Slot, str] = {}
     disputed: set[Slot] = set()
     for member_id, mine in owned.items():
@@ -84,7 +85,7 @@ def _outdated(problem: Problem) -> dict[Slot, str]:
     """By partition, the member that had it newest in a generation that is no more."""
     newest = max((_generation(problem, member_id) for member_id in problem.members), default=NO_GENERATION)
     found: dict[Slot, tuple[int, str]] = {}
-    for member_id in as_hashed(problem.members):
+    for member_id in in_hash_order(problem.members):
         member = problem.members[member_id]
         generation = _generation(problem, member_id)
         if generation < newest:

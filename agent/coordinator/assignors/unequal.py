@@ -8,8 +8,8 @@ import heapq
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from agent.coordinator.assignors.problem import Problem, Slot, bucket, java_order, table_size
-from agent.coordinator.hashing import java_string_hash
+from agent.coordinator.assignors.problem import Problem, Slot, java_order
+from agent.coordinator.hashing import bucket, java_string_hash, table_size
 
 MOVES_A_PARTITION = 16
 """Steps after which improving ends, times partitions. Kafka has no such limit; nothing seen came near this one."""

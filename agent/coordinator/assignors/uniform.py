@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections import defaultdict
 from itertools import islice
 
-from agent.coordinator.assignors.problem import Assignment, Problem, Slot, as_hashed, in_shape, numbers_as_hashed
+from agent.coordinator.assignors.problem import Assignment, Problem, Slot, in_shape, numbers_as_hashed
+from agent.coordinator.hashing import in_hash_order
 
 NOBODY = -1
 MAX_SWEEPS = 16
@@ -27,7 +28,7 @@ def uniform_assignor(problem: Problem) -> Assignment:
 def _equal(problem: Problem) -> dict[str, list[Slot]]:
     """All want the same. Where they do not come out even, one more goes to members that have it, and to the last."""
     wanted = problem.wanted()
-    owned = {member_id: _owned(problem, member_id, wanted) for member_id in as_hashed(problem.members)}
+    owned = {member_id: _owned(problem, member_id, wanted) for member_id in in_hash_order(problem.members)}
     taken = {(topic, number) for topics in owned.values() for topic, numbers in topics.items() for number in numbers}
     left = [
         (topic, number) for topic, count in wanted.items() for number in range(count) if (topic, number) not in taken
@@ -72,7 +73,7 @@ class _Unequal:
     """
 
     def __init__(self, problem: Problem) -> None:
-        self._ids = as_hashed(problem.members)
+        self._ids = in_hash_order(problem.members)
         self._counts = problem.wanted()
         self._takers: dict[str, list[int]] = {topic: [] for topic in self._counts}
         self._owners = {topic: [NOBODY] * count for topic, count in self._counts.items()}
