@@ -237,12 +237,16 @@ def _of(assignor: str | None) -> str:
 
 
 def _member_rows(rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    from agent.coordinator.assignors import by_topic
+
     for row in rows:
         for member_id, slots in row["assignment"].items():
-            topics: dict[str, list[int]] = {}
-            for topic, number in slots:
-                topics.setdefault(topic, []).append(number)
-            yield {"assignor": row["assignor"], "member_id": member_id, "count": len(slots), "assignment": topics}
+            yield {
+                "assignor": row["assignor"],
+                "member_id": member_id,
+                "count": len(slots),
+                "assignment": by_topic(slots),
+            }
 
 
 def _range(least: int, largest: int) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, Protocol
 
-from agent.coordinator.assignors import Slot
+from agent.coordinator.assignors import Slot, by_topic
 from agent.coordinator.connect import ConnectState, WorkerAssignment
 from agent.coordinator.modern_requests import ModernImage
 from agent.coordinator.requests import GroupImage, MemberImage
@@ -119,18 +119,14 @@ def _unexpected(value: Any, image: GroupImage) -> TypeError:
 def _subscription_payload(
     topics: frozenset[str], owned: tuple[Slot, ...], generation: int, rack: str | None
 ) -> bytes:
-    payload = ConsumerProtocolSubscription(tuple(sorted(topics)), None, _by_topic(owned), generation, rack)
+    payload = ConsumerProtocolSubscription(tuple(sorted(topics)), None, _topic_partitions(owned), generation, rack)
     return encode_payload(payload, _PAYLOAD_VERSION)
 
 
 @lru_cache(_REMEMBERED)
 def _assignment_payload(slots: tuple[Slot, ...]) -> bytes:
-    return encode_payload(ConsumerProtocolAssignment(_by_topic(slots)), _PAYLOAD_VERSION)
+    return encode_payload(ConsumerProtocolAssignment(_topic_partitions(slots)), _PAYLOAD_VERSION)
 
 
-def _by_topic(slots: Iterable[Slot]) -> tuple[TopicPartition, ...]:
-    """Each topic once, with its partitions in their order."""
-    partitions: dict[str, list[int]] = {}
-    for topic, number in slots:
-        partitions.setdefault(topic, []).append(number)
-    return tuple(TopicPartition(topic, tuple(numbers)) for topic, numbers in partitions.items())
+def _topic_partitions(slots: Iterable[Slot]) -> tuple[TopicPartition, ...]:
+    return tuple(TopicPartition(topic, tuple(numbers)) for topic, numbers in by_topic(slots).items())

@@ -10,10 +10,10 @@ partitions and racks; an image has none of them, so the hash is the group's name
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from hashlib import blake2b
 
-from agent.coordinator.assignors import Slot
+from agent.coordinator.assignors import Slot, by_topic
 from agent.coordinator.modern_requests import (
     About,
     AboutImage,
@@ -86,9 +86,7 @@ def _about(about: About) -> ConsumerGroupMemberMetadataValue:
 
 def _target(target: frozenset[Slot], topic_id: TopicIds) -> TargetAssignmentMemberValue:
     return TargetAssignmentMemberValue(
-        tuple(
-            TopicPartitions(topic_id(topic), tuple(numbers)) for topic, numbers in _by_topic(sorted(target)).items()
-        )
+        tuple(TopicPartitions(topic_id(topic), tuple(numbers)) for topic, numbers in by_topic(sorted(target)).items())
     )
 
 
@@ -105,12 +103,5 @@ def _current(current: Current, topic_id: TopicIds) -> ConsumerGroupCurrentMember
 def _since_epochs(slots: Mapping[Slot, int], topic_id: TopicIds) -> tuple[OwnedTopicPartitions, ...]:
     return tuple(
         OwnedTopicPartitions(topic_id(topic), tuple(numbers), tuple(slots[topic, number] for number in numbers))
-        for topic, numbers in _by_topic(slots).items()
+        for topic, numbers in by_topic(slots).items()
     )
-
-
-def _by_topic(slots: Iterable[Slot]) -> dict[str, list[int]]:
-    partitions: dict[str, list[int]] = {}
-    for topic, number in slots:
-        partitions.setdefault(topic, []).append(number)
-    return partitions

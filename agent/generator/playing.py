@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from agent.coordinator.assignors import Slot, Subscribed
+from agent.coordinator.assignors import Slot, Subscribed, by_topic
 from agent.coordinator.connect import Work
 from agent.coordinator.ledger import Gone, Ledger, OpenRebalance
 from agent.coordinator.modern_requests import ModernImage
@@ -174,7 +174,7 @@ def _truth(world: World, ledger: Ledger) -> Truth:
     return {
         **_now(world),
         "members": [
-            {"client": client_of(member_id), "member_id": member_id, "assignment": _by_topic(slots)}
+            {"client": client_of(member_id), "member_id": member_id, "assignment": by_topic(slots)}
             for member_id, slots in _held(world)
         ],
         "rebalances": [rebalance(it) for it in ledger.rebalances],
@@ -209,10 +209,3 @@ def _held(world: World) -> Iterator[tuple[str, Iterable[Slot]]]:
 
 def _units(work: Work) -> list[Slot]:
     return sorted([*((name, -1) for name in work.connectors), *work.tasks])
-
-
-def _by_topic(slots: Iterable[Slot]) -> dict[str, list[int]]:
-    out: dict[str, list[int]] = {}
-    for topic, number in slots:
-        out.setdefault(topic, []).append(number)
-    return out

@@ -9,11 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from agent.coordinator.assignors.plain import range_assignor, roundrobin_assignor, server_range_assignor
-from agent.coordinator.assignors.problem import Assignment, Problem, Slot, Subscribed, in_order
+from agent.coordinator.assignors.problem import Assignment, Problem, Slot, Subscribed, by_topic, in_order
 from agent.coordinator.assignors.sticky import cooperative_sticky_assignor, sticky_assignor
 from agent.coordinator.assignors.uniform import uniform_assignor
 
-__all__ = ["ASSIGNORS", "SERVER_ASSIGNORS", "Assignment", "Assignor", "Problem", "Slot", "Subscribed", "in_order"]
+__all__ = [
+    "ASSIGNORS",
+    "SERVER_ASSIGNORS",
+    "Assignment",
+    "Assignor",
+    "Problem",
+    "Slot",
+    "Subscribed",
+    "by_topic",
+    "in_order",
+]
 
 Assignor = Callable[[Problem], Assignment]
 

@@ -76,6 +76,14 @@ def numbers_as_hashed(numbers: Iterable[int]) -> list[int]:
     return sorted(items, key=lambda number: bucket(number, size))
 
 
+def by_topic(slots: Iterable[Slot]) -> dict[str, list[int]]:
+    """Each topic once, with its partitions, in the order in which they come."""
+    out: dict[str, list[int]] = {}
+    for topic, number in slots:
+        out.setdefault(topic, []).append(number)
+    return out
+
+
 def in_shape(problem: Problem, held: Mapping[str, Iterable[Slot]]) -> Assignment:
     """An answer: every member, its partitions sorted."""
     return {member_id: sorted(held.get(member_id, ())) for member_id in problem.members}
