@@ -42,7 +42,7 @@ Request = GroupRequest | FindCoordinator
 
 
 class Phase(StrEnum):
-    """Where a consumer stands."""
+    """Where a member stands."""
 
     STOPPED = "stopped"
     UNJOINED = "unjoined"
@@ -59,7 +59,7 @@ _BEATING = frozenset({Phase.SYNCING, Phase.STABLE})
 class GroupClient(ABC):
     """One client.
 
-    Each method that makes something happen gives the requests that the consumer sends for it.
+    Each method that makes something happen gives the requests that it sends for it.
     """
 
     protocol_type: ClassVar[str]
@@ -295,7 +295,7 @@ class GroupClient(ABC):
         return self._take(answer.assignment, now)
 
     def _beaten(self, answer: Beaten, now: int) -> list[Request]:
-        if self.phase not in (Phase.STABLE, Phase.SYNCING) or answer.error is Error.NONE:
+        if self.phase not in _BEATING or answer.error is Error.NONE:
             return []
         if answer.error is Error.REBALANCE_IN_PROGRESS:
             if self.phase is Phase.STABLE and self._rejoins_at is None:
@@ -304,6 +304,7 @@ class GroupClient(ABC):
         return self._refused(answer.error, now)
 
     def _refused(self, error: Error, now: int) -> list[Request]:
+        wait_ms = 0
         match error:
             case Error.REBALANCE_IN_PROGRESS:
                 # Until it polls it is a member as before.
@@ -315,10 +316,7 @@ class GroupClient(ABC):
                 self.generation = -1
                 self._lose()
             case Error.COORDINATOR_NOT_AVAILABLE:
-                self.phase, self._beats_at = Phase.UNJOINED, None
-                self._rejoins_at = now + RETRY_MS
-                self._link.expect(None)
-                return []
+                wait_ms = RETRY_MS
             case _:
                 # The application's to handle: poll() throws.
                 self._stop()
@@ -326,7 +324,7 @@ class GroupClient(ABC):
                 return []
         self.phase = Phase.UNJOINED
         self._beats_at = None
-        self._rejoins_at = now
+        self._rejoins_at = now + wait_ms
         self._link.expect(None)
         return self._join_if_due(now)
 
@@ -342,17 +340,14 @@ class GroupClient(ABC):
         due = self._rejoins_at is not None and self._rejoins_at <= now
         return self._join(now) if due and self.down_since is None and self._link.is_up else []
 
-    def _awaits_join(self, now: int) -> None:
-        self.phase = Phase.JOINING
-        self._link.expect(now + self.settings.max_poll_interval_ms + JOIN_LAPSE_MS)
-
     def _join(self, now: int) -> list[Request]:
         if self._is_reset:
             self._forget()
         offers = self._offers()
-        self._awaits_join(now)
+        self.phase = Phase.JOINING
         self._rejoins_at = self._beats_at = None
         settings, why = self.settings, self._why
+        self._link.expect(now + settings.max_poll_interval_ms + JOIN_LAPSE_MS)
         self._why = None
         return [
             JoinGroup(

@@ -62,7 +62,6 @@ class Ledger:
         self.gone: list[Gone] = []
         self.stopped = Standing()
         self._open: OpenRebalance | None = None
-        self._reconciles = False
         self._standing = Standing()
         self._since: int | None = None
         self._counts = counts
@@ -128,7 +127,6 @@ class Ledger:
         """In a KIP-848 group each epoch is a rebalance; another one may begin before it is through."""
         self._open = OpenRebalance(effect.at_ms, [effect.why], effect.epoch)
         self._open.member_ids = tuple(world.side.member_ids)
-        self._reconciles = True
         self.rebalances.append(self._open)
 
     def _targeted(self, effect: Targeted) -> None:
@@ -138,10 +136,11 @@ class Ledger:
 
     def _settle(self, world: World, now: int) -> None:
         """A KIP-848 group's rebalance is over when all members have come to what the target gives them."""
-        side = world.side
-        if self._reconciles and self._open is not None and isinstance(side, ModernSide) and side.is_settled:
-            self._open.completed_ms = now
-            self._reconciles = False
+        rebalance, side = self._open, world.side
+        if rebalance is None or rebalance.completed_ms is not None or not isinstance(side, ModernSide):
+            return
+        if side.is_settled:
+            rebalance.completed_ms = now
 
     def _wrote(self, world: World, image: GroupImage) -> None:
         self.images.append(image)

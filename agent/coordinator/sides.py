@@ -205,15 +205,11 @@ class ModernSide:
     """KIP-848 groups: the coordinator assigns."""
 
     def __init__(self, script: Script, partitions: Mapping[str, int], new_id: Callable[[], str]) -> None:
-        self._group = ConsumerGroup(script.group, script.broker, new_id, partitions, SERVER_ASSIGNORS)
+        self.group = ConsumerGroup(script.group, script.broker, new_id, partitions, SERVER_ASSIGNORS)
+        """The group, whether anybody has joined it or not."""
         self._name = script.group
         self._new_id = new_id
         self._beats_safely = _is_safe(script.broker)
-
-    @property
-    def group(self) -> ConsumerGroup:
-        """The group, whether anybody has joined it or not."""
-        return self._group
 
     def client(self, settings: ClientSettings) -> ModernConsumer:
         """A consumer that is not started yet."""
@@ -221,19 +217,19 @@ class ModernSide:
 
     def handle(self, request: Any, token: Token, now_ms: int) -> list[ModernEffect]:
         """Take a request."""
-        return self._group.handle(request, token, now_ms)
+        return self.group.handle(request, token, now_ms)
 
     def fire(self, now_ms: int) -> list[ModernEffect]:
         """Let timers fire."""
-        return self._group.fire(now_ms)
+        return self.group.fire(now_ms)
 
     def grow(self, topic: str, count: int, now_ms: int) -> list[ModernEffect]:
         """A topic has so many partitions now."""
-        return self._group.grow(topic, count, now_ms)
+        return self.group.grow(topic, count, now_ms)
 
     def has(self, member_id: str) -> bool:
         """Whether the group has this member."""
-        return member_id in self._group.members
+        return member_id in self.group.members
 
     def knows(self, member_id: str) -> bool:
         """Whether the group has this member: its id is its own."""
@@ -248,32 +244,32 @@ class ModernSide:
                 continue
             if client.phase is not ModernPhase.STABLE and client.down_since is None:
                 return None
-            if self._beats_safely and client.beats_safely and self._group.is_uneventful(client.member_id):
+            if self._beats_safely and client.beats_safely and self.group.is_uneventful(client.member_id):
                 out[client.member_id] = client
         return out
 
     def due_without(self, member_ids: Container[str]) -> int | None:
         """When the next timer fires, the deadlines of these members left aside."""
-        return self._group.due_without(member_ids)
+        return self.group.due_without(member_ids)
 
     def renew(self, client: Client, sent_ms: int, latency_ms: int) -> None:
         """A heartbeat was sent, arrived and was answered, and nothing else came of it."""
-        self._group.renew(client.member_id, sent_ms + latency_ms)
+        self.group.renew(client.member_id, sent_ms + latency_ms)
 
     @property
     def due(self) -> int | None:
         """When the next timer fires."""
-        return self._group.due
+        return self.group.due
 
     @property
     def member_ids(self) -> Iterable[str]:
         """The members."""
-        return self._group.members
+        return self.group.members
 
     @property
     def is_settled(self) -> bool:
         """Whether all members have what the target gives them."""
-        return self._group.state in (GroupState.STABLE, GroupState.EMPTY)
+        return self.group.state in (GroupState.STABLE, GroupState.EMPTY)
 
 
 def _is_safe(broker: BrokerSettings) -> bool:
