@@ -27,9 +27,12 @@ class Time(click.ParamType[Moment]):
 
 
 class Duration(click.ParamType[int]):
-    """A duration in milliseconds, as people write it."""
+    """A duration in milliseconds, as people write it. `example` is what a message expects in place of all forms."""
 
     name = "DURATION"
+
+    def __init__(self, example: str | None = None) -> None:
+        self._example = example
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Parse it."""
@@ -38,7 +41,8 @@ class Duration(click.ParamType[int]):
         try:
             return parse_duration(str(value))
         except ValueError as error:
-            self.fail(str(error), param, ctx)
+            expected = self._example
+            self.fail(str(error) if expected is None else f"{expected} expected, {value!r} came", param, ctx)
 
 
 def range_options(command: Callable[..., Any]) -> Callable[..., Any]:

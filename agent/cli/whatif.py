@@ -14,8 +14,8 @@ from agent.cli.options import one_of, option, output_option, source_options
 from agent.cli.output import bold, echo, print_rows, print_value, printable, warn
 from agent.cli.tables import FOLDED, Column
 from agent.cli.text import MAX_TEXT, shortened
-from agent.cli.times import range_options, resolved
-from agent.moments import Moment, parse_moment
+from agent.cli.times import Duration, range_options, resolved
+from agent.moments import Moment
 from agent.whatif.changes import CHANGES, Alternative
 
 if TYPE_CHECKING:
@@ -46,27 +46,14 @@ REFUSED = {
 """Why, by the type of group."""
 
 
-class Duration(click.ParamType[int]):
-    """A duration, in milliseconds."""
-
-    name = "DURATION"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Parse it: 30s, 5m, 1m30s, 500ms."""
-        try:
-            moment = parse_moment(str(value))
-        except ValueError:
-            moment = None
-        if moment is None or moment.at_ms is not None or str(value).strip() == "now":
-            self.fail(f"a duration such as 30s, 5m or 500ms expected, {value!r} came", param, ctx)
-        return moment.ago_ms
+DURATION = Duration("a duration such as 30s, 5m or 500ms")
 
 
 def change_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """An option for each of the settings that can be changed."""
     kinds: Mapping[str, Callable[[tuple[str, ...]], dict[str, Any]]] = {
         "flag": lambda _: {"is_flag": True},
-        "duration": lambda _: {"type": Duration(), "multiple": True},
+        "duration": lambda _: {"type": DURATION, "multiple": True},
         "choice": lambda choices: {"type": click.Choice(choices), "multiple": True},
     }
     for change in reversed(tuple(CHANGES.values())):
@@ -89,12 +76,12 @@ def _parameter(name: str) -> str:
 @change_options
 @option(
     "--broker-initial-delay",
-    type=Duration(),
+    type=DURATION,
     help="The brokers' group.initial.rebalance.delay.ms as it was [as the log tells, else 3s].",
 )
 @option(
     "--client-heartbeat-interval",
-    type=Duration(),
+    type=DURATION,
     help="The clients' heartbeat.interval.ms as it was [as the log tells, else 3s].",
 )
 @output_option()
