@@ -10,9 +10,6 @@ from agent.cli.options import bootstrap_option, client_properties, option, outpu
 from agent.cli.output import print_rows, print_value
 from agent.cli.tables import FOLDED, Column
 
-OFFSETS_PARTITIONS = 50
-"""Kafka's default for offsets.topic.num.partitions."""
-
 
 @click.command()
 @click.argument("group")
@@ -43,7 +40,7 @@ def coordinator(
       kshadow coordinator payments
       kshadow coordinator payments --bootstrap-server localhost:9092
     """
-    from agent.coordinator.hashing import partition_of
+    from agent.coordinator.hashing import OFFSETS_PARTITIONS, partition_of
 
     given = strongest(ctx, "bootstrap_server", "offsets_partitions")
     if len(given) > 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from agent.coordinator.classic import ClassicGroup, Request, has_fair_session
-from agent.coordinator.hashing import partition_of
+from agent.coordinator.hashing import OFFSETS_PARTITIONS, partition_of
 from agent.coordinator.requests import (
     Answered,
     Beaten,
@@ -29,7 +29,9 @@ from agent.coordinator.script import BrokerSettings
 class Coordinator:
     """All groups of a cluster, as if one broker led every partition of `__consumer_offsets`."""
 
-    def __init__(self, settings: BrokerSettings, new_id: Callable[[], str], offsets_partitions: int = 50) -> None:
+    def __init__(
+        self, settings: BrokerSettings, new_id: Callable[[], str], offsets_partitions: int = OFFSETS_PARTITIONS
+    ) -> None:
         self.settings = settings
         self.groups: dict[str, ClassicGroup] = {}
         self._new_id = new_id

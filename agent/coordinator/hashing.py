@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 
+OFFSETS_PARTITIONS = 50
+"""Kafka's default for `offsets.topic.num.partitions`."""
+
 _INT_MIN = -(2**31)
 
 

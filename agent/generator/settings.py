@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from agent.coordinator.assignors import ASSIGNORS
+from agent.coordinator.hashing import OFFSETS_PARTITIONS
 from agent.coordinator.script import BrokerSettings
 from agent.generator.fates import FATES
 
-_STRATEGIES = {
+STRATEGIES: Mapping[str, float] = {
     "range,cooperative-sticky": 30,
     "range": 20,
     "roundrobin": 10,
@@ -18,11 +19,6 @@ _STRATEGIES = {
     "cooperative-sticky": 30,
 }
 """How groups assign (`partition.assignment.strategy`), and how many of them do."""
-
-STRATEGIES: Mapping[str, float] = {
-    strategy: weight for strategy, weight in _STRATEGIES.items() if ASSIGNORS.keys() >= set(strategy.split(","))
-}
-"""Those of them that the model can play."""
 
 
 LEAST_DURATION_MS = 60_000
@@ -55,7 +51,7 @@ class Settings:
     session_timeout_ms: int | None = None
     mix: Mapping[str, float] = field(default_factory=lambda: {name: fate.weight for name, fate in FATES.items()})
     assignors: Mapping[str, float] = field(default_factory=lambda: STRATEGIES)
-    offsets_partitions: int = 50
+    offsets_partitions: int = OFFSETS_PARTITIONS
     seed: int = 0
 
     def __post_init__(self) -> None:
