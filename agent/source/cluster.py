@@ -39,6 +39,8 @@ def offsets_at(
     """
     doing = f"asking for the offsets of {topic}"
     asked = [TopicPartition(topic, partition, which) for partition in partitions]
+    if not asked:
+        return {}
     try:
         answers = consumer.offsets_for_times(asked, timeout=timeout_s)
     except KafkaException as error:

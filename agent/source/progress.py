@@ -6,8 +6,10 @@ Owns the rules of caught up, behind and stalled. Refuses to know the client; off
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from agent.source.errors import SourceError
+from agent.source.identity import LogId
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,25 @@ class PartitionCountChanged:
     after: int
 
 
-Notice = OffsetReset | PartitionCountChanged
+@dataclass(frozen=True, slots=True)
+class TopicRecreated:
+    """The topic was deleted and made anew: it is another log now, which is read from its beginning.
+
+    What was built from the old one is to be dropped.
+    """
+
+    before: LogId
+    after: LogId
+
+
+Notice = OffsetReset | PartitionCountChanged | TopicRecreated
+
+
+class Bounds(NamedTuple):
+    """The offsets of a partition's log: of its first record, and behind its last stable one."""
+
+    first: int
+    end: int
 
 
 @dataclass(slots=True)

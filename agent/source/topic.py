@@ -17,7 +17,7 @@ partition has no leader, and when a partition's end moved on without a record co
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from types import TracebackType
 
@@ -29,17 +29,25 @@ from agent.source.client import classify, consumer_properties, is_lost_offset
 from agent.source.cluster import EARLIEST, LATEST, leaders, offsets_at
 from agent.source.columns import runs_of
 from agent.source.errors import SourceDenied, SourceError, SourceMisconfigured, SourceUnreachable, TopicMissing
-from agent.source.progress import Notice, OffsetReset, PartitionCountChanged, Progress
+from agent.source.identity import IdentityClient, LogId
+from agent.source.progress import Bounds, Notice, OffsetReset, PartitionCountChanged, Progress, TopicRecreated
 
 _FILL_S = 0.05  # how long a batch may take to fill; then what is there is handed on
 _PROBE_TIMEOUT_S = 2.0
 _PAUSE_S = 0.2
 _LOOK_S = 0.1  # from look to look at the high watermarks
 _RETRY_S = 1.0  # from probe to probe while unhealthy
+_IDENTIFY_S = 5.0  # from look to look whether the topic is still the one that it was
+
+Starts = Callable[[LogId, Mapping[int, Bounds]], Mapping[int, int]]
+"""Asked for partitions as they are taken in, with the bounds of their logs: where to begin. Absent: the beginning."""
 
 
 class TopicReader:
-    """Reads partitions of the topic, all unless told, from `start[partition]` or else the beginning.
+    """Reads partitions of the topic, all unless told, from where `start` says or else the beginning.
+
+    `partitions` are numbers, or a rule that holds for those that the topic gets later as well. `start` is a mapping,
+    or asked each time that partitions are taken in.
 
     One thread calls `poll`; the properties may be read from others. Making one raises `SourceMisconfigured`,
     and connects to nothing yet: `connect` does, or the first `poll`.
@@ -50,16 +58,19 @@ class TopicReader:
         conf: Mapping[str, str],
         *,
         topic: str = "__consumer_offsets",
-        partitions: Collection[int] | None = None,
-        start: Mapping[int, int] | None = None,
+        partitions: Collection[int] | Callable[[int], bool] | None = None,
+        start: Mapping[int, int] | Starts | None = None,
         batch_records: int = MAX_RUN_RECORDS,
         probe_interval_s: float = 30.0,
     ) -> None:
         self.topic = topic
         self.partition_count = 0
         """Of the topic as last seen; 0 before `connect`."""
-        self._wanted = None if partitions is None else frozenset(partitions)
-        self._start = dict(start or {})
+        self.log_id: LogId | None = None
+        """Which log is read; None before `connect`."""
+        self._rule = partitions if callable(partitions) else None
+        self._wanted = None if partitions is None or callable(partitions) else frozenset(partitions)
+        self._start: Starts = start if callable(start) else _fixed(start or {})
         self._batch_records, self._probe_interval_s = batch_records, probe_interval_s
         self._partitions: dict[int, Progress] = {}
         self._down: SourceError | None = None
@@ -68,12 +79,23 @@ class TopicReader:
         self._high_watermarks: dict[int, int] = {}
         self._look_at = 0.0
         self._probe_at = 0.0
+        self._identify_at = 0.0
+        self._begun = False
         self._closed = False
-        properties: dict[str, object] = {**consumer_properties(conf), "error_cb": self._on_error}
+        properties: dict[str, object] = {
+            **consumer_properties(conf),
+            **self._more_properties(),
+            "error_cb": self._on_error,
+        }
         try:
             self._consumer = Consumer(properties)
         except KafkaException as error:
             raise SourceMisconfigured(f"librdkafka does not take the properties: {error.args[0].str()}") from error
+        self._identity = IdentityClient(properties)
+
+    def _more_properties(self) -> Mapping[str, object]:
+        """Of the consumer, over the caller's."""
+        return {}
 
     def __enter__(self) -> TopicReader:
         return self
@@ -147,12 +169,23 @@ class TopicReader:
 
     def _find(self, timeout_s: float) -> int:
         count = len(leaders(self._consumer, self.topic, timeout_s))
-        wanted = range(count) if self._wanted is None else sorted(self._wanted)
-        absent = [partition for partition in wanted if not 0 <= partition < count]
+        absent = [partition for partition in sorted(self._wanted or ()) if not 0 <= partition < count]
         if absent:
             raise SourceMisconfigured(f"{self.topic}: expected partitions below {count}, came {absent}")
-        self._assign(wanted, timeout_s)
+        self.log_id = self._identity.ask(self.topic, timeout_s)
+        self._identify_at = time.monotonic() + _IDENTIFY_S
+        self._begin(count, timeout_s)
+        self._begun = True
         return count
+
+    def _begin(self, count: int, timeout_s: float) -> None:
+        """Take in what is to be read of so many partitions."""
+        self._assign([number for number in range(count) if self._is_wanted(number)], timeout_s)
+
+    def _is_wanted(self, partition: int) -> bool:
+        if self._rule is not None:
+            return self._rule(partition)
+        return self._wanted is None or partition in self._wanted
 
     def _reason(self, error: SourceError) -> SourceError:
         """What the connections said, if the error is only that nothing answered."""
@@ -167,7 +200,7 @@ class TopicReader:
         trying, and `healthy` and `last_error` tell.
         """
         deadline = time.monotonic() + timeout_s
-        if not self._partitions:
+        if not self._begun:
             try:
                 self.connect(max(timeout_s, _PROBE_TIMEOUT_S))
             except (SourceUnreachable, SourceDenied) as error:
@@ -175,6 +208,8 @@ class TopicReader:
                 self._consumer.poll(max(0.0, deadline - time.monotonic()))
                 return []
         runs = self._accept(self._consume(deadline))
+        if time.monotonic() >= self._identify_at and self._down is None and self._identify():
+            runs = []
         self._high_watermarks = self._look_at_high_watermarks()
         if time.monotonic() >= self._probe_at:
             # During catch-up some partitions wait until the queue has room for them: that is no stall.
@@ -202,12 +237,19 @@ class TopicReader:
         if any(map(Message.error, messages)):
             events = [message for message in messages if message.error() is not None]
             messages = [message for message in messages if message.error() is None]
-        runs = runs_of(messages)
+            if any(is_lost_offset(error) for message in events if (error := message.error())) and self._identify():
+                # Nothing says which of the two logs these records are from; they come again if it is the new one.
+                return []
+        runs = [run for run in runs_of(messages) if self._is_ours(run.partition)]
         for run in runs:
             self._partitions[run.partition].advance(run.offsets[-1] + 1)
         for message in events:
             self._on_event(message)
         return runs
+
+    def _is_ours(self, partition: int) -> bool:
+        """Whether records of it are to be taken: none of a partition that was given up since they were fetched."""
+        return partition in self._partitions
 
     def _on_event(self, message: Message) -> None:
         error, partition, offset = message.error(), message.partition(), message.offset()
@@ -220,12 +262,35 @@ class TopicReader:
         elif is_lost_offset(error):
             self._notices.append(OffsetReset(partition, progress.position, error.str()))
             self._partitions[partition] = Progress(0, progress.end, progress.end)
-            self._consumer.incremental_unassign([TopicPartition(self.topic, partition)])
-            self._consumer.incremental_assign([TopicPartition(self.topic, partition, OFFSET_BEGINNING)])
+            self._detach([partition])
+            self._attach([TopicPartition(self.topic, partition, OFFSET_BEGINNING)])
         else:
             doing = f"reading partition {partition} of {self.topic}"
             progress.error = classify(error, doing=doing, topic=self.topic)
             self._look_soon()
+
+    def _identify(self) -> bool:
+        """Look whether the topic is still the one that it was; whether it is not: then it is read anew."""
+        self._identify_at = time.monotonic() + _IDENTIFY_S
+        try:
+            found = self._identity.ask(self.topic, _PROBE_TIMEOUT_S)
+        except SourceError:
+            # Deleted, or nobody answers: a probe says so, and looks again.
+            self._look_soon()
+            self._identify_at = 0.0
+            return False
+        if self.log_id is None or found == self.log_id:
+            return False
+        self._notices.append(TopicRecreated(self.log_id, found))
+        self.log_id = found
+        self._restart()
+        return True
+
+    def _restart(self) -> None:
+        """Read all partitions of what is another log now."""
+        numbers, self._partitions = list(self._partitions), {}
+        self._detach(numbers)
+        self._begun = False
 
     def _on_error(self, error: KafkaError) -> None:
         """librdkafka's word on a connection: a reason to look, and the reason to give if nothing works."""
@@ -244,14 +309,24 @@ class TopicReader:
         """Take partitions in, with their ends as of now as the targets."""
         first = offsets_at(self._consumer, self.topic, partitions, EARLIEST, timeout_s)
         last = offsets_at(self._consumer, self.topic, partitions, LATEST, timeout_s)
+        assert self.log_id is not None, "partitions are taken in once it is known of which log"
+        starts = self._start(self.log_id, {number: Bounds(first[number], last[number]) for number in partitions})
         added, progress = [], {}
         for partition in partitions:
-            begin = self._start.get(partition)
+            begin = starts.get(partition)
             added.append(TopicPartition(self.topic, partition, OFFSET_BEGINNING if begin is None else begin))
             position, end = first[partition] if begin is None else begin, last[partition]
             progress[partition] = Progress(position, end, end)
-        self._consumer.incremental_assign(added)
+        self._attach(added)
         self._partitions = {**self._partitions, **progress}  # anew: other threads may be reading the old one
+
+    def _attach(self, partitions: list[TopicPartition]) -> None:
+        """Fetch these from the offsets they carry."""
+        self._consumer.incremental_assign(partitions)
+
+    def _detach(self, partitions: Collection[int]) -> None:
+        """Fetch these no more; what of them waits to be read is thrown away."""
+        self._consumer.incremental_unassign([TopicPartition(self.topic, number) for number in partitions])
 
     def _probe(self, *, may_wait: bool) -> None:
         """See whether the partitions have leaders that answer, and whether what they have comes here."""
@@ -276,8 +351,9 @@ class TopicReader:
     def _grow(self, count: int) -> None:
         if count == self.partition_count:
             return
-        if self._wanted is None:
-            self._assign([number for number in range(count) if number not in self._partitions], _PROBE_TIMEOUT_S)
+        new = [number for number in range(self.partition_count, count) if self._is_wanted(number)]
+        if new:
+            self._assign(new, _PROBE_TIMEOUT_S)
         self._notices.append(PartitionCountChanged(self.partition_count, count))
         self.partition_count = count
 
@@ -298,6 +374,10 @@ class TopicReader:
         self._look_at = time.monotonic() + _LOOK_S
         ask = self._consumer.get_watermark_offsets
         return {number: ask(TopicPartition(self.topic, number), cached=True)[1] for number in self._partitions}
+
+
+def _fixed(start: Mapping[int, int]) -> Starts:
+    return lambda log_id, bounds: start
 
 
 def read_to_end(
