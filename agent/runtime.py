@@ -12,19 +12,18 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
-from agent.diagnosis.cluster import NOTHING, Chosen, ClusterDiagnosis
+from agent.diagnosis.cluster import NOTHING, Chosen
 from agent.diagnosis.engine import Failure, Output
 from agent.forms import describe_form, group_form
 from agent.history.events import Event
-from agent.history.recent import Recent
-from agent.metrics.exporter import EventCounts, Readings
+from agent.metrics.exporter import Readings
 from agent.observer.observer import Observer
-from agent.shadow.cluster import ClusterMirror
 from agent.shadow.told import Witness, Witnesses
 from agent.shadow.transitions import Transition
 from agent.shadow.views import GroupView
 from agent.source.progress import OffsetReset
 from agent.source.topic import TopicReader
+from agent.state import ClusterState
 from agent.story import findings
 from agent.story.reading import within
 
@@ -77,10 +76,12 @@ class Agent:
         self._reader = TopicReader(conf, partitions=partitions)
         self._observer = observer
         witnesses = [it for it in (witness, observer) if it is not None]
-        self._mirror = ClusterMirror(Witnesses(witnesses) if witnesses else None)
-        self._diagnosis = ClusterDiagnosis(self._mirror, chosen, on_failure=self._on_failure)
-        self._counts = EventCounts()
-        self._recent = Recent()
+        self._state = ClusterState(
+            chosen,
+            witness=Witnesses(witnesses) if witnesses else None,
+            shows=self.shows,
+            on_failure=self._on_failure,
+        )
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self.has_caught_up = False
@@ -117,8 +118,8 @@ class Agent:
             if self._observer is not None:
                 self._observer.arrived(run.partition, run.timestamps_ms[-1])
             with self._lock:
-                outputs = self._noted(self._diagnosis.replay_run(run))
-                rejects = self._mirror.partition(run.partition).take_rejects()
+                outputs = self._state.replay_run(run)
+                rejects = self._state.take_rejects(run.partition)
             self._tell(outputs)
             if self._observer is not None:
                 self._observer.moved(it.group for it in outputs if isinstance(it, Transition))
@@ -132,12 +133,10 @@ class Agent:
             if isinstance(notice, OffsetReset):
                 # What was mirrored may be gone from the log: begin that partition anew.
                 with self._lock:
-                    self._counts.forget(self._mirror.partition(notice.partition).groups)
-                    self._recent.forget(notice.partition)
-                    self._diagnosis.forget(notice.partition)
+                    self._state.forget(notice.partition)
         if not self.has_caught_up and self._reader.caught_up:
             self.has_caught_up = True
-            log.info("caught up: %d groups", sum(len(it.groups) for it in self._mirror.partitions.values()))
+            log.info("caught up: %d groups", sum(len(it.groups) for it in self._state.mirror.partitions.values()))
             if self._observer is not None:
                 self._observer.start(self)
 
@@ -152,7 +151,7 @@ class Agent:
         if sum(self._reader.behind_records.values()) > MOST_BEHIND:
             return
         with self._lock:
-            outputs = self._noted(self._diagnosis.advance(round((time.time() - GRACE_S) * 1000)))
+            outputs = self._state.advance(round((time.time() - GRACE_S) * 1000))
         self._tell(outputs)
 
     def _tell(self, outputs: list[Output]) -> None:
@@ -161,13 +160,6 @@ class Agent:
 
     def _on_failure(self, failure: Failure) -> None:
         log.error("%s; it is off for that group", failure, exc_info=failure.__cause__)
-
-    def _noted(self, outputs: list[Output]) -> list[Output]:
-        """What is shown of it, counted and remembered. The caller holds the lock."""
-        shown = [it for it in outputs if it.group is None or self.shows(it.group)]
-        self._counts.observe(shown)
-        self._recent.observe(shown)
-        return shown
 
     def shows(self, group: str) -> bool:
         """Whether a group of this name is asked for."""
@@ -203,13 +195,13 @@ class Agent:
         if not self.shows(group):
             return None
         with self._lock:
-            found = self._mirror.find(group)
+            found = self._state.mirror.find(group)
         return None if found is None else describe_form(*found)
 
     def places(self) -> dict[str, int]:
         """The groups that are shown, and the partition each is in."""
         with self._lock:
-            partitions = list(self._mirror.partitions.values())
+            partitions = list(self._state.mirror.partitions.values())
         out: dict[str, int] = {}
         for mirror in partitions:
             with self._lock:
@@ -221,7 +213,7 @@ class Agent:
         if not self.shows(group):
             return None
         with self._lock:
-            return self._mirror.view(group)
+            return self._state.mirror.view(group)
 
     def reads(self) -> Collection[int]:
         """The partitions of the topic that are read."""
@@ -239,8 +231,8 @@ class Agent:
         if not self.shows(group):
             return None
         with self._lock:
-            kept, complete_since_ms = self._recent.timeline(group)
-            known = self._mirror.find(group) is not None
+            kept, complete_since_ms = self._state.recent.timeline(group)
+            known = self._state.mirror.find(group) is not None
         events = list(kept)
         return (within(events, since_ms, until_ms), complete_since_ms) if events or known else None
 
@@ -249,13 +241,13 @@ class Agent:
     ) -> list[Event]:
         """The newest event of each finding that was open in the range; without a range, of each that is open."""
         with self._lock:
-            kept = self._recent.findings(group)
+            kept = self._state.recent.findings(group)
         return findings.asked_for(kept, since_ms, until_ms)
 
     def event_totals(self) -> tuple[Mapping[str, int], Mapping[str, int]]:
         """Rebalances and departures of each group since the log begins, whatever their cause."""
         with self._lock:
-            return self._counts.totals()
+            return self._state.counts.totals()
 
     def readings(self) -> Readings:
         """What a scrape needs."""
@@ -265,18 +257,18 @@ class Agent:
                 caught_up=self._reader.caught_up_partitions,
                 behind_records=self._reader.behind_records,
                 healthy=self._reader.healthy,
-                record_counts=self._mirror.record_counts(),
-                error_counts=self._mirror.error_counts(),
-                rebalances=dict(self._counts.rebalances) if caught_up else {},
-                departures=dict(self._counts.departures) if caught_up else {},
-                stopped_partition_ms=self._counts.stopped_partition_ms if caught_up else {},
-                findings=self._counts.findings if caught_up else {},
+                record_counts=self._state.mirror.record_counts(),
+                error_counts=self._state.mirror.error_counts(),
+                rebalances=dict(self._state.counts.rebalances) if caught_up else {},
+                departures=dict(self._state.counts.departures) if caught_up else {},
+                stopped_partition_ms=self._state.counts.stopped_partition_ms if caught_up else {},
+                findings=self._state.counts.findings if caught_up else {},
             )
         if caught_up:
             readings.views = self._views()
             with self._lock:
                 readings.consumed = {
-                    (view.coordinator_partition, view.group): self._diagnosis.consumed(
+                    (view.coordinator_partition, view.group): self._state.diagnosis.consumed(
                         view.coordinator_partition, view.group
                     )
                     for view in readings.views
@@ -287,8 +279,8 @@ class Agent:
 
     def _views(self) -> list[GroupView]:
         with self._lock:
-            names = self._mirror.topic_names()
-            partitions = list(self._mirror.partitions.values())
+            names = self._state.mirror.topic_names()
+            partitions = list(self._state.mirror.partitions.values())
         views: list[GroupView] = []
         for mirror in partitions:
             with self._lock:

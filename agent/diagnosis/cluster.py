@@ -72,6 +72,11 @@ class ClusterDiagnosis:
         clocks = [it.clock_ms for it in self._partitions.values() if it.clock_ms is not None]
         return self._windows(max(clocks, default=0), is_end=True)
 
+    def clock_ms(self, partition: int) -> int | None:
+        """The event clock of a partition; None where no analyzer runs, or no record came."""
+        diagnosis = self._partitions.get(partition)
+        return None if diagnosis is None else diagnosis.clock_ms
+
     def consumed(self, partition: int, group: str) -> Mapping[Slot, int]:
         """Records by partition that a group consumed in the last minutes."""
         diagnosis = self._partitions.get(partition)

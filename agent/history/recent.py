@@ -1,13 +1,16 @@
 """What the live agent remembers of the history, to tell of it when asked: the latest events, bounded.
 
 The history itself goes elsewhere (a topic, files). This is memory: filled while catching up too, so that an agent
-that has just started can tell all that the log still holds.
+that has just started can tell all that the log still holds. It is kept by partition of the topic, so that one can be
+forgotten, kept on disk and given back without the others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import chain
+
+import msgspec
 
 from agent.history.events import Event, event_of, in_order
 from agent.shadow.transitions import Transition
@@ -18,7 +21,7 @@ PER_GROUP = 1_000
 makes two hundred events, so of such groups less is kept."""
 
 TOTAL = 50_000
-"""Events of all groups: 25 for each of 2,000 groups. One takes some 650 bytes, so all take at most 36 MB. The oldest
+"""Events of all groups: 25 for each of 2,000 groups. One takes some 700 bytes, so all take at most 39 MB. The oldest
 go first, whoever's they are."""
 
 SLACK = 0.1
@@ -27,6 +30,70 @@ SLACK = 0.1
 OPEN_FINDINGS = 10_000
 """Findings that are open, kept apart: an old one that is still open must not be pushed out by news."""
 
+Form = Transition | Event | bytes
+"""What is kept of an event: what the mirror made, the event itself, or its JSON."""
+
+
+class Item:
+    """One event that is remembered. Its form may change, and what it says does not."""
+
+    __slots__ = ("at_ms", "form", "is_finding")
+
+    def __init__(self, at_ms: int, form: Form, is_finding: bool) -> None:
+        self.at_ms, self.form, self.is_finding = at_ms, form, is_finding
+
+    def encoded(self) -> bytes:
+        """The event as JSON, which it is kept as from then on: so that this costs something once.
+
+        May be called without the lock: it replaces one form by another that says the same.
+        """
+        form = self.form
+        if not isinstance(form, bytes):
+            form = self.form = msgspec.json.encode(form if isinstance(form, dict) else event_of(form), enc_hook=str)
+        return form
+
+
+OpenKey = tuple[str, str | None, int]
+"""Which finding it is: analyzer, group, since when."""
+
+
+class PartitionRecent:
+    """What is remembered of one partition."""
+
+    __slots__ = ("all_complete_since", "complete_since", "groups", "open")
+
+    def __init__(self) -> None:
+        self.groups: dict[str | None, list[Item]] = {}
+        self.complete_since: dict[str | None, int] = {}
+        """Of groups whose older events were let go: from when on these are all."""
+        self.all_complete_since: int | None = None
+        """The same, of all groups, from when the oldest of all went."""
+        self.open: dict[OpenKey, Item] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self.groups.values()))
+
+    def items(self) -> Iterable[Item]:
+        """Every event."""
+        return chain.from_iterable(self.groups.values())
+
+    def cut(self, group: str | None, kept: list[Item], number: int) -> None:
+        """Drop the oldest events of a group."""
+        self.complete_since[group] = kept[number - 1].at_ms + 1
+        del kept[:number]
+        if not kept:
+            del self.groups[group], self.complete_since[group]
+
+    def note(self, event: Event, item: Item) -> int:
+        """Follow which findings are open; by how many they are more now."""
+        before = len(self.open)
+        key = (event["analyzer"], event["group"], event["since_ms"])
+        if event["state"] == "resolved":
+            self.open.pop(key, None)
+        else:
+            self.open[key] = item
+        return len(self.open) - before
+
 
 class Recent:
     """The latest events by group. Not thread-safe: whoever asks holds the lock under which it is filled."""
@@ -34,107 +101,112 @@ class Recent:
     def __init__(self, *, cluster: str | None = None, per_group: int = PER_GROUP, total: int = TOTAL) -> None:
         self._cluster = cluster
         self._per_group, self._total = per_group, total
-        # Transitions are kept as the mirror made them; an event is made of one when it is asked for.
-        self._groups: dict[str | None, list[Transition | Event]] = {}
+        self.partitions: dict[int | None, PartitionRecent] = {}
+        """By partition of the topic; under None what is of no group."""
         self._size = 0
-        self._complete_since: dict[str | None, int] = {}
-        self._all_complete_since: int | None = None
-        self._open: dict[tuple[object, ...], Event] = {}
+        self._open = 0
 
     def __len__(self) -> int:
         return self._size
 
     def observe(self, items: Iterable[Transition | Finding | Event]) -> None:
         """Keep what happened, in its order; findings are kept as events."""
-        for item in items:
-            if isinstance(item, Finding):
-                item = event_of(item, self._cluster)
-            group = item["group"] if isinstance(item, dict) else item.group
-            kept = self._groups.get(group)
-            if kept is None:
-                kept = self._groups[group] = []
-            kept.append(item)
-            self._size += 1
-            if isinstance(item, dict):
-                self._note(item)
-            if len(kept) > self._per_group * (1 + SLACK):
-                self._cut(group, kept, len(kept) - self._per_group)
+        for it in items:
+            # Transitions are kept as the mirror made them; an event is made of one when it is asked for.
+            if isinstance(it, Transition):
+                self._keep(it.at.partition, it.group, Item(it.at.timestamp_ms, it, False))
+                continue
+            event = event_of(it) if isinstance(it, Finding) else it
+            item = Item(event["at_ms"], event, True)
+            partition = self._keep(event["partition"], event["group"], item)
+            self._open += partition.note(event, item)
+            if self._open > OPEN_FINDINGS:
+                most = max(self.partitions.values(), key=lambda it: len(it.open))
+                del most.open[next(iter(most.open))]
+                self._open -= 1
+
+    def _keep(self, number: int, group: str | None, item: Item) -> PartitionRecent:
+        place = None if group is None else number
+        partition = self.partitions.get(place)
+        if partition is None:
+            partition = self.partitions[place] = PartitionRecent()
+        kept = partition.groups.get(group)
+        if kept is None:
+            kept = partition.groups[group] = []
+        kept.append(item)
+        self._size += 1
+        if len(kept) > self._per_group * (1 + SLACK):
+            self._size -= len(kept) - self._per_group
+            partition.cut(group, kept, len(kept) - self._per_group)
+        if self._size > self._total * (1 + SLACK):
+            self._cut_all()
+        return partition
+
+    def forget(self, partition: int) -> None:
+        """Drop what one partition told: its records are to be read anew, or by somebody else."""
+        self._drop(partition)
+
+    def put(self, partition: int | None, kept: PartitionRecent) -> None:
+        """Give back what a partition told, in place of what is there."""
+        self._drop(partition)
+        self.partitions[partition] = kept
+        self._size += len(kept)
+        self._open += len(kept.open)
         if self._size > self._total * (1 + SLACK):
             self._cut_all()
 
-    def forget(self, partition: int) -> None:
-        """Drop what one partition told: its records are to be read anew."""
-        for group, kept in list(self._groups.items()):
-            left = [item for item in kept if _place(item)[1] != partition]
-            self._size -= len(kept) - len(left)
-            if left:
-                self._groups[group] = left
-            else:
-                del self._groups[group]
-                self._complete_since.pop(group, None)
-        self._open = {key: event for key, event in self._open.items() if event["partition"] != partition}
+    def _drop(self, partition: int | None) -> None:
+        gone = self.partitions.pop(partition, None)
+        if gone is not None:
+            self._size -= len(gone)
+            self._open -= len(gone.open)
 
     def timeline(self, group: str) -> tuple[Kept, int | None]:
         """One group's events, and from when on they are all there are: None if from the beginning of the log."""
-        since = self._complete_since.get(group)
-        if self._all_complete_since is not None:
-            since = max(since or 0, self._all_complete_since)
-        return Kept(self._groups.get(group, ()), self._cluster), since
+        partitions = self.partitions.values()
+        items = chain.from_iterable(it.groups.get(group, ()) for it in partitions)
+        bounds = [bound for it in partitions for bound in (it.complete_since.get(group), it.all_complete_since)]
+        return Kept(items, self._cluster), max((it for it in bounds if it is not None), default=None)
 
     def findings(self, group: str | None = None) -> Kept:
         """All events of findings (of one group), those of open ones at any rate."""
-        groups = self._groups.values() if group is None else [self._groups.get(group, [])]
-        events = [item for kept in groups for item in kept if isinstance(item, dict)]
-        there = {event["event_id"] for event in events}
-        held = (event for event in self._open.values() if group is None or event["group"] == group)
-        return Kept([*(event for event in held if event["event_id"] not in there), *events], self._cluster)
-
-    def _note(self, event: Event) -> None:
-        """Follow which findings are open."""
-        key = (event["analyzer"], event["group"], event["since_ms"])
-        if event["state"] == "resolved":
-            self._open.pop(key, None)
-            return
-        self._open[key] = event
-        if len(self._open) > OPEN_FINDINGS:
-            del self._open[next(iter(self._open))]
-
-    def _cut(self, group: str | None, kept: list[Transition | Event], number: int) -> None:
-        """Drop the oldest events of a group."""
-        self._complete_since[group] = _place(kept[number - 1])[0] + 1
-        del kept[:number]
-        self._size -= number
-        if not kept:
-            del self._groups[group], self._complete_since[group]
+        partitions = self.partitions.values()
+        if group is None:
+            items = [item for it in partitions for item in it.items() if item.is_finding]
+        else:
+            items = [item for it in partitions for item in it.groups.get(group, ()) if item.is_finding]
+        there = set(map(id, items))
+        held = (item for it in partitions for key, item in it.open.items() if group is None or key[1] == group)
+        return Kept([*(item for item in held if id(item) not in there), *items], self._cluster)
 
     def _cut_all(self) -> None:
         """Drop the oldest events of all."""
-        times = sorted(_place(item)[0] for item in chain.from_iterable(self._groups.values()))
+        times = sorted(item.at_ms for it in self.partitions.values() for item in it.items())
         # What is as old as the newest that goes, goes as well: then a time says what is complete.
         last = times[self._size - self._total - 1]
-        for group, kept in list(self._groups.items()):
-            old = next((at for at, item in enumerate(kept) if _place(item)[0] > last), len(kept))
-            if old:
-                self._cut(group, kept, old)
-        self._all_complete_since = max(self._all_complete_since or 0, last + 1)
+        for partition in self.partitions.values():
+            for group, kept in list(partition.groups.items()):
+                old = next((at for at, item in enumerate(kept) if item.at_ms > last), len(kept))
+                if old:
+                    self._size -= old
+                    partition.cut(group, kept, old)
+            partition.all_complete_since = max(partition.all_complete_since or 0, last + 1)
 
 
 class Kept:
     """Events that were picked under the lock, and are made and put in order when they are gone through."""
 
-    def __init__(self, items: Iterable[Transition | Event], cluster: str | None) -> None:
+    def __init__(self, items: Iterable[Item], cluster: str | None) -> None:
         self._items = list(items)
         self._cluster = cluster
 
     def __iter__(self) -> Iterator[Event]:
         return iter(in_order(map(self._event, self._items)))
 
-    def _event(self, item: Transition | Event) -> Event:
-        return item if isinstance(item, dict) else event_of(item, self._cluster)
-
-
-def _place(item: Transition | Event) -> tuple[int, int]:
-    """Time and partition of an event."""
-    if isinstance(item, dict):
-        return item["at_ms"], item["partition"]
-    return item.at.timestamp_ms, item.at.partition
+    def _event(self, item: Item) -> Event:
+        form = item.form
+        if isinstance(form, Transition):
+            return event_of(form, self._cluster)
+        event: Event = msgspec.json.decode(form) if isinstance(form, bytes) else form
+        # What the reader calls the cluster is no part of what is kept: it may be called otherwise the next time.
+        return event if self._cluster is None else event | {"cluster": self._cluster}

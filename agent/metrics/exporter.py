@@ -5,8 +5,7 @@ Nothing of a group is exported before the topic was read to its end: half a repl
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
@@ -16,99 +15,12 @@ from prometheus_client.registry import Collector
 
 from agent import __version__
 from agent.metrics.table import METRICS
-from agent.shadow.causes import Cause
-from agent.shadow.transitions import GroupDeleted, MemberLeft, Rebalanced, Transition
 from agent.shadow.views import GroupView
-from analyzers.api import Finding, Slot, State
+from analyzers.api import Slot
 from analyzers.balance import assignment_imbalance, load_imbalance
 
 MAX_LABEL = 200
 """Characters of a label value. Group names may have 32,767, and stores refuse values far shorter than that."""
-
-
-class EventCounts:
-    """What grows with transitions and findings: rebalances and departures by group and cause, and findings' states.
-
-    A deleted group's counters go with it: console consumers come under a new name each time. If the name comes
-    back they start at zero, which Prometheus takes for the reset that it is.
-    """
-
-    def __init__(self) -> None:
-        self._rebalances: defaultdict[str, Counter[Cause]] = defaultdict(Counter)
-        self._departures: defaultdict[str, Counter[Cause]] = defaultdict(Counter)
-        self._stopped_ms: Counter[str] = Counter()
-        self._findings: defaultdict[str, dict[tuple[str, str], bool]] = defaultdict(dict)
-
-    def observe(self, transitions: Iterable[Transition | Finding]) -> None:
-        """Count what happened, under the cause that was inferred."""
-        for transition in transitions:
-            match transition:
-                case Rebalanced():
-                    self._rebalances[transition.group][transition.inferred.cause] += 1
-                    if transition.stopped_partition_ms is not None:
-                        self._stopped_ms[transition.group] += transition.stopped_partition_ms
-                case MemberLeft():
-                    inferred = transition.inferred
-                    cause = Cause.UNKNOWN_DEPARTURE if inferred is None else inferred.cause
-                    self._departures[transition.group][cause] += 1
-                case Finding():
-                    self._take(transition)
-                case GroupDeleted():
-                    self.forget([transition.group])
-
-    def forget(self, groups: Iterable[str]) -> None:
-        """Drop what was counted of groups: they are gone, or their records are to be read anew."""
-        for group in groups:
-            self._rebalances.pop(group, None)
-            self._departures.pop(group, None)
-            self._stopped_ms.pop(group, None)
-            self._findings.pop(group, None)
-
-    def _take(self, finding: Finding) -> None:
-        name = finding.group or ""
-        if finding.state is State.RESOLVED and name not in self._findings:
-            # It closed because its group was deleted, and that is gone already.
-            return
-        states = self._findings[name]
-        # One finding has one severity at a time.
-        states.update((key, False) for key in states if key[0] == finding.analyzer)
-        states[finding.analyzer, finding.severity] = finding.state is State.FIRING
-
-    @property
-    def findings(self) -> dict[tuple[str, str, str], bool]:
-        """By group, analyzer and severity: whether such a finding is open; only those that ever were."""
-        return {
-            (group, analyzer, severity): is_open
-            for group, states in self._findings.items()
-            for (analyzer, severity), is_open in states.items()
-        }
-
-    @property
-    def rebalances(self) -> dict[tuple[str, str], int]:
-        """Rebalances by group and cause."""
-        return _flat(self._rebalances)
-
-    @property
-    def departures(self) -> dict[tuple[str, str], int]:
-        """Departures by group and cause."""
-        return _flat(self._departures)
-
-    @property
-    def stopped_partition_ms(self) -> dict[str, int]:
-        """For how long rebalances left partitions without anybody working on them, summed, by group."""
-        return dict(self._stopped_ms)
-
-    def totals(self) -> tuple[Counter[str], Counter[str]]:
-        """Rebalances and departures by group, over all causes."""
-        return _sums(self._rebalances), _sums(self._departures)
-
-
-def _flat(counts: Mapping[str, Counter[Cause]]) -> dict[tuple[str, str], int]:
-    return {(group, str(cause)): count for group, causes in counts.items() for cause, count in causes.items()}
-
-
-def _sums(counts: Mapping[str, Counter[Cause]]) -> Counter[str]:
-    return Counter({group: causes.total() for group, causes in counts.items()})
 
 
 @dataclass(frozen=True, slots=True)

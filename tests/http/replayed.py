@@ -11,10 +11,11 @@ from urllib.parse import urlsplit
 from agent.diagnosis.cluster import Chosen, ClusterDiagnosis
 from agent.diagnosis.registry import choose
 from agent.forms import describe_form, group_form
+from agent.history.counts import EventCounts
 from agent.history.events import Event
 from agent.history.recent import Recent
 from agent.http import Answering
-from agent.metrics.exporter import EventCounts, Observed, Readings
+from agent.metrics.exporter import Observed, Readings
 from agent.records import Run
 from agent.runtime import Health
 from agent.serve import serving
