@@ -315,7 +315,7 @@ def load_topic(
 
     `group`: the only one whose events are kept. `end`: no record behind it is applied. `recorder`: as for `Loaded`.
     """
-    from agent.source.topic import read_to_end
+    from agent.source.once import read_to_end
 
     loaded = Loaded(
         f"at {conf['bootstrap.servers']}",

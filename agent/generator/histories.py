@@ -26,6 +26,14 @@ def generate(settings: Settings, told: Callable[[Truth], None] = lambda truth: N
 
     What is kept in memory is the groups of one partition, however many records they make.
     """
+    for records in by_partition(settings, told):
+        yield from records
+
+
+def by_partition(
+    settings: Settings, told: Callable[[Truth], None] = lambda truth: None
+) -> Iterator[Iterator[RawRecord]]:
+    """The same, each partition's records on their own: for who wants all partitions at once, in order of time."""
     plans = Plans(settings)
     for partition, numbers in plans.by_partition():
         written: list[Written] = []
@@ -37,7 +45,7 @@ def generate(settings: Settings, told: Callable[[Truth], None] = lambda truth: N
                 more, truth = played(plan, *plans.cast(plan))
             written += more
             told({"group": plan.group, "fate": plan.fate, "partition": partition, "clients": plan.members, **truth})
-        yield from _merged(partition, written, settings.start_ms)
+        yield _merged(partition, written, settings.start_ms)
 
 
 def _merged(partition: int, written: list[Written], start_ms: int) -> Iterator[RawRecord]:

@@ -17,7 +17,7 @@ partition has no leader, and when a partition's end moved on without a record co
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from types import TracebackType
 
@@ -37,6 +37,7 @@ _PROBE_TIMEOUT_S = 2.0
 _PAUSE_S = 0.2
 _LOOK_S = 0.1  # from look to look at the high watermarks
 _RETRY_S = 1.0  # from probe to probe while unhealthy
+_PROVE_S = 1.0  # from look to look whether there is anything left to read
 _IDENTIFY_S = 5.0  # from look to look whether the topic is still the one that it was
 
 Starts = Callable[[LogId, Mapping[int, Bounds]], Mapping[int, int]]
@@ -79,8 +80,11 @@ class TopicReader:
         self._high_watermarks: dict[int, int] = {}
         self._look_at = 0.0
         self._probe_at = 0.0
-        self._identify_at = 0.0
+        self._identify_at = self._prove_at = 0.0
         self._begun = False
+        self.read_until_s: Mapping[int, float] = {}
+        """For each partition up to when (`time.monotonic`) all that was written is known to be read: asked for about
+        each second. Absent where there is more to read, or where nobody answers."""
         self._closed = False
         properties: dict[str, object] = {
             **consumer_properties(conf),
@@ -211,6 +215,8 @@ class TopicReader:
         if time.monotonic() >= self._identify_at and self._down is None and self._identify():
             runs = []
         self._high_watermarks = self._look_at_high_watermarks()
+        if time.monotonic() >= self._prove_at:
+            self.read_until_s = {} if self.last_error is not None else self._prove()
         if time.monotonic() >= self._probe_at:
             # During catch-up some partitions wait until the queue has room for them: that is no stall.
             self._probe(may_wait=bool(runs) and not self.caught_up)
@@ -348,6 +354,19 @@ class TopicReader:
         self._mend()
         self._retry()
 
+    def _prove(self) -> dict[int, float]:
+        """The partitions of which nothing is left to read as of now, open transactions neither."""
+        now_s = time.monotonic()
+        self._prove_at = now_s + _PROVE_S
+        try:
+            ends = offsets_at(self._consumer, self.topic, self._partitions, LATEST, _PROBE_TIMEOUT_S)
+        except SourceError:
+            self._look_soon()
+            return {}
+        for partition, end in ends.items():
+            self._partitions[partition].end = end
+        return {partition: now_s for partition, behind in self.behind_records.items() if not behind}
+
     def _grow(self, count: int) -> None:
         if count == self.partition_count:
             return
@@ -378,31 +397,3 @@ class TopicReader:
 
 def _fixed(start: Mapping[int, int]) -> Starts:
     return lambda log_id, bounds: start
-
-
-def read_to_end(
-    conf: Mapping[str, str],
-    *,
-    topic: str = "__consumer_offsets",
-    partitions: Collection[int] | None = None,
-    timeout_s: float = 30.0,
-) -> Iterator[Run]:
-    """All runs of the topic up to where it ends at the start, perhaps a few records more.
-
-    For a command that asks once: raises `SourceDenied` at once, `SourceUnreachable` when nothing came for
-    `timeout_s`, `SourceMisconfigured`.
-    """
-    with TopicReader(conf, topic=topic, partitions=partitions) as reader:
-        reader.connect(min(timeout_s, 10.0))
-        deadline = time.monotonic() + timeout_s
-        while not reader.caught_up:
-            runs = reader.poll(min(1.0, timeout_s))
-            if runs:
-                deadline = time.monotonic() + timeout_s
-                yield from runs
-                continue
-            error = reader.last_error
-            if isinstance(error, SourceDenied):
-                raise error
-            if time.monotonic() >= deadline:
-                raise error or SourceUnreachable(f"{topic}: expected records or its end, none for {timeout_s} s")

@@ -32,7 +32,7 @@ from agent.sink.errors import (
 )
 from agent.sink.segments import write_segments
 from agent.sink.topic import partition_count, write_topic
-from agent.source.topic import read_to_end
+from agent.source.once import read_to_end
 from tests.sink.making import groups, numbered
 
 pytestmark = pytest.mark.integration

@@ -7,8 +7,9 @@ from agent.records import RawRecord
 from agent.source.client import DEFAULTS, classify, consumer_properties
 from agent.source.columns import runs_of
 from agent.source.errors import SourceDenied, SourceMisconfigured, SourceUnreachable, TopicMissing
+from agent.source.once import read_to_end
 from agent.source.progress import Progress
-from agent.source.topic import TopicReader, read_to_end
+from agent.source.topic import TopicReader
 
 NOBODY = {"bootstrap.servers": "127.0.0.1:1"}
 

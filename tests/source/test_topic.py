@@ -22,8 +22,9 @@ from confluent_kafka.admin import (
 from agent.embedded import EmbeddedBroker, fetch_jars
 from agent.records import RawRecord
 from agent.source.errors import SourceDenied, SourceMisconfigured, SourceUnreachable, TopicMissing
+from agent.source.once import read_to_end
 from agent.source.progress import OffsetReset, PartitionCountChanged
-from agent.source.topic import TopicReader, read_to_end
+from agent.source.topic import TopicReader
 
 pytestmark = pytest.mark.integration
 
