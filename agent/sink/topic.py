@@ -26,6 +26,7 @@ from collections.abc import Iterable, Mapping
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient
 
+from agent.kafka import RIGHT_CREDENTIALS
 from agent.records import RawRecord
 from agent.sink import TOPIC, Written
 from agent.sink.errors import (
@@ -59,15 +60,7 @@ _DENIED = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED: f"ACL operations Write and Describe on topic {TOPIC}",
     KafkaError.GROUP_AUTHORIZATION_FAILED: f"ACL operation Describe on the group {_NOBODY}",
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: "ACL operations Create and Describe on the cluster",
-    **dict.fromkeys(
-        (
-            KafkaError._AUTHENTICATION,
-            KafkaError.SASL_AUTHENTICATION_FAILED,
-            KafkaError.UNSUPPORTED_SASL_MECHANISM,
-            KafkaError.ILLEGAL_SASL_STATE,
-        ),
-        "credentials that the cluster accepts (properties sasl.*, ssl.*)",
-    ),
+    **RIGHT_CREDENTIALS,
 }
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from confluent_kafka import KafkaError
 
+from agent.kafka import NO_SUCH_TOPIC, RIGHT_CREDENTIALS
 from agent.source.errors import SourceDenied, SourceError, SourceMisconfigured, SourceUnreachable, TopicMissing
 
 # What the reader's correctness hangs on; a caller's value is refused.
@@ -38,13 +39,6 @@ DEFAULTS: Mapping[str, str] = {
     "log_level": "2",
 }
 
-_BAD_CREDENTIALS = {
-    KafkaError._AUTHENTICATION,
-    KafkaError.SASL_AUTHENTICATION_FAILED,
-    KafkaError.UNSUPPORTED_SASL_MECHANISM,
-    KafkaError.ILLEGAL_SASL_STATE,
-}
-_NO_SUCH_TOPIC = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC}
 _NO_SUCH_OFFSET = {
     KafkaError._AUTO_OFFSET_RESET,
     KafkaError.OFFSET_OUT_OF_RANGE,
@@ -74,9 +68,9 @@ def classify(error: KafkaError, *, doing: str, topic: str) -> SourceError:
         return SourceDenied(message, right=f"ACL operations Read and Describe on topic {topic}")
     if code == KafkaError.CLUSTER_AUTHORIZATION_FAILED:
         return SourceDenied(message, right="ACL operation Describe on the cluster")
-    if code in _BAD_CREDENTIALS:
-        return SourceDenied(message, right="credentials that the cluster accepts (properties sasl.*, ssl.*)")
-    if code in _NO_SUCH_TOPIC:
+    if code in RIGHT_CREDENTIALS:
+        return SourceDenied(message, right=RIGHT_CREDENTIALS[code])
+    if code in NO_SUCH_TOPIC:
         return TopicMissing(
             f"{doing}: expected topic {topic}, the cluster has none; it is made when the first consumer group"
             " asks for its coordinator"

@@ -1,0 +1,20 @@
+"""What Kafka's error codes mean for someone who has to grant a right: shared by all that talk to brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from confluent_kafka import KafkaError
+
+RIGHT_CREDENTIALS: Mapping[int, str] = dict.fromkeys(
+    (
+        KafkaError._AUTHENTICATION,
+        KafkaError.SASL_AUTHENTICATION_FAILED,
+        KafkaError.UNSUPPORTED_SASL_MECHANISM,
+        KafkaError.ILLEGAL_SASL_STATE,
+    ),
+    "credentials that the cluster accepts (properties sasl.*, ssl.*)",
+)
+"""The codes for credentials that do not do, and what is needed instead."""
+
+NO_SUCH_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
