@@ -1,0 +1,149 @@
+"""What waits for one sink: in memory, and when that is too much, or shall be safe, on disk. Order is kept.
+
+All on disk is older than all in memory. Lines go from memory to the sink without touching the disk while the sink
+keeps up. When half the memory is full they go to the spool, all of them, and from there to the sink. Where the spool
+takes nothing (disk full, at its bound) they stay in memory, and the spool is tried again each second. When memory is
+full too, the newest are dropped: from then on all of them, until half of it is free, so that what is missing is of
+one piece. Without a spool memory is all there is.
+
+Not thread-safe: its owner holds a lock.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import NamedTuple
+
+from agent.export.lines import Line, pack, unpack
+from agent.export.sinks import Batching
+from agent.export.spool import Spool
+
+REASONS = ("full", "refused", "damaged", "stopped")
+"""Why a line is dropped: memory and spool are full; the sink can never take it; it was damaged on disk; the process
+ended with no spool to keep it in."""
+
+LINE_OVERHEAD = 400
+"""What a line takes of memory beside its body."""
+
+_RETRY_S = 1.0
+_AT_ONCE = 1_000
+
+
+class Batch(NamedTuple):
+    """What a sink is to write, and the sequence behind it."""
+
+    lines: tuple[Line, ...]
+    end: int
+
+
+class Buffer:
+    """Lines in the order in which they came; each is numbered (its *sequence*)."""
+
+    def __init__(
+        self, spool: Spool | None, memory_bytes: int, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.spool = spool
+        self._memory_bytes = memory_bytes
+        self._clock = clock
+        self._memory: deque[Line] = deque()
+        self._used = 0
+        self._retry_at = 0.0
+        self.end = 0 if spool is None else spool.end
+        """The sequence of the next line."""
+        self.done = 0 if spool is None else spool.start
+        """All before it were taken by the sink, or are lost."""
+        self.dropped: Counter[str] = Counter()
+        self.dropping = False
+        """Whether newest lines are dropped now."""
+
+    def __len__(self) -> int:
+        return self.end - self.done
+
+    @property
+    def size_bytes(self) -> int:
+        """What waits, roughly."""
+        return self._used + (0 if self.spool is None else self.spool.size_bytes)
+
+    @property
+    def oldest_put_ms(self) -> int | None:
+        """When the oldest came that waits; None where none does, or none that is not under way to the sink."""
+        if self.spool is not None and self.spool.has_more:
+            data = self.spool.peek()
+            if data is not None:
+                return unpack(data).put_ms
+        return self._memory[0].put_ms if self._memory else None
+
+    def put(self, lines: Iterable[Line]) -> None:
+        """Take them, or drop what there is no room for."""
+        for line in lines:
+            size = len(line.body) + LINE_OVERHEAD
+            if self._used + size > self._memory_bytes // 2:
+                if self.spool is not None and self._clock() >= self._retry_at:
+                    self.spill()
+                bound = self._memory_bytes // 2 if self.dropping else self._memory_bytes
+                if self._used + size > bound and self._memory:
+                    self.dropping = True
+                    self.dropped["full"] += 1
+                    continue
+            self.dropping = False
+            self._memory.append(line)
+            self._used += size
+            self.end += 1
+
+    def spill(self) -> bool:
+        """Put all of the memory on disk (which is not safe there before a sync); whether all got there."""
+        if self.spool is None:
+            return False
+        while self._memory:
+            some = [pack(line) for line in islice(self._memory, _AT_ONCE)]
+            written = self.spool.append(self.end - len(self._memory), some)
+            self._forget(written)
+            if written < len(some):
+                self._retry_at = self._clock() + _RETRY_S
+                return False
+        return True
+
+    def take(self, batching: Batching) -> Batch | None:
+        """The next that were not taken yet, None if there are none. It is acknowledged before the next is taken."""
+        if self.spool is not None and self.spool.has_more:
+            found, end = self.spool.read(batching.lines, batching.size_bytes)
+            self._note_lost()
+            if found:
+                return Batch(tuple(map(unpack, found)), end)
+            self.done = max(self.done, end)
+            self.spool.acknowledge(self.done)
+        if not self._memory:
+            return None
+        lines: list[Line] = []
+        size = 0
+        for line in islice(self._memory, batching.lines):
+            size += len(line.body)
+            if lines and size > batching.size_bytes:
+                break
+            lines.append(line)
+        return Batch(tuple(lines), self.end - len(self._memory) + len(lines))
+
+    def acknowledge(self, batch: Batch) -> None:
+        """The sink has these."""
+        self._forget(batch.end - (self.end - len(self._memory)))
+        self.done = batch.end
+        if self.spool is not None:
+            self.spool.acknowledge(batch.end)
+
+    def give_up(self) -> int:
+        """Drop what is in memory; how many lines."""
+        count = len(self._memory)
+        self.dropped["stopped"] += count
+        self._forget(count)
+        return count
+
+    def _forget(self, count: int) -> None:
+        for _ in range(min(count, len(self._memory))):
+            self._used -= len(self._memory.popleft().body) + LINE_OVERHEAD
+
+    def _note_lost(self) -> None:
+        assert self.spool is not None
+        self.dropped["damaged"] = self.spool.lost

@@ -1,0 +1,178 @@
+"""The Parquet schema of history, as a table: one column a field of the contract. Pure; pyarrow is elsewhere.
+
+Structs where a field's shape is fixed, JSON in a string where it is free. What the table does not have, or not of
+that type (the events of a newer agent), goes into `extra`, as JSON. Parquet's strings are UTF-8, in which a lone
+surrogate cannot be: a row that has one is marked `escaped`, and in all its strings backslashes are doubled and
+surrogates written as `\\udc80`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from agent.history.events import Event
+
+VERSION = 1
+"""Of this table: told in each file's metadata, `kshadow.columns`. A column that is added does not raise it."""
+
+MEMBER = {"member_id": "string", "client_id": "string", "client_host": "string", "instance_id": "string"}
+GONE = {**MEMBER, "cause": "string", "confidence": "double"}
+
+Kind = str | Mapping[str, str] | tuple[Mapping[str, str]] | tuple[str]
+"""A type: a name of arrow's, `json`, a struct of named fields, or a list of one of these (a tuple of one)."""
+
+
+class Column(NamedTuple):
+    """A column; `types` are the event types that have the field."""
+
+    name: str
+    kind: Kind
+    types: tuple[str, ...]
+
+
+EVERY = ("*",)
+_MEMBERSHIP = ("member_joined", "member_left", "static_member_replaced")
+_GENERATION = ("rebalance", *_MEMBERSHIP, "assignment_changed", "group_emptied")
+
+COLUMNS = (
+    Column("schema", "int32", EVERY),
+    Column("event_id", "string", EVERY),
+    Column("type", "string", EVERY),
+    Column("cluster", "string", EVERY),
+    Column("group", "string", EVERY),
+    Column("group_type", "string", EVERY),
+    Column("at_ms", "int64", EVERY),
+    Column("partition", "int32", EVERY),
+    Column("offset", "int64", EVERY),
+    Column("generation", "int64", _GENERATION),
+    Column("previous_generation", "int64", ("rebalance",)),
+    Column("cause", "string", ("rebalance", "member_left")),
+    Column("causes", ("string",), ("rebalance",)),
+    Column("confidence", "double", ("rebalance", "member_left")),
+    Column("evidence", "json", ("rebalance",)),
+    Column("observed", "bool", ("rebalance", "group_created")),
+    Column("joined", (MEMBER,), ("rebalance",)),
+    Column("left", (GONE,), ("rebalance",)),
+    Column("protocol", "string", ("rebalance",)),
+    Column("members", "int64", ("rebalance",)),
+    Column("sync_ms", "int64", ("rebalance",)),
+    Column("join_ms", "int64", ("rebalance",)),
+    Column("stopped_partition_ms", "int64", ("rebalance",)),
+    Column("member", MEMBER, _MEMBERSHIP),
+    Column("old_member", MEMBER, ("static_member_replaced",)),
+    Column("assigned_partitions", "int64", ("assignment_changed",)),
+    Column("gained_partitions", "int64", ("assignment_changed",)),
+    Column("lost_partitions", "int64", ("assignment_changed",)),
+    Column("topic", "string", ("offsets_deleted",)),
+    Column("topic_partition", "int32", ("offsets_deleted",)),
+    Column("committed_offset", "int64", ("offsets_deleted",)),
+    Column("analyzer", "string", ("finding",)),
+    Column("severity", "string", ("finding",)),
+    Column("state", "string", ("finding",)),
+    Column("since_ms", "int64", ("finding",)),
+    Column("summary", "string", ("finding",)),
+    Column("advice", "string", ("finding",)),
+    Column("numbers", "json", ("finding",)),
+)
+EXTRA, ESCAPED = "extra", "escaped"
+
+_KINDS = {column.name: column.kind for column in COLUMNS}
+_NAMES = _KINDS.keys()
+_TYPES = {column.name: column.types for column in COLUMNS}
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_ESCAPE = re.compile(r"\\(\\|u[0-9a-f]{4})")
+_INTS = {"int32": 1 << 31, "int64": 1 << 63}
+
+
+def row_of(event: Event) -> dict[str, Any]:
+    """An event as a row: values that fit their columns, and the rest in `extra`."""
+    kind = event["type"]
+    row = {
+        name: value
+        for name, value in event.items()
+        if name in _NAMES and fits(value, _KINDS[name]) and (value is not None or _has(kind, name))
+    }
+    if len(row) < len(event):
+        row[EXTRA] = _json({name: value for name, value in event.items() if name not in row})
+    for name in ("evidence", "numbers"):
+        if name in row:
+            row[name] = _json(row[name])
+    return row
+
+
+def escaped(row: dict[str, Any]) -> dict[str, Any]:
+    """The row of texts that UTF-8 cannot say."""
+    out: dict[str, Any] = _walk(row, _escape)
+    out[ESCAPED] = True
+    return out
+
+
+def event_of_row(row: Mapping[str, Any]) -> Event:
+    """The event that a row was made of: what its type has not is left out."""
+    values = _walk(dict(row), _unescape) if row[ESCAPED] else row
+    extra: Event = json.loads(values[EXTRA]) if values[EXTRA] is not None else {}
+    kind = extra.get("type", values["type"])
+    out: Event = {}
+    for column in COLUMNS:
+        if column.name in extra:
+            continue
+        value = values[column.name]
+        if value is not None or _has(kind, column.name):
+            out[column.name] = json.loads(value) if column.kind == "json" and value is not None else value
+    return {**out, **extra}
+
+
+def fits(value: Any, kind: Kind) -> bool:
+    """Whether a column of that kind can hold the value and give it back as it is."""
+    if value is None:
+        return kind != "json"
+    match kind:
+        case "json":
+            return True
+        case "string":
+            return type(value) is str
+        case "int32" | "int64":
+            return type(value) is int and -_INTS[kind] <= value < _INTS[kind]
+        case "double":
+            return type(value) is float
+        case "bool":
+            return type(value) is bool
+        case (item,):
+            return type(value) is list and all(it is not None and fits(it, item) for it in value)
+        case _:
+            assert isinstance(kind, Mapping)
+            same = type(value) is dict and value.keys() == kind.keys()
+            return same and all(fits(value[name], it) for name, it in kind.items())
+
+
+def _has(event_type: str, name: str) -> bool:
+    """Whether the contract gives events of that type the field."""
+    types = _TYPES[name]
+    return types is EVERY or event_type in types
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _escape(text: str) -> str:
+    return _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text.replace("\\", "\\\\"))
+
+
+def _unescape(text: str) -> str:
+    return _ESCAPE.sub(lambda found: "\\" if found[1] == "\\" else chr(int(found[1][1:], 16)), text)
+
+
+def _walk(value: Any, change: Callable[[str], str]) -> Any:
+    match value:
+        case str():
+            return change(value)
+        case dict():
+            return {name: _walk(it, change) for name, it in value.items()}
+        case list():
+            return [_walk(it, change) for it in value]
+        case _:
+            return value

@@ -1,0 +1,296 @@
+"""History to a Kafka topic: a record an event, keyed by group, so that a group's events stay in order.
+
+Value: the event's JSON. Key: the group, for findings of the cluster the cluster's name. Headers: `type`, `schema`.
+Time: the event's, or now where that is ahead of us or none; so consumers can seek by event time, and retention counts
+from it. Partitions are chosen as Java's producer does; what has no key goes to one and the same.
+
+The producer is idempotent and leaves no gap: when a record fails, none behind it in its partition is written. So in
+each partition the first appearances of events are in order, whatever failed. Where a broker is silent the producer
+goes on by itself, without an end; where it says no, the producer is thrown away and what it had not delivered goes
+to the next. Then a record may be there twice: consumers tell by `event_id`.
+
+The topic, if it is not there and may be created: 6 partitions (so that two, three or six consumers share evenly; one
+would bear the load), kept for 30 days, records of up to 8 MiB (a rebalance of 10,000 members is 3 MB), the cluster's
+own replication and min.insync.replicas.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType  # type: ignore[attr-defined]
+
+from agent.export.errors import ExportMisconfigured, SinkDown
+from agent.export.lines import Line
+from agent.export.sinks import Batching, Refused
+from agent.kafka import NO_SUCH_TOPIC, RIGHT_CREDENTIALS
+
+log = logging.getLogger("kshadow.export")
+
+PARTITIONS = 6
+RETENTION_MS = 30 * 24 * 3_600_000
+LARGEST_BYTES = 8 * 1024 * 1024
+
+PATIENCE_S = 10.0
+"""How long to wait for acknowledgements before the sink counts as down; the producer keeps trying."""
+
+_FIXED: Mapping[str, str] = {
+    "acks": "all",
+    "enable.idempotence": "true",
+    "enable.gapless.guarantee": "true",
+    "message.timeout.ms": "0",  # never: a record that timed out would leave a gap
+    "partitioner": "murmur2",  # Java's; no key: always the same partition
+}
+_DEFAULTS: Mapping[str, str] = {
+    "client.id": "kshadow",
+    "compression.type": "zstd",  # JSON of one schema: a seventh of its size
+    "linger.ms": "5",
+    "queue.buffering.max.messages": "100000",
+    "queue.buffering.max.kbytes": "65536",
+    "message.max.bytes": str(LARGEST_BYTES),
+    "log_level": "2",  # errors are told by us, once
+}
+_BATCH_BYTES = (1_000_000, 50_000)
+"""A topic may take less at once than the usual 1 MB: then smaller batches, for good."""
+
+_REFUSED = {
+    KafkaError.MSG_SIZE_TOO_LARGE: "larger than the topic takes (its max.message.bytes)",
+    KafkaError.INVALID_MSG_SIZE: "larger than the topic takes (its max.message.bytes)",
+    KafkaError.INVALID_TIMESTAMP: "its time is out of the topic's bounds (message.timestamp.*)",
+    KafkaError.INVALID_RECORD: "an invalid record to this topic (message.timestamp.*, cleanup.policy)",
+}
+_AFTERMATH = {KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT, KafkaError._FATAL, KafkaError._GAPLESS_GUARANTEE}
+_ADMIN_S = 10.0
+
+
+class TopicSink:
+    """Writes lines to one topic."""
+
+    name = "topic"
+    batching = Batching(lines=10_000, size_bytes=16 * 1024 * 1024, age_s=0)
+
+    def __init__(
+        self, conf: Mapping[str, str], topic: str, *, create: bool = True, patience_s: float = PATIENCE_S
+    ) -> None:
+        """`conf` are properties of librdkafka, `bootstrap.servers` at least; `create`: whether to create the topic if
+        there is none. Connects to nobody yet. Raises `ExportMisconfigured`."""
+        for name, value in _FIXED.items():
+            if conf.get(name, value) != value:
+                raise ExportMisconfigured(
+                    f"property {name}: kshadow needs {value!r} to lose no history, came {conf[name]!r}"
+                )
+        self._conf, self._topic, self._create, self._patience_s = conf, topic, create, patience_s
+        self._checked = False
+        self._smaller = 0
+        self._alone = False
+        self._producer: Producer | None = None
+        self._lines: Sequence[Line] = ()
+        self._done = bytearray()
+        self._refused: list[Refused] = []
+        self._failure: tuple[KafkaError, int] | None = None
+        self._fatal: KafkaError | None = None
+        self._trouble = ""
+        self._open_producer()  # its complaints about properties come now
+
+    def write(self, batch: Sequence[Line]) -> Sequence[Refused]:
+        """Produce them; returns when all are acknowledged. Raises `SinkDown`."""
+        if batch is not self._lines:
+            self._lines, self._done, self._refused = batch, bytearray(len(batch)), []
+            self._sent = 0
+        deadline = time.monotonic() + self._patience_s
+        while True:
+            if not self._checked:
+                self._check_topic()
+            producer = self._producer or self._open_producer()
+            self._produce(producer, deadline)
+            self._await(producer, deadline)
+            if self._failure is None and self._fatal is None:
+                break
+            self._start_anew()
+        if self._alone:
+            self._close_producer()  # the next batch goes the usual way again
+            self._alone = False
+        refused, self._lines, self._refused = self._refused, (), []
+        return refused
+
+    def close(self) -> None:
+        """Drop what was not delivered."""
+        self._close_producer()
+
+    def _open_producer(self) -> Producer:
+        own = {"batch.size": str(_BATCH_BYTES[self._smaller])}
+        if self._alone:
+            own["batch.num.messages"] = "1"
+        try:
+            self._producer = Producer({**_DEFAULTS, **own, **self._conf, **_FIXED, "error_cb": self._note})
+        except KafkaException as error:
+            raise ExportMisconfigured(error.args[0].str()) from error
+        self._failure = self._fatal = None
+        self._trouble = ""
+        self._sent = 0
+        return self._producer
+
+    def _close_producer(self) -> None:
+        if self._producer is not None:
+            self._producer.purge()
+            self._producer.flush(1.0)
+            self._producer = None
+
+    def _produce(self, producer: Producer, deadline: float) -> None:
+        now_ms = time.time_ns() // 1_000_000
+        while self._sent < len(self._lines) and self._failure is None and self._fatal is None:
+            number = self._sent
+            if self._done[number]:
+                self._sent += 1
+                continue
+            line = self._lines[number]
+            headers: list[tuple[str, str | bytes | None]] = [
+                ("type", line.type.encode("utf-8", "backslashreplace")),
+                ("schema", b"%d" % line.schema),
+            ]
+            at_ms = line.at_ms if 0 < line.at_ms <= now_ms else now_ms
+            try:
+                producer.produce(
+                    self._topic,
+                    line.body,
+                    line.key,
+                    timestamp=at_ms,
+                    headers=headers,
+                    on_delivery=partial(self._report, number),
+                )
+            except BufferError:  # the broker takes them more slowly than they come
+                producer.poll(0.1)
+                if time.monotonic() > deadline:
+                    raise SinkDown(self._silence()) from None
+                continue
+            except KafkaException as error:
+                if error.args[0].code() == KafkaError.MSG_SIZE_TOO_LARGE:  # by our own message.max.bytes
+                    self._refuse(number, "larger than message.max.bytes")
+                else:
+                    self._failure = (error.args[0], number)
+            self._sent += 1
+            if not number % 1_000:
+                producer.poll(0)
+
+    def _await(self, producer: Producer, deadline: float) -> None:
+        while producer.flush(0.2) and self._failure is None and self._fatal is None:
+            if time.monotonic() > deadline:
+                raise SinkDown(self._silence())
+
+    def _silence(self) -> str:
+        waited = f"topic {self._topic}: no acknowledgement for {self._patience_s:g} s"
+        return f"{waited}: {self._trouble}" if self._trouble else waited
+
+    def _report(self, number: int, error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            self._done[number] = 1
+        elif self._failure is None and error.code() not in _AFTERMATH:
+            self._failure = (error, number)
+
+    def _note(self, error: KafkaError) -> None:
+        self._trouble = error.str()
+        if error.fatal():
+            self._fatal = error
+
+    def _refuse(self, number: int, reason: str) -> None:
+        self._done[number] = 1
+        self._refused.append(Refused(self._lines[number], reason))
+
+    def _start_anew(self) -> None:
+        """The producer failed: another one. Raises `SinkDown` unless it can be at once."""
+        self._close_producer()
+        if self._failure is None:
+            assert self._fatal is not None
+            log.warning(
+                "history topic %s: the producer gave up, a new one goes on: %s", self._topic, self._fatal.str()
+            )
+            raise SinkDown(f"writing to topic {self._topic}: {self._fatal.str()}")
+        error, number = self._failure
+        if (reason := _REFUSED.get(error.code())) is None:
+            # Where the broker says no, what was checked once may be otherwise now.
+            self._checked = False
+            raise _down(error, f"writing to topic {self._topic}", self._topic, "Write")
+        if self._alone:
+            self._refuse(number, reason)
+        elif self._smaller + 1 < len(_BATCH_BYTES):
+            self._smaller += 1
+        else:
+            self._alone = True  # so that it shows which one is refused
+
+    def _check_topic(self) -> None:
+        """See that the topic is there; create it if that is wanted. Raises `SinkDown`."""
+        admin = AdminClient({"log_level": "2", **self._conf})
+        doing = f"looking for topic {self._topic}"
+        try:
+            # All topics: whoever asks for one by its name, creates it, the cluster's way.
+            found = admin.list_topics(timeout=_ADMIN_S).topics.get(self._topic)
+        except KafkaException as error:
+            raise _down(error.args[0], doing, self._topic, "Describe") from error
+        if found is not None and found.error is not None and found.error.code() not in NO_SUCH_TOPIC:
+            raise _down(found.error, doing, self._topic, "Describe")
+        if found is None or found.error is not None:
+            if not self._create:
+                raise SinkDown(
+                    f"expected topic {self._topic}, the cluster has none, or does not show it (ACL operation"
+                    f" Describe); {_by_hand(self._topic)}"
+                )
+            self._create_topic(admin)
+        else:
+            self._warn_of_compaction(admin)
+        self._checked = True
+
+    def _create_topic(self, admin: AdminClient) -> None:
+        config = {
+            "cleanup.policy": "delete",
+            "retention.ms": str(RETENTION_MS),
+            "max.message.bytes": str(LARGEST_BYTES),
+        }
+        new = NewTopic(self._topic, PARTITIONS, config=config)
+        try:
+            admin.create_topics([new], operation_timeout=_ADMIN_S, request_timeout=_ADMIN_S)[self._topic].result()
+        except KafkaException as error:
+            code = error.args[0].code()
+            if code == KafkaError.TOPIC_ALREADY_EXISTS:
+                return
+            if code in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED):
+                raise SinkDown(
+                    f"creating topic {self._topic}: {error.args[0].str()}; needed: ACL operations Create, Describe"
+                    f" and Write on topic {self._topic}; or {_by_hand(self._topic)}, then Describe and Write will do"
+                ) from error
+            raise _down(error.args[0], f"creating topic {self._topic}", self._topic, "Create") from error
+        log.info("history topic %s created: %d partitions, kept for 30 days", self._topic, PARTITIONS)
+
+    def _warn_of_compaction(self, admin: AdminClient) -> None:
+        resource = ConfigResource(ResourceType.TOPIC, self._topic)
+        try:
+            entries = admin.describe_configs([resource], request_timeout=_ADMIN_S)[resource].result()
+        except KafkaException:
+            return  # it takes the right DescribeConfigs, which we do not ask for
+        policy = entries["cleanup.policy"].value or ""
+        if "compact" in policy:
+            log.warning(
+                "history topic %s has cleanup.policy=%s: of each group only the newest event will stay; set delete",
+                self._topic, policy,
+            )  # fmt: skip
+
+
+def _by_hand(topic: str) -> str:
+    return (
+        f"create it: kafka-topics.sh --create --topic {topic} --partitions {PARTITIONS} --config"
+        f" retention.ms={RETENTION_MS} --config max.message.bytes={LARGEST_BYTES}"
+    )
+
+
+def _down(error: KafkaError, doing: str, topic: str, operation: str) -> SinkDown:
+    needed = {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED: f"ACL operations Write and Describe on topic {topic}",
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED: f"ACL operation {operation} on topic {topic}, and on the cluster"
+        " IdempotentWrite where it is older than Kafka 2.8",
+        **RIGHT_CREDENTIALS,
+    }.get(error.code())
+    message = f"{doing}: {error.str()}"
+    return SinkDown(message if needed is None else f"{message}; needed: {needed}")
