@@ -48,3 +48,8 @@ class Pauses:
     def waits(self, now: float) -> set[int]:
         """Those that are not to be asked now."""
         return {broker for broker, (until, _) in self._until.items() if until > now}
+
+    def left_s(self, broker: int, now: float) -> float:
+        """How long it is still to be left in peace; 0 if it is not."""
+        until, _ = self._until.get(broker, (now, 0.0))
+        return max(until - now, 0.0)

@@ -29,6 +29,8 @@ class Offsets:
         self._groups: dict[str, Slots] = {}
         self._place: dict[bytes, tuple[str, tuple[str, int]]] = {}
         self._touched: dict[bytes, bytes] | None = None
+        self.version = 0
+        """Another one each time that a position comes or goes: where groups have any."""
 
     def __len__(self) -> int:
         return len(self.latest)
@@ -69,6 +71,7 @@ class Offsets:
         if not known:
             slot = self._groups.setdefault(group, {})[raw_key] = (topic, partition)
             self._place[raw_key] = (group, slot)
+            self.version += 1
         return not known
 
     def remove(self, raw_key: bytes, group: str) -> Commit | None:
@@ -79,6 +82,7 @@ class Offsets:
         del self.counts[raw_key], self._place[raw_key]
         if self._touched is not None:
             self._touched.pop(raw_key, None)
+        self.version += 1
         slots = self._groups[group]
         del slots[raw_key]
         if not slots:
@@ -115,6 +119,11 @@ class Offsets:
         raw_key = encode_key(RECORD_TYPES[1], OffsetCommitKey(group, topic, partition))
         raw_value = self.latest.get(raw_key)
         return None if raw_value is None else (read_commit(raw_value), self.counts[raw_key])
+
+    @property
+    def groups(self) -> Mapping[str, Slots]:
+        """The groups that have positions, with these."""
+        return self._groups
 
     def commit_counts(self, group: str) -> dict[tuple[str, int], int]:
         """How often each of a group's positions was committed."""

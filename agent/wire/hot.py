@@ -26,10 +26,12 @@ _OFFSET_COMMIT = RECORD_TYPES[1]
 _V3 = struct.Struct(">hqihq")
 _V4 = struct.Struct(">hqiBqB")
 _V4_TOPIC_ID = struct.Struct(">hqiBqBBB16s")
-_LENGTH, _PARTITION = struct.Struct(">h"), struct.Struct(">i")
+_LENGTH, _PARTITION, _OFFSET = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">q")
 _SHORT, _LONG = _V3.size, _V4_TOPIC_ID.size
 # Of version 4: offset and commit timestamp alone.
 _SHORT_POSITION, _LONG_POSITION = struct.Struct(">2xq5xqx"), struct.Struct(">2xq5xq19x")
+_LONG_COLUMNS, _V3_POSITION = struct.Struct(">2xq5xq3x16s"), struct.Struct(">2xq6xq")
+assert (_LONG_COLUMNS.size, _V3_POSITION.size) == (_LONG, _SHORT), "likewise"
 assert (_SHORT_POSITION.size, _LONG_POSITION.size) == (_SHORT, _LONG), "they skip what they do not read"
 assert _V4.size == _SHORT, "the two layouts without a topic id have one size"
 
@@ -164,6 +166,39 @@ def read_positions(values: Collection[bytes]) -> Iterable[tuple[int, int]]:
     if size in (_LONG, _SHORT) and first[:2] == _VERSION_4 and all_plain(list(values)):
         return (_LONG_POSITION if size == _LONG else _SHORT_POSITION).iter_unpack(b"".join(values))
     return ((commit.offset, commit.commit_ms) for commit in map(read_commit, values))
+
+
+def read_columns(values: Sequence[bytes]) -> tuple[Sequence[int], Sequence[int], Sequence[bytes]]:
+    """Offsets, commit times and topic ids (zero where there is none) of many values that are known to decode."""
+    if not values:
+        return (), (), ()
+    if not all_plain(values):
+        offsets, times, ids = zip(*map(_columns_of, values), strict=True)
+        return offsets, times, ids
+    joined = b"".join(values)
+    if len(values[0]) == _LONG:
+        offsets, times, ids = zip(*_LONG_COLUMNS.iter_unpack(joined), strict=True)
+        return offsets, times, ids
+    form = _V3_POSITION if values[0][1] == 3 else _SHORT_POSITION
+    offsets, times = zip(*form.iter_unpack(joined), strict=True)
+    return offsets, times, [ZERO_UUID] * len(values)
+
+
+def _columns_of(value: bytes) -> tuple[int, int, bytes]:
+    """One value's, whose metadata may have any length: what Kafka Streams commits."""
+    version = value[:2]
+    if version == _VERSION_4 and value[14] < 0x80:  # a length of one byte, which counts itself
+        at = 14 + value[14]
+        tags = value[at + 8 :]
+        if tags == b"\0":
+            return _OFFSET.unpack_from(value, 2)[0], _OFFSET.unpack_from(value, at)[0], ZERO_UUID
+        if tags[:3] == _TOPIC_ID_TAG and len(tags) == 19:
+            return _OFFSET.unpack_from(value, 2)[0], _OFFSET.unpack_from(value, at)[0], tags[3:]
+    elif version == _VERSION_3:
+        at = 16 + _LENGTH.unpack_from(value, 14)[0]
+        return _OFFSET.unpack_from(value, 2)[0], _OFFSET.unpack_from(value, at)[0], ZERO_UUID
+    commit = read_commit(value)
+    return commit.offset, commit.commit_ms, commit.topic_id
 
 
 def commit_of(value: object) -> Commit:

@@ -1,0 +1,195 @@
+"""The questions to the brokers, and what their answers are: ends, last stable offsets, starts, times, topics' ids.
+
+Owns the two clients and the errors. Keeps nothing of the answers, and decides nothing.
+
+What a question costs: one ListOffsets to each leader for each `BATCH` partitions, and ten microseconds of ours for a
+partition; a description of topics is one request. The right for all of it is Describe on the topic.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import islice
+from typing import Any, TypeVar
+
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # it is documented
+
+from agent.lag.ends import Place
+from agent.source.client import consumer_properties
+from agent.source.cluster import EARLIEST, LATEST
+from agent.source.errors import SourceMisconfigured
+
+BATCH = 2_000
+"""Partitions of one question: its answer is made in one go, and others wait for that; some 10 ms."""
+TOPICS = 200
+"""Topics of one description: its answer holds every partition of theirs."""
+TIMEOUT_S = 10.0
+
+_MISSING = {
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError.UNKNOWN_TOPIC_ID,
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError._UNKNOWN_PARTITION,
+    KafkaError.TOPIC_EXCEPTION,
+}
+"""TOPIC_EXCEPTION: the name is none that a topic may have."""
+T = TypeVar("T")
+
+
+class Outcome(StrEnum):
+    """How a question ended; a metric's label."""
+
+    ANSWERED = "answered"
+    DENIED = "denied"
+    MISSING = "missing"
+    FAILED = "failed"
+
+
+@dataclass(slots=True)
+class Answers:
+    """Offsets by place, and the places without: because there is no such partition, because we may not ask, or
+    because of `errors`."""
+
+    offsets: dict[Place, int] = field(default_factory=dict)
+    missing: list[Place] = field(default_factory=list)
+    denied: set[str] = field(default_factory=set)
+    errors: Counter[str] = field(default_factory=Counter)
+
+
+class Questions:
+    """One thread's. Nothing here raises for what the world does: `Answers.errors` says what was wrong."""
+
+    def __init__(self, conf: Mapping[str, str], is_stopped: Callable[[], bool]) -> None:
+        """Raises `SourceMisconfigured`. `is_stopped` is asked between batches."""
+        self.requests = Counter(dict.fromkeys(Outcome, 0))
+        """Questions by how they ended, one for each batch."""
+        self._is_stopped = is_stopped
+        ours: dict[str, Any] = {"error_cb": _ignore, "log_level": "2"}
+        try:
+            # The high watermark is what a read_uncommitted consumer's end is.
+            self._consumer = Consumer({**consumer_properties(conf), **ours, "isolation.level": "read_uncommitted"})
+            self._admin = AdminClient({"client.id": "kshadow", **conf, **ours})
+        except KafkaException as error:
+            raise SourceMisconfigured(f"librdkafka does not take the properties: {error.args[0].str()}") from error
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._consumer.close()
+
+    def ends(self, places: Iterable[Place]) -> Answers:
+        """High watermarks."""
+        return self._at([(topic, partition, LATEST) for topic, partition in places])
+
+    def starts(self, places: Iterable[Place]) -> Answers:
+        """Where logs start."""
+        return self._at([(topic, partition, EARLIEST) for topic, partition in places])
+
+    def at(self, times_ms: Mapping[Place, int]) -> Answers:
+        """The first offset of a record of a time or later, for each place its time; -1 where there is none."""
+        return self._at([(topic, partition, time_ms) for (topic, partition), time_ms in times_ms.items()])
+
+    def _at(self, asked: Sequence[tuple[str, int, int]]) -> Answers:
+        out = Answers()
+        for batch in self._batches(asked):
+            try:
+                found = self._consumer.offsets_for_times(
+                    [TopicPartition(topic, partition, which) for topic, partition, which in batch], timeout=TIMEOUT_S
+                )
+            except KafkaException as error:
+                self._failed(out, error.args[0])
+                # Others would wait as long.
+                break
+            outcome = Outcome.ANSWERED
+            for it in found:
+                if it.error is None:
+                    out.offsets[it.topic, it.partition] = it.offset
+                else:
+                    outcome = _sort(out, (it.topic, it.partition), it.error)
+            self.requests[outcome] += 1
+        return out
+
+    def stable(self, places: Iterable[Place]) -> Answers:
+        """Last stable offsets: where a read_committed consumer's end is."""
+        out = Answers()
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        for batch in self._batches(list(places)):
+            try:
+                futures = self._admin.list_offsets(
+                    {TopicPartition(topic, partition): latest for topic, partition in batch},
+                    isolation_level=IsolationLevel.READ_COMMITTED,
+                    request_timeout=TIMEOUT_S,
+                )
+            except KafkaException as error:
+                self._failed(out, error.args[0])
+                break
+            outcome = Outcome.ANSWERED
+            for it, future in futures.items():
+                try:
+                    out.offsets[it.topic, it.partition] = future.result().offset
+                except KafkaException as error:
+                    outcome = _sort(out, (it.topic, it.partition), error.args[0])
+            self.requests[outcome] += 1
+            if outcome is Outcome.FAILED:
+                break
+        return out
+
+    def ids(self, topics: Collection[str]) -> tuple[dict[str, bytes], set[str]]:
+        """Topics' ids, and the topics that do not exist; those of which neither is known are in none of both.
+
+        Brokers before 2.8 have no ids: then they are zero.
+        """
+        ids: dict[str, bytes] = {}
+        missing: set[str] = set()
+        for batch in self._batches([topic for topic in topics if topic], TOPICS):
+            try:
+                futures = self._admin.describe_topics(TopicCollection(batch), request_timeout=TIMEOUT_S)
+            except KafkaException:
+                self.requests[Outcome.FAILED] += 1
+                continue
+            outcome = Outcome.ANSWERED
+            for topic, future in futures.items():
+                try:
+                    ids[topic] = _bytes(future.result().topic_id)
+                except KafkaException as error:
+                    outcome = Outcome.FAILED
+                    if error.args[0].code() in _MISSING:
+                        outcome = Outcome.MISSING
+                        missing.add(topic)
+            self.requests[outcome] += 1
+        return ids, missing
+
+    def _batches(self, items: Sequence[T], size: int = BATCH) -> Iterator[list[T]]:
+        rest = iter(items)
+        while (batch := list(islice(rest, size))) and not self._is_stopped():
+            yield batch
+
+    def _failed(self, out: Answers, error: KafkaError) -> None:
+        self.requests[Outcome.FAILED] += 1
+        out.errors[error.str()] += 1
+
+
+def _sort(out: Answers, place: Place, error: KafkaError) -> Outcome:
+    """Put an error where it belongs."""
+    code = error.code()
+    if code in _MISSING:
+        out.missing.append(place)
+        return Outcome.MISSING
+    if code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+        out.denied.add(place[0])
+        return Outcome.DENIED
+    out.errors[error.str()] += 1
+    return Outcome.FAILED
+
+
+def _bytes(uuid: Any) -> bytes:
+    # Its text is base64 with other characters than Kafka's own.
+    words = (uuid.get_most_significant_bits(), uuid.get_least_significant_bits())
+    return b"".join(word.to_bytes(8, "big", signed=True) for word in words)
+
+
+def _ignore(error: KafkaError) -> None:
+    """A connection's trouble: the questions that it keeps from being answered tell of it."""

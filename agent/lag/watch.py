@@ -1,0 +1,215 @@
+"""The watch over the ends: one thread that looks where partitions end, at an interval, and knows the past of them.
+
+Owns when what is asked. Nothing waits for it: who wants lag takes the latest `snapshot`, a value. Should it fail, the
+agent goes on without, and lag is absent.
+
+A look is, for the partitions that groups commit to: their high watermarks; of those that moved since the last look,
+or have a transaction open, the last stable offsets; every few looks the log's start of those that somebody lags in;
+and the past of those that somebody lags in since before it is known. A tenth of the topics' ids each time, and those
+of topics that may be others than they were at once.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from random import uniform
+
+from agent.lag.asking import Answers, Questions
+from agent.lag.book import Book
+from agent.lag.ends import Ends, Place
+from agent.lag.seeding import Search
+from agent.observer.pace import Pauses
+
+log = logging.getLogger("kshadow")
+
+Wanted = Mapping[str, Mapping[int, int]]
+"""By topic and partition the lowest offset that a group has committed there."""
+
+INTERVAL_S = 30.0
+JITTER = 0.1
+"""By which part of itself an interval is longer or shorter, so that many agents do not ask together."""
+STARTS_LOOKS = 4
+"""Every so many looks it is asked where logs start; and where a position is of before what is known."""
+IDS_LOOKS = 10
+"""In so many looks all topics' ids are asked for."""
+SEARCHES = 2_000
+"""Partitions of one look whose past is asked for; the others' turn comes with the next ones."""
+LEFT_ALONE_S = 600.0
+"""How long a topic that may not be asked for is left alone."""
+SAID = 5
+"""Topics that are named in a line of the log."""
+STOP_S = 1.0
+BROKERS = 0
+"""Whose pauses are those of the watch as a whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class LagReadings:
+    """What the watch says of itself. `age_s` is how long ago it last had an answer, None before the first."""
+
+    requests: Mapping[str, int]
+    partitions: int
+    denied_topics: int
+    age_s: float | None
+
+
+class LagWatch:
+    """Started once there are groups, stopped with the agent."""
+
+    def __init__(self, conf: Mapping[str, str], wanted: Callable[[], Wanted], interval_s: float = INTERVAL_S) -> None:
+        """`conf`: librdkafka properties. `wanted` is asked at each look, from the watch's thread. Connects to nothing
+        yet; raises `SourceMisconfigured`."""
+        self._wanted, self._interval_s = wanted, interval_s
+        self._stop = threading.Event()
+        self._questions = Questions(conf, self._stop.is_set)
+        self._book = Book(round(interval_s * 1000))
+        self._looks = 0
+        self._ids: deque[str] = deque()
+        """Topics by when their ids are due."""
+        self._left_alone: dict[str, float] = {}
+        self._said: set[str] = set()
+        self._pauses = Pauses()
+        self._is_failing = False
+        self._thread = threading.Thread(target=self._run, name="lag", daemon=True)
+
+    def start(self) -> None:
+        """Begin to look, in a thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Look no more. A question under way is let go; takes `STOP_S` at most."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(STOP_S)
+
+    def snapshot(self) -> Ends:
+        """What is known of the ends: a value."""
+        return self._book.snapshot
+
+    def readings(self) -> LagReadings:
+        """For a scrape."""
+        ends = self._book.snapshot
+        return LagReadings(
+            requests={str(outcome): count for outcome, count in self._questions.requests.items()},
+            partitions=len(ends.numbers),
+            denied_topics=len(self._left_alone),
+            age_s=max(time.time() - ends.at_ms / 1000, 0.0) if ends.at_ms else None,
+        )
+
+    def _run(self) -> None:
+        try:
+            while not self._stop.is_set():
+                now = time.monotonic()
+                self.look(now)
+                paused = self._pauses.left_s(BROKERS, now)
+                wait = paused or self._interval_s * uniform(1 - JITTER, 1 + JITTER)
+                self._stop.wait(max(wait - (time.monotonic() - now), 0.0))
+        except Exception:
+            log.exception("the watch over the ends stopped; the agent goes on without lag")
+        finally:
+            self._questions.close()
+
+    def look(self, now: float) -> bool:
+        """Look once; whether brokers answered. `now` is of a clock that runs evenly, in seconds."""
+        self._left_alone = {topic: until for topic, until in self._left_alone.items() if until > now}
+        wanted = self._wanted()
+        self._book.keep(wanted)
+        if not wanted:
+            return True
+        self._ask_ids(self._due_ids(wanted))
+        at_ms = time.time_ns() // 1_000_000
+        asked = [
+            (topic, partition)
+            for topic, partitions in wanted.items()
+            if topic not in self._left_alone
+            for partition in partitions
+        ]
+        answers = self._questions.ends(asked)
+        if self._stop.is_set():
+            return False
+        self._denied(answers.denied, now)
+        if not self._answered(answers, now) and asked:
+            return False
+        moved, shrunk = self._book.seen(answers.offsets, at_ms)
+        self._book.missing(answers.missing)
+        self._ask_ids([*shrunk, *self._book.unidentified])
+        self._book.stable(self._questions.stable(moved).offsets)
+        lagging = {
+            place: lowest
+            for place in answers.offsets
+            if (lowest := wanted[place[0]][place[1]]) < (self._book.end(place) or 0)
+        }
+        old = {place: offset for place, offset in lagging.items() if self._book.wants_seeds(place, offset)}
+        self._book.started(self._questions.starts(old if self._looks % STARTS_LOOKS else lagging).offsets)
+        self._looks += 1
+        self._book.publish(at_ms)
+        if old:
+            self._search(old, at_ms)
+            self._book.republish()
+        return True
+
+    def _search(self, old: Mapping[Place, int], at_ms: int) -> None:
+        """Ask for the past where somebody's position is of before what is known."""
+        searches = {
+            place: Search(offset, self._book.end(place) or 0, at_ms)
+            for place, offset in islice(old.items(), SEARCHES)
+        }
+        while searches and not self._stop.is_set():
+            times = {place: it.time_ms for place, it in searches.items() if it.time_ms is not None}
+            answers = self._questions.at(times)
+            for place in list(searches):
+                search = searches[place]
+                if place in answers.offsets:
+                    search.take(answers.offsets[place])
+                if search.time_ms is None:
+                    self._book.seeded(place, search.points, is_complete=search.is_complete)
+                if search.time_ms is None or place not in answers.offsets:
+                    del searches[place]
+
+    def _due_ids(self, wanted: Wanted) -> list[str]:
+        known = set(self._ids)
+        if not known <= wanted.keys():
+            self._ids = deque(topic for topic in self._ids if topic in wanted)
+        # Those that are new are asked for as soon as they are seen to have ends.
+        self._ids.extend(topic for topic in wanted if topic not in known)
+        count = -(-len(self._ids) // IDS_LOOKS)
+        due = list(islice(self._ids, count))
+        self._ids.rotate(-count)
+        return [topic for topic in due if topic not in self._left_alone]
+
+    def _ask_ids(self, topics: Iterable[str]) -> None:
+        ids, _ = self._questions.ids(list(dict.fromkeys(topics)))
+        for topic in self._book.identified(ids):
+            log.info("topic %r is another one than before: lag in it is counted anew", topic[:200])
+
+    def _denied(self, topics: set[str], now: float) -> None:
+        for topic in topics:
+            self._book.denied(topic)
+            self._left_alone[topic] = now + LEFT_ALONE_S
+        news = sorted(topics - self._said)
+        if news:
+            self._said.update(news)
+            names = ", ".join(repr(it[:200]) for it in news[:SAID])
+            more = f" and {len(news) - SAID} more" if len(news) > SAID else ""
+            log.warning("no lag in topics %s%s: ACL operation Describe on them is needed", names, more)
+
+    def _answered(self, answers: Answers, now: float) -> bool:
+        """Whether brokers answered at all; what they did not answer is said once."""
+        if answers.offsets or answers.missing or answers.denied:
+            self._pauses.answered(BROKERS)
+            if self._is_failing and not answers.errors:
+                self._is_failing = False
+                log.info("the ends of all partitions are seen again")
+        elif answers.errors:
+            self._pauses.failed(BROKERS, now)
+        if answers.errors and not self._is_failing:
+            self._is_failing = True
+            reasons = "; ".join(f"{reason} ({count})" for reason, count in Counter(answers.errors).most_common(3))
+            log.warning("the ends of some partitions are not answered, lag in them will be absent: %s", reasons)
+        return bool(answers.offsets or answers.missing or answers.denied)
