@@ -9,12 +9,26 @@ from agent.shadow.views import CommittedOffset, GroupView, Member
 
 Form = dict[str, Any]
 
-Lag = Callable[[str, int], int | None]
-"""The lag in records of a topic's partition; None where it is not known."""
+LagOf = Callable[[CommittedOffset], Form]
+"""What is known of the lag of a committed offset: all fields of `NO_LAG`."""
+
+NO_LAG: Form = {
+    "lag": None,
+    "lag_seconds": None,
+    "lag_seconds_at_least": False,
+    "lag_note": None,
+    "log_start": None,
+    "end": None,
+    "held_back": None,
+    "lost": None,
+}
+"""Of an offset whose lag is not known. Records, seconds (a bound, it may be more, if `at_least`), what is to be said
+of it; where the partition starts and ends; records that an open transaction holds back, and that were lost unread."""
 
 
-def group_form(view: GroupView) -> Form:
-    """One row of `groups`. Times are epoch milliseconds; `generation` is the epoch in newer group types."""
+def group_form(view: GroupView, lag: int | None = None) -> Form:
+    """One row of `groups`. Times are epoch milliseconds; `generation` is the epoch in newer group types; `lag` is in
+    records over all partitions, as far as known."""
     return {
         "group": view.group,
         "group_type": str(view.group_type),
@@ -28,15 +42,18 @@ def group_form(view: GroupView) -> Form:
         "coordinator_partition": view.coordinator_partition,
         "state_since_ms": view.state_since_ms,
         "last_commit_ms": view.last_commit_ms,
+        "lag": lag,
         "rebalances": view.rebalances,
         "generations_skipped": view.generations_skipped,
         "anomalies": len(view.anomalies),
     }
 
 
-def describe_form(view: GroupView, offsets: tuple[CommittedOffset, ...], lag: Lag | None = None) -> Form:
+def describe_form(view: GroupView, offsets: tuple[CommittedOffset, ...], lag: LagOf | None = None) -> Form:
     """All of a group: its row with `members` and `offsets` in full."""
-    form = group_form(view)
+    known = [NO_LAG if lag is None else lag(item) for item in offsets]
+    records = [it["lag"] for it in known if it["lag"] is not None]
+    form = group_form(view, sum(records) if records else None)
     form["leader"] = view.leader
     form["target_generation"] = view.target_generation
     form["members"] = [member_form(member) for member in view.members]
@@ -46,12 +63,12 @@ def describe_form(view: GroupView, offsets: tuple[CommittedOffset, ...], lag: La
             "partition": item.partition,
             "offset": item.offset,
             "committed_ms": item.committed_ms,
-            "lag": lag(item.topic, item.partition) if lag is not None else None,
+            **of_lag,
             "leader_epoch": item.leader_epoch,
             "metadata": item.metadata,
             "topic_id": item.topic_id,
         }
-        for item in offsets
+        for item, of_lag in zip(offsets, known, strict=True)
     ]
     form["anomalies"] = [
         {"kind": item.kind, "message": item.message, "offset": item.offset, "at_ms": item.at_ms}

@@ -11,7 +11,7 @@ from typing import Any
 from agent.diagnosis.cluster import NOTHING, Chosen, ClusterDiagnosis
 from agent.diagnosis.engine import Failure, Output
 from agent.ends import BeforeLeaving, End, Leaving, cut
-from agent.forms import describe_form, group_form
+from agent.forms import LagOf, describe_form, group_form
 from agent.history.events import Event, event_of, in_order
 from agent.records import RawRecord, Run
 from agent.shadow.cluster import ClusterMirror
@@ -217,10 +217,10 @@ class Loaded:
         """Every group's row, by name."""
         return [group_form(view) for view in sorted(self.mirror.views(), key=lambda view: view.group)]
 
-    def describe(self, group: str) -> dict[str, Any] | None:
+    def describe(self, group: str, lag: LagOf | None = None) -> dict[str, Any] | None:
         """One group in full, or None."""
         found = self.mirror.find(group)
-        return None if found is None else describe_form(*found)
+        return None if found is None else describe_form(*found, lag)
 
     def report(self, say: Say) -> bool:
         """Say which records could not be decoded; whether anything was wrong with the data."""

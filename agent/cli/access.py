@@ -46,7 +46,7 @@ _ROW: dict[str, type | UnionType] = {
 }
 _LISTS: dict[str, dict[str, type | UnionType]] = {
     "members": {"member_id": str, "assignment": dict},
-    "offsets": {"topic": str, "partition": int, "offset": int, "committed_ms": int},
+    "offsets": {"topic": str, "partition": int, "offset": int, "committed_ms": int | None, "lag": int | None},
     "anomalies": {"kind": str, "message": str, "offset": int, "at_ms": int},
 }
 
@@ -136,11 +136,13 @@ def ask(
     history: bool = False,
     until: Moment | None = None,
     recorder: Recorder | None = None,
+    lag: bool = False,
 ) -> Iterator[Answers]:
     """The answers of the one source that the command was given.
 
     `group`: only that one will be asked for. `history`: events and findings will be, too. `until`: as it was then.
-    `recorder` follows its group through what is read here; an agent has read already.
+    `recorder` follows its group through what is read here; an agent has read already. `lag`: a broker is asked for
+    the ends of what the group has committed.
     """
     from_path, bootstrap_server, agent = (ctx.params[name] for name in SOURCES)
     kind = one_of(ctx, *SOURCES)
@@ -162,7 +164,7 @@ def ask(
                 from agent.cli.reading import live
 
                 conf = client_properties(bootstrap_server, ctx.params["properties"])
-                yield live(conf, group, chosen, until, recorder)
+                yield live(conf, group, chosen, until, recorder, lag=lag)
             case _:
                 yield AgentAnswers(agent)
 

@@ -23,6 +23,7 @@ _GROUP_COLUMNS = {
     "members": Column("MEMBERS"),
     "partitions": Column("PARTITIONS"),
     "rebalances": Column("REBALANCES"),
+    "lag": Column("LAG", spare=4),
     "last_commit": Column("LAST COMMIT", spare=2),
 }
 _MEMBER_COLUMNS = {
@@ -40,6 +41,7 @@ _OFFSET_COLUMNS = {
     "partition": Column("PARTITION"),
     "offset": Column("OFFSET"),
     "lag": Column("LAG"),
+    "lag_seconds": Column("SECONDS"),
     "committed": Column("COMMITTED", spare=1),
     "metadata": Column("METADATA", folds=FOLDED, spare=2),
 }
@@ -85,8 +87,8 @@ def describe(ctx: click.Context, /, group: str, output: str, **_: Any) -> None:
     """
     from agent.cli.access import ask
 
-    with ask(ctx, group) as answers:
-        form = _find(ctx, answers, group)
+    with ask(ctx, group, lag=True) as answers:
+        form = find(ctx, answers, group)
         if output != "table":
             print_value(form, output)
         else:
@@ -112,13 +114,14 @@ def members(ctx: click.Context, /, group: str, output: str, **_: Any) -> None:
     from agent.cli.access import ask
 
     with ask(ctx, group) as answers:
-        rows = _find(ctx, answers, group)["members"]
+        rows = find(ctx, answers, group)["members"]
         print_rows(_member_rows(rows) if output == "table" else rows, output, _MEMBER_COLUMNS, empty="no members")
         if answers.report(warn):
             ctx.exit(1)
 
 
-def _find(ctx: click.Context, answers: Answers, group: str) -> dict[str, Any]:
+def find(ctx: click.Context, answers: Answers, group: str) -> dict[str, Any]:
+    """One group in full; ends the command where there is none."""
     form = answers.describe(group)
     if form is None:
         no_such_group(ctx, answers, group)

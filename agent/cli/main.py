@@ -23,6 +23,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "groups": ("agent.cli.groups:groups", "List the groups."),
     "describe": ("agent.cli.groups:describe", "Show one group: state, members, assignment, offsets."),
     "members": ("agent.cli.groups:members", "List the members of one group."),
+    "lag": ("agent.cli.lag:lag", "Show how far behind one group is, by partition."),
     "timeline": ("agent.cli.timeline:timeline", "Tell what happened to one group, in order."),
     "explain": ("agent.cli.explain:explain", "Explain one group: what happened, why, and what to change."),
     "whatif": ("agent.cli.whatif:whatif", "Replay one group's history under other settings."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import click
 
@@ -12,6 +13,7 @@ from agent.cli.text import when
 from agent.coordinator.hashing import partition_of
 from agent.diagnosis.cluster import NOTHING, Chosen
 from agent.ends import End, UpTo
+from agent.forms import LagOf
 from agent.moments import Moment
 from agent.offline import Loaded, load, load_topic, newest_ms, reads_once
 from agent.whatif.recorder import Recorder
@@ -59,8 +61,11 @@ def live(
     chosen: Chosen | None,
     until: Moment | None,
     recorder: Recorder | None = None,
+    *,
+    lag: bool = False,
 ) -> Answers:
-    """The same of a broker's topic: of the group's partition, where only one group is asked for."""
+    """The same of a broker's topic: of the group's partition, where only one group is asked for. `lag`: with where
+    what it has committed ends now."""
     from agent.source.brokers import coordinators
 
     partitions = None
@@ -83,7 +88,21 @@ def live(
     def again(end: End) -> Loaded:
         return load_topic(conf, partitions, end=end)
 
-    return ReadAnswers(loaded, live=True, until_ms=until_ms, again=again)
+    asking = _Lag(conf, loaded) if lag and until is None else None
+    return ReadAnswers(loaded, live=True, until_ms=until_ms, again=again, lag=asking)
+
+
+class _Lag:
+    """Asks a broker for the ends of what a group has committed."""
+
+    def __init__(self, conf: dict[str, str], loaded: Loaded) -> None:
+        self._conf, self._loaded = conf, loaded
+
+    def __call__(self, group: str) -> LagOf | None:
+        from agent.lag.once import lag_of, look_once
+
+        found = self._loaded.mirror.find(group)
+        return None if found is None else lag_of(look_once(self._conf, found[1]), now_ms(), are_newer=True)
 
 
 def _said_before(_: str) -> None:
@@ -100,15 +119,20 @@ class ReadAnswers:
         live: bool,
         until_ms: int | None = None,
         again: Callable[[End], Loaded] | None = None,
+        lag: Callable[[str], LagOf | None] | None = None,
     ) -> None:
-        """`until_ms`: what came later was not applied. `again` reads the same once more, where that can be done."""
+        """`until_ms`: what came later was not applied. `again` reads the same once more, where that can be done.
+        `lag` asks for a group's."""
         self.live = live
         self.now_ms = now_ms() if live else loaded.last_ms
         self.as_of_ms = None if until_ms is None else min(until_ms, self.now_ms)
         self.where = loaded.where if until_ms is None else f"{loaded.where} as of {when(self.as_of_ms)}"
-        self.groups, self.describe, self.report = loaded.groups, loaded.describe, loaded.report
-        self.findings = loaded.findings
-        self._loaded, self._again = loaded, again
+        self.groups, self.report, self.findings = loaded.groups, loaded.report, loaded.findings
+        self._loaded, self._again, self._lag = loaded, again, lag
+
+    def describe(self, group: str) -> dict[str, Any] | None:
+        """With lag, where that is asked for."""
+        return self._loaded.describe(group, None if self._lag is None else self._lag(group))
 
     def last(self, group: str) -> Last | None:
         """Reads once more, up to where the last members went."""

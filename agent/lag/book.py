@@ -10,7 +10,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from agent.lag.ends import NOTHING_KNOWN, UNHEARD_OF, Ends, Note, Place, Point, Topic
+from agent.lag.ends import NOTHING_KNOWN, UNASKED, UNHEARD_OF, Ends, Note, Place, Point, Topic
 from agent.wire.primitives import ZERO_UUID
 
 KEPT_MS = 7 * 86_400_000
@@ -68,7 +68,7 @@ class Book:
                 numbers[place] = len(now)
                 now.append(end)
                 self._seen_ms.append(at_ms)
-                self._starts.append(0)
+                self._starts.append(UNASKED)
                 moved.append(place)
             else:
                 if end != now[number] or number in self._stable:

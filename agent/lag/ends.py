@@ -66,9 +66,9 @@ class Lag(NamedTuple):
 
 
 class End(NamedTuple):
-    """One partition: where it starts (0 if not asked for) and ends, and where it is stable up to; seen at `at_ms`."""
+    """One partition: where it starts (None if not asked for) and ends, and is stable up to; seen at `at_ms`."""
 
-    start: int
+    start: int | None
     end: int
     stable: int
     at_ms: int
@@ -87,6 +87,8 @@ class Topic(NamedTuple):
 
 
 UNHEARD_OF = Topic()
+UNASKED = -1
+"""Where a log starts, if that was not asked for: before any offset."""
 CAUGHT_UP = Lag(0, 0.0)
 
 
@@ -133,8 +135,8 @@ class Ends:
         number = self.numbers.get((topic, partition))
         if number is None or now_ms - self.seen_ms[number] > self.stale_ms:
             return None
-        end = self.newest[number]
-        return End(self.starts[number], end, self.stable.get(number, end), self.seen_ms[number])
+        end, start = self.newest[number], self.starts[number]
+        return End(None if start == UNASKED else start, end, self.stable.get(number, end), self.seen_ms[number])
 
     def lag(self, topic: str, partition: int, offset: int, committed_ms: int, topic_id: bytes, now_ms: int) -> Lag:
         """How far a commit is behind; `topic_id` is the one in the commit, zero if it has none."""

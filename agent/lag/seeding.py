@@ -11,11 +11,13 @@ from math import sqrt
 
 from agent.lag.ends import Point
 
-MINUTE_MS = 60_000
-AGES_MS = tuple(minutes * MINUTE_MS for minutes in (1, 5, 15, 60, 6 * 60, 24 * 60, 7 * 24 * 60))
+MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
+AGES_MS = (10_000, MINUTE_MS, 5 * MINUTE_MS, 15 * MINUTE_MS, HOUR_MS, 6 * HOUR_MS, DAY_MS, 7 * DAY_MS)
 """How far back is asked, until it is far enough."""
 STEPS = 3
-"""How often the bracket between two ages is halved (their ratio is): what is told is then within a seventh of it."""
+"""How often the bracket between two ages is halved (their ratio is): what is told is then within a third of it."""
+LEAST_MS = 1_000
+"""The bracket that is good enough."""
 
 
 class Search:
@@ -48,9 +50,9 @@ class Search:
         older = min((age for age, offset in self._answers.items() if offset <= self._offset), default=None)
         if older is None:
             return next(self._ages, None)
-        younger = max((age for age in self._answers if age < older), default=None)
+        younger = max((age for age in self._answers if age < older), default=LEAST_MS)
         self._steps += 1
-        if younger is None or self._steps > STEPS or self._answers[younger] - self._answers[older] <= 1:
+        if self._steps > STEPS or older - younger <= LEAST_MS:
             return None
         return round(sqrt(younger * older))
 

@@ -10,7 +10,7 @@ Pure, and one thread's at a time. `take` must see the mirror at rest; the rest d
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, repeat
 from typing import NamedTuple
@@ -55,9 +55,8 @@ class Layout:
     keys: list[bytes]
     places: list[Place]
     rows: list[Row]
-    numbers_of: Mapping[Place, int] | None = None
-    numbers: Sequence[int] = ()
-    """The places' numbers among the ends that `numbers_of` is of."""
+    numbered: tuple[Mapping[Place, int], Sequence[int]] = ({}, ())
+    """The numbers of ends, and the places' among them: one value, since several threads may make it."""
 
 
 class Positions(NamedTuple):
@@ -112,35 +111,55 @@ def lowest(all_positions: Sequence[Positions]) -> dict[str, dict[int, int]]:
 
 def lags(positions: Positions, ends: Ends, now_ms: int) -> Iterator[tuple[str, TopicLag]]:
     """By group and topic, in the layout's order."""
-    layout, values = positions
-    if layout.numbers_of is not ends.numbers:
-        layout.numbers = list(map(ends.numbers.get, layout.places, repeat(ABSENT)))
-        layout.numbers_of = ends.numbers
-    offsets, times, topic_ids = read_columns(values)
-    look = _Look(ends, now_ms, layout, offsets, times, topic_ids)
-    for row in layout.rows:
+    look = _Look(positions, ends, now_ms)
+    for row in positions.layout.rows:
         yield row.group, look.row(row)
+
+
+class PartitionLag(NamedTuple):
+    """A group's position in one partition, and how many records that is behind; None where that is not known."""
+
+    group: str
+    topic: str
+    partition: int
+    committed: int
+    records: int | None
+
+
+def partition_lags(positions: Positions, ends: Ends, now_ms: int) -> Iterator[PartitionLag]:
+    """Every position, in the layout's order."""
+    look = _Look(positions, ends, now_ms)
+    for row in positions.layout.rows:
+        for at in range(row.start, row.stop):
+            partition = positions.layout.places[at][1]
+            yield PartitionLag(row.group, row.topic, partition, look.offsets[at], look.lag(at).records)
+
+
+def totals(lags: Iterable[tuple[str, TopicLag]]) -> dict[str, int]:
+    """By group the records over all topics, as far as they are known; without those of which nothing is."""
+    out: dict[str, int] = {}
+    for group, lag in lags:
+        if lag.records is not None:
+            out[group] = out.get(group, 0) + lag.records
+    return out
 
 
 class _Look:
     """One pass over the positions of one layout."""
 
-    def __init__(
-        self,
-        ends: Ends,
-        now_ms: int,
-        layout: Layout,
-        offsets: Sequence[int],
-        times: Sequence[int],
-        topic_ids: Sequence[bytes],
-    ) -> None:
-        self._ends, self._now_ms, self._layout = ends, now_ms, layout
-        self._offsets, self._times, self._topic_ids = offsets, times, topic_ids
+    def __init__(self, positions: Positions, ends: Ends, now_ms: int) -> None:
+        layout = positions.layout
+        numbers_of, numbers = layout.numbered
+        if numbers_of is not ends.numbers or len(numbers) != len(layout.places):
+            numbers = list(map(ends.numbers.get, layout.places, repeat(ABSENT)))
+            layout.numbered = (ends.numbers, numbers)
+        self._ends, self._now_ms, self._places, self._numbers = ends, now_ms, layout.places, numbers
+        self.offsets, self._times, self._topic_ids = read_columns(positions.values)
         self._is_fresh = now_ms - ends.at_ms <= ends.stale_ms
 
     def row(self, row: Row) -> TopicLag:
         """One group's lag in one topic."""
-        ends, offsets, topic_ids, numbers = self._ends, self._offsets, self._topic_ids, self._layout.numbers
+        ends, offsets, topic_ids, numbers = self._ends, self.offsets, self._topic_ids, self._numbers
         newest, starts, stable, columns = ends.newest, ends.starts, ends.stable, ends.columns
         known = ends.topics.get(row.topic, UNHEARD_OF)
         is_plain = self._is_fresh and not known.since_ms and known.absent is None
@@ -161,7 +180,7 @@ class _Look:
                 or offset < starts[number]
                 or offset > newest[number]
             ):
-                lag = self._lag(at)
+                lag = self.lag(at)
                 if lag.records is None:
                     unknown += 1
                     continue
@@ -194,9 +213,10 @@ class _Look:
         seconds = 0.0 if oldest is None else max(self._now_ms - oldest, 0) / 1000
         return TopicLag(row.topic, records, None if is_unknown_since else seconds, count, unknown, at_least)
 
-    def _lag(self, at: int) -> Lag:
-        topic, partition = self._layout.places[at]
-        return self._ends.lag(topic, partition, self._offsets[at], self._times[at], self._topic_ids[at], self._now_ms)
+    def lag(self, at: int) -> Lag:
+        """One position's, the general way."""
+        topic, partition = self._places[at]
+        return self._ends.lag(topic, partition, self.offsets[at], self._times[at], self._topic_ids[at], self._now_ms)
 
     def _passed(self, look: int, number: int, offset: int) -> float:
         before, after = self._ends.columns[look - 1][number], self._ends.columns[look][number]

@@ -4,8 +4,8 @@ Owns when what is asked. Nothing waits for it: who wants lag takes the latest `s
 agent goes on without, and lag is absent.
 
 A look is, for the partitions that groups commit to: their high watermarks; of those that moved since the last look,
-or have a transaction open, the last stable offsets; every few looks the log's start of those that somebody lags in;
-and the past of those that somebody lags in since before it is known. A tenth of the topics' ids each time, and those
+or have a transaction open, the last stable offsets; every few looks where logs start; and the past of those that
+somebody lags in since before it is known. A tenth of the topics' ids each time, and those
 of topics that may be others than they were at once.
 """
 
@@ -88,6 +88,10 @@ class LagWatch:
         if self._thread.is_alive():
             self._thread.join(STOP_S)
 
+    def close(self) -> None:
+        """Let go of the connections of a watch that was not started."""
+        self._questions.close()
+
     def snapshot(self) -> Ends:
         """What is known of the ends: a value."""
         return self._book.snapshot
@@ -146,7 +150,7 @@ class LagWatch:
             if (lowest := wanted[place[0]][place[1]]) < (self._book.end(place) or 0)
         }
         old = {place: offset for place, offset in lagging.items() if self._book.wants_seeds(place, offset)}
-        self._book.started(self._questions.starts(old if self._looks % STARTS_LOOKS else lagging).offsets)
+        self._book.started(self._questions.starts(old if self._looks % STARTS_LOOKS else answers.offsets).offsets)
         self._looks += 1
         self._book.publish(at_ms)
         if old:

@@ -1,0 +1,142 @@
+"""`kshadow lag`: how far behind a group is, partition by partition."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import Any
+
+import click
+
+from agent.cli.groups import find
+from agent.cli.options import output_option, source_options
+from agent.cli.output import echo, print_rows, print_table, warn
+from agent.cli.tables import FOLDED, Column
+from agent.cli.text import when
+
+Row = dict[str, Any]
+
+_COLUMNS = {
+    "topic": Column("TOPIC", folds=FOLDED),
+    "partition": Column("PARTITION"),
+    "offset": Column("COMMITTED"),
+    "log_start": Column("LOG START", spare=3),
+    "end": Column("END"),
+    "lag": Column("LAG"),
+    "lag_seconds": Column("SECONDS"),
+    "committed": Column("COMMITTED AT", spare=2),
+    "member": Column("MEMBER", folds=FOLDED, spare=1),
+    "lag_note": Column("NOTE", folds=FOLDED),
+}
+_TOTALS = (Column("TOPIC", folds=FOLDED), "PARTITIONS", "LAG", "SECONDS", "UNKNOWN")
+_TEXTS = {
+    "below_log_start": "records it had not read were deleted",
+    "open_transaction": "more lies behind an open transaction",
+    "unknown_end": "the end is not known",
+    "stale_end": "the end was not seen lately",
+    "topic_deleted": "the topic is gone",
+    "topic_denied": "no right to Describe the topic",
+    "topic_recreated": "committed in an earlier topic of that name",
+    "beyond_end": "committed beyond the end",
+    "not_committed": "nothing committed",
+}
+
+
+@click.command()
+@click.argument("group")
+@source_options
+@output_option()
+@click.pass_context
+def lag(ctx: click.Context, /, group: str, output: str, **_: Any) -> None:
+    """Show how far behind one group is, by partition.
+
+    In records, and in seconds: how long the next record to read has been there. What is not known is absent (null).
+    Needs Describe on the topics that the group commits to. Files do not say where topics end.
+
+    \b
+    Examples:
+      kshadow lag payments --bootstrap-server localhost:9092
+      kshadow lag payments --agent http://localhost:9308 -o json
+    """
+    from agent.cli.access import ask
+
+    with ask(ctx, group, lag=True) as answers:
+        rows = lag_rows(find(ctx, answers, group))
+        if output == "table":
+            print_rows([_shown(row) for row in rows], output, _COLUMNS, empty="no offsets committed")
+            if rows:
+                echo("")
+                print_table(
+                    [list(_total(topic, list(of))) for topic, of in groupby(rows, lambda it: it["topic"])], _TOTALS
+                )
+        else:
+            print_rows(rows, output, _COLUMNS)
+        if ctx.params["from_path"] is not None and not answers.live:
+            warn("lag is not known: files do not say where topics end; --bootstrap-server and --agent do")
+        if answers.report(warn):
+            ctx.exit(1)
+
+
+def lag_rows(form: Row) -> list[Row]:
+    """A description's partitions, by topic: those that were committed, and those that a member holds without."""
+    owners = {
+        (topic, partition): member
+        for member in form["members"]
+        for topic, partitions in member["assignment"].items()
+        for partition in partitions
+    }
+    committed = {(it["topic"], it["partition"]): it for it in form["offsets"]}
+    rows = []
+    for topic, partition in sorted(committed.keys() | (owners.keys() if _has_topics(form) else set())):
+        it = committed.get((topic, partition), {})
+        owner = owners.get((topic, partition), {})
+        rows.append(
+            {
+                "topic": topic,
+                "partition": partition,
+                "offset": it.get("offset"),
+                "log_start": it.get("log_start"),
+                "end": it.get("end"),
+                "lag": it.get("lag"),
+                "lag_seconds": it.get("lag_seconds"),
+                "lag_seconds_at_least": it.get("lag_seconds_at_least", False),
+                "lag_note": it.get("lag_note") if it else "not_committed",
+                "held_back": it.get("held_back"),
+                "lost": it.get("lost"),
+                "committed_ms": it.get("committed_ms"),
+                "member_id": owner.get("member_id"),
+                "client_id": owner.get("client_id"),
+                "client_host": owner.get("client_host"),
+            }
+        )
+    return rows
+
+
+def _has_topics(form: Row) -> bool:
+    """Whether its members hold partitions of topics, and not tasks."""
+    return form["group_type"] in ("classic", "consumer")
+
+
+def _shown(row: Row) -> Row:
+    note = row["lag_note"]
+    seconds = row["lag_seconds"]
+    return {
+        **row,
+        "lag_seconds": f"≥ {seconds:g}" if row["lag_seconds_at_least"] else seconds,
+        "committed": when(row["committed_ms"]),
+        "member": row["client_id"] if row["client_id"] else row["member_id"],
+        "lag_note": _TEXTS.get(note, note),
+    }
+
+
+def _total(topic: str, rows: list[Row]) -> tuple[Any, ...]:
+    known = [row for row in rows if row["lag"] is not None]
+    seconds = [row["lag_seconds"] for row in known]
+    longest = None if not seconds or None in seconds else max(seconds)
+    at_least = longest is not None and any(row["lag_seconds_at_least"] for row in known)
+    return (
+        topic,
+        len(rows),
+        sum(row["lag"] for row in known) if known else None,
+        f"≥ {longest:g}" if at_least else longest,
+        len(rows) - len(known),
+    )
