@@ -51,6 +51,7 @@ class Row(NamedTuple):
 class Layout:
     """Which positions groups have in one partition of the offsets topic, by group, topic and partition."""
 
+    offsets: Offsets
     version: int
     keys: list[bytes]
     places: list[Place]
@@ -75,7 +76,7 @@ class Sums:
     def take(self, partition: int, offsets: Offsets) -> Positions:
         """What groups have committed now."""
         layout = self._layouts.get(partition)
-        if layout is None or layout.version != offsets.version or len(layout.keys) != len(offsets):
+        if layout is None or layout.offsets is not offsets or layout.version != offsets.version:
             layout = self._layouts[partition] = _layout(offsets)
         return Positions(layout, list(map(offsets.latest.__getitem__, layout.keys)))
 
@@ -92,7 +93,7 @@ def _layout(offsets: Offsets) -> Layout:
                 keys.append(key)
                 places.append(place)
             rows.append(Row(group, topic, start, len(keys)))
-    return Layout(offsets.version, keys, places, rows)
+    return Layout(offsets, offsets.version, keys, places, rows)
 
 
 def lowest(all_positions: Sequence[Positions]) -> dict[str, dict[int, int]]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from agent.forms import describe_form, group_form
+from agent.forms import NO_LAG, describe_form, group_form
 from tests.shadow import build as b
 from tests.shadow.build import GROUP, STEP_MS, T0, Log, commit, topic_id
 from tests.shadow.scripts import CONSUMER, ModernScript
@@ -40,6 +40,7 @@ def test_a_group() -> None:
         "coordinator_partition": 7,
         "state_since_ms": T0,
         "last_commit_ms": T0,
+        "lag": None,
         "rebalances": 1,
         "generations_skipped": 0,
         "anomalies": 0,
@@ -47,7 +48,8 @@ def test_a_group() -> None:
 
 
 def test_a_described_group() -> None:
-    form = described(classic(), lambda topic, partition: 5 if (topic, partition) == ("t", 0) else None)
+    form = described(classic(), lambda it: {**NO_LAG, "lag": 5, "end": 15} if it.offset == 10 else NO_LAG)
+    assert form["lag"] == 5
     assert (form["leader"], form["target_generation"], form["anomalies"]) == ("a-1", None, [])
     assert form["members"] == [
         {
@@ -72,6 +74,13 @@ def test_a_described_group() -> None:
         "offset": 10,
         "committed_ms": T0,
         "lag": 5,
+        "lag_seconds": None,
+        "lag_seconds_at_least": False,
+        "lag_note": None,
+        "log_start": None,
+        "end": 15,
+        "held_back": None,
+        "lost": None,
         "leader_epoch": 3,
         "metadata": "",
         "topic_id": "dAEBAQEBAQEBAQEBAQEBAQ",
@@ -80,7 +89,15 @@ def test_a_described_group() -> None:
 
 def test_lag_that_is_not_known_is_null() -> None:
     assert described(classic())["offsets"][0]["lag"] is None
-    assert described(classic(), lambda topic, partition: None)["offsets"][0]["lag"] is None
+    form = described(classic(), lambda it: NO_LAG)
+    assert form["offsets"][0]["lag"] is None
+    assert form["lag"] is None
+
+
+def test_lag_is_the_sum_of_what_is_known() -> None:
+    log = classic().add(commit("t", 1, 11)).add(commit("t", 2, 12))
+    assert described(log, lambda it: {**NO_LAG, "lag": None if it.partition == 1 else it.offset})["lag"] == 22
+    assert group_form(log.view(), 22)["lag"] == 22
 
 
 def test_a_modern_member_has_its_target_too() -> None:
