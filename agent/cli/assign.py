@@ -14,9 +14,10 @@ from click.core import ParameterSource
 from agent.cli.options import client_properties, option, output_option, source_options, strongest
 from agent.cli.output import echo, print_rows, print_value, warn
 from agent.cli.tables import FOLDED, Column, fold_words
-from agent.cli.text import MAX_TEXT, printable, shortened, when
+from agent.cli.text import MAX_TEXT, shortened, when
 from agent.cli.times import Time
 from agent.moments import Moment
+from agent.plain import printable
 
 if TYPE_CHECKING:
     from agent.cli.access import Last

@@ -18,7 +18,8 @@ from typing import Any, NoReturn, TextIO
 import click
 
 from agent.cli.tables import FOLDED, Column, render
-from agent.cli.text import cell, json_text, printable, printable_lines
+from agent.cli.text import cell, json_text, printable_lines
+from agent.plain import printable
 
 __all__ = [
     "Column",

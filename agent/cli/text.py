@@ -12,32 +12,20 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from agent.plain import printable
+
 MAX_TEXT = 256
 """Characters of one name that a table shows. Kafka's own names are shorter; a hostile one may have 32,767."""
 MAX_LIST = 1024
 """Characters of a list that a table shows: an assignment of many topics."""
 
-# Python's own idea of what is printable decides (all but controls, formats such as bidirectional marks,
-# surrogates, separators, unassigned); this pattern spares it plain ASCII.
-_CANDIDATE = re.compile(r"[^\x20-\x7e]")
+# Plain ASCII is spared Python's own idea of what is printable.
 _CANDIDATE_IN_JSON = re.compile(r"[^\x20-\x7e\n]")
-
-
-def printable(text: str) -> str:
-    """Text with whatever could move a cursor or hide itself shown as an escape."""
-    return text if text.isprintable() else _CANDIDATE.sub(_shown, text)
 
 
 def printable_lines(text: str) -> str:
     """The same for a text of several lines."""
     return "\n".join(map(printable, text.split("\n")))
-
-
-def _shown(match: re.Match[str]) -> str:
-    char = match[0]
-    if char.isprintable():
-        return char
-    return f"\\u{ord(char):04x}" if ord(char) < 0x10000 else f"\\U{ord(char):08x}"
 
 
 def json_text(value: Any, *, indent: int | None = None, ascii_only: bool = False) -> str:

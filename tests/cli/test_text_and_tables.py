@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.cli.tables import Column, fold, render
-from agent.cli.text import cell, json_text, printable, printable_lines, shortened, when
+from agent.cli.text import cell, json_text, printable_lines, shortened, when
+from agent.plain import printable
 from tests.cli.hostile import raw
 
 
