@@ -1,0 +1,1 @@
+"""Stops that end in time, of real processes."""
