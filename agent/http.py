@@ -1,28 +1,38 @@
 """HTTP: metrics, health and the read-only API.
 
 Owns the routes over whatever answers as an agent does. What strangers wrote (group names, client ids, metadata)
-leaves it as ASCII: JSON with escapes, metrics as `agent.metrics.exporter` shows them.
+leaves it as ASCII: JSON with escapes, metrics as `agent.metrics.exporter` shows them. Whatever may be large is made
+in a thread, a few at a time; health is answered at once.
 """
 
 from __future__ import annotations
 
-import json
 import time
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable
+from typing import Protocol
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import choose_encoder
+from prometheus_client.exposition import generate_latest
+from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 from starlette.applications import Starlette
 from starlette.convertors import Convertor, register_url_convertor
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp
 
+from agent import __version__
 from agent.history.events import Event
 from agent.metrics.exporter import Exporter, Readings
 from agent.moments import bounds
 from agent.page import HEADERS, page
 from agent.runtime import Health
+from agent.web.accepting import exposition
+from agent.web.answers import AsciiJSON, Large, Places, error
+from agent.web.errors import Ambiguous
+from agent.web.files import WebFiles
+from agent.web.gate import KNOWN, Gate
 
 GROUPS = b"/api/v1/groups/"
 TIMELINE = b"/timeline"
@@ -34,8 +44,18 @@ COMPLETE_SINCE = "Kshadow-Complete-Since"
 """The header that says from when on (epoch milliseconds) an answer has all events; absent if from the beginning."""
 
 
+Scrape = Callable[[bool], Iterable[bytes]]
+"""The metrics as text, in pieces; as OpenMetrics, or in Prometheus' own format."""
+
+
 class Answering(Protocol):
-    """What is asked of an agent: `agent.runtime.Agent`, or whatever else holds a mirror."""
+    """What is asked of an agent: `agent.runtime.Agent`, or whatever else holds a mirror.
+
+    It may have two more. `status() -> dict[str, object]`: what /api/v1/status says besides. `of(cluster: str) ->
+    Answering | None`: who answers for one of the clusters, which `?cluster=` chooses; without it a cluster's name is
+    an error. Where none is chosen and several have the group asked for, `describe` and `timeline` raise
+    `agent.web.errors.Ambiguous`.
+    """
 
     @property
     def has_caught_up(self) -> bool:
@@ -80,52 +100,34 @@ class Anything(Convertor[str]):
 register_url_convertor("anything", Anything())
 
 
-class AsciiJSON(JSONResponse):
-    """JSON in which every character but plain ASCII is escaped: safe to show in a terminal."""
-
-    def render(self, content: Any) -> bytes:
-        """The body. json leaves DEL, which is ASCII, as it is."""
-        return json.dumps(content, separators=(",", ":")).replace("\x7f", "\\u007f").encode("ascii")
-
-
-def application(agent: Answering) -> Starlette:
-    """The routes over one agent. Handlers are plain functions: the server runs them in its thread pool."""
-    registry = CollectorRegistry()
-    registry.register(Exporter(agent.readings))
+def application(
+    agent: Answering,
+    *,
+    scrape: Scrape | None = None,
+    files: WebFiles | None = None,
+    stopping: Callable[[], bool] = lambda: False,
+) -> ASGIApp:
+    """The routes over one agent. `files` say who may ask; where `stopping`, /readyz sends clients elsewhere."""
+    places = Places()
+    write = scrape or _scrape(agent)
+    began = time.monotonic()
 
     def metrics(request: Request) -> Response:
-        encode, content_type = choose_encoder(request.headers.get("accept", ""))
-        return Response(encode(registry), headers={"Content-Type": content_type})
+        wanted = exposition(request.headers.get("accept", ""))
+        return Response(b"".join(write(wanted.openmetrics)), headers={"Content-Type": wanted.content_type})
 
-    def healthz(request: Request) -> Response:
-        return _health(agent.alive())
+    # In the event loop, not in a thread: probes are answered whatever else is asked.
+    async def healthz(request: Request) -> Response:
+        return _health(agent.alive(), request)
 
-    def readyz(request: Request) -> Response:
-        return _health(agent.ready())
+    async def readyz(request: Request) -> Response:
+        return _health(Health(False, "stopping") if stopping() else agent.ready(), request)
 
-    def groups(request: Request) -> Response:
-        return _unready(agent) or AsciiJSON(agent.groups())
-
-    def group(request: Request) -> Response:
-        unready = _unready(agent)
-        if unready is not None:
-            return unready
-        name = request.path_params["group"]
-        # Only the address as it was sent tells the route of `a` from the group `a/timeline`, whose slash is %2F.
-        if request.scope.get("raw_path", b"").partition(GROUPS)[2].endswith(TIMELINE):
-            return _timeline(agent, name.removesuffix(TIMELINE.decode()), request)
-        form = agent.describe(name)
-        return _no_such_group() if form is None else AsciiJSON(form)
-
-    def findings(request: Request) -> Response:
-        unready = _unready(agent)
-        if unready is not None:
-            return unready
-        try:
-            since_ms, until_ms = _range(request)
-        except ValueError as error:
-            return _bad(error)
-        return AsciiJSON(agent.findings(since_ms, until_ms, request.query_params.get("group"))[-MOST_EVENTS:])
+    def status(request: Request) -> Response:
+        ready = agent.ready()
+        more: dict[str, object] = getattr(agent, "status", dict)()
+        form = {"version": __version__, "ready": ready.ready and not stopping(), "reason": ready.reason}
+        return AsciiJSON({**form, "uptime_s": round(time.monotonic() - began, 3), **more})
 
     def home(request: Request) -> Response:
         ready = agent.ready()
@@ -133,25 +135,84 @@ def application(agent: Answering) -> Starlette:
             return HTMLResponse(page([], [], ready, _now_ms()), status_code=503, headers=HEADERS)
         return HTMLResponse(page(agent.groups(), agent.findings(), ready, _now_ms()), headers=HEADERS)
 
-    return Starlette(
-        routes=[
-            Route("/", home),
-            Route("/metrics", metrics),
-            Route("/healthz", healthz),
-            Route("/readyz", readyz),
-            Route("/api/v1/groups", groups),
-            Route("/api/v1/groups/{group:anything}", group),
-            Route("/api/v1/findings", findings),
-        ]
-    )
+    def asked(answer: Callable[[Answering, Request], Response]) -> Callable[[Request], Response]:
+        """An answer of whoever has the cluster that is asked for, once it has one."""
+
+        def made(request: Request) -> Response:
+            whom: Answering | None = agent
+            cluster = request.query_params.get("cluster")
+            if cluster is not None:
+                whom = agent.of(cluster) if hasattr(agent, "of") else None
+            if whom is None:
+                return error(404, "no such cluster")
+            if not whom.has_caught_up:
+                # An agent that lost its broker later says what it knows.
+                return error(503, whom.ready().reason)
+            try:
+                return answer(whom, request)
+            except Ambiguous as several:
+                return error(400, str(several))
+
+        return made
+
+    large: dict[str, Callable[[Request], Response]] = {
+        "/": home,
+        "/metrics": metrics,
+        "/api/v1/status": status,
+        "/api/v1/groups": asked(_groups),
+        "/api/v1/groups/{group:anything}": asked(_group),
+        "/api/v1/findings": asked(_findings),
+    }
+    routes = [Route(path, Large(make, places), methods=["GET"]) for path, make in large.items()]
+    routes += [Route("/healthz", healthz), Route("/readyz", readyz)]
+    return Gate(Starlette(routes=routes, exception_handlers={HTTPException: _refused, Exception: _failed}), files)
+
+
+def _scrape(agent: Answering) -> Scrape:
+    registry = CollectorRegistry()
+    registry.register(Exporter(agent.readings))
+    writers: tuple[Callable[[CollectorRegistry], bytes], ...] = (generate_latest, generate_openmetrics)
+    return lambda openmetrics: [writers[openmetrics](registry)]
+
+
+async def _refused(request: Request, refusal: Exception) -> Response:
+    """What starlette refuses: an unknown address, another method than GET and HEAD."""
+    assert isinstance(refusal, HTTPException)
+    return error(refusal.status_code, refusal.detail.lower(), headers=refusal.headers)
+
+
+async def _failed(request: Request, failure: Exception) -> Response:
+    """A mistake of ours, which the server logs: what it says may be nobody else's business."""
+    return error(500, "internal error; the agent's log says more")
+
+
+def _groups(agent: Answering, request: Request) -> Response:
+    return AsciiJSON(agent.groups())
+
+
+def _group(agent: Answering, request: Request) -> Response:
+    name = request.path_params["group"]
+    # Only the address as it was sent tells the route of `a` from the group `a/timeline`, whose slash is %2F.
+    if request.scope.get("raw_path", b"").partition(GROUPS)[2].endswith(TIMELINE):
+        return _timeline(agent, name.removesuffix(TIMELINE.decode()), request)
+    form = agent.describe(name)
+    return _no_such_group() if form is None else AsciiJSON(form)
+
+
+def _findings(agent: Answering, request: Request) -> Response:
+    try:
+        since_ms, until_ms = _range(request)
+    except ValueError as problem:
+        return error(400, str(problem))
+    return AsciiJSON(agent.findings(since_ms, until_ms, request.query_params.get("group"))[-MOST_EVENTS:])
 
 
 def _timeline(agent: Answering, group: str, request: Request) -> Response:
     try:
         since_ms, until_ms = _range(request)
         limit = _limit(request.query_params.get("limit"))
-    except ValueError as error:
-        return _bad(error)
+    except ValueError as problem:
+        return error(400, str(problem))
     told = agent.timeline(group, since_ms, until_ms)
     if told is None:
         return _no_such_group()
@@ -180,20 +241,11 @@ def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _bad(error: ValueError) -> Response:
-    return AsciiJSON({"error": str(error)}, status_code=400)
-
-
 def _no_such_group() -> Response:
-    return AsciiJSON({"error": "no such group"}, status_code=404)
+    return error(404, "no such group")
 
 
-def _health(health: Health) -> Response:
-    return PlainTextResponse(health.reason + "\n", status_code=200 if health.ready else 503)
-
-
-def _unready(agent: Answering) -> Response | None:
-    """503 unless the topic was read to its end once. An agent that lost its broker later says what it knows."""
-    if agent.has_caught_up:
-        return None
-    return AsciiJSON({"error": agent.ready().reason}, status_code=503)
+def _health(health: Health, request: Request) -> Response:
+    """The reason is for those who may know; a probe without a password gets a word."""
+    reason = health.reason if request.scope["state"][KNOWN] else ("yes" if health.ready else "no")
+    return PlainTextResponse(reason + "\n", status_code=200 if health.ready else 503)

@@ -1,18 +1,24 @@
-"""The web server around the API: until it is told to stop, or beside other work."""
+"""The web server around the API: in a thread of its own, until it is told to stop."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import socket
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NoReturn, Self
 
 import uvicorn
 
-from agent.http import Answering, application
+from agent.http import Answering, Scrape, application
 from agent.source.errors import SourceMisconfigured
+from agent.web.files import WebFiles
+from agent.web.guard import KEEP_ALIVE_S, MOST_CONNECTIONS, MOST_REQUEST_BYTES, REQUEST_S, Guarded
+from agent.web.tls import newest_of
 
 log = logging.getLogger("kshadow")
 
@@ -20,51 +26,126 @@ GRACE_S = 5
 """How long requests under way may take once a stop was asked for; Kubernetes gives 30 s in all."""
 
 
-def serve(agent: Answering, host: str, port: int) -> None:
-    """Serve until SIGINT or SIGTERM. Raises `SourceMisconfigured` where the address cannot be had."""
-    with _listener(host, port) as listener:
-        log.info("serving http://%s:%d/metrics", host, listener.getsockname()[1])
-        _server(agent).run(sockets=[listener])
+class WebServer:
+    """Serves from `start` to `stop`."""
 
+    def __init__(
+        self,
+        agent: Answering,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        *,
+        web_config: Path | None = None,
+        scrape: Scrape | None = None,
+    ) -> None:
+        """Takes the address, port 0 for any that is free, and reads the web-config file.
 
-@contextmanager
-def serving(agent: Answering, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
-    """Serve in a thread for as long as the block runs; gives the URL. Port 0 is any free one."""
-    with _listener(host, port) as listener:
-        server = _server(agent)
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="http", daemon=True)
-        thread.start()
-        while not server.started and thread.is_alive():
+        Raises `SourceMisconfigured` where it cannot.
+        """
+        self._files = None if web_config is None else WebFiles(web_config)
+        tls = self._files is not None and self._files.current().tls is not None
+        self._draining = threading.Event()
+        app = application(agent, scrape=scrape, files=self._files, stopping=self._draining.is_set)
+        self._server = _server(app, self._files if tls else None, self._files)
+        self._listener = _listener(host, port)
+        shown = f"[{host}]" if ":" in host else host
+        self.url = f"{'https' if tls else 'http'}://{shown}:{self._listener.getsockname()[1]}"
+        self._thread = threading.Thread(target=self._run, name="http", daemon=True)
+
+    def start(self) -> Self:
+        """Serve; where this returns, requests are taken."""
+        self._thread.start()
+        while not self._server.started and self._thread.is_alive():
             # The socket is bound but does not listen before that: a request would be refused.
             time.sleep(0.01)
-        try:
-            yield f"http://{host}:{listener.getsockname()[1]}"
-        finally:
-            server.should_exit = True
-            thread.join(GRACE_S + 1)
+        log.info("serving %s/metrics", self.url)
+        return self
+
+    def drain(self) -> None:
+        """From now on /readyz says 503, so that nobody is sent here any more; all else is answered as before."""
+        self._draining.set()
+
+    def stop(self, grace_s: float = GRACE_S) -> None:
+        """Take no more connections, answer what was asked, and end, after a bit more than `grace_s` at the latest."""
+        self.drain()
+        self._server.config.timeout_graceful_shutdown = max(1, round(grace_s))
+        self._server.should_exit = True
+        if self._thread.is_alive():
+            self._thread.join(grace_s + 1)
+        self._listener.close()
+
+    def _run(self) -> None:
+        with asyncio.Runner(loop_factory=_Loop) as runner:
+            runner.run(self._serve())
+
+    async def _serve(self) -> None:
+        await self._server.serve(sockets=[self._listener])
+        for connection in list(self._server.server_state.connections):
+            # Its client did not take its answer, and had the time to.
+            connection.transport.abort()
+        await asyncio.sleep(0)
 
 
-def _server(agent: Answering) -> uvicorn.Server:
-    return uvicorn.Server(
-        uvicorn.Config(
-            application(agent),
-            log_config=None,
-            log_level="warning",
-            access_log=False,
-            lifespan="off",
-            server_header=False,
-            timeout_graceful_shutdown=GRACE_S,
-        )
-    )
+class _Loop(asyncio.SelectorEventLoop):
+    """One whose TLS connections begin and end in time: uvicorn leaves a minute and half a one."""
+
+    async def create_server(self, *arguments: Any, **named: Any) -> asyncio.Server:
+        """A server."""
+        if named.get("ssl") is not None:
+            named |= {"ssl_handshake_timeout": REQUEST_S, "ssl_shutdown_timeout": GRACE_S / 2}
+        return await super().create_server(*arguments, **named)
+
+
+def serve(agent: Answering, host: str, port: int) -> NoReturn:
+    """Serve until an exception comes into this thread, as a signal's handler may raise.
+
+    Raises `SourceMisconfigured` where the address cannot be had.
+    """
+    with serving(agent, host, port):
+        while True:
+            time.sleep(3600)
 
 
 @contextmanager
-def _listener(host: str, port: int) -> Iterator[socket.socket]:
+def serving(
+    agent: Answering, host: str = "127.0.0.1", port: int = 0, *, web_config: Path | None = None
+) -> Iterator[str]:
+    """Serve for as long as the block runs; gives the URL. Port 0 is any free one."""
+    server = WebServer(agent, host, port, web_config=web_config).start()
+    try:
+        yield server.url
+    finally:
+        server.stop()
+
+
+def _server(app: Any, tls: WebFiles | None, files: WebFiles | None) -> uvicorn.Server:
+    config = uvicorn.Config(
+        app,
+        http=type("Connection", (Guarded,), {"files": files}),
+        ws="none",
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        lifespan="off",
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=MOST_CONNECTIONS,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        h11_max_incomplete_event_size=MOST_REQUEST_BYTES,
+    )
+    config.load()
+    if tls is not None:
+        config.ssl = newest_of(tls.context)
+    return uvicorn.Server(config)
+
+
+def _listener(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind((host, port))
-        except OSError as error:
-            raise SourceMisconfigured(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
-        yield listener
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise SourceMisconfigured(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+    return listener

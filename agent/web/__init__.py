@@ -1,0 +1,1 @@
+"""What stands between the network and the routes: TLS, passwords, limits, what a client accepts."""
