@@ -10,6 +10,8 @@ from urllib.parse import quote
 import pytest
 from httpx import Client
 
+from agent import __version__
+from agent.web.errors import Ambiguous
 from tests.cli.hostile import LETTERS, TEXTS, pairs, raw
 from tests.cli.running import SEGMENTS
 from tests.http.replayed import Replayed, of_log, of_path, served
@@ -17,7 +19,7 @@ from tests.shadow import build as b
 from tests.shadow.build import Log
 
 ROUTES = ("/metrics", "/healthz", "/readyz", "/api/v1/groups", "/api/v1/groups/ads-eos")
-TEXT = "text/plain; version=1.0.0; charset=utf-8"
+TEXT = "text/plain; version=0.0.4; charset=utf-8"
 OPEN_METRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 
@@ -88,7 +90,10 @@ def test_head_is_get_without_a_body(caught_up: Client, route: str) -> None:
 
 def test_elsewhere(caught_up: Client) -> None:
     for route in ("/api/v1/groups/nobody", "/api/v1/groups/", "/api/v1/groups/a/b", "/api/v2/groups", "/metrics/x"):
-        assert caught_up.get(route).status_code == 404
+        answer = caught_up.get(route)
+        assert answer.status_code == 404
+        assert answer.json()["error"] in ("no such group", "not found")
+    assert caught_up.post("/api/v1/groups").json() == {"error": "method not allowed"}
 
 
 @pytest.mark.parametrize(
@@ -97,19 +102,58 @@ def test_elsewhere(caught_up: Client) -> None:
         ("", TEXT),  # 1: who asks for nothing
         ("*/*", TEXT),  # 2: curl
         ("text/html,application/xhtml+xml;q=0.9,*/*;q=0.8", TEXT),  # 3: a browser
-        ("text/plain;version=0.0.4", "text/plain; version=0.0.4; charset=utf-8"),  # 4: an old Prometheus
+        ("text/plain;version=0.0.4", TEXT),  # 4: an old Prometheus
         ("application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5", OPEN_METRICS),  # 5: a newer one
     ],
 )
 def test_what_is_asked_for_is_sent(caught_up: Client, accept: str, content_type: str) -> None:
     response = caught_up.get("/metrics", headers={"Accept": accept})
-    kind, _, rest = response.headers["content-type"].partition("; ")
-    expected, _, parameters = content_type.partition("; ")
-    assert kind == expected
-    assert "charset=utf-8" in rest
-    if accept and accept != "*/*" and not accept.startswith("text/html"):
-        assert parameters.split("; ")[0] in rest
-    assert response.text.endswith("# EOF\n") == (expected != "text/plain")
+    assert response.headers["content-type"] == content_type
+    assert response.text.endswith("# EOF\n") == (content_type == OPEN_METRICS)
+
+
+def test_the_status(caught_up: Client, behind: Client, stopped: Client) -> None:
+    said = [it.get("/api/v1/status").json() for it in (caught_up, behind, stopped)]
+    assert [it["ready"] for it in said] == [True, False, False]
+    assert [it["reason"].split(":")[0] for it in said] == [
+        "caught up",
+        "catching up with the topic's end",
+        "reading has stopped",
+    ]
+    assert {it["version"] for it in said} == {__version__}
+    assert all(it["uptime_s"] >= 0 for it in said)
+
+
+class Telling(Replayed):
+    """One that has more to say of itself, and answers for several clusters."""
+
+    def status(self) -> dict[str, object]:
+        return {"clusters": ["east", "west"], "reason": "two clusters"}
+
+    def of(self, cluster: str) -> Replayed | None:
+        logs = {"east": Log().add(b.new_group("a")), "west": Log().add(b.new_group("b"))}
+        return Replayed(of_log(logs[cluster]), has_caught_up=cluster == "east") if cluster in logs else None
+
+    def describe(self, group: str) -> dict[str, object] | None:
+        raise Ambiguous("group is in east and west: choose with ?cluster=")
+
+
+def test_several_clusters(caught_up: Client) -> None:
+    assert caught_up.get("/api/v1/groups", params={"cluster": "east"}).json() == {"error": "no such cluster"}
+    with client(Telling(of_path(SEGMENTS))) as http:
+        status = http.get("/api/v1/status").json()
+        assert (status["clusters"], status["reason"], status["ready"]) == (["east", "west"], "two clusters", True)
+        assert len(http.get("/api/v1/groups").json()) == len(caught_up.get("/api/v1/groups").json())
+        assert [it["group"] for it in http.get("/api/v1/groups?cluster=east").json()] == ["a"]
+        assert http.get("/api/v1/groups/a?cluster=east").json()["group"] == "a"
+        assert http.get("/api/v1/groups/a/timeline?cluster=east").status_code == 200
+        assert http.get("/api/v1/findings?cluster=east").json() == []
+        assert http.get("/api/v1/groups?cluster=west").status_code == 503
+        for name in ("north", "", "\x1b"):
+            answer = http.get("/api/v1/groups", params={"cluster": name})
+            assert (answer.status_code, answer.json()) == (404, {"error": "no such cluster"})
+        answer = http.get("/api/v1/groups/a")
+        assert (answer.status_code, answer.json()["error"][:25]) == (400, "group is in east and west")
 
 
 @pytest.mark.parametrize("text", [pytest.param(text, id=name) for name, text in {**TEXTS, **LETTERS}.items()])

@@ -51,14 +51,14 @@ class Written:
 
 @pytest.mark.parametrize("text", EVERY)
 def test_hostile_records(text: str) -> None:
-    for form in logs.FORMS:
-        it = Written(form)
+    for kind in logs.FORMS:
+        it = Written(kind)
         it.log.warning("group %s left", text)
         it.line()
-        it = Written(form)
+        it = Written(kind)
         it.log.warning(text, extra={"group": text, "more": [text], "count": 3})
         it.line()
-        it = Written(form)
+        it = Written(kind)
         try:
             try:
                 raise ValueError(text)

@@ -1,0 +1,1 @@
+"""TLS, passwords, limits, and what clients accept, over real sockets."""
