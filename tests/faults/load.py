@@ -1,8 +1,8 @@
 """A load on the offsets topic in real time: generated groups of every fate, each record as its time comes.
 
 `python -m tests.faults.load BOOTSTRAP SEED GROUPS SECONDS COMMIT_INTERVAL_MS` prints a line of JSON at the end. The
-topic is to stamp records itself as they are appended (LogAppendTime), which is what a coordinator does: then no record
-is late because this process was.
+topic is to stamp records itself as they are appended (LogAppendTime), which is what a coordinator does: then none is
+late because this process was.
 """
 
 from __future__ import annotations
