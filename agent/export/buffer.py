@@ -55,7 +55,7 @@ class Buffer:
         """The sequence of the next line."""
         self.done = 0 if spool is None else spool.start
         """All before it were taken by the sink, or are lost."""
-        self.dropped: Counter[str] = Counter()
+        self.dropped: Counter[str] = Counter(dict.fromkeys(REASONS, 0))
         self.dropping = False
         """Whether newest lines are dropped now."""
 
