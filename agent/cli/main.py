@@ -13,7 +13,6 @@ import click
 
 from agent import __version__
 from agent.cli.output import guarded
-from agent.cli.settings import load_settings
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("agent.cli.run:run", "Run the agent: follow the topic and serve metrics and the API."),
@@ -34,6 +33,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "assign": ("agent.cli.assign:assign", "Show what each assignor would give."),
     "generate": ("agent.cli.generate:generate", "Write synthetic histories of groups as real records."),
+    "config": ("agent.cli.config:config", "Show the settings in force, or check a file of them."),
     "coordinator": ("agent.cli.coordinator:coordinator", "Show the partition and broker that own a group."),
 }
 """Each command: where it is and its one line of help (the same as its docstring's first line; a test checks)."""
@@ -85,7 +85,17 @@ class LazyGroup(click.Group):
 def cli(ctx: click.Context, config: Path | None) -> None:
     """Why Kafka consumer groups rebalance: a shadow of the group coordinator, read from __consumer_offsets."""
     if config is not None:
-        ctx.default_map = load_settings(config, cli, ctx)
+        _take(config, ctx)
+
+
+def _take(config: Path, ctx: click.Context) -> None:
+    from agent.cli.effective import remember
+    from agent.cli.settings import load_settings, read_settings
+
+    # `kshadow config` tells of the file itself what is wrong with it.
+    loaded = (read_settings if ctx.invoked_subcommand == "config" else load_settings)(config, cli, ctx)
+    remember(ctx, loaded)
+    ctx.default_map = loaded.defaults
 
 
 def main(arguments: list[str] | None = None) -> Any:

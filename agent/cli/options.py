@@ -44,7 +44,9 @@ class Pair(click.ParamType[tuple[str, str]]):
             return value
         name, equals, text = str(value).partition("=")
         if not equals or not name or ("." in self.name and "." not in name):
-            self.fail(f"a {self.what} is {self.name}, {value!r} came", param, ctx)
+            # Of a property it may be half of a password, parted at a blank.
+            came = f"{value!r} came" if "." in self.name else "something else came (not shown: it may be a secret)"
+            self.fail(f"a {self.what} is {self.name}, {came}", param, ctx)
         return name, text
 
 

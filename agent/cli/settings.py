@@ -1,100 +1,305 @@
-"""The `--config` file: options by name, for every command at once or in a section of one command's name."""
+"""The `--config` file: options by name, for every command at once or in a section of one command's name.
+
+`clusters` is a map of names to options of `run`, where one process reads several.
+"""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import click
 
+from agent.config.given import Rank, Value, Values
+from agent.config.resolving import PER_CLUSTER, FileOptions
 
-def load_settings(path: Path, group: click.Group, ctx: click.Context) -> dict[str, dict[str, Any]]:
-    """Read a YAML file into click's default map, which has a section for each command.
+CLUSTERS = "clusters"
+RUN = "run"
+
+Options = Mapping[str, click.Option]
+"""By long name, with underscores."""
+
+
+@dataclass(slots=True)
+class Loaded:
+    """What a file says. `defaults` is click's default map; `run` is what it says to the agent, typed."""
+
+    path: Path
+    defaults: dict[str, Any] = field(default_factory=dict)
+    run: FileOptions = field(default_factory=FileOptions)
+    problems: list[str] = field(default_factory=list)
+
+
+def load_settings(path: Path, group: click.Group, ctx: click.Context) -> Loaded:
+    """Read a YAML file. The first problem is a usage error, which says how many more there are."""
+    loaded = read_settings(path, group, ctx)
+    if loaded.problems:
+        first, *others = loaded.problems
+        more = f"\n{len(others)} more of it: kshadow config check lists all" if others else ""
+        raise click.UsageError(first + more)
+    return loaded
+
+
+def read_settings(path: Path, group: click.Group, ctx: click.Context) -> Loaded:
+    """Read a YAML file, and all that is wrong with it.
 
     Keys are long option names, with `-` or `_`. A key at the top goes to every command that has the option; a
-    section named after a command wins over it. A key that no command has, or a section of none, is an error.
+    section named after a command wins over it. A key that no command has, or a section of none, is a problem.
     """
+    reading = _Reading(Loaded(path), group, ctx)
+    try:
+        settings = _parse(path)
+    except ValueError as error:
+        reading.loaded.problems.append(f"{path}: {error}")
+        return reading.loaded
+    reading.read(settings)
+    return reading.loaded
+
+
+def _parse(path: Path) -> dict[Any, Any]:
     import yaml
 
+    class Loader(yaml.SafeLoader):
+        """Of two equal keys YAML would take the last; here that is an error."""
+
+        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+            keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+            for key, (key_node, _) in zip(keys, node.value, strict=False):
+                if keys.count(key) > 1:
+                    raise yaml.constructor.ConstructorError(
+                        None, None, f"the key {key!r} stands there twice", key_node.start_mark
+                    )
+            return super().construct_mapping(node, deep)
+
     try:
-        settings = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise click.UsageError(f"{path}: YAML expected: {error}") from None
+        # SafeLoader's, with no other tags.
+        settings = yaml.load(path.read_text(encoding="utf-8"), Loader)
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise ValueError(f"YAML expected: {error}") from None
+    except OSError as error:
+        raise ValueError(f"cannot be read: {error.strerror}") from None
     if settings is None:
-        settings = {}
+        return {}
     if not isinstance(settings, dict):
-        raise click.UsageError(f"{path}: options by name expected, {type(settings).__name__} came")
-    commands = {name: group.get_command(ctx, name) for name in group.list_commands(ctx)}
-    options = {name: _options(command) for name, command in commands.items() if command is not None}
-    known = sorted(set().union(*options.values()))
-    out: dict[str, dict[str, Any]] = {name: {} for name in options}
-    sections: dict[str, dict[Any, Any]] = {}
-    for raw_key, value in settings.items():
-        key = str(raw_key)
-        if key in options and (isinstance(value, dict) or value is None):
-            sections[key] = value or {}
-            continue
+        raise ValueError(f"options by name expected, {type(settings).__name__} came")
+    return settings
+
+
+class _Reading:
+    """One file on its way into what it says."""
+
+    def __init__(self, loaded: Loaded, group: click.Group, ctx: click.Context) -> None:
+        self.loaded, self._ctx = loaded, ctx
+        # By the command's name: the sections of the default map that it stands for, each with its options.
+        self._commands = {
+            name: list(_leaves((name,), command, ctx))
+            for name in group.list_commands(ctx)
+            if (command := _declared(name, group, ctx)) is not None
+        }
+
+    def read(self, settings: Mapping[Any, Any]) -> None:
+        """All of it; the top first, since sections win over it."""
+        sections: dict[str, Mapping[Any, Any]] = {}
+        for raw_key, value in settings.items():
+            key = str(raw_key)
+            if key == CLUSTERS:
+                continue
+            if key in self._commands and (isinstance(value, dict) or value is None):
+                sections[key] = value or {}
+            else:
+                self._set_top(key, value)
+        for name, section in sections.items():
+            for raw_key, value in section.items():
+                self._set_in(name, str(raw_key), value)
+        self._read_clusters(settings.get(CLUSTERS))
+
+    def _set_top(self, key: str, value: Any) -> None:
         name = key.replace("-", "_")
-        if name not in known:
-            if key in options:
-                raise click.UsageError(f"{path}: {key}: a section of options expected, {value!r} came")
-            raise click.UsageError(
-                f"{path}: unknown key {key!r}; known are {_listed(known)}; or a command's name with a section"
-            )
-        for command, has in options.items():
-            if name in has:
-                _set(out[command], has[name], value, ctx, f"{path}: {key}")
-    for command, section in sections.items():
-        for raw_key, value in section.items():
-            name = str(raw_key).replace("-", "_")
-            has = options[command]
-            if name not in has:
-                raise click.UsageError(
-                    f"{path}: {command}: unknown key {str(raw_key)!r}; known are {_listed(sorted(has))}"
-                )
-            _set(out[command], has[name], value, ctx, f"{path}: {command}: {raw_key}")
-    return out
+        having = [(path, has) for leaves in self._commands.values() for path, has in leaves if name in has]
+        if having:
+            problems = {path[0]: self._set(path, has[name], value, key, Rank.FILE) for path, has in having}
+            self._tell(problems)
+            return
+        if key in self._commands:
+            self._problem(f"{key}: a section of options expected, {value!r} came")
+            return
+        known = {name for leaves in self._commands.values() for _, has in leaves for name in has}
+        self._unknown("", key, known, (*self._commands, CLUSTERS), "; or a command's name with a section")
+
+    def _set_in(self, command: str, key: str, value: Any) -> None:
+        leaves = self._commands[command]
+        name = key.replace("-", "_")
+        having = [(path, has) for path, has in leaves if name in has]
+        for path, has in having:
+            if problem := self._set(path, has[name], value, f"{command}: {key}", Rank.FILE_SECTION):
+                self._problem(problem)
+        if not having:
+            self._unknown(f"{command}: ", key, {name for _, has in leaves for name in has})
+
+    def _read_clusters(self, clusters: Any) -> None:
+        if clusters is None:
+            return
+        if not isinstance(clusters, dict) or not clusters:
+            came = "none" if clusters == {} else type(clusters).__name__
+            self._problem(f"{CLUSTERS}: a map of names to options of run expected, {came} came")
+            return
+        from agent.config.values import parse_cluster
+
+        for raw_name, entry in clusters.items():
+            name = str(raw_name)
+            try:
+                parse_cluster(name)
+            except ValueError as error:
+                self._problem(f"{CLUSTERS}: {error}")
+                continue
+            if not isinstance(entry, dict):
+                self._problem(f"{CLUSTERS}: {name}: options of run expected, {type(entry).__name__} came")
+                continue
+            self.loaded.run.clusters[name] = self._cluster(f"{CLUSTERS}: {name}: ", entry)
+
+    def _cluster(self, where: str, entry: Mapping[Any, Any]) -> Values:
+        from agent.cli.run_options import OPTIONS
+
+        values: Values = {}
+        for raw_key, value in entry.items():
+            key = str(raw_key)
+            option = key.replace("_", "-")
+            if option not in OPTIONS:
+                self._unknown(where, key, {name.replace("-", "_") for name in PER_CLUSTER})
+            elif option == "cluster":
+                self._problem(f"{where}{key}: the name of a cluster is its key")
+            elif option not in PER_CLUSTER:
+                self._problem(f"{where}{key}: the same for all clusters: write it above {CLUSTERS}")
+            else:
+                try:
+                    taken = self._taken(OPTIONS[option], value)
+                except ValueError as error:
+                    self._problem(f"{where}{key}: {error}")
+                    continue
+                if taken is not None:
+                    values[option] = Value(taken[1], Rank.FILE_CLUSTER, f"{self.loaded.path}: {where}{key}")
+        return values
+
+    def _set(self, path: tuple[str, ...], option: click.Option, value: Any, where: str, rank: Rank) -> str | None:
+        """Set a parameter's default as the command line would; an option without a value stays as it is.
+
+        Gives the problem, if there is one.
+        """
+        try:
+            taken = self._taken(option, value)
+        except ValueError as error:
+            return f"{where}: {error}"
+        if taken is None:
+            return None
+        defaults = self.loaded.defaults
+        for name in path:
+            defaults = defaults.setdefault(name, {})
+        assert option.name is not None, "a parameter has a name"
+        defaults[option.name], typed = taken
+        if path == (RUN,):
+            from agent.cli.run_options import long_name
+
+            self.loaded.run.options[long_name(option)] = Value(typed, rank, f"{self.loaded.path}: {where}")
+        return None
+
+    def _taken(self, option: click.Option, value: Any) -> tuple[Any, Any] | None:
+        """A value as the command line would have it, and what the option makes of it; None for nothing.
+
+        Raises `ValueError` where it makes nothing of it.
+        """
+        if value is None:
+            return None
+        texts = _Texts(self.loaded.path.parent)
+        if option.multiple:
+            value = texts.several(value)
+        elif not option.is_flag or isinstance(value, str | dict):
+            value = texts.one(value)
+        try:
+            return value, option.type_cast_value(self._ctx, value)
+        except click.BadParameter as error:
+            # It quotes what came, and what is referred to may be a secret.
+            raise ValueError(error.message if not texts.referred else "this option takes no such value") from None
+
+    def _tell(self, problems: Mapping[str, str | None]) -> None:
+        """What is wrong with a key at the top, once, whichever commands (by name) it is wrong for."""
+        said = dict.fromkeys(problem for problem in problems.values() if problem is not None)
+        takers = [name for name, problem in problems.items() if problem is None]
+        # Commands may mean different things by one name.
+        more = f"; {', '.join(takers)} would take it: write it in a command's section" if takers else ""
+        for problem in said:
+            self._problem(problem + more)
+
+    def _unknown(
+        self, where: str, key: str, known: Iterable[str], others: Iterable[str] = (), more: str = ""
+    ) -> None:
+        names = {name.replace("_", "-") for name in known}
+        near = get_close_matches(key.replace("_", "-"), sorted({*names, *others}), n=1, cutoff=0.7)
+        said = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(names))}{more}"
+        self._problem(f"{where}unknown key {key!r}; {said}")
+
+    def _problem(self, text: str) -> None:
+        self.loaded.problems.append(f"{self.loaded.path}: {text}")
 
 
-def _listed(names: list[str]) -> str:
-    return ", ".join(name.replace("_", "-") for name in names)
+class _Texts:
+    """Values of YAML as texts, with what they refer to put in. Raises `ValueError`."""
 
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self.referred = False
 
-def _options(command: click.Command) -> dict[str, click.Option]:
-    """The options of a command by long name, with underscores."""
-    return {
-        flag.removeprefix("--").replace("-", "_"): parameter
-        for parameter in command.params
-        if isinstance(parameter, click.Option)
-        for flag in parameter.opts
-        if flag.startswith("--")
-    }
-
-
-def _set(defaults: dict[str, Any], option: click.Option, value: Any, ctx: click.Context, where: str) -> None:
-    """Set a parameter's default as the command line would; an option without a value stays as it is."""
-    assert option.name is not None, "a parameter has a name"
-    if value is None:
-        return
-    if option.multiple:
+    def several(self, value: Any) -> list[str]:
+        """Of an option that may be repeated: a list, one, or names with values."""
         if isinstance(value, dict):
             # `property: {security.protocol: SASL_SSL}` reads better than a list of NAME=VALUE.
-            value = [f"{name}={_text(item, where)}" for name, item in value.items()]
-        value = [_text(item, where) for item in (value if isinstance(value, list) else [value])]
-    elif not option.is_flag:
-        value = _text(value, where)
-    try:
-        option.type_cast_value(ctx, value)
-    except click.BadParameter as error:
-        raise click.UsageError(f"{where}: {error.message}") from None
-    defaults[option.name] = value
+            return [f"{name}={self.one(item)}" for name, item in value.items()]
+        return [self.one(item) for item in (value if isinstance(value, list) else [value])]
+
+    def one(self, value: Any) -> str:
+        """A scalar as the command line would have it. YAML makes a number of `1` and a truth of `no`."""
+        from agent.config.references import referred
+
+        text = referred(value, os.environ, self._directory)
+        if text is not None:
+            self.referred = True
+            return text
+        if isinstance(value, bool):
+            # librdkafka's own words.
+            return "true" if value else "false"
+        if isinstance(value, str | int | float):
+            return str(value)
+        raise ValueError(f"a text or a number expected, {type(value).__name__} came")
 
 
-def _text(value: Any, where: str) -> str:
-    """A scalar as the command line would have it. YAML makes a number of `1` and a truth of `no`."""
-    if isinstance(value, bool):
-        # librdkafka's own words.
-        return "true" if value else "false"
-    if isinstance(value, str | int | float):
-        return str(value)
-    raise click.UsageError(f"{where}: a text or a number expected, {type(value).__name__} came")
+def _declared(name: str, group: click.Group, ctx: click.Context) -> click.Command | None:
+    if name == RUN:
+        from agent.cli.run_options import declared
+
+        return declared
+    return group.get_command(ctx, name)
+
+
+def _leaves(
+    path: tuple[str, ...], command: click.Command, ctx: click.Context
+) -> Iterator[tuple[tuple[str, ...], Options]]:
+    """Each command that does something, with its options."""
+    if isinstance(command, click.Group):
+        for name in command.list_commands(ctx):
+            within = command.get_command(ctx, name)
+            if within is not None:
+                yield from _leaves((*path, name), within, ctx)
+        return
+    yield (
+        path,
+        {
+            flag.removeprefix("--").replace("-", "_"): parameter
+            for parameter in command.params
+            if isinstance(parameter, click.Option)
+            for flag in parameter.opts
+            if flag.startswith("--")
+        },
+    )

@@ -93,8 +93,8 @@ def test_bad_data_does_not_hide_the_good() -> None:
         (["--from", "x", "--agent", "y"], {}, "; --from and --agent were given"),  # 2
         ([], {"KSHADOW_FROM": "x", "KSHADOW_AGENT": "y"}, "; --from and --agent were given"),  # 3
         (["--from", "x", "-X", "a=b"], {}, "--property goes with --bootstrap-server"),  # 4
-        (["--bootstrap-server", "x", "-X", "ab"], {}, "a property is NAME=VALUE, 'ab' came"),  # 5
-        (["--bootstrap-server", "x", "-X", "=b"], {}, "a property is NAME=VALUE, '=b' came"),  # 6
+        (["--bootstrap-server", "x", "-X", "ab"], {}, "a property is NAME=VALUE, something else came"),  # 5
+        (["--bootstrap-server", "x", "-X", "=b"], {}, "a property is NAME=VALUE, something else came"),  # 6
         (["--bootstrap-server", "x", "-X", "nonsense=b"], {}, 'No such configuration property: "nonsense"'),  # 7
         (["--agent", "ftp://x"], {}, "--agent: a URL such as http://localhost:9308 expected, 'ftp://x' came"),  # 8
         (["--agent", "http://[x"], {}, "'http://[x' came"),  # 9: no address

@@ -77,6 +77,7 @@ def test_examples_that_need_no_broker_run(
     (logs / "server.log").touch()
     problem = {"assignor": "range", "partitions": {"t": 1}, "members": {"m-1": {"topics": ["t"]}}}
     (tmp_path / "problems.ndjson").write_text(json.dumps(problem), encoding="ascii")
+    (tmp_path / "kshadow.yaml").write_text("lag: false\n", encoding="ascii")
     monkeypatch.chdir(tmp_path)
     places = {NEW: f"{tmp_path}/new-", DATA: tmp_path, LOGS: logs}
     for place, here in places.items():

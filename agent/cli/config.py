@@ -1,0 +1,181 @@
+"""`kshadow config`: which settings are in force and where each came from; what is wrong with a file of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from agent.cli.options import output_option
+from agent.cli.output import print_rows, warn
+from agent.cli.tables import Column
+from agent.config.given import Misconfigured, Rank, Value, Values
+
+_COLUMNS = {
+    "cluster": Column("CLUSTER"),
+    "option": Column("OPTION"),
+    "value": Column("VALUE", folds=20),
+    "source": Column("SOURCE"),
+    "where": Column("WHERE", folds=20, spare=1),
+}
+
+
+@click.group()
+def config() -> None:
+    """Show the settings in force, or check a file of them.
+
+    \b
+    Examples:
+      kshadow config show
+      kshadow config show -o yaml --bootstrap-server localhost:9092 --lag-interval 1m
+      kshadow config check kshadow.yaml
+    """
+
+
+@config.command(context_settings={"ignore_unknown_options": True})
+@click.argument("arguments", metavar="[OPTIONS OF RUN]…", nargs=-1, type=click.UNPROCESSED)
+@output_option()
+@click.pass_context
+def show(ctx: click.Context, arguments: tuple[str, ...], output: str) -> None:
+    """Show what `kshadow run` would be told here, and where each value came from.
+
+    That is the options given here, the environment, and the file of kshadow --config. Values of properties whose
+    names hold password, secret, key, jaas or token are hidden.
+
+    \b
+    Examples:
+      kshadow config show
+      kshadow config show --no-lag --listen :9308
+    """
+    from agent.cli.effective import given, remembered, settle
+    from agent.cli.run_options import OPTIONS, declared
+
+    loaded = remembered(ctx)
+    if loaded is not None and loaded.problems:
+        raise click.UsageError("\n".join(loaded.problems))
+    # The file's values are taken typed, not through click's defaults.
+    asked = declared.make_context("kshadow run", list(arguments), parent=click.Context(declared))
+    try:
+        effective, settings = settle(given(asked), None if loaded is None else loaded.run, needs_brokers=False)
+    except Misconfigured as error:
+        raise click.UsageError("\n".join(error.problems)) from None
+    layers: list[tuple[str | None, Values]] = [*effective.clusters.items(), (None, effective.process)]
+    rows = [_row(name, option, values[option]) for name, values in layers for option in OPTIONS if option in values]
+    several = None not in effective.clusters
+    columns = {key: it for key, it in _COLUMNS.items() if several or key != "cluster"}
+    print_rows([_texts(row) for row in rows] if output == "table" else rows, output, columns)
+    for warning in settings.warnings:
+        warn(f"Warning: {warning}")
+
+
+@config.command()
+@click.argument("file", required=False, type=click.Path(path_type=Path, dir_okay=False, exists=True))
+@click.pass_context
+def check(ctx: click.Context, file: Path | None) -> None:
+    """Check a file of settings: all that is wrong with it, at once.
+
+    Without FILE the one of kshadow --config. It is looked at alone, without the command line and the environment;
+    only values that it refers to must be there. The exit code is 2 where something is wrong.
+
+    \b
+    Examples:
+      kshadow config check kshadow.yaml
+    """
+    from agent.cli.effective import remembered, settle
+    from agent.cli.settings import read_settings
+
+    root = ctx.find_root()
+    assert isinstance(root.command, click.Group)
+    loaded = remembered(ctx) if file is None else read_settings(file, root.command, root)
+    if loaded is None:
+        raise click.UsageError("a FILE is needed (or --config, or KSHADOW_CONFIG)")
+    problems = list(loaded.problems)
+    warnings: tuple[str, ...] = ()
+    try:
+        _, settings = settle({}, loaded.run, needs_brokers=False)
+        warnings = settings.warnings
+    except Misconfigured as error:
+        problems += error.problems
+    for text in (*problems, *(f"Warning: {it}" for it in warnings)):
+        warn(text)
+    if problems:
+        raise click.exceptions.Exit(2)
+    said = f", {len(loaded.run.clusters)} clusters" if loaded.run.clusters else ""
+    click.echo(f"{loaded.path}: fine{said}")
+
+
+def _row(cluster: str | None, option: str, value: Value) -> dict[str, Any]:
+    where = None if value.rank is Rank.DEFAULT else value.where
+    return {
+        "cluster": cluster,
+        "option": option,
+        "value": _shown(option, value.value),
+        "source": str(value.rank),
+        "where": where,
+    }
+
+
+def _shown(option: str, value: Any) -> Any:
+    """A value as JSON has it, as people would write it, and without secrets."""
+    from agent.config.secrets import shown, shown_properties
+    from agent.config.settings import Address, Shard, SnapshotPlace
+
+    match value:
+        case tuple() if option == "property":
+            return shown_properties(value)
+        case tuple() if option == "tune":
+            return dict(value)
+        case tuple():
+            return list(value)
+        case Address():
+            return f"[{value.host}]:{value.port}" if ":" in value.host else f"{value.host}:{value.port}"
+        case Shard() | SnapshotPlace():
+            return str(value)
+        case str():
+            return shown(value)
+        case int() if option == "spool-size":
+            return _size(value)
+        case int() if option in _DURATIONS and not isinstance(value, bool):
+            return _duration(value)
+        case None if option == "expire-after":
+            return "never"
+        case _:
+            return value
+
+
+_DURATIONS = {"snapshot-interval", "history-roll", "lag-interval", "expire-after"}
+
+
+def _duration(duration_ms: int) -> str:
+    """As it could be written for an option: 7d, 90s, 1500ms."""
+    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000)):
+        if duration_ms and duration_ms % size == 0:
+            return f"{duration_ms // size}{unit}"
+    return f"{duration_ms}ms"
+
+
+def _size(size: int) -> str:
+    for unit, power in (("TiB", 4), ("GiB", 3), ("MiB", 2), ("KiB", 1)):
+        if size and size % 1024**power == 0:
+            return f"{size // 1024**power}{unit}"
+    return str(size)
+
+
+def _texts(row: dict[str, Any]) -> dict[str, Any]:
+    return {**row, "value": ", ".join(_words(row["value"])) or None}
+
+
+def _words(value: Any) -> Iterator[str]:
+    match value:
+        case dict():
+            yield from (f"{name}={text}" for name, text in value.items())
+        case list():
+            yield from map(str, value)
+        case bool():
+            yield "true" if value else "false"
+        case None:
+            return
+        case _:
+            yield str(value)

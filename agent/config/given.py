@@ -1,0 +1,55 @@
+"""A value of an option and where it was given; what is wrong with all of them. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any
+
+
+class Rank(IntEnum):
+    """Where a value was given; the greatest wins."""
+
+    DEFAULT = 0
+    FILE = 1
+    FILE_SECTION = 2
+    FILE_CLUSTER = 3
+    ENVIRONMENT = 4
+    COMMAND_LINE = 5
+
+    def __str__(self) -> str:
+        return ("default", "file", "file", "file", "environment", "command line")[self]
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """`where` is how a message calls the place: `--shard`, `KSHADOW_SHARD`, `kshadow.yaml: run: shard`."""
+
+    value: Any
+    rank: Rank
+    where: str
+
+    @property
+    def is_given(self) -> bool:
+        """Whether it says anything: not the default, and not nothing."""
+        return self.rank > Rank.DEFAULT and self.value not in (None, ())
+
+
+Values = dict[str, Value]
+"""By the option's name."""
+
+
+class Misconfigured(ValueError):
+    """Settings that cannot be: every problem, a sentence each."""
+
+    def __init__(self, problems: tuple[str, ...]) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = problems
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What is wrong, and what is allowed but perhaps not meant."""
+
+    problems: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)

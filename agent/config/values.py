@@ -1,0 +1,94 @@
+"""Values as people write them: sizes, partitions, shards, addresses. Pure.
+
+Each function raises `ValueError` that says what was expected and what came.
+"""
+
+from __future__ import annotations
+
+import re
+
+from agent.config.settings import Address, Shard, SnapshotPlace
+
+MOST_PARTITIONS = 10_000
+"""Kafka's own topic has 50; a range that is longer is a slip."""
+
+_SIZE = re.compile(r"([0-9]{1,15})(?:([KMGT]i?)?B)?", re.IGNORECASE)
+_PARTITIONS = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
+_SHARD = re.compile(r"(auto|[0-9]{1,9})/([0-9]{1,9})")
+_CLUSTER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+def parse_size(text: str) -> int:
+    """`1GiB`, `500MB` or bytes, as bytes."""
+    found = _SIZE.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(f"a size (500MB, 1GiB, 1048576) expected, {text[:100]!r} came")
+    unit = (found[2] or "").upper()
+    base = 1024 if unit.endswith("I") else 1000
+    factor: int = base ** " KMGT".index(unit[:1] or " ")
+    return int(found[1]) * factor
+
+
+def parse_partitions(text: str) -> tuple[int, ...]:
+    """`0-24,30` as the partitions themselves, in order."""
+    out: set[int] = set()
+    for part in text.split(","):
+        found = _PARTITIONS.fullmatch(part.strip())
+        if found is None:
+            raise ValueError(f"partitions (0-24,30) expected, {text[:100]!r} came")
+        first, last = int(found[1]), int(found[2] or found[1])
+        if last < first:
+            raise ValueError(f"partitions (0-24,30) expected, {part.strip()!r} goes backwards")
+        if last - first >= MOST_PARTITIONS:
+            raise ValueError(f"at most {MOST_PARTITIONS} partitions expected, {part.strip()!r} came")
+        out.update(range(first, last + 1))
+    return tuple(sorted(out))
+
+
+def parse_shard(text: str) -> Shard:
+    """`I/N` or `auto/N`: one of N shards, counted from 0."""
+    found = _SHARD.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(
+            f"a shard (0/3, or auto/3 for the number the host's name ends in) expected, {text[:100]!r} came"
+        )
+    index, count = None if found[1] == "auto" else int(found[1]), int(found[2])
+    if count == 0 or (index is not None and index >= count):
+        raise ValueError(f"a shard counts from 0: 0/3, 1/3, 2/3; {text.strip()!r} came")
+    return Shard(index, count)
+
+
+def parse_place(text: str) -> SnapshotPlace:
+    """`kafka:TOPIC`, or a directory."""
+    scheme, colon, topic = text.partition(":")
+    if colon and scheme == "kafka":
+        return SnapshotPlace(topic=parse_topic(topic))
+    if not text:
+        raise ValueError("a directory or kafka:TOPIC expected, nothing came")
+    return SnapshotPlace(directory=text)
+
+
+def parse_topic(text: str) -> str:
+    """A topic's name."""
+    if not _TOPIC.fullmatch(text) or text in (".", ".."):
+        raise ValueError(f"a topic's name (letters, digits, '.', '_' and '-') expected, {text[:100]!r} came")
+    return text
+
+
+def parse_cluster(text: str) -> str:
+    """What people call a cluster: it becomes a label and a directory."""
+    if not _CLUSTER.fullmatch(text):
+        raise ValueError(
+            f"a name of at most 100 letters, digits, '.', '_' and '-', a letter or digit first, expected, "
+            f"{text[:100]!r} came"
+        )
+    return text
+
+
+def parse_address(text: str) -> Address:
+    """`HOST:PORT`. An empty host is every interface, as in ":9308"; brackets are the writing of an IPv6 address."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not (port.isascii() and port.isdecimal()) or len(port) > 5 or int(port) > 65535:
+        raise ValueError(f"HOST:PORT expected, {text!r} came")
+    return Address(host.strip("[]") or "0.0.0.0", int(port))
