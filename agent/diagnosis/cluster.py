@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from agent.diagnosis.engine import Failure, Make, Output, PartitionDiagnosis, finding
@@ -11,6 +11,10 @@ from agent.records import Run
 from agent.shadow.cluster import ClusterMirror
 from agent.shadow.transitions import At
 from analyzers.api import WINDOW_MS, ClusterAnalyzer, Finding, Judgement, Load, Slot, Window
+
+KEPT_LOADS_MS = 3_600_000
+"""For how long a partition keeps what it took in, after it was judged: it may be given back to a state that judged
+only until an earlier moment, which then lacks nothing."""
 
 
 class Chosen(NamedTuple):
@@ -38,17 +42,20 @@ class ClusterDiagnosis:
         self.mirror = mirror
         self._makes = chosen.makes
         self._on_failure = on_failure
-        self._partitions: dict[int, PartitionDiagnosis] = {}
-        self._watches = [(analyzer, Hysteresis.of(analyzer.settings)) for analyzer in chosen.cluster]
-        self._offsets: dict[int, int] = {}
+        self.partitions: dict[int, PartitionDiagnosis] = {}
+        self.watches = [(analyzer, Hysteresis.of(analyzer.settings)) for analyzer in chosen.cluster]
+        self.offsets: dict[int, int] = {}
+        """By partition: the offset of the last record by the end of the newest window that was judged."""
+        self.judged_until_ms = 0
+        """Up to when windows were judged. A finding of the cluster was told exactly if its time is not after this."""
 
     def replay_run(self, run: Run) -> list[Output]:
         """Apply consecutive records of one partition: transitions and findings, in order."""
-        if not self._makes and not self._watches:
+        if not self._makes and not self.watches:
             return [*self.mirror.replay_run(run)]
-        diagnosis = self._partitions.get(run.partition)
+        diagnosis = self.partitions.get(run.partition)
         if diagnosis is None:
-            diagnosis = self._partitions[run.partition] = PartitionDiagnosis(
+            diagnosis = self.partitions[run.partition] = PartitionDiagnosis(
                 self.mirror.partition(run.partition),
                 self._makes,
                 on_failure=self._on_failure,
@@ -58,53 +65,70 @@ class ClusterDiagnosis:
     def forget(self, partition: int) -> None:
         """Drop what is known of a partition, with its mirror, to begin it anew."""
         self.mirror.forget(partition)
-        self._partitions.pop(partition, None)
+        self.partitions.pop(partition, None)
 
-    def advance(self, now_ms: int) -> list[Output]:
-        """Live: let time pass where nothing is written; what is due by then, and the windows that ended by then."""
+    def advance(self, now_ms: int, partitions: Collection[int] | None = None) -> list[Output]:
+        """Live: let time pass where nothing is written (in `partitions`; everywhere unless told); what is due by
+        then, and the windows that ended by then in all partitions."""
         out: list[Output] = []
-        for _, diagnosis in sorted(self._partitions.items()):
-            out += diagnosis.advance(now_ms)
-        return [*out, *self._windows(now_ms)]
+        for number, diagnosis in sorted(self.partitions.items()):
+            if partitions is None or number in partitions:
+                out += diagnosis.advance(now_ms)
+        ended_ms = min([now_ms, *(it.clock_ms or 0 for it in self.partitions.values())])
+        return [*out, *self._windows(ended_ms // WINDOW_MS * WINDOW_MS)]
 
     def finish(self) -> list[Finding]:
         """Offline: what all partitions together show, once all of them were read."""
-        clocks = [it.clock_ms for it in self._partitions.values() if it.clock_ms is not None]
-        return self._windows(max(clocks, default=0), is_end=True)
+        for diagnosis in self.partitions.values():
+            diagnosis.end_loads()
+        return self._windows(max((it.clock_ms or 0 for it in self.partitions.values()), default=0))
 
     def clock_ms(self, partition: int) -> int | None:
         """The event clock of a partition; None where no analyzer runs, or no record came."""
-        diagnosis = self._partitions.get(partition)
+        diagnosis = self.partitions.get(partition)
         return None if diagnosis is None else diagnosis.clock_ms
 
     def consumed(self, partition: int, group: str) -> Mapping[Slot, int]:
         """Records by partition that a group consumed in the last minutes."""
-        diagnosis = self._partitions.get(partition)
+        diagnosis = self.partitions.get(partition)
         return {} if diagnosis is None else diagnosis.consumed(group)
 
-    def _windows(self, until_ms: int, *, is_end: bool = False) -> list[Finding]:
+    def _windows(self, until_ms: int) -> list[Finding]:
+        """Judge the windows that ended by then, if that was not done before.
+
+        What is due between is looked at only as far as windows have ended: so nothing depends on how time passed.
+        """
+        # Where a partition has let go of what was not judged yet there is nothing whole to judge.
+        since_ms = max([self.judged_until_ms, *(it.loads_from_ms for it in self.partitions.values())])
+        if until_ms <= since_ms:
+            return []
         by_end: dict[int, dict[int, tuple[Load, int]]] = {}
-        for partition, diagnosis in self._partitions.items():
-            for end_ms, load in diagnosis.take_loads(until_ms, is_end=is_end).items():
-                by_end.setdefault(end_ms, {})[partition] = load
+        for partition, diagnosis in sorted(self.partitions.items()):
+            for end_ms, load in diagnosis.loads.items():
+                if since_ms < end_ms <= until_ms:
+                    by_end.setdefault(end_ms, {})[partition] = load
         out: list[Finding] = []
         for end_ms, loads in sorted(by_end.items()):
             out += self._quiet(end_ms - WINDOW_MS)
-            self._offsets.update((partition, offset) for partition, (_, offset) in loads.items())
-            out += self._judge(end_ms, {partition: load for partition, (load, _) in sorted(loads.items())})
-        return out + self._quiet(until_ms)
+            self.offsets.update((partition, offset) for partition, (_, offset) in loads.items())
+            out += self._judge(end_ms, {partition: load for partition, (load, _) in loads.items()})
+        out += self._quiet(until_ms)
+        self.judged_until_ms = until_ms
+        for diagnosis in self.partitions.values():
+            diagnosis.forget_loads(until_ms - KEPT_LOADS_MS)
+        return out
 
     def _quiet(self, until_ms: int) -> list[Finding]:
         """Windows without any record: only what waits for its time is looked at."""
         out: list[Finding] = []
-        while dues := [it.due_ms for _, it in self._watches if it.due_ms is not None and it.due_ms <= until_ms]:
+        while dues := [it.due_ms for _, it in self.watches if it.due_ms is not None and it.due_ms <= until_ms]:
             out += self._judge(min(dues), {})
         return out
 
     def _judge(self, now_ms: int, loads: Mapping[int, Load]) -> list[Finding]:
         out: list[Finding] = []
-        window = Window(now_ms - WINDOW_MS, now_ms, len(self._partitions), loads)
-        for watch in list(self._watches):
+        window = Window(now_ms - WINDOW_MS, now_ms, len(self.partitions), loads)
+        for watch in list(self.watches):
             analyzer, hysteresis = watch
             try:
                 change = hysteresis.take(analyzer.judge(window) if loads else Judgement(), now_ms)
@@ -112,11 +136,11 @@ class ClusterDiagnosis:
                 failure = Failure(f"analyzer {analyzer.name}: {type(error).__name__}: {error}")
                 if self._on_failure is None:
                     raise failure from error
-                self._watches.remove(watch)
+                self.watches.remove(watch)
                 self._on_failure(failure)
                 continue
             if change is not None:
                 partition = change.condition.partition or 0
-                at = At(partition, self._offsets.get(partition, -1), now_ms)
+                at = At(partition, self.offsets.get(partition, -1), now_ms)
                 out.append(finding(at, None, None, analyzer.name, change))
         return out

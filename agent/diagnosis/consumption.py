@@ -12,7 +12,7 @@ WINDOWS = 3
 """The current window and those before it: what is consumed "lately"."""
 
 
-class _Base(NamedTuple):
+class Base(NamedTuple):
     """Positions as a window ended."""
 
     window: int
@@ -30,7 +30,7 @@ class Consumption:
 
     def __init__(self) -> None:
         self._now: dict[Slot, Position] = {}
-        self._bases: deque[_Base] = deque(maxlen=WINDOWS)
+        self._bases: deque[Base] = deque(maxlen=WINDOWS)
         self._window = -1
         self._commits = 0
 
@@ -38,7 +38,7 @@ class Consumption:
         """Take what was committed since the sample before."""
         window = window_of(sample.at_ms)
         if window != self._window:
-            self._bases.append(_Base(self._window, dict(self._now)))
+            self._bases.append(Base(self._window, dict(self._now)))
             self._window = window
         self._now.update(sample.positions)
         newest = self._bases[-1].positions

@@ -71,7 +71,7 @@ class WatchedGroup:
         return self._consumption.at(self.now_ms)
 
 
-class _Watch:
+class Watch:
     """One analyzer on one group."""
 
     __slots__ = ("analyzer", "hysteresis")
@@ -81,13 +81,13 @@ class _Watch:
         self.hysteresis = Hysteresis.of(analyzer.settings)
 
 
-class _Watched:
+class Watched:
     """All analyzers of one group, and when it is to be looked at next."""
 
     __slots__ = ("consumption", "due_ms", "group_type", "watches")
 
     def __init__(self, makes: Iterable[Make]) -> None:
-        self.watches = [_Watch(make()) for make in makes]
+        self.watches = [Watch(make()) for make in makes]
         self.consumption = Consumption()
         self.due_ms: int | None = None
         self.group_type = ""
@@ -108,14 +108,16 @@ class PartitionDiagnosis:
         self._mirror = mirror
         self._makes = makes
         self._on_failure = on_failure
-        self._groups: dict[str, _Watched] = {}
+        self._groups: dict[str, Watched] = {}
         self._wakes: list[tuple[int, str]] = []
         # None: to be set by the next record, whose minute it is.
         self._next_sample_ms: int | None = None
         self.clock_ms: int | None = None
         """The greatest record timestamp seen, or what `advance` moved it to; None before the first record."""
-        # What the partition took in, for whoever watches all of them: see `take_loads`.
-        self._loads: dict[int, tuple[Load, int]] = {}
+        self.loads: dict[int, tuple[Load, int]] = {}
+        """What the partition took in, for whoever watches all of them, by the window's end: with the offset of the
+        last record by then. Windows that ended by `loads_from_ms` are not kept any more."""
+        self.loads_from_ms = 0
         self._active: set[str] = set()
         self._window_records = 0
         self._records = 0
@@ -243,7 +245,7 @@ class PartitionDiagnosis:
             watched.group_type = str(self._mirror.groups[name].group_type)
         return out + self._judge(name, watched, watched.watches, self._group(name, watched), changes)
 
-    def _closed(self, name: str, watched: _Watched) -> list[Output]:
+    def _closed(self, name: str, watched: Watched) -> list[Output]:
         """A group was deleted: its findings close."""
         del self._groups[name]
         out: list[Output] = []
@@ -252,17 +254,20 @@ class PartitionDiagnosis:
                 out.append(self._finding(name, watched, watch, change))
         return out
 
-    def take_loads(self, until_ms: int, *, is_end: bool = False) -> dict[int, tuple[Load, int]]:
-        """What the partition took in, in the windows that ended by then, by the window's end; kept no longer.
-
-        With each load the offset of the last record by then. `is_end`: the input has ended, and with it the window.
-        """
-        if is_end and self._next_sample_ms is not None:
+    def end_loads(self) -> None:
+        """The input has ended, and with it the window that is under way."""
+        if self._next_sample_ms is not None:
             self._count(self._next_sample_ms)
             self._end_window(-(-self._next_sample_ms // WINDOW_MS) * WINDOW_MS)
-        return {end_ms: self._loads.pop(end_ms) for end_ms in sorted(self._loads) if end_ms <= until_ms}
 
-    def _count(self, at_ms: int) -> list[tuple[str, _Watched, Sample]]:
+    def forget_loads(self, until_ms: int) -> None:
+        """Keep no loads of windows that ended by then."""
+        if until_ms > self.loads_from_ms:
+            self.loads_from_ms = until_ms
+            for end_ms in [it for it in self.loads if it <= until_ms]:
+                del self.loads[end_ms]
+
+    def _count(self, at_ms: int) -> list[tuple[str, Watched, Sample]]:
         """What each group committed since it was counted last."""
         samples = []
         self._counted_ms = at_ms
@@ -280,7 +285,7 @@ class PartitionDiagnosis:
         commits = {name: self._groups[name].consumption.commits() for name in self._active if name in self._groups}
         most = max(commits, key=lambda name: (commits[name], name), default=None)
         load = Load(self._window_records, most, 0 if most is None else commits[most])
-        self._loads[end_ms] = load, self._mirror.next_offset - 1
+        self.loads[end_ms] = load, self._mirror.next_offset - 1
         self._active, self._window_records = set(), 0
 
     def _sample(self, due_ms: int) -> list[Output]:
@@ -303,8 +308,8 @@ class PartitionDiagnosis:
     def _judge(
         self,
         name: str,
-        watched: _Watched,
-        watches: Iterable[_Watch],
+        watched: Watched,
+        watches: Iterable[Watch],
         group: WatchedGroup,
         changes: Sequence[Transition] = (),
         sample: Sample | None = None,
@@ -336,18 +341,18 @@ class PartitionDiagnosis:
         watched.due_ms = due
         return out
 
-    def _finding(self, name: str, watched: _Watched, watch: _Watch, change: Change) -> Finding:
+    def _finding(self, name: str, watched: Watched, watch: Watch, change: Change) -> Finding:
         assert self.clock_ms is not None, "findings come of records"
         at = At(self._mirror.partition, self._mirror.next_offset - 1, self.clock_ms)
         return finding(at, name, watched.group_type, watch.analyzer.name, change)
 
-    def _watched(self, name: str) -> _Watched:
+    def _watched(self, name: str) -> Watched:
         watched = self._groups.get(name)
         if watched is None:
-            watched = self._groups[name] = _Watched(self._makes)
+            watched = self._groups[name] = Watched(self._makes)
         return watched
 
-    def _group(self, name: str, watched: _Watched) -> WatchedGroup:
+    def _group(self, name: str, watched: Watched) -> WatchedGroup:
         assert self.clock_ms is not None, "groups come of records"
         known_ms = self._counted_ms if self._mirror.offsets.touched else self.clock_ms
         return WatchedGroup(name, self.clock_ms, known_ms, self._mirror, watched.consumption)

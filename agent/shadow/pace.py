@@ -17,7 +17,7 @@ OFTEN = 3
 Partition = tuple[str, int]
 
 
-class _Hold(NamedTuple):
+class Hold(NamedTuple):
     """Since when a partition has the owner that it has, and how often it had been committed by then."""
 
     owner: str
@@ -44,7 +44,7 @@ class Pace:
         """When the generation (or epoch) began, epoch milliseconds; None before the first."""
         self.usual_ms: int | None = None
         """How often members commit, as last seen of those that had committed often."""
-        self._holds: dict[Partition, _Hold] = {}
+        self._holds: dict[Partition, Hold] = {}
         self._counts: Mapping[Partition, int] = {}
         self._notices = 0
         self._slowest_ms = 0
@@ -56,7 +56,7 @@ class Pace:
         self._holds = {
             partition: before
             if (before := self._holds.get(partition)) is not None and before.owner == owner
-            else _Hold(owner, at_ms, counts.get(partition, 0))
+            else Hold(owner, at_ms, counts.get(partition, 0))
             for partition, owner in held.items()
         }
 
@@ -102,7 +102,7 @@ class Pace:
                 found = offsets.commit(group, topic, partition)
                 hold = self._holds.get((topic, partition))
                 if across:
-                    hold = _Hold(owner, self.since_ms or 0, self._counts.get((topic, partition), 0))
+                    hold = Hold(owner, self.since_ms or 0, self._counts.get((topic, partition), 0))
                 if found is None or hold is None or hold.owner != owner:
                     continue
                 if found[0].commit_ms < hold.since_ms and not across:

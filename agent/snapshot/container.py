@@ -1,0 +1,122 @@
+"""What is around an image: whose it is, of what layout, up to where, and a checksum over all of it.
+
+    magic (8 bytes)  blake2b (32)  format (2)  header's size (4)  header (MessagePack)  image (MessagePack, zstd)
+
+The checksum is over all behind it. It finds damage; it keeps nobody from writing a snapshot of his own.
+"""
+
+from __future__ import annotations
+
+import struct
+from hashlib import blake2b
+from typing import NamedTuple
+
+import cramjam
+import msgspec
+
+from agent.snapshot.errors import BROKEN, Kind, Refused
+
+MAGIC = b"kshadow\x00"
+FORMAT = 1
+"""Of the container, and of what state means: to be raised where older snapshots must not be used though their fields
+are the same."""
+
+LEVEL = 1
+LARGEST = 1 << 30
+"""Bytes of an image, unpacked."""
+
+MOST_TIMES = 1000
+"""An image is at most so many times as large as what it is compressed to: 4 to 20 times is usual."""
+
+_START = struct.Struct(">8s32s")
+_SIZES = struct.Struct(">HI")
+
+
+class Identity(NamedTuple):
+    """Whose state it is. `partition` None: of the cluster."""
+
+    cluster_id: str
+    topic_id: str
+    partition: int | None
+
+
+class Fingerprints(NamedTuple):
+    """What the state is made of: the fields of all its classes; the analyzers that ran, with their settings."""
+
+    layout: str
+    settings: str
+
+
+class Header(NamedTuple):
+    """What a snapshot says of itself. Times are epoch milliseconds."""
+
+    identity: Identity
+    fingerprints: Fingerprints
+    next_offset: int
+    clock_ms: int
+    written_ms: int
+    size: int = 0
+    """Bytes of the image, unpacked."""
+
+
+_HEADER = msgspec.msgpack.Decoder(Header)
+
+
+def wrap(header: Header, image: bytes) -> bytes:
+    """A snapshot."""
+    head = msgspec.msgpack.encode(header._replace(size=len(image)))
+    rest = b"".join((_SIZES.pack(FORMAT, len(head)), head, bytes(cramjam.zstd.compress(image, level=LEVEL))))
+    return _START.pack(MAGIC, blake2b(rest, digest_size=32).digest()) + rest
+
+
+def unwrap(blob: bytes, expected: Identity, fingerprints: Fingerprints) -> tuple[Header, bytes]:
+    """What a snapshot says of itself, and its image. Raises `Refused` for one that is not of this state."""
+    header, packed = read(blob)
+    _expect(Kind.OTHER_CLUSTER, "of cluster", expected.cluster_id, header.identity.cluster_id)
+    _expect(Kind.OTHER_TOPIC, "of topic", expected.topic_id, header.identity.topic_id)
+    _expect(Kind.OTHER_PARTITION, "of partition", expected.partition, header.identity.partition)
+    _expect(Kind.OTHER_LAYOUT, "of layout", fingerprints.layout, header.fingerprints.layout)
+    _expect(Kind.OTHER_SETTINGS, "of analyzers and settings", fingerprints.settings, header.fingerprints.settings)
+    if not 0 <= header.size <= min(LARGEST, MOST_TIMES * len(packed)):
+        raise Refused(Kind.CORRUPT, f"{len(packed)} bytes say that they are {header.size} unpacked")
+    image = bytearray(header.size)
+    try:
+        size = cramjam.zstd.decompress_into(packed, image)
+    except (cramjam.DecompressionError, *BROKEN) as error:
+        raise Refused(Kind.CORRUPT, f"the image cannot be decompressed: {error}") from error
+    if size != header.size:
+        raise Refused(Kind.CORRUPT, f"an image of {header.size} bytes expected, {size} came")
+    return header, bytes(image)
+
+
+def read(blob: bytes) -> tuple[Header, bytes]:
+    """What a snapshot says of itself, whoever's it is, and its compressed image. Raises `Refused`."""
+    if len(blob) < _START.size + _SIZES.size:
+        raise Refused(Kind.CORRUPT, f"a snapshot expected, {len(blob)} bytes came")
+    magic, digest = _START.unpack_from(blob)
+    if magic != MAGIC:
+        raise Refused(Kind.CORRUPT, f"a snapshot begins with {MAGIC!r}, this with {magic!r}")
+    rest = memoryview(blob)[_START.size :]
+    if blake2b(rest, digest_size=32).digest() != digest:
+        raise Refused(Kind.CORRUPT, f"the checksum of {len(blob)} bytes is not the one that they say")
+    version, size = _SIZES.unpack_from(rest)
+    if version != FORMAT:
+        raise Refused(Kind.OTHER_FORMAT, f"a snapshot of format {FORMAT} expected, one of format {version} came")
+    end = _SIZES.size + size
+    if end > len(rest):
+        raise Refused(Kind.CORRUPT, f"a header of {size} bytes expected, {len(rest) - _SIZES.size} are left")
+    try:
+        header = _HEADER.decode(rest[_SIZES.size : end])
+    except BROKEN as error:
+        raise Refused(Kind.CORRUPT, f"the header cannot be read: {error}") from error
+    return header, bytes(rest[end:])
+
+
+def _expect(kind: Kind, what: str, expected: object, came: object) -> None:
+    if expected != came:
+        raise Refused(kind, f"a snapshot {what} {expected} expected, one {what} {came} came")
+
+
+def fingerprint(text: str) -> str:
+    """A short form of what is compared as a whole."""
+    return blake2b(text.encode(), digest_size=16).hexdigest()

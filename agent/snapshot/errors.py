@@ -1,0 +1,29 @@
+"""What can be wrong with a snapshot."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    """Why a snapshot is of no use here."""
+
+    CORRUPT = "corrupt"
+    OTHER_FORMAT = "other_format"
+    OTHER_LAYOUT = "other_layout"
+    OTHER_SETTINGS = "other_settings"
+    OTHER_CLUSTER = "other_cluster"
+    OTHER_TOPIC = "other_topic"
+    OTHER_PARTITION = "other_partition"
+
+
+class Refused(ValueError):
+    """A snapshot that is not used; the message says what was expected and what came."""
+
+    def __init__(self, kind: Kind, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+BROKEN = (ValueError, LookupError, TypeError, ArithmeticError, AssertionError, RecursionError, MemoryError)
+"""What bytes that are not what they should be can come to while they are read. msgspec's errors are ValueErrors."""

@@ -1,0 +1,1 @@
+"""Snapshots, and the stores that keep them."""

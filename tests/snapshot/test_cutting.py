@@ -1,0 +1,59 @@
+"""Any replay, cut anywhere, goes on as if nothing had been."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from agent.records import RawRecord
+from tests.cli.running import SEGMENTS
+from tests.diagnosis.test_properties import timed
+from tests.http.replayed import of_path
+from tests.shadow.build import run_of
+from tests.snapshot.cutting import Step, assert_goes_on
+from tests.wire.vectors import CAPTURE, needs
+
+FAIR = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@FAIR
+@given(st.data())
+def test_a_history_may_be_cut_anywhere(data: st.DataObject) -> None:
+    left = [part for number in range(3) if (part := data.draw(timed(number)))]
+    steps: list[Step] = []
+    clock = 0
+    while any(left):
+        rows = data.draw(st.sampled_from([rows for rows in left if rows]))
+        count = data.draw(st.integers(1, len(rows)))
+        steps.append(run_of(rows[:count]))
+        clock = max([clock, *(row.timestamp_ms for row in rows[:count])])
+        del rows[:count]
+        if data.draw(st.booleans()):
+            clock += data.draw(st.sampled_from([1_000, 61_000, 400_000, 4_000_000]))
+            steps.append(clock)
+    cuts = data.draw(st.lists(st.integers(0, len(steps)), max_size=3))
+    assert_goes_on(steps, cuts)
+
+
+def pieces(records: list[RawRecord], size: int) -> list[Step]:
+    return [run_of(records[at : at + size]) for at in range(0, len(records), size)]
+
+
+def test_a_recorded_cluster_may_be_cut_anywhere() -> None:
+    steps: list[Step] = []
+    for run in of_path(SEGMENTS):
+        steps += pieces(list(run.records()), 7)
+    told = assert_goes_on(steps, range(0, len(steps), 2))
+    assert {json.loads(line)["type"] for line in told} >= {"rebalance", "member_left", "finding"}
+
+
+@needs(CAPTURE)
+@pytest.mark.slow
+def test_the_captured_cluster_may_be_cut_anywhere() -> None:
+    steps: list[Step] = []
+    for run in of_path(CAPTURE / "segments"):
+        steps += pieces(list(run.records()), 50)
+    assert_goes_on(steps, range(0, len(steps), 11))
