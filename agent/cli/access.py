@@ -11,12 +11,12 @@ from http.client import HTTPException
 from types import UnionType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 from urllib.error import HTTPError
-from urllib.parse import quote, urlencode, urlsplit
-from urllib.request import urlopen
+from urllib.parse import quote, urlencode
 
 import click
 from click.core import ParameterSource
 
+from agent.cli.connecting import OPTIONS, connection, why
 from agent.cli.options import chosen_analyzers, client_properties, one_of
 from agent.cli.output import UNREACHABLE, printable, warn
 
@@ -32,6 +32,12 @@ COMPLETE_SINCE = "Kshadow-Complete-Since"
 """As `agent.http` has them, which takes long to import."""
 
 SOURCES = ("from_path", "bootstrap_server", "agent")
+
+_ADVICE = {
+    401: "; --agent-user says who asks, KSHADOW_AGENT_PASSWORD or --agent-password-file has the password",
+    429: "; try again in a while",
+    503: "; try again in a while",
+}
 
 NO_SUCH_GROUP = {"error": "no such group"}
 
@@ -153,6 +159,10 @@ def ask(
         raise click.UsageError("--analyzers and --tune go with --from and --bootstrap-server; an agent has its own")
     if kind == "agent" and until is not None:
         raise click.UsageError("--until goes with --from and --bootstrap-server; an agent knows groups as they are")
+    if kind != "agent":
+        for name in OPTIONS:
+            if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+                raise click.UsageError(f"--{name.replace('_', '-')} goes with --agent")
     chosen = chosen_analyzers(ctx.params["analyzer_names"], ctx.params["tuned"]) if history else None
     with reaching():
         match kind:
@@ -166,7 +176,7 @@ def ask(
                 conf = client_properties(bootstrap_server, ctx.params["properties"])
                 yield live(conf, group, chosen, until, recorder, lag=lag)
             case _:
-                yield AgentAnswers(agent)
+                yield AgentAnswers(agent, {name: ctx.params.get(name) for name in OPTIONS})
 
 
 def now_ms() -> int:
@@ -180,18 +190,13 @@ class AgentAnswers:
     live = True
     as_of_ms = None
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, options: Mapping[str, Any]) -> None:
+        """`options`: of `agent.cli.connecting`, by name."""
         self.now_ms = now_ms()
         self._headers: Message = Message()
-        self.url = url.rstrip("/")
+        self._connection = connection(url, options)
+        self.url = self._connection.url
         self.where = f"at {self.url}"
-        try:
-            parts = urlsplit(url)
-            good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-        except ValueError:
-            good = False
-        if not good:
-            raise click.UsageError(f"--agent: a URL such as http://localhost:9308 expected, {url!r} came")
 
     def groups(self) -> list[Form]:
         """`GET /api/v1/groups`."""
@@ -261,7 +266,7 @@ class AgentAnswers:
     def _get(self, path: str) -> tuple[str, Any]:
         url = self.url + path
         try:
-            with urlopen(url, timeout=AGENT_TIMEOUT_S) as response:  # the scheme was checked above
+            with self._connection.open(path, AGENT_TIMEOUT_S) as response:
                 self._headers = response.headers
                 return url, json.load(response)
         except HTTPError as error:
@@ -273,13 +278,12 @@ class AgentAnswers:
             if error.code == 404 and answer == NO_SUCH_GROUP:
                 return url, answer
             said = answer["error"] if _has(answer, {"error": str}) else body or "nothing more"
-            advice = "; try again in a while" if error.code == 503 else ""
+            advice = _ADVICE.get(error.code, "")
             fail(f"{url} answered {error.code} {error.reason}: {said}{advice}")
         except (ValueError, RecursionError) as error:
             self._no_agent(url, f"JSON ({error})")
         except (OSError, HTTPException) as error:
-            reason = getattr(error, "reason", None) or error
-            fail(f"no agent answers at {self.url}: {reason}; kshadow run starts one, and --listen says where")
+            fail(f"no agent answers at {self.url}: {why(error, tls=self.url.startswith('https'))}")
 
     def _no_agent(self, url: str, expected: str) -> NoReturn:
         fail(f"{url}: expected {expected}, came something else: no kshadow agent, or one of another version")

@@ -139,6 +139,11 @@ def source_options(command: Callable[..., Any]) -> Callable[..., Any]:
             ),
             bootstrap_option,
             option("--agent", metavar="URL", help="A running agent, such as http://localhost:9308."),
+            option("--agent-user", metavar="NAME", help="Who asks it; the password is in KSHADOW_AGENT_PASSWORD."),
+            option("--agent-password-file", metavar="FILE", type=click.Path(), help="Or in this file."),
+            option("--agent-ca", metavar="FILE", type=click.Path(), help="Certificates to trust, not the system's."),
+            option("--agent-cert", metavar="FILE", type=click.Path(), help="A certificate of who asks, and its key."),
+            option("--agent-key", metavar="FILE", type=click.Path(), help="That key, where it is in another file."),
             property_option,
         )
     ):

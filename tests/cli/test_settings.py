@@ -75,10 +75,10 @@ def test_properties(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("colour: red", "unknown key 'colour'; known are admin, admin-rate, agent, allow-group, allow-topic, "),  # 1
+        ("colour: red", "unknown key 'colour'; known are admin, admin-rate, agent, "),  # 1
         (
             "groups: {colour: red}",
-            "groups: unknown key 'colour'; known are agent, bootstrap-server, from, output",
+            "groups: unknown key 'colour'; known are agent, agent-ca, ",
         ),  # 2
         ("groups: {listen: ':1'}", "groups: unknown key 'listen'"),  # 3: another command has it
         ("nosuch: {output: json}", "unknown key 'nosuch'"),  # 4: no such command
