@@ -52,8 +52,10 @@ _DEFAULTS: Mapping[str, str] = {
     "queue.buffering.max.messages": "100000",
     "queue.buffering.max.kbytes": "65536",
     "message.max.bytes": str(LARGEST_BYTES),
-    "log_level": "2",  # errors are told by us, once
 }
+_silent = logging.getLogger("kshadow.export.librdkafka")
+_silent.addHandler(logging.NullHandler())
+_silent.propagate = False  # errors are told by us, once; log_level alone would let fatal ones through
 _BATCH_BYTES = (1_000_000, 50_000)
 """A topic may take less at once than the usual 1 MB: then smaller batches, for good."""
 
@@ -126,7 +128,8 @@ class TopicSink:
         if self._alone:
             own["batch.num.messages"] = "1"
         try:
-            self._producer = Producer({**_DEFAULTS, **own, **self._conf, **_FIXED, "error_cb": self._note})
+            conf = {**_DEFAULTS, **own, **self._conf, **_FIXED, "error_cb": self._note}
+            self._producer = Producer(conf, logger=_silent)
         except KafkaException as error:
             raise ExportMisconfigured(error.args[0].str()) from error
         self._failure = self._fatal = None
@@ -135,9 +138,13 @@ class TopicSink:
         return self._producer
 
     def _close_producer(self) -> None:
+        """Drop what was not delivered, and learn what was and why the rest was not."""
         if self._producer is not None:
             self._producer.purge()
-            self._producer.flush(1.0)
+            # A fatal error cuts a round of reports short, and comes once.
+            for _ in range(3):
+                if not self._flush(self._producer, 1.0):
+                    break
             self._producer = None
 
     def _produce(self, producer: Producer, deadline: float) -> None:
@@ -163,7 +170,7 @@ class TopicSink:
                     on_delivery=partial(self._report, number),
                 )
             except BufferError:  # the broker takes them more slowly than they come
-                producer.poll(0.1)
+                self._poll(producer, 0.1)
                 if time.monotonic() > deadline:
                     raise SinkDown(self._silence()) from None
                 continue
@@ -174,12 +181,26 @@ class TopicSink:
                     self._failure = (error.args[0], number)
             self._sent += 1
             if not number % 1_000:
-                producer.poll(0)
+                self._poll(producer, 0)
 
     def _await(self, producer: Producer, deadline: float) -> None:
-        while producer.flush(0.2) and self._failure is None and self._fatal is None:
+        while self._flush(producer, 0.2) and self._failure is None and self._fatal is None:
             if time.monotonic() > deadline:
                 raise SinkDown(self._silence())
+
+    def _flush(self, producer: Producer, timeout_s: float) -> bool:
+        """Take reports until all were made or the time is over; whether more are to come."""
+        try:
+            return producer.flush(timeout_s) > 0
+        except KafkaException as error:  # a fatal error, which the client raises in place of calling back
+            self._fatal = error.args[0]
+            return True
+
+    def _poll(self, producer: Producer, timeout_s: float) -> None:
+        try:
+            producer.poll(timeout_s)
+        except KafkaException as error:
+            self._fatal = error.args[0]
 
     def _silence(self) -> str:
         waited = f"topic {self._topic}: no acknowledgement for {self._patience_s:g} s"
@@ -193,8 +214,6 @@ class TopicSink:
 
     def _note(self, error: KafkaError) -> None:
         self._trouble = error.str()
-        if error.fatal():
-            self._fatal = error
 
     def _refuse(self, number: int, reason: str) -> None:
         self._done[number] = 1
