@@ -1,8 +1,8 @@
 """The questions to the brokers, and what their answers are: ends, last stable offsets, starts, times, topics' ids.
 
-Owns the two clients and the errors. Keeps nothing of the answers, and decides nothing.
+Owns the client and the errors. Keeps nothing of the answers, and decides nothing.
 
-What a question costs: one ListOffsets to each leader for each `BATCH` partitions, and ten microseconds of ours for a
+What a question costs: one ListOffsets to each leader for each `BATCH` partitions, and 20 microseconds of ours for a
 partition; a description of topics is one request. The right for all of it is Describe on the topic.
 """
 
@@ -15,12 +15,10 @@ from enum import StrEnum
 from itertools import islice
 from typing import Any, TypeVar
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # it is documented
 
 from agent.lag.ends import Place
-from agent.source.client import consumer_properties
-from agent.source.cluster import EARLIEST, LATEST
 from agent.source.errors import SourceMisconfigured
 
 BATCH = 2_000
@@ -38,6 +36,8 @@ _MISSING = {
 }
 """TOPIC_EXCEPTION: the name is none that a topic may have."""
 T = TypeVar("T")
+LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 
 
 class Outcome(StrEnum):
@@ -68,72 +68,49 @@ class Questions:
         self.requests = Counter(dict.fromkeys(Outcome, 0))
         """Questions by how they ended, one for each batch."""
         self._is_stopped = is_stopped
-        ours: dict[str, Any] = {"error_cb": _ignore, "log_level": "2"}
+        properties: dict[str, Any] = {"client.id": "kshadow", "log_level": "2", **conf, "error_cb": _ignore}
         try:
-            # The high watermark is what a read_uncommitted consumer's end is.
-            self._consumer = Consumer({**consumer_properties(conf), **ours, "isolation.level": "read_uncommitted"})
-            self._admin = AdminClient({"client.id": "kshadow", **conf, **ours})
+            self._admin = AdminClient(properties)
         except KafkaException as error:
             raise SourceMisconfigured(f"librdkafka does not take the properties: {error.args[0].str()}") from error
 
-    def close(self) -> None:
-        """Let go of the connections."""
-        self._consumer.close()
-
     def ends(self, places: Iterable[Place]) -> Answers:
         """High watermarks."""
-        return self._at([(topic, partition, LATEST) for topic, partition in places])
-
-    def starts(self, places: Iterable[Place]) -> Answers:
-        """Where logs start."""
-        return self._at([(topic, partition, EARLIEST) for topic, partition in places])
-
-    def at(self, times_ms: Mapping[Place, int]) -> Answers:
-        """The first offset of a record of a time or later, for each place its time; -1 where there is none."""
-        return self._at([(topic, partition, time_ms) for (topic, partition), time_ms in times_ms.items()])
-
-    def _at(self, asked: Sequence[tuple[str, int, int]]) -> Answers:
-        out = Answers()
-        for batch in self._batches(asked):
-            try:
-                found = self._consumer.offsets_for_times(
-                    [TopicPartition(topic, partition, which) for topic, partition, which in batch], timeout=TIMEOUT_S
-                )
-            except KafkaException as error:
-                self._failed(out, error.args[0])
-                # Others would wait as long.
-                break
-            outcome = Outcome.ANSWERED
-            for it in found:
-                if it.error is None:
-                    out.offsets[it.topic, it.partition] = it.offset
-                else:
-                    outcome = _sort(out, (it.topic, it.partition), it.error)
-            self.requests[outcome] += 1
-        return out
+        return self._ask(dict.fromkeys(places, LATEST))
 
     def stable(self, places: Iterable[Place]) -> Answers:
         """Last stable offsets: where a read_committed consumer's end is."""
+        return self._ask(dict.fromkeys(places, LATEST), IsolationLevel.READ_COMMITTED)
+
+    def starts(self, places: Iterable[Place]) -> Answers:
+        """Where logs start."""
+        return self._ask(dict.fromkeys(places, EARLIEST))
+
+    def at(self, times_ms: Mapping[Place, int]) -> Answers:
+        """The first offset of a record of a time or later, for each place its time; -1 where there is none."""
+        return self._ask({place: OffsetSpec.for_timestamp(time_ms) for place, time_ms in times_ms.items()})
+
+    def _ask(
+        self, asked: Mapping[Place, Any], isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
+    ) -> Answers:
         out = Answers()
-        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-        for batch in self._batches(list(places)):
+        for batch in self._batches(list(asked.items())):
+            specs = {TopicPartition(topic, partition): spec for (topic, partition), spec in batch}
             try:
-                futures = self._admin.list_offsets(
-                    {TopicPartition(topic, partition): latest for topic, partition in batch},
-                    isolation_level=IsolationLevel.READ_COMMITTED,
-                    request_timeout=TIMEOUT_S,
-                )
+                futures = self._admin.list_offsets(specs, isolation_level=isolation, request_timeout=TIMEOUT_S)
             except KafkaException as error:
                 self._failed(out, error.args[0])
                 break
             outcome = Outcome.ANSWERED
+            answered = len(out.offsets)
             for it, future in futures.items():
                 try:
                     out.offsets[it.topic, it.partition] = future.result().offset
                 except KafkaException as error:
                     outcome = _sort(out, (it.topic, it.partition), error.args[0])
             self.requests[outcome] += 1
-            if outcome is Outcome.FAILED:
+            if outcome is Outcome.FAILED and len(out.offsets) == answered:
+                # Others would wait as long.
                 break
         return out
 

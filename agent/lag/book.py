@@ -189,11 +189,10 @@ class Book:
         return seen_ms
 
     def _drop(self, place: Place) -> None:
-        number = self._numbers.pop(place, None)
-        if number is not None:
-            self._stable.pop(number, None)
-            self._seeds.pop(number, None)
-            self._complete.discard(number)
+        number = self._numbers.pop(place)
+        self._stable.pop(number, None)
+        self._seeds.pop(number, None)
+        self._complete.discard(number)
 
     # What is kept.
 

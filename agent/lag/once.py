@@ -20,10 +20,7 @@ def look_once(conf: Mapping[str, str], offsets: Iterable[CommittedOffset]) -> En
     for it in offsets:
         wanted.setdefault(it.topic, {})[it.partition] = it.offset
     watch = LagWatch(conf, lambda: wanted)
-    try:
-        watch.look(time.monotonic())
-    finally:
-        watch.close()
+    watch.look(time.monotonic())
     return watch.snapshot()
 
 

@@ -88,10 +88,6 @@ class LagWatch:
         if self._thread.is_alive():
             self._thread.join(STOP_S)
 
-    def close(self) -> None:
-        """Let go of the connections of a watch that was not started."""
-        self._questions.close()
-
     def snapshot(self) -> Ends:
         """What is known of the ends: a value."""
         return self._book.snapshot
@@ -116,8 +112,6 @@ class LagWatch:
                 self._stop.wait(max(wait - (time.monotonic() - now), 0.0))
         except Exception:
             log.exception("the watch over the ends stopped; the agent goes on without lag")
-        finally:
-            self._questions.close()
 
     def look(self, now: float) -> bool:
         """Look once; whether brokers answered. `now` is of a clock that runs evenly, in seconds."""
