@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -62,10 +61,15 @@ def show(ctx: click.Context, arguments: tuple[str, ...], output: str) -> None:
     except Misconfigured as error:
         raise click.UsageError("\n".join(error.problems)) from None
     layers: list[tuple[str | None, Values]] = [*effective.clusters.items(), (None, effective.process)]
-    rows = [_row(name, option, values[option]) for name, values in layers for option in OPTIONS if option in values]
+    rows = [
+        _row(name, option, values[option], as_text=output == "table")
+        for name, values in layers
+        for option in OPTIONS
+        if option in values
+    ]
     several = None not in effective.clusters
     columns = {key: it for key, it in _COLUMNS.items() if several or key != "cluster"}
-    print_rows([_texts(row) for row in rows] if output == "table" else rows, output, columns)
+    print_rows(rows, output, columns)
     for warning in settings.warnings:
         warn(f"Warning: {warning}")
 
@@ -106,76 +110,13 @@ def check(ctx: click.Context, file: Path | None) -> None:
     click.echo(f"{loaded.path}: fine{said}")
 
 
-def _row(cluster: str | None, option: str, value: Value) -> dict[str, Any]:
-    where = None if value.rank is Rank.DEFAULT else value.where
+def _row(cluster: str | None, option: str, value: Value, *, as_text: bool) -> dict[str, Any]:
+    from agent.config.words import form, words
+
     return {
         "cluster": cluster,
         "option": option,
-        "value": _shown(option, value.value),
+        "value": (words(option, value.value) or None) if as_text else form(option, value.value),
         "source": str(value.rank),
-        "where": where,
+        "where": None if value.rank is Rank.DEFAULT else value.where,
     }
-
-
-def _shown(option: str, value: Any) -> Any:
-    """A value as JSON has it, as people would write it, and without secrets."""
-    from agent.config.secrets import shown, shown_properties
-    from agent.config.settings import Address, Shard, SnapshotPlace
-
-    match value:
-        case tuple() if option == "property":
-            return shown_properties(value)
-        case tuple() if option == "tune":
-            return dict(value)
-        case tuple():
-            return list(value)
-        case Address():
-            return f"[{value.host}]:{value.port}" if ":" in value.host else f"{value.host}:{value.port}"
-        case Shard() | SnapshotPlace():
-            return str(value)
-        case str():
-            return shown(value)
-        case int() if option == "spool-size":
-            return _size(value)
-        case int() if option in _DURATIONS and not isinstance(value, bool):
-            return _duration(value)
-        case None if option == "expire-after":
-            return "never"
-        case _:
-            return value
-
-
-_DURATIONS = {"snapshot-interval", "history-roll", "lag-interval", "expire-after"}
-
-
-def _duration(duration_ms: int) -> str:
-    """As it could be written for an option: 7d, 90s, 1500ms."""
-    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000)):
-        if duration_ms and duration_ms % size == 0:
-            return f"{duration_ms // size}{unit}"
-    return f"{duration_ms}ms"
-
-
-def _size(size: int) -> str:
-    for unit, power in (("TiB", 4), ("GiB", 3), ("MiB", 2), ("KiB", 1)):
-        if size and size % 1024**power == 0:
-            return f"{size // 1024**power}{unit}"
-    return str(size)
-
-
-def _texts(row: dict[str, Any]) -> dict[str, Any]:
-    return {**row, "value": ", ".join(_words(row["value"])) or None}
-
-
-def _words(value: Any) -> Iterator[str]:
-    match value:
-        case dict():
-            yield from (f"{name}={text}" for name, text in value.items())
-        case list():
-            yield from map(str, value)
-        case bool():
-            yield "true" if value else "false"
-        case None:
-            return
-        case _:
-            yield str(value)

@@ -6,14 +6,22 @@ section of `run`, and that over the top. A value replaces a weaker one whole: li
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
 from agent.config.contradictions import judge, judge_all
 from agent.config.given import Misconfigured, Rank, Value, Values, Verdict
-from agent.config.settings import OPTION, ClusterSettings, HttpSettings, LogSettings, RunSettings, SnapshotPlace
+from agent.config.settings import (
+    OPTION,
+    ClusterSettings,
+    HttpSettings,
+    LogSettings,
+    RunSettings,
+    SnapshotPlace,
+    options_of,
+)
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -21,17 +29,7 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound="DataclassInstance")
 
 
-def options_of(settings: type[Any]) -> Iterator[str]:
-    """The options that a class of settings holds, those within it included."""
-    hints = get_type_hints(settings)
-    for it in fields(settings):
-        if OPTION in it.metadata:
-            yield it.metadata[OPTION]
-        else:
-            yield from options_of(hints[it.name])
-
-
-PER_PROCESS = frozenset((*options_of(HttpSettings), *options_of(LogSettings)))
+PER_PROCESS = frozenset({**options_of(HttpSettings), **options_of(LogSettings)})
 """Options that cannot differ by cluster."""
 
 PER_CLUSTER = frozenset(options_of(ClusterSettings)) - {"cluster"}

@@ -7,9 +7,9 @@ effect while the agent runs. Defaults, types and help stand with the options the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import Any
+from typing import Any, get_type_hints
 
 LIVE = "live"
 OPTION = "option"
@@ -19,6 +19,18 @@ OPTION = "option"
 def option(name: str, *, live: bool = False, shown: bool = True) -> Any:
     """A field that is told by `--name`. `live`: can change while the agent runs. Not `shown`: may hold a secret."""
     return field(metadata={OPTION: name, LIVE: live}, repr=shown)
+
+
+def options_of(settings: type[Any]) -> dict[str, bool]:
+    """The options that a class of settings holds, those within it included, and whether each can change live."""
+    hints = get_type_hints(settings)
+    out: dict[str, bool] = {}
+    for it in fields(settings):
+        if OPTION in it.metadata:
+            out[it.metadata[OPTION]] = it.metadata[LIVE]
+        else:
+            out |= options_of(hints[it.name])
+    return out
 
 
 class Granularity(StrEnum):

@@ -16,8 +16,10 @@ from agent.cli.run_options import OPTIONS, declared
 from agent.cli.settings import load_settings
 from agent.config.given import Misconfigured
 from agent.config.settings import RunSettings
+from tests.cli.options_table import BEGIN, END, table
 from tests.cli.running import kshadow, lines
 from tests.cli.test_settings import config
+from tests.wire.vectors import ROOT
 
 CLUSTERS = """
 lag-interval: 10s
@@ -275,3 +277,19 @@ def test_aliases_of_yaml(tmp_path: Path) -> None:
     rows = shown("--config", path, "config", "show")
     assert [rows[name, "bootstrap-server"][0] for name in ("eu", "us")] == ["a", "b"]
     assert rows["us", "max-series"][0] == 5
+
+
+def test_the_table_of_options_has_them_all_with_what_they_are_by_default() -> None:
+    rows = table().splitlines()[2:]
+    assert len(rows) == len(OPTIONS)
+    assert rows[0].startswith("| `--cluster` |  | What you call the cluster")
+    (lag,) = (row for row in rows if row.startswith("| `--lag/") or row.startswith("| `--lag`"))
+    assert lag.startswith("| `--lag`/`--no-lag` | `on` | Ask for the ends")
+    assert any(row.endswith("| reloads, process |") and "log-level" in row for row in rows)
+
+
+def test_the_readme_has_the_table() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    if BEGIN not in readme:
+        pytest.skip("README.md has no table of options yet")
+    assert readme.partition(BEGIN)[2].partition(END)[0].strip() == table().strip()

@@ -259,8 +259,12 @@ def test_a_signal_to_a_process(tmp_path: Path) -> None:
 
 def test_the_signal_is_handled_as_before_afterwards(tmp_path: Path) -> None:
     before = signal.getsignal(signal.SIGHUP)
-    with reloading(made(written(tmp_path / "k.yaml", START), Applied())):
-        assert signal.getsignal(signal.SIGHUP) is not before
+    applied = Applied()
+    path = written(tmp_path / "k.yaml", START)
+    with reloading(made(path, applied)):
+        written(path, START.replace("5", "6"))
+        os.kill(os.getpid(), signal.SIGHUP)
+        until(lambda: applied.series == [6])
     assert signal.getsignal(signal.SIGHUP) is before
 
 
