@@ -21,9 +21,9 @@ def table() -> str:
     rows = ["| option | default | what | changes |", "|---|---|---|---|"]
     for name, option in OPTIONS.items():
         flags = "/".join(f"`{flag}`" for flag in (*option.opts, *option.secondary_opts) if flag.startswith("--"))
-        default = "" if option.is_flag and not option.default else words(name, values[name].value)
+        default = words(name, values[name].value)
         if option.is_flag:
-            default = "on" if option.default is True else "off"
+            default = "on" if values[name].value else "off"
         marks = [*(["reloads"] if live[name] else []), *(["process"] if name in PER_PROCESS else [])]
         help_text = (option.help or "").replace("|", "\\|")
         rows.append(f"| {flags} | {f'`{default}`' if default else ''} | {help_text} | {', '.join(marks)} |")

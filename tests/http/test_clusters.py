@@ -187,7 +187,7 @@ def test_any_failure_is_one_clusters_own(caplog: pytest.LogCaptureFixture) -> No
     stubborn = Stubborn(())
     agents = (cluster("eu", lambda: group("a")), cluster("us", broken), cluster("ap", lambda: stubborn))
     with running(*agents) as all_:
-        until(lambda: stubborn.stopped > 1 and "a mistake" in all_.ready().reason)
+        until(lambda: all_.has_caught_up and stubborn.stopped > 1 and "a mistake" in all_.ready().reason)
         assert [row["group"] for row in all_.groups()] == ["a"]
         assert all_.alive().ready
     assert "it does not stop" in caplog.text
