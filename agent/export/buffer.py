@@ -1,7 +1,7 @@
 """What waits for one sink: in memory, and when that is too much, or shall be safe, on disk. Order is kept.
 
 All on disk is older than all in memory. Lines go from memory to the sink without touching the disk while the sink
-keeps up. When half the memory is full they go to the spool, all of them, and from there to the sink. Where the spool
+keeps up. When memory holds too much they go to the spool, all of them, and from there to the sink. Where the spool
 takes nothing (disk full, at its bound) they stay in memory, and the spool is tried again each second. When memory is
 full too, the newest are dropped: from then on all of them, until half of it is free, so that what is missing is of
 one piece. Without a spool memory is all there is.
@@ -28,6 +28,10 @@ ended with no spool to keep it in."""
 LINE_OVERHEAD = 400
 """What a line takes of memory beside its body."""
 
+SPILL_BYTES = 16 * 1024 * 1024
+"""So much in memory, and it goes to the spool; half the memory if that is less."""
+
+_SPILL_SOON_BYTES = 1024 * 1024  # what is to go through the disk anyway goes in small portions: nobody waits long
 _RETRY_S = 1.0
 _AT_ONCE = 1_000
 
@@ -37,6 +41,14 @@ class Batch(NamedTuple):
 
     lines: tuple[Line, ...]
     end: int
+
+
+class Part(NamedTuple):
+    """The next lines: some of a batch. Of those in memory none is taken behind it until it was acknowledged."""
+
+    lines: list[Line]
+    end: int
+    last: bool
 
 
 class Buffer:
@@ -78,11 +90,13 @@ class Buffer:
 
     def put(self, lines: Iterable[Line]) -> None:
         """Take them, or drop what there is no room for."""
+        enough = self._spill_bytes()
         for line in lines:
             size = len(line.body) + LINE_OVERHEAD
-            if self._used + size > self._memory_bytes // 2:
+            if self._used + size > enough:
                 if self.spool is not None and self._clock() >= self._retry_at:
                     self.spill()
+                    enough = self._spill_bytes()
                 bound = self._memory_bytes // 2 if self.dropping else self._memory_bytes
                 if self._used + size > bound and self._memory:
                     self.dropping = True
@@ -106,13 +120,13 @@ class Buffer:
                 return False
         return True
 
-    def take(self, batching: Batching) -> Batch | None:
-        """The next that were not taken yet, None if there are none. It is acknowledged before the next is taken."""
+    def take(self, batching: Batching) -> Part | None:
+        """The next that were not taken yet, None if there are none; from disk no more than is quickly read."""
         if self.spool is not None and self.spool.has_more:
-            found, end = self.spool.read(batching.lines, batching.size_bytes)
-            self._note_lost()
+            found, end = self.spool.read(min(batching.lines, _AT_ONCE), batching.size_bytes)
+            self.dropped["damaged"] = self.spool.lost
             if found:
-                return Batch(tuple(map(unpack, found)), end)
+                return Part([unpack(it) for it in found], end, last=False)
             self.done = max(self.done, end)
             self.spool.acknowledge(self.done)
         if not self._memory:
@@ -124,7 +138,7 @@ class Buffer:
             if lines and size > batching.size_bytes:
                 break
             lines.append(line)
-        return Batch(tuple(lines), self.end - len(self._memory) + len(lines))
+        return Part(lines, self.end - len(self._memory) + len(lines), last=True)
 
     def acknowledge(self, batch: Batch) -> None:
         """The sink has these."""
@@ -140,10 +154,10 @@ class Buffer:
         self._forget(count)
         return count
 
+    def _spill_bytes(self) -> int:
+        in_use = self.spool is not None and self.spool.has_more
+        return min(_SPILL_SOON_BYTES if in_use else SPILL_BYTES, self._memory_bytes // 2)
+
     def _forget(self, count: int) -> None:
         for _ in range(min(count, len(self._memory))):
             self._used -= len(self._memory.popleft().body) + LINE_OVERHEAD
-
-    def _note_lost(self) -> None:
-        assert self.spool is not None
-        self.dropped["damaged"] = self.spool.lost

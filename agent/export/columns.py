@@ -13,6 +13,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+import msgspec
+
 from agent.history.events import Event
 
 VERSION = 1
@@ -79,26 +81,22 @@ COLUMNS = (
 )
 EXTRA, ESCAPED = "extra", "escaped"
 
-_KINDS = {column.name: column.kind for column in COLUMNS}
-_NAMES = _KINDS.keys()
-_TYPES = {column.name: column.types for column in COLUMNS}
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ESCAPE = re.compile(r"\\(\\|u[0-9a-f]{4})")
-_INTS = {"int32": 1 << 31, "int64": 1 << 63}
 
 
 def row_of(event: Event) -> dict[str, Any]:
     """An event as a row: values that fit their columns, and the rest in `extra`."""
     kind = event["type"]
-    row = {
-        name: value
-        for name, value in event.items()
-        if name in _NAMES and fits(value, _KINDS[name]) and (value is not None or _has(kind, name))
-    }
+    row = {}
+    for name, value in event.items():
+        fits = _FITS.get(name)
+        if fits is not None and (_has(kind, name) if value is None else fits(value)):
+            row[name] = value
     if len(row) < len(event):
         row[EXTRA] = _json({name: value for name, value in event.items() if name not in row})
-    for name in ("evidence", "numbers"):
-        if name in row:
+    for name in _FREE:
+        if row.get(name) is not None:
             row[name] = _json(row[name])
     return row
 
@@ -125,37 +123,48 @@ def event_of_row(row: Mapping[str, Any]) -> Event:
     return {**out, **extra}
 
 
-def fits(value: Any, kind: Kind) -> bool:
-    """Whether a column of that kind can hold the value and give it back as it is."""
-    if value is None:
-        return kind != "json"
+def _fitting(kind: Kind) -> Callable[[Any], bool]:
+    """Whether a column of that kind can hold a value (which is not None) and give it back as it is."""
     match kind:
         case "json":
-            return True
+            return lambda value: True
         case "string":
-            return type(value) is str
+            return lambda value: type(value) is str
         case "int32" | "int64":
-            return type(value) is int and -_INTS[kind] <= value < _INTS[kind]
+            bound = 1 << (31 if kind == "int32" else 63)
+            return lambda value: type(value) is int and -bound <= value < bound
         case "double":
-            return type(value) is float
+            return lambda value: type(value) is float
         case "bool":
-            return type(value) is bool
+            return lambda value: type(value) is bool
         case (item,):
-            return type(value) is list and all(it is not None and fits(it, item) for it in value)
-        case _:
-            assert isinstance(kind, Mapping)
-            same = type(value) is dict and value.keys() == kind.keys()
-            return same and all(fits(value[name], it) for name, it in kind.items())
+            fits = _fitting(item)
+            return lambda value: type(value) is list and all(it is not None and fits(it) for it in value)
+    assert isinstance(kind, Mapping)
+    fields = {name: _fitting(it) for name, it in kind.items()}
+    return lambda value: (
+        type(value) is dict
+        and value.keys() == fields.keys()
+        and all(it is None or fields[name](it) for name, it in value.items())
+    )
+
+
+_FITS = {column.name: _fitting(column.kind) for column in COLUMNS}
+_FREE = [column.name for column in COLUMNS if column.kind == "json"]
+_HAS = {column.name: column.types for column in COLUMNS}
 
 
 def _has(event_type: str, name: str) -> bool:
-    """Whether the contract gives events of that type the field."""
-    types = _TYPES[name]
+    """Whether the contract gives events of that type the field, so that a null there says something."""
+    types = _HAS[name]
     return types is EVERY or event_type in types
 
 
 def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    try:
+        return msgspec.json.encode(value).decode()
+    except (UnicodeEncodeError, OverflowError):  # lone surrogates; numbers beyond 64 bits
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _escape(text: str) -> str:

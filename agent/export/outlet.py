@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from agent.export.buffer import Batch, Buffer
 from agent.export.errors import SinkDown
 from agent.export.lines import Line
-from agent.export.sinks import Refused, Sink, SinkReading
+from agent.export.sinks import Batching, Refused, Sink, SinkReading
 
 log = logging.getLogger("kshadow.export")
 
@@ -210,14 +210,38 @@ class Outlet:
 
     def _next_batch(self) -> Batch | None:
         """Wait until there is one that is due; None to stop."""
-        with self._changed:
-            while True:
+        while True:
+            with self._changed:
                 self._changed.wait_for(self._is_due, self._pause())
                 if self._stop_at is not None and (not len(self._buffer) or time.monotonic() >= self._stop_at):
                     return None
-                if self._is_due() and (batch := self._buffer.take(self._sink.batching)) is not None:
-                    self._batch = batch
-                    return batch
+                due = self._is_due()
+            if due and (batch := self._collect()) is not None:
+                return batch
+
+    def _collect(self) -> Batch | None:
+        """The next batch, part by part: nobody waits for the lock while much is read from disk."""
+        batching = self._sink.batching
+        lines: list[Line] = []
+        size = 0
+        end = None
+        while len(lines) < batching.lines and size < batching.size_bytes:
+            with self._changed:
+                left = Batching(batching.lines - len(lines), batching.size_bytes - size, batching.age_s)
+                part = self._buffer.take(left)
+            if part is None:
+                break
+            lines += part.lines
+            size += sum(len(line.body) for line in part.lines)
+            end = part.end
+            if part.last:
+                break
+        if end is None:
+            return None  # all that was left was damaged
+        batch = Batch(tuple(lines), end)
+        with self._changed:
+            self._batch = batch
+        return batch
 
     def _is_due(self) -> bool:
         if self._stop_at is not None:

@@ -54,8 +54,7 @@ _DEFAULTS: Mapping[str, str] = {
     "message.max.bytes": str(LARGEST_BYTES),
 }
 _silent = logging.getLogger("kshadow.export.librdkafka")
-_silent.addHandler(logging.NullHandler())
-_silent.propagate = False  # errors are told by us, once; log_level alone would let fatal ones through
+_silent.setLevel(logging.CRITICAL + 1)  # errors are told by us, once; log_level alone would let fatal ones through
 _BATCH_BYTES = (1_000_000, 50_000)
 """A topic may take less at once than the usual 1 MB: then smaller batches, for good."""
 

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from agent.export.buffer import LINE_OVERHEAD, Batch, Buffer
+from agent.export.buffer import LINE_OVERHEAD, Batch, Buffer, Part
 from agent.export.lines import Line
 from agent.export.sinks import Batching
 from agent.export.spool import Spool
@@ -25,16 +25,21 @@ def lines(first: int, count: int) -> list[Line]:
     ]
 
 
-def numbers(batch: Batch | None) -> list[int]:
+def numbers(batch: Batch | Part | None) -> list[int]:
     return [] if batch is None else [line.at_ms for line in batch.lines]
 
 
 def taken(buffer: Buffer, batching: Batching = ALL) -> list[int]:
     out: list[int] = []
-    while (batch := buffer.take(batching)) is not None:
+    while (batch := take(buffer, batching)) is not None:
         out += numbers(batch)
         buffer.acknowledge(batch)
     return out
+
+
+def take(buffer: Buffer, batching: Batching) -> Batch | None:
+    part = buffer.take(batching)
+    return None if part is None else Batch(tuple(part.lines), part.end)
 
 
 def room_for(count: int) -> int:
@@ -61,7 +66,7 @@ def test_what_is_too_much_for_memory_goes_to_disk_in_order(tmp_path: Path) -> No
 def test_a_batch_that_was_spilled_while_it_was_written_is_not_given_again(tmp_path: Path) -> None:
     buffer = Buffer(Spool(tmp_path, 1 << 20), room_for(20))
     buffer.put(lines(0, 5))
-    batch = buffer.take(Batching(3, 1 << 20, 0))
+    batch = take(buffer, Batching(3, 1 << 20, 0))
     assert batch is not None
     assert numbers(batch) == [0, 1, 2]
     assert buffer.spill()
@@ -76,7 +81,7 @@ def test_a_restart_gives_what_was_spilled_and_not_acknowledged(tmp_path: Path) -
     buffer = Buffer(spool, room_for(20))
     buffer.put(lines(0, 5))
     assert buffer.spill()
-    batch = buffer.take(Batching(2, 1 << 20, 0))
+    batch = take(buffer, Batching(2, 1 << 20, 0))
     assert batch is not None
     buffer.acknowledge(batch)
     spool.close()
@@ -97,11 +102,11 @@ def test_with_a_full_spool_memory_is_used_and_then_the_newest_are_dropped_in_one
     assert +buffer.dropped == {"full": 100 - there}
     assert buffer.dropping
 
-    batch = buffer.take(Batching(on_disk, 1 << 20, 0))
+    batch = take(buffer, Batching(on_disk, 1 << 20, 0))
     assert numbers(batch) == list(range(on_disk))
     assert batch is not None
     buffer.acknowledge(batch)
-    batch = buffer.take(Batching(5, 1 << 20, 0))
+    batch = take(buffer, Batching(5, 1 << 20, 0))
     assert batch is not None
     buffer.acknowledge(batch)
     buffer.put(lines(100, 1))
@@ -117,12 +122,12 @@ def test_without_a_spool_memory_is_all_there_is() -> None:
     buffer = Buffer(None, room_for(10))
     buffer.put(lines(0, 15))
     assert (len(buffer), buffer.dropped["full"], buffer.spill()) == (10, 5, False)
-    batch = buffer.take(Batching(4, 1 << 20, 0))
+    batch = take(buffer, Batching(4, 1 << 20, 0))
     assert batch is not None
     buffer.acknowledge(batch)
     buffer.put(lines(15, 1))
     assert buffer.dropped["full"] == 6, "until half of it is free"
-    batch = buffer.take(Batching(2, 1 << 20, 0))
+    batch = take(buffer, Batching(2, 1 << 20, 0))
     assert batch is not None
     buffer.acknowledge(batch)
     buffer.put(lines(16, 1))
@@ -185,7 +190,7 @@ class Against(RuleBasedStateMachine):
     @precondition(lambda self: self.batch is None)
     @rule(most=st.integers(1, 12))
     def take(self, most: int) -> None:
-        self.batch = self.buffer.take(Batching(most, 1 << 20, 0))
+        self.batch = take(self.buffer, Batching(most, 1 << 20, 0))
         assert (self.batch is None) == (not self.model)
         assert numbers(self.batch) == self.model[: len(numbers(self.batch))]
 

@@ -115,18 +115,17 @@ def full(number: int, kind: str, **more: Any) -> Event:
         ({"group": 5, "cluster": ["c"]}, {"group", "cluster"}),
         ({"type": "rebalance", "confidence": 1, "observed": 0}, {"confidence", "observed"}),
         ({"type": "rebalance", "joined": [{"member_id": "a"}], "causes": ["a", 1]}, {"joined", "causes"}),
-        ({"type": "rebalance", "joined": [None], "evidence": None}, {"joined", "evidence"}),
+        ({"type": "rebalance", "joined": [None], "evidence": None}, {"joined"}),
     ],
 )
 def test_what_no_column_has_is_kept_beside(more: dict[str, Any], extra: set[str], tmp_path: Path) -> None:
     made = full(1, more.get("type", "group_emptied")) | more
-    assert ParquetSink(str(tmp_path)).write(lines([event(1) | {"group": "g"}])) == []
-    sink = ParquetSink(str(tmp_path / "more"))
+    sink = ParquetSink(str(tmp_path))
     line = line_of(event(1), 0)
     assert sink.write([line._replace(body=json.dumps(made).encode())]) == []
-    assert read(tmp_path / "more") == [made]
-    (row,) = pyarrow.dataset.dataset(tmp_path / "more").to_table().to_pylist()
-    assert json.loads(row["extra"]).keys() == (extra if is_text(str(more)) or row["escaped"] else None)
+    assert read(tmp_path) == [made]
+    (row,) = pyarrow.dataset.dataset(tmp_path).to_table().to_pylist()
+    assert json.loads(row["extra"]).keys() == extra
 
 
 @given(values=st.dictionaries(st.sampled_from([it.name for it in COLUMNS]) | ANY_TEXT, VALUES, max_size=8))
