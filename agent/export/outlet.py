@@ -25,6 +25,9 @@ GRACE_S = 10.0
 EAGER_WAIT_S = 2.0
 """How long a barrier waits for a sink that keeps up before it has the lines put on disk."""
 
+STUCK_S = 60.0
+"""How long one write may take before the sink counts as down."""
+
 LOG_EVERY_S = 60.0
 """How often at most the log says that a sink drops lines, or refuses one."""
 
@@ -43,9 +46,10 @@ class Outlet:
         self._batch: Batch | None = None
         self._down_since: float | None = None
         self._last_error: str | None = None
-        self._say_at = {"full": 0.0, "refused": 0.0}
+        self._say_at = dict.fromkeys(("down", "full", "refused"), 0.0)
         self._said_dropped = 0
-        self._spool_said: str | None = None
+        self._said_full = False
+        self._writing_since: float | None = None
         self._thread = threading.Thread(target=self._run, name=f"history-{sink.name}", daemon=True)
 
     def start(self) -> None:
@@ -58,7 +62,7 @@ class Outlet:
         """Hand them over. Waits for no sink; for the disk where memory is half full."""
         with self._changed:
             self._buffer.put(lines)
-            self._tell_of_drops()
+            self._tell()
             self._changed.notify_all()
 
     def barrier(self, timeout_s: float) -> bool:
@@ -92,6 +96,8 @@ class Outlet:
             log.error("history sink %s: stopped with %d events that no spool keeps", self.name, left)
         with self._changed:
             self._closed = True
+            self._buffer.dropping = False
+            self._tell()
             waiting = len(self._buffer)
             if self._buffer.spool is not None:
                 with contextlib.suppress(OSError):  # what matters is synced, or was told
@@ -110,7 +116,7 @@ class Outlet:
                 buffered=len(self._buffer),
                 dropped=dict(self._buffer.dropped),
                 oldest_age_s=None if oldest is None else max(time.time() - oldest / 1000, 0.0),
-                healthy=self._down_since is None,
+                healthy=self._down_since is None and not self._is_stuck,
                 last_error=self._last_error,
                 spool_bytes=0 if spool is None else spool.size_bytes,
                 spool_error=None if spool is None else spool.error,
@@ -122,11 +128,15 @@ class Outlet:
             waiting = f"{len(self._buffer)} events wait"
             if self._buffer.dropping:
                 return f"history sink {self.name} drops events, memory and spool are full: {self._last_error}"
-            if self._down_since is None or (down_s := time.monotonic() - self._down_since) < GRACE_S:
-                return None
             spool = self._buffer.spool
-            disk = f"; spool: {spool.error}" if spool is not None and spool.error else ""
-            return f"history sink {self.name} is down for {down_s:.0f} s, {waiting}: {self._last_error}{disk}"
+            if self._down_since is not None and (down_s := time.monotonic() - self._down_since) >= GRACE_S:
+                disk = f"; spool: {spool.error}" if spool is not None and spool.error else ""
+                return f"history sink {self.name} is down for {down_s:.0f} s, {waiting}: {self._last_error}{disk}"
+            if self._is_stuck:
+                return f"history sink {self.name} has not answered for {STUCK_S:.0f} s, {waiting}"
+            if spool is not None and spool.size_bytes > spool.bound_bytes // 2:
+                return f"history sink {self.name} is behind, its spool is more than half full: {waiting}"
+            return None
 
     # Whoever calls these holds the lock.
 
@@ -134,13 +144,17 @@ class Outlet:
     def _keeps_up(self) -> bool:
         return self._sink.batching.age_s == 0 and self._down_since is None
 
+    @property
+    def _is_stuck(self) -> bool:
+        return self._writing_since is not None and time.monotonic() - self._writing_since > STUCK_S
+
     def _wait_until_done(self, target: int, deadline: float) -> bool:
         self._changed.wait_for(
             lambda: self._buffer.done >= target or self._closed, max(deadline - time.monotonic(), 0.0)
         )
         return self._buffer.done >= target
 
-    def _tell_of_drops(self) -> None:
+    def _tell(self) -> None:
         dropped = self._buffer.dropped["full"]
         now = time.monotonic()
         if self._buffer.dropping and now >= self._say_at["full"]:
@@ -153,10 +167,12 @@ class Outlet:
             log.error("history sink %s: %d events were dropped", self.name, dropped - self._said_dropped)
             self._said_dropped = dropped
         spool = self._buffer.spool
-        if spool is not None and spool.error != self._spool_said:
-            self._spool_said = spool.error
-            if spool.error is not None:
+        if spool is not None and (spool.error is not None) != self._said_full:
+            self._said_full = not self._said_full
+            if self._said_full:
                 log.error("history sink %s: the spool takes nothing: %s", self.name, spool.error)
+            else:
+                log.info("history sink %s: the spool takes events again", self.name)
 
     # Safe on disk.
 
@@ -166,7 +182,11 @@ class Outlet:
         if spool is None:
             return False
         with self._changed:
-            if self._closed or not self._buffer.spill():
+            if self._closed:
+                return False
+            spilled = self._buffer.spill()
+            self._tell()
+            if not spilled:
                 return False
             try:
                 handle = spool.handle()
@@ -188,6 +208,7 @@ class Outlet:
         assert spool is not None
         # After a failed sync the kernel may have forgotten what it could not write: a later one proves nothing.
         spool.error, spool.unsafe_end = str(error), spool.end
+        self._tell()
         return False
 
     def _leave(self) -> int:
@@ -212,11 +233,11 @@ class Outlet:
         """Wait until there is one that is due; None to stop."""
         while True:
             with self._changed:
-                self._changed.wait_for(self._is_due, self._pause())
+                while not self._is_due():
+                    self._changed.wait(self._pause())
                 if self._stop_at is not None and (not len(self._buffer) or time.monotonic() >= self._stop_at):
                     return None
-                due = self._is_due()
-            if due and (batch := self._collect()) is not None:
+            if (batch := self._collect()) is not None:
                 return batch
 
     def _collect(self) -> Batch | None:
@@ -270,6 +291,7 @@ class Outlet:
         """Write it, however long that takes; False if it was not before the stop."""
         pause_s = FIRST_PAUSE_S
         while True:
+            self._writing_since = time.monotonic()
             try:
                 refused = self._sink.write(batch.lines)
             except SinkDown as error:
@@ -282,6 +304,8 @@ class Outlet:
             else:
                 self._note_written(batch, refused)
                 return True
+            finally:
+                self._writing_since = None
             with self._changed:
                 self._changed.wait_for(lambda: self._stop_at is not None, pause_s)
                 if self._gives_up():
@@ -297,10 +321,12 @@ class Outlet:
 
     def _note_down(self, error: str) -> None:
         with self._changed:
+            now = time.monotonic()
             if self._down_since is None:
-                self._down_since = time.monotonic()
+                self._down_since, self._say_at["down"] = now, now + LOG_EVERY_S
                 log.warning("history sink %s is down, events wait: %s", self.name, error)
-            elif error != self._last_error:
+            elif error != self._last_error and now >= self._say_at["down"]:
+                self._say_at["down"] = now + LOG_EVERY_S
                 log.warning("history sink %s is still down: %s", self.name, error)
             self._last_error = error
             self._changed.notify_all()

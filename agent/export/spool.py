@@ -41,7 +41,8 @@ class Spool:
 
     def __init__(self, directory: Path, size_bytes: int, *, segment_bytes: int = SEGMENT_BYTES) -> None:
         """Open or make it; what an earlier process left is given first. Raises `SpoolLocked`, `SpoolUnusable`."""
-        self._directory, self._size_bytes = directory, size_bytes
+        self._directory = directory
+        self.bound_bytes = size_bytes
         self._segment_bytes = min(segment_bytes, max(size_bytes // 4, 1))
         self.error: str | None = None
         """Why the latest append or store of the cursor failed."""
@@ -108,7 +109,7 @@ class Spool:
                 break
             segment = self._segments[-1]
             room = self._segment_bytes - segment.size
-            left = self._size_bytes - self.size_bytes
+            left = self.bound_bytes - self.size_bytes
             frames: list[bytes] = []
             size = 0
             for number in range(done, len(payloads)):
@@ -118,7 +119,7 @@ class Spool:
                 frames.append(framed)
                 size += len(framed)
             if not frames:
-                self.error = f"the spool is full: {self.size_bytes} of {self._size_bytes} bytes"
+                self.error = f"the spool is full: {self.size_bytes} of {self.bound_bytes} bytes"
                 break
             if not self._write(segment, b"".join(frames)):
                 break

@@ -111,6 +111,27 @@ def test_a_sink_that_is_stuck_holds_up_neither_put_nor_barrier_nor_stop(tmp_path
         until(lambda: shelf.got == list(range(15)))
 
 
+def test_a_sink_that_never_answers_and_one_that_falls_behind_make_the_agent_unready(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outlet, "STUCK_S", 0.2)
+    stuck = Shelf()
+    stuck.open.clear()
+    made = Exports([stuck], spool=SpoolSettings(tmp_path, "c", size_bytes=100_000), memory_bytes=10_000)
+    made.start()
+    made.put(events(0, 10))
+    assert made.health() is None
+    until(lambda: made.health() == "history sink shelf has not answered for 0 s, 10 events wait")
+    assert not reading(made).healthy
+    monkeypatch.setattr(outlet, "STUCK_S", 60.0)
+    made.put(events(10, 250))
+    assert (made.health() or "").startswith("history sink shelf is behind, its spool is more than half full: ")
+    stuck.open.set()
+    until(lambda: made.health() is None)
+    made.stop(5)
+    assert stuck.got == list(range(260))
+
+
 def test_what_the_spool_holds_goes_first(tmp_path: Path) -> None:
     down = Shelf()
     down.down = DOWN
@@ -146,6 +167,18 @@ def test_a_collecting_sink_leaves_what_it_collects_to_the_spool(tmp_path: Path) 
         assert shelf.got == []
         assert reading(made).spool_bytes > 0
     assert shelf.got == [0, 1, 2], "a stop ends the file"
+
+
+def test_a_collecting_sink_writes_when_the_oldest_is_old_enough(tmp_path: Path) -> None:
+    shelf = Shelf(batching=Batching(100, 1 << 20, 0.3))
+    with exports(shelf, spool=tmp_path) as made:
+        began = time.monotonic()
+        made.put(events(0, 3))
+        until(lambda: shelf.got == [0, 1, 2])
+        assert time.monotonic() - began > 0.25
+        made.put(events(3, 1))
+        assert made.barrier(5), "on disk"
+        until(lambda: shelf.got == [0, 1, 2, 3])
 
 
 def test_a_stop_without_a_spool_says_what_is_lost(caplog: pytest.LogCaptureFixture) -> None:

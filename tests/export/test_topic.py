@@ -309,7 +309,7 @@ def test_a_broker_that_is_away_under_a_steady_stream(
             if how != "restarted":
                 until(lambda: not exports.readings()[0].healthy, 20)
                 time.sleep(away_s)
-                away_s = 9.0
+                away_s = 12.0
                 now = exports.readings()[0]
                 assert now.buffered > 0
                 assert now.spool_bytes > 0
