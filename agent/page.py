@@ -122,7 +122,7 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], total: int, empt
 
 
 def _text(value: object, most: int = MAX_TEXT) -> str:
-    text = str(value)
+    text = "-" if value is None else str(value)
     text = text if len(text) <= most else text[: most - 1] + "…"
     return escape("".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in text))
 

@@ -39,6 +39,38 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
+class DetailedMember:
+    """A member as a broker describes it."""
+
+    member_id: str
+    client_id: str
+    client_host: str
+    instance_id: str | None
+    assignment: Mapping[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """A broker's answer about one group, with all it says of members."""
+
+    group_type: str
+    state: str
+    protocol: str
+    members: tuple[DetailedMember, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A committed offset as a coordinator gives it: without the time of the commit."""
+
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int
+    metadata: str
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """The answer to question `number`. Times are of `child.clock_ms`; fields that were not asked for are empty.
 
@@ -52,6 +84,8 @@ class Answer:
     leaders: Mapping[int, int] = field(default_factory=dict)
     groups: Mapping[str, Listed] = field(default_factory=dict)
     described: Mapping[str, Described | Refusal] = field(default_factory=dict)
+    details: Mapping[str, Detail | Refusal] = field(default_factory=dict)
+    offsets: Mapping[str, tuple[Fetched, ...] | Refusal] = field(default_factory=dict)
     refusals: tuple[Refusal, ...] = ()
 
 
@@ -130,17 +164,34 @@ def answer_of(line: Mapping[str, Any]) -> Answer:
         leaders={int(number): broker for number, broker in line.get("leaders", {}).items()},
         groups={group: Listed(*it) for group, it in line.get("groups", {}).items()},
         described={group: _described(it) for group, it in line.get("described", {}).items()},
+        details={group: _detail(it) for group, it in line.get("details", {}).items()},
+        offsets={group: _offsets(it) for group, it in line.get("offsets", {}).items()},
         refusals=tuple(_refusal(it) for it in line.get("refusals", ())),
     )
+
+
+def _held(it: Mapping[str, list[int]]) -> dict[str, tuple[int, ...]]:
+    return {topic: tuple(numbers) for topic, numbers in it.items()}
+
+
+def _detail(it: Any) -> Detail | Refusal:
+    if isinstance(it, list):
+        return _refusal(it)
+    members = tuple(
+        DetailedMember(member_id, client_id, host, instance_id, _held(held))
+        for member_id, client_id, host, instance_id, held in it["members"]
+    )
+    return Detail(it["type"], it["state"], it["protocol"], members)
+
+
+def _offsets(it: Any) -> tuple[Fetched, ...] | Refusal:
+    return _refusal(it) if isinstance(it, list) else tuple(Fetched(*position) for position in it["positions"])
 
 
 def _described(it: Any) -> Described | Refusal:
     if isinstance(it, list):
         return _refusal(it)
-    members = {
-        member_id: {topic: tuple(numbers) for topic, numbers in held.items()}
-        for member_id, held in it["members"].items()
-    }
+    members = {member_id: _held(held) for member_id, held in it["members"].items()}
     return Described(it["type"], it["state"], it["protocol"], members)
 
 

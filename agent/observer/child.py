@@ -11,8 +11,8 @@ classic group (GROUP_ID_NOT_FOUND is the answer to the first), and one FindCoord
 client's short memory.
 
 Lines are JSON. First comes the client's configuration; each further one is a question, `{"id": 1, "ask": "list"}`,
-"list_rebalancing", "leaders" or "describe" with "groups"; each answer has the question's id (`_list` and so on say
-its form). The process ends with its standard input.
+"list_rebalancing", "leaders", or "describe", "detail" or "offsets" with "groups"; each answer has the question's id
+(`_list` and so on say its form). The process ends with its standard input.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from functools import partial
 from itertools import count
 from typing import Any
 
-from confluent_kafka import ConsumerGroupState, KafkaError, KafkaException
+from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 TOPIC = "__consumer_offsets"
@@ -81,7 +81,11 @@ def main() -> None:
             case "leaders":
                 reply(_leaders(admin))
             case "describe":
-                _describe(admin, question["groups"], reply)
+                _describe(admin, question["groups"], reply, "described", _description)
+            case "detail":
+                _describe(admin, question["groups"], reply, "details", _detail)
+            case "offsets":
+                _offsets(admin, question["groups"], reply)
     # No farewell: the client's destructor may wait for brokers that do not answer.
     os._exit(0)
 
@@ -127,25 +131,54 @@ def _leaders(admin: AdminClient) -> Answer:
     return {"leaders": {number: it.leader for number, it in topic.partitions.items()}}
 
 
-def _describe(admin: AdminClient, groups: list[str], reply: Reply) -> None:
-    """`{"described": {"g": {"type", "state", "protocol", "members": {id: {topic: [partition]}}}}}`, for a group that
-    was not described instead `[outcome, reason]`."""
+def _describe(admin: AdminClient, groups: list[str], reply: Reply, name: str, form: Callable[[Any], Answer]) -> None:
+    """By the answer's `name` each group's description in a form; for a group that was not described instead
+    `[outcome, reason]`."""
+
+    def ask(askable: list[str]) -> dict[str, Future[Any]]:
+        return admin.describe_consumer_groups(askable, request_timeout=TIMEOUT_S)
+
+    _of_each(groups, ask, form, lambda described: reply({name: described}))
+
+
+def _offsets(admin: AdminClient, groups: list[str], reply: Reply) -> None:
+    """`{"offsets": {"g": {"positions": [[topic, partition, offset, leader epoch, metadata]]}}}`, or as `_describe`.
+
+    What a group has committed, transactions that are open left out, as the topic's readers see it."""
+
+    def ask(askable: list[str]) -> dict[str, Future[Any]]:
+        futures: dict[str, Future[Any]] = {}
+        for group in askable:
+            # The client takes one group a call.
+            request = [ConsumerGroupTopicPartitions(group)]
+            futures |= admin.list_consumer_group_offsets(request, request_timeout=TIMEOUT_S)
+        return futures
+
+    _of_each(groups, ask, _positions, lambda offsets: reply({"offsets": offsets}))
+
+
+def _of_each(
+    groups: list[str],
+    ask: Callable[[list[str]], dict[str, Future[Any]]],
+    form: Callable[[Any], Answer],
+    done: Callable[[Answer], None],
+) -> None:
     askable = [group for group in groups if _is_name(group)]
-    described: Answer = {group: ["unsupported", "not a name that can be asked for"] for group in groups}
+    answers: Answer = {group: ["unsupported", "not a name that can be asked for"] for group in groups}
     if not askable:
-        reply({"described": described})
+        done(answers)
         return
     landed = count(1)
 
     def land(group: str, future: Future[Any]) -> None:
         try:
-            described[group] = _description(future.result())
+            answers[group] = form(future.result())
         except KafkaException as error:
-            described[group] = _refusal(error)
+            answers[group] = _refusal(error)
         if next(landed) == len(askable):
-            reply({"described": described})
+            done(answers)
 
-    for group, future in admin.describe_consumer_groups(askable, request_timeout=TIMEOUT_S).items():
+    for group, future in ask(askable).items():
         future.add_done_callback(partial(land, group))
 
 
@@ -155,13 +188,39 @@ def _is_name(group: str) -> bool:
 
 
 def _description(it: Any) -> Answer:
-    members: dict[str, dict[str, list[int]]] = {}
-    for member in it.members:
-        held = members[member.member_id] = {}
-        for item in member.assignment.topic_partitions if member.assignment is not None else ():
-            held.setdefault(item.topic, []).append(item.partition)
-    protocol = it.partition_assignor
-    return {"type": it.type.name.lower(), "state": _state(it.state), "protocol": protocol, "members": members}
+    """`{"type", "state", "protocol", "members": {id: {topic: [partition]}}}`."""
+    members = {member.member_id: _held(member) for member in it.members}
+    return {**_group(it), "members": members}
+
+
+def _detail(it: Any) -> Answer:
+    """The same with `"members": [[id, client id, host, instance id, {topic: [partition]}]]`."""
+    members = [
+        [member.member_id, member.client_id, member.host, member.group_instance_id, _held(member)]
+        for member in it.members
+    ]
+    return {**_group(it), "members": members}
+
+
+def _group(it: Any) -> Answer:
+    return {"type": it.type.name.lower(), "state": _state(it.state), "protocol": it.partition_assignor}
+
+
+def _held(member: Any) -> dict[str, list[int]]:
+    held: dict[str, list[int]] = {}
+    for item in member.assignment.topic_partitions if member.assignment is not None else ():
+        held.setdefault(item.topic, []).append(item.partition)
+    return held
+
+
+def _positions(it: Any) -> Answer:
+    # A partition that nothing was committed for has an offset below 0.
+    positions = [
+        [of.topic, of.partition, of.offset, -1 if of.leader_epoch is None else of.leader_epoch, of.metadata or ""]
+        for of in it.topic_partitions
+        if of.error is None and of.offset >= 0
+    ]
+    return {"positions": positions}
 
 
 def _refusal(said: KafkaError | KafkaException) -> list[str]:

@@ -1,0 +1,310 @@
+"""The agent that asks the Admin API, on real brokers: what it tells against the agent that reads the topic."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+from urllib.request import urlopen
+
+import pytest
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from agent.admin.agent import LOST, AdminAgent
+from agent.embedded import EmbeddedBroker, fetch_jars
+from agent.runtime import Agent
+from agent.serve import serving
+from agent.source.errors import SourceUnreachable
+from tests.cli.running import kshadow
+
+pytestmark = pytest.mark.integration
+
+VERSIONS = ("4.3.1", "3.9.2")
+TOPIC = "t"
+ONCE = pytest.mark.parametrize("cluster", VERSIONS[:1], indirect=True)
+"""What is the same with every version."""
+NOT_KNOWN = {
+    "generation",
+    "generations_skipped",
+    "rebalances",
+    "state_since_ms",
+    "coordinator_partition",
+    "last_commit_ms",
+    "lag",
+    "leader",
+    "target_generation",
+}
+
+
+def until(true: Callable[[], object], timeout_s: float = 40, said: Callable[[], object] = lambda: "") -> None:
+    deadline = time.monotonic() + timeout_s
+    while not true():
+        assert time.monotonic() < deadline, said()
+        time.sleep(0.1)
+
+
+@dataclass
+class Cluster:
+    broker: EmbeddedBroker
+    admin: AdminClient
+    consumers: list[Consumer]
+
+    @property
+    def conf(self) -> dict[str, str]:
+        return {"bootstrap.servers": self.broker.bootstrap_servers}
+
+    def commit(self, group: str, *offsets: tuple[str, int, int]) -> None:
+        request = ConsumerGroupTopicPartitions(group, [TopicPartition(*it) for it in offsets])
+        self.admin.alter_consumer_group_offsets([request])[group].result(20)
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    properties = {
+        "offsets.topic.num.partitions": "4",
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "allow.everyone.if.no.acl.found": "true",
+        "super.users": "User:nobody",
+    }
+    with EmbeddedBroker(fetch_jars(request.param), properties=properties) as broker:
+        conf = {"bootstrap.servers": broker.bootstrap_servers}
+        admin = AdminClient({**conf, "log_level": 2})
+        admin.create_topics([NewTopic(TOPIC, 6, 1)])[TOPIC].result(20)
+        producer = Producer(conf)
+        for partition in range(6):
+            for _ in range(10):
+                producer.produce(TOPIC, b"x", partition=partition)
+        assert producer.flush(20) == 0
+        protocols = ["classic", "consumer"] if request.param.startswith("4") else ["classic"]
+        consumers = []
+        for protocol in protocols:
+            for number in range(2):
+                consumers.append(
+                    Consumer(
+                        {
+                            **conf,
+                            "group.id": f"of-{protocol}",
+                            "client.id": f"c{number}",
+                            "group.protocol": protocol,
+                            "auto.offset.reset": "earliest",
+                            "enable.auto.commit": False,
+                        }
+                    )
+                )
+                consumers[-1].subscribe([TOPIC])
+        deadline = time.monotonic() + 40
+        while not all(len(it.assignment()) == 3 for it in consumers):
+            assert time.monotonic() < deadline
+            for it in consumers:
+                it.poll(0.1)
+        for it in consumers:
+            it.commit(
+                offsets=[TopicPartition(TOPIC, at.partition, at.partition) for at in it.assignment()],
+                asynchronous=False,
+            )
+        cluster = Cluster(broker, admin, consumers)
+        cluster.commit("alone", (TOPIC, 0, 4), (TOPIC, 5, 10))
+        try:
+            yield cluster
+        finally:
+            for it in consumers:
+                it.close()
+
+
+@pytest.fixture
+def agent(cluster: Cluster) -> Iterator[AdminAgent]:
+    agent = AdminAgent(cluster.conf, groups_per_s=200, lag_interval_s=0.4)
+    agent.start()
+    try:
+        until(lambda: agent.has_caught_up)
+        yield agent
+    finally:
+        agent.stop()
+
+
+def known(form: Any) -> Any:
+    """What both agents tell."""
+    form = {key: value for key, value in form.items() if key not in NOT_KNOWN}
+    form["protocol_type"] = form["protocol_type"] or "consumer"
+    if form["group_type"] == "consumer":
+        # Of the broker's default no record tells.
+        del form["protocol"]
+    form["members"] = sorted(
+        (
+            {key: it[key] for key in ("member_id", "client_id", "client_host", "instance_id", "assignment")}
+            for it in form["members"]
+        ),
+        key=lambda it: it["member_id"],
+    )
+    form["offsets"] = [
+        {key: it[key] for key in ("topic", "partition", "offset", "metadata")} for it in form["offsets"]
+    ]
+    return form
+
+
+def test_as_the_topic_tells_it(cluster: Cluster, agent: AdminAgent) -> None:
+    reader = Agent(cluster.conf)
+    reader.start()
+    try:
+        until(lambda: reader.has_caught_up)
+        names = [it["group"] for it in reader.groups()]
+        assert names == [it["group"] for it in agent.groups()]
+        assert "alone" in names
+        assert len(names) >= 2
+        for name in map(str, names):
+            wanted = reader.describe(name)
+            until(
+                lambda name=name, wanted=wanted: known(agent.describe(name)) == known(wanted),
+                said=lambda name=name, wanted=wanted: (known(agent.describe(name)), known(wanted)),
+            )
+    finally:
+        reader.stop()
+
+
+def test_what_is_lost_is_null_and_said(cluster: Cluster, agent: AdminAgent, caplog: pytest.LogCaptureFixture) -> None:
+    form = agent.describe("of-classic")
+    assert form is not None
+    assert form["rebalances"] is form["last_commit_ms"] is form["coordinator_partition"] is None
+    assert [it["committed_ms"] for it in form["offsets"]] == [None] * 6  # type: ignore[attr-defined]
+    assert agent.ready().ready
+    assert agent.ready().reason == LOST
+    assert "no history, no causes" in LOST
+    told = agent.timeline("of-classic")
+    assert told is not None
+    assert told[0] == []
+    assert told[1] is not None
+    assert agent.timeline("nobody") is None
+    assert agent.describe("nobody") is None
+    assert agent.findings() == []
+
+
+def test_lag_and_imbalance(cluster: Cluster, agent: AdminAgent) -> None:
+    def lag(group: str) -> list[Any]:
+        form = agent.describe(group)
+        assert form is not None
+        return [it["lag"] for it in form["offsets"]]  # type: ignore[attr-defined]
+
+    until(lambda: lag("of-classic") == [10, 9, 8, 7, 6, 5], said=lambda: lag("of-classic"))
+    until(lambda: lag("alone") == [6, 0])
+    totals = {it["group"]: it["lag"] for it in agent.groups()}
+    assert (totals["of-classic"], totals["alone"]) == (45, 6)
+    lags = dict(agent.topic_lags())
+    assert (lags["alone"].records, lags["alone"].partitions, lags["alone"].unknown) == (6, 2, 0)
+    until(lambda: dict(agent.topic_lags())["alone"].seconds)
+    by_partition = {(it.partition, it.committed, it.records) for it in agent.partition_lags() if it.group == "alone"}
+    assert by_partition == {(0, 4, 6), (5, 10, 0)}
+    readings = agent.lag_readings()
+    assert readings is not None
+    assert readings.partitions == 6
+
+
+def test_it_is_served(cluster: Cluster, agent: AdminAgent) -> None:
+    until(lambda: dict(agent.topic_lags())["alone"].seconds)
+    with serving(agent) as url:
+        with urlopen(url + "/metrics") as response:
+            metrics = response.read().decode()
+        assert 'kshadow_group_members{group="of-classic"} 2.0' in metrics
+        assert 'kshadow_group_assignment_imbalance_ratio{group="of-classic"} 1.0' in metrics
+        assert "kshadow_group_rebalances_total" not in metrics
+        assert "kshadow_group_last_commit_timestamp_seconds" not in metrics
+        with urlopen(url + "/readyz") as response:
+            assert response.read().decode().strip() == LOST
+        with urlopen(url + "/") as response:
+            page = response.read().decode()
+        assert LOST in page
+        assert "None<" not in page
+        groups = kshadow("groups", "--agent", url)
+        assert groups.exit_code == 0
+        assert "of-classic" in groups.stdout
+        described = kshadow("describe", "of-classic", "--agent", url)
+        assert described.exit_code == 0, described.output
+        assert "c1" in described.stdout
+        lag = kshadow("lag", "alone", "--agent", url, "-o", "json")
+        assert lag.exit_code == 0, lag.output
+        rows = json.loads(lag.stdout)
+        assert [(it["partition"], it["offset"], it["lag"]) for it in rows] == [(0, 4, 6), (5, 10, 0)]
+        timeline = kshadow("timeline", "alone", "--agent", url)
+        assert timeline.exit_code == 0, timeline.output
+
+
+def test_groups_that_come_move_and_go(cluster: Cluster, agent: AdminAgent) -> None:
+    cluster.commit("visitor", (TOPIC, 1, 1), (TOPIC, 2, 2))
+    until(lambda: (it := agent.describe("visitor")) is not None and len(it["offsets"]) == 2)  # type: ignore[arg-type]
+    cluster.commit("visitor", (TOPIC, 1, 7))
+    until(lambda: [it["offset"] for it in agent.describe("visitor")["offsets"]] == [7, 2])  # type: ignore[index, attr-defined]
+    cluster.admin.delete_consumer_groups(["visitor"])["visitor"].result(20)
+    until(lambda: agent.describe("visitor") is None)
+    assert "visitor" not in {group for group, _ in agent.topic_lags()}
+
+
+@ONCE
+def test_only_some_groups(cluster: Cluster) -> None:
+    agent = AdminAgent(cluster.conf, groups=["alone"], lag_interval_s=None)
+    agent.start()
+    try:
+        until(lambda: agent.has_caught_up)
+        assert [it["group"] for it in agent.groups()] == ["alone"]
+        assert agent.describe("of-classic") is None
+        assert agent.lag_readings() is None
+        assert agent.describe("alone")["offsets"][0]["lag"] is None  # type: ignore[index]
+    finally:
+        agent.stop()
+
+
+@ONCE
+def test_a_group_without_the_right(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+    binding = (
+        ResourceType.GROUP,
+        "alone",
+        ResourcePatternType.LITERAL,
+        "User:ANONYMOUS",
+        "*",
+        AclOperation.DESCRIBE,
+        AclPermissionType.DENY,
+    )
+    cluster.admin.create_acls([AclBinding(*binding)])[AclBinding(*binding)].result(20)
+    agent = AdminAgent(cluster.conf, lag_interval_s=None)
+    try:
+        agent.start()
+        until(lambda: agent.has_caught_up)
+        # Who may list all groups is shown it, who may not describe it knows no more.
+        assert all(it["committed_partitions"] == 0 for it in agent.groups() if it["group"] == "alone")
+        assert agent.ready().ready
+    finally:
+        agent.stop()
+        cluster.admin.delete_acls([AclBindingFilter(*binding)])[AclBindingFilter(*binding)].result(20)
+
+
+def test_no_broker_answers() -> None:
+    agent = AdminAgent({"bootstrap.servers": "127.0.0.1:1"})
+    with pytest.raises(SourceUnreachable, match="asking for a list of groups"):
+        agent.start(2)
+
+
+@ONCE
+def test_a_broker_that_falls_silent(cluster: Cluster, agent: AdminAgent, caplog: pytest.LogCaptureFixture) -> None:
+    patch = pytest.MonkeyPatch()
+    patch.setattr("agent.admin.agent.STALE_S", 3.0)
+    try:
+        cluster.broker.pause()
+        with caplog.at_level(logging.WARNING, "kshadow"):
+            until(lambda: not agent.ready().ready)
+        assert "no answer from the brokers" in agent.ready().reason
+        assert agent.describe("alone") is not None, "what it knew it knows"
+    finally:
+        cluster.broker.resume()
+        patch.undo()
+    until(lambda: agent.ready().ready, 60)
