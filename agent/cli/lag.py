@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import groupby
+from types import UnionType
 from typing import Any
 
 import click
@@ -82,7 +83,9 @@ def lag_rows(form: Row) -> list[Row]:
         (topic, partition): member
         for member in form["members"]
         for topic, partitions in member["assignment"].items()
+        if isinstance(partitions, list)
         for partition in partitions
+        if isinstance(partition, int)
     }
     committed = {(it["topic"], it["partition"]): it for it in form["offsets"]}
     rows = []
@@ -93,22 +96,32 @@ def lag_rows(form: Row) -> list[Row]:
             {
                 "topic": topic,
                 "partition": partition,
-                "offset": it.get("offset"),
-                "log_start": it.get("log_start"),
-                "end": it.get("end"),
-                "lag": it.get("lag"),
-                "lag_seconds": it.get("lag_seconds"),
-                "lag_seconds_at_least": it.get("lag_seconds_at_least", False),
-                "lag_note": it.get("lag_note") if it else "not_committed",
-                "held_back": it.get("held_back"),
-                "lost": it.get("lost"),
-                "committed_ms": it.get("committed_ms"),
-                "member_id": owner.get("member_id"),
-                "client_id": owner.get("client_id"),
-                "client_host": owner.get("client_host"),
+                **{name: _of_kind(it.get(name), kind) for name, kind in _LAG.items()},
+                **{name: owner.get(name) for name in ("member_id", "client_id", "client_host")},
             }
         )
+        if not it:
+            rows[-1]["lag_note"] = "not_committed"
     return rows
+
+
+_LAG: dict[str, type | UnionType] = {
+    "offset": int,
+    "log_start": int,
+    "end": int,
+    "lag": int,
+    "lag_seconds": int | float,
+    "lag_seconds_at_least": bool,
+    "lag_note": str,
+    "held_back": int,
+    "lost": int,
+    "committed_ms": int,
+}
+
+
+def _of_kind(value: Any, kind: type | UnionType) -> Any:
+    """What an agent of another version, or anybody, does not say so is not known."""
+    return value if isinstance(value, kind) else None
 
 
 def _has_topics(form: Row) -> bool:

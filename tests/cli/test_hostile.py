@@ -38,6 +38,7 @@ def commands(path: Path, group: str) -> dict[str, list[str]]:
         "describe": ["describe", "--from", str(path), "--", group],
         "describe modern": ["describe", "--from", str(path), "--", f"{group}848"],
         "members": ["members", "--from", str(path), "--", group],
+        "lag": ["lag", "--from", str(path), "--", group],
         "timeline": ["timeline", "--from", str(path), "--", group],
         "timeline modern": ["timeline", "--from", str(path), "--", f"{group}848"],
         "explain": ["explain", "--from", str(path), "--", group],
