@@ -22,8 +22,8 @@ LEAST_GZIP = 1 << 10
 """Bytes below which compression gains nothing."""
 GZIP_LEVEL = 1
 
-MOST_MADE = 4
-"""Large answers that are made at a time, each in a thread."""
+MOST_MADE = 2
+"""Large answers that are made at a time, each in a thread: one computes while the other compresses."""
 MOST_HELD = 16
 """Large answers that are made or being sent at a time: what a slow client costs is memory."""
 MOST_WAITING = 64
