@@ -1,195 +1,106 @@
-"""`make bench`: catch-up on a live broker and reading segment files, each side by side with others in one run; and
-how long it takes to make a history.
+"""`make bench`: kshadow beside others, each a real process on a real broker, in one run.
 
-Every row is a whole process, started afresh for each round, the competitors taking turns so that a noisy machine
-treats them alike; the median counts. Environment: KMINION=path of a kminion binary adds its row.
+Scenarios: catchup (from start to every record read), restart (after kill -9), segments (files against Kafka's dump
+tool), analyzers (what they cost), steady (keeping up with a writer), scrape (GET /metrics of many groups), memory
+(for each 100,000 group-partitions), generate (synthetic histories). Environment: KMINION, BURROW and KAFKA_EXPORTER
+are paths of binaries; a row whose binary is not named is left out, and that is said.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import json
 import os
-import socket
-import statistics
-import sys
+import platform
 import tempfile
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 
-from agent.embedded import EmbeddedBroker, fetch_jars
-from tests.bench import load
-from tests.bench.measure import Cost, run, until_ready
+from agent.embedded import fetch_jars
+from tests.bench.catchup import catchup
+from tests.bench.files import analyzers, generate, segments
+from tests.bench.frame import FULL, QUICK, TINY, Frame, Sizes, tell
+from tests.bench.memory import memory
+from tests.bench.report import Table
+from tests.bench.restart import restart
+from tests.bench.scrape import scrape
+from tests.bench.steady import steady
+from tests.bench.tools import others
 
-KSHADOW = [sys.executable, "-m", "agent.cli.main"]
-SEGMENTS = 10
-"""How many partitions the offline part reads: enough that the dump tool's JVM start does not count for much."""
+SCENARIOS: dict[str, Callable[[Frame], Table]] = {
+    "catchup": catchup,
+    "restart": restart,
+    "segments": segments,
+    "analyzers": analyzers,
+    "steady": steady,
+    "scrape": scrape,
+    "memory": memory,
+    "generate": generate,
+}
+"""In this order: the first of them only read the one load, then it grows."""
 
 
-def main() -> None:
-    """Load a broker, then measure."""
-    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
-    parser.add_argument("--commits", type=int, default=3_000_000, help="offset commits to load (default 3 million)")
-    parser.add_argument("--groups", type=int, default=2_000, help="groups that commit them (default 2,000)")
-    parser.add_argument("--rounds", type=int, default=3, help="runs of each competitor (default 3)")
-    parser.add_argument("--only", choices=["live", "offline", "generate"], help="one part only")
-    options = parser.parse_args()
-
-    if options.only in (None, "generate"):
-        with tempfile.TemporaryDirectory(prefix="kshadow-bench-") as directory:
-            generation(Path(directory), options.rounds)
-    if options.only == "generate":
-        return
-    jars = fetch_jars(progress=_tell)
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the scenarios and print what they give."""
+    options = _parser().parse_args(arguments)
+    wanted = list(SCENARIOS) if options.only is None else options.only.split(",")
+    if unknown := [name for name in wanted if name not in SCENARIOS]:
+        raise SystemExit(f"--only: no scenario {', '.join(unknown)}; there are {', '.join(SCENARIOS)}")
+    names = [name for name in SCENARIOS if name in wanted]
+    tools, missing = others()
+    for name, reason in missing.items():
+        tell(f"no row of {name}: {reason}")
+    tables = []
     with tempfile.TemporaryDirectory(prefix="kshadow-bench-") as directory:
-        with EmbeddedBroker(jars, directory=Path(directory, "broker"), heap="1g") as broker:
-            began = time.monotonic()
-            loaded = load.write(broker.bootstrap_servers, commits=options.commits, groups=options.groups)
-            _tell(
-                f"loaded {loaded.commits:,} commits of {loaded.groups:,} groups, {loaded.group_partitions:,} "
-                f"group-partitions, into {loaded.partitions} partitions in {time.monotonic() - began:.0f} s"
-            )
-            if options.only != "offline":
-                live(broker.bootstrap_servers, Path(directory), options.rounds)
-            log_dir = broker.log_dirs[0]
-            classpath = jars.classpath
-        if options.only != "live":
-            offline(log_dir, classpath, Path(directory), options.rounds)
-            analysis(log_dir, Path(directory), options.rounds)
+        frame = Frame(_sizes(options), fetch_jars(progress=tell), Path(directory), tools, missing)
+        with closing(frame):
+            for name in names:
+                tell(f"{name} …")
+                table = SCENARIOS[name](frame)
+                tables.append(table)
+                if options.output == "table":
+                    print(f"\n{table.text()}", flush=True)
+    if options.output == "json":
+        print(json.dumps(_form(frame, tables), indent=2, ensure_ascii=False))
+    elif missing:
+        print("\n" + "\n".join(f"No row of {name}: {reason}." for name, reason in missing.items()))
+    return int(options.strict and any(ratio.is_met is False for table in tables for ratio in table.ratios))
 
 
-def live(servers: str, directory: Path, rounds: int) -> None:
-    """From the start of the process to ready: every record of the topic read and mirrored."""
-    port, other = _free_port(), _free_port()
-    output = directory / "out"
-    bare = [sys.executable, "-m", "tests.bench.bare", servers]
-    rivals: dict[str, Callable[[], Cost]] = {
-        "kshadow run, to /readyz": lambda: until_ready(
-            [*KSHADOW, "run", "--bootstrap-server", servers, "--listen", f"127.0.0.1:{port}"],
-            f"http://127.0.0.1:{port}/readyz",
-        ),
-        "bare consume loop": lambda: run(bare, output=output),
-        "bare loop + dict": lambda: run([*bare, "--dict"], output=output),
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", metavar="NAMES", help="these scenarios, by commas")
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--quick", dest="sizes", action="store_const", const=QUICK, help="small: does it work at all?")
+    size.add_argument("--tiny", dest="sizes", action="store_const", const=TINY, help="smaller still, for the tests")
+    parser.add_argument("--commits", type=int, help="offset commits to load")
+    parser.add_argument("--groups", type=int, help="groups that commit them")
+    parser.add_argument("--rounds", type=int, help="runs of each competitor, where one takes seconds; medians count")
+    parser.add_argument("--seconds", type=float, help="how long the steady state lasts")
+    parser.add_argument("--strict", action="store_true", help="exit with 1 if a target was missed")
+    parser.add_argument("-o", "--output", choices=["table", "json"], default="table")
+    return parser
+
+
+def _sizes(options: argparse.Namespace) -> Sizes:
+    given = {name: getattr(options, name) for name in ("commits", "groups", "rounds", "seconds")}
+    return dataclasses.replace(
+        options.sizes or FULL, **{name: value for name, value in given.items() if value is not None}
+    )
+
+
+def _form(frame: Frame, tables: Sequence[Table]) -> dict[str, object]:
+    return {
+        "machine": {"cpus": os.cpu_count(), "python": platform.python_version(), "system": platform.platform()},
+        "sizes": dataclasses.asdict(frame.sizes),
+        "left_out": frame.missing,
+        "scenarios": [table.form() for table in tables],
     }
-    kminion = os.environ.get("KMINION")
-    if kminion:
-        config = directory / "kminion.yaml"
-        config.write_text(
-            f'kafka: {{brokers: ["{servers}"]}}\n'
-            "minion: {consumerGroups: {enabled: true, scrapeMode: offsetsTopic, granularity: partition}}\n"
-            f'exporter: {{host: "127.0.0.1", port: {other}}}\n'
-        )
-        rivals["kminion, to /ready"] = lambda: until_ready(
-            [kminion], f"http://127.0.0.1:{other}/ready", env={"CONFIG_FILEPATH": str(config)}
-        )
-    else:
-        _tell("no kminion row: set KMINION to the path of its binary")
-    costs = _take_turns(rivals, rounds)
-    _table("Catch-up on the live topic", costs)
-    ours = _median(costs["kshadow run, to /readyz"])
-    _ratio("the bare loop's time / ours", _median(costs["bare consume loop"]).wall_s / ours.wall_s, "aim 0.8")
-    if kminion:
-        theirs = _median(costs["kminion, to /ready"])
-        _ratio("kminion's time to ready / ours", theirs.wall_s / ours.wall_s, "wanted: 3 or more")
-        _ratio("our CPU / kminion's", ours.cpu_s / theirs.cpu_s, "wanted: 1 or less")
-    _ratio("our peak memory, MB", ours.peak_mb, "wanted: under 300")
-
-
-def offline(log_dir: Path, classpath: str, directory: Path, rounds: int) -> None:
-    """Segment files of some partitions, decoded and mirrored, against Kafka's dump tool over the same files."""
-    partitions = sorted(log_dir.glob("__consumer_offsets-*"))[:SEGMENTS]
-    segments = [segment for partition in partitions for segment in sorted(partition.glob("*.log"))]
-    dump = [
-        "java",
-        "-cp",
-        classpath,
-        "org.apache.kafka.tools.DumpLogSegments",
-        "--offsets-decoder",
-        "--files",
-        ",".join(map(str, segments)),
-    ]
-    output = directory / "out"
-    rivals: dict[str, Callable[[], Cost]] = {
-        "kshadow replay (decode, mirror, analyze)": lambda: run(
-            [*KSHADOW, "replay", *map(str, partitions)], output=output
-        ),
-        "kshadow decode (prints each record)": lambda: run(
-            [*KSHADOW, "decode", *map(str, partitions)], output=output
-        ),
-        "Kafka's dump tool": lambda: run(dump, output=output),
-    }
-    costs = _take_turns(rivals, rounds)
-    size = sum(segment.stat().st_size for segment in segments) / 1e6
-    _table(f"Segment files of {len(partitions)} partitions, {size:.0f} MB", costs)
-    theirs = _median(costs["Kafka's dump tool"])
-    ours = _median(costs["kshadow replay (decode, mirror, analyze)"])
-    _ratio("the dump tool's time / ours", theirs.wall_s / ours.wall_s, "wanted: 5 or more")
-    decode = _median(costs["kshadow decode (prints each record)"])
-    _ratio("the dump tool's time / kshadow decode's", theirs.wall_s / decode.wall_s, "for information")
-
-
-def analysis(log_dir: Path, directory: Path, rounds: int) -> None:
-    """All segment files, replayed with every analyzer and with none."""
-    replay = [*KSHADOW, "replay", str(log_dir)]
-    output = directory / "out"
-    rivals: dict[str, Callable[[], Cost]] = {
-        "kshadow replay": lambda: run(replay, output=output),
-        "kshadow replay --analyzers none": lambda: run([*replay, "--analyzers", "none"], output=output),
-    }
-    costs = _take_turns(rivals, rounds)
-    _table("All partitions, with and without analyzers", costs)
-    every, none = (_median(costs[name]).cpu_s for name in rivals)
-    _ratio("CPU with all analyzers / with none", every / none, "wanted: 1.3 or less")
-
-
-def generation(directory: Path, rounds: int) -> None:
-    """A history of 2,000 groups and about a million records, simulations and segment files included."""
-    output, history = directory / "out", directory / "history"
-    arguments = ["generate", "--groups", "2000", "--records", "1000000", "--force", "--out", str(history)]
-    costs = _take_turns({"kshadow generate": lambda: run([*KSHADOW, *arguments], output=output)}, rounds)
-    records = int(output.read_text().split()[0].replace(",", ""))
-    _table(f"A history of 2,000 groups, {records:,} records", costs)
-    _ratio("seconds", _median(costs["kshadow generate"]).wall_s, "wanted: under 10")
-    _ratio("records a second", records / _median(costs["kshadow generate"]).wall_s, "for information")
-
-
-def _take_turns(rivals: dict[str, Callable[[], Cost]], rounds: int) -> dict[str, list[Cost]]:
-    costs: dict[str, list[Cost]] = {name: [] for name in rivals}
-    for number in range(rounds):
-        for name, measure in rivals.items():
-            costs[name].append(measure())
-            cost = costs[name][-1]
-            _tell(f"round {number + 1}: {name}: {cost.wall_s:.2f} s")
-    return costs
-
-
-def _median(costs: list[Cost]) -> Cost:
-    return Cost(*(statistics.median(column) for column in zip(*costs, strict=True)))
-
-
-def _table(title: str, costs: dict[str, list[Cost]]) -> None:
-    print(f"\n{title}\n{'':38}{'seconds (min…max)':>24}{'CPU s':>8}{'peak MB':>9}")
-    for name, taken in costs.items():
-        median = _median(taken)
-        walls = [cost.wall_s for cost in taken]
-        spread = f"{median.wall_s:.2f} ({min(walls):.2f}…{max(walls):.2f})"
-        print(f"{name:38}{spread:>24}{median.cpu_s:>8.2f}{median.peak_mb:>9.0f}")
-
-
-def _ratio(what: str, value: float, wanted: str) -> None:
-    print(f"  {what}: {value:.2f}  ({wanted})")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def _tell(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())

@@ -1,7 +1,8 @@
 """A `__consumer_offsets` topic of a size: real records, made by `agent.wire`, written by a real producer.
 
 Clients whose id is `__admin_client` may write into the topic (Kafka's `AdminUtils`), so the broker holds exactly
-what it would have written itself. The topics that the groups consume exist, with the ids that the commits carry.
+what it would have written itself. The topics that the groups consume exist, with the ids that the commits carry, and
+hold records: every group is `LAG` behind their ends.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from agent.coordinator.hashing import partition_of
 from agent.wire.classic import GroupMetadataKey, GroupMetadataValue, MemberMetadata
-from agent.wire.offsets import OffsetCommitKey, OffsetCommitValue
+from agent.wire.hot import commit_key, commit_value
 from agent.wire.payloads import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
@@ -29,11 +30,31 @@ from agent.wire.primitives import Uuid
 from agent.wire.records import RECORD_TYPES, encode_key, encode_value
 
 TOPIC = "__consumer_offsets"
-TOPICS = 100
-TOPIC_PARTITIONS = 4
-TOPICS_OF_A_GROUP = 5
+PARTITIONS = 50
 COMMIT_MS = 5_000
 """From one commit of a position to its next: the default of auto.commit.interval.ms."""
+
+MEMBERS = 4
+LAG = 100
+SESSION_MS = 3_600_000
+"""A broker that loads these groups waits for their members this long before it writes that they are gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What the cluster looks like: its topics, and what one group consumes. A group's positions are the product."""
+
+    topics: int = 100
+    topic_partitions: int = 4
+    topics_of_a_group: int = 5
+    rounds: int = 75
+    """How often each position is committed."""
+    seed: int = 1
+
+    @property
+    def positions(self) -> int:
+        """Group-partitions of one group."""
+        return self.topics_of_a_group * self.topic_partitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,62 +65,134 @@ class Load:
     commits: int
     groups: int
     group_partitions: int
-    partitions: int
 
 
-def write(bootstrap_servers: str, *, commits: int, groups: int, partitions: int = 50, seed: int = 1) -> Load:
-    """Make the consumed topics and the offsets topic, then write the groups and their commits."""
-    ids = _make_topics(bootstrap_servers)
-    _make_offsets_topic(bootstrap_servers)
-    producer = Producer(
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A position: the topic's partition that its records go to, its raw key, and its topic's id."""
+
+    partition: int
+    key: bytes
+    topic_id: Uuid
+
+
+def producer(bootstrap_servers: str) -> Producer:
+    """One that may write into the offsets topic."""
+    return Producer(
         {
             "bootstrap.servers": bootstrap_servers,
             "client.id": "__admin_client",
-            "linger.ms": 50,
+            "linger.ms": 20,
             "batch.num.messages": 10_000,
             "queue.buffering.max.messages": 500_000,
             "compression.type": "none",
+            "log_level": "2",
         }
     )
-    written = group_partitions = 0
-    for partition, at_ms, key, value in _records(ids, commits, groups, partitions, seed):
-        if value[:2] == b"\x00\x03":
-            group_partitions += TOPICS_OF_A_GROUP * TOPIC_PARTITIONS
-        while True:
-            try:
-                producer.produce(TOPIC, value, key, partition, timestamp=at_ms)
-                break
-            except BufferError:
-                producer.poll(0.1)
-        written += 1
-        if written % 10_000 == 0:
-            producer.poll(0)
-    left = producer.flush(60)
-    if left:
-        raise RuntimeError(f"{left} of {written} records were not written")
-    return Load(written, written - groups, groups, group_partitions, partitions)
 
 
-def _make_topics(bootstrap_servers: str) -> dict[str, Uuid]:
-    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
-    names = [f"topic-{number:03d}" for number in range(TOPICS)]
-    for future in admin.create_topics([NewTopic(name, TOPIC_PARTITIONS, 1) for name in names]).values():
-        future.result(30)
-    described = admin.describe_topics(TopicCollection(names))
+def make_topics(bootstrap_servers: str, shape: Shape) -> dict[str, Uuid]:
+    """The consumed topics, with as many records as are consumed and `LAG` more, and the offsets topic; their ids."""
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": "2"})
+    names = [f"topic-{number:03d}" for number in range(shape.topics)]
+    for future in admin.create_topics([NewTopic(name, shape.topic_partitions, 1) for name in names]).values():
+        future.result(60)
+    _make_offsets_topic(bootstrap_servers, names[0])
+    writing = producer(bootstrap_servers)
+    for name in names:
+        for partition in range(shape.topic_partitions):
+            for _ in range(shape.rounds + LAG):
+                _produce(writing, name, b"", None, partition, -1)
+    _flush(writing)
+    return topic_ids(bootstrap_servers, shape)
+
+
+def topic_ids(bootstrap_servers: str, shape: Shape) -> dict[str, Uuid]:
+    """The consumed topics' ids."""
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": "2"})
+    names = [f"topic-{number:03d}" for number in range(shape.topics)]
     ids = {}
-    for name, future in described.items():
+    for name, future in admin.describe_topics(TopicCollection(names)).items():
         uuid = future.result(30).topic_id
         high, low = uuid.get_most_significant_bits(), uuid.get_least_significant_bits()
         ids[name] = Uuid(struct.pack(">qq", high, low))
     return ids
 
 
-def _make_offsets_topic(bootstrap_servers: str) -> None:
+def write(bootstrap_servers: str, ids: dict[str, Uuid], shape: Shape, groups: range) -> Load:
+    """Write the groups of these numbers, and their commits round after round up to now."""
+    writing = producer(bootstrap_servers)
+    now_ms = int(time.time() * 1000) - shape.rounds * COMMIT_MS
+    written = 0
+    for number in groups:
+        name = group_name(number)
+        partition = partition_of(name, PARTITIONS)
+        key = encode_key(RECORD_TYPES[2], GroupMetadataKey(name))
+        value = _group(name, topics_of(number, list(ids), shape), shape.topic_partitions, now_ms)
+        _produce(writing, TOPIC, value, key, partition, now_ms)
+    every = [slot for number in groups for slot in slots(number, ids, shape)]
+    for offset in range(1, shape.rounds + 1):
+        now_ms += COMMIT_MS
+        # A consumer commits its partitions together, so they stand together in the log.
+        for slot in every:
+            value = commit_value(offset, now_ms, leader_epoch=0, topic_id=slot.topic_id)
+            _produce(writing, TOPIC, value, slot.key, slot.partition, now_ms)
+            written += 1
+    _flush(writing)
+    return Load(written + len(groups), written, len(groups), len(every))
+
+
+def group_name(number: int) -> str:
+    """As names of groups are."""
+    return f"team-{number % 40:02d}.service-{number:05d}"
+
+
+def topics_of(number: int, names: list[str], shape: Shape) -> list[str]:
+    """The topics that a group consumes; the same at each call."""
+    return sorted(random.Random(shape.seed * 1_000_003 + number).sample(names, shape.topics_of_a_group))
+
+
+def slots(number: int, ids: dict[str, Uuid], shape: Shape) -> Iterator[Slot]:
+    """A group's positions."""
+    group = group_name(number)
+    partition = partition_of(group, PARTITIONS)
+    for topic in topics_of(number, list(ids), shape):
+        for topic_partition in range(shape.topic_partitions):
+            yield Slot(partition, commit_key(group, topic, topic_partition), ids[topic])
+
+
+def ends(bootstrap_servers: str) -> dict[int, int]:
+    """Where each partition of the offsets topic ends."""
+    from confluent_kafka import TopicPartition as Place
+
+    consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": "bench-ends"})
+    try:
+        return {number: consumer.get_watermark_offsets(Place(TOPIC, number))[1] for number in range(PARTITIONS)}
+    finally:
+        consumer.close()
+
+
+def _produce(writing: Producer, topic: str, value: bytes, key: bytes | None, partition: int, at_ms: int) -> None:
+    while True:
+        try:
+            writing.produce(topic, value, key, partition, timestamp=max(at_ms, 0))
+            return
+        except BufferError:
+            writing.poll(0.1)
+
+
+def _flush(writing: Producer) -> None:
+    left = writing.flush(120)
+    if left:
+        raise RuntimeError(f"{left} records were not written")
+
+
+def _make_offsets_topic(bootstrap_servers: str, topic: str) -> None:
     """The broker makes the topic when the first group asks for its coordinator."""
     consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": "bench-first"})
     try:
-        deadline = time.monotonic() + 30
-        consumer.subscribe(["topic-000"])
+        deadline = time.monotonic() + 60
+        consumer.subscribe([topic])
         while time.monotonic() < deadline:
             consumer.poll(0.2)
             if consumer.assignment():
@@ -109,36 +202,7 @@ def _make_offsets_topic(bootstrap_servers: str) -> None:
         consumer.close()
 
 
-def _records(
-    ids: dict[str, Uuid], commits: int, groups: int, partitions: int, seed: int
-) -> Iterator[tuple[int, int, bytes, bytes]]:
-    """Partition, time, key, value: the groups, then their commits, round after round."""
-    rng = random.Random(seed)
-    names = list(ids)
-    rounds = -(-commits // (groups * TOPICS_OF_A_GROUP * TOPIC_PARTITIONS))
-    now_ms = int(time.time() * 1000) - rounds * COMMIT_MS
-    commit_type, group_type = RECORD_TYPES[1], RECORD_TYPES[2]
-    keys: list[tuple[int, bytes, Uuid]] = []
-    for number in range(groups):
-        group = f"team-{number % 40:02d}.service-{number:05d}"
-        partition = partition_of(group, partitions)
-        topics = sorted(rng.sample(names, TOPICS_OF_A_GROUP))
-        yield partition, now_ms, encode_key(group_type, GroupMetadataKey(group)), _group(group, topics, now_ms)
-        for topic in topics:
-            for topic_partition in range(TOPIC_PARTITIONS):
-                key = OffsetCommitKey(group, topic, topic_partition)
-                keys.append((partition, encode_key(commit_type, key), ids[topic]))
-    offset = left = 0
-    for left in range(commits, 0, -len(keys)):
-        offset += 100
-        now_ms += COMMIT_MS
-        # A consumer commits its partitions together, so they stand together in the log.
-        for partition, key, topic_id in keys[:left]:
-            value = OffsetCommitValue(offset, 0, "", now_ms, topic_id=topic_id)
-            yield partition, now_ms, key, encode_value(commit_type, value, 4)
-
-
-def _group(group: str, topics: list[str], now_ms: int) -> bytes:
+def _group(group: str, topics: list[str], topic_partitions: int, now_ms: int) -> bytes:
     subscription = encode_payload(ConsumerProtocolSubscription(tuple(topics)), 3)
     members = tuple(
         MemberMetadata(
@@ -146,13 +210,20 @@ def _group(group: str, topics: list[str], now_ms: int) -> bytes:
             client_id=f"{group}-{index}",
             client_host="/127.0.0.1",
             rebalance_timeout=300_000,
-            session_timeout=45_000,
+            session_timeout=SESSION_MS,
             subscription=subscription,
             assignment=encode_payload(
-                ConsumerProtocolAssignment(tuple(TopicPartition(topic, (index,)) for topic in topics)), 3
+                ConsumerProtocolAssignment(
+                    tuple(
+                        TopicPartition(topic, tuple(range(index, topic_partitions, MEMBERS)))
+                        for topic in topics
+                        if index < topic_partitions
+                    )
+                ),
+                3,
             ),
         )
-        for index in range(TOPIC_PARTITIONS)
+        for index in range(MEMBERS)
     )
     value = GroupMetadataValue("consumer", 1, "range", members[0].member_id, now_ms, members)
     return encode_value(RECORD_TYPES[2], value, 3)

@@ -1,4 +1,4 @@
-"""Running a command as a process and taking its wall time, CPU and peak memory."""
+"""What a process and its children cost: wall time, CPU, memory. Linux: it reads /proc."""
 
 from __future__ import annotations
 
@@ -7,21 +7,52 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 from urllib.error import URLError
 from urllib.request import urlopen
 
 _TICKS = os.sysconf("SC_CLK_TCK")
+_MOST_OF_IT = 0.95
+_LOOK_S = 0.05
 
 
 class Cost(NamedTuple):
-    """Wall and CPU seconds, and peak resident memory in MB, of one process."""
+    """Of a command that ran to its end: seconds, CPU seconds, peak memory of its largest process in MB."""
 
     wall_s: float
     cpu_s: float
     peak_mb: float
+
+
+class Usage(NamedTuple):
+    """Of a process tree that runs: CPU seconds so far (of children that have ended too), memory in MB.
+
+    `peak_mb` sums each process's own peak, so it may be more than there ever was at one time.
+    """
+
+    cpu_s: float
+    rss_mb: float
+    pss_mb: float
+    peak_mb: float
+
+
+class Ready(NamedTuple):
+    """How long until a process was ready, by when it had spent most of its CPU, and its usage then.
+
+    The second matters where a tool looks only every few seconds whether it is ready.
+    """
+
+    wall_s: float
+    busy_s: float
+    usage: Usage
+
+
+class NotReadyError(RuntimeError):
+    """A process ended, or time ran out."""
 
 
 def run(command: Sequence[str], *, env: Mapping[str, str] | None = None, output: Path) -> Cost:
@@ -40,26 +71,55 @@ def run(command: Sequence[str], *, env: Mapping[str, str] | None = None, output:
     return Cost(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
 
 
-def until_ready(
-    command: Sequence[str], url: str, *, env: Mapping[str, str] | None = None, timeout_s: float = 300.0
-) -> Cost:
-    """Start a command, wait until `url` answers 200, take what it cost so far, and end it."""
-    began = time.monotonic()
-    process = subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, **(env or {})}
-    )
+@dataclass
+class Service:
+    """A process that serves, with its children; `started` is when, on the monotonic clock."""
+
+    process: subprocess.Popen[bytes]
+    log: Path
+    started: float = field(default_factory=time.monotonic)
+
+    def usage(self) -> Usage:
+        """What it has used so far."""
+        return usage_of(self.process.pid)
+
+    def until(self, is_ready: Callable[[], bool], timeout_s: float) -> Ready:
+        """Wait until it is ready. Raises `NotReadyError`."""
+        spent: list[tuple[float, float]] = []
+        while not is_ready():
+            now = time.monotonic() - self.started
+            if self.process.poll() is not None:
+                said = self.log.read_text(errors="replace")[-500:]
+                raise NotReadyError(f"it ended with {self.process.returncode} before it was ready: {said}")
+            if now > timeout_s:
+                raise NotReadyError(f"not ready after {timeout_s:.0f} s")
+            spent.append((now, cpu_of(self.process.pid)))
+            time.sleep(_LOOK_S)
+        wall_s, usage = time.monotonic() - self.started, self.usage()
+        busy_s = next((at for at, cpu_s in spent if cpu_s >= _MOST_OF_IT * usage.cpu_s), wall_s)
+        return Ready(wall_s, busy_s, usage)
+
+    def kill(self) -> None:
+        """SIGKILL: no time to write anything down."""
+        self.process.kill()
+        self.process.wait()
+
+
+@contextmanager
+def service(command: Sequence[str], *, env: Mapping[str, str], cwd: Path, name: str) -> Iterator[Service]:
+    """Run a process for as long as the block lasts; what it says goes to a file in `cwd`."""
+    log = cwd / f"{name}.log"
+    with log.open("wb") as stream:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=stream,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **env},
+            cwd=cwd,
+        )
     try:
-        while not _answers(url):
-            if process.poll() is not None:
-                raise RuntimeError(f"{command[0]} ended with {process.returncode} before it was ready")
-            if time.monotonic() - began > timeout_s:
-                raise RuntimeError(f"{command[0]} was not ready after {timeout_s} s")
-            time.sleep(0.05)
-        wall = time.monotonic() - began
-        fields = Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        status = Path(f"/proc/{process.pid}/status").read_text()
-        peak = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
-        return Cost(wall, (int(fields[11]) + int(fields[12])) / _TICKS, peak / 1024)
+        yield Service(process, log)
     finally:
         process.send_signal(signal.SIGTERM)
         try:
@@ -69,9 +129,66 @@ def until_ready(
             process.wait()
 
 
-def _answers(url: str) -> bool:
+def get(url: str, timeout_s: float = 2.0) -> bytes | None:
+    """The body of a 200; None for anything else."""
     try:
-        with urlopen(url, timeout=2) as response:
-            return bool(response.status == 200)
+        with urlopen(url, timeout=timeout_s) as response:
+            body: bytes = response.read()
+            return body if response.status == 200 else None
     except (URLError, OSError):
-        return False
+        return None
+
+
+def usage_of(pid: int) -> Usage:
+    """Of a process and those below it."""
+    rss = pss = peak = 0.0
+    for each in _tree(pid):
+        status = _table(f"/proc/{each}/status")
+        rss += status.get("VmRSS", 0) / 1024
+        peak += status.get("VmHWM", 0) / 1024
+        pss += _table(f"/proc/{each}/smaps_rollup").get("Pss", 0) / 1024
+    return Usage(cpu_of(pid), rss, pss, peak)
+
+
+def cpu_of(pid: int) -> float:
+    """CPU seconds, user and system, of a process and those below it, the ended ones too."""
+    return sum(_cpu(each) for each in _tree(pid))
+
+
+def _cpu(pid: int) -> float:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    except OSError:
+        return 0.0
+    # utime, stime, cutime, cstime: see proc(5).
+    return sum(map(int, fields[11:15])) / _TICKS
+
+
+def _tree(pid: int) -> Iterator[int]:
+    yield pid
+    try:
+        tasks = list(Path(f"/proc/{pid}/task").iterdir())
+    except OSError:
+        return
+    for task in tasks:
+        try:
+            children = (task / "children").read_text().split()
+        except OSError:
+            continue
+        for child in children:
+            yield from _tree(int(child))
+
+
+def _table(path: str) -> dict[str, int]:
+    """The lines `Name: 123 kB` of a file of /proc; empty if the process has gone."""
+    try:
+        lines = Path(path).read_text().splitlines()
+    except OSError:
+        return {}
+    out = {}
+    for line in lines:
+        name, _, rest = line.partition(":")
+        words = rest.split()
+        if words and words[0].isdecimal():
+            out[name] = int(words[0])
+    return out
