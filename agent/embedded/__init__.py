@@ -5,12 +5,29 @@
         broker.log_dirs                 # where the __consumer_offsets-N directories are
         broker.run_tool("kafka.tools.DumpLogSegments", "--offsets-decoder", "--files", …)
 
+    with EmbeddedCluster(fetch_jars(), nodes=2) as cluster:
+        cluster.move_leaders("orders", {0: 2})
+        cluster.brokers[1].kill()
+
 Needs Java 17 and, unless KAFKA_HOME names a Kafka release, pyspark (for Ivy) and once a network.
 """
 
 from agent.embedded.broker import EmbeddedBroker
+from agent.embedded.cluster import EmbeddedCluster
 from agent.embedded.errors import EmbeddedError
 from agent.embedded.jars import DEFAULT_VERSION, Jars, fetch_jars
 from agent.embedded.leash import Leash
+from agent.embedded.node import Node
+from agent.embedded.settings import Security
 
-__all__ = ["DEFAULT_VERSION", "EmbeddedBroker", "EmbeddedError", "Jars", "Leash", "fetch_jars"]
+__all__ = [
+    "DEFAULT_VERSION",
+    "EmbeddedBroker",
+    "EmbeddedCluster",
+    "EmbeddedError",
+    "Jars",
+    "Leash",
+    "Node",
+    "Security",
+    "fetch_jars",
+]
