@@ -1,0 +1,58 @@
+"""SASL_SSL and rights, on real brokers: what is not granted is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+
+from agent.embedded import EmbeddedCluster, Security, fetch_jars
+from tests.integration import faults
+from tests.integration.certificates import Authority
+from tests.integration.secured import DESCRIBE_TOPIC, TOPIC, secured
+
+pytestmark = pytest.mark.integration
+
+VERSIONS = ("4.3.1", "3.9.2")
+PROPERTIES = {"offsets.topic.num.partitions": "2"}
+
+
+def code_of(conf: dict[str, str]) -> int | None:
+    """The topic's error in the metadata that this client gets."""
+    said: list[KafkaError] = []
+    admin = AdminClient({**conf, "log_level": "0"} | {"error_cb": said.append})
+    try:
+        error = admin.list_topics(TOPIC, timeout=5).topics[TOPIC].error
+        return None if error is None else int(error.code())
+    except KafkaException:
+        admin.poll(0)
+        return next(int(it.code()) for it in said if it.code() != KafkaError._ALL_BROKERS_DOWN)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_users_passwords_certificates_and_rights(version: str, tmp_path: Path) -> None:
+    with secured(fetch_jars(version), tmp_path, properties=PROPERTIES) as it:
+        faults.create(it.broker, 2)
+        granted, refused = it.user("granted", DESCRIBE_TOPIC), it.user("refused")
+        assert code_of(granted) is None
+        assert code_of(refused) == KafkaError.TOPIC_AUTHORIZATION_FAILED
+        it.allow("granted")
+        assert code_of(granted) == KafkaError.TOPIC_AUTHORIZATION_FAILED
+        assert code_of(it.conf("granted", sasl_password="wrong")) == KafkaError._AUTHENTICATION
+        stranger = Authority(tmp_path / "stranger").file
+        assert code_of(it.conf("granted", ssl_ca_location=str(stranger))) == KafkaError._SSL
+        it.broker.restart()
+        assert code_of(granted) == KafkaError.TOPIC_AUTHORIZATION_FAILED
+
+
+def test_a_cluster_of_two(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    security = Security(authority.sign("broker").both, authority.file)
+    with EmbeddedCluster(fetch_jars(), properties=PROPERTIES, security=security, heap="256m") as cluster:
+        faults.create(cluster, 2, replicas=2)
+        plain = {"bootstrap.servers": cluster.bootstrap_servers, "socket.connection.setup.timeout.ms": "2000"}
+        with pytest.raises(KafkaException):
+            AdminClient({**plain, "log_level": 0}).list_topics(timeout=3)
+        assert len(cluster.leaders(TOPIC)) == 2
