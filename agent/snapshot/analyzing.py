@@ -100,23 +100,22 @@ STATES[Track] = State(Track, tuple(TRACK))
 def tracks() -> Form:
     """Tracks by partition, as columns: most groups have one for each position."""
     forms = tuple(map(form_of, TRACK.values()))
-    _, _, pack_position, unpack_position = form_of(Position)
     columns = generic(tuple, list[Index], *(generic(list, form.plain) for form in forms))
     get, width = attrgetter(*TRACK), len(TRACK)
 
     def pack(it: Mapping[Slot, Track], to: Packing) -> Any:
         if not it:
             return ((),) * (width + 1)
-        met, slots = to.shared(Track), to.slots
+        met, slots = to.shared[Track], to.slots
         for track in it.values():
             met[id(track)] = len(met)
         positions, *rest = zip(*map(get, it.values()), strict=True)
-        return [slots[slot] for slot in it], [pack_position(it, to) for it in positions], *rest
+        return list(map(slots.__getitem__, it)), list(map(to.interned[Position].__getitem__, positions)), *rest
 
     def unpack(it: Any, by: Unpacking) -> dict[Slot, Track]:
         numbers, positions, *rest = it
-        positions = [unpack_position(number, by) for number in positions]
-        made, out, slots = by.shared(Track), dict[Slot, Track](), by.slots
+        positions = map(by.interned[Position].__getitem__, positions)
+        made, out, slots = by.shared[Track], dict[Slot, Track](), by.slots
         for number, row in zip(numbers, zip(positions, *rest, strict=True), strict=True):
             track = out[slots[number]] = Track.__new__(Track)
             made.append(track)
@@ -141,7 +140,7 @@ def tracks() -> Form:
 def met(cls: type) -> Form:
     """Objects that were written before: by number."""
     return Form(
-        Index, f"&{cls.__name__}", lambda it, to: to.shared(cls)[id(it)], lambda number, by: by.shared(cls)[number]
+        Index, f"&{cls.__name__}", lambda it, to: to.shared[cls][id(it)], lambda number, by: by.shared[cls][number]
     )
 
 

@@ -16,7 +16,7 @@ import types
 from collections import Counter, deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from enum import Enum
-from operator import attrgetter
+from functools import partial
 from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from msgspec import Meta
@@ -41,29 +41,21 @@ class Packing:
 
     def __init__(self) -> None:
         self.slots = Numbered()
-        self._interned: dict[type, tuple[dict[int, int], list[Any]]] = {}
-        self._shared: dict[type, dict[int, int]] = {}
-
-    def interned(self, cls: type) -> tuple[dict[int, int], list[Any]]:
-        """The values of a class that were met: their numbers by identity, and themselves, so that they stay."""
-        return self._interned.setdefault(cls, ({}, []))
-
-    def shared(self, cls: type) -> dict[int, int]:
-        """The objects of a class that were met, by identity, and their numbers."""
-        return self._shared.setdefault(cls, {})
+        self.interned: dict[type, Numbered] = {cls: Numbered() for cls in INTERNED}
+        self.kept: dict[type, list[Any]] = {}
+        """Values without a hash, which are numbered by identity: so that they stay while they are."""
+        self.shared: dict[type, dict[int, int]] = {cls: {} for cls in SHARED}
+        """By class: the objects that were met, by identity, and their numbers."""
 
 
 class Unpacking:
     """What was written once for an image, while the rest is unpacked."""
 
-    def __init__(self, slots: Sequence[Slot]) -> None:
+    def __init__(self, slots: Sequence[Slot], interned: dict[type, Sequence[Any]]) -> None:
         self.slots = slots
-        self.interned: dict[type, Sequence[Any]] = {}
-        self._shared: dict[type, list[Any]] = {}
-
-    def shared(self, cls: type) -> list[Any]:
-        """The objects of a class that were made so far."""
-        return self._shared.setdefault(cls, [])
+        self.interned = interned
+        self.shared: dict[type, list[Any]] = {cls: [] for cls in SHARED}
+        """By class: the objects that were made so far."""
 
 
 Pack = Callable[[Any, Packing], Any]
@@ -73,6 +65,13 @@ Unpack = Callable[[Any, Unpacking], Any]
 def same(value: Any, _: object) -> Any:
     """A value that is its own plain form."""
     return value
+
+
+def counter(it: dict[Any, int]) -> Counter[Any]:
+    """A counter of what was counted; its own way is ten times as long."""
+    out: Counter[Any] = Counter.__new__(Counter)
+    dict.update(out, it)
+    return out
 
 
 class Form(NamedTuple):
@@ -87,7 +86,7 @@ class Form(NamedTuple):
     @property
     def is_same(self) -> bool:
         """Whether nothing is to be done."""
-        return self.pack is same
+        return self.pack is same and self.unpack is same
 
 
 class State(NamedTuple):
@@ -102,6 +101,9 @@ STATES: dict[type, State] = {}
 
 SHARED: set[type] = set()
 """Those whose objects may be held in two places, and come back as one."""
+
+INTERNED: set[type] = set()
+"""Classes whose values are everywhere, and written once for each image."""
 
 _FORMS: dict[Any, Form] = {}
 
@@ -209,8 +211,10 @@ def _mapping(cls: Any, key: Any, value: Any) -> Form:
     pack, unpack = values.pack, values.unpack
     assert keys.is_same, f"{key!r} is no key: see by_slot"
     plain = generic(dict, keys.plain, values.plain)
+    if cls is Counter:
+        return Form(plain, layout, lambda it, to: dict(it), lambda it, by: counter(it))
     if values.is_same:
-        return Form(plain, layout, lambda it, to: dict(it), lambda it, by: it if cls is dict else cls(it))
+        return Form(plain, layout, lambda it, to: it.copy() if type(it) is dict else dict(it))
     return Form(
         plain,
         layout,
@@ -236,27 +240,38 @@ def _collection(cls: Any, kind: Any) -> Form:
 def _tuple(args: tuple[Any, ...]) -> Form:
     if args[1:] == (Ellipsis,):
         return _collection(tuple, args[0])
-    return row(tuple, tuple(map(form_of, args)), "tuple", tuple)
+    forms = tuple(map(form_of, args))
+    get = [f"it[{number}]" for number in range(len(forms))]
+    return _compiled_row("tuple", forms, get, lambda values: f"return ({', '.join(values)},)", {})
 
 
-def row(cls: Any, forms: tuple[Form, ...], name: str, values_of: Callable[[Any], tuple[Any, ...]]) -> Form:
-    """Fixed fields: `values_of` takes them out, `cls` of an iterable puts them together."""
-    plain = generic(tuple, *(it.plain for it in forms))
-    layout = f"{name}[{','.join(it.layout for it in forms)}]"
-    if all(it.is_same for it in forms):
-        return Form(plain, layout, lambda it, to: values_of(it), lambda it, by: cls(it))
-    packs = tuple(None if it.is_same else it.pack for it in forms)
-    unpacks = tuple(None if it.is_same else it.unpack for it in forms)
-    return Form(
-        plain,
-        layout,
-        lambda it, to: tuple(
-            [value if pack is None else pack(value, to) for value, pack in zip(values_of(it), packs, strict=True)]
-        ),
-        lambda it, by: cls(
-            [value if unpack is None else unpack(value, by) for value, unpack in zip(it, unpacks, strict=True)]
-        ),
+def _compiled_row(
+    name: str,
+    forms: Sequence[Form],
+    get: Sequence[str],
+    build: Callable[[Sequence[str]], str],
+    names: Mapping[str, Any],
+) -> Form:
+    """Fixed fields. `get` are the expressions that take each out of `it`; `build` makes the statements that put the
+    values of such expressions together and return that.
+
+    Compiled, as dataclasses are, from what is declared here and nowhere else: an image has a million fields.
+    """
+    plain = generic(tuple, *(form.plain for form in forms))
+    scope: dict[str, Any] = dict(names)
+    packed, unpacked = [], []
+    for number, (form, expression) in enumerate(zip(forms, get, strict=True)):
+        scope[f"pack{number}"], scope[f"unpack{number}"] = form.pack, form.unpack
+        packed.append(expression if form.is_same else f"pack{number}({expression}, to)")
+        unpacked.append(f"v{number}" if form.is_same else f"unpack{number}(v{number}, by)")
+    arguments = "".join(f"v{number}, " for number in range(len(forms)))
+    body = build(unpacked).replace("\n", "\n    ")
+    source = (
+        f"def pack(it, to):\n    return ({''.join(f'{it}, ' for it in packed)})\n"
+        f"def unpack(plain, by):\n    ({arguments}) = plain\n    {body}\n"
     )
+    exec(source, scope)
+    return Form(plain, f"{name}[{','.join(form.layout for form in forms)}]", scope["pack"], scope["unpack"])
 
 
 # Classes that hold state.
@@ -285,30 +300,27 @@ def declare(
 
 def state_form(cls: Any, fields: Mapping[str, Any], make: Callable[[], Any] | None = None) -> Form:
     """How objects with these fields are written."""
-    names, put, new = tuple(fields), object.__setattr__, make or (lambda: cls.__new__(cls))
-
-    def build(values: Any) -> Any:
-        it = new()
-        for name, value in zip(names, values, strict=True):
-            put(it, name, value)
-        return it
-
     forms = tuple(map(form_of, fields.values()))
-    built = cls._make if issubclass(cls, tuple) else build
-    return row(built, forms, f"{cls.__name__}({','.join(names)})", values_getter(names))
+    parameters: Any = getattr(cls, "__dataclass_params__", None)
 
+    def build(values: Sequence[str]) -> str:
+        if issubclass(cls, tuple):
+            return f"return cls({', '.join(values)})"
+        is_frozen = parameters is not None and parameters.frozen
+        put = "put(it, {!r}, {})" if is_frozen else "it.{} = {}"
+        return "\n".join(["it = make()", *map(put.format, fields, values), "return it"])
 
-def values_getter(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
-    """Takes attributes of these names from an object, as a tuple."""
-    get: Any = attrgetter(*names)
-    return get if len(names) > 1 else lambda it: (get(it),)
+    scope = {"cls": cls, "make": make or partial(cls.__new__, cls), "put": object.__setattr__}
+    return _compiled_row(
+        f"{cls.__name__}({','.join(fields)})", forms, [f"it.{name}" for name in fields], build, scope
+    )
 
 
 def _by_reference(cls: type, form: Form) -> Form:
     pack_it, unpack_it = form.pack, form.unpack
 
     def pack(value: Any, to: Packing) -> Any:
-        met = to.shared(cls)
+        met = to.shared[cls]
         number = met.get(id(value))
         if number is not None:
             return number
@@ -316,7 +328,7 @@ def _by_reference(cls: type, form: Form) -> Form:
         return pack_it(value, to)
 
     def unpack(value: Any, by: Unpacking) -> Any:
-        made = by.shared(cls)
+        made = by.shared[cls]
         if isinstance(value, int):
             if value < 0:
                 raise IndexError(f"object {value} of {cls.__name__}")
@@ -333,15 +345,19 @@ def intern(cls: type) -> Form:
     """Write values of a class once for each image, and by number from then on. They must not change."""
     inner = form_of(cls)
     assert inner.is_same, f"{cls.__name__} changes"
+    has_hash = issubclass(cls, tuple)
 
     def pack(value: Any, to: Packing) -> int:
-        numbers, values = to.interned(cls)
+        if has_hash:
+            return to.interned[cls][value]
+        numbers = to.interned[cls]
         number = numbers.get(id(value))
         if number is None:
-            number = numbers[id(value)] = len(values)
-            values.append(value)
+            number = numbers[id(value)]
+            to.kept.setdefault(cls, []).append(value)
         return number
 
+    INTERNED.add(cls)
     form = _FORMS[cls] = Form(Index, f"#{inner.layout}", pack, lambda number, by: by.interned[cls][number])
     return form
 
@@ -352,19 +368,25 @@ def intern(cls: type) -> Form:
 def by_slot(value: Any) -> Form:
     """A dict by topic and partition: two columns."""
     form = form_of(value)
-    pack, unpack = form.pack, form.unpack
+    pack, unpack, is_table = form.pack, form.unpack, value in INTERNED
 
     def pack_all(it: Mapping[Slot, Any], to: Packing) -> Any:
-        slots = to.slots
-        values = list(it.values()) if form.is_same else [pack(value, to) for value in it.values()]
-        return [slots[slot] for slot in it], values
+        if not it:
+            return (), ()
+        values: Any = it.values()
+        if is_table:
+            values = map(to.interned[value].__getitem__, values)
+        elif not form.is_same:
+            values = [pack(value, to) for value in values]
+        return list(map(to.slots.__getitem__, it)), list(values)
 
     def unpack_all(it: Any, by: Unpacking) -> dict[Slot, Any]:
         numbers, values = it
-        if not form.is_same:
+        if is_table:
+            values = map(by.interned[value].__getitem__, values)
+        elif not form.is_same:
             values = [unpack(value, by) for value in values]
-        slots = by.slots
-        return dict(zip([slots[number] for number in numbers], values, strict=True))
+        return dict(zip(map(by.slots.__getitem__, numbers), values, strict=True))
 
     columns = generic(tuple, list[Index], generic(list, form.plain))
     return Form(columns, f"by_slot[{form.layout}]", pack_all, unpack_all)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -26,8 +27,7 @@ from agent.snapshot.container import Fingerprints, fingerprint
 from agent.snapshot.errors import BROKEN, Kind, Refused
 from agent.snapshot.forms import STATES, Packing, State, Unpacking, generic, state_form
 from agent.snapshot.mirroring import mirror_form
-from agent.snapshot.watching import HYSTERESIS, LeftOut, Watching, kind_of, set_hysteresis, settings_text
-from analyzers.api import ClusterAnalyzer
+from agent.snapshot.watching import HYSTERESIS, LeftOut, Watching, kind_of, opened, settings_text
 
 COUNTS = state_form(
     PartitionCounts,
@@ -97,7 +97,8 @@ class Images:
         self._encoder = msgspec.msgpack.Encoder(enc_hook=_encoded)
         # The cluster's own analyzers, as they were chosen: new.
         self._cluster = chosen.cluster
-        self._kinds = [kind_of(it) for it, _ in self._new()]
+        makes = [partial(type(it), it.settings) for it in chosen.cluster]
+        self._kinds = [kind_of(make(), make) for make in makes]
         watches = generic(tuple, *(generic(tuple, HYSTERESIS.plain, it.plain) | None for it in self._kinds))
         cluster = generic(tuple, generic(tuple, watches, dict[int, int], int), COUNTS.plain, RECENT_PLAIN)
         self._cluster_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(
@@ -156,21 +157,15 @@ class Images:
         try:
             tables, ((states, offsets, judged_until_ms), counts, recent) = self._cluster_decoder.decode(image)
             by, watches = _unpacking(tables), []
-            for (analyzer, hysteresis), kind, state in zip(self._new(), self._kinds, states, strict=True):
-                if state is None:
-                    continue
-                set_hysteresis(hysteresis, state[0])
-                if state[1] is not None:
-                    kind.unpack(analyzer, state[1], by)
-                watches.append((analyzer, hysteresis))
+            for analyzer, kind, state in zip(self._cluster, self._kinds, states, strict=True):
+                if state is not None:
+                    hysteresis = opened(Hysteresis.of(analyzer.settings), state[0])
+                    watches.append((kind.unpack(state[1], by), hysteresis))
             out = COUNTS.unpack(counts, by), _unpack_recent(recent)
         except BROKEN as error:
             raise Refused(Kind.CORRUPT, f"the image cannot be read: {type(error).__name__}: {error}") from error
         it.watches, it.offsets, it.judged_until_ms = watches, offsets, judged_until_ms
         return out
-
-    def _new(self) -> list[tuple[ClusterAnalyzer, Hysteresis]]:
-        return [(type(it)(it.settings), Hysteresis.of(it.settings)) for it in self._cluster]
 
 
 def _encoded(it: Any) -> Any:
@@ -179,16 +174,14 @@ def _encoded(it: Any) -> Any:
 
 
 def _tables(to: Packing) -> Any:
-    _, positions = to.interned(Position)
-    columns = list(zip(*positions, strict=True)) or [(), (), ()]
-    return list(to.slots), columns, to.interned(Member)[1]
+    columns = list(zip(*to.interned[Position], strict=True)) or [(), (), ()]
+    return list(to.slots), columns, to.kept.get(Member, [])
 
 
 def _unpacking(tables: Any) -> Unpacking:
     slots, columns, members = tables
-    by = Unpacking(slots)
-    by.interned = {Position: list(map(Position._make, zip(*columns, strict=True))), Member: members}
-    return by
+    positions = list(map(Position._make, zip(*columns, strict=True)))
+    return Unpacking(slots, {Position: positions, Member: members})
 
 
 def _pack_recent(it: PartitionRecent) -> Any:

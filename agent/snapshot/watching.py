@@ -21,57 +21,62 @@ LeftOut = dict[str, str]
 
 
 class Kind(NamedTuple):
-    """How the state of one analyzer is written; None where it is that of a new one."""
+    """How the state of one analyzer is written; None where it is that of a new one. `unpack` gives an analyzer."""
 
     name: str
     plain: Any
-    pack: Callable[[Any, Packing, LeftOut], Any]
-    unpack: Callable[[Any, Any, Unpacking], None]
     layout: str
+    pack: Callable[[Any, Packing, LeftOut], Any]
+    unpack: Callable[[Any, Unpacking], Any]
 
 
-def kind_of(analyzer: Analyzer | ClusterAnalyzer) -> Kind:
-    """How the state of analyzers of its class is written. It must be new."""
-    cls = type(analyzer)
+def kind_of(analyzer: Analyzer | ClusterAnalyzer, make: Callable[[], Any]) -> Kind:
+    """How the state of analyzers of its class is written. It must be new; `make` gives more of them."""
+    cls: Any = type(analyzer)
     declared = SHIPPED.get(cls)
     if declared is None:
-        return _foreign(analyzer)
+        return _foreign(analyzer, make)
+    settings = {name: value for name, value in vars(analyzer).items() if name not in declared}
+
+    def blank() -> Any:
+        it = cls.__new__(cls)
+        it.__dict__.update(settings)
+        return it
+
     if not declared:
-        return Kind(analyzer.name, None, lambda it, to, out: None, lambda it, state, by: None, "")
-    form, forms = state_form(cls, declared), {name: form_of(it) for name, it in declared.items()}
-    pack_it, new = form.pack, form.pack(analyzer, Packing())
+        return Kind(analyzer.name, None, "", lambda it, to, out: None, lambda state, by: blank())
+    form = state_form(cls, declared, blank)
+    pack_it, unpack_it, new = form.pack, form.unpack, form.pack(analyzer, Packing())
 
     def pack(it: Any, to: Packing, out: LeftOut) -> Any:
         state = pack_it(it, to)
         return None if state == new else state
 
-    def unpack(it: Any, state: Any, by: Unpacking) -> None:
-        for (name, inner), value in zip(forms.items(), state, strict=True):
-            setattr(it, name, inner.unpack(value, by))
+    def unpack(state: Any, by: Unpacking) -> Any:
+        return make() if state is None else unpack_it(state, by)
 
-    return Kind(analyzer.name, form.plain | None, pack, unpack, form.layout)
+    return Kind(analyzer.name, form.plain | None, form.layout, pack, unpack)
 
 
-def _foreign(analyzer: Analyzer | ClusterAnalyzer) -> Kind:
+def _foreign(analyzer: Analyzer | ClusterAnalyzer, make: Callable[[], Any]) -> Kind:
     cls = type(analyzer)
-    try:
-        new = foreign.pack(analyzer)
-    except foreign.NotPlain:
-        new = {}
 
     def pack(it: Any, to: Packing, out: LeftOut) -> Any:
         try:
-            state = foreign.pack(it)
+            return foreign.pack(it)
         except foreign.NotPlain as error:
             out[it.name] = str(error)
             return None
-        return None if state == new else state
 
-    def unpack(it: Any, state: Any, by: Unpacking) -> None:
-        foreign.unpack(it, state)
+    def unpack(state: Any, by: Unpacking) -> Any:
+        it = make()
+        if state is not None:
+            foreign.unpack(it, state)
+        return it
 
     classes = ",".join(f"{it.__module__}.{it.__qualname__}" for it in foreign.classes_of(cls))
-    return Kind(analyzer.name, dict[str, Any] | None, pack, unpack, f"{cls.__module__}.{cls.__qualname__}[{classes}]")
+    layout = f"{cls.__module__}.{cls.__qualname__}[{classes}]"
+    return Kind(analyzer.name, dict[str, Any] | None, layout, pack, unpack)
 
 
 def settings_text(name: str, settings: Settings) -> str:
@@ -105,7 +110,8 @@ class Watching:
 
     def __init__(self, makes: Sequence[Make]) -> None:
         new = [make() for make in makes]
-        self._kinds = [kind_of(it) for it in new]
+        self._kinds = [kind_of(it, make) for it, make in zip(new, makes, strict=True)]
+        self._closed = [Hysteresis.of(it.settings) for it in new]
         self._classes = [type(it) for it in new]
         self._makes = makes
         # By analyzer: hysteresis and state; True: as new, False: dropped.
@@ -160,24 +166,20 @@ class Watching:
 
     def _unpack_watched(self, it: Any, by: Unpacking) -> Watched:
         consumption, due_ms, group_type, states = it
-        out = Watched(self._makes)
-        watches, out.watches = out.watches, []
-        for watch, kind, state in zip(watches, self._kinds, states, strict=True):
+        out = Watched(())
+        for kind, closed, state in zip(self._kinds, self._closed, states, strict=True):
             if state is False:
                 continue
+            hysteresis, inner = (None, None) if state is True else state
+            watch = Watch.__new__(Watch)
+            watch.analyzer = kind.unpack(inner, by)
+            watch.hysteresis = opened(closed, hysteresis or _CLOSED)
             out.watches.append(watch)
-            if state is True:
-                continue
-            hysteresis, inner = state
-            if hysteresis is not None:
-                set_hysteresis(watch.hysteresis, hysteresis)
-            if inner is not None:
-                kind.unpack(watch.analyzer, inner, by)
         out.consumption = CONSUMPTION.unpack(consumption, by)
         out.due_ms, out.group_type = due_ms, group_type
         return out
 
 
-def set_hysteresis(it: Hysteresis, state: Any) -> None:
-    """Give a new one its state back."""
-    it.open, it.since_ms, it.due_ms, it._holds_ms, it._gone_ms, it._milder_ms = state
+def opened(closed: Hysteresis, state: Any) -> Hysteresis:
+    """One with the times of another, and its own state."""
+    return Hysteresis(closed.open_after_ms, closed.close_after_ms, *state)
