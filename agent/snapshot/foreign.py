@@ -17,10 +17,13 @@ from agent.shadow.causes import Cause, Departure
 from agent.shadow.transitions import At
 from agent.shadow.views import Anomaly, CommittedOffset, GroupView, Member, Position
 from analyzers import windows
-from analyzers.api import Analyzer, ClusterAnalyzer, Condition, Sample, Severity
+from analyzers.api import Analyzer, ClusterAnalyzer, Condition, Load, Sample, Severity, Window
 
 DEEPEST = 100
 """So many containers in one another at most."""
+
+LONGEST = 1000
+"""Digits of a number."""
 
 SETTINGS = frozenset({"settings"})
 
@@ -30,7 +33,21 @@ _CHANGING = (list, set, deque, dict, Counter)
 
 
 STANDARD: tuple[type, ...] = (
-    *(At, Anomaly, Cause, CommittedOffset, Condition, Departure, GroupView, Member, Position, Sample, Severity),
+    *(
+        At,
+        Anomaly,
+        Cause,
+        CommittedOffset,
+        Condition,
+        Departure,
+        GroupView,
+        Load,
+        Member,
+        Position,
+        Sample,
+        Severity,
+        Window,
+    ),
     *(windows.Losses, windows.Lost, windows.Recent, windows.Seat, windows.Turnover),
 )
 """What an analyzer is given, and what is there for it to use."""
@@ -86,9 +103,11 @@ class _Writer:
     def write(self, it: Any, where: str, depth: int) -> Any:
         kind = type(it)
         if kind in _PLAIN:
-            if kind is int and not -(2**63) <= it < 2**63:
-                return ["int", str(it)]
-            return it
+            if kind is not int or -(2**63) <= it < 2**63:
+                return it
+            if abs(it) >= 10 ** (LONGEST - 1):
+                raise NotPlain(f"{where}: a number of more than {LONGEST - 1} digits")
+            return ["int", str(it)]
         if depth == DEEPEST:
             raise NotPlain(f"{where}: more than {DEEPEST} containers in one another")
         if id(it) in self._met:
@@ -128,7 +147,7 @@ class _Reader:
             return self._made[_number(it[0])]
         kind, content, *more = it
         if kind == "int":
-            return int(_text(content)[:1000])
+            return _large(_text(content))
         if kind == "nothing":
             return windows._NOTHING
         if isinstance(kind, str):
@@ -170,7 +189,7 @@ class _Reader:
 
 
 def _number(it: Any) -> int:
-    if not isinstance(it, int) or it < 0:
+    if type(it) is not int or it < 0:
         raise ValueError(f"a number expected, {it!r} came")
     return it
 
@@ -179,3 +198,9 @@ def _text(it: Any) -> str:
     if not isinstance(it, str):
         raise ValueError(f"a text expected, {it!r} came")
     return it
+
+
+def _large(text: str) -> int:
+    if len(text) > LONGEST:
+        raise ValueError(f"a number of at most {LONGEST} digits expected, {len(text)} came")
+    return int(text)
