@@ -63,7 +63,12 @@ class ParquetSink:
         """Nothing is held open."""
 
     def _file(self, rows: Sequence[Mapping[str, Any]]) -> bytes:
-        arrays = [self._arrow.array([row.get(field.name) for row in rows], field.type) for field in self._schema]
+        # An event has some seventeen of the forty fields: what it has not is not looked for.
+        columns: dict[str, list[Any]] = {field.name: [None] * len(rows) for field in self._schema}
+        for number, row in enumerate(rows):
+            for name, value in row.items():
+                columns[name][number] = value
+        arrays = [self._arrow.array(columns[field.name], field.type) for field in self._schema]
         out = self._arrow.BufferOutputStream()
         table = self._arrow.Table.from_arrays(arrays, schema=self._schema)
         self._parquet.write_table(table, out, compression="zstd")

@@ -174,10 +174,13 @@ class TopicSink:
                     raise SinkDown(self._silence()) from None
                 continue
             except KafkaException as error:
-                if error.args[0].code() == KafkaError.MSG_SIZE_TOO_LARGE:  # by our own message.max.bytes
+                reason = error.args[0]
+                if reason.code() == KafkaError.MSG_SIZE_TOO_LARGE:  # by our own message.max.bytes
                     self._refuse(number, "larger than message.max.bytes")
+                elif reason.code() in _AFTERMATH:
+                    self._fatal = reason  # why, the reports say that are still to come
                 else:
-                    self._failure = (error.args[0], number)
+                    self._failure = (reason, number)
             self._sent += 1
             if not number % 1_000:
                 self._poll(producer, 0)

@@ -17,7 +17,7 @@ import pyarrow.dataset
 import pyarrow.parquet
 import pytest
 from fsspec.implementations.local import LocalFileSystem
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.diagnosis.registry import choose
@@ -128,6 +128,7 @@ def test_what_no_column_has_is_kept_beside(more: dict[str, Any], extra: set[str]
     assert json.loads(row["extra"]).keys() == extra
 
 
+@settings(deadline=None)
 @given(values=st.dictionaries(st.sampled_from([it.name for it in COLUMNS]) | ANY_TEXT, VALUES, max_size=8))
 def test_any_values_come_back(values: dict[str, Any]) -> None:
     made = full(1, "rebalance") | values | {"type": "rebalance"}

@@ -185,11 +185,12 @@ def test_damage_costs_what_it_hit_and_no_more(kept: Path, damage: str, caplog: p
     spool.close()
 
 
-def test_a_damaged_cursor_costs_duplicates_only(kept: Path) -> None:
+@pytest.mark.parametrize("cursor", [b"1000 00000000\n", b"", b"1 2 3"])
+def test_a_damaged_cursor_costs_duplicates_only(kept: Path, cursor: bytes) -> None:
     spool = open_spool(kept)
     spool.acknowledge(spool.read(10, MANY)[1])
     spool.close()
-    (kept / "cursor").write_bytes(b"1000 00000000\n")
+    (kept / "cursor").write_bytes(cursor)
     again = open_spool(kept)
     assert drained(again)[-30:] == payloads(10, 30)
     assert again.lost == 0
