@@ -25,7 +25,10 @@ BATCH = 2_000
 """Partitions of one question: its answer is made in one go, and others wait for that; some 10 ms."""
 TOPICS = 200
 """Topics of one description: its answer holds every partition of theirs."""
-TIMEOUT_S = 10.0
+TIMEOUT_S, SHORT_S = 10.0, 2.0
+"""How long brokers may take; and once one of them did not answer in time, with what else is asked in one go."""
+GIVE_UP = 3
+"""Batches of which nothing was answered, before the rest is not asked for."""
 
 _MISSING = {
     KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -52,11 +55,12 @@ class Outcome(StrEnum):
 @dataclass(slots=True)
 class Answers:
     """Offsets by place, and the places without: because there is no such partition, because we may not ask, or
-    because of `errors`."""
+    `failed` because of `errors`, which are counted."""
 
     offsets: dict[Place, int] = field(default_factory=dict)
     missing: list[Place] = field(default_factory=list)
     denied: set[str] = field(default_factory=set)
+    failed: list[Place] = field(default_factory=list)
     errors: Counter[str] = field(default_factory=Counter)
 
 
@@ -94,23 +98,27 @@ class Questions:
         self, asked: Mapping[Place, Any], isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
     ) -> Answers:
         out = Answers()
+        timeout_s, given_up = TIMEOUT_S, 0
         for batch in self._batches(list(asked.items())):
             specs = {TopicPartition(topic, partition): spec for (topic, partition), spec in batch}
+            answered, failed = len(out.offsets), len(out.failed)
             try:
-                futures = self._admin.list_offsets(specs, isolation_level=isolation, request_timeout=TIMEOUT_S)
+                futures = self._admin.list_offsets(specs, isolation_level=isolation, request_timeout=timeout_s)
             except KafkaException as error:
-                self._failed(out, error.args[0])
-                break
+                out.errors[error.args[0].str()] += len(batch)
+                out.failed += (place for place, _ in batch)
+                futures = {}
             outcome = Outcome.ANSWERED
-            answered = len(out.offsets)
             for it, future in futures.items():
                 try:
                     out.offsets[it.topic, it.partition] = future.result().offset
                 except KafkaException as error:
                     outcome = _sort(out, (it.topic, it.partition), error.args[0])
+            if len(out.failed) > failed:
+                outcome, timeout_s = Outcome.FAILED, SHORT_S
+                given_up += len(out.offsets) == answered
             self.requests[outcome] += 1
-            if outcome is Outcome.FAILED and len(out.offsets) == answered:
-                # Others would wait as long.
+            if given_up == GIVE_UP:
                 break
         return out
 
@@ -144,10 +152,6 @@ class Questions:
         while (batch := list(islice(rest, size))) and not self._is_stopped():
             yield batch
 
-    def _failed(self, out: Answers, error: KafkaError) -> None:
-        self.requests[Outcome.FAILED] += 1
-        out.errors[error.str()] += 1
-
 
 def _sort(out: Answers, place: Place, error: KafkaError) -> Outcome:
     """Put an error where it belongs."""
@@ -158,6 +162,7 @@ def _sort(out: Answers, place: Place, error: KafkaError) -> Outcome:
     if code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
         out.denied.add(place[0])
         return Outcome.DENIED
+    out.failed.append(place)
     out.errors[error.str()] += 1
     return Outcome.FAILED
 

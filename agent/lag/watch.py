@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -76,6 +76,8 @@ class LagWatch:
         self._said: set[str] = set()
         self._pauses = Pauses()
         self._is_failing = False
+        self._failing: set[Place] = set()
+        """What was not answered at the last look."""
         self._thread = threading.Thread(target=self._run, name="lag", daemon=True)
 
     def start(self) -> None:
@@ -128,9 +130,12 @@ class LagWatch:
             if topic not in self._left_alone
             for partition in partitions
         ]
+        # What was not answered last time comes last, and keeps nothing else from being answered in time.
+        asked.sort(key=self._failing.__contains__)
         answers = self._questions.ends(asked)
         if self._stop.is_set():
             return False
+        self._failing = set(answers.failed)
         self._denied(answers.denied, now)
         if not self._answered(answers, now) and asked:
             return False
@@ -208,6 +213,6 @@ class LagWatch:
             self._pauses.failed(BROKERS, now)
         if answers.errors and not self._is_failing:
             self._is_failing = True
-            reasons = "; ".join(f"{reason} ({count})" for reason, count in Counter(answers.errors).most_common(3))
+            reasons = "; ".join(f"{reason} ({count})" for reason, count in answers.errors.most_common(3))
             log.warning("the ends of some partitions are not answered, lag in them will be absent: %s", reasons)
         return bool(answers.offsets or answers.missing or answers.denied)
