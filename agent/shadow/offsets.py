@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 
 from agent.shadow.views import CommittedOffset, Position
 from agent.wire.form import uuid_text
@@ -17,6 +18,12 @@ from agent.wire.records import RECORD_TYPES, encode_key
 
 Slots = dict[bytes, tuple[str, int]]
 """The raw keys of one group, each with its topic and partition."""
+
+
+@lru_cache(maxsize=4_096)
+def shared(topic: str) -> str:
+    """One object for equal names of topics, as long as not too many others come in between."""
+    return topic
 
 
 class Offsets:
@@ -69,7 +76,10 @@ class Offsets:
         if self._touched is not None:
             self._touched[raw_key] = raw_value
         if not known:
-            slot = self._groups.setdefault(group, {})[raw_key] = (topic, partition)
+            slots = self._groups.setdefault(group, {})
+            # Names spelt anew by each record were a fifth of what a position takes: they are kept once.
+            group = self._place[next(iter(slots))][0] if slots else group
+            slot = slots[raw_key] = (shared(topic), partition)
             self._place[raw_key] = (group, slot)
             self.version += 1
         return not known
