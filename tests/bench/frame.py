@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent.embedded import EmbeddedBroker, Jars
+from agent.wire.primitives import Uuid
 from tests.bench import load
 from tests.bench.load import Shape
 from tests.bench.measure import NotReadyError, Ready, Usage
@@ -125,7 +126,7 @@ class Frame:
         self._loaded = None
         self._kept.close()
 
-    def fill(self, broker: EmbeddedBroker, ids: dict[str, load.Uuid], shape: Shape, groups: range) -> None:
+    def fill(self, broker: EmbeddedBroker, ids: dict[str, Uuid], shape: Shape, groups: range) -> None:
         """Write groups and their commits, and say so."""
         began = time.monotonic()
         it = load.write(broker.bootstrap_servers, ids, shape, groups)

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from agent.wire.primitives import Uuid
 from tests.bench import load
 from tests.bench.__main__ import SCENARIOS, main
 from tests.bench.measure import NotReadyError, service
-from tests.bench.report import Column, Table, median
+from tests.bench.report import Column, Row, Table, median
 from tests.bench.tools import BINARIES, others
 
 BURN = "import time; end = time.process_time() + 0.3\nwhile time.process_time() < end: pass"
@@ -51,7 +52,7 @@ def test_a_process_that_ends_is_not_waited_for(tmp_path: Path) -> None:
 
 
 def test_medians_and_targets() -> None:
-    rows = [{"wall_s": 1.0, "x": None}, {"wall_s": 5.0, "x": None}, {"wall_s": 2.0, "x": 4.0}]
+    rows: list[Row] = [{"wall_s": 1.0, "x": None}, {"wall_s": 5.0, "x": None}, {"wall_s": 2.0, "x": 4.0}]
     assert median(rows) == {"wall_s": 2.0, "x": 4.0, "wall_min": 1.0, "wall_max": 5.0}
     table = Table("t", "Title", [Column("wall_s", "s", 2), Column("none", "none")], {"a": median(rows)})
     table.ratio("fast enough", 6.0, table.value("a", "wall_s"), at_least=3)
@@ -78,7 +79,7 @@ def test_who_takes_part(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
 
 def test_a_load_is_the_same_each_time() -> None:
     shape = load.Shape(topics=10, topic_partitions=3, topics_of_a_group=2)
-    ids = {f"topic-{number:03d}": load.Uuid(bytes(15) + bytes([number + 1])) for number in range(10)}
+    ids = {f"topic-{number:03d}": Uuid(bytes(15) + bytes([number + 1])) for number in range(10)}
     slots = list(load.slots(7, ids, shape))
     assert len(slots) == shape.positions == 6
     assert len({slot.key for slot in slots}) == 6
