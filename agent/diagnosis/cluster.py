@@ -93,6 +93,10 @@ class ClusterDiagnosis:
         diagnosis = self.partitions.get(partition)
         return {} if diagnosis is None else diagnosis.consumed(group)
 
+    def partition(self, number: int) -> PartitionDiagnosis | None:
+        """The analyzers of one partition's groups; None without any, and before its first record."""
+        return self.partitions.get(number)
+
     def _windows(self, until_ms: int) -> list[Finding]:
         """Judge the windows that ended by then, if that was not done before.
 

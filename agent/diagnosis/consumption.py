@@ -26,9 +26,11 @@ class Consumption:
     somebody asks. One that moved back consumed nothing.
     """
 
-    __slots__ = ("_bases", "_commits", "_now", "_window")
+    __slots__ = ("_bases", "_commits", "_now", "_window", "version")
 
     def __init__(self) -> None:
+        self.version = 0
+        """Raised by what changes an answer of `at` for the same window."""
         self._now: dict[Slot, Position] = {}
         self._bases: deque[Base] = deque(maxlen=WINDOWS)
         self._window = -1
@@ -36,6 +38,7 @@ class Consumption:
 
     def add(self, sample: Sample) -> None:
         """Take what was committed since the sample before."""
+        self.version += 1
         window = window_of(sample.at_ms)
         if window != self._window:
             self._bases.append(Base(self._window, dict(self._now)))
@@ -56,6 +59,7 @@ class Consumption:
     def drop(self, slot: Slot) -> None:
         """A position was deleted: what it consumed is of no account any more."""
         if self._now.pop(slot, None) is not None:
+            self.version += 1
             for base in self._bases:
                 base.positions.pop(slot, None)
 
@@ -69,7 +73,8 @@ class Consumption:
             began.update(base.positions)
             if base.window <= least:
                 break
-        return {slot: max(position.offset - began[slot].offset, 0) for slot, position in self._now.items()}
+        # By index and without `max`: half the time, and every group is asked at once when metrics are scraped.
+        return {slot: new if (new := it[0] - began[slot][0]) > 0 else 0 for slot, it in self._now.items()}
 
 
 def window_of(at_ms: int) -> int:

@@ -168,6 +168,11 @@ class PartitionDiagnosis:
         watched = self._groups.get(group)
         return {} if watched is None or self.clock_ms is None else watched.consumption.at(self.clock_ms)
 
+    def consumption(self, group: str) -> Consumption | None:
+        """What `consumed` is told from: whoever asks often can see whether it changed."""
+        watched = self._groups.get(group)
+        return None if watched is None else watched.consumption
+
     # The clock.
 
     def _due_ms(self) -> int | None:

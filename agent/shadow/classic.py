@@ -74,6 +74,8 @@ class ClassicGroup:
         self.leader: str | None = None
         self.members: dict[str, Member] = {}
         self.state_since_ms = at.timestamp_ms
+        self.version = 0
+        """Raised by each record that is applied: while it stands, so does the group's view, but for its offsets."""
         self.rebalances = 0
         self.generations_skipped = 0
         self.notes = Notes()
@@ -104,6 +106,7 @@ class ClassicGroup:
 
     def replay(self, value: GroupMetadataValue, at: At, offsets: Offsets) -> list[Transition]:
         """Apply one record: what it changed, the rebalance first."""
+        self.version += 1
         old = self.members
         previous = None if self.is_simple else self.generation
         self.protocol_type = value.protocol_type or None

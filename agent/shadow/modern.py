@@ -104,6 +104,9 @@ class ModernGroup:
         self.target_epoch = FIRST_EPOCH
         self.records: dict[str, MemberRecords] = {}
         self.state_since_ms = at.timestamp_ms
+        self.version = 0
+        """Raised by each record that is applied: while it stands, so does the group's view, but for its offsets and
+        for topics' names."""
         self.rebalances = 0
         self.generations_skipped = 0
         self.notes = Notes()
@@ -155,6 +158,7 @@ class ModernGroup:
         self, key_type: int, member_id: str | None, value: Any, at: At, names: Names, offsets: Offsets
     ) -> list[Transition]:
         """Apply one record of the group; `value` None is a tombstone. Deleting the group itself is the mirror's."""
+        self.version += 1
         before = self._state()
         out = self._apply(self.roles[key_type], member_id, value, at, names, offsets)
         if self._state() != before:

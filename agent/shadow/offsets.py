@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from agent.shadow.views import CommittedOffset, Position
 from agent.wire.form import uuid_text
-from agent.wire.hot import Commit, all_plain, read_commit, read_positions
+from agent.wire.hot import Commit, all_plain, read_commit, read_positions, read_topic_ids
 from agent.wire.offsets import OffsetCommitKey
 from agent.wire.primitives import ZERO_UUID, Uuid
 from agent.wire.records import RECORD_TYPES, encode_key
@@ -148,9 +148,17 @@ class Offsets:
         for raw_key, (topic, partition) in self._groups.get(group, {}).items():
             yield topic, partition, read_commit(self.latest[raw_key])
 
+    def slots(self, group: str) -> list[tuple[str, int]]:
+        """Topic and partition of each of a group's positions."""
+        return list(self._groups.get(group, {}).values())
+
+    def values(self, group: str) -> list[bytes]:
+        """The values of a group's positions in the order of `slots`, as they are, to be read later."""
+        return list(map(self.latest.__getitem__, self._groups.get(group, ())))
+
     def last_commit_ms(self, group: str) -> int | None:
         """When the group last committed, of the offsets that it still keeps."""
-        return max((commit.commit_ms for _, _, commit in self.commits(group)), default=None)
+        return max((commit_ms for _, commit_ms in read_positions(self.values(group))), default=None)
 
     def view(self, group: str) -> tuple[CommittedOffset, ...]:
         """A group's positions as plain values, by topic and partition."""
@@ -169,4 +177,5 @@ class Offsets:
 
     def topic_ids(self, group: str) -> Mapping[Uuid, str]:
         """The topics of a group whose commits carry the topic's id."""
-        return {commit.topic_id: topic for topic, _, commit in self.commits(group) if commit.topic_id != ZERO_UUID}
+        named = zip(read_topic_ids(self.values(group)), self.slots(group), strict=True)
+        return {topic_id: topic for topic_id, (topic, _) in named if topic_id != ZERO_UUID}

@@ -28,16 +28,17 @@ _V4 = struct.Struct(">hqiBqB")
 _V4_TOPIC_ID = struct.Struct(">hqiBqBBB16s")
 _LENGTH, _PARTITION, _OFFSET = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">q")
 _SHORT, _LONG = _V3.size, _V4_TOPIC_ID.size
-# Of version 4: offset and commit timestamp alone.
-_SHORT_POSITION, _LONG_POSITION = struct.Struct(">2xq5xqx"), struct.Struct(">2xq5xq19x")
-_LONG_COLUMNS, _V3_POSITION = struct.Struct(">2xq5xq3x16s"), struct.Struct(">2xq6xq")
-assert (_LONG_COLUMNS.size, _V3_POSITION.size) == (_LONG, _SHORT), "likewise"
-assert (_SHORT_POSITION.size, _LONG_POSITION.size) == (_SHORT, _LONG), "they skip what they do not read"
+# Offset and commit timestamp alone; and with the topic's id.
+_V3_POSITION, _V4_POSITION = struct.Struct(">2xq6xq"), struct.Struct(">2xq5xqx")
+_LONG_POSITION, _LONG_COLUMNS = struct.Struct(">2xq5xq19x"), struct.Struct(">2xq5xq3x16s")
+assert (_V3_POSITION.size, _V4_POSITION.size, _LONG_POSITION.size) == (_SHORT, _SHORT, _LONG), "they skip the rest"
+assert _LONG_COLUMNS.size == _LONG, "likewise"
 assert _V4.size == _SHORT, "the two layouts without a topic id have one size"
 
 _KEY_START = struct.Struct(">hh")  # key type, length of the group's name
 _LONGEST_NAME = 0x7FFF
 
+_ID_SIZE = 16
 _VERSION_3, _VERSION_4 = b"\x00\x03", b"\x00\x04"
 _TOPIC_ID_TAG = b"\x01\x00\x10"
 _EMPTY_V3 = b"\x00\x00"
@@ -161,10 +162,10 @@ def read_commit(value: bytes) -> Commit:
 
 def read_positions(values: Collection[bytes]) -> Iterable[tuple[int, int]]:
     """Offset and commit time of many values that are known to decode, in their order."""
-    first = next(iter(values), b"")
-    size = len(first)
-    if size in (_LONG, _SHORT) and first[:2] == _VERSION_4 and all_plain(list(values)):
-        return (_LONG_POSITION if size == _LONG else _SHORT_POSITION).iter_unpack(b"".join(values))
+    if values and all_plain(list(values)):
+        first = next(iter(values))
+        form = _LONG_POSITION if len(first) == _LONG else _V3_POSITION if first[1] == 3 else _V4_POSITION
+        return form.iter_unpack(b"".join(values))
     return ((commit.offset, commit.commit_ms) for commit in map(read_commit, values))
 
 
@@ -179,7 +180,7 @@ def read_columns(values: Sequence[bytes]) -> tuple[Sequence[int], Sequence[int],
     if len(values[0]) == _LONG:
         offsets, times, ids = zip(*_LONG_COLUMNS.iter_unpack(joined), strict=True)
         return offsets, times, ids
-    form = _V3_POSITION if values[0][1] == 3 else _SHORT_POSITION
+    form = _V3_POSITION if values[0][1] == 3 else _V4_POSITION
     offsets, times = zip(*form.iter_unpack(joined), strict=True)
     return offsets, times, [ZERO_UUID] * len(values)
 
@@ -199,6 +200,15 @@ def _columns_of(value: bytes) -> tuple[int, int, bytes]:
         return _OFFSET.unpack_from(value, 2)[0], _OFFSET.unpack_from(value, at)[0], ZERO_UUID
     commit = read_commit(value)
     return commit.offset, commit.commit_ms, commit.topic_id
+
+
+def read_topic_ids(values: Collection[bytes]) -> Sequence[Uuid]:
+    """The topic id (`ZERO_UUID`: none) of each of many values that are known to decode, in their order."""
+    if values and all_plain(list(values)):
+        if len(next(iter(values))) == _LONG:
+            return [Uuid(value[-_ID_SIZE:]) for value in values]
+        return [ZERO_UUID] * len(values)
+    return [commit.topic_id for commit in map(read_commit, values)]
 
 
 def commit_of(value: object) -> Commit:

@@ -23,6 +23,7 @@ from agent.wire.hot import (
     read_commit,
     read_commit_key,
     read_positions,
+    read_topic_ids,
 )
 from agent.wire.offsets import OffsetCommitKey, OffsetCommitValue
 from agent.wire.primitives import ZERO_UUID, Uuid
@@ -239,6 +240,7 @@ def test_positions_of_many_are_those_of_each(values: list[bytes], alike: bool) -
     values = [value[:2] + struct.pack(">q", number) + value[10:] for number, value in enumerate(values)]
     each = [read_commit(value) for value in values]
     assert list(read_positions(values)) == [(commit.offset, commit.commit_ms) for commit in each]
+    assert list(read_topic_ids(values)) == [commit.topic_id for commit in each]
 
 
 NAMES = st.text(max_size=20) | st.sampled_from(["", "x" * 32_767, "é" * 100])
