@@ -10,7 +10,7 @@ What a member shall hold (`Member.target`) counts before what it holds: that it 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from math import ceil
 from typing import NamedTuple
 
@@ -81,12 +81,16 @@ def partition_spread(view: GroupView) -> Spread | None:
     if max(shares.values()) <= most_even(mean):
         # As even as can be, whatever the subscriptions: most groups are.
         return Spread(shares, max(mean, 1.0), 1.0)
+    fair = max(mean if _want_alike(view) else fair_share(_held(view), wanted_topics(view)), 1.0)
+    largest = max(shares.values())
+    return Spread(shares, fair, 1.0 if largest <= most_even(fair) else largest / fair)
+
+
+def _held(view: GroupView) -> Counter[str]:
     counts: Counter[str] = Counter()
     for member in view.members:
         counts.update({topic: len(partitions) for topic, partitions in holds(member).items()})
-    fair = max(fair_share(counts, wanted_topics(view)), 1.0)
-    largest = max(shares.values())
-    return Spread(shares, fair, 1.0 if largest <= most_even(fair) else largest / fair)
+    return counts
 
 
 def load_spread(view: GroupView, consumed: Mapping[Slot, int]) -> Spread | None:
@@ -108,6 +112,47 @@ def load_spread(view: GroupView, consumed: Mapping[Slot, int]) -> Spread | None:
         return None
     fair = max(fair_share(amounts, wanted_topics(view)), total / partitions)
     return Spread(shares, fair, max(shares.values()) / fair)
+
+
+class LoadPlan(NamedTuple):
+    """What tells the load's imbalance of a group whose members all want the same, in short: for who asks often."""
+
+    owned: tuple[tuple[Slot, ...], ...]
+    """What each member has."""
+
+    def imbalance(self, consumed: Mapping[Slot, int]) -> float | None:
+        """As `load_imbalance`."""
+        shares = [sum([consumed.get(slot, 0) for slot in slots]) for slots in self.owned]
+        total = sum(shares)
+        if not total:
+            return None
+        return max(shares) / max(total / len(shares), total / sum(map(len, self.owned)))
+
+
+def load_plan(view: GroupView, slots: Iterable[Slot] = ()) -> LoadPlan | None:
+    """None where members want different topics, or where nothing is told of a group's load.
+
+    The plan takes those of `slots` that it needs for its own, so that they are not in memory twice.
+    """
+    if view.group_type == GroupType.SHARE or not _want_alike(view):
+        return None
+    same = {slot: slot for slot in slots}
+    owned = []
+    for member in view.members:
+        has = ((topic, number) for topic, numbers in holds(member).items() for number in numbers)
+        owned.append(tuple([same.get(slot, slot) for slot in has]))
+    return LoadPlan(tuple(owned))
+
+
+def _want_alike(view: GroupView) -> bool:
+    """Whether every member wants every topic that is held: nearly always so, and seen soon. False may mean no more
+    than that it is not seen here."""
+    if view.group_type in _TASKS:
+        return True
+    first = view.members[0].subscription if view.members else ()
+    if any(member.subscription != first or member.subscription_regex is not None for member in view.members):
+        return False
+    return all(topic in first for member in view.members for topic in holds(member))
 
 
 def most_even(fair: float) -> int:

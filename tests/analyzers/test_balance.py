@@ -11,6 +11,7 @@ from analyzers.balance import (
     assignment_imbalance,
     fair_share,
     load_imbalance,
+    load_plan,
     most_even,
     partition_spread,
     problem_of,
@@ -172,6 +173,48 @@ def test_what_an_assignor_would_be_asked() -> None:
         "m0-1": ({"t", "empty"}, "i"),
         "m1-1": ({"t"}, None),
     }
+
+
+MEMBERS = st.lists(
+    st.tuples(
+        st.dictionaries(st.sampled_from("abc"), st.lists(st.integers(0, 5), max_size=3)),
+        st.sets(st.sampled_from("abc")) | st.just({"a", "b", "c"}),
+    ),
+    max_size=4,
+)
+
+
+@given(
+    MEMBERS,
+    st.sampled_from(["consumer", "connect"]),
+    st.dictionaries(st.tuples(st.sampled_from("abcd"), st.integers(0, 5)), st.integers(0, 100), max_size=8),
+)
+def test_a_plan_says_what_the_view_says(
+    members: list[tuple[dict[str, list[int]], set[str]]],
+    protocol_type: str,
+    consumed: dict[tuple[str, int], int],
+) -> None:
+    given = [
+        b.worker(f"m{number}", has)
+        if protocol_type == "connect"
+        else b.member(f"m{number}-1", has, topics=sorted(wants))
+        for number, (has, wants) in enumerate(members)
+    ]
+    view = Log().add(b.classic_group(1, *given, protocol_type=protocol_type)).view()
+    plan = load_plan(view, consumed)
+    alike = all(wants == members[0][1] >= has.keys() for has, wants in members)
+    assert (plan is not None) == (alike or protocol_type == "connect")
+    if plan is not None:
+        assert len(set(wanted_topics(view).values())) <= 1
+        assert plan.imbalance(consumed) == load_imbalance(view, consumed)
+        own = {slot: slot for slot in consumed}
+        assert all(slot is own[slot] for slots in plan.owned for slot in slots if slot in own)
+
+
+def test_no_plan_where_nothing_is_told_or_a_pattern_may_match_more() -> None:
+    log = Log().add(b.c_topics("t"), b.c_member("m1", topics=(), regex="t.*"), b.c_member("m2"), b.c_epoch(1))
+    assert load_plan(log.view()) is None
+    assert load_plan(Log().add(b.s_member("m1"), b.s_epoch(1)).view()) is None
 
 
 def test_whole_partitions() -> None:
