@@ -8,12 +8,9 @@ in a thread, a few at a time; health is answered at once.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Protocol
 
-from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import generate_latest
-from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 from starlette.applications import Starlette
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException
@@ -24,7 +21,8 @@ from starlette.types import ASGIApp
 
 from agent import __version__
 from agent.history.events import Event
-from agent.metrics.exporter import Exporter, Readings
+from agent.metrics.exporter import Exporter, Source
+from agent.metrics.readings import Readings
 from agent.moments import bounds
 from agent.page import HEADERS, page
 from agent.runtime import Health
@@ -42,10 +40,6 @@ MOST_EVENTS = 10_000
 
 COMPLETE_SINCE = "Kshadow-Complete-Since"
 """The header that says from when on (epoch milliseconds) an answer has all events; absent if from the beginning."""
-
-
-Scrape = Callable[[bool], Iterable[bytes]]
-"""The metrics as text, in pieces; as OpenMetrics, or in Prometheus' own format."""
 
 
 class Answering(Protocol):
@@ -103,18 +97,18 @@ register_url_convertor("anything", Anything())
 def application(
     agent: Answering,
     *,
-    scrape: Scrape | None = None,
+    exporter: Exporter | None = None,
     files: WebFiles | None = None,
     stopping: Callable[[], bool] = lambda: False,
 ) -> ASGIApp:
-    """The routes over one agent. `files` say who may ask; where `stopping`, /readyz sends clients elsewhere."""
+    """The routes over one agent. `exporter` makes the metrics, of that agent alone unless told. `files` say who may ask; where `stopping`, /readyz sends clients elsewhere."""
     places = Places()
-    write = scrape or _scrape(agent)
+    metered = exporter or Exporter([Source(None, agent.readings)])
     began = time.monotonic()
 
     def metrics(request: Request) -> Response:
         wanted = exposition(request.headers.get("accept", ""))
-        return Response(b"".join(write(wanted.openmetrics)), headers={"Content-Type": wanted.content_type})
+        return Response(metered.render(openmetrics=wanted.openmetrics), headers={"Content-Type": wanted.content_type})
 
     # In the event loop, not in a thread: probes are answered whatever else is asked.
     async def healthz(request: Request) -> Response:
@@ -166,13 +160,6 @@ def application(
     routes = [Route(path, Large(make, places), methods=["GET"]) for path, make in large.items()]
     routes += [Route("/healthz", healthz), Route("/readyz", readyz)]
     return Gate(Starlette(routes=routes, exception_handlers={HTTPException: _refused, Exception: _failed}), files)
-
-
-def _scrape(agent: Answering) -> Scrape:
-    registry = CollectorRegistry()
-    registry.register(Exporter(agent.readings))
-    writers: tuple[Callable[[CollectorRegistry], bytes], ...] = (generate_latest, generate_openmetrics)
-    return lambda openmetrics: [writers[openmetrics](registry)]
 
 
 async def _refused(request: Request, refusal: Exception) -> Response:

@@ -16,7 +16,8 @@ from agent.diagnosis.cluster import NOTHING, Chosen
 from agent.diagnosis.engine import Failure, Output
 from agent.forms import describe_form, group_form
 from agent.history.events import Event
-from agent.metrics.exporter import Readings
+from agent.metrics.collect import Groups, cluster_findings
+from agent.metrics.readings import Readings
 from agent.observer.observer import Observer
 from agent.shadow.told import Witness, Witnesses
 from agent.shadow.transitions import Transition
@@ -83,6 +84,7 @@ class Agent:
             on_failure=self._on_failure,
         )
         self._lock = threading.Lock()
+        self._groups = Groups(self._state, self._lock, shows=self.shows)
         self._stop = threading.Event()
         self.has_caught_up = False
         self._failure: BaseException | None = None
@@ -259,20 +261,10 @@ class Agent:
                 healthy=self._reader.healthy,
                 record_counts=self._state.mirror.record_counts(),
                 error_counts=self._state.mirror.error_counts(),
-                rebalances=dict(self._state.counts.rebalances) if caught_up else {},
-                departures=dict(self._state.counts.departures) if caught_up else {},
-                stopped_partition_ms=self._state.counts.stopped_partition_ms if caught_up else {},
-                findings=self._state.counts.findings if caught_up else {},
+                findings=cluster_findings(self._state) if caught_up else (),
             )
         if caught_up:
-            readings.views = self._views()
-            with self._lock:
-                readings.consumed = {
-                    (view.coordinator_partition, view.group): self._state.diagnosis.consumed(
-                        view.coordinator_partition, view.group
-                    )
-                    for view in readings.views
-                }
+            readings.groups = self._groups.read()
         if self._observer is not None:
             readings.observed = self._observer.observed()
         return readings

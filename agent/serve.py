@@ -14,7 +14,8 @@ from typing import Any, NoReturn, Self
 
 import uvicorn
 
-from agent.http import Answering, Scrape, application
+from agent.http import Answering, application
+from agent.metrics.exporter import Exporter
 from agent.source.errors import SourceMisconfigured
 from agent.web.files import WebFiles
 from agent.web.guard import KEEP_ALIVE_S, MOST_CONNECTIONS, MOST_REQUEST_BYTES, REQUEST_S, Guarded
@@ -36,7 +37,7 @@ class WebServer:
         port: int = 0,
         *,
         web_config: Path | None = None,
-        scrape: Scrape | None = None,
+        exporter: Exporter | None = None,
     ) -> None:
         """Takes the address, port 0 for any that is free, and reads the web-config file.
 
@@ -45,7 +46,7 @@ class WebServer:
         self._files = None if web_config is None else WebFiles(web_config)
         tls = self._files is not None and self._files.current().tls is not None
         self._draining = threading.Event()
-        app = application(agent, scrape=scrape, files=self._files, stopping=self._draining.is_set)
+        app = application(agent, exporter=exporter, files=self._files, stopping=self._draining.is_set)
         self._server = _server(app, self._files if tls else None, self._files)
         self._listener = _listener(host, port)
         shown = f"[{host}]" if ":" in host else host

@@ -1,108 +1,183 @@
-"""The collector: what the mirror and the reader know, as Prometheus metric families.
+"""The text of a scrape: what the mirrors and readers know, as Prometheus metric families.
 
-Nothing of a group is exported before the topic was read to its end: half a replay shows groups as they once were.
+Families that have samples for each group are written by `agent.metrics.lines`, the others go through
+prometheus_client. Nothing of a group is exported before the topic was read to its end: half a replay shows groups as
+they once were.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from hashlib import blake2b
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from itertools import chain
+from typing import NamedTuple
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
+from prometheus_client.exposition import choose_encoder, generate_latest, gzip_accepted
 from prometheus_client.metrics_core import Metric as Family
+from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 from prometheus_client.registry import Collector
 
 from agent import __version__
+from agent.metrics.labels import label
+from agent.metrics.limits import Candidate, Limits, Reason
+from agent.metrics.lines import FAMILIES, GroupLines, series
+from agent.metrics.readings import Readings, ReloadReading
 from agent.metrics.table import METRICS
-from agent.shadow.views import GroupView
-from analyzers.api import Slot
-from analyzers.balance import assignment_imbalance, load_imbalance
+from agent.metrics.text import family, sample_name
 
-MAX_LABEL = 200
-"""Characters of a label value. Group names may have 32,767, and stores refuse values far shorter than that."""
+_GZIP = 16 + zlib.MAX_WBITS
+_LEVEL = 1
+"""Of compression: more takes several times as long, for a fifth of the size."""
 
-
-@dataclass(frozen=True, slots=True)
-class Observed:
-    """What the observer knows. `divergences` by field, empty before anything was compared; `rebalancing` by state."""
-
-    requests: Mapping[str, int]
-    compared_groups: int
-    divergences: Mapping[str, int]
-    rebalancing: Mapping[str, int]
+Sample = tuple[str, tuple[str, ...], float]
+"""Name in the table, values of the labels, value."""
 
 
-@dataclass(slots=True)
-class Readings:
-    """What a scrape needs, taken at one time."""
+class Source(NamedTuple):
+    """One cluster: its name as a label (None: there is no other), what takes a reading of it, and which of its groups
+    have series (None: all)."""
 
-    caught_up: Mapping[int, bool]
-    behind_records: Mapping[int, int]
-    healthy: bool
-    record_counts: Mapping[str, int]
-    error_counts: Mapping[str, int]
-    views: list[GroupView] = field(default_factory=list)
-    rebalances: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    departures: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    stopped_partition_ms: Mapping[str, int] = field(default_factory=dict)
-    findings: Mapping[tuple[str, str, str], bool] = field(default_factory=dict)
-    consumed: Mapping[tuple[int, str], Mapping[Slot, int]] = field(default_factory=dict)
-    """By partition of the topic and group: the records by partition that it consumed lately."""
-    observed: Observed | None = None
+    cluster: str | None
+    read: Callable[[], Readings]
+    limits: Limits | None = None
 
 
-class Exporter(Collector):
-    """Makes the families of one scrape from one set of readings."""
+class Answer(NamedTuple):
+    """What a scrape is answered."""
 
-    def __init__(self, read: Callable[[], Readings]) -> None:
-        self._read = read
+    body: bytes
+    headers: dict[str, str]
 
-    def describe(self) -> list[Family]:
-        """Nothing: so that registering takes no readings."""
-        return []
+
+class Exporter:
+    """Answers scrapes. One is made at a time; who asks for the same while it is made is given the same."""
+
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        *,
+        reload: Callable[[], ReloadReading | None] = lambda: None,
+        process: bool = True,
+    ) -> None:
+        """`reload` tells of the configuration; `process`: whether Python and its process are told of as well."""
+        self._sources = [(source, GroupLines(source.cluster)) for source in sources]
+        self._reload = reload
+        self._process = CollectorRegistry()
+        if process:
+            for collector in (ProcessCollector, PlatformCollector, GCCollector):
+                collector(registry=self._process)
+        self._one = threading.Lock()
+        self._guard = threading.Lock()
+        self._under_way: dict[tuple[bool, bool], Future[bytes]] = {}
+
+    def answer(self, accept: str, accept_encoding: str) -> Answer:
+        """What to send to who sent these two headers."""
+        _, content_type = choose_encoder(accept)
+        gzipped = gzip_accepted(accept_encoding)
+        # Our names are the same under any escaping but that of dots, which nobody has to be given.
+        headers = {"Content-Type": content_type.replace("escaping=dots", "escaping=underscores")}
+        headers["Vary"] = "Accept, Accept-Encoding"
+        if gzipped:
+            headers["Content-Encoding"] = "gzip"
+        return Answer(self.render(openmetrics="openmetrics" in content_type, gzipped=gzipped), headers)
+
+    def render(self, *, openmetrics: bool = False, gzipped: bool = False) -> bytes:
+        """Everything, in one of the two formats. Raises what a reading raises."""
+        key = openmetrics, gzipped
+        with self._guard:
+            pending = self._under_way.get(key)
+            if pending is None:
+                mine = self._under_way[key] = Future[bytes]()
+        if pending is not None:
+            return pending.result()
+        try:
+            with self._one:
+                mine.set_result(self._render(openmetrics, gzipped))
+        except BaseException as error:
+            mine.set_exception(error)
+            raise
+        finally:
+            with self._guard:
+                del self._under_way[key]
+        return mine.result()
+
+    def _render(self, openmetrics: bool, gzipped: bool) -> bytes:
+        process = list(self._process.collect())
+        own = sum(len(it.samples) for it in process)
+        others = list(self._of_all())
+        written = []
+        for source, lines in self._sources:
+            readings = source.read()
+            samples = list(_samples(readings))
+            if source.limits is not None:
+                samples += _limit(readings, source.limits, own + len(others) + len(samples))
+            others += [(source.cluster, sample) for sample in samples]
+            written.append(lines.write(readings))
+        generate = generate_openmetrics if openmetrics else generate_latest
+        pieces = chain(_pieces(written, openmetrics), (generate(_Families(others, process)),))
+        if not gzipped:
+            return b"".join(pieces)
+        compressor = zlib.compressobj(_LEVEL, zlib.DEFLATED, _GZIP)
+        return b"".join([*map(compressor.compress, pieces), compressor.flush()])
+
+    def _of_all(self) -> Iterator[tuple[str | None, Sample]]:
+        if (reload := self._reload()) is not None:
+            yield None, ("kshadow_config_last_reload_successful", (), reload.successful)
+            if reload.success_s is not None:
+                yield None, ("kshadow_config_last_reload_success_timestamp_seconds", (), reload.success_s)
+        yield None, ("kshadow_build_info", (__version__,), 1)
+
+
+def _limit(it: Readings, limits: Limits, others: int) -> list[Sample]:
+    """Leave the groups that have none their series, and tell how many series that are."""
+    candidates = [
+        Candidate(
+            group.shape.group,
+            series(group, it.granularity),
+            group.shape.members > 0,
+            max(group.shape.state_since_ms, group.last_commit_ms or 0),
+        )
+        for group in it.groups
+    ]
+    choice = limits.choose(candidates, time.time_ns() // 1_000_000, others=others + len(Reason))
+    it.groups = [group for group in it.groups if group.shape.group in choice.groups]
+    return [("kshadow_series_left_out", (reason,), out.series) for reason, out in choice.left_out.items()]
+
+
+def _pieces(written: Sequence[dict[str, list[str]]], openmetrics: bool) -> Iterator[bytes]:
+    """Family by family, so that no step holds other threads up for long; lines that are through are let go of."""
+    for name in FAMILIES:
+        lines = [line for of_cluster in written for line in of_cluster.pop(name, ())]
+        yield "".join(family(METRICS[name], lines, openmetrics=openmetrics)).encode()
+
+
+class _Families(Collector):
+    """The families of which there are few samples, then those of the process."""
+
+    def __init__(self, samples: Sequence[tuple[str | None, Sample]], process: Iterable[Family]) -> None:
+        names = {sample[0] for _, sample in samples}
+        self._families = {
+            name: Family(name, metric.help, metric.kind) for name, metric in METRICS.items() if name in names
+        }
+        self._process = process
+        for cluster, (name, values, value) in samples:
+            metric = METRICS[name]
+            labels = dict(zip(metric.labels, values, strict=True))
+            if cluster is not None:
+                labels["cluster"] = label(cluster)
+            self._families[name].add_sample(sample_name(metric), labels, value)
 
     def collect(self) -> Iterator[Family]:
-        """All families; those without a sample are left out."""
-        samples: dict[str, list[tuple[tuple[str, ...], float]]] = {name: [] for name in METRICS}
-        readings = self._read()
-        for name, labels, value in _samples(readings):
-            samples[name].append((labels, value))
-        for name, metric in METRICS.items():
-            if not samples[name]:
-                continue
-            make = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
-            family = make(name, metric.help, labels=metric.labels)
-            for labels, value in samples[name]:
-                family.add_metric(labels, value)
-            yield family
+        """All of them."""
+        yield from self._families.values()
+        yield from self._process
 
 
-def _samples(it: Readings) -> Iterator[tuple[str, tuple[str, ...], float]]:
-    # A group stands in two partitions once the topic was given more of them: its newest state is the one it has.
-    newest = {view.group: view for view in sorted(it.views, key=lambda view: view.state_since_ms)}
-    for _, view in sorted(newest.items()):
-        name = label(view.group)
-        group = (name,)
-        yield "kshadow_group_state", (name, view.group_type, view.state), 1
-        yield "kshadow_group_members", group, len(view.members)
-        yield "kshadow_group_generation", group, view.generation
-        yield "kshadow_group_idle_members", group, sum(1 for member in view.members if not member.partitions)
-        if (ratio := assignment_imbalance(view)) is not None:
-            yield "kshadow_group_assignment_imbalance_ratio", group, round(ratio, 4)
-        consumed = it.consumed.get((view.coordinator_partition, view.group), {})
-        if (ratio := load_imbalance(view, consumed)) is not None:
-            yield "kshadow_group_load_imbalance_ratio", group, round(ratio, 4)
-        if view.last_commit_ms is not None:
-            yield "kshadow_group_last_commit_timestamp_seconds", group, view.last_commit_ms / 1000
-    for (group_name, cause), count in it.rebalances.items():
-        yield "kshadow_group_rebalances", (label(group_name), cause), count
-    for (group_name, cause), count in it.departures.items():
-        yield "kshadow_group_member_departures", (label(group_name), cause), count
-    for group_name, stopped_ms in it.stopped_partition_ms.items():
-        yield "kshadow_group_rebalance_stopped_partition_seconds", (label(group_name),), stopped_ms / 1000
-    for (group_name, analyzer, severity), is_open in it.findings.items():
-        yield "kshadow_finding_active", (label(group_name), label(analyzer), severity), is_open
+def _samples(it: Readings) -> Iterator[Sample]:
     for record_type, count in sorted(it.record_counts.items()):
         yield "kshadow_records", (record_type,), count
     for reason, count in it.error_counts.items():
@@ -111,13 +186,19 @@ def _samples(it: Readings) -> Iterator[tuple[str, tuple[str, ...], float]]:
         yield "kshadow_topic_behind_records", (str(partition),), behind
     for partition, reached in it.caught_up.items():
         yield "kshadow_caught_up", (str(partition),), reached
-    if it.observed is not None:
-        yield from _observed(it.observed)
     yield "kshadow_source_healthy", (), it.healthy
-    yield "kshadow_build_info", (__version__,), 1
+    if it.partitions_owned is not None:
+        yield "kshadow_partitions_owned", (), it.partitions_owned
+    yield from _observed(it)
+    for outcome, count in it.lag_requests.items():
+        yield "kshadow_lag_requests", (outcome,), count
+    yield from _kept(it)
 
 
-def _observed(it: Observed) -> Iterator[tuple[str, tuple[str, ...], float]]:
+def _observed(readings: Readings) -> Iterator[Sample]:
+    it = readings.observed
+    if it is None:
+        return
     for name, value in it.divergences.items():
         yield "kshadow_shadow_divergence_groups", (name,), value
     yield "kshadow_shadow_compared_groups", (), it.compared_groups
@@ -127,13 +208,19 @@ def _observed(it: Observed) -> Iterator[tuple[str, tuple[str, ...], float]]:
         yield "kshadow_admin_requests", (outcome,), count
 
 
-def label(text: str) -> str:
-    """A stranger's text as a label value: printable, and of at most `MAX_LABEL` characters.
-
-    What had to be changed ends in `~` and a hash of the original, so that two groups never become one series.
-    """
-    if text.isprintable() and len(text) <= MAX_LABEL:
-        return text
-    digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
-    shown = "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in text[:MAX_LABEL])
-    return f"{shown[: MAX_LABEL - len(digest) - 1]}~{digest}"
+def _kept(readings: Readings) -> Iterator[Sample]:
+    for sink, it in readings.history.items():
+        yield "kshadow_history_events", (sink,), it.events
+        yield "kshadow_history_buffered_events", (sink,), it.buffered
+        yield "kshadow_history_dropped", (sink,), it.dropped
+        if it.oldest_s is not None:
+            yield "kshadow_history_oldest_buffered_seconds", (sink,), it.oldest_s
+    snapshots = readings.snapshots
+    if snapshots is None:
+        return
+    if snapshots.age_s is not None:
+        yield "kshadow_snapshot_age_seconds", (), snapshots.age_s
+    for outcome, count in snapshots.writes.items():
+        yield "kshadow_snapshot_writes", (outcome,), count
+    for reason, count in snapshots.refused.items():
+        yield "kshadow_snapshot_refused", (reason,), count

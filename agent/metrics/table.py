@@ -58,6 +58,30 @@ METRICS = {
             "When the group last committed an offset that it still keeps, Unix time.",
         ),
         Metric(
+            "kshadow_group_topic_lag_records",
+            "gauge",
+            ("group", "topic"),
+            "Records between what the group committed and the end of the topic; absent where an end is not known.",
+        ),
+        Metric(
+            "kshadow_group_topic_lag_seconds",
+            "gauge",
+            ("group", "topic"),
+            "How long ago the record was written that the group is to read next, in its slowest partition.",
+        ),
+        Metric(
+            "kshadow_group_partition_committed_offset",
+            "gauge",
+            ("group", "topic", "partition"),
+            "The offset that the group committed.",
+        ),
+        Metric(
+            "kshadow_group_partition_lag_records",
+            "gauge",
+            ("group", "topic", "partition"),
+            "Records between the committed offset and the end of the partition; absent where the end is not known.",
+        ),
+        Metric(
             "kshadow_finding_active",
             "gauge",
             ("group", "analyzer", "severity"),
@@ -102,6 +126,50 @@ METRICS = {
             "Lists and descriptions of groups that the brokers were asked for, by how that ended.",
         ),
         Metric("kshadow_source_healthy", "gauge", (), "1 while reading the topic is known to work."),
+        Metric("kshadow_partitions_owned", "gauge", (), "Partitions of the topic that this agent reads."),
+        Metric(
+            "kshadow_lag_requests",
+            "counter",
+            ("outcome",),
+            "Requests for the ends of the topics that groups consume, by how they ended.",
+        ),
+        Metric(
+            "kshadow_series_left_out",
+            "gauge",
+            ("reason",),
+            "Series that groups would have and have not got in this scrape, by reason.",
+        ),
+        Metric("kshadow_history_events", "counter", ("sink",), "Events of the history that a sink has taken."),
+        Metric("kshadow_history_buffered_events", "gauge", ("sink",), "Events that wait for a sink to take them."),
+        Metric("kshadow_history_dropped", "counter", ("sink",), "Events that were dropped before a sink took them."),
+        Metric(
+            "kshadow_history_oldest_buffered_seconds",
+            "gauge",
+            ("sink",),
+            "For how long the oldest event that waits for a sink has waited.",
+        ),
+        Metric(
+            "kshadow_snapshot_age_seconds", "gauge", (), "Time since the oldest of the newest snapshots was taken."
+        ),
+        Metric("kshadow_snapshot_writes", "counter", ("outcome",), "Snapshots that were written, by how that ended."),
+        Metric(
+            "kshadow_snapshot_refused",
+            "counter",
+            ("reason",),
+            "Snapshots that were found at the start and not used, by reason.",
+        ),
+        Metric(
+            "kshadow_config_last_reload_successful",
+            "gauge",
+            (),
+            "1 if the configuration could be read when it last was.",
+        ),
+        Metric(
+            "kshadow_config_last_reload_success_timestamp_seconds",
+            "gauge",
+            (),
+            "When the configuration was last read and taken, Unix time.",
+        ),
         Metric("kshadow_build_info", "gauge", ("version",), "1; the version is the label."),
     )
 }

@@ -16,7 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from agent.metrics.exporter import Observed
+from agent.metrics.readings import Observed
 from agent.observer.agenda import Rate
 from agent.observer.asking import Answer, Asker, Outcome, Refusal
 from agent.observer.child import clock_ms

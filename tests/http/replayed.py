@@ -5,22 +5,21 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from urllib.parse import urlsplit
 
-from agent.diagnosis.cluster import Chosen, ClusterDiagnosis
+from agent.diagnosis.cluster import Chosen
 from agent.diagnosis.registry import choose
 from agent.forms import describe_form, group_form
-from agent.history.counts import EventCounts
 from agent.history.events import Event
-from agent.history.recent import Recent
 from agent.http import Answering
-from agent.metrics.exporter import Observed, Readings
+from agent.metrics.collect import Groups, cluster_findings
+from agent.metrics.readings import Observed, Readings
 from agent.records import Run
 from agent.runtime import Health
 from agent.serve import serving
-from agent.shadow.cluster import ClusterMirror
 from agent.source.paths import committed_runs_of
+from agent.state import ClusterState
 from agent.story import findings
 from agent.story.reading import within
 from tests.shadow.build import Log, run_of
@@ -38,17 +37,14 @@ class Replayed:
         chosen: Chosen | None = None,
         observed: Observed | None = None,
     ) -> None:
-        self.mirror = ClusterMirror()
-        self.diagnosis = diagnosis = ClusterDiagnosis(self.mirror, choose() if chosen is None else chosen)
-        self.counts = EventCounts()
-        self.recent = Recent()
+        self.state = state = ClusterState(choose() if chosen is None else chosen)
+        self.mirror, self.counts, self.recent = state.mirror, state.counts, state.recent
+        self._groups = Groups(state, nullcontext())
         self.has_caught_up = has_caught_up
         self._stopped = stopped
         self._observed = observed
         for run in runs:
-            outputs = diagnosis.replay_run(run)
-            self.counts.observe(outputs)
-            self.recent.observe(outputs)
+            state.replay_run(run)
 
     def alive(self) -> Health:
         return Health(True, "reading")
@@ -90,17 +86,8 @@ class Replayed:
             observed=self._observed,
         )
         if self.has_caught_up:
-            readings.views = list(self.mirror.views())
-            readings.rebalances = self.counts.rebalances
-            readings.departures = self.counts.departures
-            readings.stopped_partition_ms = self.counts.stopped_partition_ms
-            readings.findings = self.counts.findings
-            readings.consumed = {
-                (view.coordinator_partition, view.group): self.diagnosis.consumed(
-                    view.coordinator_partition, view.group
-                )
-                for view in readings.views
-            }
+            readings.groups = self._groups.read()
+            readings.findings = cluster_findings(self.state)
         return readings
 
 

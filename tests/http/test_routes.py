@@ -84,7 +84,8 @@ def test_read_only(caught_up: Client, route: str) -> None:
 def test_head_is_get_without_a_body(caught_up: Client, route: str) -> None:
     head, get = caught_up.head(route), caught_up.get(route)
     assert (head.status_code, head.content) == (200, b"")
-    assert head.headers["content-length"] == get.headers["content-length"]
+    if route != "/metrics":  # the process is never twice the same
+        assert head.headers["content-length"] == get.headers["content-length"]
     assert head.headers["content-type"] == get.headers["content-type"]
 
 

@@ -5,26 +5,33 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import re
 import shutil
 import subprocess
+import threading
+import time
 from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.openmetrics.exposition import generate_latest as generate_open_metrics
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_open_metrics
 from prometheus_client.parser import text_string_to_metric_families as parse
 
 from agent import __version__
-from agent.metrics.exporter import MAX_LABEL, Exporter, Observed, label
+from agent.metrics.exporter import Exporter, Source
+from agent.metrics.labels import MAX_LABEL, label
+from agent.metrics.limits import Limits
+from agent.metrics.readings import Granularity, Observed, Readings, ReloadReading, SinkReading, SnapshotReading
 from agent.metrics.table import METRICS
 from tests.cli.hostile import LETTERS, TEXTS, pairs
 from tests.cli.running import SEGMENTS
 from tests.diagnosis.doubles import Twice, chosen, consuming, generations
 from tests.http.replayed import Replayed, of_log, of_path
+from tests.metrics.test_lines import GroupLag, TopicLag
 from tests.shadow import build as b
 from tests.shadow.build import Log
 from tests.wire.vectors import ROOT
@@ -36,6 +43,14 @@ BEYOND_CONTRACT = {
     "kshadow_shadow_compared_groups": (),
     "kshadow_rebalancing_groups": ("state",),
     "kshadow_admin_requests_total": ("outcome",),
+    "kshadow_partitions_owned": (),
+    "kshadow_lag_requests_total": ("outcome",),
+    "kshadow_series_left_out": ("reason",),
+    "kshadow_history_oldest_buffered_seconds": ("sink",),
+    "kshadow_snapshot_writes_total": ("outcome",),
+    "kshadow_snapshot_refused_total": ("reason",),
+    "kshadow_config_last_reload_successful": (),
+    "kshadow_config_last_reload_success_timestamp_seconds": (),
 }
 """What is exported though the contract does not name it; `kshadow_build_info` has a label more, as its kind has."""
 
@@ -48,18 +63,29 @@ OBSERVED = Observed(
 )
 
 
-def registry(replayed: Replayed) -> CollectorRegistry:
-    made = CollectorRegistry()
-    made.register(Exporter(replayed.readings))
-    return made
-
-
-def scrape(replayed: Replayed) -> str:
-    return generate_latest(registry(replayed)).decode()
+def scrape(replayed: Replayed, *, openmetrics: bool = False) -> str:
+    return Exporter([Source(None, replayed.readings)], process=False).render(openmetrics=openmetrics).decode()
 
 
 def samples(replayed: Replayed) -> list[tuple[str, dict[str, str], float]]:
     return [(it.name, it.labels, it.value) for family in parse(scrape(replayed)) for it in family.samples]
+
+
+def full(replayed: Replayed) -> Readings:
+    """With what other parts of the agent tell."""
+    it = replayed.readings()
+    it.granularity = Granularity.PARTITION
+    lag = GroupLag([TopicLag("t", 7, 0.5), TopicLag("u", None, None)], [7])
+    it.groups = [group._replace(slots=[("t", 0)], positions=[(5, 0)], lag=lag) for group in it.groups]
+    it.partitions_owned = 2
+    it.lag_requests = {"answered": 4, "failed": 1}
+    it.history = {"topic": SinkReading(10, 3, 0, 1.5), "parquet": SinkReading(8, 0, 2)}
+    it.snapshots = SnapshotReading(12.5, {"written": 3}, {"version": 1})
+    return it
+
+
+def exporting(read: Callable[[], Readings], limits: Limits | None = None) -> Exporter:
+    return Exporter([Source(None, read, limits)], reload=lambda: ReloadReading(True, 1_795_000_000.5), process=False)
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +101,7 @@ def test_to_the_letter(small: Replayed) -> None:
 
 
 def test_both_formats_say_the_same(small: Replayed) -> None:
-    text = generate_open_metrics(registry(small)).decode()
+    text = scrape(small, openmetrics=True)
     assert text.endswith("# EOF\n")
     families = {family.name: family for family in parse_open_metrics(text)}
     assert set(families) <= set(METRICS)
@@ -89,7 +115,8 @@ def test_the_whole_table_is_exported(small: Replayed) -> None:
     damaged = Log(partition=1).add((b"\x00\x63", b""), (b"", None))
     runs = [*of_path(SEGMENTS), *of_log(damaged), *of_log(consuming(6, 600, 200))]
     broken = Replayed(runs, chosen=chosen(Twice), observed=OBSERVED)
-    names = {family.name for family in parse(scrape(broken))}
+    text = exporting(lambda: full(broken), Limits(10**6, None)).render().decode()
+    names = {family.name for family in parse(text)}
     assert names == set(METRICS)
     assert ("kshadow_decode_errors_total", {"reason": "unknown_key_type"}, 1.0) in samples(broken)
     assert "kshadow_decode_errors" not in {family.name for family in parse(scrape(small))}, "no errors, no series"
@@ -109,6 +136,180 @@ def test_what_is_observed() -> None:
         ("kshadow_admin_requests_total", "answered"): 7,
         ("kshadow_admin_requests_total", "denied"): 1,
     }
+
+
+def values(text: bytes, name: str) -> dict[tuple[str, ...], float]:
+    found = [it for family in parse(text.decode()) for it in family.samples if it.name == name]
+    return {tuple(it.labels.values()): it.value for it in found}
+
+
+def test_what_other_parts_tell(small: Replayed) -> None:
+    text = exporting(lambda: full(small)).render()
+    assert values(text, "kshadow_partitions_owned") == {(): 2}
+    assert values(text, "kshadow_lag_requests_total") == {("answered",): 4, ("failed",): 1}
+    assert values(text, "kshadow_history_events_total") == {("topic",): 10, ("parquet",): 8}
+    assert values(text, "kshadow_history_buffered_events") == {("topic",): 3, ("parquet",): 0}
+    assert values(text, "kshadow_history_dropped_total") == {("topic",): 0, ("parquet",): 2}
+    assert values(text, "kshadow_history_oldest_buffered_seconds") == {("topic",): 1.5}
+    assert values(text, "kshadow_snapshot_age_seconds") == {(): 12.5}
+    assert values(text, "kshadow_snapshot_writes_total") == {("written",): 3}
+    assert values(text, "kshadow_snapshot_refused_total") == {("version",): 1}
+    assert values(text, "kshadow_config_last_reload_successful") == {(): 1}
+    assert values(text, "kshadow_config_last_reload_success_timestamp_seconds") == {(): 1_795_000_000.5}
+    assert set(values(text, "kshadow_group_topic_lag_records").values()) == {7}
+    assert len(values(text, "kshadow_group_topic_lag_records")) == 6
+
+
+def test_what_is_unknown_is_absent(small: Replayed) -> None:
+    def read() -> Readings:
+        it = small.readings()
+        it.snapshots = SnapshotReading()
+        return it
+
+    text = Exporter([Source(None, read)], reload=lambda: ReloadReading(False, None), process=False).render()
+    assert values(text, "kshadow_config_last_reload_successful") == {(): 0}
+    for absent in ("snapshot", "history", "reload_success_timestamp", "lag_", "group_partition", "left_out", "owned"):
+        assert f"_{absent}" not in text.decode()
+
+
+def test_several_clusters(small: Replayed) -> None:
+    east = Replayed(of_log(Log().add(b.new_group("orders"))), observed=OBSERVED)
+    exporter = Exporter([Source("east", east.readings), Source('w"est', small.readings)], process=False)
+    for openmetrics in (False, True):
+        text = exporter.render(openmetrics=openmetrics).decode()
+        families = list((parse_open_metrics if openmetrics else parse)(text))
+        assert len({family.name for family in families}) == len(families)
+        for family in families:
+            clusters = {sample.labels.get("cluster") for sample in family.samples}
+            assert clusters == {None} if family.name == "kshadow_build_info" else clusters <= {"east", 'w"est'}
+    members = values(text.removesuffix("# EOF\n").encode(), "kshadow_group_members")
+    assert members[("east", "orders")] == 0
+    assert members[('w"est', "fraud-848")] == 3
+
+
+def test_the_process_is_told_of_once() -> None:
+    east, west = Replayed([]), Replayed([])
+    text = Exporter([Source("east", east.readings), Source("west", west.readings)]).render()
+    (memory,) = values(text, "process_resident_memory_bytes").values()
+    assert memory > 10**6
+    assert len(values(text, "python_info")) == 1
+    assert set(values(text, "python_gc_collections_total")) == {("0",), ("1",), ("2",)}
+
+
+def test_series_that_are_left_out_are_counted(small: Replayed) -> None:
+    every = exporting(lambda: full(small), Limits(10**6, None)).render().decode()
+    total = sum(not line.startswith("#") for line in every.splitlines())
+    assert values(every.encode(), "kshadow_series_left_out") == {("max_series",): 0, ("expired",): 0}
+    # A lag that is not known may be by the next scrape: two for each group.
+    unknown = 2 * len(values(every.encode(), "kshadow_group_members"))
+    for most in (0, total // 2, total - 1, total + unknown - 1, total + unknown):
+        text = exporting(lambda: full(small), Limits(most, None)).render().decode()
+        series = [line for line in text.splitlines() if not line.startswith("#")]
+        left_out = values(text.encode(), "kshadow_series_left_out")[("max_series",)]
+        gone = (
+            values(every.encode(), "kshadow_group_members").keys()
+            - values(text.encode(), "kshadow_group_members").keys()
+        )
+        assert left_out == total - len(series) + 2 * len(gone)
+        assert bool(gone) == (most < total + unknown)
+        assert len(series) <= max(most, total - left_out + unknown)
+    # All of them committed long ago; those with members live nevertheless.
+    old = exporting(lambda: full(small), Limits(10**6, 1000)).render()
+    assert set(values(old, "kshadow_group_members")) == {("ads-eos",), ("fraud-848",), ("pricing-poll",)}
+    assert values(old, "kshadow_series_left_out")[("expired",)] > 0
+
+
+@pytest.mark.parametrize(
+    ("accept", "encoding", "content_type", "gzipped"),
+    [
+        ("", "", "text/plain; version=0.0.4; charset=utf-8", False),  # 1
+        ("*/*", "identity", "text/plain; version=0.0.4; charset=utf-8", False),  # 2
+        (  # 3: Prometheus 3 sends this
+            "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,text/plain;version=0.0.4;q=0.5",
+            "gzip",
+            "application/openmetrics-text; version=1.0.0; charset=utf-8; escaping=allow-utf-8",
+            True,
+        ),
+        (  # 4: there is nothing to escape in our names, dots or not
+            "application/openmetrics-text;version=1.0.0;escaping=dots",
+            "br, gzip",
+            "application/openmetrics-text; version=1.0.0; charset=utf-8; escaping=underscores",
+            True,
+        ),
+        (
+            "text/plain;version=1.0.0",
+            "deflate",
+            "text/plain; version=1.0.0; charset=utf-8; escaping=underscores",
+            False,
+        ),
+    ],
+)
+def test_what_is_asked_for_is_sent(
+    small: Replayed, accept: str, encoding: str, content_type: str, gzipped: bool
+) -> None:
+    exporter = Exporter([Source(None, small.readings)], process=False)
+    answer = exporter.answer(accept, encoding)
+    assert answer.headers["Content-Type"] == content_type
+    assert answer.headers.get("Content-Encoding") == ("gzip" if gzipped else None)
+    body = gzip.decompress(answer.body) if gzipped else answer.body
+    assert body == exporter.render(openmetrics="openmetrics" in content_type)
+
+
+class Slow:
+    """Readings that wait until they may be taken."""
+
+    def __init__(self, replayed: Replayed) -> None:
+        self._replayed = replayed
+        self.taken = 0
+        self.asked, self.free = threading.Event(), threading.Event()
+
+    def read(self) -> Readings:
+        self.taken += 1
+        self.asked.set()
+        assert self.free.wait(10)
+        return self._replayed.readings()
+
+
+def test_scrapes_at_one_time_are_one(small: Replayed) -> None:
+    slow = Slow(small)
+    exporter = Exporter([Source(None, slow.read)], process=False)
+    with ThreadPoolExecutor(9) as pool:
+        first = pool.submit(exporter.render)
+        assert slow.asked.wait(10)
+        others = [pool.submit(exporter.render) for _ in range(6)]
+        different = pool.submit(exporter.render, openmetrics=True)
+        while pool._work_queue.qsize():
+            time.sleep(0.01)
+        time.sleep(0.1)
+        assert slow.taken == 1, "one is made at a time"
+        slow.free.set()
+        assert {it.result() for it in [first, *others]} == {first.result()}
+        assert different.result().endswith(b"# EOF\n")
+    assert slow.taken == 2
+    exporter.render()
+    assert slow.taken == 3, "what is through is not kept"
+
+
+def test_a_reading_that_fails_fails_each_that_waits_for_it_and_no_other(small: Replayed) -> None:
+    slow = Slow(small)
+
+    def read() -> Readings:
+        it = slow.read()
+        if slow.taken == 1:
+            raise RuntimeError("no reading")
+        return it
+
+    exporter = Exporter([Source(None, read)], process=False)
+    with ThreadPoolExecutor(2) as pool:
+        both = [pool.submit(exporter.render)]
+        assert slow.asked.wait(10)
+        both.append(pool.submit(exporter.render))
+        time.sleep(0.1)
+        slow.free.set()
+        for it in both:
+            with pytest.raises(RuntimeError, match="no reading"):
+                it.result()
+    assert exporter.render()
 
 
 @pytest.mark.parametrize("name", METRICS)
@@ -168,7 +369,7 @@ def test_hostile_names(text: str) -> None:
     assert groups == {label(text), label(f"{text}848")}
     assert len(groups) == 2
     assert all(len(group) <= MAX_LABEL for group in groups)
-    assert list(parse_open_metrics(generate_open_metrics(registry(replayed)).decode()))
+    assert list(parse_open_metrics(scrape(replayed, openmetrics=True)))
 
 
 @pytest.mark.parametrize(
@@ -243,13 +444,6 @@ def test_a_finding_is_active_under_one_severity_at_a_time() -> None:
 def test_the_findings_of_a_deleted_group_go_with_it() -> None:
     log = generations(1_000, 2_000).add(b.classic_group(3)).add(b.no_classic_group())
     assert findings(Replayed(of_log(log), chosen=chosen(Twice))) == []
-
-
-def test_registering_reads_nothing() -> None:
-    def read() -> None:
-        raise AssertionError("a reading was taken")
-
-    CollectorRegistry().register(Exporter(read))  # type: ignore[arg-type]
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not on PATH: it comes with Prometheus")

@@ -1,0 +1,252 @@
+"""The groups of one scrape, read from what is mirrored while the reader goes on.
+
+What changes only with a group's own records is kept between scrapes, so that a scrape costs for a group that stands
+still little more than its last commit. The lock is held for some groups at a time, and let go of between.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from itertools import accumulate, islice, pairwise
+from typing import NamedTuple
+
+from agent.diagnosis.consumption import Consumption, window_of
+from agent.history.counts import PartitionCounts
+from agent.metrics.readings import (
+    NO_COUNTS,
+    Counts,
+    Granularity,
+    GroupReading,
+    Lags,
+    Shape,
+)
+from agent.shadow.classic import ClassicGroup
+from agent.shadow.mirror import Group, PartitionMirror
+from agent.shadow.views import GroupView
+from agent.state import ClusterState
+from agent.wire.hot import read_positions
+from agent.wire.primitives import Uuid
+from analyzers.api import Slot
+from analyzers.balance import LoadPlan, assignment_imbalance, load_imbalance, load_plan
+
+HOLD_S = 0.002
+"""How long the lock is held at a time; one group may take longer."""
+
+PAUSE_S = 0.0002
+"""Between two holds of the lock: without a pause whoever waits for it would hardly ever get it."""
+
+
+class _Kept:
+    """What is kept of one group, and what it was made from."""
+
+    __slots__ = ("consumed", "group", "load", "named_by", "plan", "shape", "version")
+
+    def __init__(self, group: Group, named_by: object, shape: Shape) -> None:
+        self.group, self.version, self.named_by, self.shape = group, group.version, named_by, shape
+        # Whose consumption, which version of it, and in which window.
+        self.consumed: tuple[Consumption, int, int] | None = None
+        self.plan: LoadPlan | None = None
+        self.load: float | None = None
+
+
+class _Raw(NamedTuple):
+    """One group as it was found under the lock; what can be read later is. `slots` only where they are asked for."""
+
+    shape: Shape
+    load: float | None
+    slots: Sequence[Slot]
+    values: Sequence[bytes]
+    counts: Counts
+
+
+class Groups:
+    """Reads all groups, again and again. One reading at a time: `agent.metrics.exporter` sees to that."""
+
+    def __init__(
+        self,
+        state: ClusterState,
+        lock: AbstractContextManager[object],
+        *,
+        granularity: Granularity = Granularity.GROUP,
+        lags: Lags | None = None,
+        shows: Callable[[str], bool] = lambda _: True,
+    ) -> None:
+        """`lock` is held while `state` is looked at; `shows` says which groups are asked for. Positions and lags are
+        read for a granularity finer than groups."""
+        self._state = state
+        self._lock = lock
+        self.granularity = granularity
+        self._lags = lags
+        self._shows = shows
+        self._names: Mapping[Uuid, str] = {}
+        self._names_versions: Sequence[tuple[PartitionMirror, int]] = ()
+        self._names_version = 0
+        # The mirrors themselves are the keys: a partition that was forgotten has another one when it is read anew.
+        self._kept: dict[PartitionMirror, dict[str, _Kept]] = {}
+
+    def read(self) -> list[GroupReading]:
+        """Every group, by name."""
+        with self._lock:
+            mirrors = list(self._state.mirror.partitions.values())
+            self._learn_names(mirrors)
+        self._kept = {mirror: self._kept.get(mirror, {}) for mirror in mirrors}
+        found: dict[str, GroupReading] = {}
+        for mirror in mirrors:
+            for raws in self._partition(mirror):
+                for reading in self._readings(raws):
+                    name = reading.shape.group
+                    other = found.get(name)
+                    found[name] = reading if other is None else _one_of(other, reading)
+        return [found[name] for name in sorted(found)]
+
+    def _learn_names(self, mirrors: Iterable[PartitionMirror]) -> None:
+        versions = [(it, it.names_version) for it in mirrors]
+        if versions != self._names_versions:
+            self._names, self._names_versions = self._state.mirror.topic_names(), versions
+            self._names_version += 1
+
+    def _partition(self, mirror: PartitionMirror) -> Iterator[list[_Raw]]:
+        """The groups of a partition, some at a time; between those the lock is free."""
+        before, after = self._kept[mirror], dict[str, _Kept]()
+        with self._lock:
+            names = list(mirror.groups)
+        done = 0
+        while done < len(names):
+            with self._lock:
+                if self._state.mirror.partitions.get(mirror.partition) is not mirror:
+                    return
+                raws = list(self._some(mirror, islice(names, done, None), before, after))
+            done += len(raws)
+            yield [raw for raw in raws if raw is not None]
+            time.sleep(PAUSE_S)
+        self._kept[mirror] = after
+
+    def _some(
+        self, mirror: PartitionMirror, names: Iterable[str], before: Mapping[str, _Kept], after: dict[str, _Kept]
+    ) -> Iterator[_Raw | None]:
+        """For each name what is there, None where nothing is to be told, until `HOLD_S` are over."""
+        until = time.perf_counter() + HOLD_S
+        state, number, offsets = self._state, mirror.partition, mirror.offsets
+        diagnosis, counts = state.diagnosis.partition(number), state.counts.partitions.get(number)
+        clock_ms = None if diagnosis is None else diagnosis.clock_ms
+        slots_of = _no_slots if self.granularity is Granularity.GROUP else offsets.slots
+        for name in names:
+            group = mirror.groups.get(name)
+            if group is None or not self._shows(name):
+                yield None
+                continue
+            kept = after[name] = self._kept_of(mirror, group, before.get(name))
+            if diagnosis is not None and clock_ms is not None:
+                self._consumed(kept, diagnosis.consumption(name), clock_ms, mirror)
+            yield _Raw(kept.shape, kept.load, slots_of(name), offsets.values(name), _counts(counts, name))
+            if time.perf_counter() > until:
+                return
+
+    def _kept_of(self, mirror: PartitionMirror, group: Group, kept: _Kept | None) -> _Kept:
+        """What is kept of a group, made anew where it changed since."""
+        # What its topics are called changes how a KIP-848 group is seen; its own commits may say that too.
+        named_by = None
+        if not isinstance(group, ClassicGroup):
+            named_by = (self._names_version, mirror.offsets.topic_ids(group.name))
+        if kept is None or kept.group is not group or kept.version != group.version or kept.named_by != named_by:
+            return _Kept(group, named_by, _shape(self._view(mirror, group.name)))
+        return kept
+
+    def _consumed(self, kept: _Kept, consumption: Consumption | None, now_ms: int, mirror: PartitionMirror) -> None:
+        """Bring the load's imbalance up to date: after each sample, and as a window ends."""
+        if consumption is None or kept.consumed == (
+            consumed := (consumption, consumption.version, window_of(now_ms))
+        ):
+            return
+        name = kept.group.name
+        if kept.consumed is None:
+            kept.plan = load_plan(self._view(mirror, name), mirror.offsets.slots(name))
+        kept.consumed = consumed
+        records = consumption.at(now_ms)
+        if kept.plan is not None:
+            kept.load = _ratio(kept.plan.imbalance(records))
+        else:
+            kept.load = _ratio(load_imbalance(self._view(mirror, name), records))
+
+    def _view(self, mirror: PartitionMirror, name: str) -> GroupView:
+        view = mirror.view(name, self._names, with_commit=False)
+        assert view is not None, "the mirror has the group"
+        return view
+
+    def _readings(self, raws: Sequence[_Raw]) -> Iterator[GroupReading]:
+        for raw, positions in zip(raws, positions_of([raw.values for raw in raws]), strict=True):
+            shape, load, slots, _, counts = raw
+            last_commit_ms = max([commit_ms for _, commit_ms in positions], default=None)
+            lag = None if self._lags is None or not slots else self._lags.of(slots, positions)
+            if self.granularity is Granularity.PARTITION:
+                yield GroupReading(shape, load, last_commit_ms, counts, slots, positions, lag)
+            else:
+                yield GroupReading(shape, load, last_commit_ms, counts, lag=lag)
+
+
+def positions_of(values: Sequence[Sequence[bytes]]) -> Iterator[Sequence[tuple[int, int]]]:
+    """Offset and commit time of each position of some groups, from the values: of all of them at once, since to look
+    at the values of one group takes nearly as long as of a hundred."""
+    positions = list(read_positions([value for some in values for value in some]))
+    ends = accumulate(map(len, values), initial=0)
+    return (positions[start:end] for start, end in pairwise(ends))
+
+
+def _no_slots(group: str) -> Sequence[Slot]:
+    return ()
+
+
+def _shape(view: GroupView) -> Shape:
+    return Shape(
+        view.group,
+        view.group_type,
+        view.state,
+        view.generation,
+        len(view.members),
+        sum(1 for member in view.members if not member.partitions),
+        _ratio(assignment_imbalance(view)),
+        view.state_since_ms,
+    )
+
+
+def _ratio(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)
+
+
+def _counts(of: PartitionCounts | None, group: str) -> Counts:
+    if of is None:
+        return NO_COUNTS
+    rebalances, departures, findings = of.rebalances.get(group), of.departures.get(group), of.findings.get(group)
+    return Counts(
+        () if rebalances is None else tuple(rebalances.items()),
+        () if departures is None else tuple(departures.items()),
+        of.stopped_ms.get(group),
+        () if findings is None else tuple(findings.items()),
+    )
+
+
+def cluster_findings(state: ClusterState) -> Sequence[tuple[tuple[str, str], bool]]:
+    """Findings that are about no group, as in `Counts`. The caller holds the lock."""
+    return _counts(state.counts.partitions.get(None), "").findings
+
+
+def _one_of(one: GroupReading, other: GroupReading) -> GroupReading:
+    """A group stands in two partitions once the topic was given more of them: its newest state is the one it has."""
+    newest = one if one.shape.state_since_ms > other.shape.state_since_ms else other
+    return newest._replace(counts=_sum(one.counts, other.counts))
+
+
+def _sum(one: Counts, other: Counts) -> Counts:
+    stopped = [it for it in (one.stopped_ms, other.stopped_ms) if it is not None]
+    findings = dict(one.findings)
+    for key, is_open in other.findings:
+        findings[key] = findings.get(key, False) or is_open
+    return Counts(
+        tuple((Counter(dict(one.rebalances)) + Counter(dict(other.rebalances))).items()),
+        tuple((Counter(dict(one.departures)) + Counter(dict(other.departures))).items()),
+        sum(stopped) if stopped else None,
+        tuple(findings.items()),
+    )
