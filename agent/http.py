@@ -101,14 +101,19 @@ def application(
     files: WebFiles | None = None,
     stopping: Callable[[], bool] = lambda: False,
 ) -> ASGIApp:
-    """The routes over one agent. `exporter` makes the metrics, of that agent alone unless told. `files` say who may ask; where `stopping`, /readyz sends clients elsewhere."""
+    """The routes over one agent.
+
+    `exporter` makes the metrics, of that agent alone unless told. `files` say who may ask; where `stopping`, /readyz
+    sends clients elsewhere.
+    """
     places = Places()
     metered = exporter or Exporter([Source(None, agent.readings)])
     began = time.monotonic()
 
     def metrics(request: Request) -> Response:
         wanted = exposition(request.headers.get("accept", ""))
-        return Response(metered.render(openmetrics=wanted.openmetrics), headers={"Content-Type": wanted.content_type})
+        text = b"".join(metered.render(wanted.openmetrics))
+        return Response(text, headers={"Content-Type": wanted.content_type})
 
     # In the event loop, not in a thread: probes are answered whatever else is asked.
     async def healthz(request: Request) -> Response:

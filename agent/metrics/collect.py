@@ -11,17 +11,21 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from itertools import accumulate, islice, pairwise
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from agent.diagnosis.consumption import Consumption, window_of
 from agent.history.counts import PartitionCounts
 from agent.metrics.readings import (
     NO_COUNTS,
+    Committed,
     Counts,
     Granularity,
     GroupReading,
+    Lagging,
     Lags,
+    PartitionLag,
     Shape,
+    TopicLag,
 )
 from agent.shadow.classic import ClassicGroup
 from agent.shadow.mirror import Group, PartitionMirror
@@ -37,6 +41,9 @@ HOLD_S = 0.002
 
 PAUSE_S = 0.0002
 """Between two holds of the lock: without a pause whoever waits for it would hardly ever get it."""
+
+
+Item = TypeVar("Item")
 
 
 class _Kept:
@@ -57,9 +64,19 @@ class _Raw(NamedTuple):
 
     shape: Shape
     load: float | None
-    slots: Sequence[Slot]
     values: Sequence[bytes]
+    slots: Sequence[Slot]
     counts: Counts
+
+
+class _Finer(NamedTuple):
+    """What there is to tell of a partition's groups by topic and by partition, by group."""
+
+    topics: Mapping[str, Sequence[TopicLag]]
+    partitions: Mapping[str, Sequence[PartitionLag]]
+
+
+NOTHING_FINER = _Finer({}, {})
 
 
 class Groups:
@@ -74,12 +91,13 @@ class Groups:
         lags: Lags | None = None,
         shows: Callable[[str], bool] = lambda _: True,
     ) -> None:
-        """`lock` is held while `state` is looked at; `shows` says which groups are asked for. Positions and lags are
-        read for a granularity finer than groups."""
+        """`lock` is held while `state` is looked at; `shows` says which groups are asked for."""
         self._state = state
         self._lock = lock
         self.granularity = granularity
-        self._lags = lags
+        self._lags = None if granularity is Granularity.GROUP else lags
+        # Where the lag is told, positions come with it.
+        self._has_slots = granularity is Granularity.PARTITION and lags is None
         self._shows = shows
         self._names: Mapping[Uuid, str] = {}
         self._names_versions: Sequence[tuple[PartitionMirror, int]] = ()
@@ -95,11 +113,10 @@ class Groups:
         self._kept = {mirror: self._kept.get(mirror, {}) for mirror in mirrors}
         found: dict[str, GroupReading] = {}
         for mirror in mirrors:
-            for raws in self._partition(mirror):
-                for reading in self._readings(raws):
-                    name = reading.shape.group
-                    other = found.get(name)
-                    found[name] = reading if other is None else _one_of(other, reading)
+            for reading in self._partition(mirror):
+                name = reading.shape.group
+                other = found.get(name)
+                found[name] = reading if other is None else _one_of(other, reading)
         return [found[name] for name in sorted(found)]
 
     def _learn_names(self, mirrors: Iterable[PartitionMirror]) -> None:
@@ -108,11 +125,13 @@ class Groups:
             self._names, self._names_versions = self._state.mirror.topic_names(), versions
             self._names_version += 1
 
-    def _partition(self, mirror: PartitionMirror) -> Iterator[list[_Raw]]:
-        """The groups of a partition, some at a time; between those the lock is free."""
+    def _partition(self, mirror: PartitionMirror) -> Iterator[GroupReading]:
+        """The groups of a partition; between some and some more the lock is free."""
         before, after = self._kept[mirror], dict[str, _Kept]()
         with self._lock:
             names = list(mirror.groups)
+            lagging = None if self._lags is None else self._lags.take(mirror.partition, mirror.offsets)
+        finer = self._finer(lagging)
         done = 0
         while done < len(names):
             with self._lock:
@@ -120,7 +139,7 @@ class Groups:
                     return
                 raws = list(self._some(mirror, islice(names, done, None), before, after))
             done += len(raws)
-            yield [raw for raw in raws if raw is not None]
+            yield from _readings([raw for raw in raws if raw is not None], finer)
             time.sleep(PAUSE_S)
         self._kept[mirror] = after
 
@@ -132,7 +151,7 @@ class Groups:
         state, number, offsets = self._state, mirror.partition, mirror.offsets
         diagnosis, counts = state.diagnosis.partition(number), state.counts.partitions.get(number)
         clock_ms = None if diagnosis is None else diagnosis.clock_ms
-        slots_of = _no_slots if self.granularity is Granularity.GROUP else offsets.slots
+        slots_of = offsets.slots if self._has_slots else _no_slots
         for name in names:
             group = mirror.groups.get(name)
             if group is None or not self._shows(name):
@@ -141,7 +160,7 @@ class Groups:
             kept = after[name] = self._kept_of(mirror, group, before.get(name))
             if diagnosis is not None and clock_ms is not None:
                 self._consumed(kept, diagnosis.consumption(name), clock_ms, mirror)
-            yield _Raw(kept.shape, kept.load, slots_of(name), offsets.values(name), _counts(counts, name))
+            yield _Raw(kept.shape, kept.load, offsets.values(name), slots_of(name), _counts(counts, name))
             if time.perf_counter() > until:
                 return
 
@@ -176,15 +195,35 @@ class Groups:
         assert view is not None, "the mirror has the group"
         return view
 
-    def _readings(self, raws: Sequence[_Raw]) -> Iterator[GroupReading]:
-        for raw, positions in zip(raws, positions_of([raw.values for raw in raws]), strict=True):
-            shape, load, slots, _, counts = raw
-            last_commit_ms = max([commit_ms for _, commit_ms in positions], default=None)
-            lag = None if self._lags is None or not slots else self._lags.of(slots, positions)
-            if self.granularity is Granularity.PARTITION:
-                yield GroupReading(shape, load, last_commit_ms, counts, slots, positions, lag)
-            else:
-                yield GroupReading(shape, load, last_commit_ms, counts, lag=lag)
+    def _finer(self, lagging: Lagging | None) -> _Finer:
+        if lagging is None:
+            return NOTHING_FINER
+        return _Finer(
+            _by_group(lagging.topics()),
+            _by_group(lagging.partitions()) if self.granularity is Granularity.PARTITION else {},
+        )
+
+
+def _by_group(items: Iterable[tuple[str, Item]]) -> dict[str, list[Item]]:
+    out: dict[str, list[Item]] = {}
+    last, found = None, list[Item]()
+    for group, item in items:
+        if group != last:
+            last, found = group, out.setdefault(group, [])
+        found.append(item)
+    return out
+
+
+def _readings(raws: Sequence[_Raw], finer: _Finer) -> Iterator[GroupReading]:
+    for raw, positions in zip(raws, positions_of([raw.values for raw in raws]), strict=True):
+        shape, load, _, slots, counts = raw
+        name = shape.group
+        last_commit_ms = max([commit_ms for _, commit_ms in positions], default=None)
+        partitions = finer.partitions.get(name, ())
+        if slots:
+            both = zip(slots, positions, strict=True)
+            partitions = [Committed(topic, partition, offset) for (topic, partition), (offset, _) in both]
+        yield GroupReading(shape, load, last_commit_ms, counts, finer.topics.get(name, ()), partitions)
 
 
 def positions_of(values: Sequence[Sequence[bytes]]) -> Iterator[Sequence[tuple[int, int]]]:

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import threading
 import time
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from itertools import chain
 from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
-from prometheus_client.exposition import choose_encoder, generate_latest, gzip_accepted
+from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 from prometheus_client.registry import Collector
@@ -27,11 +25,7 @@ from agent.metrics.limits import Candidate, Limits, Reason
 from agent.metrics.lines import FAMILIES, GroupLines, series
 from agent.metrics.readings import Readings, ReloadReading
 from agent.metrics.table import METRICS
-from agent.metrics.text import family, sample_name
-
-_GZIP = 16 + zlib.MAX_WBITS
-_LEVEL = 1
-"""Of compression: more takes several times as long, for a fifth of the size."""
+from agent.metrics.text import head, sample_name
 
 Sample = tuple[str, tuple[str, ...], float]
 """Name in the table, values of the labels, value."""
@@ -44,13 +38,6 @@ class Source(NamedTuple):
     cluster: str | None
     read: Callable[[], Readings]
     limits: Limits | None = None
-
-
-class Answer(NamedTuple):
-    """What a scrape is answered."""
-
-    body: bytes
-    headers: dict[str, str]
 
 
 class Exporter:
@@ -72,40 +59,29 @@ class Exporter:
                 collector(registry=self._process)
         self._one = threading.Lock()
         self._guard = threading.Lock()
-        self._under_way: dict[tuple[bool, bool], Future[bytes]] = {}
+        self._under_way: dict[bool, Future[Sequence[bytes]]] = {}
 
-    def answer(self, accept: str, accept_encoding: str) -> Answer:
-        """What to send to who sent these two headers."""
-        _, content_type = choose_encoder(accept)
-        gzipped = gzip_accepted(accept_encoding)
-        # Our names are the same under any escaping but that of dots, which nobody has to be given.
-        headers = {"Content-Type": content_type.replace("escaping=dots", "escaping=underscores")}
-        headers["Vary"] = "Accept, Accept-Encoding"
-        if gzipped:
-            headers["Content-Encoding"] = "gzip"
-        return Answer(self.render(openmetrics="openmetrics" in content_type, gzipped=gzipped), headers)
-
-    def render(self, *, openmetrics: bool = False, gzipped: bool = False) -> bytes:
-        """Everything, in one of the two formats. Raises what a reading raises."""
-        key = openmetrics, gzipped
+    def render(self, openmetrics: bool = False) -> Sequence[bytes]:
+        """Everything, in one of the two formats and in pieces. Raises what a reading raises."""
         with self._guard:
-            pending = self._under_way.get(key)
+            pending = self._under_way.get(openmetrics)
             if pending is None:
-                mine = self._under_way[key] = Future[bytes]()
+                mine = self._under_way[openmetrics] = Future[Sequence[bytes]]()
         if pending is not None:
             return pending.result()
         try:
             with self._one:
-                mine.set_result(self._render(openmetrics, gzipped))
+                mine.set_result(list(self._pieces(openmetrics)))
         except BaseException as error:
             mine.set_exception(error)
             raise
         finally:
             with self._guard:
-                del self._under_way[key]
+                del self._under_way[openmetrics]
         return mine.result()
 
-    def _render(self, openmetrics: bool, gzipped: bool) -> bytes:
+    def _pieces(self, openmetrics: bool) -> Iterator[bytes]:
+        """Family by family, so that no step holds other threads up for long."""
         process = list(self._process.collect())
         own = sum(len(it.samples) for it in process)
         others = list(self._of_all())
@@ -117,12 +93,12 @@ class Exporter:
                 samples += _limit(readings, source.limits, own + len(others) + len(samples))
             others += [(source.cluster, sample) for sample in samples]
             written.append(lines.write(readings))
-        generate = generate_openmetrics if openmetrics else generate_latest
-        pieces = chain(_pieces(written, openmetrics), (generate(_Families(others, process)),))
-        if not gzipped:
-            return b"".join(pieces)
-        compressor = zlib.compressobj(_LEVEL, zlib.DEFLATED, _GZIP)
-        return b"".join([*map(compressor.compress, pieces), compressor.flush()])
+        for name in FAMILIES:
+            # Lines that are through are let go of.
+            found = [line for of_cluster in written for line in of_cluster.pop(name)]
+            if found:
+                yield "".join((head(METRICS[name], openmetrics=openmetrics), *found)).encode()
+        yield (generate_openmetrics if openmetrics else generate_latest)(_Families(others, process))
 
     def _of_all(self) -> Iterator[tuple[str | None, Sample]]:
         if (reload := self._reload()) is not None:
@@ -137,7 +113,7 @@ def _limit(it: Readings, limits: Limits, others: int) -> list[Sample]:
     candidates = [
         Candidate(
             group.shape.group,
-            series(group, it.granularity),
+            series(group),
             group.shape.members > 0,
             max(group.shape.state_since_ms, group.last_commit_ms or 0),
         )
@@ -146,13 +122,6 @@ def _limit(it: Readings, limits: Limits, others: int) -> list[Sample]:
     choice = limits.choose(candidates, time.time_ns() // 1_000_000, others=others + len(Reason))
     it.groups = [group for group in it.groups if group.shape.group in choice.groups]
     return [("kshadow_series_left_out", (reason,), out.series) for reason, out in choice.left_out.items()]
-
-
-def _pieces(written: Sequence[dict[str, list[str]]], openmetrics: bool) -> Iterator[bytes]:
-    """Family by family, so that no step holds other threads up for long; lines that are through are let go of."""
-    for name in FAMILIES:
-        lines = [line for of_cluster in written for line in of_cluster.pop(name, ())]
-        yield "".join(family(METRICS[name], lines, openmetrics=openmetrics)).encode()
 
 
 class _Families(Collector):

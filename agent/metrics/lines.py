@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from agent.metrics.labels import label
-from agent.metrics.readings import Granularity, GroupReading, Readings, Shape
+from agent.metrics.readings import GroupReading, Readings, Shape
 from agent.metrics.table import METRICS
 from agent.metrics.text import escaped, number, sample_name, seconds
 
@@ -19,16 +19,12 @@ _DEPARTURES = sample_name(METRICS["kshadow_group_member_departures"])
 _STOPPED = sample_name(METRICS["kshadow_group_rebalance_stopped_partition_seconds"])
 
 
-def series(it: GroupReading, granularity: Granularity) -> int:
-    """How many series a group has here, as if all were known that may be."""
+def series(it: GroupReading) -> int:
+    """How many series a group has here, as if each lag were known: it may be by the next scrape."""
     counts = it.counts
     found = 8 - (it.shape.imbalance, it.load_imbalance, it.last_commit_ms, counts.stopped_ms).count(None)
     found += len(counts.rebalances) + len(counts.departures) + len(counts.findings)
-    if granularity is not Granularity.GROUP and it.lag is not None:
-        found += 2 * len(it.lag.topics)
-    if granularity is Granularity.PARTITION:
-        found += len(it.slots) * (1 if it.lag is None else 2)
-    return found
+    return found + 2 * (len(it.topics) + len(it.partitions))
 
 
 class _Fixed:
@@ -94,10 +90,8 @@ class GroupLines:
                 if group.last_commit_ms is not None
             ],
         }
-        if it.granularity is not Granularity.GROUP:
-            self._topics(both, out)
-        if it.granularity is Granularity.PARTITION:
-            self._partitions(both, out)
+        _topics(both, out)
+        _partitions(both, out)
         found = out["kshadow_finding_active"] = list(self._findings(f'{self._cluster}group=""', it.findings))
         for group, kept in both:
             if group.counts.findings:
@@ -121,43 +115,31 @@ class GroupLines:
             for (analyzer, severity), is_open in findings
         )
 
-    def _topics(self, both: Sequence[tuple[GroupReading, _Fixed]], out: dict[str, list[str]]) -> None:
-        records = out["kshadow_group_topic_lag_records"] = []
-        waited = out["kshadow_group_topic_lag_seconds"] = []
-        shown: dict[str, str] = {}
-        for group, kept in both:
-            if group.lag is None:
-                continue
-            for lag in group.lag.topics:
-                if (topic := shown.get(lag.topic)) is None:
-                    topic = shown[lag.topic] = escaped(label(lag.topic))
-                if lag.records is not None:
-                    records.append(
-                        f'kshadow_group_topic_lag_records{{{kept.lead},topic="{topic}"}} {number(lag.records)}\n'
-                    )
-                if lag.seconds is not None:
-                    waited.append(
-                        f'kshadow_group_topic_lag_seconds{{{kept.lead},topic="{topic}"}} {number(lag.seconds)}\n'
-                    )
 
-    def _partitions(self, both: Sequence[tuple[GroupReading, _Fixed]], out: dict[str, list[str]]) -> None:
-        committed = out["kshadow_group_partition_committed_offset"] = []
-        behind = out["kshadow_group_partition_lag_records"] = []
-        shown: dict[tuple[str, int], str] = {}
-        for group, kept in both:
-            lead = kept.lead
-            places = []
-            for slot in group.slots:
-                if (place := shown.get(slot)) is None:
-                    place = shown[slot] = f'partition="{slot[1]}",topic="{escaped(label(slot[0]))}"'
-                places.append(place)
-            committed += [
-                f"kshadow_group_partition_committed_offset{{{lead},{place}}} {number(offset)}\n"
-                for place, (offset, _) in zip(places, group.positions, strict=True)
-            ]
-            if group.lag is not None:
-                behind += [
-                    f"kshadow_group_partition_lag_records{{{lead},{place}}} {number(lag)}\n"
-                    for place, lag in zip(places, group.lag.records, strict=True)
-                    if lag is not None
-                ]
+def _topics(both: Sequence[tuple[GroupReading, _Fixed]], out: dict[str, list[str]]) -> None:
+    records = out["kshadow_group_topic_lag_records"] = []
+    waited = out["kshadow_group_topic_lag_seconds"] = []
+    shown: dict[str, str] = {}
+    for group, kept in both:
+        for lag in group.topics:
+            if (topic := shown.get(lag.topic)) is None:
+                topic = shown[lag.topic] = escaped(label(lag.topic))
+            labels = f'{kept.lead},topic="{topic}"'
+            if lag.records is not None:
+                records.append(f"kshadow_group_topic_lag_records{{{labels}}} {number(lag.records)}\n")
+            if lag.seconds is not None:
+                waited.append(f"kshadow_group_topic_lag_seconds{{{labels}}} {number(lag.seconds)}\n")
+
+
+def _partitions(both: Sequence[tuple[GroupReading, _Fixed]], out: dict[str, list[str]]) -> None:
+    committed = out["kshadow_group_partition_committed_offset"] = []
+    behind = out["kshadow_group_partition_lag_records"] = []
+    shown: dict[str, str] = {}
+    for group, kept in both:
+        for it in group.partitions:
+            if (topic := shown.get(it.topic)) is None:
+                topic = shown[it.topic] = escaped(label(it.topic))
+            labels = f'{kept.lead},partition="{it.partition}",topic="{topic}"'
+            committed.append(f"kshadow_group_partition_committed_offset{{{labels}}} {number(it.committed)}\n")
+            if it.records is not None:
+                behind.append(f"kshadow_group_partition_lag_records{{{labels}}} {number(it.records)}\n")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
-from analyzers.api import Slot
+from agent.shadow.offsets import Offsets
 
 
 class Granularity(StrEnum):
@@ -60,36 +60,61 @@ class TopicLag(Protocol):
         """How long the group's next record has been there, in the slowest partition."""
 
 
-class GroupLag(Protocol):
-    """How far a group is behind."""
+class PartitionLag(Protocol):
+    """A group's position in a partition."""
 
     @property
-    def topics(self) -> Collection[TopicLag]:
-        """Each topic that it has a position in."""
+    def topic(self) -> str:
+        """The topic's name."""
 
     @property
-    def records(self) -> Sequence[int | None]:
-        """Of each position, in the order in which they were handed in."""
+    def partition(self) -> int:
+        """The partition's number."""
+
+    @property
+    def committed(self) -> int:
+        """The offset that the group is to read next."""
+
+    @property
+    def records(self) -> int | None:
+        """How many records that is behind; None: unknown, and so absent."""
+
+
+class Committed(NamedTuple):
+    """A position of which nobody knows how far behind it is."""
+
+    topic: str
+    partition: int
+    committed: int
+    records: None = None
+
+
+class Lagging(Protocol):
+    """What groups had committed in one partition of the offsets topic at one time, and how far behind that is."""
+
+    def topics(self) -> Iterable[tuple[str, TopicLag]]:
+        """By group, those of one group together. Asked for without any lock, in the scrape's thread."""
+
+    def partitions(self) -> Iterable[tuple[str, PartitionLag]]:
+        """Likewise."""
 
 
 class Lags(Protocol):
     """Who knows the ends of the topics that groups consume."""
 
-    def of(self, slots: Sequence[Slot], positions: Sequence[tuple[int, int]]) -> GroupLag:
-        """The lag of one group. `positions` are committed offsets, each with its commit's time in epoch milliseconds,
-        `slots` where they are. Called for every group, in the scrape's thread and without any lock."""
+    def take(self, partition: int, offsets: Offsets) -> Lagging:
+        """Take what groups have committed in a partition of the offsets topic. The lock is held meanwhile."""
 
 
 class GroupReading(NamedTuple):
-    """One group. `slots` and `positions` (offset, commit time) stand side by side; empty unless they are exported."""
+    """One group. What is finer than groups is empty unless it is exported."""
 
     shape: Shape
     load_imbalance: float | None = None
     last_commit_ms: int | None = None
     counts: Counts = NO_COUNTS
-    slots: Sequence[Slot] = ()
-    positions: Sequence[tuple[int, int]] = ()
-    lag: GroupLag | None = None
+    topics: Sequence[TopicLag] = ()
+    partitions: Sequence[PartitionLag] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +162,6 @@ class Readings:
     healthy: bool
     record_counts: Mapping[str, int]
     error_counts: Mapping[str, int]
-    granularity: Granularity = Granularity.GROUP
     groups: Sequence[GroupReading] = ()
     """By name, each once."""
     findings: Sequence[tuple[tuple[str, str], bool]] = ()

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
 
 from agent.metrics.table import Metric
 
@@ -54,12 +53,10 @@ def sample_name(metric: Metric) -> str:
     return f"{metric.name}_total" if metric.kind == "counter" else metric.name
 
 
-def family(metric: Metric, lines: Sequence[str], *, openmetrics: bool) -> Iterable[str]:
-    """A family with its samples' lines; nothing without any."""
-    if not lines:
-        return ()
+def head(metric: Metric, *, openmetrics: bool) -> str:
+    """What stands before a family's samples."""
     name = metric.name if openmetrics else sample_name(metric)
-    return (f"# HELP {name} {_help(metric.help)}\n# TYPE {name} {metric.kind}\n", *lines)
+    return f"# HELP {name} {_help(metric.help)}\n# TYPE {name} {metric.kind}\n"
 
 
 def _help(text: str) -> str:

@@ -7,22 +7,25 @@ commits took from when it was due until it was applied, with scrapes and without
 from __future__ import annotations
 
 import gc
+import gzip
 import resource
 import statistics
 import threading
 import time
 import tracemalloc
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
 from agent.diagnosis.registry import choose
 from agent.metrics.collect import Groups, cluster_findings
 from agent.metrics.exporter import Exporter, Source
+from agent.metrics.limits import Limits
 from agent.metrics.readings import Granularity, Lags, Readings
 from agent.records import Run
+from agent.shadow.offsets import Offsets
 from agent.state import ClusterState
-from analyzers.api import Slot
 from tests.bench.crowd import Crowd
 
 GROUPS = 10_000
@@ -37,27 +40,39 @@ ROUNDS = 7
 T0 = 1_795_000_000_000
 
 
-class Lag(NamedTuple):
-    """A topic's lag, as whoever knows the ends would tell it."""
-
+class TopicLag(NamedTuple):
     topic: str
     records: int
     seconds: float
 
 
-class GroupLag(NamedTuple):
-    topics: Sequence[Lag]
-    records: Sequence[int]
+class PartitionLag(NamedTuple):
+    topic: str
+    partition: int
+    committed: int
+    records: int
 
 
 class Ends:
-    """Says that each position is 1,000 records and five seconds behind: the least that telling lag may cost."""
+    """Says that each position is 1,000 records and five seconds behind: telling lag for nothing."""
 
-    def of(self, slots: Sequence[Slot], positions: Sequence[tuple[int, int]]) -> GroupLag:
-        topics: dict[str, int] = {}
-        for topic, _ in slots:
-            topics[topic] = topics.get(topic, 0) + 1000
-        return GroupLag([Lag(topic, records, 5.25) for topic, records in topics.items()], [1000] * len(slots))
+    def take(self, partition: int, offsets: Offsets) -> Taken:
+        return Taken(offsets)
+
+
+class Taken:
+    def __init__(self, offsets: Offsets) -> None:
+        self._slots = {group: offsets.slots(group) for group in offsets._groups}
+
+    def topics(self) -> Iterator[tuple[str, TopicLag]]:
+        for group, slots in self._slots.items():
+            for topic, count in Counter([topic for topic, _ in slots]).items():
+                yield group, TopicLag(topic, count * 1000, 5.25)
+
+    def partitions(self) -> Iterator[tuple[str, PartitionLag]]:
+        for group, slots in self._slots.items():
+            for topic, partition in slots:
+                yield group, PartitionLag(topic, partition, 123_456_789, 1000)
 
 
 class Reader(threading.Thread):
@@ -108,18 +123,16 @@ def main(groups: int = GROUPS, rounds: int = ROUNDS) -> None:
     print(f"\n{'seconds':27}{'first':>7}{'median':>8}{'longest':>9}{'CPU of first':>8}{'median':>8}")
     for granularity in Granularity:
         lags = None if granularity is Granularity.GROUP else Ends()
-        for openmetrics, gzipped in ((False, False), (True, True)):
+        for openmetrics in (False, True):
             exporter = _exporter(state, lock, granularity, lags)
-            name = f"{granularity}{' openmetrics gzip' if openmetrics else ''}"
+            name = f"{granularity}{', OpenMetrics, gzip' if openmetrics else ''}"
             sizes: list[int] = []
 
             def scrape(
-                exporter: Exporter = exporter,
-                openmetrics: bool = openmetrics,
-                gzipped: bool = gzipped,
-                sizes: list[int] = sizes,
+                exporter: Exporter = exporter, openmetrics: bool = openmetrics, sizes: list[int] = sizes
             ) -> None:
-                sizes.append(len(exporter.render(openmetrics=openmetrics, gzipped=gzipped)))
+                text = b"".join(exporter.render(openmetrics))
+                sizes.append(len(gzip.compress(text, 1) if openmetrics else text))
 
             _told(name, *_beside(state, lock, runs, scrape, rounds), size=sizes[-1])
     _memory(state, lock)
@@ -136,13 +149,12 @@ def _exporter(state: ClusterState, lock: threading.Lock, granularity: Granularit
                 healthy=True,
                 record_counts=state.mirror.record_counts(),
                 error_counts=state.mirror.error_counts(),
-                granularity=granularity,
                 findings=cluster_findings(state),
             )
         readings.groups = groups.read()
         return readings
 
-    return Exporter([Source(None, read)])
+    return Exporter([Source(None, read, Limits(10**7, None))])
 
 
 def _beside(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.exposition import generate_latest
@@ -12,12 +13,49 @@ from prometheus_client.registry import Collector
 
 from agent.metrics.labels import label
 from agent.metrics.lines import FAMILIES
-from agent.metrics.readings import Counts, Granularity, GroupReading, Lags, Readings, Shape
+from agent.metrics.readings import Committed, Counts, Granularity, GroupReading, Lags, Readings, Shape
 from agent.metrics.table import METRICS
+from agent.shadow.offsets import Offsets
 from agent.state import ClusterState
+from agent.wire.hot import Commit
 from analyzers.balance import assignment_imbalance, load_imbalance
 
 Row = tuple[tuple[str, ...], float]
+
+
+class TopicLag(NamedTuple):
+    topic: str
+    records: int | None
+    seconds: float | None
+
+
+class PartitionLag(NamedTuple):
+    topic: str
+    partition: int
+    committed: int
+    records: int | None
+
+
+class Ends:
+    """Says of each position what can be told from it alone, and nothing of topics' records."""
+
+    def take(self, partition: int, offsets: Offsets) -> Taken:
+        return Taken([(group, list(offsets.commits(group))) for group in sorted(offsets._groups)])
+
+
+class Taken:
+    def __init__(self, committed: list[tuple[str, list[tuple[str, int, Commit]]]]) -> None:
+        self._committed = committed
+
+    def topics(self) -> Iterator[tuple[str, TopicLag]]:
+        for group, positions in self._committed:
+            for topic, partition, _ in positions:
+                yield group, TopicLag(topic, None, float(partition))
+
+    def partitions(self) -> Iterator[tuple[str, PartitionLag]]:
+        for group, positions in self._committed:
+            for topic, partition, commit in positions:
+                yield group, PartitionLag(topic, partition, commit.offset, commit.commit_ms)
 
 
 def groups(state: ClusterState, granularity: Granularity, lags: Lags | None = None) -> list[GroupReading]:
@@ -27,11 +65,15 @@ def groups(state: ClusterState, granularity: Granularity, lags: Lags | None = No
         number, name = view.coordinator_partition, view.group
         ratio, load = assignment_imbalance(view), load_imbalance(view, state.diagnosis.consumed(number, name))
         counts = state.counts.partitions.get(number)
-        committed = list(state.mirror.partition(number).offsets.commits(name))
-        slots = [(topic, partition) for topic, partition, _ in committed]
-        positions = [(commit.offset, commit.commit_ms) for _, _, commit in committed]
-        fine = granularity is Granularity.PARTITION
-        lag = lags.of(slots, positions) if lags and granularity is not Granularity.GROUP and slots else None
+        offsets = state.mirror.partition(number).offsets
+        topics: list[Any] = []
+        partitions: list[Any] = []
+        if granularity is not Granularity.GROUP and lags is not None:
+            topics = [lag for group, lag in lags.take(number, offsets).topics() if group == name]
+        if granularity is Granularity.PARTITION:
+            partitions = [Committed(topic, partition, it.offset) for topic, partition, it in offsets.commits(name)]
+            if lags is not None:
+                partitions = [lag for group, lag in lags.take(number, offsets).partitions() if group == name]
         reading = GroupReading(
             Shape(
                 name,
@@ -53,9 +95,8 @@ def groups(state: ClusterState, granularity: Granularity, lags: Lags | None = No
                 counts.stopped_ms.get(name),
                 tuple(counts.findings.get(name, {}).items()),
             ),
-            slots if fine else (),
-            positions if fine else (),
-            lag,
+            topics or (),
+            partitions or (),
         )
         out.append(reading)
     return sorted(out, key=lambda it: it.shape.group)
@@ -130,10 +171,8 @@ def _findings(it: Readings) -> Iterator[Row]:
 
 def _topics(name: str) -> Callable[[Readings], Iterator[Row]]:
     def rows(it: Readings) -> Iterator[Row]:
-        if it.granularity is Granularity.GROUP:
-            return
         for group in it.groups:
-            for lag in () if group.lag is None else group.lag.topics:
+            for lag in group.topics:
                 value = getattr(lag, name)
                 if value is not None:
                     yield (group.shape.group, lag.topic), value
@@ -142,19 +181,16 @@ def _topics(name: str) -> Callable[[Readings], Iterator[Row]]:
 
 
 def _committed(it: Readings) -> Iterator[Row]:
-    if it.granularity is Granularity.PARTITION:
-        for group in it.groups:
-            for (topic, partition), (offset, _) in zip(group.slots, group.positions, strict=True):
-                yield (group.shape.group, topic, str(partition)), offset
+    for group in it.groups:
+        for lag in group.partitions:
+            yield (group.shape.group, lag.topic, str(lag.partition)), lag.committed
 
 
 def _behind(it: Readings) -> Iterator[Row]:
-    if it.granularity is Granularity.PARTITION:
-        for group in it.groups:
-            if group.lag is not None:
-                for (topic, partition), records in zip(group.slots, group.lag.records, strict=True):
-                    if records is not None:
-                        yield (group.shape.group, topic, str(partition)), records
+    for group in it.groups:
+        for lag in group.partitions:
+            if lag.records is not None:
+                yield (group.shape.group, lag.topic, str(lag.partition)), lag.records
 
 
 def _in_seconds(milliseconds: int | None) -> float | None:

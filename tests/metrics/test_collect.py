@@ -18,40 +18,33 @@ from agent.metrics.collect import Groups, cluster_findings, positions_of
 from agent.metrics.readings import Counts, Granularity, GroupReading
 from agent.state import ClusterState
 from agent.wire.hot import read_commit
-from analyzers.api import Slot
 from tests.diagnosis.doubles import Twice, chosen, generations
 from tests.diagnosis.test_properties import timed
 from tests.generator.making import a_cluster, runs
 from tests.http.replayed import of_log
 from tests.metrics import oracle
-from tests.metrics.test_lines import GroupLag, TopicLag
+from tests.metrics.oracle import Ends
 from tests.shadow import build as b
 from tests.shadow.build import Log, run_of
 
 FAIR = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
-class Ends:
-    """Says of each position what can be told from it alone."""
-
-    def of(self, slots: Sequence[Slot], positions: Sequence[tuple[int, int]]) -> GroupLag:
-        topics = [TopicLag(topic, None, float(partition)) for topic, partition in slots]
-        return GroupLag(topics, [offset + commit_ms for offset, commit_ms in positions])
-
-
 @FAIR
-@given(st.data(), st.sampled_from(Granularity))
-def test_a_reading_is_what_the_mirror_says_now(data: st.DataObject, granularity: Granularity) -> None:
+@given(st.data(), st.sampled_from(Granularity), st.sampled_from([None, Ends()]))
+def test_a_reading_is_what_the_mirror_says_now(
+    data: st.DataObject, granularity: Granularity, ends: Ends | None
+) -> None:
     records = data.draw(timed(7))
     state = ClusterState(choose())
-    groups = Groups(state, nullcontext(), granularity=granularity, lags=Ends())
+    groups = Groups(state, nullcontext(), granularity=granularity, lags=ends)
     cuts = sorted(data.draw(st.sets(st.integers(0, len(records)), max_size=8)) | {0, len(records)})
     for start, end in pairwise(cuts):
         state.replay_run(run_of(records[start:end]))
-        assert groups.read() == oracle.groups(state, granularity, Ends())
+        assert groups.read() == oracle.groups(state, granularity, ends)
         if data.draw(st.booleans()):
             state.advance(records[end - 1].timestamp_ms + data.draw(st.sampled_from([0, 70_000, 400_000, 10**7])))
-            assert groups.read() == oracle.groups(state, granularity, Ends())
+            assert groups.read() == oracle.groups(state, granularity, ends)
     state.forget(7)
     assert groups.read() == []
 

@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from prometheus_client.utils import floatToGoString
 
 from agent.metrics.lines import FAMILIES, GroupLines, series
-from agent.metrics.readings import Counts, Granularity, GroupReading, Readings, Shape
+from agent.metrics.readings import Counts, GroupReading, Readings, Shape
 from agent.metrics.table import METRICS
-from agent.metrics.text import family, number, seconds
+from agent.metrics.text import head, number, seconds
 from tests.cli.hostile import TEXTS
 from tests.metrics import oracle
-
-
-class TopicLag(NamedTuple):
-    topic: str
-    records: int | None
-    seconds: float | None
-
-
-class GroupLag(NamedTuple):
-    topics: list[TopicLag]
-    records: list[int | None]
+from tests.metrics.oracle import PartitionLag, TopicLag
 
 
 @given(st.floats() | st.integers(-(10**20), 10**20) | st.booleans())
@@ -69,7 +57,8 @@ FINDINGS = st.lists(
     ),
     max_size=2,
 )
-SLOTS = st.lists(st.tuples(NAMES, st.integers(0, 200)), max_size=3)
+TOPICS = st.lists(st.builds(TopicLag, NAMES, st.none() | COUNTS, RATIOS), max_size=3)
+PARTITIONS = st.lists(st.builds(PartitionLag, NAMES, st.integers(0, 200), COUNTS, st.none() | COUNTS), max_size=3)
 
 
 @st.composite
@@ -85,47 +74,35 @@ def group_readings(draw: st.DrawFn) -> GroupReading:
         0,
     )
     counts = Counts(draw(CAUSES), draw(CAUSES), draw(st.none() | COUNTS), draw(FINDINGS))
-    slots = draw(SLOTS)
-    positions = [(draw(COUNTS), draw(COUNTS)) for _ in slots]
-    lag = None
-    if draw(st.booleans()):
-        unsure = st.none() | COUNTS
-        topics = [TopicLag(topic, draw(unsure), draw(RATIOS)) for topic in draw(st.lists(NAMES, max_size=3))]
-        lag = GroupLag(topics, [draw(unsure) for _ in slots])
-    return GroupReading(shape, draw(RATIOS), draw(st.none() | COUNTS), counts, slots, positions, lag)
+    return GroupReading(shape, draw(RATIOS), draw(st.none() | COUNTS), counts, draw(TOPICS), draw(PARTITIONS))
 
 
-def readings(groups: list[GroupReading], granularity: Granularity, findings: object = ()) -> Readings:
-    return Readings({}, {}, True, {}, {}, granularity, groups, findings)  # type: ignore[arg-type]
+def readings(groups: list[GroupReading], findings: list[tuple[tuple[str, str], bool]] | None = None) -> Readings:
+    return Readings({}, {}, True, {}, {}, groups, findings or ())
 
 
 def written(lines: list[dict[str, list[str]]], *, openmetrics: bool) -> str:
-    pieces = [
-        line
-        for name in FAMILIES
-        for line in family(
-            METRICS[name], [line for it in lines for line in it.get(name, ())], openmetrics=openmetrics
-        )
-    ]
-    return "".join(pieces) + ("# EOF\n" if openmetrics else "")
+    out = ""
+    for name in FAMILIES:
+        found = [line for it in lines for line in it[name]]
+        out += "".join((head(METRICS[name], openmetrics=openmetrics), *found)) if found else ""
+    return out + ("# EOF\n" if openmetrics else "")
 
 
 @settings(max_examples=200, deadline=None)
 @given(
     st.lists(group_readings(), max_size=3, unique_by=lambda it: it.shape.group),
     st.lists(group_readings(), max_size=2, unique_by=lambda it: it.shape.group),
-    st.sampled_from(Granularity),
     FINDINGS,
     st.booleans(),
 )
 def test_lines_are_those_of_prometheus_client(
     groups: list[GroupReading],
     others: list[GroupReading],
-    granularity: Granularity,
     findings: list[tuple[tuple[str, str], bool]],
     openmetrics: bool,
 ) -> None:
-    one, other = readings(groups, granularity, findings), readings(others, granularity)
+    one, other = readings(groups, findings), readings(others)
     for names in ((None,), ("east", 'w"est')):
         clusters = list(zip(names, (one, other), strict=False))
         lines = [GroupLines(name).write(it) for name, it in clusters]
@@ -133,29 +110,21 @@ def test_lines_are_those_of_prometheus_client(
 
 
 @settings(max_examples=50, deadline=None)
-@given(
-    st.lists(st.lists(group_readings(), max_size=4, unique_by=lambda it: it.shape.group), min_size=2, max_size=4),
-    st.sampled_from(Granularity),
-)
-def test_what_is_kept_from_scrape_to_scrape_changes_nothing(
-    scrapes: list[list[GroupReading]], granularity: Granularity
-) -> None:
+@given(st.lists(st.lists(group_readings(), max_size=4, unique_by=lambda it: it.shape.group), min_size=2, max_size=4))
+def test_what_is_kept_from_scrape_to_scrape_changes_nothing(scrapes: list[list[GroupReading]]) -> None:
     kept = GroupLines(None)
     for groups in [*scrapes, scrapes[0], scrapes[0]]:
-        it = readings(groups, granularity)
+        it = readings(groups)
         assert kept.write(it) == GroupLines(None).write(it)
 
 
-@given(group_readings(), st.sampled_from(Granularity))
-def test_a_group_has_no_more_series_than_are_counted(group: GroupReading, granularity: Granularity) -> None:
-    lines = GroupLines(None).write(readings([group], granularity))
-    least = series(group, granularity)
-    if group.lag is not None and granularity is not Granularity.GROUP:
-        # Where a lag is not known there is no series, but there may be one at the next scrape.
-        topics = [value for lag in group.lag.topics for value in (lag.records, lag.seconds)]
-        slots = group.lag.records if granularity is Granularity.PARTITION else []
-        least -= topics.count(None) + list(slots).count(None)
-    assert sum(map(len, lines.values())) == least
+@given(group_readings())
+def test_a_group_has_no_more_series_than_are_counted(group: GroupReading) -> None:
+    lines = GroupLines(None).write(readings([group]))
+    # Where a lag is not known there is no series, but there may be one at the next scrape.
+    unknown = [value for lag in group.topics for value in (lag.records, lag.seconds)]
+    unknown += [lag.records for lag in group.partitions]
+    assert sum(map(len, lines.values())) == series(group) - unknown.count(None)
 
 
 def test_families_of_groups_come_first() -> None:
