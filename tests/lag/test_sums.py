@@ -12,7 +12,7 @@ from agent.lag.book import Book
 from agent.lag.ends import Lag
 from agent.lag.sums import PartitionLag, Sums, TopicLag, lags, lowest, partition_lags, totals
 from agent.shadow.offsets import Offsets
-from agent.wire.hot import commit_key, commit_value, read_commit
+from agent.wire.hot import commit_key, commit_value
 from agent.wire.primitives import ZERO_UUID, Uuid
 
 INTERVAL_MS = 30_000
@@ -158,30 +158,6 @@ def test_a_mirror_begun_anew_is_not_taken_for_the_one_before() -> None:
     commit(after, "h", "t", 0, 4)
     assert lowest([sums.take(0, before)]) == lowest([sums.take(0, after)])
     assert [row.group for row in sums.take(0, after).layout.rows] == ["h"]
-
-
-@pytest.mark.parametrize("metadata", ["", "m", "x" * 126, "x" * 127, "x" * 300, "ü"])
-@pytest.mark.parametrize("topic_id", IDS[:2])
-def test_columns_are_what_the_general_way_reads(metadata: str, topic_id: Uuid) -> None:
-    from agent.wire.hot import read_columns
-    from agent.wire.offsets import OffsetCommitValue
-    from agent.wire.records import RECORD_TYPES, encode_value
-
-    value = OffsetCommitValue(7, 3, metadata, NOW, topic_id=topic_id)
-    values = [
-        encode_value(RECORD_TYPES[1], value, version)
-        for version in range(5)
-        if version >= 3 or topic_id == ZERO_UUID
-        if version == 4 or topic_id == ZERO_UUID
-    ]
-    for some in ([it] for it in values):
-        it = read_commit(some[0])
-        assert [list(column) for column in read_columns(some * 2)] == [
-            [it.offset] * 2,
-            [it.commit_ms] * 2,
-            [it.topic_id] * 2,
-        ]
-    assert list(read_columns(values)[0]) == [7] * len(values)
 
 
 def test_the_longest_of_many_partitions_over_many_looks() -> None:

@@ -20,6 +20,7 @@ from agent.wire.hot import (
     commit_value,
     is_commit_key,
     is_plain,
+    read_columns,
     read_commit,
     read_commit_key,
     read_positions,
@@ -268,3 +269,26 @@ def test_a_commits_value_is_written_as_the_general_way_writes_it(
 def test_a_name_too_long_for_a_key_is_told(names: tuple[str, str]) -> None:
     with pytest.raises(WireError, match="string of 32768 bytes, at most 32767 can be written"):
         commit_key(*names, 0)
+
+
+@pytest.mark.parametrize("metadata", ["", "m", "x" * 126, "x" * 127, "x" * 300, "ü"])
+@pytest.mark.parametrize("version", range(5))
+@pytest.mark.parametrize("topic_id", [ZERO_UUID, TOPIC_ID])
+def test_columns_are_what_the_general_way_reads(metadata: str, version: int, topic_id: Uuid) -> None:
+    value = OffsetCommitValue(7, 3, metadata, 1_795_000_000_000, topic_id=topic_id if version == 4 else ZERO_UUID)
+    one = encode_value(COMMIT, value, version)
+    it = read_commit(one)
+    wanted = [[it.offset], [it.commit_ms], [it.topic_id]]
+    assert [list(column) for column in read_columns([one])] == wanted
+    # Among others no layout is the same for all.
+    assert [list(column)[1:] for column in read_columns([V3 if version == 4 else V4, one])] == wanted
+
+
+def test_columns_of_a_value_with_more_tags_than_are_known() -> None:
+    more = V4[:-1] + bytes.fromhex("02 00 10") + TOPIC_ID + bytes.fromhex("05 01 ff")
+    assert [list(column) for column in read_columns([more, V4_TOPIC_ID])] == [
+        [42] * 2,
+        [0x1A1FD017C09] * 2,
+        [TOPIC_ID] * 2,
+    ]
+    assert read_columns([]) == ((), (), ())
