@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from itertools import accumulate, islice, pairwise
+from itertools import islice
 from typing import NamedTuple, TypeVar
 
 from agent.diagnosis.consumption import Consumption, window_of
@@ -36,7 +36,7 @@ from agent.wire.primitives import Uuid
 from analyzers.api import Slot
 from analyzers.balance import LoadPlan, assignment_imbalance, load_imbalance, load_plan
 
-HOLD_S = 0.002
+HOLD_S = 0.004
 """How long the lock is held at a time; one group may take longer."""
 
 PAUSE_S = 0.0002
@@ -215,23 +215,23 @@ def _by_group(items: Iterable[tuple[str, Item]]) -> dict[str, list[Item]]:
 
 
 def _readings(raws: Sequence[_Raw], finer: _Finer) -> Iterator[GroupReading]:
-    for raw, positions in zip(raws, positions_of([raw.values for raw in raws]), strict=True):
-        shape, load, _, slots, counts = raw
-        name = shape.group
-        last_commit_ms = max([commit_ms for _, commit_ms in positions], default=None)
+    """From the values of all these groups at once: to look at those of one takes nearly as long as of a hundred."""
+    offsets, times = columns([value for raw in raws for value in raw.values])
+    start = 0
+    for shape, load, values, slots, counts in raws:
+        name, end = shape.group, start + len(values)
         partitions = finer.partitions.get(name, ())
         if slots:
-            both = zip(slots, positions, strict=True)
-            partitions = [Committed(topic, partition, offset) for (topic, partition), (offset, _) in both]
+            partitions = [Committed(*slot, offset) for slot, offset in zip(slots, offsets[start:end], strict=True)]
+        last_commit_ms = max(times[start:end], default=None)
         yield GroupReading(shape, load, last_commit_ms, counts, finer.topics.get(name, ()), partitions)
+        start = end
 
 
-def positions_of(values: Sequence[Sequence[bytes]]) -> Iterator[Sequence[tuple[int, int]]]:
-    """Offset and commit time of each position of some groups, from the values: of all of them at once, since to look
-    at the values of one group takes nearly as long as of a hundred."""
-    positions = list(read_positions([value for some in values for value in some]))
-    ends = accumulate(map(len, values), initial=0)
-    return (positions[start:end] for start, end in pairwise(ends))
+def columns(values: Sequence[bytes]) -> tuple[Sequence[int], Sequence[int]]:
+    """Offsets and commit times of positions."""
+    offsets, times = zip(*read_positions(values), strict=True) if values else ((), ())
+    return offsets, times
 
 
 def _no_slots(group: str) -> Sequence[Slot]:

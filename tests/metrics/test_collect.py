@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 
 from agent.diagnosis.registry import choose
 from agent.metrics import collect
-from agent.metrics.collect import Groups, cluster_findings, positions_of
+from agent.metrics.collect import Groups, cluster_findings
 from agent.metrics.readings import Counts, Granularity, GroupReading
 from agent.state import ClusterState
-from agent.wire.hot import read_commit
 from tests.diagnosis.doubles import Twice, chosen, generations
 from tests.diagnosis.test_properties import timed
 from tests.generator.making import a_cluster, runs
@@ -202,16 +201,6 @@ def test_nothing_counted_is_no_count() -> None:
     _, groups, _ = taken([b.commit()])
     (found,) = groups.read()
     assert found.counts == Counts()
-
-
-@given(st.lists(st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99), st.sampled_from([3, 4])), max_size=4)))
-def test_positions_of_many_groups_are_those_of_each(groups: list[list[tuple[int, int, int]]]) -> None:
-    values = [
-        [b.commit(offset=offset, at_ms=at_ms, version=version)[1] or b"" for offset, at_ms, version in group]
-        for group in groups
-    ]
-    each = [[(it.offset, it.commit_ms) for it in map(read_commit, some)] for some in values]
-    assert [list(it) for it in positions_of(values)] == each
 
 
 def test_the_lock_is_let_go_of_between(monkeypatch: pytest.MonkeyPatch) -> None:
