@@ -130,8 +130,9 @@ def test_metrics_and_api(cluster: Cluster, performance: object, tmp_path: Path) 
         cluster.compare()
         metrics = it.metrics()
         assert metrics.keys() >= GROUP_METRICS | OTHER_METRICS
-        assert all(name.startswith("kshadow_") for name in metrics)
-        labels = {name for samples in metrics.values() for sample in samples for name in sample.labels}
+        assert all(name.startswith(("kshadow_", "process_", "python_")) for name in metrics)
+        own = (samples for name, samples in metrics.items() if name.startswith("kshadow_"))
+        labels = {name for samples in own for sample in samples for name in sample.labels}
         known = {"group", "group_type", "state", "cause", "type", "partition", "reason", "version", "topic"}
         assert labels <= known | {"analyzer", "severity", "field", "sink", "outcome"}
         rows = json.loads(it.get("/api/v1/groups")[1])
