@@ -61,11 +61,11 @@ def is_lost_offset(error: KafkaError) -> bool:
     return error.code() in _NO_SUCH_OFFSET
 
 
-def classify(error: KafkaError, *, doing: str, topic: str) -> SourceError:
-    """The error in our words; `doing` says what was tried."""
+def classify(error: KafkaError, *, doing: str, topic: str, operation: str = "Describe") -> SourceError:
+    """The error in our words; `doing` says what was tried, and `operation` what it needs on the topic."""
     code, message = error.code(), f"{doing}: {error.str()}"
     if code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-        return SourceDenied(message, right=f"ACL operations Read and Describe on topic {topic}")
+        return SourceDenied(message, right=f"ACL operation {operation} on topic {topic}")
     if code == KafkaError.CLUSTER_AUTHORIZATION_FAILED:
         return SourceDenied(message, right="ACL operation Describe on the cluster")
     if code in RIGHT_CREDENTIALS:

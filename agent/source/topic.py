@@ -38,6 +38,7 @@ each other's memory in the processor's cache, and making and reading them takes 
 _FILL_S = 0.05  # how long a batch may take to fill; then what is there is handed on
 _PROBE_TIMEOUT_S = 2.0
 _PAUSE_S = 0.2
+_ANSWER_S = 2.0  # for a first fetch; with nothing to read a broker answers after half a second
 _LOOK_S = 0.1  # from look to look at the high watermarks
 _RETRY_S = 1.0  # from probe to probe while unhealthy
 _PROVE_S = 1.0  # from look to look whether there is anything left to read
@@ -89,6 +90,7 @@ class TopicReader:
         """For each partition up to when (`time.monotonic`) all that was written is known to be read: asked for about
         each second. Absent where there is more to read, or where nobody answers."""
         self._closed = False
+        self._early: list[Message] = []
         properties: dict[str, object] = {
             **consumer_properties(conf),
             **self._more_properties(),
@@ -173,6 +175,19 @@ class TopicReader:
                     raise reason from error
                 time.sleep(_PAUSE_S)
         self._mend()
+        self._await_answer(min(_ANSWER_S, max(0.1, deadline - time.monotonic())))
+
+    def _await_answer(self, timeout_s: float) -> None:
+        """See one fetch answered: only that shows that Read is granted, and who starts should be told at once. What
+        comes is kept for `poll`; that nothing does is for `poll` to find, too."""
+        deadline = time.monotonic() + timeout_s
+        while (message := self._consumer.poll(max(0.0, deadline - time.monotonic()))) is not None:
+            self._early.append(message)
+            error = message.error()
+            if message.topic() == self.topic:
+                if error is not None and error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                    raise classify(error, doing=f"reading {self.topic}", topic=self.topic, operation="Read")
+                return
 
     def _find(self, timeout_s: float) -> int:
         count = len(leaders(self._consumer, self.topic, timeout_s))
@@ -233,6 +248,9 @@ class TopicReader:
 
     def _consume(self, deadline: float) -> list[Message]:
         """`consume` waits until its batch is full: give it a moment, then wait for a first message only."""
+        if self._early:
+            early, self._early = self._early, []
+            return early
         fill_s = min(_FILL_S, max(0.0, deadline - time.monotonic()))
         messages = self._consumer.consume(self._batch_records, fill_s)
         if not messages:
@@ -275,7 +293,7 @@ class TopicReader:
             self._attach([TopicPartition(self.topic, partition, OFFSET_BEGINNING)])
         else:
             doing = f"reading partition {partition} of {self.topic}"
-            progress.error = classify(error, doing=doing, topic=self.topic)
+            progress.error = classify(error, doing=doing, topic=self.topic, operation="Read")
             self._look_soon()
 
     def _identify(self) -> bool:

@@ -111,7 +111,7 @@ def test_properties_that_librdkafka_does_not_know(wrong):
 @pytest.mark.parametrize(
     ("code", "kind", "says"),
     [
-        (KafkaError.TOPIC_AUTHORIZATION_FAILED, SourceDenied, "needed: ACL operations Read and Describe on topic t"),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, SourceDenied, "needed: ACL operation Describe on topic t"),
         (KafkaError.CLUSTER_AUTHORIZATION_FAILED, SourceDenied, "on the cluster"),
         (KafkaError.SASL_AUTHENTICATION_FAILED, SourceDenied, "credentials that the cluster accepts"),
         (KafkaError._AUTHENTICATION, SourceDenied, "credentials that the cluster accepts"),
