@@ -31,6 +31,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "agent.cli.analyzers:analyzers",
         "List the analyzers: when each fires, its false alarms, its settings.",
     ),
+    "doctor": (
+        "agent.cli.doctor:doctor",
+        "Check connection, permissions, topic and clock: what works, and how to fix what does not.",
+    ),
     "assign": ("agent.cli.assign:assign", "Show what each assignor would give."),
     "generate": ("agent.cli.generate:generate", "Write synthetic histories of groups as real records."),
     "config": ("agent.cli.config:config", "Show the settings in force, or check a file of them."),

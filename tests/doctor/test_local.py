@@ -1,0 +1,135 @@
+"""What is looked at on this machine, and the words for clocks."""
+
+from __future__ import annotations
+
+import os
+import resource
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agent.doctor.checks import Check, Outcome, Wanted, grant
+from agent.doctor.connection import addresses
+from agent.doctor.local import OURS, machine
+from agent.doctor.topic import Sample, clocks
+from tests.cli.running import kshadow
+from tests.integration.scenarios import free_port
+from tests.wire.vectors import ROOT
+
+CONF = {"bootstrap.servers": "kafka:9092"}
+
+
+def checks(**wanted: object) -> dict[str, Check]:
+    return {it.check: it for it in machine(Wanted(CONF, **wanted))}  # type: ignore[arg-type]
+
+
+def test_here_all_is_well(tmp_path: Path) -> None:
+    found = checks(directories={"state": tmp_path / "a" / "b"}, listen=("127.0.0.1", free_port()))
+    assert {it.outcome for it in found.values()} == {Outcome.OK}
+    assert f"it will be made in {tmp_path}" in found["state directory"].found
+    assert not (tmp_path / "a").exists()
+    assert "spark: installed" in found["extras"].found
+
+
+def test_a_directory_that_cannot_be_written_to(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    found = checks(directories={"state": tmp_path / "file" / "state"})["state directory"]
+    assert (found.outcome, "Not a directory" in found.found) == (Outcome.FAILED, True)
+
+
+def test_a_port_that_is_taken() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        found = checks(listen=("127.0.0.1", server.getsockname()[1]))["port"]
+    assert (found.outcome, "Address already in use" in found.found) == (Outcome.FAILED, True)
+
+
+def test_few_open_files() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+        found = checks()["open files"]
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert (found.outcome, "ulimit -n 1024" in found.fix[0]) == (Outcome.WARNING, True)
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_another_distribution_with_a_package_of_our_name(name: str, tmp_path: Path) -> None:
+    metadata = tmp_path / "other_thing-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: other-thing\nVersion: 1.0\n")
+    (metadata / "top_level.txt").write_text(f"{name}\n")
+    found = packages(str(ROOT), str(tmp_path))
+    assert found == f"failed: {name} is also in other-thing"
+
+
+def test_a_package_of_our_name_that_comes_first(tmp_path: Path) -> None:
+    (tmp_path / "analyzers").mkdir()
+    (tmp_path / "analyzers" / "__init__.py").touch()
+    assert packages(str(tmp_path), str(ROOT)) == f"failed: analyzers is not kshadow's but from {tmp_path}/analyzers"
+
+
+def packages(*path: str) -> str:
+    """The outcome in a process that finds packages there first."""
+    code = """if True:
+        from agent.doctor import Wanted, local
+        (it,) = (it for it in local.machine(Wanted({})) if it.check == "packages")
+        print(f"{it.outcome}: {it.found}")
+    """
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, cwd="/", check=True)
+    return ended.stdout.strip()
+
+
+def test_commands_are_fit_for_a_shell() -> None:
+    wanted = Wanted({**CONF, "security.protocol": "sasl_ssl", "sasl.username": "it's me"})
+    command = grant(wanted, ["Read", "Describe"], "--topic", "*")
+    assert command == (
+        "kafka-acls.sh --bootstrap-server kafka:9092 --command-config admin.properties --add "
+        "--allow-principal 'User:it'\"'\"'s me' --operation Read --operation Describe --topic '*'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("servers", "found"),
+    [
+        ("kafka", [("kafka", 9092)]),
+        ("SSL://a:1, b:2,", [("a", 1), ("b", 2)]),
+        ("[::1]:9093,[fe80::1]", [("::1", 9093), ("fe80::1", 9092)]),
+    ],
+)
+def test_addresses(servers: str, found: list[tuple[str, int]]) -> None:
+    assert addresses(servers) == found
+
+
+@pytest.mark.parametrize(
+    ("sample", "outcome", "found"),
+    [
+        (Sample(), Outcome.SKIPPED, "no record with a time"),
+        (Sample(newest_ms=1000, read_at_ms=61_000), Outcome.SKIPPED, "not known: .* 60 s old"),
+        (Sample(newest_ms=3000, read_at_ms=1000), Outcome.OK, "at least 2.00 s ahead"),
+        (Sample(newest_ms=91_000, read_at_ms=1000), Outcome.WARNING, "at least 90.00 s ahead"),
+        (Sample(newest_ms=1, skews_ms=[(-50, 900), (-10, 700)]), Outcome.OK, r"between -0\.01 s and \+0\.70 s ahead"),
+        (Sample(newest_ms=1, skews_ms=[(-9000, -8000)]), Outcome.WARNING, r"between -9\.00 s and -8\.00 s ahead"),
+        (Sample(newest_ms=1, skews_ms=[(7000, 8000)]), Outcome.WARNING, r"between \+7\.00 s and \+8\.00 s ahead"),
+        (Sample(newest_ms=1, skews_ms=[(-10, 5), (6000, 6100)]), Outcome.WARNING, r"disagree: .* \+6\.10 s ahead"),
+        (Sample(newest_ms=1, skews_ms=[(-10, 5), (60, 100)]), Outcome.OK, "disagree"),
+    ],
+)
+def test_clocks(sample: Sample, outcome: Outcome, found: str) -> None:
+    import re
+
+    check = clocks(sample)
+    assert check.outcome is outcome
+    assert re.search(found, check.found)
+
+
+def test_usage() -> None:
+    assert kshadow("doctor").exit_code == 2
+    assert kshadow("doctor", "--bootstrap-server", "a:1", "--listen", "nowhere").exit_code == 2
+    wrong = kshadow("doctor", "--bootstrap-server", "a:1", "-X", "no.such.property=1")
+    assert wrong.exit_code == 2
+    assert "no.such.property" in wrong.stderr
