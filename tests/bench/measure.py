@@ -165,6 +165,8 @@ def _cpu(pid: int) -> float:
 
 
 def _tree(pid: int) -> Iterator[int]:
+    """A process and those below it, but a child that has not yet become another program: until then it shows its
+    parent's memory, which would count twice."""
     yield pid
     try:
         tasks = list(Path(f"/proc/{pid}/task").iterdir())
@@ -175,8 +177,16 @@ def _tree(pid: int) -> Iterator[int]:
             children = (task / "children").read_text().split()
         except OSError:
             continue
-        for child in children:
-            yield from _tree(int(child))
+        for child in map(int, children):
+            if _command(child) != _command(pid):
+                yield from _tree(child)
+
+
+def _command(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
 
 
 def _table(path: str) -> dict[str, int]:
