@@ -117,10 +117,7 @@ def form_of(annotation: Any) -> Form:
     """How values of a type are written. Raises `TypeError` for a type that nobody declared."""
     if isinstance(annotation, Form):
         return annotation
-    try:
-        form = _FORMS.get(annotation)
-    except TypeError:  # a list of types in it, say
-        form = None
+    form = _FORMS.get(annotation)
     if form is None:
         form = _FORMS[annotation] = _compiled(annotation)
     return form

@@ -108,3 +108,10 @@ def test_one_that_raises_is_dropped_and_told() -> None:
     assert told == ["analyzer busiest: ArithmeticError: one too many"]
     with pytest.raises(Failure, match="one too many"):
         diagnose(log_of(1, {0: 2, 6: 1}), analyzer=Fails(Settings()))
+
+
+def test_input_that_ends_with_a_window_ends_no_other() -> None:
+    diagnosis = ClusterDiagnosis(ClusterMirror(), Chosen((), (Busiest(Settings()),)))
+    diagnosis.replay_run(run_of(log_of(1, {0: 20})))
+    assert [it.kind for it in diagnosis.advance(FIRST + WINDOW)] == ["finding"]
+    assert diagnosis.finish() == []

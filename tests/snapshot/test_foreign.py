@@ -154,7 +154,8 @@ def test_whatever_comes_is_no_harm(value: Any) -> None:
 @pytest.mark.parametrize(
     "value",
     [
-        [0, [["__class__", 1]]],
+        [len(foreign.STANDARD), [["list", []]]],
+        [len(foreign.STANDARD), [["tuple", ["__class__", 1]]]],
         [-1],
         [7],
         ["int", 5],

@@ -228,7 +228,7 @@ def pretending(size: int, packed: bytes) -> bytes:
     return sealed(FORMAT.to_bytes(2, "big") + len(head).to_bytes(4, "big") + head + packed)
 
 
-@pytest.mark.parametrize("size", [-1, LARGEST + 1, 2**62, 100_000_000, 1000, 0])
+@pytest.mark.parametrize("size", [-1, LARGEST + 1, 2**62, 100_000_000, 10_001, 1000, 0])
 def test_a_size_that_is_not_so(size: int) -> None:
     packed = bytes(cramjam.zstd.compress(bytes(10_000)))
     assert refused(pretending(size, packed)).kind is Kind.CORRUPT
@@ -249,6 +249,23 @@ def test_references_to_what_is_not_there() -> None:
         cut = msgspec.msgpack.decode(plain())
         cut[0][table] = []
         assert refused(wrap(header(), msgspec.msgpack.encode(cut))).kind is Kind.CORRUPT
+
+
+def test_keys_and_values_that_are_no_commits() -> None:
+    for column, bad in ((0, b"\x00\x02\x00\x01g"), (0, b""), (1, b"\x00\x63"), (1, b"")):
+        it = msgspec.msgpack.decode(plain())
+        it[1][0][0][column][0] = bad
+        assert refused(wrap(header(), msgspec.msgpack.encode(it))).kind is Kind.CORRUPT
+
+
+def test_events_that_are_none() -> None:
+    for bad in (b"{", b"[]", b'{"type": 1}'):
+        it = msgspec.msgpack.decode(plain())
+        it[1][3][0][0][2][2][0] = bad
+        assert refused(wrap(header(), msgspec.msgpack.encode(it))).kind is Kind.CORRUPT
+    it = msgspec.msgpack.decode(plain())
+    it[1][3][0][0][2][0].append(5)
+    assert "columns of one length" in str(refused(wrap(header(), msgspec.msgpack.encode(it))))
 
 
 def test_the_clusters_image_is_refused_alike() -> None:
