@@ -25,5 +25,9 @@ class Refused(ValueError):
         self.kind = kind
 
 
+class Unwritable(ValueError):
+    """A state holds a value that an image cannot: of an analyzer that others wrote, since all else is declared."""
+
+
 BROKEN = (ValueError, LookupError, TypeError, ArithmeticError, AssertionError, RecursionError, MemoryError)
 """What bytes that are not what they should be can come to while they are read. msgspec's errors are ValueErrors."""

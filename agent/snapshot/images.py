@@ -24,7 +24,7 @@ from agent.shadow.mirror import PartitionMirror
 from agent.shadow.told import Witness
 from agent.shadow.views import Member, Position
 from agent.snapshot.container import Fingerprints, fingerprint
-from agent.snapshot.errors import BROKEN, Kind, Refused
+from agent.snapshot.errors import BROKEN, Kind, Refused, Unwritable
 from agent.snapshot.forms import STATES, Packing, State, Unpacking, generic, state_form
 from agent.snapshot.mirroring import mirror_form
 from agent.snapshot.watching import HYSTERESIS, LeftOut, Watching, kind_of, opened, settings_text
@@ -135,8 +135,11 @@ class Images:
         return Captured((_tables(to), (cluster, COUNTS.pack(counts, to), _pack_recent(recent))), left_out)
 
     def encode(self, captured: Captured) -> bytes:
-        """The image. Needs no lock."""
-        return self._encoder.encode(captured.plain)
+        """The image. Needs no lock. Raises `Unwritable`."""
+        try:
+            return self._encoder.encode(captured.plain)
+        except (OverflowError, TypeError, ValueError, RecursionError) as error:
+            raise Unwritable(f"what a finding says cannot be written: {type(error).__name__}: {error}") from error
 
     def restore(self, image: bytes, partition: int) -> Parts:
         """What there was of a partition, put together anew. Raises `Refused`."""
@@ -169,8 +172,8 @@ class Images:
 
 
 def _encoded(it: Any) -> Any:
-    assert isinstance(it, Item), f"{type(it)} is not declared"
-    return it.encoded()
+    # Anything else stands in the numbers of a finding, and is told as text there too.
+    return it.encoded() if isinstance(it, Item) else str(it)
 
 
 def _tables(to: Packing) -> Any:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from agent.records import RawRecord
 from tests.cli.running import SEGMENTS
 from tests.diagnosis.test_properties import timed
+from tests.generator.making import SMALL, a_cluster
 from tests.http.replayed import of_path
 from tests.shadow.build import run_of
 from tests.snapshot.cutting import Step, assert_goes_on
@@ -48,6 +49,21 @@ def test_a_recorded_cluster_may_be_cut_anywhere() -> None:
         steps += pieces(list(run.records()), 7)
     told = assert_goes_on(steps, range(0, len(steps), 2))
     assert {json.loads(line)["type"] for line in told} >= {"rebalance", "member_left", "finding"}
+
+
+def test_a_generated_cluster_may_be_cut_anywhere() -> None:
+    """As an agent reads it: all partitions side by side, and time passes."""
+    records = sorted(a_cluster().records, key=lambda it: it.timestamp_ms)
+    steps: list[Step] = []
+    for at in range(0, len(records), 1_500):
+        some = records[at : at + 1_500]
+        for partition in sorted({it.partition for it in some}):
+            steps.append(run_of([it for it in some if it.partition == partition]))
+        steps.append(some[-1].timestamp_ms)
+    steps.append(SMALL.until_ms + 3_600_000)
+    told = assert_goes_on(steps, [len(steps) // 3, len(steps) * 2 // 3])
+    analyzers = {event["analyzer"] for event in map(json.loads, told) if event["type"] == "finding"}
+    assert len(analyzers) >= 6, analyzers
 
 
 @needs(CAPTURE)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import ClassVar
+
 import pytest
 
 from agent.diagnosis.cluster import Chosen
@@ -9,8 +12,9 @@ from agent.diagnosis.engine import Failure
 from agent.history.recent import Recent
 from agent.shadow.transitions import At
 from agent.snapshot.digest import canonical
+from agent.snapshot.errors import Unwritable
 from agent.state import ClusterState, Position
-from analyzers.api import ClusterAnalyzer, Judgement, Settings, Window
+from analyzers.api import Analyzer, ClusterAnalyzer, Condition, Group, Judgement, Settings, Severity, Window
 from tests.diagnosis.doubles import Raises, Twice, chosen, generations
 from tests.shadow import build as b
 from tests.shadow.build import Log, run_of
@@ -148,3 +152,34 @@ def test_how_far_back_a_group_is_remembered_comes_back() -> None:
     assert since_ms is not None
     again = reborn(state).recent.timeline(b.GROUP)
     assert (list(again[0]), again[1]) == (list(kept), since_ms)
+
+
+class Says(Analyzer):
+    """A third party's finding, with what a finding should not say."""
+
+    name = "says"
+    rule = "always"
+    false_alarms = "none"
+    what: ClassVar[object] = None
+
+    def judge(self, group: Group) -> Judgement:
+        return Judgement(Condition(Severity.INFO, "so", "so", {"what": self.what}))
+
+
+@pytest.mark.parametrize(("what", "said"), [(2**70, "OverflowError"), ("\ud800", "UnicodeEncodeError")])
+def test_what_cannot_be_written_is_said(what: object, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Says, "what", what)
+    state = ClusterState(chosen(Says), log=LOG)
+    state.replay_run(run_of(of(1, 1_000).records))
+    with pytest.raises(Unwritable, match=said):
+        state.image(1)
+
+
+def test_what_is_no_number_is_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Says, "what", Path("somewhere"))
+    state = ClusterState(chosen(Says), log=LOG)
+    state.replay_run(run_of(of(1, 1_000).records))
+    other = ClusterState(chosen(Says), log=LOG)
+    other.restore(1, state.image(1))
+    (finding,) = other.recent.findings()
+    assert finding["numbers"] == {"what": "somewhere"}
