@@ -238,6 +238,11 @@ def _no_slots(group: str) -> Sequence[Slot]:
     return ()
 
 
+def of_views(views: Iterable[GroupView]) -> list[GroupReading]:
+    """Groups that were not mirrored: as much of them as a view tells, by name."""
+    return [GroupReading(_shape(it), None, it.last_commit_ms) for it in sorted(views, key=lambda it: it.group)]
+
+
 def _shape(view: GroupView) -> Shape:
     return Shape(
         view.group,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from agent.diagnosis.registry import choose
 from agent.metrics import collect
-from agent.metrics.collect import Groups, cluster_findings
+from agent.metrics.collect import Groups, cluster_findings, of_views
 from agent.metrics.readings import Counts, Granularity, GroupReading
 from agent.state import ClusterState
 from tests.diagnosis.doubles import Twice, chosen, generations
@@ -195,6 +195,13 @@ def test_without_analyzers_there_is_no_load() -> None:
     (found,) = Groups(state, nullcontext()).read()
     assert (found.load_imbalance, found.counts.departures) == (None, ())
     assert Groups(ClusterState(), nullcontext()).read() == []
+
+
+def test_views_alone() -> None:
+    """As an agent has them that may not read the topic."""
+    state, groups, _ = taken([b.new_group("b")], uneven(), [b.commit("t", group="a", at_ms=b.T0)])
+    views = reversed(list(state.mirror.views()))
+    assert of_views(views) == [it._replace(counts=Counts()) for it in groups.read()]
 
 
 def test_nothing_counted_is_no_count() -> None:
