@@ -24,6 +24,8 @@ SAMPLE = 2000
 """Records, over all partitions."""
 WATCH_S = 3.0
 """How long new records are waited for, to compare clocks by."""
+STAMPED_MS = 100
+"""How long before a record shows it may have been stamped: coordinators gather a batch, and replicas take it over."""
 SKEW_MS = 5000
 """What a run can bear: time passes that much behind the clock (`agent.runtime.GRACE_S`)."""
 
@@ -164,8 +166,8 @@ def _read(consumer: Consumer, sample: Sample, left: set[int], ends: Mapping[int,
 
 
 def _watch(consumer: Consumer, sample: Sample, numbers: list[int], timeout_s: float) -> None:
-    """What is written from now on tells of the broker's clock: it was stamped after the end was asked for, and before
-    it came here."""
+    """What is written from now on tells of the broker's clock: it was stamped after the end was asked for, or hardly
+    before, and before it came here."""
     asked = time.time()
     ends = offsets_at(consumer, OFFSETS_TOPIC, numbers, LATEST, timeout_s)
     deadline = time.monotonic() + WATCH_S
@@ -176,7 +178,7 @@ def _watch(consumer: Consumer, sample: Sample, numbers: list[int], timeout_s: fl
             continue
         at_ms, partition = message.timestamp()[1], message.partition() or 0
         if at_ms >= 0 and (message.offset() or 0) >= ends.get(partition, 0):
-            sample.skews_ms.append((at_ms - came * 1000, at_ms - asked * 1000))
+            sample.skews_ms.append((at_ms - came * 1000, at_ms - asked * 1000 + STAMPED_MS))
 
 
 def decoded(sample: Sample) -> Check:
