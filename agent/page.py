@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 from agent import __version__
+from agent.plain import printable
 from agent.runtime import Health
 from agent.story.words import count, duration, stamp
 from analyzers.severity import Severity
@@ -27,7 +28,7 @@ STYLE = """
 body { margin: 1.5rem auto; max-width: 78rem; padding: 0 1rem; }
 table { border-collapse: collapse; width: 100%; margin-bottom: 2rem; }
 th, td { text-align: left; padding: .3rem .8rem .3rem 0; border-bottom: 1px solid #8884; vertical-align: top; }
-td { overflow-wrap: anywhere; }
+td.long { overflow-wrap: anywhere; }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
 .critical { color: #c22; font-weight: bold; }
 .warning { color: #b60; font-weight: bold; }
@@ -73,9 +74,10 @@ The agent: {_text(ready.reason)}.</p>
 """
 
 
-_FINDING_HEADS = ("Severity", "Open for", "Group", "Analyzer", "What is wrong, and what to change")
-_GROUP_HEADS = ("Group", "Type", "State", "#Members", "#Partitions", "#Rebalances", "Last commit", "History")
-"""`#`: a column of numbers."""
+_FINDING_HEADS = ("Severity", "Open for", "~Group", "Analyzer", "~What is wrong, and what to change")
+_GROUP_HEADS = ("~Group", "Type", "State", "#Members", "#Partitions", "#Rebalances", "Last commit", "History")
+"""`#`: a column of numbers; `~`: of words that may be of any length."""
+_CLASSES = {"#": ' class="number"', "~": ' class="long"'}
 
 
 def _finding(it: Row, now_ms: int) -> list[str]:
@@ -111,20 +113,19 @@ def _link(group: str, rest: str, text: str | None = None) -> str:
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], total: int, empty: str) -> str:
     if not rows:
         return f"<p>{empty}</p>"
-    numeric = [' class="number"' if head.startswith("#") else "" for head in heads]
-    head = "".join(f"<th{how}>{it.removeprefix('#')}</th>" for it, how in zip(heads, numeric, strict=True))
+    hows = [_CLASSES.get(head[0], "") for head in heads]
+    head = "".join(f"<th{how}>{it.lstrip('#~')}</th>" for it, how in zip(heads, hows, strict=True))
     body = "\n".join(
-        "<tr>" + "".join(f"<td{how}>{it}</td>" for it, how in zip(row, numeric, strict=True)) + "</tr>"
-        for row in rows
+        "<tr>" + "".join(f"<td{how}>{it}</td>" for it, how in zip(row, hows, strict=True)) + "</tr>" for row in rows
     )
     more = f"<p>And {total - len(rows)} more: the API has all.</p>" if total > len(rows) else ""
     return f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>{more}"
 
 
 def _text(value: object, most: int = MAX_TEXT) -> str:
-    text = "-" if value is None else str(value)
-    text = text if len(text) <= most else text[: most - 1] + "…"
-    return escape("".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in text))
+    # Cut as it is shown: an escape is up to ten times as long as its character.
+    shown = printable("-" if value is None else str(value)[: most + 1])
+    return escape(shown if len(shown) <= most else shown[: most - 1] + "…")
 
 
 def _ago(at_ms: int, now_ms: int) -> str:

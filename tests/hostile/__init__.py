@@ -1,0 +1,1 @@
+"""Hostile names, from a real broker to everything that shows them."""

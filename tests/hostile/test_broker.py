@@ -1,0 +1,229 @@
+"""Nobody's name gets through as more than text: on a terminal, on the page, in metrics, in the API, in the log."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+import httpx
+import pytest
+import yaml
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+
+from agent.embedded import Leash
+from agent.logs import FORMS, MOST_ALIKE, MOST_BYTES
+from agent.metrics.exporter import MAX_LABEL, label
+from tests.cli.hostile import raw
+from tests.cli.running import FORMATS, kshadow
+from tests.hostile.stage import EVERY, INVALID, Stage, stage
+from tests.http.test_story import Reader
+from tests.wire.vectors import ROOT
+
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
+
+MOST_ADDRESS = 5000
+"""Characters of a group that `httpx` takes as an address."""
+
+
+@pytest.fixture(scope="module")
+def topic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    with stage(tmp_path_factory.mktemp("hostile")) as it:
+        yield it
+
+
+@contextmanager
+def agent(topic: Stage, form: str, log: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """An agent that has caught up."""
+    command = [sys.executable, "-m", "tests.hostile.program", topic.bootstrap, form]
+    leash = Leash()
+    with log.open("wb") as file:
+        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=file, text=True)
+    leash.hold(process.pid)
+    try:
+        assert process.stdout is not None
+        url = process.stdout.readline().strip()
+        assert url, log.read_text()
+        deadline = time.monotonic() + 60
+        while httpx.get(url + "/readyz").status_code != 200:
+            assert time.monotonic() < deadline, log.read_text()[-2000:]
+            time.sleep(0.1)
+        yield url, process
+    finally:
+        process.kill()
+        process.communicate()
+        leash.release(process.pid)
+        leash.close()
+
+
+@pytest.fixture(scope="module")
+def url(topic: Stage, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with agent(topic, "json", tmp_path_factory.mktemp("agent") / "log") as (it, _):
+        yield it
+
+
+def test_the_api_has_every_name_as_it_is(topic: Stage, url: str) -> None:
+    answer = httpx.get(url + "/api/v1/groups")
+    assert answer.content.isascii()
+    assert raw(answer.text) == []
+    rows = {row["group"]: row for row in answer.json()}
+    assert set(topic.joined) | set(topic.written) <= rows.keys()
+    for group in [*topic.joined, *topic.written]:
+        if len(group) > MOST_ADDRESS:
+            continue
+        address = f"{url}/api/v1/groups/{quote(group, safe='').replace('.', '%2E')}"
+        for path in ("", "/timeline"):
+            answer = httpx.get(address + path)
+            assert answer.status_code == 200, group
+            assert raw(answer.text) == []
+        form = httpx.get(address).json()
+        assert form["group"] == group
+        if group in topic.joined:
+            text = group.rpartition(" ")[0]
+            assert [it["client_id"] for it in form["members"]] == [text]
+            # The Python client sends its C string with the end.
+            assert {it["metadata"].removesuffix("\0") for it in form["offsets"]} == {text[:1000]}
+            assert len(form["offsets"]) == 4
+    findings = httpx.get(url + "/api/v1/findings", params={"since": "1h"})
+    assert (findings.status_code, raw(findings.text)) == (200, [])
+    status = httpx.get(url + "/api/v1/status")
+    assert (status.status_code, raw(status.text)) == (200, [])
+
+
+@pytest.mark.parametrize("accept", ["text/plain;version=0.0.4", "application/openmetrics-text;version=1.0.0"])
+def test_metrics_are_read_as_they_were_meant(topic: Stage, url: str, accept: str) -> None:
+    answer = httpx.get(url + "/metrics", headers={"Accept": accept})
+    assert answer.headers["content-type"].startswith(accept.split(";")[0])
+    assert raw(answer.text) == []
+    parse = parse_text if accept.startswith("text") else parse_openmetrics
+    families = {family.name: family.samples for family in parse(answer.text)}
+    assert all(re.fullmatch(r"kshadow_[a-z_]+", name) for name in families)
+    groups = Counter(sample.labels["group"] for sample in families["kshadow_group_members"])
+    assert set(groups.values()) == {1}, "no two groups are one series"
+    assert {label(group) for group in [*topic.joined, *topic.written]} <= groups.keys()
+    for samples in families.values():
+        for sample in samples:
+            assert all(len(value) <= MAX_LABEL for value in sample.labels.values())
+    errors = {sample.labels["reason"]: sample.value for sample in families["kshadow_decode_errors"]}
+    assert sum(errors.values()) == len(INVALID) * 20
+
+
+def test_the_page_has_no_markup_of_theirs(topic: Stage, url: str) -> None:
+    answer = httpx.get(url + "/")
+    assert raw(answer.text) == []
+    read = Reader(answer.text)
+    ours = {"html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "table", "thead", "tbody", "tr", "th"}
+    assert {tag for tag, _ in read.tags} <= ours | {"td", "span", "br", "small", "a"}
+    for tag, attributes in read.tags:
+        assert set(attributes) <= {"href", "class", "lang", "charset", "name", "content"}
+        if tag == "a":
+            assert re.fullmatch(r"/[A-Za-z0-9/_.~%-]*", attributes["href"] or ""), attributes
+    assert "<script>alert(1)</script>&amp;\"'`" in read.text
+    rows = answer.text.count("<tr>")
+    assert rows >= len(topic.joined) + len(topic.written)
+
+
+def share(names: Iterable[str], output: str) -> list[str]:
+    """A quarter of them for each format."""
+    return list(names)[FORMATS.index(output) :: len(FORMATS)]
+
+
+COMMANDS = ("describe", "members", "timeline", "explain")
+
+
+@pytest.mark.parametrize("output", FORMATS)
+def test_the_command_line_by_the_agent(topic: Stage, url: str, output: str) -> None:
+    names = said(kshadow("groups", "--agent", url, "-o", output), output)
+    assert set(topic.joined) | set(topic.written) <= names or output == "table"
+    said(kshadow("findings", "--agent", url, "--since", "1h", "-o", output), output)
+    for group in share([*topic.joined, *topic.written], output):
+        for command in COMMANDS:
+            said(kshadow(command, "--agent", url, "-o", output, "--", group), output, group)
+
+
+@pytest.mark.parametrize("output", FORMATS)
+def test_the_command_line_by_the_brokers_files(topic: Stage, output: str) -> None:
+    """A live broker's: the last batch may be torn, which is said."""
+    source = ("--from", topic.log_dir)
+    result = kshadow("groups", *source, "-o", output)
+    assert result.exit_code in (0, 1)
+    assert raw(result.stdout) == raw(result.stderr) == []
+    for command in ("decode", "replay"):
+        result = kshadow(command, topic.log_dir, "-o", output)
+        assert result.exit_code == 1, "not everything could be decoded"
+        assert raw(result.stdout) == raw(result.stderr) == []
+    asked = [(command, text) for text in share(EVERY.values(), output) for command in (*COMMANDS, "assign")]
+    # Only what clients did can be played again: in the other records sessions last for a millisecond.
+    asked += [("whatif", group) for group in share(topic.joined, output)[::3]]
+    for command, group in asked:
+        result = kshadow(command, *source, "-o", output, "--", group)
+        assert result.exit_code in (0, 1), result.stderr
+        assert raw(result.stdout) == raw(result.stderr) == []
+
+
+def test_the_command_line_by_the_broker(topic: Stage) -> None:
+    result = kshadow("groups", "--bootstrap-server", topic.bootstrap, "-o", "json")
+    assert (result.exit_code, raw(result.stdout), raw(result.stderr)) == (1, [], [])
+    assert set(topic.joined) | set(topic.written) <= {row["group"] for row in json.loads(result.stdout)}
+    for text in EVERY.values():
+        result = kshadow("coordinator", "--bootstrap-server", topic.bootstrap, "--", text)
+        assert result.exit_code == 0
+        assert raw(result.stdout) == raw(result.stderr) == []
+    for text in list(EVERY.values())[::4]:
+        result = kshadow("explain", "--bootstrap-server", topic.bootstrap, "--", text)
+        assert raw(result.stdout) == raw(result.stderr) == []
+
+
+def said(result: object, output: str, group: str | None = None) -> set[str]:
+    """The groups that an answer names, where its format has them as they are."""
+    assert result.exit_code == 0, result.stderr  # type: ignore[attr-defined]
+    assert raw(result.stdout) == raw(result.stderr) == []  # type: ignore[attr-defined]
+    text = result.stdout  # type: ignore[attr-defined]
+    match output:
+        case "json":
+            form = json.loads(text)
+        case "ndjson":
+            form = [json.loads(line) for line in text.split("\n")[:-1]]
+        case "yaml":
+            form = yaml.load(text, yaml.CSafeLoader)
+        case _:
+            return set()
+    rows = form if isinstance(form, list) else [form]
+    names = {row["group"] for row in rows if "group" in row}
+    assert group is None or names <= {group, None}
+    return names
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_log_has_one_line_a_record(topic: Stage, tmp_path: Path, form: str) -> None:
+    log = tmp_path / "log"
+    with agent(topic, form, log) as (url, process):
+        assert httpx.get(url + "/metrics").status_code == 200
+        httpx.get(url + "/api/v1/groups/%1b%5b2J%0a")
+        time.sleep(5)  # the observer compares
+        began = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0, log.read_text()[-2000:]
+        print(f"stopped after {time.monotonic() - began:.1f} s")
+    text = log.read_bytes().decode()
+    assert text.endswith("\n")
+    lines = text.split("\n")[:-1]
+    for line in lines:
+        assert raw(line) == [], line
+        assert len(line.encode()) < MOST_BYTES
+        if form == "json":
+            assert {"ts", "level", "logger", "msg"} <= json.loads(line).keys()
+        else:
+            assert re.match(r"\d{4}-\d\d-\d\dT[\d:.]+Z (DEBUG|INFO|WARNING|ERROR) [a-z.]+: ", line), line
+    rejected = [line for line in lines if re.search(r"partition \d+ offset \d+", line)]
+    assert 0 < len(rejected) <= MOST_ALIKE
+    assert any(f"suppressed {len(INVALID) * 20 - len(rejected)} more like" in line for line in lines)
