@@ -25,6 +25,7 @@ from agent.metrics.exporter import Exporter, Source
 from agent.metrics.readings import Readings
 from agent.moments import bounds
 from agent.page import HEADERS, page
+from agent.plain import printable
 from agent.runtime import Health
 from agent.web.accepting import exposition
 from agent.web.answers import AsciiJSON, Large, Places, error
@@ -239,5 +240,6 @@ def _no_such_group() -> Response:
 
 def _health(health: Health, request: Request) -> Response:
     """The reason is for those who may know; a probe without a password gets a word."""
-    reason = health.reason if request.scope["state"][KNOWN] else ("yes" if health.ready else "no")
+    # A reason may quote a broker's words.
+    reason = printable(health.reason) if request.scope["state"][KNOWN] else ("yes" if health.ready else "no")
     return PlainTextResponse(reason + "\n", status_code=200 if health.ready else 503)

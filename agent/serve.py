@@ -59,6 +59,8 @@ class WebServer:
         while not self._server.started and self._thread.is_alive():
             # The socket is bound but does not listen before that: a request would be refused.
             time.sleep(0.01)
+        if not self._server.started:
+            raise RuntimeError("the web server did not start")
         log.info("serving %s/metrics", self.url)
         return self
 

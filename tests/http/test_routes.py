@@ -71,6 +71,12 @@ def test_an_agent_that_lost_its_broker_says_what_it_knows(stopped: Client) -> No
     assert (unknown.status_code, unknown.json()) == (404, {"error": "no such group"})
 
 
+def test_a_reason_may_quote_a_broker() -> None:
+    with client(Replayed([], stopped="reading has stopped: \x1b[2J\nevil größe")) as http:
+        assert http.get("/readyz").content == "reading has stopped: \\u001b[2J\\u000aevil größe\n".encode()
+        assert raw(http.get("/api/v1/status").text) == []
+
+
 @pytest.mark.parametrize("route", ROUTES)
 def test_read_only(caught_up: Client, route: str) -> None:
     for method in ("POST", "PUT", "PATCH", "DELETE"):

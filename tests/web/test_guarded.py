@@ -15,6 +15,7 @@ import httpx
 import pytest
 import trustme
 
+from agent import serve
 from agent.serve import WebServer
 from agent.web import users as users_module
 from agent.web.config import WebConfigError
@@ -171,6 +172,16 @@ def test_tls_versions_and_ciphers(ca: trustme.CA, secure: Path) -> None:
         context.minimum_version = ssl.TLSVersion.TLSv1_3
         with pytest.raises(ssl.SSLError):
             connected(context, host, int(port))
+
+
+def test_a_handshake_that_does_not_come(secure: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serve, "REQUEST_S", 0.5)
+    with guarded(secure, SERVER) as url:
+        host, port = url.removeprefix("https://").split(":")
+        with socket.create_connection((host, int(port)), timeout=10) as plain:
+            began = time.monotonic()
+            assert plain.recv(1) == b""
+            assert 0.4 < time.monotonic() - began < 3
 
 
 VERIFIED = SERVER + "  client_ca_file: ca.crt\n  client_auth_type: "
