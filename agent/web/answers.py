@@ -28,6 +28,8 @@ MOST_HELD = 16
 """Large answers that are made or being sent at a time: what a slow client costs is memory."""
 MOST_WAITING = 64
 """Requests that wait for one of those places; further ones are answered 503."""
+WAIT_S = 10.0
+"""How long they wait, before they are answered 503 too."""
 
 
 class AsciiJSON(JSONResponse):
@@ -47,9 +49,26 @@ class Places:
     """Bounds what large answers cost, all together. For one event loop."""
 
     def __init__(self) -> None:
-        self.held = asyncio.Semaphore(MOST_HELD)
         self.threads = anyio.CapacityLimiter(MOST_MADE)
-        self.waiting = 0
+        self._held = asyncio.Semaphore(MOST_HELD)
+        self._waiting = 0
+
+    async def take(self) -> bool:
+        """Whether there is a place, or was in time."""
+        if self._waiting >= MOST_WAITING:
+            return False
+        self._waiting += 1
+        try:
+            async with asyncio.timeout(WAIT_S):
+                return await self._held.acquire()
+        except TimeoutError:
+            return False
+        finally:
+            self._waiting -= 1
+
+    def give_back(self) -> None:
+        """It is free again."""
+        self._held.release()
 
 
 class Large:
@@ -61,14 +80,9 @@ class Large:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer when there is a place."""
         places, request = self._places, Request(scope, receive)
-        if places.waiting >= MOST_WAITING:
+        if not await places.take():
             busy = error(503, "too many requests at a time; try again in a while", headers={"Retry-After": "5"})
             return await busy(scope, receive, send)
-        places.waiting += 1
-        try:
-            await places.held.acquire()
-        finally:
-            places.waiting -= 1
         try:
             if await request.is_disconnected():
                 return
@@ -76,7 +90,7 @@ class Large:
             response = await run_sync(self._made, request, limiter=places.threads, abandon_on_cancel=True)
             await _sent_in_pieces(response, send)
         finally:
-            places.held.release()
+            places.give_back()
 
     def _made(self, request: Request) -> Response:
         response = self._make(request)
