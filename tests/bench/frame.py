@@ -138,6 +138,10 @@ class Frame:
             f"loaded {it.commits:,} commits of {it.groups:,} groups, {it.group_partitions:,} group-partitions, "
             f"in {time.monotonic() - began:.0f} s"
         )
+        # A coordinator reads what others wrote into its topic only when it starts. Without that whoever asks the
+        # brokers finds no such groups there.
+        broker.restart()
+        load.await_groups(broker.bootstrap_servers, groups.stop)
 
     def take_turns(self, table: Table, rivals: dict[str, Callable[[], Row]]) -> None:
         """Each once a round, so that a noisy machine treats them alike; the medians are the rows."""
@@ -170,6 +174,11 @@ def usage_row(usage: Usage, since: Usage | None = None) -> dict[str, float | Non
     """As cells: the CPU since then, the memory as it is."""
     cpu_s = usage.cpu_s - (since.cpu_s if since is not None else 0.0)
     return {"cpu_s": cpu_s, "rss_mb": usage.rss_mb, "pss_mb": usage.pss_mb, "peak_mb": usage.peak_mb}
+
+
+def tell_row(table: Table, name: str) -> None:
+    """A row as soon as it is there."""
+    tell(f"{table.name}: {name}: {_shown(table.rows[name])}")
 
 
 def tell(text: str) -> None:

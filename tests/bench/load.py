@@ -11,9 +11,10 @@ import random
 import struct
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
-from confluent_kafka import Consumer, Producer, TopicCollection
+from confluent_kafka import Consumer, KafkaException, Producer, TopicCollection
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -140,6 +141,18 @@ def write(bootstrap_servers: str, ids: dict[str, Uuid], shape: Shape, groups: ra
             written += 1
     _flush(writing)
     return Load(written + len(groups), written, len(groups), len(every))
+
+
+def await_groups(bootstrap_servers: str, count: int, timeout_s: float = 120.0) -> None:
+    """Wait until the broker knows so many groups."""
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": "2"})
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        with suppress(KafkaException):
+            if len(admin.list_consumer_groups(request_timeout=30).result().valid) >= count:
+                return
+        time.sleep(0.2)
+    raise RuntimeError(f"the broker did not load {count} groups within {timeout_s:.0f} s")
 
 
 def group_name(number: int) -> str:

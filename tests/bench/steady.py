@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 
-from tests.bench.frame import READY_S, Frame, usage_row
+from tests.bench.frame import READY_S, Frame, tell_row, usage_row
 from tests.bench.report import COSTS, Column, Row, Table
 from tests.bench.tools import Running, Tool
 from tests.bench.writing import Writer, writing
@@ -36,6 +36,7 @@ def steady(frame: Frame) -> Table:
         with tool.running(servers, frame.directory) as it:
             row, first = _kept_up(frame, tool, it, first)
         table.rows[tool.name] = row
+        tell_row(table, tool.name)
     if any(not tool.reads_topic for tool in frame.everybody):
         table.notes.append("kafka_exporter: left out, it asks the brokers, who do not see what others write here")
     for name in ("kminion", "Burrow"):
