@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from agent.history.events import Event
-from agent.metrics.exporter import Readings
+from agent.metrics.readings import Readings
 from agent.runtime import Health
 from agent.source.errors import SourceError
 from agent.web.errors import Ambiguous

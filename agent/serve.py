@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn, Self
+from typing import Any, Self
 
 import uvicorn
 
@@ -97,16 +97,6 @@ class _Loop(asyncio.SelectorEventLoop):
         if named.get("ssl") is not None:
             named |= {"ssl_handshake_timeout": REQUEST_S, "ssl_shutdown_timeout": GRACE_S / 2}
         return await super().create_server(*arguments, **named)
-
-
-def serve(agent: Answering, host: str, port: int) -> NoReturn:
-    """Serve until an exception comes into this thread, as a signal's handler may raise.
-
-    Raises `SourceMisconfigured` where the address cannot be had.
-    """
-    with serving(agent, host, port):
-        while True:
-            time.sleep(3600)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from agent.admin.known import Known, description, row
 from agent.history.events import Event
@@ -19,14 +19,16 @@ from agent.lag.ends import NOTHING_KNOWN, Ends
 from agent.lag.once import lag_of
 from agent.lag.sums import PartitionLag, Positions, Sums, TopicLag, lags, lowest, partition_lags, totals
 from agent.lag.watch import LagReadings, LagWatch
-from agent.metrics.exporter import Observed, Readings
+from agent.metrics.readings import GroupReading, Observed, Readings, Shape
 from agent.observer.agenda import Agenda, Rate
 from agent.observer.asking import Answer, Asker, Outcome, Refusal
 from agent.observer.divergence import Listed
 from agent.observer.observer import RENEW_S
 from agent.observer.pace import Every, Pauses
 from agent.runtime import Health
+from agent.shadow.views import GroupView
 from agent.source.errors import SourceDenied, SourceUnreachable
+from analyzers.balance import assignment_imbalance
 
 log = logging.getLogger("kshadow")
 
@@ -55,13 +57,15 @@ class AdminAgent:
         conf: Mapping[str, str],
         *,
         groups: Collection[str] | None = None,
+        is_shown: Callable[[str], bool] = lambda group: True,
         groups_per_s: float = GROUPS_PER_S,
         lag_interval_s: float | None = 30.0,
     ) -> None:
-        """`groups` to show (every one unless told). `lag_interval_s`: how often ends are looked at, None for never.
-        Raises `SourceMisconfigured`."""
+        """`groups` to show (every one unless told), of which `is_shown` tells again which. `lag_interval_s`: how
+        often ends are looked at, None for never. Raises `SourceMisconfigured`."""
         self._conf = dict(conf)
         self._only = None if groups is None else frozenset(groups)
+        self._is_shown = is_shown
         self._known = Known()
         self._lock = threading.Lock()
         self._sums = Sums()
@@ -81,6 +85,12 @@ class AdminAgent:
         self._failure: BaseException | None = None
         self._wake, self._stop = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="admin", daemon=True)
+
+    def change_pace(self, groups_per_s: float, lag_interval_s: float) -> None:
+        """From now on describe so many groups a second, and look that often where partitions end."""
+        self._rate.per_s = groups_per_s
+        if self._watch is not None:
+            self._watch.change_interval(lag_interval_s)
 
     def start(self, timeout_s: float = 10.0) -> None:
         """Begin to ask, in a thread, and wait for the first list of groups. Raises `SourceUnreachable`,
@@ -226,7 +236,7 @@ class AdminAgent:
 
     def shows(self, group: str) -> bool:
         """Whether a group of this name is asked for."""
-        return self._only is None or group in self._only
+        return (self._only is None or group in self._only) and self._is_shown(group)
 
     def alive(self) -> Health:
         """Whether the process does its work at all."""
@@ -277,6 +287,10 @@ class AdminAgent:
         """What a scrape needs; of groups nothing before all were asked for."""
         with self._lock:
             views = self._known.views() if self.has_caught_up else []
+        topics: dict[str, list[TopicLag]] = {}
+        for group, lag in self.topic_lags():
+            topics.setdefault(group, []).append(lag)
+        groups = [_reading(view, topics.get(view.group, ())) for view in views]
         requests = {str(outcome): count for outcome, count in self._outcomes.items()}
         return Readings(
             caught_up={},
@@ -284,7 +298,7 @@ class AdminAgent:
             healthy=self.ready().ready,
             record_counts={},
             error_counts={},
-            views=views,
+            groups=sorted(groups, key=lambda it: it.shape.group),
             observed=Observed(requests=requests, compared_groups=0, divergences={}, rebalancing={}),
         )
 
@@ -309,6 +323,21 @@ class AdminAgent:
 
     def _wanted(self) -> dict[str, dict[int, int]]:
         return lowest([self._positions()])
+
+
+def _reading(view: GroupView, topics: Sequence[TopicLag]) -> GroupReading:
+    members = view.members
+    shape = Shape(
+        view.group,
+        str(view.group_type),
+        str(view.state),
+        view.generation,
+        len(members),
+        sum(1 for member in members if not member.partitions),
+        assignment_imbalance(view),
+        view.state_since_ms,
+    )
+    return GroupReading(shape, last_commit_ms=view.last_commit_ms, topics=topics)
 
 
 def _now_ms() -> int:

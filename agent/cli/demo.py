@@ -51,10 +51,13 @@ def demo(
       kshadow demo --bootstrap-server localhost:9092
     """
     from agent.cli.access import reaching
-    from agent.cli.run import address
+    from agent.config.values import parse_address
     from agent.embedded import EmbeddedError
 
-    host, port = address(listen)
+    try:
+        at = parse_address(listen)
+    except ValueError as error:
+        raise click.UsageError(f"--listen: {error}") from None
     began = time.monotonic()
 
     def tell(text: str) -> None:
@@ -69,7 +72,7 @@ def demo(
             warn(f"Error: {error}")
             ctx.exit(UNREACHABLE)
         saw: SimpleQueue[list[Output]] = SimpleQueue()
-        agent, url = _start_agent(stack, servers, saw, host, port)
+        agent, url = _start_agent(stack, servers, saw, at.host, at.port)
         tell(f"the agent reads {servers} and serves {url}/metrics")
         failures = _play(stack, servers, workdir, saw, tell, lives_on=bootstrap_server is not None)
         _summary(agent, url)

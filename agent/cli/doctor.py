@@ -10,9 +10,11 @@ import click
 
 from agent.cli.options import bootstrap_option, client_properties, option, output_option, property_option
 from agent.cli.output import UNREACHABLE, bold, echo, print_rows, printable
+from agent.cli.run_options import Parsed
 from agent.cli.tables import FOLDED, Column
 
 if TYPE_CHECKING:
+    from agent.config.settings import Address
     from agent.doctor import Check
 
 _COLUMNS = {
@@ -39,7 +41,14 @@ _TOPIC = "kafka:"
 @option("--snapshots", metavar="DIR|kafka:TOPIC", help="Where the agent is to keep snapshots.")
 @option("--state-dir", type=click.Path(path_type=Path), help="Where the agent is to keep what must last.")
 @option("--share-group", metavar="ID", help="The group by which agents are to share the partitions.")
-@option("--listen", default="127.0.0.1:9308", show_default=True, metavar="HOST:PORT", help="Where it is to serve.")
+@option(
+    "--listen",
+    type=Parsed("HOST:PORT", "values:parse_address"),
+    default="127.0.0.1:9308",
+    show_default=True,
+    metavar="HOST:PORT",
+    help="Where it is to serve.",
+)
 @option(
     "--timeout",
     type=click.FloatRange(0.5, 600),
@@ -59,7 +68,7 @@ def doctor(
     snapshots: str | None,
     state_dir: Path | None,
     share_group: str | None,
-    listen: str,
+    listen: Address,
     timeout: float,
     output: str,
 ) -> None:
@@ -75,7 +84,6 @@ def doctor(
       kshadow doctor --bootstrap-server localhost:9092 --no-admin --no-lag -o json
     """
     from agent.cli.access import reaching
-    from agent.cli.run import address
     from agent.doctor import Outcome, Wanted, examine
 
     if bootstrap_server is None:
@@ -93,7 +101,7 @@ def doctor(
         snapshot_topic=snapshot_topic,
         share_group=share_group,
         directories=directories,
-        listen=address(listen),
+        listen=(listen.host, listen.port),
         timeout_s=timeout,
     )
     with reaching():

@@ -2,162 +2,130 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from types import FrameType
-from typing import TYPE_CHECKING, NoReturn
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from agent.cli.options import (
-    analyzer_options,
-    bootstrap_option,
-    broker_log_options,
-    chosen_analyzers,
-    client_properties,
-    option,
-    property_option,
-)
+from agent.cli.run_options import run_options
 
 if TYPE_CHECKING:
-    from agent.shadow.told import Witness
+    from agent.assembly import AnyAgent
+    from agent.clusters import Clusters
+    from agent.config.changes import Changes
+    from agent.config.settings import ClusterSettings, RunSettings
+    from agent.serve import WebServer
 
 
 @click.command()
-@bootstrap_option
-@property_option
-@option(
-    "--group",
-    "groups",
-    multiple=True,
-    help="Read only the partitions that hold these groups, as a sidecar does. Repeatable.",
-)
-@broker_log_options
-@option("--listen", default="127.0.0.1:9308", show_default=True, metavar="HOST:PORT", help="Where to serve HTTP.")
-@analyzer_options
-@option(
-    "--admin/--no-admin",
-    default=True,
-    show_default=True,
-    help="Observe through the Admin API: times join phases, compares the mirror with the brokers.",
-)
-@option(
-    "--admin-rate",
-    type=click.FloatRange(0.1, 1000),
-    default=20,
-    show_default=True,
-    metavar="GROUPS",
-    help="How many groups a second the brokers are asked to describe, at most.",
-)
-@option(
-    "--log-level",
-    type=click.Choice(["debug", "info", "warning", "error"]),
-    default="info",
-    show_default=True,
-    help="How much to log.",
-)
-def run(
-    bootstrap_server: str | None,
-    properties: tuple[tuple[str, str], ...],
-    groups: tuple[str, ...],
-    broker_logs: tuple[str, ...],
-    broker_log_timezone: str,
-    listen: str,
-    analyzer_names: str,
-    tuned: tuple[tuple[str, str], ...],
-    admin: bool,
-    admin_rate: float,
-    log_level: str,
-) -> None:
+@run_options
+@click.pass_context
+def run(ctx: click.Context, /, **given: Any) -> None:
     """Run the agent: follow the topic and serve metrics and the API.
 
     Serves /metrics, /healthz, /readyz (503 until caught up, and again when reading has stopped), /api/v1/groups,
-    /api/v1/findings, and a page for people at /. Needs Read and Describe on the topic __consumer_offsets, and for
-    what is observed through the Admin API Describe on the groups; with --no-admin no other right than those on the
-    topic. Beside a broker, --broker-log lets its own log say why members left and rebalances began.
+    /api/v1/findings, /api/v1/status, and a page for people at /. Needs Read and Describe on the topic
+    __consumer_offsets; kshadow doctor says which rights what else needs. With --state-dir it goes on after a restart
+    where it was; SIGHUP reads the --config file again.
 
     \b
     Examples:
       kshadow run --bootstrap-server localhost:9092
       kshadow run --bootstrap-server localhost:9092 --group payments
       kshadow run --bootstrap-server localhost:9092 --broker-log /opt/kafka/logs/server.log
+      kshadow run --bootstrap-server localhost:9092 --state-dir /var/lib/kshadow --history-topic kshadow-history
     """
     import logging
-    import sys
 
-    from agent.cli.access import reaching
-    from agent.coordinator.hashing import partition_of
-    from agent.observer.observer import Observer
-    from agent.runtime import Agent
-    from agent.source.brokers import coordinators
+    from agent.cli.effective import run_settings
+    from agent.logs import configure
 
-    if bootstrap_server is None:
-        raise click.UsageError("--bootstrap-server is needed (or KSHADOW_BOOTSTRAP_SERVER)")
-    host, port = address(listen)
-    logging.basicConfig(
-        stream=sys.stderr, level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
-    conf = client_properties(bootstrap_server, properties)
-    chosen = chosen_analyzers(analyzer_names, tuned)
-    with stopped_by_signals(), reaching(), _following(broker_logs, broker_log_timezone) as witness:
-        partitions = None
-        if groups:
-            count, _ = coordinators(conf)
-            partitions = sorted({partition_of(group, count) for group in groups})
-            logging.getLogger("kshadow").info("reading partitions %s of %d", partitions, count)
-        observer = Observer(conf, groups_per_s=admin_rate) if admin else None
-        agent = Agent(
-            conf, partitions=partitions, groups=groups or None, witness=witness, observer=observer, chosen=chosen
-        )
-        agent.start()
-        try:
-            # The web server takes longest to import; by now the topic is being read.
-            from agent.serve import serve
+    settings = run_settings(ctx)
+    configure(settings.log.format, settings.log.level)
+    for warning in settings.warnings:
+        logging.getLogger("kshadow").warning("%s", warning)
+    with _reaching():
+        code = _run(ctx, settings)
+    ctx.exit(code)
 
-            serve(agent, host, port)
-        finally:
-            agent.stop()
+
+def _run(ctx: click.Context, settings: RunSettings) -> int:
+    from agent.stopping import Step, Stopping
+
+    servers: list[WebServer] = []
+
+    def drain() -> None:
+        for server in servers:
+            server.drain()
+
+    with ExitStack() as stack, Stopping(on_ask=drain) as stopping:
+        agents: dict[str | None, AnyAgent] = {}
+        answering = _answering(settings, agents)
+        answering.start()
+        # The web server takes longest to import; by now the topic is being read.
+        servers.append(_server(settings, answering))
+        servers[0].start()
+        _reload(ctx, settings, agents, stack)
+        stopping.wait()
+        # The web server last: until all is safe it says how that goes, and a slow client holds nothing up.
+        return stopping.stop([Step("agents", answering.stop, 14), Step("web server", servers[0].stop, 6)])
+
+
+def _answering(settings: RunSettings, agents: dict[str | None, AnyAgent]) -> AnyAgent | Clusters:
+    """The agent, or all of them; each is in `agents` from when it is made on."""
+    from agent.assembly import agent_of
+    from agent.clusters import Cluster, Clusters
+
+    def make(it: ClusterSettings) -> AnyAgent:
+        made = agents[it.name] = agent_of(it)
+        return made
+
+    if len(settings.clusters) == 1:
+        return make(settings.clusters[0])
+    return Clusters([Cluster(str(it.name), partial(make, it)) for it in settings.clusters])
+
+
+def _server(settings: RunSettings, answering: AnyAgent | Clusters) -> WebServer:
+    from pathlib import Path
+
+    from agent.serve import WebServer
+
+    listen, web_config = settings.http.listen, settings.http.web_config
+    return WebServer(answering, listen.host, listen.port, web_config=None if web_config is None else Path(web_config))
+
+
+def _reload(ctx: click.Context, settings: RunSettings, agents: dict[str | None, AnyAgent], stack: ExitStack) -> None:
+    """Take changes of the file from now on."""
+    from agent.cli.effective import rereading
+    from agent.config.reload import Reloader, reloading
+    from agent.logs import set_level
+
+    def apply(running: RunSettings, changes: Changes) -> None:
+        set_level(running.log.level)
+        for wanted in running.clusters:
+            if wanted.name in agents:
+                agents[wanted.name].change(wanted)
+
+    found = rereading(ctx)
+    if found is not None:
+        path, read = found
+        stack.enter_context(reloading(Reloader(path, read, settings, apply)))
 
 
 @contextmanager
-def _following(paths: tuple[str, ...], zone: str) -> Iterator[Witness | None]:
-    """The brokers' logs, followed for as long as the block lasts."""
-    if not paths:
-        yield None
-        return
-    from agent.source.brokerlog import BrokerLogFollower, time_zone
+def _reaching() -> Iterator[None]:
+    """Turn what cannot be read or written into a message and the exit code of the contract."""
+    from agent.cli.access import fail, reaching
+    from agent.cli.output import printable
+    from agent.export.errors import ExportError
+    from agent.snapshot.store import StoreError
 
-    follower = BrokerLogFollower(paths, time_zone(zone))
-    follower.start()
     try:
-        yield follower
-    finally:
-        follower.stop()
-
-
-@contextmanager
-def stopped_by_signals() -> Iterator[None]:
-    """Ctrl-C and SIGTERM end the block and are no errors: it is how an agent stops.
-
-    The web server, once it has answered what was asked, gives the signal back to whoever handled it before.
-    """
-
-    def interrupt(number: int, frame: FrameType | None) -> NoReturn:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        with suppress(KeyboardInterrupt):
+        with reaching():
             yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def address(listen: str) -> tuple[str, int]:
-    """`HOST:PORT` as both; a usage error says what came instead."""
-    host, colon, port = listen.rpartition(":")
-    if not colon or not port.isdecimal() or int(port) > 65535:
-        raise click.UsageError(f"--listen: HOST:PORT expected, {listen!r} came")
-    # An empty host is every interface, as in ":9308".
-    return host.strip("[]") or "0.0.0.0", int(port)
+    except StoreError as error:
+        fail(str(error))
+    except ExportError as error:
+        raise click.UsageError(printable(str(error))) from None

@@ -16,21 +16,26 @@ WHAT_IS_READ = ("group", "partitions", "shard", "share-group")
 
 
 class _Companion(NamedTuple):
-    """An option that says nothing without another one."""
+    """An option that says nothing without one of some others."""
 
     option: str
-    needs: str
+    needs: tuple[str, ...]
+
+    @property
+    def others(self) -> str:
+        """Those, for a sentence."""
+        return " or ".join(f"--{name}" for name in self.needs)
 
 
 _COMPANIONS = (
-    _Companion("share-instance-id", "share-group"),
-    _Companion("broker-log-timezone", "broker-log"),
-    _Companion("snapshot-interval", "snapshots"),
-    _Companion("history-topic-create", "history-topic"),
-    _Companion("history-roll", "history-parquet"),
-    _Companion("spool-size", "state-dir"),
-    _Companion("admin-rate", "admin"),
-    _Companion("lag-interval", "lag"),
+    _Companion("share-instance-id", ("share-group",)),
+    _Companion("broker-log-timezone", ("broker-log",)),
+    _Companion("snapshot-interval", ("snapshots", "state-dir")),
+    _Companion("history-topic-create", ("history-topic",)),
+    _Companion("history-roll", ("history-parquet",)),
+    _Companion("spool-size", ("state-dir",)),
+    _Companion("admin-rate", ("admin",)),
+    _Companion("lag-interval", ("lag",)),
 )
 
 _OF_THE_LOG = ("partitions", "shard", "share-group", "snapshots", "history-topic", "history-parquet", "broker-log")
@@ -43,7 +48,7 @@ def judge(values: Values, defaults: Values, verdict: Verdict, cluster: str | Non
     """
     about = "" if cluster is None else f"cluster {cluster}: "
     said_to_it = {name: it for name, it in values.items() if cluster is None or it.rank is Rank.FILE_CLUSTER}
-    idle = [it for it in _COMPANIONS if it.option in said_to_it and not values[it.needs].value]
+    idle = [it for it in _COMPANIONS if it.option in said_to_it and not any(values[name].value for name in it.needs)]
     problems = [*_what_is_read(values, defaults), *_companions(values, idle), *_source(values), *_unneeded(values)]
     warnings = [*_idle_companions(values, idle), *_losses(values), *_patterns(values)]
     verdict.problems += (about + text for text in problems)
@@ -86,7 +91,7 @@ def _what_is_read(values: Values, defaults: Values) -> list[str]:
 
 def _companions(values: Values, idle: list[_Companion]) -> list[str]:
     return [
-        f"{values[it.option].where} goes with --{it.needs}"
+        f"{values[it.option].where} goes with {it.others}"
         for it in idle
         if values[it.option].rank is Rank.COMMAND_LINE
     ]
@@ -95,10 +100,10 @@ def _companions(values: Values, idle: list[_Companion]) -> list[str]:
 def _idle_companions(values: Values, idle: list[_Companion]) -> list[str]:
     """In a file they may wait for the day on which the other comes; what a stronger place turns off is meant."""
     return [
-        f"{values[it.option].where} says nothing without --{it.needs}"
+        f"{values[it.option].where} says nothing without {it.others}"
         for it in idle
         if Rank.DEFAULT < values[it.option].rank < Rank.COMMAND_LINE
-        and values[it.needs].rank <= values[it.option].rank
+        and all(values[name].rank <= values[it.option].rank for name in it.needs)
     ]
 
 
@@ -135,7 +140,7 @@ def _losses(values: Values) -> list[str]:
             f"{history.where} without --state-dir: events that wait for it are kept in memory, and a crash loses "
             "those that the topic no longer tells"
         )
-    if history is not None and not snapshots:
+    if history is not None and not snapshots and not values["state-dir"].value:
         out.append(
             f"{history.where} without --snapshots: each start writes again, with the same ids, what the topic tells"
         )

@@ -28,6 +28,9 @@ EAGER_WAIT_S = 2.0
 STUCK_S = 60.0
 """How long one write may take before the sink counts as down."""
 
+CROWDED = 3
+"""With so many batches waiting it is better not to put more, for who can wait."""
+
 LOG_EVERY_S = 60.0
 """How often at most the log says that a sink drops lines, or refuses one."""
 
@@ -121,6 +124,11 @@ class Outlet:
                 spool_bytes=0 if spool is None else spool.size_bytes,
                 spool_error=None if spool is None else spool.error,
             )
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether more waits than the sink takes at a time, though it works."""
+        return self._down_since is None and len(self._buffer) > CROWDED * self._sink.batching.lines
 
     def trouble(self) -> str | None:
         """Why history is not going where it should, in a sentence; None while it is."""

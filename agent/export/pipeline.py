@@ -56,6 +56,16 @@ class Exports:
                 it.close()
             raise
 
+    @property
+    def names(self) -> list[str]:
+        """Of the sinks."""
+        return [outlet.name for outlet in self._outlets]
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether a sink that works does not keep up: who can wait, should."""
+        return any(outlet.is_crowded for outlet in self._outlets)
+
     def start(self) -> None:
         """Begin to write. What an earlier process left in the spools goes first."""
         for outlet in self._outlets:

@@ -45,6 +45,10 @@ class Book:
         self.snapshot: Ends = NOTHING_KNOWN
         """As last published."""
 
+    def change_interval(self, interval_ms: int) -> None:
+        """Looks come that often from now on."""
+        self._interval_ms = interval_ms
+
     def __len__(self) -> int:
         return len(self._numbers)
 

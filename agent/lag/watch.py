@@ -90,6 +90,11 @@ class LagWatch:
         if self._thread.is_alive():
             self._thread.join(STOP_S)
 
+    def change_interval(self, interval_s: float) -> None:
+        """From the next look on, look that often."""
+        self._interval_s = interval_s
+        self._book.change_interval(round(interval_s * 1000))
+
     def snapshot(self) -> Ends:
         """What is known of the ends: a value."""
         return self._book.snapshot

@@ -4,18 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import NamedTuple, Protocol
 
+from agent.config.settings import Granularity as Granularity
 from agent.shadow.offsets import Offsets
-
-
-class Granularity(StrEnum):
-    """How finely groups are told: each has what the one before it has, and more."""
-
-    GROUP = "group"
-    TOPIC = "topic"
-    PARTITION = "partition"
 
 
 class Shape(NamedTuple):

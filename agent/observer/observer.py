@@ -97,6 +97,10 @@ class Observer:
         if self._thread is not None:
             self._thread.join(STOP_S)
 
+    def change_rate(self, groups_per_s: float) -> None:
+        """From now on describe so many groups a second."""
+        self._rate.per_s = groups_per_s
+
     def arrived(self, partition: int, timestamp_ms: int) -> None:
         """Records came, the last of them stamped so, and are about to be replayed."""
         self._sightings.arrived(self._leaders.get(partition, NOBODY), timestamp_ms, clock_ms())

@@ -15,6 +15,8 @@ from typing import Any
 
 import msgspec
 
+from agent.diagnosis.cluster import KEPT_LOADS_MS
+from agent.diagnosis.engine import PartitionDiagnosis
 from agent.history.recent import Item, PartitionRecent
 from agent.shadow.offsets import Offsets
 from agent.snapshot import foreign
@@ -73,9 +75,18 @@ def _analyzer(it: Analyzer | ClusterAnalyzer) -> Any:
 
 def _field(it: Any, name: str) -> Any:
     value = getattr(it, name)
+    if isinstance(it, PartitionDiagnosis) and name in ("loads", "loads_from_ms"):
+        return _loads(it) if name == "loads" else None
     if (type(it), name) in IN_ORDER and value is not None:
         return [[canonical(key), canonical(item)] for key, item in value.items()]
     return canonical(value)
+
+
+def _loads(it: PartitionDiagnosis) -> Any:
+    """Those that every state at this time has: older ones go when what spans partitions was judged, which is no
+    matter of one partition's records and time."""
+    since_ms = (it.clock_ms or 0) - KEPT_LOADS_MS // 2
+    return canonical({end_ms: load for end_ms, load in it.loads.items() if end_ms > since_ms})
 
 
 def _pairs(it: Mapping[Any, Any]) -> Any:

@@ -15,6 +15,8 @@ class Kind(StrEnum):
     OTHER_CLUSTER = "other_cluster"
     OTHER_TOPIC = "other_topic"
     OTHER_PARTITION = "other_partition"
+    OFFSET_GONE = "offset_gone"
+    TOO_OLD = "too_old"
 
 
 class Refused(ValueError):

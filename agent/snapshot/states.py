@@ -64,6 +64,7 @@ declare(
         "leader": str | None,
         "members": dict[str, Member],
         "state_since_ms": int,
+        "version": int,
         "rebalances": int,
         "generations_skipped": int,
         "notes": Notes,
@@ -108,6 +109,7 @@ def _modern(cls: type[ModernGroup], part: Any, target: Any, metadata: Any, curre
             "target_epoch": int,
             "records": by_id,
             "state_since_ms": int,
+            "version": int,
             "rebalances": int,
             "generations_skipped": int,
             "notes": Notes,
@@ -152,7 +154,10 @@ _modern(
 
 declare(GroupView, fields_of(GroupView))
 declare(Base, {"window": int, "positions": by_slot(Position)})
-declare(Consumption, {"_now": by_slot(Position), "_bases": at_most(Base, WINDOWS), "_window": int, "_commits": int})
+declare(
+    Consumption,
+    {"_now": by_slot(Position), "_bases": at_most(Base, WINDOWS), "_window": int, "_commits": int, "version": int},
+)
 declare(
     Hysteresis,
     {

@@ -101,36 +101,6 @@ def test_decode_holds_no_more_than_a_line(tmp_path: Path) -> None:
         assert peaks[output, 1000] - peaks[output, 10] < 20_000, "kilobytes"
 
 
-def test_sigterm_and_ctrl_c_end_a_server_in_order() -> None:
-    """As `kshadow run` serves, over records that were replayed: what stands behind it still happens."""
-    program = f"""if True:
-        import sys
-        from agent.cli.run import stopped_by_signals
-        from agent.serve import serve
-        from tests.http.replayed import Replayed, of_path
-        with stopped_by_signals():
-            try:
-                print("serving", flush=True)
-                serve(Replayed(of_path({str(SEGMENTS)!r})), "127.0.0.1", 0)
-            finally:
-                print("stopped", flush=True)
-    """
-    for number in (signal.SIGTERM, signal.SIGINT):
-        with subprocess.Popen(
-            [sys.executable, "-c", program],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=environment(PYTHONPATH=str(ROOT)),
-            cwd=ROOT,
-            text=True,
-        ) as process:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "serving\n"
-            process.send_signal(number)
-            out, err = process.communicate(timeout=30)
-        assert (process.returncode, out, err) == (0, "stopped\n", "")
-
-
 def test_main_relaxes_the_collector(capsys: pytest.CaptureFixture[str]) -> None:
     before = gc.get_threshold()
     try:

@@ -22,7 +22,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 
 from agent.embedded import Leash
 from agent.logs import FORMS, MOST_ALIKE, MOST_BYTES
-from agent.metrics.exporter import MAX_LABEL, label
+from agent.metrics.labels import MAX_LABEL, label
 from tests.cli.hostile import raw
 from tests.cli.running import FORMATS, kshadow
 from tests.hostile.stage import EVERY, INVALID, Stage, stage

@@ -32,9 +32,10 @@ from tests.snapshot.cutting import ALL
 from tests.wire.vectors import CAPTURE, needs
 
 NO_STATE: dict[type, set[str]] = {
-    PartitionMirror: {"partition", "rejects", "_witness"},  # rejects are for whoever logs them
+    # Rejects are for whoever logs them; a mirror's versions say whether that very object changed.
+    PartitionMirror: {"partition", "rejects", "_witness", "names_version"},
     PartitionDiagnosis: {"_mirror", "_makes", "_on_failure", "_wakes"},  # wakes follow from what is due
-    Offsets: {"_groups", "_place"},  # follow from the keys
+    Offsets: {"_groups", "_place", "version"},  # follow from the keys
     Targets: {"_slots"},
 }
 """What is derived, or comes from the running configuration."""

@@ -1,0 +1,57 @@
+"""Which events are safe with the sinks already: so that what is read again is not told again.
+
+Owns the rule. A partition's state tells an event when it gets to the event's offset and time; so how far the state
+had come when all its events were safe says of each event whether it was among them. That matters where a partition is
+read again from its beginning: compaction has taken records since, and what the rest shows would go out under the ids
+of other events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from agent.diagnosis.engine import Output
+from agent.state import Position
+
+
+class Exported:
+    """By partition, how far its events are safe. Not thread-safe: its owner holds the lock."""
+
+    def __init__(self) -> None:
+        self._safe: dict[int, Position] = {}
+        self._cluster_ms = 0
+
+    def learn(self, partition: int, position: Position) -> None:
+        """Of this partition everything up to there is safe."""
+        self._safe[partition] = position
+
+    def learn_cluster(self, clock_ms: int) -> None:
+        """Of the cluster's findings everything up to then is safe."""
+        self._cluster_ms = clock_ms
+
+    def forget(self, partitions: Collection[int] | None = None) -> None:
+        """Nothing is known of these, or of any: it is another log, or another's partition."""
+        if partitions is None:
+            self._safe.clear()
+            self._cluster_ms = 0
+        for partition in partitions or ():
+            self._safe.pop(partition, None)
+
+    def fresh(self, outputs: Iterable[Output]) -> list[Output]:
+        """Those that are to be told."""
+        if not self._safe and not self._cluster_ms:
+            return list(outputs)
+        return [it for it in outputs if not self._has(it)]
+
+    def passed(self, partition: int, position: Position) -> None:
+        """The partition's state has come this far: behind what was safe there is nothing left to compare with."""
+        safe = self._safe.get(partition)
+        if safe is not None and safe.next_offset <= position.next_offset and safe.clock_ms <= position.clock_ms:
+            del self._safe[partition]
+
+    def _has(self, output: Output) -> bool:
+        at = output.at
+        if output.group is None:
+            return at.timestamp_ms <= self._cluster_ms
+        safe = self._safe.get(at.partition)
+        return safe is not None and at.offset < safe.next_offset and at.timestamp_ms <= safe.clock_ms

@@ -1,0 +1,158 @@
+"""A broker under load, an agent on it, and the verdict at the end."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+from agent.embedded import EmbeddedBroker, EmbeddedCluster, fetch_jars
+from tests.faults import truth
+from tests.faults.agents import AgentProcess, wait_until
+from tests.faults.load import load, make_topic
+from tests.integration.faults import PROPERTIES
+
+PARTITIONS = 8
+HISTORY = "kshadow-history"
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How large a scene is: groups that live and commit for so many seconds, and how often things break."""
+
+    groups: int = 100
+    seconds: float = 75
+    commit_interval_ms: int = 1000
+    times: int = 3
+    seed: int = 1
+
+
+@dataclass
+class Scene:
+    """What is on stage."""
+
+    name: str
+    directory: Path
+    kafka: EmbeddedBroker | EmbeddedCluster
+    agent: AgentProcess
+    playing: subprocess.Popen[str]
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def servers(self) -> str:
+        """The brokers."""
+        return self.kafka.bootstrap_servers
+
+    @property
+    def state(self) -> Path:
+        """The agent's directory."""
+        return self.directory / "state"
+
+    def note(self, text: str) -> None:
+        """Something for the verdict to say."""
+        self.notes.append(text)
+
+    def play_out(self, timeout_s: float = 900.0) -> None:
+        """Wait for the end of the load, and for the agent to have read all."""
+        assert self.playing.wait(timeout_s) == 0
+        assert self.playing.stdout is not None
+        self.note(f"load {self.playing.stdout.read().strip()}")
+        self.agent.wait_level(120)
+
+    def verdict(self) -> truth.Verdict:
+        """Stop the agent, and compare."""
+        code = self.agent.stop()
+        verdict = truth.judge(
+            self.name, self.servers, truth.snapshots(self.state), truth.history(self.servers, HISTORY)
+        )
+        if code:
+            self.note(f"exit code {code}")
+        verdict.said = "; ".join(self.notes)
+        return verdict
+
+    def finish(self) -> truth.Verdict:
+        """Both."""
+        self.play_out()
+        return self.verdict()
+
+    def wait_events(self, least: int, timeout_s: float = 60.0) -> None:
+        """Until the history topic has so many events."""
+        wait_until(lambda: self.exported() >= least, timeout_s, self.agent.tail)
+
+    def exported(self) -> float:
+        """How many events the agent says it has written."""
+        return sum(
+            value for (name, _), value in self.agent.metrics().items() if name == "kshadow_history_events_total"
+        )
+
+
+@contextmanager
+def scene(
+    name: str,
+    directory: Path,
+    scale: Scale,
+    *,
+    nodes: int = 1,
+    options: tuple[str, ...] = (),
+    properties: Mapping[str, str] | None = None,
+    state: bool = True,
+) -> Iterator[Scene]:
+    """Everything set up but the agent, which is not started."""
+    directory.mkdir(parents=True, exist_ok=True)
+    settings = {"offsets.topic.num.partitions": str(PARTITIONS), **PROPERTIES, **(properties or {})}
+    kafka: EmbeddedBroker | EmbeddedCluster
+    if nodes == 1:
+        kafka = EmbeddedBroker(fetch_jars(), properties=settings)
+    else:
+        kafka = EmbeddedCluster(fetch_jars(), nodes=nodes, properties=settings)
+    with ExitStack() as stack:
+        stack.enter_context(kafka)
+        make_topic(kafka.bootstrap_servers)
+        where = ("--state-dir", str(directory / "state")) if state else ()
+        agent = AgentProcess(
+            directory,
+            *("--bootstrap-server", kafka.bootstrap_servers, "--no-admin", "--no-lag"),
+            *("--history-topic", HISTORY, "--snapshot-interval", "2s"),
+            *where,
+            *options,
+        )
+        playing = stack.enter_context(
+            load(
+                kafka.bootstrap_servers,
+                seed=scale.seed,
+                groups=scale.groups,
+                seconds=scale.seconds,
+                commit_interval_ms=scale.commit_interval_ms,
+            )
+        )
+        try:
+            yield Scene(name, directory, kafka, agent, playing)
+        finally:
+            if agent.is_running:
+                agent.kill()
+
+
+def configure_topic(servers: str, topic: str, **settings: str | None) -> None:
+    """Set (or with None take back) settings of a topic."""
+    admin = AdminClient({"bootstrap.servers": servers, "client.id": "__admin_client", "log_level": 0})
+    entries = [
+        ConfigEntry(
+            name.replace("_", "."),
+            value or "",
+            incremental_operation=AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET,
+        )
+        for name, value in settings.items()
+    ]
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
+    for future in admin.incremental_alter_configs([resource]).values():
+        future.result(30)
+
+
+def pause(seconds: float) -> None:
+    """Let it play."""
+    time.sleep(seconds)

@@ -1,0 +1,172 @@
+"""The faults. Each is a scene with something that breaks, and gives a verdict."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.faults.scene import HISTORY, PARTITIONS, Scale, configure_topic, pause, scene
+from tests.faults.truth import Verdict
+from tests.integration.faults import TOPIC
+
+Play = Callable[[Path, Scale], Verdict]
+FAULTS: dict[str, Play] = {}
+
+
+def fault(play: Play) -> Play:
+    """Registers a scene under its name."""
+    FAULTS[play.__name__.replace("_", "-")] = play
+    return play
+
+
+@fault
+def nothing(directory: Path, scale: Scale) -> Verdict:
+    """No fault: the yardstick of the others."""
+    with scene("nothing broken", directory, scale) as it:
+        it.agent.start()
+        return it.finish()
+
+
+@fault
+def killed(directory: Path, scale: Scale) -> Verdict:
+    """kill -9 at random moments: while it starts, restores, catches up, keeps snapshots, sends events."""
+    dice = random.Random(scale.seed)
+    with scene(f"agent killed -9 {scale.times} times", directory, scale) as it:
+        for _ in range(scale.times):
+            it.agent.start()
+            pause(dice.uniform(0.2, 1.5) if dice.random() < 0.3 else dice.uniform(1.5, 9))
+            it.agent.kill()
+        it.agent.start()
+        verdict = it.finish()
+        resumed = it.agent.log.read_text().count("go on from their snapshots")
+        verdict.said += f"; {resumed} starts went on from snapshots"
+        return verdict
+
+
+@fault
+def broker_restarted(directory: Path, scale: Scale) -> Verdict:
+    """The broker is stopped and started: in good order, and by kill -9."""
+    with scene(f"broker restarted {scale.times} times", directory, scale) as it:
+        it.agent.start()
+        it.agent.wait_ready()
+        for number in range(scale.times):
+            pause(6)
+            if number % 2:
+                it.kafka.kill()
+            it.kafka.restart()
+        return it.finish()
+
+
+@fault
+def leaders_moved(directory: Path, scale: Scale) -> Verdict:
+    """Every partition's leader moves from one broker to the other and back."""
+    with scene(f"leaders moved {scale.times} times", directory, scale, nodes=2) as it:
+        it.agent.start()
+        it.agent.wait_ready()
+        for number in range(scale.times):
+            pause(5)
+            it.kafka.move_leaders(TOPIC, dict.fromkeys(range(PARTITIONS), 1 + number % 2))
+        return it.finish()
+
+
+@fault
+def broker_lost(directory: Path, scale: Scale) -> Verdict:
+    """One of two brokers is killed, and comes back."""
+    with scene("one of two brokers killed", directory, scale, nodes=2) as it:
+        it.agent.start()
+        it.agent.wait_ready()
+        pause(5)
+        it.kafka.brokers[1].kill()
+        pause(10)
+        it.kafka.brokers[1].restart()
+        return it.finish()
+
+
+@fault
+def network_paused(directory: Path, scale: Scale) -> Verdict:
+    """The broker is silent (SIGSTOP) for a while, more than once."""
+    with scene(f"broker silent {scale.times} times 12 s", directory, scale) as it:
+        it.agent.start()
+        it.agent.wait_ready()
+        for _ in range(scale.times):
+            pause(4)
+            it.kafka.pause()
+            pause(12)
+            it.kafka.resume()
+        return it.finish()
+
+
+@fault
+def agent_paused(directory: Path, scale: Scale) -> Verdict:
+    """The agent itself stands still (SIGSTOP) for a while: as on a host that swaps, or a machine that is moved."""
+    with scene(f"agent stopped {scale.times} times 10 s", directory, scale) as it:
+        it.agent.start()
+        it.agent.wait_ready()
+        for _ in range(scale.times):
+            pause(4)
+            it.agent.signal(signal.SIGSTOP)
+            pause(10)
+            it.agent.signal(signal.SIGCONT)
+        return it.finish()
+
+
+@fault
+def sink_down(directory: Path, scale: Scale) -> Verdict:
+    """The history topic takes nothing for most of the time; the agent is killed once while events wait on disk."""
+    with scene("history topic down", directory, scale) as it:
+        it.agent.start()
+        it.agent.wait_ready()
+        it.wait_events(1)
+        configure_topic(it.servers, HISTORY, min_insync_replicas="2")
+        pause(scale.seconds / 2)
+        waiting = sum(
+            value for (name, _), value in it.agent.metrics().items() if name == "kshadow_history_buffered_events"
+        )
+        it.note(f"{waiting:.0f} events waited")
+        ready = it.agent.get("/readyz")
+        it.note(f"/readyz {ready[0]} {ready[1].decode().strip()[:120]}")
+        it.agent.kill()
+        it.agent.start()
+        it.agent.wait_ready()
+        pause(5)
+        configure_topic(it.servers, HISTORY, min_insync_replicas=None)
+        return it.finish()
+
+
+@fault
+def disk_full(directory: Path, scale: Scale) -> Verdict:
+    """The state directory is full for a while: neither snapshots nor spool can be written."""
+    state = directory / "state"
+    state.mkdir(parents=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(state)], check=True)
+    try:
+        with scene("disk full", directory, scale) as it:
+            it.agent.start()
+            it.agent.wait_ready()
+            pause(8)
+            ballast = state / "ballast"
+            with ballast.open("wb") as file:
+                try:
+                    while True:
+                        file.write(b"\0" * 4096)
+                        file.flush()
+                except OSError:
+                    pass
+            pause(8)
+            it.note(f"failed writes {_sum(it.agent.metrics(), 'kshadow_snapshot_writes_total', 'failed'):.0f}")
+            it.agent.kill()
+            it.agent.start()
+            it.agent.wait_ready()
+            pause(5)
+            ballast.unlink()
+            return it.finish()
+    finally:
+        subprocess.run(["umount", "-l", str(state)], check=False)
+
+
+def _sum(metrics: object, name: str, labelled: str) -> float:
+    assert isinstance(metrics, dict)
+    return sum(value for (it, labels), value in metrics.items() if it == name and labelled in labels)

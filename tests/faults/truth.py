@@ -1,0 +1,172 @@
+"""What an agent should have told and should know, by the log itself; and what it did tell, and does know.
+
+The truth is one replay of the whole topic, by the same reducer, in this process, with nothing that breaks. It is
+compared to the agent's snapshots (by digest, at the very offset and time of each) and to the history topic (by event
+id and content).
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+
+from agent.diagnosis.registry import choose
+from agent.history.events import event_of
+from agent.records import Run
+from agent.snapshot.container import Header, read
+from agent.source.identity import LogId
+from agent.source.once import read_to_end
+from agent.source.topic import TopicReader
+from agent.state import ClusterState
+from agent.state import LogId as StateLogId
+
+Ids = dict[str, str]
+"""Events by id, each as canonical JSON."""
+
+
+@dataclass
+class Verdict:
+    """How an agent compares to the truth."""
+
+    name: str
+    expected: int = 0
+    seen: int = 0
+    duplicated: int = 0
+    missing: list[str] = field(default_factory=list)
+    unexpected: list[str] = field(default_factory=list)
+    conflicting: list[str] = field(default_factory=list)
+    partitions: int = 0
+    different: list[int] = field(default_factory=list)
+    """Partitions whose state is not that of the replay."""
+    records: int = 0
+    said: str = ""
+
+    @property
+    def is_right(self) -> bool:
+        """Whether nothing is lost, nothing invented, nothing told in two ways, and the state is as it should be."""
+        return self.expected > 0 and not (self.missing or self.unexpected or self.conflicting or self.different)
+
+    def __str__(self) -> str:
+        state = f"state equal in {self.partitions - len(self.different)} of {self.partitions} partitions"
+        events = (
+            f"events expected {self.expected}, seen {self.seen}, duplicated {self.duplicated}, missing"
+            f" {len(self.missing)}, unexpected {len(self.unexpected)}, of other content {len(self.conflicting)}"
+        )
+        return f"{self.name}: {self.records:,} records; {events}; {state}{'; ' if self.said else ''}{self.said}"
+
+
+def canonical(event: Mapping[str, object]) -> str:
+    """An event as text that is equal where the event is."""
+    return json.dumps(event, sort_keys=True, separators=(",", ":"))
+
+
+def log_of(servers: str) -> tuple[LogId, list[Run]]:
+    """The whole topic as it is now."""
+    conf = {"bootstrap.servers": servers}
+    with TopicReader(conf) as reader:
+        reader.connect()
+        log_id = reader.log_id
+    assert log_id is not None
+    return log_id, list(read_to_end(conf))
+
+
+def replayed(
+    log_id: LogId, runs: Iterable[Run], headers: Mapping[int | None, Header], cluster: str | None = None
+) -> tuple[ClusterState, Ids]:
+    """The state and the events that the log comes to, as far in offsets and time as the snapshots are."""
+    state = ClusterState(choose(), cluster=cluster, log=StateLogId(*log_id))
+    outputs = []
+    for run in runs:
+        header = headers.get(run.partition)
+        if header is None:
+            continue
+        size = sum(1 for offset in run.offsets if offset < header.next_offset)
+        if size:
+            cut = Run(
+                run.partition, *(column[:size] for column in (run.offsets, run.timestamps_ms, run.keys, run.values))
+            )
+            outputs += state.replay_run(cut)
+    for partition, header in headers.items():
+        if partition is not None:
+            outputs += state.advance(header.clock_ms, [partition])
+    return state, {it["event_id"]: canonical(it) for it in (event_of(output, cluster) for output in outputs)}
+
+
+def snapshots(directory: Path) -> dict[int | None, bytes]:
+    """An agent's snapshots by partition (None: the cluster's)."""
+    out: dict[int | None, bytes] = {}
+    for path in directory.rglob("*"):
+        if path.is_file() and (path.name.startswith("partition-") or path.name.startswith("cluster")):
+            blob = path.read_bytes()
+            out[read(blob)[0].identity.partition] = blob
+    return out
+
+
+def history(servers: str, topic: str, timeout_s: float = 60.0) -> list[dict[str, object]]:
+    """Every event of a history topic, as often as it is there."""
+    consumer = Consumer(
+        {"bootstrap.servers": servers, "group.id": "truth", "enable.partition.eof": True, "log_level": 0}
+    )
+    try:
+        partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
+        consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in partitions])
+        out: list[dict[str, object]] = []
+        at_end: set[int] = set()
+        deadline = time.monotonic() + timeout_s
+        while len(at_end) < len(partitions):
+            assert time.monotonic() < deadline, f"{topic}: {len(out)} events, then no end"
+            for message in consumer.consume(10_000, 0.5):
+                if message.error() is not None:
+                    at_end.add(message.partition())
+                else:
+                    out.append(json.loads(message.value()))
+        return out
+    finally:
+        consumer.close()
+
+
+def judge(
+    name: str,
+    servers: str,
+    blobs: Mapping[int | None, bytes],
+    told: Iterable[Mapping[str, object]],
+    *,
+    log: tuple[LogId, list[Run]] | None = None,
+    cluster: str | None = None,
+) -> Verdict:
+    """Compare what an agent keeps and has told to what the log says."""
+    log_id, runs = log or log_of(servers)
+    headers = {partition: read(blob)[0] for partition, blob in blobs.items()}
+    state, expected = replayed(log_id, runs, headers, cluster)
+    verdict = Verdict(name, expected=len(expected), records=sum(map(len, runs)))
+    seen: dict[str, set[str]] = {}
+    count = 0
+    for event in told:
+        seen.setdefault(str(event["event_id"]), set()).add(canonical(event))
+        count += 1
+    verdict.seen, verdict.duplicated = len(seen), count - len(seen)
+    verdict.missing = sorted(expected.keys() - seen.keys())
+    verdict.unexpected = sorted(seen.keys() - expected.keys())
+    verdict.conflicting = sorted(
+        it for it, texts in seen.items() if len(texts) > 1 or (it in expected and expected[it] not in texts)
+    )
+    kept = ClusterState(choose(), cluster=cluster, log=StateLogId(*log_id))
+    for partition, blob in blobs.items():
+        if partition is None:
+            continue
+        kept.restore(partition, blob)
+        verdict.partitions += 1
+        if partition not in state.partitions or kept.digest(partition) != state.digest(partition):
+            verdict.different.append(partition)
+    return verdict
+
+
+def kinds(told: Iterable[Mapping[str, object]]) -> Counter[str]:
+    """How many events of each type."""
+    return Counter(str(event["type"]) for event in told)
