@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint bench rig fuzz clean setup
+.PHONY: demo test lint bench rig faults fuzz clean setup
 
 setup: $(READY)
 
@@ -36,6 +36,9 @@ bench: $(READY)
 
 rig: $(READY)
 	$(BIN)/python -m tests.rig $(RIG)
+
+faults: $(READY)
+	$(BIN)/python -m tests.faults $(FAULTS)
 
 fuzz: $(READY)
 	$(BIN)/python -m tests.fuzz $(FUZZ)

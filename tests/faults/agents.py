@@ -90,14 +90,28 @@ class AgentProcess:
 
     def metrics(self) -> Mapping[tuple[str, str], float]:
         """Samples by name and labels as they are written."""
-        _, body = self.get("/metrics", 60)
+        status, body = self.get("/metrics", 60)
         out: dict[tuple[str, str], float] = {}
-        for line in body.decode().splitlines():
+        for line in body.decode().splitlines() if status == 200 else ():
             if not line.startswith("#") and line:
                 series, _, value = line.rpartition(" ")
                 name, _, labels = series.partition("{")
                 out[name, labels.rstrip("}")] = float(value)
         return out
+
+    def owned(self) -> float:
+        """How many partitions it has, of those that replicas share."""
+        return self.metrics().get(("kshadow_partitions_owned", ""), 0.0)
+
+    def groups(self, timeout_s: float) -> set[str]:
+        """The groups that a scrape shows."""
+        status, body = self.get("/metrics", timeout_s)
+        lines = body.decode().splitlines() if status == 200 else []
+        return {
+            line.partition('group="')[2].partition('"')[0]
+            for line in lines
+            if line.startswith("kshadow_group_state{")
+        }
 
     def behind(self) -> float:
         """Records to the topic's end, over all partitions; infinite where it does not say."""

@@ -1,8 +1,8 @@
 """A load on the offsets topic in real time: generated groups of every fate, each record as its time comes.
 
-`python -m tests.faults.load BOOTSTRAP SEED GROUPS SECONDS COMMIT_INTERVAL_MS` prints a line of JSON at the end. The
-topic is to stamp records itself as they are appended (LogAppendTime), which is what a coordinator does: then none is
-late because this process was.
+`python -m tests.faults.load BOOTSTRAP SEED GROUPS SECONDS COMMIT_INTERVAL_MS SPARED` prints a line of JSON at the
+end. The topic is to stamp records itself as they are appended (LogAppendTime), which is what a coordinator does: then
+none is late because this process was.
 """
 
 from __future__ import annotations
@@ -42,10 +42,14 @@ def make_topic(servers: str, **more: str) -> int:
 
 @contextmanager
 def load(
-    servers: str, *, seed: int, groups: int, seconds: float, commit_interval_ms: int
+    servers: str, *, seed: int, groups: int, seconds: float, commit_interval_ms: int, spared: int = -1
 ) -> Iterator[subprocess.Popen[str]]:
-    """The load, in a process of its own, for so long or until the block ends."""
-    arguments = [servers, seed, groups, seconds, commit_interval_ms]
+    """The load, in a process of its own, for so long or until the block ends.
+
+    Nothing is written to the partition that is `spared`: where a real group lives. Its coordinator (4.3) loads a
+    partition anew whenever it finds what others wrote, and its members would never get through a rebalance.
+    """
+    arguments = [servers, seed, groups, seconds, commit_interval_ms, spared]
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.faults.load", *map(str, arguments)], stdout=subprocess.PIPE, text=True
     )
@@ -62,7 +66,7 @@ def records(settings: Settings) -> Iterator[RawRecord]:
     return heapq.merge(*by_partition(settings), key=lambda record: record.timestamp_ms)
 
 
-def write(servers: str, settings: Settings) -> dict[str, float]:
+def write(servers: str, settings: Settings, spared: int) -> dict[str, float]:
     """Write until all is written; how many, and by how much the latest was late."""
     producer = Producer(
         {
@@ -80,6 +84,8 @@ def write(servers: str, settings: Settings) -> dict[str, float]:
     )
     written, latest_s = 0, 0.0
     for record in records(settings):
+        if record.partition == spared:
+            continue
         wait_s = record.timestamp_ms / 1000 - time.time()
         if wait_s > 0.01:
             producer.poll(0)
@@ -99,7 +105,7 @@ def write(servers: str, settings: Settings) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    servers, seed, groups, seconds, interval_ms = sys.argv[1:]
+    servers, seed, groups, seconds, interval_ms, spared = sys.argv[1:]
     settings = Settings(
         # The groups are played first.
         int((time.time() + 2 + int(groups) / 100) * 1000),
@@ -109,4 +115,4 @@ if __name__ == "__main__":
         seed=int(seed),
         offsets_partitions=make_topic(servers),
     )
-    print(json.dumps(write(servers, settings)), flush=True)
+    print(json.dumps(write(servers, settings, int(spared))), flush=True)

@@ -101,6 +101,7 @@ def scene(
     options: tuple[str, ...] = (),
     properties: Mapping[str, str] | None = None,
     state: bool = True,
+    spared: int = -1,
 ) -> Iterator[Scene]:
     """Everything set up but the agent, which is not started."""
     directory.mkdir(parents=True, exist_ok=True)
@@ -128,6 +129,7 @@ def scene(
                 groups=scale.groups,
                 seconds=scale.seconds,
                 commit_interval_ms=scale.commit_interval_ms,
+                spared=spared,
             )
         )
         try:

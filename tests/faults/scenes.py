@@ -5,12 +5,17 @@ from __future__ import annotations
 import random
 import signal
 import subprocess
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from agent.coordinator.hashing import partition_of
+from tests.faults.agents import AgentProcess, wait_until
 from tests.faults.scene import HISTORY, PARTITIONS, Scale, configure_topic, pause, scene
-from tests.faults.truth import Verdict
+from tests.faults.truth import Verdict, history, judge, log_of, snapshots_in_topic
 from tests.integration.faults import TOPIC
+
+KEPT, REPLICAS = "kshadow-snapshots", "kshadow-replicas"
 
 Play = Callable[[Path, Scale], Verdict]
 FAULTS: dict[str, Play] = {}
@@ -165,6 +170,84 @@ def disk_full(directory: Path, scale: Scale) -> Verdict:
             return it.finish()
     finally:
         subprocess.run(["umount", "-l", str(state)], check=False)
+
+
+@fault
+def replicas(directory: Path, scale: Scale) -> Verdict:
+    """Two agents share the partitions; one is killed and comes back, the other stands still for longer than a session.
+
+    All the while both are scraped: no group may be shown by both twice in a row.
+    """
+    spared = partition_of(REPLICAS, PARTITIONS)
+    with scene("two replicas, one killed, one stopped", directory, scale, state=False, spared=spared) as it:
+        both = [
+            AgentProcess(
+                directory,
+                *("--bootstrap-server", it.servers, "--no-admin", "--no-lag", "--history-topic", HISTORY),
+                *("--share-group", REPLICAS, "--share-instance-id", name, "--snapshots", f"kafka:{KEPT}"),
+                *("--snapshot-interval", "2s", "--state-dir", str(directory / name)),
+                name=name,
+            )
+            for name in ("one", "two")
+        ]
+        one, two = both
+        scrapes = Scrapes(both)
+        try:
+            one.start()
+            one.wait_ready()
+            two.start()
+            two.wait_ready()
+            scrapes.start()
+            wait_until(lambda: all(0 < it.owned() < PARTITIONS for it in both), 60, one.tail)
+            pause(5)
+            one.kill()
+            wait_until(lambda: two.owned() == PARTITIONS, 60, two.tail)
+            one.start()
+            one.wait_ready()
+            wait_until(lambda: one.owned() > 0, 60, one.tail)
+            two.signal(signal.SIGSTOP)
+            wait_until(lambda: one.owned() == PARTITIONS, 60, one.tail)
+            two.signal(signal.SIGCONT)
+            wait_until(lambda: two.owned() > 0, 60, two.tail)
+            assert it.playing.wait(600) == 0
+            wait_until(lambda: sum(it.behind() for it in both) == 0, 60, one.tail)
+            pause(2)
+        finally:
+            scrapes.stop()
+            codes = [it.stop() for it in both if it.is_running]
+        it.note(f"exit codes {codes}")
+        it.note(
+            f"{scrapes.made} scrapes of both, {scrapes.overlaps} with a group in both, {scrapes.longest} in a row"
+        )
+        log = log_of(it.servers)
+        blobs = snapshots_in_topic(it.servers, KEPT, log[0].cluster_id, PARTITIONS)
+        verdict = judge(it.name, it.servers, blobs, history(it.servers, HISTORY), log=log)
+        if scrapes.longest > 1:
+            verdict.different.append(-1)
+        verdict.said = "; ".join(it.notes)
+        return verdict
+
+
+class Scrapes(threading.Thread):
+    """Scrapes agents at once, again and again, and looks for groups that two of them show."""
+
+    def __init__(self, agents: list[AgentProcess]) -> None:
+        super().__init__(daemon=True)
+        self._agents, self._ending = agents, threading.Event()
+        self.made = self.overlaps = self.longest = 0
+
+    def run(self) -> None:
+        row = 0
+        while not self._ending.wait(0.5):
+            seen = [agent.groups(2.0) for agent in self._agents]
+            self.made += 1
+            row = row + 1 if set.intersection(*seen) else 0
+            self.overlaps += row > 0
+            self.longest = max(self.longest, row)
+
+    def stop(self) -> None:
+        self._ending.set()
+        self.join(20)
 
 
 def _sum(metrics: object, name: str, labelled: str) -> float:

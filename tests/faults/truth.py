@@ -20,6 +20,7 @@ from agent.diagnosis.registry import choose
 from agent.history.events import event_of
 from agent.records import Run
 from agent.snapshot.container import Header, read
+from agent.snapshot.topic import TopicStore
 from agent.source.identity import LogId
 from agent.source.once import read_to_end
 from agent.source.topic import TopicReader
@@ -106,6 +107,16 @@ def snapshots(directory: Path) -> dict[int | None, bytes]:
             blob = path.read_bytes()
             out[read(blob)[0].identity.partition] = blob
     return out
+
+
+def snapshots_in_topic(servers: str, topic: str, cluster_id: str, partitions: int) -> dict[int | None, bytes]:
+    """The same of replicas that keep them in a topic."""
+    store = TopicStore({"bootstrap.servers": servers}, topic, cluster_id)
+    try:
+        blobs = store.load([f"partition-{number}" for number in range(partitions)])
+    finally:
+        store.close()
+    return {read(blob)[0].identity.partition: blob for blob in blobs.values()}
 
 
 def history(servers: str, topic: str, timeout_s: float = 60.0) -> list[dict[str, object]]:

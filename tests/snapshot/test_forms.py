@@ -89,7 +89,7 @@ POSITIONS = {("t", 0): Position(1, 2, 3), ("t", 1): Position(1, 2, 3)}
         (list[int] | None, [1]),
         (list[int] | None, None),
     ],
-    ids=str,
+    ids=lambda it: getattr(it, "layout", str(it)),
 )
 def test_it_comes_back_as_what_it_was(annotation: Any, value: Any) -> None:
     back = there_and_back(form_of(annotation), value)

@@ -1,0 +1,26 @@
+"""Some of the faults, in a short form; `python -m tests.faults` plays them all, for as long as one likes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.faults.scene import Scale
+from tests.faults.scenes import FAULTS
+
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
+
+
+@pytest.mark.parametrize(
+    ("name", "scale"),
+    [
+        ("killed", Scale(times=4, seconds=60)),  # 1
+        ("network-paused", Scale(times=2, seconds=60)),  # 2
+        ("replicas", Scale(seconds=90)),  # 3
+    ],
+)
+def test_nothing_is_lost_and_nothing_told_twice_in_other_words(name: str, scale: Scale, tmp_path: Path) -> None:
+    verdict = FAULTS[name](tmp_path / name, scale)
+    print(verdict)
+    assert verdict.is_right, verdict

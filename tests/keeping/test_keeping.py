@@ -1,0 +1,208 @@
+"""What is kept across restarts, in a directory: what is gone on from, and what is refused and why."""
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from agent.diagnosis.registry import choose
+from agent.export.errors import SinkDown
+from agent.export.pipeline import Exports, SpoolSettings
+from agent.export.sinks import Batching
+from agent.exported import Exported
+from agent.history.events import event_of
+from agent.keeping import Keeper
+from agent.snapshot.directory import DirectoryStore
+from agent.snapshot.store import StoreError
+from agent.source.identity import LogId
+from agent.source.progress import Bounds
+from agent.state import ClusterState, Position
+from tests.generator.making import a_cluster, runs
+
+LOG = LogId("cluster", "topic")
+
+
+class Taking:
+    """A sink that keeps lines in memory, and can be down."""
+
+    name = "taking"
+    batching = Batching(100, 10**6, 0)
+
+    def __init__(self) -> None:
+        self.lines, self.down = [], False
+
+    def write(self, batch):
+        if self.down:
+            raise SinkDown("down")
+        self.lines += batch
+        return []
+
+    def close(self) -> None:
+        pass
+
+
+class Kept:
+    """An agent's state with its keeper, without the agent."""
+
+    def __init__(self, directory: Path, *, exports=None, current=True, max_age_s=3600.0) -> None:
+        self.state, self.exported, self.lock = ClusterState(choose()), Exported(), threading.Lock()
+        self.exports = exports
+        self.keeper = Keeper(
+            lambda cluster_id: DirectoryStore(directory / cluster_id),
+            self.state,
+            self.lock,
+            self.exported,
+            exports,
+            is_current=lambda number: current,
+            interval_s=0.05,
+            max_age_s=max_age_s,
+        )
+
+    def replay(self, some):
+        out = []
+        for run in some:
+            outputs = self.state.replay_run(run)
+            if self.exports is not None:
+                self.exports.put([event_of(it) for it in self.exported.fresh(outputs)])
+            out += outputs
+        return out
+
+
+@pytest.fixture(scope="module")
+def records():
+    return list(runs(a_cluster().records))
+
+
+def ends(some) -> dict[int, Bounds]:
+    out: dict[int, Bounds] = {}
+    for run in some:
+        out[run.partition] = Bounds(0, run.offsets[-1] + 1)
+    return out
+
+
+def kept(directory: Path, some, log=LOG, **more) -> Kept:
+    """Somebody who has read these and has stopped."""
+    it = Kept(directory, **more)
+    assert it.keeper.starts(log, ends(some)) == {}
+    it.replay(some)
+    assert it.keeper.keep(it.state.partitions, 5)
+    it.keeper.stop(5)
+    return it
+
+
+def test_a_start_goes_on_where_the_last_one_ended(tmp_path, records):
+    before = kept(tmp_path, records)
+    again = Kept(tmp_path)
+    starts = again.keeper.starts(LOG, ends(records))
+    assert starts == {number: it.end for number, it in ends(records).items()}
+    assert {it: again.state.digest(it) for it in starts} == {it: before.state.digest(it) for it in starts}
+    reading = again.keeper.reading()
+    assert (reading.restored, dict(reading.refused), reading.error) == (len(starts), {}, None)
+    assert reading.oldest_age_s is not None
+    again.keeper.stop(5)
+
+
+@pytest.mark.parametrize(
+    ("log", "bounds", "max_age_s", "why"),
+    [
+        (LOG, lambda it: Bounds(it.end + 1, it.end + 5), 3600, "offset_gone"),  # 1: records that followed are gone
+        (LOG, lambda it: Bounds(0, it.end - 1), 3600, "offset_gone"),  # 2: the log was cut
+        (LOG, lambda it: it, 0, "too_old"),  # 3
+        (LogId("cluster", "another"), lambda it: it, 3600, "other_topic"),  # 4
+    ],
+)
+def test_what_cannot_be_gone_on_from_is_refused(tmp_path, records, log, bounds, max_age_s, why):
+    kept(tmp_path, records)
+    time.sleep(0.01)
+    again = Kept(tmp_path, max_age_s=max_age_s)
+    all_ends = ends(records)
+    assert again.keeper.starts(log, {number: bounds(it) for number, it in all_ends.items()}) == {}
+    refused = dict(again.keeper.reading().refused)
+    # The cluster's own image is of a topic, too.
+    assert refused == {why: len(all_ends) + (why == "other_topic")}
+    assert not again.state.partitions
+    again.keeper.stop(5)
+
+
+def test_a_damaged_snapshot_is_refused_alone(tmp_path, records):
+    kept(tmp_path, records)
+    number = records[0].partition
+    (file,) = (tmp_path / "cluster").glob(f"partition-{number}.*")
+    file.write_bytes(file.read_bytes()[:-1])
+    again = Kept(tmp_path)
+    starts = again.keeper.starts(LOG, ends(records))
+    assert starts.keys() == ends(records).keys() - {number}
+    assert dict(again.keeper.reading().refused) == {"corrupt": 1}
+    again.keeper.stop(5)
+
+
+def test_behind_the_end_a_state_is_as_old_as_its_last_record(tmp_path, records):
+    """The generated history is of long ago: who had not read to its end knows nothing of since."""
+    kept(tmp_path, records, current=False)
+    again = Kept(tmp_path)
+    assert again.keeper.starts(LOG, ends(records)) == {}
+    assert set(again.keeper.reading().refused) == {"too_old"}
+    again.keeper.stop(5)
+
+
+def test_no_snapshot_before_the_history_is_safe(tmp_path, records):
+    sink = Taking()
+    sink.down = True
+    exports = Exports([sink], spool=None)
+    exports.start()
+    it = Kept(tmp_path, exports=exports)
+    it.keeper.starts(LOG, ends(records))
+    it.replay(records)
+    assert not it.keeper.keep(it.state.partitions, 0.3)
+    assert "history is not safe" in it.keeper.reading().error
+    assert not list((tmp_path / "cluster").glob("partition-*"))
+    sink.down = False
+    assert it.keeper.keep(it.state.partitions, 20)
+    assert it.keeper.reading().error is None
+    it.keeper.stop(5)
+    exports.stop(5)
+    told = len(sink.lines)
+    assert told > 0
+
+    # Refused or not, what is safe is told no more: here the log is read again from its beginning.
+    sink.lines.clear()
+    exports = Exports([sink], spool=SpoolSettings(tmp_path / "spool", "c"))
+    exports.start()
+    again = Kept(tmp_path, exports=exports, max_age_s=0)
+    assert again.keeper.starts(LOG, ends(records)) == {}
+    assert len(again.replay(records)) == told
+    assert exports.barrier(10)
+    assert sink.lines == []
+    again.keeper.stop(5)
+    exports.stop(5)
+
+
+def test_it_keeps_by_itself_and_says_what_fails(tmp_path, records):
+    it = Kept(tmp_path)
+    it.keeper.starts(LOG, ends(records))
+    it.replay(records)
+    it.keeper.start()
+    deadline = time.monotonic() + 10
+    while it.keeper.reading().oldest_age_s is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    it.keeper.stop(5)
+    assert it.keeper.reading().writes["ok"] >= len(it.state.partitions)
+
+    first = DirectoryStore(tmp_path / "cluster")
+    with pytest.raises(StoreError):
+        Kept(tmp_path).keeper.starts(LOG, ends(records))
+    first.close()
+
+
+def test_what_is_given_up_is_kept_first_but_not_what_is_lost(tmp_path, records):
+    it = Kept(tmp_path)
+    it.keeper.starts(LOG, ends(records))
+    it.replay(records)
+    one, other, *_ = sorted(it.state.partitions)
+    it.keeper.given_up([one], lost=False)
+    it.keeper.given_up([other], lost=True)
+    assert [path.name.split(".")[0] for path in (tmp_path / "cluster").glob("partition-*")] == [f"partition-{one}"]
+    assert it.state.position(one) == Position(*it.state.position(one))
+    it.keeper._store.close()
