@@ -1,4 +1,4 @@
-"""The loop that nobody can beat: `consume(10000)` over the whole topic, with kshadow's settings and no decoding.
+"""The loop that nobody can beat: `consume` over the whole topic, with kshadow's settings and no decoding.
 
 Run as a process of its own: `python -m tests.bench.bare BOOTSTRAP`; prints one JSON line when every partition's end
 was reached. `--dict` also keeps the newest value by raw key.
@@ -13,6 +13,7 @@ import time
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
 from agent.source.client import consumer_properties
+from agent.source.topic import BATCH_RECORDS
 
 TOPIC = "__consumer_offsets"
 
@@ -27,7 +28,7 @@ def main(bootstrap_servers: str, *, keep: bool) -> None:
     records = 0
     latest: dict[object, object] = {}
     while len(ended) < count:
-        for message in consumer.consume(10_000, 0.05):
+        for message in consumer.consume(BATCH_RECORDS, 0.05):
             error = message.error()
             if error is None:
                 records += 1
