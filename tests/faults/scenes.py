@@ -174,7 +174,7 @@ def disk_full(directory: Path, scale: Scale) -> Verdict:
 
 @fault
 def replicas(directory: Path, scale: Scale) -> Verdict:
-    """Two agents share the partitions; one is killed and comes back, the other stands still for longer than a session.
+    """Two agents share the partitions; one is killed and comes back, the other stands still longer than a session.
 
     All the while both are scraped: no group may be shown by both twice in a row.
     """
