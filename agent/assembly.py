@@ -12,7 +12,15 @@ from pathlib import Path
 
 from agent.admin.agent import AdminAgent
 from agent.config.filters import Filters
-from agent.config.settings import ClusterSettings, FilterSettings, HistorySettings, Shard, SnapshotPlace, Source
+from agent.config.settings import (
+    ClusterSettings,
+    FilterSettings,
+    HistorySettings,
+    MetricsSettings,
+    Shard,
+    SnapshotPlace,
+    Source,
+)
 from agent.coordinator.hashing import partition_of
 from agent.diagnosis.registry import choose
 from agent.export.pipeline import Exports, SpoolSettings
@@ -57,7 +65,6 @@ class ClusterAgent(Agent):
             snapshot_interval_s=settings.snapshots.interval_ms / 1000,
             lag_interval_s=settings.lag.interval_ms / 1000 if settings.lag.on else None,
             granularity=settings.metrics.granularity,
-            limits=Limits(settings.metrics.max_series, settings.metrics.expire_after_ms),
         )
 
     def start(self, timeout_s: float = 10.0) -> None:
@@ -79,8 +86,7 @@ class ClusterAgent(Agent):
             self._rate_of.change_rate(settings.admin.groups_per_s)
         if self.lag is not None:
             self.lag.change_interval(settings.lag.interval_ms / 1000)
-        metrics = settings.metrics
-        self.change_metrics(metrics.granularity, metrics.max_series, metrics.expire_after_ms)
+        self.change_granularity(settings.metrics.granularity)
 
 
 class ClusterAdminAgent(AdminAgent):
@@ -109,6 +115,11 @@ AnyAgent = ClusterAgent | ClusterAdminAgent
 def agent_of(settings: ClusterSettings) -> AnyAgent:
     """The agent that a cluster's settings ask for. Raises as it does."""
     return ClusterAdminAgent(settings) if settings.read.source is Source.ADMIN else ClusterAgent(settings)
+
+
+def limits_of(settings: MetricsSettings) -> Limits:
+    """Which groups have series."""
+    return Limits(settings.max_series, settings.expire_after_ms)
 
 
 def filters_of(settings: FilterSettings) -> Filters:

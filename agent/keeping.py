@@ -36,6 +36,7 @@ from agent.state import LogId as StateLogId
 log = logging.getLogger("kshadow")
 
 INTERVAL_S = 60.0
+FIRST_S = 10.0
 MAX_AGE_S = 23 * 3600.0
 """Kafka keeps a tombstone for a day at least (`delete.retention.ms`): less, for clocks and for reading."""
 RENEW_S = 1800.0
@@ -250,8 +251,11 @@ class Keeper:
     # Keeping.
 
     def _run(self) -> None:
-        while not self._stop.wait(self._interval_s):
+        # The first one soon: what took long to read need not be read again.
+        wait_s = min(self._interval_s, FIRST_S)
+        while not self._stop.wait(wait_s):
             self.keep(self._partitions(), BARRIER_S)
+            wait_s = self._interval_s
 
     def keep(self, partitions: Collection[int], timeout_s: float) -> bool:
         """One cycle over these, those that changed; whether all of it is stored."""

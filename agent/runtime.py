@@ -26,7 +26,6 @@ from agent.lag.scraped import ScrapedLags, Taken
 from agent.lag.sums import lowest, totals
 from agent.lag.watch import LagWatch, Wanted
 from agent.metrics.collect import Groups, cluster_findings
-from agent.metrics.limits import Limits
 from agent.metrics.readings import Granularity, Readings, SinkReading, SnapshotReading
 from agent.observer.observer import Observer
 from agent.passing import Passing
@@ -51,9 +50,6 @@ GRACE_S = 5.0
 
 MOST_BEHIND = 10_000
 """Records to the end of a partition: with fewer, what is known of it is as of now."""
-
-NO_LIMIT = 10**9
-"""Series."""
 
 STOP_S = 13.0
 """For all of a stop: what does not come to its end by then is left."""
@@ -97,7 +93,6 @@ class Agent:
         lag_interval_s: float | None = None,
         shows_topic: Callable[[str], bool] = lambda topic: True,
         granularity: Granularity = Granularity.TOPIC,
-        limits: Limits | None = None,
         open_store: OpenStore | None = None,
         snapshot_interval_s: float = INTERVAL_S,
         wall_s: Callable[[], float] = time.time,
@@ -111,8 +106,7 @@ class Agent:
 
         `observe` is called in the reader's thread with what each run changed, once the topic's end was reached.
         With `lag_interval_s` the ends of the groups' partitions are asked for that often; `shows_topic` tells of
-        which topics anything is shown, `granularity` how finely metrics tell of groups, `limits` of which (of all
-        unless told).
+        which topics anything is shown, `granularity` how finely metrics tell of groups.
 
         Events go to `exports`, which is started and stopped here. The state is kept across restarts in what
         `open_store` opens. `wall_s` is the clock on the wall, which may jump.
@@ -157,8 +151,6 @@ class Agent:
             )
         self._shows_topic = shows_topic
         self._lags = ScrapedLags(self._ends, lambda topic: self._shows_topic(topic))
-        self.limits = limits or Limits(NO_LIMIT, None)
-        """Which groups have series."""
         self.granularity = granularity
         self._told = self._groups_told()
         self.lag = None if lag_interval_s is None else LagWatch(conf, self._wanted, lag_interval_s)
@@ -472,12 +464,11 @@ class Agent:
             readings.partitions_owned = len(self._reader.positions)
         return readings
 
-    def change_metrics(self, granularity: Granularity, max_series: int, expire_after_ms: int | None) -> None:
-        """From the next scrape on, tell groups that finely, and of so many."""
+    def change_granularity(self, granularity: Granularity) -> None:
+        """From the next scrape on, tell groups that finely."""
         if granularity is not self.granularity:
             self.granularity = granularity
             self._told = self._groups_told()
-        self.limits.change(max_series, expire_after_ms)
 
     def _groups_told(self) -> Groups:
         return Groups(self.state, self.lock, granularity=self.granularity, lags=self._lags, shows=self.shows)

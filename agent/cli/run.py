@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import astuple
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +16,12 @@ if TYPE_CHECKING:
     from agent.assembly import AnyAgent
     from agent.clusters import Clusters
     from agent.config.changes import Changes
+    from agent.config.reload import Reloader
     from agent.config.settings import ClusterSettings, RunSettings
+    from agent.metrics.limits import Limits
     from agent.serve import WebServer
+
+    AllLimits = dict[str | None, Limits]
 
 
 @click.command()
@@ -52,6 +57,8 @@ def run(ctx: click.Context, /, **given: Any) -> None:
 
 
 def _run(ctx: click.Context, settings: RunSettings) -> int:
+    from agent.assembly import limits_of
+    from agent.config.reload import reloading
     from agent.stopping import Step, Stopping
 
     servers: list[WebServer] = []
@@ -65,9 +72,12 @@ def _run(ctx: click.Context, settings: RunSettings) -> int:
         answering = _answering(settings, agents)
         answering.start()
         # The web server takes longest to import; by now the topic is being read.
-        servers.append(_server(settings, answering))
+        limits = {it.name: limits_of(it.metrics) for it in settings.clusters}
+        reloader = _reloader(ctx, settings, agents, limits)
+        servers.append(_server(settings, answering, limits, reloader))
         servers[0].start()
-        _reload(ctx, settings, agents, stack)
+        if reloader is not None:
+            stack.enter_context(reloading(reloader))
         stopping.wait()
         # The web server last: until all is safe it says how that goes, and a slow client holds nothing up.
         return stopping.stop([Step("agents", answering.stop, 14), Step("web server", servers[0].stop, 6)])
@@ -87,31 +97,51 @@ def _answering(settings: RunSettings, agents: dict[str | None, AnyAgent]) -> Any
     return Clusters([Cluster(str(it.name), partial(make, it)) for it in settings.clusters])
 
 
-def _server(settings: RunSettings, answering: AnyAgent | Clusters) -> WebServer:
+def _server(
+    settings: RunSettings, answering: AnyAgent | Clusters, limits: AllLimits, reloader: Reloader | None
+) -> WebServer:
     from pathlib import Path
 
+    from agent.clusters import Clusters
+    from agent.metrics.exporter import Exporter, Source
+    from agent.metrics.readings import ReloadReading
     from agent.serve import WebServer
 
-    listen, web_config = settings.http.listen, settings.http.web_config
-    return WebServer(answering, listen.host, listen.port, web_config=None if web_config is None else Path(web_config))
+    def reloaded() -> ReloadReading | None:
+        return None if reloader is None else ReloadReading(*astuple(reloader.status()))
+
+    if isinstance(answering, Clusters):
+        clusters = [(name, answering.of(name)) for name in answering.names()]
+        sources = [Source(name, it.readings, limits[name]) for name, it in clusters if it is not None]
+    else:
+        (only,) = limits.values()
+        sources = [Source(None, answering.readings, only)]
+    return WebServer(
+        answering,
+        settings.http.listen.host,
+        settings.http.listen.port,
+        web_config=None if settings.http.web_config is None else Path(settings.http.web_config),
+        exporter=Exporter(sources, reload=reloaded),
+    )
 
 
-def _reload(ctx: click.Context, settings: RunSettings, agents: dict[str | None, AnyAgent], stack: ExitStack) -> None:
-    """Take changes of the file from now on."""
+def _reloader(
+    ctx: click.Context, settings: RunSettings, agents: dict[str | None, AnyAgent], limits: AllLimits
+) -> Reloader | None:
+    """What takes changes of the file, if there is one."""
     from agent.cli.effective import rereading
-    from agent.config.reload import Reloader, reloading
+    from agent.config.reload import Reloader
     from agent.logs import set_level
 
     def apply(running: RunSettings, changes: Changes) -> None:
         set_level(running.log.level)
         for wanted in running.clusters:
+            limits[wanted.name].change(wanted.metrics.max_series, wanted.metrics.expire_after_ms)
             if wanted.name in agents:
                 agents[wanted.name].change(wanted)
 
     found = rereading(ctx)
-    if found is not None:
-        path, read = found
-        stack.enter_context(reloading(Reloader(path, read, settings, apply)))
+    return None if found is None else Reloader(*found, settings, apply)
 
 
 @contextmanager
