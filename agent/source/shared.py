@@ -16,10 +16,10 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import Protocol
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from agent.records import Run
-from agent.source.errors import SourceError
+from agent.source.errors import SourceDenied, SourceError
 from agent.source.progress import Progress
 from agent.source.topic import Starts, TopicReader
 
@@ -58,6 +58,7 @@ class SharedTopicReader(TopicReader):
         self._owner = owner
         self._joined = self._subscribed = False
         self._fresh: set[int] = set()
+        self._fenced: str | None = None
         self._seeks: dict[int, TopicPartition] = {}
         self._sign_s = 0.0
         self._unsure_until_s = 0.0
@@ -87,10 +88,13 @@ class SharedTopicReader(TopicReader):
     def is_sure(self) -> bool:
         """Whether no other replica can have the partitions by now."""
         now = time.monotonic()
-        return now - self._sign_s < _SURE_S and now >= self._unsure_until_s
+        return self._fenced is None and now - self._sign_s < _SURE_S and now >= self._unsure_until_s
 
     def poll(self, timeout_s: float = 1.0) -> list[Run]:
-        """As `TopicReader.poll`."""
+        """As `TopicReader.poll`; raises `SourceDenied` once another has joined under this one's instance id."""
+        if self._fenced is not None:
+            right = f"an instance id that nobody else has, not {self._instance_id}"
+            raise SourceDenied(f"group {self._group}: {self._fenced}", right=right)
         self._seek()
         runs = super().poll(timeout_s)
         if self._fresh:
@@ -103,6 +107,14 @@ class SharedTopicReader(TopicReader):
         if self.last_error is None:
             self._sign_s = now
         return runs
+
+    def _on_event(self, message: Message) -> None:
+        error = message.error()
+        if error is not None and error.code() == KafkaError._FATAL:
+            # Of a member that was fenced librdkafka says so once, and is silent from then on.
+            self._fenced = error.str()
+            self._partitions = {}
+        super()._on_event(message)
 
     def _begin(self, count: int, timeout_s: float) -> None:
         """Join the group; what there is to read comes with its assignments."""

@@ -7,6 +7,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from agent.embedded import EmbeddedBroker, fetch_jars
+from agent.source.errors import SourceDenied
 from agent.source.shared import SharedTopicReader
 from tests.source.test_log_id import make_topic
 from tests.source.test_topic import QUIET, await_all, produce
@@ -127,3 +128,27 @@ def test_a_topic_made_anew_under_a_shared_reader(conf):
     until([replica], lambda: sum(1 for number, _ in replica.seen if number == 1) == 7, within_s=60)
     assert len(replica.notices) >= 1
     replica.reader.close()
+
+
+def test_whose_instance_id_another_takes_has_nothing_any_more(conf):
+    one = Replica(conf, "same", {})
+    until([one], lambda: len(one.at) == PARTITIONS)
+    other = Replica(conf, "same", {})
+    refusals = []
+
+    def step():
+        try:
+            one.step()
+        except SourceDenied as error:
+            refusals.append(error)
+        other.step()
+
+    deadline = time.monotonic() + 40
+    while not (refusals and len(other.at) == PARTITIONS):
+        assert time.monotonic() < deadline, (one.reader.last_error, other.at)
+        step()
+    assert not one.reader.is_sure
+    assert other.reader.is_sure
+    assert "an instance id that nobody else has, not same" in str(refusals[0])
+    one.reader.close()
+    other.reader.close()
