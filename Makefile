@@ -5,6 +5,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# Tests that need brokers wait most of the time.
+WORKERS ?= 2
 
 .PHONY: demo test lint bench rig faults fuzz clean setup
 
@@ -23,7 +25,7 @@ demo: $(READY)
 	$(BIN)/kshadow demo $(DEMO)
 
 test: $(READY) lint
-	$(BIN)/python -m pytest $(PYTEST)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST)
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import signal
-from pathlib import Path
+import sys
+from typing import Any
 
 import pytest
+
+COUNTED: list[str] = []
 
 # A shell that runs a script's job in the background makes it ignore SIGINT, and children inherit that: tests that
 # press Ctrl-C would then wait for nothing. A handler of ours is reset to the default in whatever we start.
@@ -13,14 +16,21 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where several processes share the tests (`-n`, `--dist loadgroup`), those of one folder that need brokers stay
-    together: they share a broker, and tell what they counted at the end."""
-    for item in items:
-        if item.get_closest_marker("integration") is not None:
-            item.add_marker(pytest.mark.xdist_group(_folder(item.path)))
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """What a process that shares the tests has counted, for the one that tells."""
+    output = getattr(session.config, "workeroutput", None)
+    counting = sys.modules.get("tests.integration.conftest")
+    if output is not None and counting is not None:
+        output["counted"] = [str(tally) for tally in counting.TALLIES.values()]
 
 
-def _folder(path: Path) -> str:
-    # The files of `tests/integration` share their brokers; elsewhere each file has its own.
-    return path.parent.name if path.parent.name == "integration" else str(path)
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """It has ended."""
+    COUNTED.extend(getattr(node, "workeroutput", {}).get("counted", ()))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """How much was compared to brokers."""
+    for line in COUNTED:
+        terminalreporter.write_line(line)

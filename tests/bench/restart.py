@@ -38,17 +38,16 @@ def restart(frame: Frame) -> Table:
 
 
 def _kill_with_snapshot(frame: Frame, tool: KShadow, servers: str, directory: Path) -> None:
-    """Run until a snapshot of everything is there, and for once more as long, then kill."""
+    """Run until a snapshot of everything is there, and for another two of them, then kill."""
     with tool.running(servers, frame.directory) as it:
         it.service.until(lambda: tool.is_ready(it), READY_S)
         deadline = time.monotonic() + 60
-        before = -1
-        while (size := _bytes(directory)) == 0 or size != before:
+        while _bytes(directory) == 0:
             if time.monotonic() > deadline:
                 raise RuntimeError(f"no snapshot in {directory} after a minute")
-            before = size
-            time.sleep(2 * INTERVAL_S)
-        tell(f"snapshot: {size / 1e6:.1f} MB")
+            time.sleep(INTERVAL_S)
+        time.sleep(2 * INTERVAL_S)
+        tell(f"snapshot: {_bytes(directory) / 1e6:.1f} MB")
         it.service.kill()
 
 

@@ -106,7 +106,7 @@ def test_metrics_are_read_as_they_were_meant(topic: Stage, url: str, accept: str
     assert raw(answer.text) == []
     parse = parse_text if accept.startswith("text") else parse_openmetrics
     families = {family.name: family.samples for family in parse(answer.text)}
-    assert all(re.fullmatch(r"kshadow_[a-z_]+", name) for name in families)
+    assert all(re.fullmatch(r"(kshadow|process|python)_[a-z_]+", name) for name in families)
     groups = Counter(sample.labels["group"] for sample in families["kshadow_group_members"])
     assert set(groups.values()) == {1}, "no two groups are one series"
     assert {label(group) for group in [*topic.joined, *topic.written]} <= groups.keys()
