@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import socket
 from collections.abc import Callable, Collection
+from hashlib import blake2b
 from pathlib import Path
 
 from agent.admin.agent import AdminAgent
@@ -17,6 +18,7 @@ from agent.config.settings import (
     FilterSettings,
     HistorySettings,
     MetricsSettings,
+    ReadSettings,
     Shard,
     SnapshotPlace,
     Source,
@@ -62,6 +64,7 @@ class ClusterAgent(Agent):
             chosen=choose(_names(settings.analyzers.names), dict(settings.analyzers.tuned)),
             exports=_exports(settings, conf),
             open_store=_store(settings, conf),
+            scope=_scope(read),
             snapshot_interval_s=settings.snapshots.interval_ms / 1000,
             lag_interval_s=settings.lag.interval_ms / 1000 if settings.lag.on else None,
             granularity=settings.metrics.granularity,
@@ -150,6 +153,15 @@ def _partitions(settings: ClusterSettings, conf: dict[str, str]) -> Collection[i
         log.info("reading shard %s", shard)
         return _in_shard(shard)
     return read.partitions
+
+
+def _scope(read: ReadSettings) -> str:
+    """Which partitions are read, as a part of a name; empty for all."""
+    if read.shard is not None:
+        shard = read.shard.on(socket.gethostname())
+        return f"{shard.index}-of-{shard.count}"
+    some = read.partitions or read.groups
+    return f"some-{blake2b(repr(some).encode(), digest_size=6).hexdigest()}" if some else ""
 
 
 def _in_shard(shard: Shard) -> Callable[[int], bool]:

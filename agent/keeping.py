@@ -92,16 +92,21 @@ class Keeper:
         exports: Exports | None,
         *,
         is_current: Callable[[int], bool],
+        scope: str | None = "",
         interval_s: float = INTERVAL_S,
         max_age_s: float = MAX_AGE_S,
     ) -> None:
         """`open_store` is called once it is known which cluster it is. `lock` is what `state` and `exported` are used
-        under. `is_current`: whether a partition is read to its end, but for what is on its way."""
+        under. `is_current`: whether a partition is read to its end, but for what is on its way.
+
+        `scope` names the partitions that are read, where several agents keep theirs in one place: what spans them is
+        each one's own. None: they come and go, so it is not kept."""
         self._open_store = open_store
         self._store: Store | None = None
         self._state, self._lock = state, lock
         self._exported, self._exports = exported, exports
         self._is_current = is_current
+        self._cluster = None if scope is None else f"{CLUSTER}-{scope}" if scope else CLUSTER
         self._interval_s, self._max_age_s = interval_s, max_age_s
         self._log_id: LogId | None = None
         self._kept: dict[int, _Kept] = {}
@@ -160,14 +165,15 @@ class Keeper:
                 self._state.log = StateLogId(*log_id)
         names = [name for number in bounds for name in (_partition(number), self._history(number))]
         try:
-            blobs = self._store.load([*names, CLUSTER, self._history(None)])
+            own = [] if self._cluster is None else [self._cluster, self._history(None)]
+            blobs = self._store.load([*names, *own])
         except StoreError as error:
             self._refused["unreadable"] += len(bounds)
             log.error("snapshots cannot be read, so partitions are read from their beginnings: %s", error)
             return {}
         self._learn_exported([*bounds, None], blobs)
-        if not self._has_cluster and CLUSTER in blobs:
-            self._restore_cluster(blobs[CLUSTER])
+        if not self._has_cluster and self._cluster in blobs:
+            self._restore_cluster(blobs[self._cluster])
         self._has_cluster = True
         began_s = time.monotonic()
         out: dict[int, int] = {}
@@ -246,7 +252,7 @@ class Keeper:
     def _history(self, number: int | None) -> str:
         """The name of a history position. It is of these sinks together: another one is told everything anew."""
         sinks = "" if self._exports is None else ".".join(sorted(self._exports.names))
-        return f"history-{sinks}-{'cluster' if number is None else number}"
+        return f"history-{sinks}-{self._cluster if number is None else number}"
 
     # Keeping.
 
@@ -323,10 +329,10 @@ class Keeper:
             store.save(_partition(number), it.blob)
             self._kept[number] = _Kept(it.position, time.monotonic())
             self._writes["ok"] += 1
-        if images:
+        if images and self._cluster is not None:
             if self._exports is not None:
                 store.save(self._history(None), encode(Safe(*cluster.position), self._log(None)))
-            store.save(CLUSTER, cluster.blob)
+            store.save(self._cluster, cluster.blob)
 
 
 def _partition(number: int) -> str:

@@ -94,6 +94,7 @@ class Agent:
         shows_topic: Callable[[str], bool] = lambda topic: True,
         granularity: Granularity = Granularity.TOPIC,
         open_store: OpenStore | None = None,
+        scope: str = "",
         snapshot_interval_s: float = INTERVAL_S,
         wall_s: Callable[[], float] = time.time,
     ) -> None:
@@ -109,7 +110,8 @@ class Agent:
         which topics anything is shown, `granularity` how finely metrics tell of groups.
 
         Events go to `exports`, which is started and stopped here. The state is kept across restarts in what
-        `open_store` opens. `wall_s` is the clock on the wall, which may jump.
+        `open_store` opens; `scope` names the partitions that are read, if they are some of them. `wall_s` is the
+        clock on the wall, which may jump.
         """
         self.cluster = cluster
         self._observe = observe
@@ -138,6 +140,7 @@ class Agent:
                 self.exported,
                 exports,
                 is_current=self._is_current,
+                scope=scope if sharing is None else None,
                 interval_s=snapshot_interval_s,
             )
         )

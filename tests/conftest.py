@@ -16,6 +16,20 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Where several processes share the tests: by files, and all of `tests/integration` to one, in its order."""
+    from xdist.scheduler.loadfile import LoadFileScheduling
+
+    class Sharing(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            folder = file.rpartition("/")[0]
+            return folder if folder == "tests/integration" else file
+
+    return Sharing(config, log)
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """What a process that shares the tests has counted, for the one that tells."""
     output = getattr(session.config, "workeroutput", None)
