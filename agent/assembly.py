@@ -24,7 +24,7 @@ from agent.config.settings import (
     Source,
 )
 from agent.coordinator.hashing import partition_of
-from agent.diagnosis.registry import choose
+from agent.diagnosis.registry import choose, named
 from agent.export.pipeline import Exports, SpoolSettings
 from agent.export.sinks import Sink
 from agent.keeping import OpenStore
@@ -61,7 +61,7 @@ class ClusterAgent(Agent):
             shows_topic=lambda topic: self._filters.shows_topic(topic),
             witness=self._follower,
             observer=self._rate_of,
-            chosen=choose(_names(settings.analyzers.names), dict(settings.analyzers.tuned)),
+            chosen=choose(named(settings.analyzers.names), dict(settings.analyzers.tuned)),
             exports=_exports(settings, conf),
             open_store=_store(settings, conf),
             scope=_scope(read),
@@ -128,11 +128,6 @@ def limits_of(settings: MetricsSettings) -> Limits:
 def filters_of(settings: FilterSettings) -> Filters:
     """The filters that are asked for."""
     return Filters(settings.allow_groups, settings.deny_groups, settings.allow_topics, settings.deny_topics)
-
-
-def _names(text: str) -> list[str] | None:
-    """Which analyzers: None for all."""
-    return {"all": None, "none": []}.get(text, [name.strip() for name in text.split(",") if name.strip()])
 
 
 def _follower(settings: ClusterSettings) -> BrokerLogFollower | None:

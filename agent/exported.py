@@ -50,8 +50,7 @@ class Exported:
             del self._safe[partition]
 
     def _has(self, output: Output) -> bool:
-        at = output.at
         if output.group is None:
-            return at.timestamp_ms <= self._cluster_ms
-        safe = self._safe.get(at.partition)
-        return safe is not None and at.offset < safe.next_offset and at.timestamp_ms <= safe.clock_ms
+            return output.at.timestamp_ms <= self._cluster_ms
+        safe = self._safe.get(output.at.partition)
+        return safe is not None and safe.has(output.at)

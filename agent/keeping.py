@@ -23,15 +23,13 @@ from typing import NamedTuple
 from agent.export.errors import PositionRefused
 from agent.export.pipeline import Exports
 from agent.export.position import Log, decode, encode
-from agent.export.position import Position as Safe
 from agent.exported import Exported
+from agent.records import LogId
 from agent.snapshot.container import Header, read
 from agent.snapshot.errors import Kind, Refused
 from agent.snapshot.store import Reason, Store, StoreError
-from agent.source.identity import LogId
 from agent.source.progress import Bounds
 from agent.state import ClusterState, Position, Snapshot
-from agent.state import LogId as StateLogId
 
 log = logging.getLogger("kshadow")
 
@@ -162,7 +160,7 @@ class Keeper:
             self._kept.clear()
             self._log_id = log_id
             with self._lock:
-                self._state.log = StateLogId(*log_id)
+                self._state.log = log_id
         names = [name for number in bounds for name in (_partition(number), self._history(number))]
         try:
             own = [] if self._cluster is None else [self._cluster, self._history(None)]
@@ -243,7 +241,7 @@ class Keeper:
                 if number is None:
                     self._exported.learn_cluster(safe.clock_ms)
                 else:
-                    self._exported.learn(number, Position(*safe))
+                    self._exported.learn(number, safe)
 
     def _log(self, number: int | None) -> Log:
         assert self._log_id is not None, "partitions are taken in by `starts`"
@@ -325,13 +323,13 @@ class Keeper:
     def _save(self, store: Store, images: Mapping[int, _Image], cluster: _Image) -> None:
         for number, it in images.items():
             if self._exports is not None:
-                store.save(self._history(number), encode(Safe(*it.position), self._log(number)))
+                store.save(self._history(number), encode(it.position, self._log(number)))
             store.save(_partition(number), it.blob)
             self._kept[number] = _Kept(it.position, time.monotonic())
             self._writes["ok"] += 1
         if images and self._cluster is not None:
             if self._exports is not None:
-                store.save(self._history(None), encode(Safe(*cluster.position), self._log(None)))
+                store.save(self._history(None), encode(cluster.position, self._log(None)))
             store.save(self._cluster, cluster.blob)
 
 

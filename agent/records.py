@@ -11,6 +11,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 
+class LogId(NamedTuple):
+    """A topic of a cluster, whatever it is called: one that is made anew under its name has another id. Before Kafka
+    2.8 topics have none: then it is zeros."""
+
+    cluster_id: str
+    topic_id: str
+
+
 class RawRecord(NamedTuple):
     """One record as the log holds it.
 

@@ -32,8 +32,7 @@ from agent.passing import Passing
 from agent.shadow.told import Witness, Witnesses
 from agent.shadow.transitions import Transition
 from agent.shadow.views import GroupView
-from agent.source.identity import LogId
-from agent.source.progress import Bounds, Notice, OffsetReset, TopicRecreated
+from agent.source.progress import Notice, OffsetReset, TopicRecreated
 from agent.source.shared import SharedTopicReader
 from agent.source.topic import TopicReader
 from agent.state import ClusterState
@@ -144,7 +143,7 @@ class Agent:
                 interval_s=snapshot_interval_s,
             )
         )
-        starts = self._starts
+        starts = None if self._keeper is None else self._keeper.starts
         self._reader: TopicReader
         if sharing is None:
             self._reader = TopicReader(conf, partitions=partitions, start=starts)
@@ -249,12 +248,6 @@ class Agent:
                     self.exported.forget()
                     for partition in list(self.state.partitions):
                         self.state.forget(partition)
-
-    def _starts(self, log_id: LogId, bounds: Mapping[int, Bounds]) -> Mapping[int, int]:
-        """Where to begin with partitions that are taken in."""
-        if self._keeper is None:
-            return {}
-        return self._keeper.starts(log_id, bounds)
 
     def given_up(self, partitions: Collection[int], *, lost: bool) -> None:
         """As `agent.source.shared.Owner`."""

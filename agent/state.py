@@ -14,10 +14,11 @@ from agent.diagnosis.cluster import NOTHING, Chosen, ClusterDiagnosis
 from agent.diagnosis.engine import Failure, Output
 from agent.history.counts import EventCounts, PartitionCounts
 from agent.history.recent import PartitionRecent, Recent
-from agent.records import Run
+from agent.records import LogId, Run
 from agent.shadow.cluster import ClusterMirror
 from agent.shadow.mirror import Reject
 from agent.shadow.told import Witness
+from agent.shadow.transitions import At
 from agent.snapshot.container import Header, Identity, unwrap, wrap
 from agent.snapshot.digest import digest
 from agent.snapshot.errors import Kind, Refused
@@ -34,12 +35,9 @@ class Position(NamedTuple):
     next_offset: int
     clock_ms: int
 
-
-class LogId(NamedTuple):
-    """Which topic is read: another one's snapshots are of no use."""
-
-    cluster_id: str
-    topic_id: str
+    def has(self, at: At) -> bool:
+        """Whether an event of the partition, which was told then and there, was told by this state or before."""
+        return at.offset < self.next_offset and at.timestamp_ms <= self.clock_ms
 
 
 NO_LOG = LogId("", "")

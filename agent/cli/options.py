@@ -91,11 +91,10 @@ def analyzer_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def chosen_analyzers(names: str, tuned: Sequence[tuple[str, str]]) -> Chosen:
     """The analyzers that the options ask for; a usage error says what does not exist."""
-    from agent.diagnosis.registry import Misconfigured, choose
+    from agent.diagnosis.registry import Misconfigured, choose, named
 
-    only = {"all": None, "none": []}.get(names, [name.strip() for name in names.split(",") if name.strip()])
     try:
-        return choose(only, dict(tuned))
+        return choose(named(names), dict(tuned))
     except Misconfigured as error:
         raise click.UsageError(str(error)) from error
 

@@ -50,6 +50,11 @@ def known() -> dict[str, Kind]:
     return found
 
 
+def named(names: str) -> list[str] | None:
+    """The analyzers that a text asks for: `all` (None), `none`, or names with commas."""
+    return {"all": None, "none": []}.get(names, [name.strip() for name in names.split(",") if name.strip()])
+
+
 def choose(only: Collection[str] | None = None, tuned: Mapping[str, str] | None = None) -> Chosen:
     """The analyzers to run: all unless told, with `tuned` settings (`analyzer.setting` to the value's text).
 

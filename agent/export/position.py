@@ -8,9 +8,10 @@ position has is not exported a second time: compaction may have changed what the
 from __future__ import annotations
 
 import json
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from agent.export.errors import PositionRefused
+from agent.state import Position
 
 VERSION = 1
 
@@ -21,21 +22,6 @@ class Log(NamedTuple):
     cluster_id: str
     topic_id: str | None
     partition: int
-
-
-class Position(NamedTuple):
-    """The offset behind the last record, and the partition's event clock in epoch milliseconds."""
-
-    next_offset: int
-    clock_ms: int
-
-    def has(self, event: dict[str, Any]) -> bool:
-        """Whether the event was made at or before this position. It is of the same partition.
-
-        An event that time brought (a finding that opened late) names the last record before it; it is told from
-        those that came later by its time.
-        """
-        return bool(event["offset"] < self.next_offset and event["at_ms"] <= self.clock_ms)
 
 
 def encode(position: Position, log: Log) -> bytes:

@@ -8,23 +8,17 @@ so it is asked through an Admin client (Describe on the topic is all it needs).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
+from agent.records import LogId
 from agent.source.client import DEFAULTS, FIXED, classify
 from agent.source.errors import SourceMisconfigured, SourceUnreachable
 
 _URL_SAFE = str.maketrans("+/", "-_", "=")
 _CONSUMER_ONLY = {*DEFAULTS, *FIXED} - {"client.id", "log_level"}
-
-
-class LogId(NamedTuple):
-    """A topic of a cluster, whatever it is called. Before Kafka 2.8 topics have no id: then it is zeros."""
-
-    cluster_id: str
-    topic_id: str
 
 
 class IdentityClient:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from agent.records import LogId
 from agent.source.errors import SourceError
-from agent.source.identity import LogId
 
 
 @dataclass(frozen=True, slots=True)

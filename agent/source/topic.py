@@ -23,12 +23,12 @@ from types import TracebackType
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from agent.records import Run
+from agent.records import LogId, Run
 from agent.source.client import classify, consumer_properties, is_lost_offset
 from agent.source.cluster import EARLIEST, LATEST, leaders, offsets_at
 from agent.source.columns import runs_of
 from agent.source.errors import SourceDenied, SourceError, SourceMisconfigured, SourceUnreachable, TopicMissing
-from agent.source.identity import IdentityClient, LogId
+from agent.source.identity import IdentityClient
 from agent.source.progress import Bounds, Notice, OffsetReset, PartitionCountChanged, Progress, TopicRecreated
 
 BATCH_RECORDS = 2_500

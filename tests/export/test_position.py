@@ -7,8 +7,9 @@ import json
 import pytest
 
 from agent.export.errors import PositionRefused
-from agent.export.position import Log, Position, decode, encode
-from tests.export.made import event
+from agent.export.position import Log, decode, encode
+from agent.shadow.transitions import At
+from agent.state import Position
 
 LOG = Log("cluster", "topic", 7)
 AT = Position(100, 5_000)
@@ -24,7 +25,7 @@ AT = Position(100, 5_000)
     ],
 )
 def test_what_was_made_before(offset: int, at_ms: int, has: bool) -> None:
-    assert AT.has(event(1, offset=offset, at_ms=at_ms)) is has
+    assert AT.has(At(7, offset, at_ms)) is has
 
 
 @pytest.mark.parametrize("log", [LOG, Log("cluster", None, 0)])

@@ -18,14 +18,12 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from agent.diagnosis.registry import choose
 from agent.history.events import event_of
-from agent.records import Run
+from agent.records import LogId, Run
 from agent.snapshot.container import Header, read
 from agent.snapshot.topic import TopicStore
-from agent.source.identity import LogId
 from agent.source.once import read_to_end
 from agent.source.topic import TopicReader
 from agent.state import ClusterState
-from agent.state import LogId as StateLogId
 
 Ids = dict[str, str]
 """Events by id, each as canonical JSON."""
@@ -81,7 +79,7 @@ def replayed(
     log_id: LogId, runs: Iterable[Run], headers: Mapping[int | None, Header], cluster: str | None = None
 ) -> tuple[ClusterState, Ids]:
     """The state and the events that the log comes to, as far in offsets and time as the snapshots are."""
-    state = ClusterState(choose(), cluster=cluster, log=StateLogId(*log_id))
+    state = ClusterState(choose(), cluster=cluster, log=log_id)
     outputs = []
     for run in runs:
         header = headers.get(run.partition)
@@ -167,7 +165,7 @@ def judge(
     verdict.conflicting = sorted(
         it for it, texts in seen.items() if len(texts) > 1 or (it in expected and expected[it] not in texts)
     )
-    kept = ClusterState(choose(), cluster=cluster, log=StateLogId(*log_id))
+    kept = ClusterState(choose(), cluster=cluster, log=log_id)
     for partition, blob in blobs.items():
         if partition is None:
             continue

@@ -13,9 +13,9 @@ from agent.export.sinks import Batching
 from agent.exported import Exported
 from agent.history.events import event_of
 from agent.keeping import Keeper
+from agent.records import LogId
 from agent.snapshot.directory import DirectoryStore
 from agent.snapshot.store import StoreError
-from agent.source.identity import LogId
 from agent.source.progress import Bounds
 from agent.state import ClusterState, Position
 from tests.generator.making import a_cluster, runs

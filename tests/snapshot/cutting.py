@@ -9,8 +9,8 @@ from agent.diagnosis.cluster import Chosen
 from agent.diagnosis.engine import Output
 from agent.diagnosis.registry import choose
 from agent.history.events import event_of
-from agent.records import RawRecord, Run
-from agent.state import ClusterState, LogId
+from agent.records import LogId, RawRecord, Run
+from agent.state import ClusterState
 from tests.diagnosis.doubles import Consumes, Twice, chosen
 from tests.shadow.build import run_of
 

@@ -14,12 +14,13 @@ from hypothesis import HealthCheck, given, settings
 
 from agent.diagnosis.engine import PartitionDiagnosis
 from agent.history.recent import Item
+from agent.records import LogId
 from agent.shadow.mirror import PartitionMirror
 from agent.shadow.offsets import Offsets
 from agent.shadow.targets import Targets
 from agent.snapshot.analyzing import SHIPPED
 from agent.snapshot.forms import INTERNED, SHARED, STATES
-from agent.state import ClusterState, LogId
+from agent.state import ClusterState
 from analyzers import windows
 from analyzers.api import Analyzer, ClusterAnalyzer, Settings
 from tests.analyzers.test_stalled_consumer import play, stable

@@ -16,9 +16,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from agent.diagnosis.registry import choose
+from agent.records import LogId
 from agent.snapshot.container import FORMAT, LARGEST, Header, Identity, read, unwrap, wrap
 from agent.snapshot.errors import Kind, Refused
-from agent.state import ClusterState, LogId
+from agent.state import ClusterState
 from tests.generator.making import SMALL, a_cluster, runs
 from tests.snapshot.cutting import ALL, digests
 

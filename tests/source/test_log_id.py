@@ -7,8 +7,9 @@ from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from agent.embedded import EmbeddedBroker, fetch_jars
+from agent.records import LogId
 from agent.source.errors import TopicMissing
-from agent.source.identity import IdentityClient, LogId
+from agent.source.identity import IdentityClient
 from agent.source.progress import Bounds, PartitionCountChanged, TopicRecreated
 from agent.source.topic import TopicReader
 from tests.source.test_topic import QUIET, await_all, caught_up, poll_until, produce
