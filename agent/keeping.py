@@ -26,7 +26,7 @@ from agent.export.position import Log, decode, encode
 from agent.exported import Exported
 from agent.records import LogId
 from agent.snapshot.container import Header, read
-from agent.snapshot.errors import Kind, Refused
+from agent.snapshot.errors import Kind, Refused, Unwritable
 from agent.snapshot.store import Reason, Store, StoreError
 from agent.source.progress import Bounds
 from agent.state import ClusterState, Position, Snapshot
@@ -269,11 +269,11 @@ class Keeper:
         with self._storing:
             try:
                 images = self._images(partitions)
-                cluster = self._cluster_image()
+                cluster = self._cluster_image() if images and self._cluster is not None else None
                 if self._exports is not None and not self._exports.barrier(timeout_s):
                     raise StoreError(Reason.UNREACHABLE, f"history is not safe after {timeout_s:g} s")
                 self._save(store, images, cluster)
-            except StoreError as error:
+            except (StoreError, Unwritable) as error:
                 self._writes["failed"] += 1
                 if self._error is None:
                     log.error("snapshots fail, and are tried again every %g s: %s", self._interval_s, error)
@@ -320,14 +320,15 @@ class Keeper:
                 self._said.add(name)
                 log.warning("analyzer %s begins anew after a restart: snapshots cannot hold its %s", name, what)
 
-    def _save(self, store: Store, images: Mapping[int, _Image], cluster: _Image) -> None:
+    def _save(self, store: Store, images: Mapping[int, _Image], cluster: _Image | None) -> None:
         for number, it in images.items():
             if self._exports is not None:
                 store.save(self._history(number), encode(it.position, self._log(number)))
             store.save(_partition(number), it.blob)
             self._kept[number] = _Kept(it.position, time.monotonic())
             self._writes["ok"] += 1
-        if images and self._cluster is not None:
+        if cluster is not None:
+            assert self._cluster is not None, "what spans partitions is imaged where it has a name"
             if self._exports is not None:
                 store.save(self._history(None), encode(cluster.position, self._log(None)))
             store.save(self._cluster, cluster.blob)

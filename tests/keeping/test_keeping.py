@@ -15,6 +15,7 @@ from agent.history.events import event_of
 from agent.keeping import Keeper
 from agent.records import LogId
 from agent.snapshot.directory import DirectoryStore
+from agent.snapshot.errors import Unwritable
 from agent.snapshot.store import StoreError
 from agent.source.progress import Bounds
 from agent.state import ClusterState, Position
@@ -206,3 +207,17 @@ def test_what_is_given_up_is_kept_first_but_not_what_is_lost(tmp_path, records):
     assert [path.name.split(".")[0] for path in (tmp_path / "cluster").glob("partition-*")] == [f"partition-{one}"]
     assert it.state.position(one) == Position(*it.state.position(one))
     it.keeper._store.close()
+
+
+def test_a_state_that_no_image_can_hold_is_said_and_ends_nothing(tmp_path, records, monkeypatch):
+    """As where a third party's analyzer puts into a finding what no JSON can hold."""
+    it = Kept(tmp_path)
+    it.keeper.starts(LOG, ends(records))
+    it.replay(records)
+    with monkeypatch.context() as patch:
+        patch.setattr("agent.state.Snapshot.encode", lambda *given: (_ for _ in ()).throw(Unwritable("too large")))
+        assert not it.keeper.keep(it.state.partitions, 5)
+    assert it.keeper.reading().error == "too large"
+    assert it.keeper.keep(it.state.partitions, 5)
+    assert it.keeper.reading().error is None
+    it.keeper.stop(5)
