@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# The same examples each time, however slow the machine is; `make fuzz` and HYPOTHESIS_PROFILE=random look for others.
+settings.register_profile("steady", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("random", deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
 COUNTED: list[str] = []
 

@@ -6,10 +6,13 @@ import argparse
 import sys
 import tempfile
 import time
+import traceback
 from pathlib import Path
 
+from tests.faults import log_scenes as log_scenes
+from tests.faults import scenes as scenes
 from tests.faults.scene import Scale
-from tests.faults.scenes import FAULTS
+from tests.faults.stage import FAULTS
 
 
 def main() -> int:
@@ -26,13 +29,21 @@ def main() -> int:
     for name in given.names or FAULTS:
         began = time.monotonic()
         with tempfile.TemporaryDirectory(prefix="kshadow-faults-") as directory:
-            verdict = FAULTS[name]((given.keep or Path(directory)) / name, scale)
+            try:
+                verdict = FAULTS[name]((given.keep or Path(directory)) / name, scale)
+            except Exception as error:  # noqa: BLE001 — the other scenes are played all the same
+                where = traceback.extract_tb(error.__traceback__)[-1]
+                print(f"WRONG {name} did not come to its end, {where.name}:{where.lineno}: {str(error)[:2000]}")
+                wrong += 1
+                continue
         print(f"{'ok   ' if verdict.is_right else 'WRONG'} {verdict} ({time.monotonic() - began:.0f} s)", flush=True)
         if not verdict.is_right:
             wrong += 1
             for what in ("missing", "unexpected", "conflicting", "different"):
                 if found := getattr(verdict, what):
-                    print(f"      {what}: {found[:10]}")
+                    print(f"      {what}: {len(found)}, of them {found[:20]}")
+                    for event_id in found[:4]:
+                        print(f"        {verdict.texts.get(event_id)}")
     return min(wrong, 1)
 
 

@@ -31,6 +31,7 @@ class AgentProcess:
         self.port = port or free_port()
         self.log = directory / f"{name}.log"
         self._options = (*options, "--listen", f"127.0.0.1:{self.port}")
+        self.module = "agent.cli.main"
         self.process: subprocess.Popen[bytes] | None = None
         self.exit_codes: list[int] = []
 
@@ -40,7 +41,7 @@ class AgentProcess:
 
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "agent.cli.main", "run", *self._options],
+                [sys.executable, "-m", self.module, "run", *self._options],
                 stdout=log,
                 stderr=log,
                 env={**os.environ, **environment},

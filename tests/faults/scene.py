@@ -15,6 +15,7 @@ from agent.embedded import EmbeddedBroker, EmbeddedCluster, fetch_jars
 from tests.faults import truth
 from tests.faults.agents import AgentProcess, wait_until
 from tests.faults.load import load, make_topic
+from tests.faults.recording import Log
 from tests.integration.faults import PROPERTIES
 
 PARTITIONS = 8
@@ -64,12 +65,11 @@ class Scene:
         self.note(f"load {self.playing.stdout.read().strip()}")
         self.agent.wait_level(120)
 
-    def verdict(self) -> truth.Verdict:
-        """Stop the agent, and compare."""
+    def verdict(self, log: Log | None = None) -> truth.Verdict:
+        """Stop the agent, and compare to what the topic holds now, or to a recording of it."""
         code = self.agent.stop()
-        verdict = truth.judge(
-            self.name, self.servers, truth.snapshots(self.state), truth.history(self.servers, HISTORY)
-        )
+        blobs, told = truth.snapshots(self.state), truth.history(self.servers, HISTORY)
+        verdict = truth.judge(self.name, self.servers, blobs, told, log=log)
         if code:
             self.note(f"exit code {code}")
         verdict.said = "; ".join(self.notes)
@@ -86,8 +86,13 @@ class Scene:
 
     def exported(self) -> float:
         """How many events the agent says it has written."""
+        return self.total("kshadow_history_events_total")
+
+    def total(self, metric: str, *labels: str) -> float:
+        """The sum of a metric's samples, of those that have all of these labels."""
+        samples = self.agent.metrics().items()
         return sum(
-            value for (name, _), value in self.agent.metrics().items() if name == "kshadow_history_events_total"
+            value for (name, its), value in samples if name == metric and all(label in its for label in labels)
         )
 
 

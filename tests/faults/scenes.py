@@ -6,25 +6,16 @@ import random
 import signal
 import subprocess
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 from agent.coordinator.hashing import partition_of
 from tests.faults.agents import AgentProcess, wait_until
-from tests.faults.scene import HISTORY, PARTITIONS, Scale, configure_topic, pause, scene
+from tests.faults.scene import HISTORY, PARTITIONS, Scale, Scene, configure_topic, pause, scene
+from tests.faults.stage import fault
 from tests.faults.truth import Verdict, history, judge, log_of, snapshots_in_topic
 from tests.integration.faults import TOPIC
 
 KEPT, REPLICAS = "kshadow-snapshots", "kshadow-replicas"
-
-Play = Callable[[Path, Scale], Verdict]
-FAULTS: dict[str, Play] = {}
-
-
-def fault(play: Play) -> Play:
-    """Registers a scene under its name."""
-    FAULTS[play.__name__.replace("_", "-")] = play
-    return play
 
 
 @fault
@@ -127,9 +118,7 @@ def sink_down(directory: Path, scale: Scale) -> Verdict:
         it.wait_events(1)
         configure_topic(it.servers, HISTORY, min_insync_replicas="2")
         pause(scale.seconds / 2)
-        waiting = sum(
-            value for (name, _), value in it.agent.metrics().items() if name == "kshadow_history_buffered_events"
-        )
+        waiting = it.total("kshadow_history_buffered_events")
         it.note(f"{waiting:.0f} events waited")
         ready = it.agent.get("/readyz")
         it.note(f"/readyz {ready[0]} {ready[1].decode().strip()[:120]}")
@@ -146,22 +135,18 @@ def disk_full(directory: Path, scale: Scale) -> Verdict:
     """The state directory is full for a while: neither snapshots nor spool can be written."""
     state = directory / "state"
     state.mkdir(parents=True)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(state)], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(state)], check=True)
     try:
         with scene("disk full", directory, scale) as it:
             it.agent.start()
             it.agent.wait_ready()
             pause(8)
             ballast = state / "ballast"
-            with ballast.open("wb") as file:
-                try:
-                    while True:
-                        file.write(b"\0" * 4096)
-                        file.flush()
-                except OSError:
-                    pass
-            pause(8)
-            it.note(f"failed writes {_sum(it.agent.metrics(), 'kshadow_snapshot_writes_total', 'failed'):.0f}")
+            for _ in range(4):
+                # What the agent gives up in between is taken, too.
+                _fill(ballast)
+                pause(2)
+            it.note(f"failed writes {it.total('kshadow_snapshot_writes_total', 'failed'):.0f}")
             it.agent.kill()
             it.agent.start()
             it.agent.wait_ready()
@@ -173,6 +158,57 @@ def disk_full(directory: Path, scale: Scale) -> Verdict:
 
 
 @fault
+def clock_jumped(directory: Path, scale: Scale) -> Verdict:
+    """The clock on the wall is set an hour ahead, a day back, and right again, while the steady one runs on.
+
+    Of Python only: what sets it for the C library as well, libfaketime 0.9.10, breaks Python's `time.sleep`.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    clock = directory / "clock"
+    clock.write_text("0")
+    with scene(f"clock jumped {4 * scale.times} times", directory, scale) as it:
+        it.agent.module = "tests.faults.skewed"
+        it.agent.start(KSHADOW_TEST_CLOCK=str(clock))
+        it.agent.wait_ready()
+        for number in range(scale.times):
+            for ahead_s in (3600, -86_400, -90, 0):
+                pause(3)
+                clock.write_text(str(ahead_s))
+            pause(2)
+            if number % 2:
+                it.agent.kill()
+                it.agent.start(KSHADOW_TEST_CLOCK=str(clock))
+                clock.write_text("7200")
+        return it.finish()
+
+
+@fault
+def fenced(directory: Path, scale: Scale) -> Verdict:
+    """Another agent comes with this one's instance id, as when a node is cut off and its pod is made anew."""
+    spared = partition_of(REPLICAS, PARTITIONS)
+    with scene(f"consumer fenced {scale.times} times", directory, scale, state=False, spared=spared) as it:
+        agents = [_replica(it, directory, name, "the-same") for name in ("one", "two")]
+        codes = []
+        try:
+            agents[0].start()
+            agents[0].wait_ready()
+            for number in range(scale.times):
+                pause(5)
+                old, new = agents[number % 2], agents[1 - number % 2]
+                new.start()
+                new.wait_ready()
+                wait_until(lambda old=old: not old.is_running, 60, old.tail)  # type: ignore[misc]
+                codes.append(old.stop())
+                wait_until(lambda new=new: new.owned() == PARTITIONS, 60, new.tail)  # type: ignore[misc]
+            assert it.playing.wait(600) == 0
+            new.wait_level()
+        finally:
+            codes += [agent.stop() for agent in agents if agent.is_running]
+        it.note(f"exit codes {codes}")
+        return _shared_verdict(it)
+
+
+@fault
 def replicas(directory: Path, scale: Scale) -> Verdict:
     """Two agents share the partitions; one is killed and comes back, the other stands still longer than a session.
 
@@ -180,16 +216,7 @@ def replicas(directory: Path, scale: Scale) -> Verdict:
     """
     spared = partition_of(REPLICAS, PARTITIONS)
     with scene("two replicas, one killed, one stopped", directory, scale, state=False, spared=spared) as it:
-        both = [
-            AgentProcess(
-                directory,
-                *("--bootstrap-server", it.servers, "--no-admin", "--no-lag", "--history-topic", HISTORY),
-                *("--share-group", REPLICAS, "--share-instance-id", name, "--snapshots", f"kafka:{KEPT}"),
-                *("--snapshot-interval", "2s", "--state-dir", str(directory / name)),
-                name=name,
-            )
-            for name in ("one", "two")
-        ]
+        both = [_replica(it, directory, name, name) for name in ("one", "two")]
         one, two = both
         scrapes = Scrapes(both)
         try:
@@ -219,13 +246,28 @@ def replicas(directory: Path, scale: Scale) -> Verdict:
         it.note(
             f"{scrapes.made} scrapes of both, {scrapes.overlaps} with a group in both, {scrapes.longest} in a row"
         )
-        log = log_of(it.servers)
-        blobs = snapshots_in_topic(it.servers, KEPT, log[0].cluster_id, PARTITIONS)
-        verdict = judge(it.name, it.servers, blobs, history(it.servers, HISTORY), log=log)
+        verdict = _shared_verdict(it)
         if scrapes.longest > 1:
             verdict.different.append(-1)
-        verdict.said = "; ".join(it.notes)
         return verdict
+
+
+def _replica(it: Scene, directory: Path, name: str, instance_id: str) -> AgentProcess:
+    return AgentProcess(
+        directory,
+        *("--bootstrap-server", it.servers, "--no-admin", "--no-lag", "--history-topic", HISTORY),
+        *("--share-group", REPLICAS, "--share-instance-id", instance_id, "--snapshots", f"kafka:{KEPT}"),
+        *("--snapshot-interval", "2s", "--state-dir", str(directory / name)),
+        name=name,
+    )
+
+
+def _shared_verdict(it: Scene) -> Verdict:
+    log = log_of(it.servers)
+    blobs = snapshots_in_topic(it.servers, KEPT, log[0].cluster_id, PARTITIONS)
+    verdict = judge(it.name, it.servers, blobs, history(it.servers, HISTORY), log=log)
+    verdict.said = "; ".join(it.notes)
+    return verdict
 
 
 class Scrapes(threading.Thread):
@@ -250,6 +292,10 @@ class Scrapes(threading.Thread):
         self.join(20)
 
 
-def _sum(metrics: object, name: str, labelled: str) -> float:
-    assert isinstance(metrics, dict)
-    return sum(value for (it, labels), value in metrics.items() if it == name and labelled in labels)
+def _fill(file: Path) -> None:
+    try:
+        with file.open("ab", buffering=0) as it:
+            while True:
+                it.write(b"\0" * 4096)
+    except OSError:
+        pass

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults import log_scenes as log_scenes
+from tests.faults import scenes as scenes
 from tests.faults.scene import Scale
-from tests.faults.scenes import FAULTS
+from tests.faults.stage import FAULTS
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 

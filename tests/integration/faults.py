@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from confluent_kafka import Consumer, TopicCollection, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -180,16 +180,27 @@ def _nudge(kafka: Kafka, partitions: Collection[int]) -> dict[int, int]:
         name = next(name for it in range(10**6) if partition_of(name := f"filler-{it}", count) == partition)
         conf = {"bootstrap.servers": kafka.admin_servers, "group.id": name, "log_level": 0}
         consumer = Consumer(conf)
-        consumer.commit(offsets=[TopicPartition(TOPIC, 0, ends[partition])], asynchronous=False)
+        until(lambda it=consumer, at=ends[partition]: _commits(it, at), "a commit")  # type: ignore[misc]
         consumer.close()
     return ends
+
+
+def _commits(consumer: Consumer, offset: int) -> bool:
+    """Whether a commit was taken: its coordinator may be loading the partition."""
+    try:
+        consumer.commit(offsets=[TopicPartition(TOPIC, 0, offset)], asynchronous=False)
+    except KafkaException as error:
+        if not error.args[0].retriable() and error.args[0].code() != KafkaError.NOT_COORDINATOR:
+            raise
+        return False
+    return True
 
 
 def _cleaned(kafka: Kafka, ends: Mapping[int, int]) -> bool:
     """Whether every replica's cleaner came as far as that."""
     for directory in kafka.log_dirs:
         here = {int(path.name.rpartition("-")[2]) for path in directory.glob(f"{TOPIC}-*")}
-        if any(_checkpoint(directory).get(it, -1) < ends[it] for it in here & ends.keys()):
+        if any(_checkpoint(directory).get(it, 0) < ends[it] for it in here & ends.keys()):
             return False
     return True
 

@@ -96,7 +96,7 @@ def test_images_of_different_moments(minutes: tuple[list[int], ...], at: list[in
         if minute == at[3]:
             cluster, judged_ms = whole.cluster_image(), whole.judged_until_ms
     expected = judged(told, judged_ms)
-    restart = max(at) + pause
+    restart = min(max(at) + pause, every[-1])
     again = ClusterState(WHICH, log=LOG)
     again.restore_cluster(cluster)
     for number, image in images.items():

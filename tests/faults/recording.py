@@ -1,0 +1,67 @@
+"""Every record of the topic, taken down as it is written: what an agent reads that sees no fault."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from agent.records import LogId, Run
+from agent.source.progress import OffsetReset, TopicRecreated
+from agent.source.topic import TopicReader
+
+Log = tuple[LogId, list[Run]]
+
+
+class Recording(threading.Thread):
+    """Reads along. It is to be level whenever something of the log is taken away: `wait_level`."""
+
+    def __init__(self, servers: str) -> None:
+        super().__init__(name="recording", daemon=True)
+        self._reader = TopicReader({"bootstrap.servers": servers})
+        self._ending = threading.Event()
+        self._level = threading.Event()
+        self.missed: list[str] = []
+        self.logs: list[Log] = []
+        """One, and one more each time that the topic was made anew."""
+
+    def run(self) -> None:
+        self._reader.connect(30)
+        assert self._reader.log_id is not None
+        self.logs.append((self._reader.log_id, []))
+        while not self._ending.is_set():
+            runs = self._reader.poll(0.2)
+            self.logs[-1][1].extend(runs)
+            for notice in self._reader.take_notices():
+                if isinstance(notice, TopicRecreated):
+                    self.logs.append((notice.after, []))
+                elif isinstance(notice, OffsetReset):
+                    self.missed.append(str(notice))
+            if not runs and self._reader.healthy and not any(self._reader.behind_records.values()):
+                self._level.set()
+        self._reader.close()
+
+    def wait_level(self, timeout_s: float = 60.0) -> None:
+        """Until all that was written before is taken down."""
+        self._level.clear()
+        assert self._level.wait(timeout_s), f"the recording is behind: {self._reader.behind_records}"
+
+    def finish(self) -> list[Log]:
+        """All that was written. Raises `AssertionError` where it missed something."""
+        self.wait_level()
+        self._ending.set()
+        self.join(30)
+        assert not self.missed, self.missed
+        return self.logs
+
+
+@contextmanager
+def recording(servers: str) -> Iterator[Recording]:
+    """One that reads while the block lasts."""
+    it = Recording(servers)
+    it.start()
+    try:
+        yield it
+    finally:
+        it._ending.set()
+        it.join(30)
