@@ -207,6 +207,7 @@ class Agent:
         for run in runs:
             if self._observer is not None:
                 self._observer.arrived(run.partition, run.timestamps_ms[-1])
+            self._passing.read(run.timestamps_ms[-1])
             if self.has_caught_up:
                 self._passing.arrived(run.timestamps_ms[-1], time.monotonic())
             with self.lock:
@@ -285,6 +286,8 @@ class Agent:
         if not read:
             return
         now_ms = self._passing.now_ms(now_s, round(self._wall_s() * 1000))
+        if now_ms is None:
+            return
         with self.lock:
             outputs = self.state.advance(now_ms - round(GRACE_S * 1000), read)
             self._export(outputs)

@@ -1,8 +1,22 @@
-from agent.passing import Passing
+from agent.passing import PATIENCE_S, Passing
+
+WALL = 1_790_000_000_000
 
 
-def test_without_a_record_the_wall_tells_the_time():
-    assert Passing().now_ms(5.0, 1_000_000) == 1_000_000
+def test_without_a_record_of_now_the_wall_is_believed_after_a_while_only():
+    passing = Passing()
+    passing.read(WALL - 7_200_000)
+    assert passing.now_ms(5.0, WALL) is None
+    assert passing.now_ms(5.0 + PATIENCE_S / 2, WALL + 15_000) is None
+    assert passing.now_ms(5.0 + PATIENCE_S, WALL + 30_000) == WALL + 30_000
+    passing.arrived(WALL - 7_170_000, 6.0 + PATIENCE_S)
+    assert passing.now_ms(7.0 + PATIENCE_S, WALL + 32_000) == WALL - 7_169_000
+
+
+def test_a_wall_that_shows_what_the_last_record_did_is_believed_at_once():
+    passing = Passing()
+    passing.read(WALL - 3_000)
+    assert passing.now_ms(5.0, WALL) == WALL
 
 
 def test_records_tell_the_time_and_a_steady_clock_what_passed_since():

@@ -6,9 +6,13 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from confluent_kafka import Consumer, TopicPartition
+
 from agent.records import LogId, Run
 from agent.source.progress import OffsetReset, TopicRecreated
 from agent.source.topic import TopicReader
+from tests.faults.agents import wait_until
+from tests.integration.faults import TOPIC
 
 Log = tuple[LogId, list[Run]]
 
@@ -20,7 +24,8 @@ class Recording(threading.Thread):
         super().__init__(name="recording", daemon=True)
         self._reader = TopicReader({"bootstrap.servers": servers})
         self._ending = threading.Event()
-        self._level = threading.Event()
+        self._servers = servers
+        self._taken: dict[int, int] = {}
         self.missed: list[str] = []
         self.logs: list[Log] = []
         """One, and one more each time that the topic was made anew."""
@@ -37,14 +42,18 @@ class Recording(threading.Thread):
                     self.logs.append((notice.after, []))
                 elif isinstance(notice, OffsetReset):
                     self.missed.append(str(notice))
-            if not runs and self._reader.healthy and not any(self._reader.behind_records.values()):
-                self._level.set()
+            self._taken = self._reader.positions
         self._reader.close()
 
     def wait_level(self, timeout_s: float = 60.0) -> None:
         """Until all that was written before is taken down."""
-        self._level.clear()
-        assert self._level.wait(timeout_s), f"the recording is behind: {self._reader.behind_records}"
+        asking = Consumer({"bootstrap.servers": self._servers, "group.id": "recording", "log_level": 0})
+        try:
+            count = len(asking.list_topics(TOPIC, timeout=10).topics[TOPIC].partitions)
+            ends = {it: asking.get_watermark_offsets(TopicPartition(TOPIC, it), 10)[1] for it in range(count)}
+        finally:
+            asking.close()
+        wait_until(lambda: all(self._taken.get(it, 0) >= at for it, at in ends.items()), timeout_s)
 
     def finish(self) -> list[Log]:
         """All that was written. Raises `AssertionError` where it missed something."""

@@ -132,7 +132,9 @@ def sink_down(directory: Path, scale: Scale) -> Verdict:
 
 @fault
 def disk_full(directory: Path, scale: Scale) -> Verdict:
-    """The state directory is full for a while: neither snapshots nor spool can be written."""
+    """The state directory is full for a while, and the history topic down: neither snapshots nor spool can be written.
+    The agent is killed meanwhile.
+    """
     state = directory / "state"
     state.mkdir(parents=True)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(state)], check=True)
@@ -142,6 +144,7 @@ def disk_full(directory: Path, scale: Scale) -> Verdict:
             it.agent.wait_ready()
             pause(8)
             ballast = state / "ballast"
+            configure_topic(it.servers, HISTORY, min_insync_replicas="2")
             for _ in range(4):
                 # What the agent gives up in between is taken, too.
                 _fill(ballast)
@@ -152,6 +155,7 @@ def disk_full(directory: Path, scale: Scale) -> Verdict:
             it.agent.wait_ready()
             pause(5)
             ballast.unlink()
+            configure_topic(it.servers, HISTORY, min_insync_replicas=None)
             return it.finish()
     finally:
         subprocess.run(["umount", "-l", str(state)], check=False)
@@ -197,7 +201,9 @@ def fenced(directory: Path, scale: Scale) -> Verdict:
                 old, new = agents[number % 2], agents[1 - number % 2]
                 new.start()
                 new.wait_ready()
-                wait_until(lambda old=old: not old.is_running, 60, old.tail)  # type: ignore[misc]
+                # It says that it is blind and shows nothing; whoever runs it ends it.
+                wait_until(lambda old=old: old.get("/healthz")[0] == 503, 60, old.tail)  # type: ignore[misc]
+                assert not old.groups(10)
                 codes.append(old.stop())
                 wait_until(lambda new=new: new.owned() == PARTITIONS, 60, new.tail)  # type: ignore[misc]
             assert it.playing.wait(600) == 0

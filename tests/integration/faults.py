@@ -34,6 +34,14 @@ PROPERTIES = {
 }
 """A broker that cleans and deletes at once, and not every few seconds or minutes."""
 
+_LATER = (
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.REQUEST_TIMED_OUT,
+    KafkaError._TIMED_OUT,
+)
+
 Kafka = EmbeddedBroker | EmbeddedCluster
 
 
@@ -190,7 +198,7 @@ def _commits(consumer: Consumer, offset: int) -> bool:
     try:
         consumer.commit(offsets=[TopicPartition(TOPIC, 0, offset)], asynchronous=False)
     except KafkaException as error:
-        if not error.args[0].retriable() and error.args[0].code() != KafkaError.NOT_COORDINATOR:
+        if error.args[0].code() not in _LATER:
             raise
         return False
     return True
