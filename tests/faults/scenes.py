@@ -132,8 +132,8 @@ def sink_down(directory: Path, scale: Scale) -> Verdict:
 
 @fault
 def disk_full(directory: Path, scale: Scale) -> Verdict:
-    """The state directory is full for a while, and the history topic down: neither snapshots nor spool can be written.
-    The agent is killed meanwhile.
+    """The state directory is full for a while and the history topic down, so that neither snapshots nor spool can be
+    written; the agent is killed meanwhile.
     """
     state = directory / "state"
     state.mkdir(parents=True)
