@@ -15,16 +15,20 @@ from pathlib import Path
 from urllib.parse import quote
 
 import httpx
+import pyarrow.parquet
 import pytest
 import yaml
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from agent.embedded import Leash
+from agent.export.columns import event_of_row
 from agent.logs import FORMS, MOST_ALIKE, MOST_BYTES
 from agent.metrics.labels import MAX_LABEL, label
 from tests.cli.hostile import raw
 from tests.cli.running import FORMATS, kshadow
+from tests.faults.agents import AgentProcess
+from tests.faults.truth import history
 from tests.hostile.stage import EVERY, INVALID, Stage, stage
 from tests.http.test_story import Reader
 from tests.wire.vectors import ROOT
@@ -201,6 +205,26 @@ def said(result: object, output: str, group: str | None = None) -> set[str]:
     names = {row["group"] for row in rows if "group" in row}
     assert group is None or names <= {group, None}
     return names
+
+
+def test_the_history_has_every_name_as_it_is(topic: Stage, tmp_path: Path) -> None:
+    """In Parquet files and in a topic, by `kshadow run` as it is installed; none of them gets into a file's name."""
+    parquet = tmp_path / "history"
+    options = ("--bootstrap-server", topic.bootstrap, "--history-parquet", str(parquet), "--history-topic", "events")
+    running = AgentProcess(tmp_path, *options, "--history-roll", "5s", "--state-dir", str(tmp_path / "state"))
+    running.start().wait_level()
+    assert running.stop() == 0, running.tail()
+    assert raw(running.log.read_text()) == []
+    names = [str(path.relative_to(parquet)) for path in parquet.rglob("*") if path.is_file()]
+    assert names
+    assert all(re.fullmatch(r"date=\d{4}-\d\d-\d\d/[A-Za-z0-9._-]+\.parquet", name) for name in names), names
+    rows = [row for name in names for row in pyarrow.parquet.ParquetFile(parquet / name).read().to_pylist()]
+    events = {event["event_id"]: event for event in map(event_of_row, rows)}
+    assert {event["group"] for event in events.values()} >= {*topic.joined, *topic.written}
+    members = {it["group"]: it["member"]["client_id"] for it in events.values() if it["type"] == "member_joined"}
+    for group in topic.joined:
+        assert members[group] == group.rpartition(" ")[0]
+    assert {str(it["event_id"]): it for it in history(topic.bootstrap, "events")} == events
 
 
 @pytest.mark.parametrize("form", FORMS)
