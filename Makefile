@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 # Tests that need brokers wait most of the time.
 WORKERS ?= 2
 
-.PHONY: demo test lint bench rig faults fuzz clean setup
+.PHONY: demo test lint bench rig faults soak fuzz clean setup
 
 setup: $(READY)
 
@@ -41,6 +41,9 @@ rig: $(READY)
 
 faults: $(READY)
 	$(BIN)/python -m tests.faults $(FAULTS)
+
+soak: $(READY)
+	$(BIN)/python -m tests.faults.soak $(SOAK)
 
 fuzz: $(READY)
 	$(BIN)/python -m tests.fuzz $(FUZZ)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -72,21 +72,28 @@ def canonical(event: Mapping[str, object]) -> str:
 
 def log_of(servers: str) -> tuple[LogId, list[Run]]:
     """The whole topic as it is now."""
+    log_id, runs = stream_of(servers)
+    return log_id, list(runs)
+
+
+def stream_of(servers: str) -> tuple[LogId, Iterator[Run]]:
+    """The same, read as it is taken."""
     conf = {"bootstrap.servers": servers}
     with TopicReader(conf) as reader:
         reader.connect()
         log_id = reader.log_id
     assert log_id is not None
-    return log_id, list(read_to_end(conf))
+    return log_id, read_to_end(conf)
 
 
 def replayed(
     log_id: LogId, runs: Iterable[Run], headers: Mapping[int | None, Header], cluster: str | None = None
-) -> tuple[ClusterState, Ids]:
-    """The state and the events that the log comes to, as far in offsets and time as the snapshots are."""
+) -> tuple[ClusterState, Ids, int]:
+    """The state, the events and how many records the log comes to, as far in offsets and time as snapshots go."""
     state = ClusterState(choose(), cluster=cluster, log=log_id)
-    outputs = []
+    outputs, records = [], 0
     for run in runs:
+        records += len(run)
         header = headers.get(run.partition)
         if header is None:
             continue
@@ -99,7 +106,8 @@ def replayed(
     for partition, header in headers.items():
         if partition is not None:
             outputs += state.advance(header.clock_ms, [partition])
-    return state, {it["event_id"]: canonical(it) for it in (event_of(output, cluster) for output in outputs)}
+    events = {it["event_id"]: canonical(it) for it in (event_of(output, cluster) for output in outputs)}
+    return state, events, records
 
 
 def snapshots(directory: Path) -> dict[int | None, bytes]:
@@ -180,14 +188,14 @@ def judge(
     blobs: Mapping[int | None, bytes],
     told: Iterable[Mapping[str, object]],
     *,
-    log: tuple[LogId, list[Run]] | None = None,
+    log: tuple[LogId, Iterable[Run]] | None = None,
     cluster: str | None = None,
 ) -> Verdict:
     """Compare what an agent keeps and has told to what the log says."""
     log_id, runs = log or log_of(servers)
     headers = {partition: read(blob)[0] for partition, blob in blobs.items()}
-    state, expected = replayed(log_id, runs, headers, cluster)
-    verdict = Verdict(name, expected=len(expected), records=sum(map(len, runs)))
+    state, expected, records = replayed(log_id, runs, headers, cluster)
+    verdict = Verdict(name, expected=len(expected), records=records)
     seen: dict[str, set[str]] = {}
     count = 0
     for event in told:
