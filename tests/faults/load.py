@@ -50,15 +50,13 @@ def load(
     partition anew whenever it finds what others wrote, and its members would never get through a rebalance.
     """
     arguments = [servers, seed, groups, seconds, commit_interval_ms, spared]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.faults.load", *map(str, arguments)], stdout=subprocess.PIPE, text=True
-    )
-    try:
-        yield process
-    finally:
-        if process.poll() is None:
-            process.terminate()
-        process.wait(60)
+    command = [sys.executable, "-m", "tests.faults.load", *map(str, arguments)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.terminate()
 
 
 def records(settings: Settings) -> Iterator[RawRecord]:

@@ -396,6 +396,5 @@ def test_a_broker_that_stops_and_comes_again(live: Live) -> None:
     live.broker.restart()
     live.write("stays", 1)
     live.is_lag("waits", ("stays", 0), 7)
-    seconds = live.lag("waits")["stays", 0].seconds
-    assert seconds is not None
-    assert seconds > 1
+    # A broker that starts may say twice that there is no such topic: then the past is known from now on only.
+    until(lambda: (live.lag("waits")["stays", 0].seconds or 0) > 1)
