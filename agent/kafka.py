@@ -3,8 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from confluent_kafka import KafkaError
+
+
+def quiet(conf: Mapping[str, Any]) -> dict[str, Any]:
+    """The properties of a client beside the one that reads: it logs nothing, its errors are told by us.
+
+    Whoever turns librdkafka's log up sees the reader's, in the form of our own log; a client that nobody polls would
+    print raw lines among those, or keep them all in memory.
+    """
+    return {name: value for name, value in conf.items() if name != "debug"} | {"log_level": "2"}
+
 
 RIGHT_CREDENTIALS: Mapping[int, str] = dict.fromkeys(
     (

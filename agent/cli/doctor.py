@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from agent.cli.options import bootstrap_option, client_properties, option, output_option, property_option
 from agent.cli.output import UNREACHABLE, bold, echo, print_rows, printable
@@ -14,8 +16,8 @@ from agent.cli.run_options import Parsed
 from agent.cli.tables import FOLDED, Column
 
 if TYPE_CHECKING:
-    from agent.config.settings import Address
-    from agent.doctor import Check
+    from agent.config.settings import Address, ClusterSettings, SnapshotPlace
+    from agent.doctor import Check, Wanted
 
 _COLUMNS = {
     "check": Column("CHECK", folds=FOLDED),
@@ -23,7 +25,6 @@ _COLUMNS = {
     "outcome": Column("OUTCOME"),
     "found": Column("FOUND", folds=30),
 }
-_TOPIC = "kafka:"
 
 
 @click.command()
@@ -38,7 +39,12 @@ _TOPIC = "kafka:"
     show_default=True,
     help="Whether the agent is to make that topic.",
 )
-@option("--snapshots", metavar="DIR|kafka:TOPIC", help="Where the agent is to keep snapshots.")
+@option(
+    "--snapshots",
+    type=Parsed("DIR|kafka:TOPIC", "values:parse_place"),
+    metavar="DIR|kafka:TOPIC",
+    help="Where the agent is to keep snapshots.",
+)
 @option("--state-dir", type=click.Path(path_type=Path), help="Where the agent is to keep what must last.")
 @option("--share-group", metavar="ID", help="The group by which agents are to share the partitions.")
 @option(
@@ -57,19 +63,23 @@ _TOPIC = "kafka:"
     metavar="SECONDS",
     help="How long each answer may take.",
 )
+@option("--cluster", metavar="NAME", help="One of the configuration file's clusters, with all that stands there.")
 @output_option()
+@click.pass_context
 def doctor(
+    ctx: click.Context,
     bootstrap_server: str | None,
     properties: tuple[tuple[str, str], ...],
     admin: bool,
     lag: bool,
     history_topic: str | None,
     history_topic_create: bool,
-    snapshots: str | None,
+    snapshots: SnapshotPlace | None,
     state_dir: Path | None,
     share_group: str | None,
     listen: Address,
     timeout: float,
+    cluster: str | None,
     output: str,
 ) -> None:
     """Check connection, permissions, topic and clock: what works, and how to fix what does not.
@@ -84,26 +94,26 @@ def doctor(
       kshadow doctor --bootstrap-server localhost:9092 --no-admin --no-lag -o json
     """
     from agent.cli.access import reaching
+    from agent.cli.effective import cluster_settings
     from agent.doctor import Outcome, Wanted, examine
 
-    if bootstrap_server is None:
+    in_file = None if _says_which(ctx) else cluster_settings(ctx, cluster)
+    if in_file is not None:
+        wanted = _wanted(in_file)
+    elif bootstrap_server is None:
         raise click.UsageError("--bootstrap-server is needed (or KSHADOW_BOOTSTRAP_SERVER)")
-    directories = {"state": state_dir} if state_dir is not None else {}
-    snapshot_topic = snapshots.removeprefix(_TOPIC) if snapshots and snapshots.startswith(_TOPIC) else None
-    if snapshots is not None and snapshot_topic is None:
-        directories["snapshots"] = Path(snapshots)
-    wanted = Wanted(
-        client_properties(bootstrap_server, properties),
-        observer=admin,
-        lag=lag,
-        history_topic=history_topic,
-        history_topic_create=history_topic_create,
-        snapshot_topic=snapshot_topic,
-        share_group=share_group,
-        directories=directories,
-        listen=(listen.host, listen.port),
-        timeout_s=timeout,
-    )
+    else:
+        wanted = Wanted(
+            client_properties(bootstrap_server, properties),
+            observer=admin,
+            lag=lag,
+            history_topic=history_topic,
+            history_topic_create=history_topic_create,
+            snapshot_topic=None if snapshots is None else snapshots.topic,
+            share_group=share_group,
+            directories=_directories(state_dir, snapshots),
+        )
+    wanted = replace(wanted, listen=(listen.host, listen.port), timeout_s=timeout)
     with reaching():
         made: list[Check] = []
         print_rows(_noted(examine(wanted), made), output, _COLUMNS)
@@ -111,6 +121,34 @@ def doctor(
         _print_fixes(made)
     if any(it.outcome is Outcome.FAILED for it in made):
         raise click.exceptions.Exit(UNREACHABLE)
+
+
+def _says_which(ctx: click.Context) -> bool:
+    """Whether the command line says which brokers, and the file's clusters are of no account."""
+    return ctx.get_parameter_source("bootstrap_server") is ParameterSource.COMMANDLINE
+
+
+def _wanted(cluster: ClusterSettings) -> Wanted:
+    from agent.doctor import Wanted
+
+    place, state_dir = cluster.snapshots.place, cluster.state_dir
+    return Wanted(
+        cluster.conf,
+        observer=cluster.admin.on,
+        lag=cluster.lag.on,
+        history_topic=cluster.history.topic,
+        history_topic_create=cluster.history.creates_topic,
+        snapshot_topic=None if place is None else place.topic,
+        share_group=cluster.read.share_group,
+        directories=_directories(None if state_dir is None else Path(state_dir), place),
+    )
+
+
+def _directories(state_dir: Path | None, snapshots: SnapshotPlace | None) -> dict[str, Path]:
+    out = {} if state_dir is None else {"state": state_dir}
+    if snapshots is not None and snapshots.directory is not None:
+        out["snapshots"] = Path(snapshots.directory)
+    return out
 
 
 def _noted(checks: Iterator[Check], made: list[Check]) -> Iterator[dict[str, Any]]:

@@ -13,7 +13,7 @@ from agent.cli.run_options import OPTIONS
 from agent.cli.settings import Loaded, read_settings
 from agent.config.given import Misconfigured, Rank, Value, Values
 from agent.config.resolving import Effective, FileOptions, resolve
-from agent.config.settings import RunSettings
+from agent.config.settings import ClusterSettings, RunSettings
 
 _LOADED = "kshadow.loaded"
 _RANKS = {ParameterSource.COMMANDLINE: Rank.COMMAND_LINE, ParameterSource.ENVIRONMENT: Rank.ENVIRONMENT}
@@ -37,6 +37,23 @@ def run_settings(ctx: click.Context) -> RunSettings:
         return settle(given(ctx), None if loaded is None else loaded.run)[1]
     except Misconfigured as error:
         raise click.UsageError("\n".join(error.problems)) from None
+
+
+def cluster_settings(ctx: click.Context, name: str | None) -> ClusterSettings | None:
+    """One of the clusters that the file names, as `kshadow run` would read it; None if it names none."""
+    loaded = remembered(ctx)
+    if loaded is None or not loaded.run.clusters:
+        return None
+    names = ", ".join(loaded.run.clusters)
+    if name is None:
+        raise click.UsageError(f"--cluster is needed: {loaded.path} has {names}")
+    if name not in loaded.run.clusters:
+        raise click.UsageError(f"--cluster: one of {names} expected, {name} came")
+    try:
+        settings = settle({}, loaded.run)[1]
+    except Misconfigured as error:
+        raise click.UsageError("\n".join(error.problems)) from None
+    return next(it for it in settings.clusters if it.name == name)
 
 
 def rereading(ctx: click.Context) -> tuple[Path, Callable[[], RunSettings]] | None:

@@ -72,11 +72,11 @@ class Played:
     stopped: Stopped
 
 
-def play(script: Script) -> Played:
-    """Play a script from its first step to `until_ms`."""
+def play(script: Script, most_moments: int | None = None) -> Played:
+    """Play a script from its first step to `until_ms`. Raises `Endless` where something happens at more moments."""
     ledger = Ledger()
     world = World(script, ledger.watch)
-    world.run()
+    world.run(most_moments)
     ledger.close(script.until_ms)
 
     def client_of(member_id: str) -> str:

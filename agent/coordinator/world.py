@@ -22,6 +22,10 @@ Watch = Callable[["World", int, list[AnyEffect]], None]
 """Told after each moment: the world, the time, and what the coordinator did."""
 
 
+class Endless(ValueError):
+    """More happens in a script than anybody has time for: groups that time out every few milliseconds, for hours."""
+
+
 class World:
     """A script on its way. `run` plays it to its end, telling `watch` of every moment at which something happened."""
 
@@ -48,9 +52,15 @@ class World:
         """The script's group, once somebody has joined it; None where it is no classic one."""
         return self.side.group if isinstance(self.side, ClassicSide) else None
 
-    def run(self) -> None:
-        """Play from the first step to `until_ms`."""
+    def run(self, most_moments: int | None = None) -> None:
+        """Play from the first step to `until_ms`. Raises `Endless` where more happens than that."""
+        moments = 0
         while (now := self._next()) is not None and now <= self.script.until_ms:
+            if moments == most_moments:
+                raise Endless(
+                    f"{moments:,} moments at which something happens expected at most, more came by {now} ms"
+                )
+            moments += 1
             effects: list[AnyEffect] = []
             while self._next_step < len(self._steps) and self._steps[self._next_step].at_ms <= now:
                 step = self._steps[self._next_step]

@@ -27,7 +27,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, Resourc
 from agent.export.errors import ExportMisconfigured, SinkDown
 from agent.export.lines import Line
 from agent.export.sinks import Batching, Refused
-from agent.kafka import NO_SUCH_TOPIC, RIGHT_CREDENTIALS
+from agent.kafka import NO_SUCH_TOPIC, RIGHT_CREDENTIALS, quiet
 
 log = logging.getLogger("kshadow.export")
 
@@ -244,7 +244,7 @@ class TopicSink:
 
     def _check_topic(self) -> None:
         """See that the topic is there; create it if that is wanted. Raises `SinkDown`."""
-        admin = AdminClient({"log_level": "2", **self._conf})
+        admin = AdminClient(quiet(self._conf))
         doing = f"looking for topic {self._topic}"
         try:
             # All topics: whoever asks for one by its name, creates it, the cluster's way.

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # it is documented
 
+from agent.kafka import quiet
 from agent.lag.ends import Place
 from agent.source.errors import SourceMisconfigured
 
@@ -72,7 +73,7 @@ class Questions:
         self.requests = Counter(dict.fromkeys(Outcome, 0))
         """Questions by how they ended, one for each batch."""
         self._is_stopped = is_stopped
-        properties: dict[str, Any] = {"client.id": "kshadow", "log_level": "2", **conf, "error_cb": _ignore}
+        properties: dict[str, Any] = {"client.id": "kshadow", **quiet(conf), "error_cb": _ignore}
         try:
             self._admin = AdminClient(properties)
         except KafkaException as error:

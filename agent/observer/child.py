@@ -32,6 +32,8 @@ from typing import Any
 from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
+from agent.kafka import quiet
+
 TOPIC = "__consumer_offsets"
 TIMEOUT_S = 5.0
 """How long brokers may take to answer."""
@@ -68,7 +70,8 @@ def main() -> None:
             sys.stdout.flush()
 
     properties = json.loads(sys.stdin.readline())
-    admin = AdminClient({"client.id": "kshadow", "log_level": "2", **properties} | {"error_cb": _ignore})
+    conf: dict[str, Any] = {"client.id": "kshadow", **quiet(properties), "error_cb": _ignore}
+    admin = AdminClient(conf)
     for line in sys.stdin:
         question = json.loads(line)
         admin.poll(0)

@@ -21,6 +21,7 @@ import msgspec
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType  # type: ignore[attr-defined]
 
+from agent.kafka import quiet
 from agent.snapshot.store import Reason, StoreError, checked
 
 CHUNK = 900_000
@@ -101,7 +102,7 @@ class TopicStore:
     ) -> None:
         """`conf` are properties of librdkafka, `bootstrap.servers` at least. `cluster_id`: of the cluster that the
         snapshots are of. `create` makes the topic if it is not there. Raises `StoreError`."""
-        self._conf = {"log_level": "2", "client.id": "kshadow", **conf}
+        self._conf = {"client.id": "kshadow", **quiet(conf)}
         self._topic, self._prefix = topic, f"{cluster_id}/"
         self._chunk_bytes, self._timeout_s = chunk_bytes, timeout_s
         self._producer: Producer | None = None

@@ -13,12 +13,13 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
+from agent.kafka import quiet
 from agent.records import LogId
 from agent.source.client import DEFAULTS, FIXED, classify
 from agent.source.errors import SourceMisconfigured, SourceUnreachable
 
 _URL_SAFE = str.maketrans("+/", "-_", "=")
-_CONSUMER_ONLY = {*DEFAULTS, *FIXED} - {"client.id", "log_level"}
+_CONSUMER_ONLY = {*DEFAULTS, *FIXED} - {"client.id"}
 
 
 class IdentityClient:
@@ -27,9 +28,8 @@ class IdentityClient:
     def __init__(self, properties: Mapping[str, Any]) -> None:
         """`properties` are a consumer's; what an Admin client has no use for is left out."""
         try:
-            self._admin = AdminClient(
-                {name: value for name, value in properties.items() if name not in _CONSUMER_ONLY}
-            )
+            mine = {name: value for name, value in properties.items() if name not in _CONSUMER_ONLY}
+            self._admin = AdminClient(quiet(mine))
         except KafkaException as error:
             raise SourceMisconfigured(f"librdkafka does not take the properties: {error.args[0].str()}") from error
 

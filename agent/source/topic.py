@@ -16,6 +16,7 @@ partition has no leader, and when a partition's end moved on without a record co
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
@@ -23,6 +24,7 @@ from types import TracebackType
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from agent.logs import LIBRDKAFKA
 from agent.records import LogId, Run
 from agent.source.client import classify, consumer_properties, is_lost_offset
 from agent.source.cluster import EARLIEST, LATEST, leaders, offsets_at
@@ -97,7 +99,8 @@ class TopicReader:
             "error_cb": self._on_error,
         }
         try:
-            self._consumer = Consumer(properties)
+            # Fatal errors librdkafka prints at any `log_level`; and who turns its log up wants it among ours.
+            self._consumer = Consumer(properties, logger=logging.getLogger(LIBRDKAFKA))
         except KafkaException as error:
             raise SourceMisconfigured(f"librdkafka does not take the properties: {error.args[0].str()}") from error
         self._identity = IdentityClient(properties)

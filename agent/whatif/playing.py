@@ -5,7 +5,11 @@ from __future__ import annotations
 from agent.coordinator.assignors import ASSIGNORS
 from agent.coordinator.play import Played, play
 from agent.coordinator.script import Script
+from agent.coordinator.world import Endless
 from agent.whatif.changes import starts
+
+MOST_MOMENTS = 100_000
+"""Of one play; a day of storms comes to 500. Records that claim timeouts of a millisecond would make it billions."""
 
 
 class NotPlayed(ValueError):
@@ -18,4 +22,7 @@ def played(script: Script) -> Played:
     unknown = {name for it in settings for name in it.assignors} - ASSIGNORS.keys()
     if unknown:
         raise NotPlayed(f"the model has no assignor {' or '.join(sorted(unknown))}")
-    return play(script)
+    try:
+        return play(script, MOST_MOMENTS)
+    except Endless as error:
+        raise NotPlayed(f"too much happens in this group to be played again: {error}") from None

@@ -28,7 +28,7 @@ from agent.coordinator.script import (
     Start,
     Step,
 )
-from agent.coordinator.world import World, ids
+from agent.coordinator.world import Endless, World, ids
 from tests.coordinator.scripts import COOPERATIVE, cooperative_assignor, settings
 
 S = 1000
@@ -67,6 +67,14 @@ def test_one_member_comes() -> None:
         (10, 0, "Empty"),
         (3_050, 1, "Stable"),
     ]
+
+
+def test_a_group_that_never_rests_is_given_up() -> None:
+    # Thrown out before its first heartbeat, it comes again, all day long.
+    restless = story(*starts("c1", session_timeout_ms=6_000, heartbeat_interval_ms=9_000), until=24 * 3600 * S)
+    with pytest.raises(Endless, match="1,000 moments at which something happens expected at most"):
+        play(restless, 1_000)
+    assert play(story(*starts("c1"), until=24 * 3600 * S), 1_000).departures == ()
 
 
 def test_the_only_member_dies() -> None:

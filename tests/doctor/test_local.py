@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import socket
@@ -133,3 +134,34 @@ def test_usage() -> None:
     wrong = kshadow("doctor", "--bootstrap-server", "a:1", "-X", "no.such.property=1")
     assert wrong.exit_code == 2
     assert "no.such.property" in wrong.stderr
+
+
+def test_a_cluster_of_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "kshadow.yaml"
+    state = tmp_path / "state"
+    file.write_text(
+        f"""
+        state-dir: {state}
+        snapshots: {tmp_path}/kept
+        clusters:
+          prod: {{bootstrap-server: "127.0.0.1:1", admin: false, history-topic: told}}
+          test: {{bootstrap-server: "127.0.0.1:2"}}
+        """
+    )
+    which = kshadow("--config", str(file), "doctor")
+    assert which.exit_code == 2
+    assert "prod, test" in which.stderr
+    other = kshadow("--config", str(file), "doctor", "--cluster", "dev")
+    assert other.exit_code == 2
+    assert "prod, test expected, dev came" in other.stderr
+    result = kshadow("--config", str(file), "doctor", "--cluster", "prod", "--timeout", "1", "-o", "json")
+    assert result.exit_code == 3
+    rows = json.loads(result.stdout)
+    said = {row["on"] for row in rows}
+    assert "127.0.0.1:1" in said
+    assert "127.0.0.1:2" not in said
+    assert any(on.startswith(str(state)) for on in said), said
+    # Whoever names brokers means those, whatever the file has.
+    given = kshadow("--config", str(file), "doctor", "--bootstrap-server", "127.0.0.1:3", "--timeout", "1")
+    assert given.exit_code == 3
+    assert "127.0.0.1:3" in given.stdout
