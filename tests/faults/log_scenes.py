@@ -35,10 +35,10 @@ def compacted(directory: Path, scale: Scale) -> Verdict:
             control.wait_level()
             compact(it.kafka, ALL)
         it.play_out()
-        ((log_id, runs),) = control.finish()
+        verdict = it.verdict(lambda: control.finish()[0])
         left = truth.log_of(it.servers)[1]
-        it.note(f"{sum(map(len, left))} of {sum(map(len, runs))} records were left in the end")
-        return it.verdict((log_id, runs))
+        verdict.said += f"; {sum(map(len, left))} of {verdict.records} records were left in the end"
+        return verdict
 
 
 @fault
@@ -108,8 +108,8 @@ def recreated(directory: Path, scale: Scale) -> Verdict:
         )
         with again as it.playing:
             it.play_out()
-        before, after = control.finish()
-        verdict = it.verdict(after)
+        verdict = it.verdict(lambda: control.finish()[1])
+        before = control.logs[0]
         least, most = truth.all_told(before, gone_ms)
         told = truth.told(truth.history(it.servers, HISTORY))
         verdict.expected += len(least)
@@ -142,12 +142,10 @@ def poisoned(directory: Path, scale: Scale) -> Verdict:
                 put += 1
         assert producer.flush(60) == 0
         it.play_out()
-        errors = sum(
-            value for (name, _), value in it.agent.metrics().items() if name == "kshadow_decode_errors_total"
-        )
+        errors = it.total("kshadow_decode_errors_total")
         log = truth.log_of(it.servers)
         expected = truth.decode_errors(log)
-        verdict = it.verdict(log)
+        verdict = it.verdict()
         if errors != expected or expected < len(POISON) * scale.times:
             verdict.different.append(-1)
         verdict.said += f"; {put} records put among them, {errors:.0f} (expected {expected}) could not be decoded"

@@ -40,7 +40,7 @@ class Recording(threading.Thread):
             for notice in self._reader.take_notices():
                 if isinstance(notice, TopicRecreated):
                     self.logs.append((notice.after, []))
-                elif isinstance(notice, OffsetReset):
+                elif isinstance(notice, OffsetReset) and notice.offset:
                     self.missed.append(str(notice))
             self._taken = self._reader.positions
         self._reader.close()

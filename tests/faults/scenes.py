@@ -10,7 +10,7 @@ from pathlib import Path
 
 from agent.coordinator.hashing import partition_of
 from tests.faults.agents import AgentProcess, wait_until
-from tests.faults.scene import HISTORY, PARTITIONS, Scale, Scene, configure_topic, pause, scene
+from tests.faults.scene import HISTORY, PARTITIONS, Scale, Scene, pause, scene
 from tests.faults.stage import fault
 from tests.faults.truth import Verdict, history, judge, log_of, snapshots_in_topic
 from tests.integration.faults import TOPIC
@@ -111,51 +111,56 @@ def agent_paused(directory: Path, scale: Scale) -> Verdict:
 
 @fault
 def sink_down(directory: Path, scale: Scale) -> Verdict:
-    """The history topic takes nothing for most of the time; the agent is killed once while events wait on disk."""
-    with scene("history topic down", directory, scale) as it:
+    """The broker that has the history topic is away for most of the time, the one with the offsets topic is not; the
+    agent is killed meanwhile, while events wait on disk.
+    """
+    with scene("history topic down", directory, scale, nodes=2) as it:
+        away = it.history_apart()
         it.agent.start()
         it.agent.wait_ready()
         it.wait_events(1)
-        configure_topic(it.servers, HISTORY, min_insync_replicas="2")
+        away.kill()
         pause(scale.seconds / 2)
-        waiting = it.total("kshadow_history_buffered_events")
-        it.note(f"{waiting:.0f} events waited")
         ready = it.agent.get("/readyz")
-        it.note(f"/readyz {ready[0]} {ready[1].decode().strip()[:120]}")
+        it.note(f"{it.total('kshadow_history_buffered_events'):.0f} events waited after {scale.seconds / 2:.0f} s")
+        it.note(f"/readyz {ready[0]} {ready[1].decode().strip()[:160]}")
         it.agent.kill()
         it.agent.start()
         it.agent.wait_ready()
         pause(5)
-        configure_topic(it.servers, HISTORY, min_insync_replicas=None)
+        it.note(f"{it.total('kshadow_history_buffered_events'):.0f} after a kill -9")
+        away.restart()
         return it.finish()
 
 
 @fault
 def disk_full(directory: Path, scale: Scale) -> Verdict:
-    """The state directory is full for a while and the history topic down, so that neither snapshots nor spool can be
+    """The state directory is full for a while and the history topic away, so that neither snapshots nor spool can be
     written; the agent is killed meanwhile.
     """
     state = directory / "state"
     state.mkdir(parents=True)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(state)], check=True)
     try:
-        with scene("disk full", directory, scale) as it:
+        with scene("disk full", directory, scale, nodes=2) as it:
+            away = it.history_apart()
             it.agent.start()
             it.agent.wait_ready()
             pause(8)
             ballast = state / "ballast"
-            configure_topic(it.servers, HISTORY, min_insync_replicas="2")
+            away.kill()
             for _ in range(4):
                 # What the agent gives up in between is taken, too.
                 _fill(ballast)
                 pause(2)
             it.note(f"failed writes {it.total('kshadow_snapshot_writes_total', 'failed'):.0f}")
+            it.note(f"{it.total('kshadow_history_buffered_events'):.0f} events waited")
             it.agent.kill()
             it.agent.start()
             it.agent.wait_ready()
             pause(5)
             ballast.unlink()
-            configure_topic(it.servers, HISTORY, min_insync_replicas=None)
+            away.restart()
             return it.finish()
     finally:
         subprocess.run(["umount", "-l", str(state)], check=False)

@@ -27,8 +27,8 @@ from tests.faults.load import load, make_topic
 from tests.faults.scene import HISTORY
 
 LOOK_S = 10.0
-WARM_S = 300.0
-"""What the slope leaves out: queues, caches and the notes of what lately happened fill at first."""
+WARM_S = 1500.0
+"""What the slope leaves out: samples of each position reach 20 minutes back, and fill until then."""
 
 
 @dataclass
@@ -56,7 +56,7 @@ class Looks:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults.soak")
-    parser.add_argument("--minutes", type=float, default=30.0)
+    parser.add_argument("--minutes", type=float, default=45.0)
     parser.add_argument("--rate", type=int, default=20_000, help="commits a second")
     parser.add_argument("--groups", type=int, default=2_000, help="that stay, of twenty positions each")
     parser.add_argument("--churning", type=int, default=200, help="groups that live through every fate")

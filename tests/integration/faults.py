@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -23,6 +23,7 @@ from confluent_kafka.admin import (
 
 from agent.coordinator.hashing import partition_of
 from agent.embedded import EmbeddedBroker, EmbeddedCluster
+from agent.wire.hot import commit_key, commit_value
 
 TOPIC = "__consumer_offsets"
 
@@ -179,7 +180,8 @@ def _led(admin: AdminClient) -> int:
 def _nudge(kafka: Kafka, partitions: Collection[int]) -> dict[int, int]:
     """Something written to each partition once its segment is old enough to be rolled; where they ended before.
 
-    A group's commit, since 4.3 loads a partition's groups anew where it finds what its coordinator did not write.
+    A group's commit, since 4.3 loads a partition's groups anew where it finds what its coordinator did not write; but
+    where others write all the time, and the coordinator does nothing else, the same record as they do.
     """
     time.sleep(0.1)
     ends = {partition: end(kafka, partition) for partition in partitions}
@@ -188,20 +190,33 @@ def _nudge(kafka: Kafka, partitions: Collection[int]) -> dict[int, int]:
         name = next(name for it in range(10**6) if partition_of(name := f"filler-{it}", count) == partition)
         conf = {"bootstrap.servers": kafka.admin_servers, "group.id": name, "log_level": 0}
         consumer = Consumer(conf)
-        until(lambda it=consumer, at=ends[partition]: _commits(it, at), "a commit")  # type: ignore[misc]
+        if not _commits(consumer, ends[partition]):
+            _write_commit(kafka, name, partition, ends[partition])
         consumer.close()
     return ends
 
 
 def _commits(consumer: Consumer, offset: int) -> bool:
-    """Whether a commit was taken: its coordinator may be loading the partition."""
-    try:
-        consumer.commit(offsets=[TopicPartition(TOPIC, 0, offset)], asynchronous=False)
-    except KafkaException as error:
-        if error.args[0].code() not in _LATER:
-            raise
-        return False
-    return True
+    """Whether a commit was taken, of a few: its coordinator may be loading the partition."""
+    for _ in range(10):
+        try:
+            consumer.commit(offsets=[TopicPartition(TOPIC, 0, offset)], asynchronous=False)
+        except KafkaException as error:
+            if error.args[0].code() not in _LATER:
+                raise
+            time.sleep(0.2)
+        else:
+            return True
+    return False
+
+
+def _write_commit(kafka: Kafka, group: str, partition: int, offset: int) -> None:
+    """What the commit would have come to, by a name that brokers let write there."""
+    conf = {"bootstrap.servers": kafka.admin_servers, "client.id": "__admin_client", "log_level": 2}
+    producer = Producer(conf)
+    value = commit_value(offset, round(time.time() * 1000))
+    producer.produce(TOPIC, value, commit_key(group, TOPIC, 0), partition)
+    assert producer.flush(20) == 0
 
 
 def _cleaned(kafka: Kafka, ends: Mapping[int, int]) -> bool:
