@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from agent.config.changes import Changes
     from agent.config.reload import Reloader
     from agent.config.settings import ClusterSettings, RunSettings
+    from agent.metrics.exporter import Exporter
     from agent.metrics.limits import Limits
     from agent.serve import WebServer
 
@@ -74,8 +75,10 @@ def _run(ctx: click.Context, settings: RunSettings) -> int:
         # The web server takes longest to import; by now the topic is being read.
         limits = {it.name: limits_of(it.metrics) for it in settings.clusters}
         reloader = _reloader(ctx, settings, agents, limits)
-        servers.append(_server(settings, answering, limits, reloader))
+        exporter = _exporter(answering, limits, reloader)
+        servers.append(_server(settings, answering, exporter))
         servers[0].start()
+        exporter.warm(lambda: answering.ready().ready)
         if reloader is not None:
             stack.enter_context(reloading(reloader))
         stopping.wait()
@@ -97,15 +100,10 @@ def _answering(settings: RunSettings, agents: dict[str | None, AnyAgent]) -> Any
     return Clusters([Cluster(str(it.name), partial(make, it)) for it in settings.clusters])
 
 
-def _server(
-    settings: RunSettings, answering: AnyAgent | Clusters, limits: AllLimits, reloader: Reloader | None
-) -> WebServer:
-    from pathlib import Path
-
+def _exporter(answering: AnyAgent | Clusters, limits: AllLimits, reloader: Reloader | None) -> Exporter:
     from agent.clusters import Clusters
     from agent.metrics.exporter import Exporter, Source
     from agent.metrics.readings import ReloadReading
-    from agent.serve import WebServer
 
     def reloaded() -> ReloadReading | None:
         return None if reloader is None else ReloadReading(*astuple(reloader.status()))
@@ -116,12 +114,20 @@ def _server(
     else:
         (only,) = limits.values()
         sources = [Source(None, answering.readings, only)]
+    return Exporter(sources, reload=reloaded)
+
+
+def _server(settings: RunSettings, answering: AnyAgent | Clusters, exporter: Exporter) -> WebServer:
+    from pathlib import Path
+
+    from agent.serve import WebServer
+
     return WebServer(
         answering,
         settings.http.listen.host,
         settings.http.listen.port,
         web_config=None if settings.http.web_config is None else Path(settings.http.web_config),
-        exporter=Exporter(sources, reload=reloaded),
+        exporter=exporter,
     )
 
 

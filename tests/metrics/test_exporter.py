@@ -252,6 +252,18 @@ def test_scrapes_at_one_time_are_one(small: Replayed) -> None:
     assert slow.taken == 3, "what is through is not kept"
 
 
+def test_the_first_is_made_before_anybody_asks(small: Replayed) -> None:
+    slow = Slow(small)
+    ready = threading.Event()
+    exporter = Exporter([Source(None, slow.read)], process=False)
+    exporter.warm(ready.is_set, 0.01)
+    assert not slow.asked.wait(0.1)
+    ready.set()
+    assert slow.asked.wait(10)
+    slow.free.set()
+    assert exporter.render()
+
+
 def test_a_reading_that_fails_fails_each_that_waits_for_it_and_no_other(small: Replayed) -> None:
     slow = Slow(small)
 
