@@ -25,7 +25,7 @@ demo: $(READY)
 	$(BIN)/kshadow demo $(DEMO)
 
 test: $(READY) lint
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --durations 12 $(PYTEST)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --max-worker-restart 1 --durations 12 $(PYTEST)
 
 lint: $(READY)
 	$(BIN)/ruff check .
