@@ -6,22 +6,18 @@ Owns ports, directories, and where partitions are. The controller is no broker, 
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from confluent_kafka import ElectionType, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from agent.embedded.broker import START_ATTEMPTS
 from agent.embedded.errors import BrokerFailedError
 from agent.embedded.jars import Jars
-from agent.embedded.java import find_java, run_class
 from agent.embedded.leash import Leash
+from agent.embedded.lifetime import Embedded
 from agent.embedded.node import Node
 from agent.embedded.ports import free_ports
 from agent.embedded.settings import CONTROLLER_ID, Security, controller_properties, server_properties
@@ -30,13 +26,15 @@ _REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 _MOVE_TIMEOUT_S = 30.0
 
 
-class EmbeddedCluster:
+class EmbeddedCluster(Embedded):
     """Brokers 1 … `nodes` and a controller, on free loopback ports; a context manager that starts and stops them.
 
     Each of `brokers` can be stopped, killed, paused, resumed and started again by itself. Internal topics have a
     replica on each broker, and one that is left goes on alone. Arguments are `EmbeddedBroker`'s; `heap` is each
     broker's.
     """
+
+    kind = "cluster"
 
     def __init__(
         self,
@@ -49,28 +47,20 @@ class EmbeddedCluster:
         heap: str = "384m",
         start_timeout_s: float = 60.0,
     ) -> None:
-        self.jars = jars
+        super().__init__(
+            jars,
+            directory=directory,
+            properties=properties,
+            security=security,
+            heap=heap,
+            start_timeout_s=start_timeout_s,
+        )
         self.brokers: dict[int, Node] = {}
         """By broker id; while started."""
         self._count = nodes
-        self._keep = directory is not None
-        self._directory = directory.absolute() if directory else None
-        self._properties = dict(properties or {})
-        self._security = security
-        self._heap, self._start_timeout_s = heap, start_timeout_s
-        self._leash: Leash | None = None
         self._controller: Node | None = None
         self._ports: dict[int, int] = {}
         self._admin_ports: dict[int, int] = {}
-
-    def __enter__(self) -> EmbeddedCluster:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     @property
     def bootstrap_servers(self) -> str:
@@ -87,12 +77,6 @@ class EmbeddedCluster:
         return f"127.0.0.1:{self._ports[broker]}"
 
     @property
-    def directory(self) -> Path:
-        """Where everything of the cluster's is, `broker-1` and so on. Only while started."""
-        assert self._directory is not None, "the cluster was not started"
-        return self._directory
-
-    @property
     def log_dirs(self) -> tuple[Path, ...]:
         """As `EmbeddedBroker.log_dirs`, of all brokers."""
         return tuple(path for node in self.brokers.values() for path in node.log_dirs)
@@ -102,47 +86,6 @@ class EmbeddedCluster:
         """The controller's process; nothing changes in the cluster while it is away."""
         assert self._controller is not None, "the cluster was not started"
         return self._controller
-
-    def start(self) -> None:
-        """Format, start, and wait until every broker answers. Raises an `EmbeddedError`."""
-        assert not self.brokers, "the cluster is already started"
-        find_java()
-        if self._directory is None:
-            self._directory = Path(tempfile.mkdtemp(prefix="kshadow-cluster-"))
-        try:
-            self._leash = Leash(None if self._keep else self._directory)
-            self._controller = self._node("controller", self._leash, "128m")
-            self.brokers = {
-                number: self._node(f"broker-{number}", self._leash, self._heap)
-                for number in range(1, self._count + 1)
-            }
-            for attempt in range(1, START_ATTEMPTS + 1):
-                self._format()
-                try:
-                    self._run()
-                    return
-                except BrokerFailedError as error:
-                    if attempt == START_ATTEMPTS or "Address already in use" not in str(error):
-                        raise
-                    self._end()
-        except BaseException:
-            self.stop()
-            raise
-
-    def stop(self) -> None:
-        """End all processes for good; remove a temporary directory."""
-        self._end()
-        self.brokers, self._controller = {}, None
-        if self._leash:
-            self._leash.close()
-            self._leash = None
-        if self._directory and not self._keep:
-            shutil.rmtree(self._directory, ignore_errors=True)
-            self._directory = None
-
-    def run_tool(self, main_class: str, *arguments: str, timeout_s: float = 60.0) -> str:
-        """As `EmbeddedBroker.run_tool`."""
-        return run_class(self.jars.classpath, main_class, *arguments, timeout_s=timeout_s)
 
     def leaders(self, topic: str) -> dict[int, int]:
         """For each partition of the topic the broker that leads it, -1 if none does."""
@@ -189,6 +132,12 @@ class EmbeddedCluster:
             _elect(admin, [TopicPartition(topic, partition) for partition in left])
             time.sleep(0.1)
 
+    def _make(self, leash: Leash) -> None:
+        self._controller = self._node("controller", leash, "128m")
+        self.brokers = {
+            number: self._node(f"broker-{number}", leash, self._heap) for number in range(1, self._count + 1)
+        }
+
     def _node(self, name: str, leash: Leash, heap: str) -> Node:
         directory = self.directory / name
         return Node(self.jars, directory, leash, heap=heap, start_timeout_s=self._start_timeout_s)
@@ -232,6 +181,9 @@ class EmbeddedCluster:
             node.stop()
         if self._controller:
             self._controller.stop()
+
+    def _drop(self) -> None:
+        self.brokers, self._controller = {}, None
 
     def _admin(self) -> AdminClient:
         # Who asks a broker that is paused waits for long.
