@@ -9,12 +9,10 @@ from confluent_kafka import KafkaError
 
 
 def quiet(conf: Mapping[str, Any]) -> dict[str, Any]:
-    """The properties of a client beside the one that reads: it logs nothing, its errors are told by us.
-
-    Whoever turns librdkafka's log up sees the reader's, in the form of our own log; a client that nobody polls would
-    print raw lines among those, or keep them all in memory.
+    """The properties of a client beside the one that reads: its errors are told by us, so it logs nothing unless
+    `conf` asks for that. It then prints lines of its own: only a client that is polled can log elsewhere.
     """
-    return {name: value for name, value in conf.items() if name != "debug"} | {"log_level": "2"}
+    return {"log_level": "2", **conf}
 
 
 RIGHT_CREDENTIALS: Mapping[int, str] = dict.fromkeys(

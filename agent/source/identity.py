@@ -19,7 +19,7 @@ from agent.source.client import DEFAULTS, FIXED, classify
 from agent.source.errors import SourceMisconfigured, SourceUnreachable
 
 _URL_SAFE = str.maketrans("+/", "-_", "=")
-_CONSUMER_ONLY = {*DEFAULTS, *FIXED} - {"client.id"}
+_CONSUMER_ONLY = {*DEFAULTS, *FIXED} - {"client.id", "log_level"}
 
 
 class IdentityClient:

@@ -288,6 +288,7 @@ def sent_by(
 
     command = [sys.executable, "-m", "agent.cli.main", "run", "--listen", f"127.0.0.1:{free_port()}", option]
     command += ["--bootstrap-server", live.broker.bootstrap_servers, "-X", "debug=protocol", "-X", "log_level=7"]
+    command += ["--log-level", "debug"]
     with log.open("wb") as file, subprocess.Popen(command, stdout=file, stderr=file) as process:
         try:
             until(lambda: "caught up: " in log.read_text(errors="replace"), 60)
