@@ -8,8 +8,9 @@ from agent.coordinator.script import Script
 from agent.coordinator.world import Endless
 from agent.whatif.changes import starts
 
-MOST_MOMENTS = 100_000
-"""Of one play; a day of storms comes to 500. Records that claim timeouts of a millisecond would make it billions."""
+MOST_MOMENTS = 20_000
+"""Of one play; a day of storms comes to 500. Records that claim timeouts of a millisecond would make it billions, each
+of which is remembered."""
 
 
 class NotPlayed(ValueError):

@@ -50,12 +50,13 @@ class Writer:
 
     def age_s(self, seen: int) -> float:
         """How long ago the sentinel's commit of this number was made."""
+        now = time.time()  # before the reading, which takes longer and longer
         times = self._read()
         index = seen - self.first
         if index < 0:
             # Of an earlier writer: at least as old as this one's first.
             index = 0
-        return time.time() - times[index] if index < len(times) else 0.0
+        return now - times[index] if index < len(times) else 0.0
 
     def _read(self) -> list[float]:
         if self.ticks.exists():
