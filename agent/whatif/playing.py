@@ -9,8 +9,8 @@ from agent.coordinator.world import Endless
 from agent.whatif.changes import starts
 
 MOST_MOMENTS = 20_000
-"""Of one play; a day of storms comes to 500. Records that claim timeouts of a millisecond would make it billions, each
-of which is remembered."""
+"""Of one play; a day of storms comes to 500. Records that claim timeouts of a millisecond would make it billions, and
+all of them are remembered."""
 
 
 class NotPlayed(ValueError):
