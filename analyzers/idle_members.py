@@ -14,9 +14,10 @@ from enum import StrEnum
 from typing import Any
 
 from agent.coordinator.states import GroupType
+from agent.shadow.shares import holds
 from agent.shadow.views import GroupView, Member
 from analyzers.api import Analyzer, Condition, Group, Judgement, Settings, Severity, setting
-from analyzers.balance import STREAMS_PROTOCOL, holds, settles_ms, wanted_topics
+from analyzers.balance import STREAMS_PROTOCOL, settles_ms, wanted_topics
 from analyzers.naming import clipped, counted, listed
 
 LISTED_CLIENTS = 5

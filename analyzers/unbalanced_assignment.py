@@ -14,15 +14,14 @@ from typing import Any, NamedTuple
 
 from agent.coordinator.assignors import ASSIGNORS
 from agent.coordinator.states import GroupType
+from agent.shadow.shares import holds, most_even
 from agent.shadow.transitions import Transition
 from agent.shadow.views import GroupView
 from analyzers.api import WINDOW_MS, Analyzer, Condition, Group, Judgement, Sample, Settings, Severity, Slot, setting
 from analyzers.balance import (
     STREAMS_PROTOCOL,
     Spread,
-    holds,
     load_spread,
-    most_even,
     partition_spread,
     problem_of,
     settles_ms,

@@ -336,6 +336,7 @@ def _reading(view: GroupView, topics: Sequence[TopicLag]) -> GroupReading:
         sum(1 for member in members if not member.partitions),
         assignment_imbalance(view),
         view.state_since_ms,
+        view.protocol,
     )
     return GroupReading(shape, last_commit_ms=view.last_commit_ms, topics=topics)
 

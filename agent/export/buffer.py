@@ -80,6 +80,14 @@ class Buffer:
         return self._used + (0 if self.spool is None else self.spool.size_bytes)
 
     @property
+    def has_room(self) -> bool:
+        """Whether a quarter of the room is left, in memory and on disk. A full batch of any sink takes less than the
+        other three."""
+        spool = self.spool
+        on_disk = spool is None or spool.size_bytes <= spool.bound_bytes * 3 // 4
+        return on_disk and self._used <= self._memory_bytes * 3 // 4
+
+    @property
     def oldest_put_ms(self) -> int | None:
         """When the oldest came that waits; None where none does, or none that is not under way to the sink."""
         if self.spool is not None and self.spool.has_more:

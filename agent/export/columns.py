@@ -28,11 +28,12 @@ Kind = str | Mapping[str, str] | tuple[Mapping[str, str]] | tuple[str]
 
 
 class Column(NamedTuple):
-    """A column; `types` are the event types that have the field."""
+    """A column; `types` are the event types that have the field. Times are epoch milliseconds, UTC."""
 
     name: str
     kind: Kind
     types: tuple[str, ...]
+    about: str
 
 
 EVERY = ("*",)
@@ -40,44 +41,76 @@ _MEMBERSHIP = ("member_joined", "member_left", "static_member_replaced")
 _GENERATION = ("rebalance", *_MEMBERSHIP, "assignment_changed", "group_emptied")
 
 COLUMNS = (
-    Column("schema", "int32", EVERY),
-    Column("event_id", "string", EVERY),
-    Column("type", "string", EVERY),
-    Column("cluster", "string", EVERY),
-    Column("group", "string", EVERY),
-    Column("group_type", "string", EVERY),
-    Column("at_ms", "int64", EVERY),
-    Column("partition", "int32", EVERY),
-    Column("offset", "int64", EVERY),
-    Column("generation", "int64", _GENERATION),
-    Column("previous_generation", "int64", ("rebalance",)),
-    Column("cause", "string", ("rebalance", "member_left")),
-    Column("causes", ("string",), ("rebalance",)),
-    Column("confidence", "double", ("rebalance", "member_left")),
-    Column("evidence", "json", ("rebalance",)),
-    Column("observed", "bool", ("rebalance", "group_created")),
-    Column("joined", (MEMBER,), ("rebalance",)),
-    Column("left", (GONE,), ("rebalance",)),
-    Column("protocol", "string", ("rebalance",)),
-    Column("members", "int64", ("rebalance",)),
-    Column("sync_ms", "int64", ("rebalance",)),
-    Column("join_ms", "int64", ("rebalance",)),
-    Column("stopped_partition_ms", "int64", ("rebalance",)),
-    Column("member", MEMBER, _MEMBERSHIP),
-    Column("old_member", MEMBER, ("static_member_replaced",)),
-    Column("assigned_partitions", "int64", ("assignment_changed",)),
-    Column("gained_partitions", "int64", ("assignment_changed",)),
-    Column("lost_partitions", "int64", ("assignment_changed",)),
-    Column("topic", "string", ("offsets_deleted",)),
-    Column("topic_partition", "int32", ("offsets_deleted",)),
-    Column("committed_offset", "int64", ("offsets_deleted",)),
-    Column("analyzer", "string", ("finding",)),
-    Column("severity", "string", ("finding",)),
-    Column("state", "string", ("finding",)),
-    Column("since_ms", "int64", ("finding",)),
-    Column("summary", "string", ("finding",)),
-    Column("advice", "string", ("finding",)),
-    Column("numbers", "json", ("finding",)),
+    Column("schema", "int32", EVERY, "the schema's version, 1"),
+    Column("event_id", "string", EVERY, "the same on every replay of the same log"),
+    Column("type", "string", EVERY, "what happened"),
+    Column("cluster", "string", EVERY, "the cluster's name; null where it has none"),
+    Column("group", "string", EVERY, "the group; null in findings of the cluster"),
+    Column("group_type", "string", EVERY, "classic, connect, consumer, share or streams"),
+    Column("at_ms", "int64", EVERY, "when"),
+    Column("partition", "int32", EVERY, "the partition of the topic"),
+    Column("offset", "int64", EVERY, "the offset of the record that shows it"),
+    Column("generation", "int64", _GENERATION, "the generation or epoch that it led to"),
+    Column("previous_generation", "int64", ("rebalance",), "the one before; null if the log does not hold it"),
+    Column("cause", "string", ("rebalance", "member_left"), "what triggered it, or how the member left"),
+    Column("causes", ("string",), ("rebalance",), "all that led to it, sorted"),
+    Column("confidence", "double", ("rebalance", "member_left"), "how sure the cause is, 0 to 1"),
+    Column("evidence", "json", ("rebalance",), "why, a JSON list of objects"),
+    Column("observed", "bool", ("rebalance", "group_created"), "false when inferred"),
+    Column("joined", (MEMBER,), ("rebalance",), "members that came"),
+    Column("left", (GONE,), ("rebalance",), "members that went, each with its own cause"),
+    Column("protocol", "string", ("rebalance",), "the assignor"),
+    Column("members", "int64", ("rebalance", "group_sample"), "members after it, or now"),
+    Column("sync_ms", "int64", ("rebalance",), "how long the sync phase took; null if not known"),
+    Column("join_ms", "int64", ("rebalance",), "how long the join phase took; null if not known"),
+    Column(
+        "stopped_partition_ms",
+        "int64",
+        ("rebalance",),
+        "time that partitions had nobody, summed over them; null if not known",
+    ),
+    Column("member", MEMBER, _MEMBERSHIP, "whom it is about"),
+    Column("old_member", MEMBER, ("static_member_replaced",), "whom it replaced"),
+    Column("assigned_partitions", "int64", ("assignment_changed",), "partitions with an owner"),
+    Column("gained_partitions", "int64", ("assignment_changed",), "those with another owner than before"),
+    Column("lost_partitions", "int64", ("assignment_changed",), "those without one any more"),
+    Column(
+        "imbalance_ratio",
+        "double",
+        ("assignment_changed", "group_sample"),
+        "largest share of partitions by a fair one, 1 is even; null where none are shared out",
+    ),
+    Column("topic", "string", ("offsets_deleted",), "the topic of the offset"),
+    Column("topic_partition", "int32", ("offsets_deleted",), "and its partition"),
+    Column("committed_offset", "int64", ("offsets_deleted",), "the last that was committed"),
+    Column("analyzer", "string", ("finding",), "who found it"),
+    Column("severity", "string", ("finding",), "info, warning or critical"),
+    Column(
+        "state",
+        "string",
+        ("finding", "group_sample"),
+        "of a finding firing or resolved; of a sample Kafka's name of the group's state",
+    ),
+    Column("since_ms", "int64", ("finding",), "since when it holds"),
+    Column("summary", "string", ("finding",), "a sentence"),
+    Column("advice", "string", ("finding",), "what to do"),
+    Column("numbers", "json", ("finding",), "what it rests on, a JSON object"),
+    Column("partitions", "int64", ("group_sample",), "committed positions"),
+    Column(
+        "lag_records",
+        "int64",
+        ("group_sample",),
+        "lag summed over the partitions of which it is known; null where of none",
+    ),
+    Column("lag_seconds", "double", ("group_sample",), "the longest of them"),
+    Column("lag_partitions", "int64", ("group_sample",), "of how many lag is known"),
+    Column("lag_at_least", "bool", ("group_sample",), "whether it may be longer"),
+    Column(
+        "load_imbalance_ratio",
+        "double",
+        ("group_sample",),
+        "the same by records consumed lately; null where not known",
+    ),
 )
 EXTRA, ESCAPED = "extra", "escaped"
 
@@ -109,13 +142,13 @@ def escaped(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def event_of_row(row: Mapping[str, Any]) -> Event:
-    """The event that a row was made of: what its type has not is left out."""
+    """The event that a row was made of: what its type has not is left out, and what its file has no column for."""
     values = _walk(dict(row), _unescape) if row[ESCAPED] else row
     extra: Event = json.loads(values[EXTRA]) if values[EXTRA] is not None else {}
     kind = extra.get("type", values["type"])
     out: Event = {}
     for column in COLUMNS:
-        if column.name in extra:
+        if column.name in extra or column.name not in values:
             continue
         value = values[column.name]
         if value is not None or _has(kind, column.name):

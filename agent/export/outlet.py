@@ -130,6 +130,12 @@ class Outlet:
         """Whether more waits than the sink takes at a time, though it works."""
         return self._down_since is None and len(self._buffer) > CROWDED * self._sink.batching.lines
 
+    @property
+    def has_room(self) -> bool:
+        """Whether a quarter of the room for what waits is left."""
+        with self._changed:
+            return self._buffer.has_room
+
     def trouble(self) -> str | None:
         """Why history is not going where it should, in a sentence; None while it is."""
         with self._changed:

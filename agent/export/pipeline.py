@@ -66,6 +66,11 @@ class Exports:
         """Whether a sink that works does not keep up: who can wait, should."""
         return any(outlet.is_crowded for outlet in self._outlets)
 
+    @property
+    def has_room(self) -> bool:
+        """Whether every sink has a quarter of its room left: what is worth less than the rest goes only then."""
+        return all(outlet.has_room for outlet in self._outlets)
+
     def start(self) -> None:
         """Begin to write. What an earlier process left in the spools goes first."""
         for outlet in self._outlets:

@@ -127,6 +127,7 @@ _FIELDS: dict[type[t.Transition | Finding], Callable[[Any], Event]] = {
         "assigned_partitions": it.assigned,
         "gained_partitions": it.gained,
         "lost_partitions": it.lost,
+        "imbalance_ratio": None if it.imbalance_ratio is None else round(it.imbalance_ratio, 4),
     },
     t.GroupEmptied: lambda it: {"generation": it.generation},
     t.GroupDeleted: lambda it: {},

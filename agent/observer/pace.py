@@ -20,6 +20,10 @@ class Every:
         self._at = now + self._interval_s
         return True
 
+    def left_s(self, now: float) -> float:
+        """How long until it is due; 0 if it is."""
+        return 0.0 if self._at is None else max(self._at - now, 0.0)
+
     def again_in(self, seconds: float, now: float) -> None:
         """The next time after this long."""
         self._at = now + seconds

@@ -18,6 +18,7 @@ from agent.shadow.diff import MemberChanges, assignment_change, member_changes, 
 from agent.shadow.notes import Notes
 from agent.shadow.offsets import Offsets
 from agent.shadow.pace import Pace
+from agent.shadow.shares import fairness
 from agent.shadow.transitions import (
     AssignmentChanged,
     At,
@@ -215,7 +216,7 @@ class ClassicGroup:
         out += [MemberJoined(*who, generation, member) for member in changes.joined]
         change = assignment_change(_by_owner(old), _by_owner(self.members))
         if change.gained or change.lost:
-            out.append(AssignmentChanged(*who, generation, *change))
+            out.append(AssignmentChanged(*who, generation, *change, self._imbalance()))
         if not self.members and (old or previous is None):
             out.append(GroupEmptied(*who, generation))
         return out
@@ -262,7 +263,7 @@ class ClassicGroup:
         out += [StaticMemberReplaced(*who, self.generation, before, after) for before, after in changes.replaced]
         out += [MemberJoined(*who, self.generation, member) for member in changes.joined]
         if is_moved:
-            out.append(AssignmentChanged(*who, self.generation, *change))
+            out.append(AssignmentChanged(*who, self.generation, *change, self._imbalance()))
         if old and not self.members:
             out.append(GroupEmptied(*who, self.generation))
         return out
@@ -329,6 +330,13 @@ class ClassicGroup:
             self.notes.add("undecodable_payload", f"member {metadata.member_id}: {error}", at)
             return None
 
+    def _imbalance(self) -> float | None:
+        found = fairness(self.group_type, [it.partitions for it in self.members.values()], self._by_id)
+        return None if found is None else found.ratio
+
+    def _by_id(self) -> tuple[Member, ...]:
+        return tuple(self.members[member_id] for member_id in sorted(self.members))
+
     def view(self, partition: int, committed_partitions: int, last_commit_ms: int | None) -> GroupView:
         """The group as a plain value."""
         return GroupView(
@@ -341,7 +349,7 @@ class ClassicGroup:
             leader=self.leader,
             target_generation=None,
             state_since_ms=self.state_since_ms,
-            members=tuple(self.members[member_id] for member_id in sorted(self.members)),
+            members=self._by_id(),
             coordinator_partition=partition,
             committed_partitions=committed_partitions,
             last_commit_ms=last_commit_ms,

@@ -7,9 +7,10 @@ collected until the epoch, and comes out with it as one rebalance.
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from agent.coordinator.states import (
     CONSUMER_MEMBER_STABLE,
@@ -26,6 +27,7 @@ from agent.shadow.diff import owner_key
 from agent.shadow.notes import Notes
 from agent.shadow.offsets import Offsets
 from agent.shadow.pace import Pace
+from agent.shadow.shares import fairness
 from agent.shadow.targets import Slot, Targets
 from agent.shadow.transitions import (
     AssignmentChanged,
@@ -182,7 +184,7 @@ class ModernGroup:
                 assert member_id is not None, "a target record has a member id"
                 self._targets.put(member_id, value)
             case "target_epoch":
-                return self._target_epoch(value, at)
+                return self._target_epoch(value, at, names, offsets)
             case "epoch":
                 return self._raise_epoch(value, at, names, offsets)
             case other:
@@ -250,7 +252,7 @@ class ModernGroup:
         gone.current = None
         self._reconcile(member_id, None)
 
-    def _target_epoch(self, value: Any, at: At) -> list[Transition]:
+    def _target_epoch(self, value: Any, at: At, names: Names, offsets: Offsets) -> list[Transition]:
         if value is None:
             self.target_epoch = NO_TARGET
             self._reconciled.clear()
@@ -263,7 +265,24 @@ class ModernGroup:
         if taken_over_at == self.target_epoch or not (change.gained or change.lost):
             # The first targets after a migration are the classic group's assignment.
             return []
-        return [AssignmentChanged(at, self.name, self.group_type, self.target_epoch, *change)]
+        ratio = self._imbalance(names, offsets)
+        return [AssignmentChanged(at, self.name, self.group_type, self.target_epoch, *change, ratio)]
+
+    def _imbalance(self, names: Names, offsets: Offsets) -> float | None:
+        def members() -> tuple[Member, ...]:
+            # What topics are called is as in `PartitionMirror.view`.
+            return self._by_id(ChainMap(*(cast(dict[Uuid, str], it) for it in (offsets.topic_ids(self.name), names))))
+
+        shares = self._targets.shares(self.records)
+        found = fairness(self.group_type, shares, members, lambda: self._are_alike(names))
+        return None if found is None else found.ratio
+
+    def _are_alike(self, names: Names) -> bool:
+        """Whether it is plain that all members want all that any is to have: to make them of records takes long."""
+        (topics, pattern), *others = {_subscription(records.metadata) for records in self.records.values()}
+        if others or topics is None:
+            return False
+        return bool(pattern) or all(names.get(it) in topics for it in self._targets.topics())
 
     def _owner(self, member_id: str) -> str:
         records = self.records.get(member_id)
@@ -330,6 +349,9 @@ class ModernGroup:
 
     # Views.
 
+    def _by_id(self, names: Names) -> tuple[Member, ...]:
+        return tuple(self._member(self.records[member_id], names) for member_id in sorted(self.records))
+
     @property
     def protocol(self) -> str | None:
         """The assignor, where the group's records name it."""
@@ -347,7 +369,7 @@ class ModernGroup:
             leader=None,
             target_generation=self.target_epoch,
             state_since_ms=self.state_since_ms,
-            members=tuple(self._member(self.records[member_id], names) for member_id in sorted(self.records)),
+            members=self._by_id(names),
             coordinator_partition=partition,
             committed_partitions=committed_partitions,
             last_commit_ms=last_commit_ms,
@@ -509,7 +531,7 @@ class StreamsGroup(ModernGroup):
         )
 
 
-def _subscription(metadata: Any) -> tuple[object, object]:
+def _subscription(metadata: Any) -> tuple[Any, Any]:
     # A streams member has its topology's epoch instead.
     topics = getattr(metadata, "subscribed_topic_names", getattr(metadata, "topology_epoch", None))
     return topics, getattr(metadata, "subscribed_topic_regex", None)

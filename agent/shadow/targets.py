@@ -60,3 +60,12 @@ class Targets:
         for slot in lost:
             del self._owners[slot]
         return AssignmentChange(len(self._owners), len(gained), len(lost))
+
+    def shares(self, member_ids: Iterable[str]) -> list[int]:
+        """How much each of these members is to have, as of the newest epoch."""
+        owner, held, nothing = self._owner, self._held, frozenset[Slot]()
+        return [len(held.get(owner.get(member_id, ""), nothing)) for member_id in member_ids]
+
+    def topics(self) -> set[Any]:
+        """Of which anybody is to have something."""
+        return {topic for topic, _ in self._owners}

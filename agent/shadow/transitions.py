@@ -107,6 +107,7 @@ class AssignmentChanged(Transition):
     """Partitions (for Connect and Streams: tasks) have another owner, or one has none any more.
 
     Classic groups: the assignment of `generation`. Other groups: the newest target assignment, of that epoch.
+    `imbalance_ratio` is the largest share of them / a fair one (see `shares`), None where nothing is shared out.
     """
 
     kind = "assignment_changed"
@@ -115,6 +116,7 @@ class AssignmentChanged(Transition):
     assigned: int
     gained: int
     lost: int
+    imbalance_ratio: float | None
 
 
 @dataclass(frozen=True, slots=True)

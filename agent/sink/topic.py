@@ -26,7 +26,7 @@ from collections.abc import Iterable, Mapping
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient
 
-from agent.kafka import RIGHT_CREDENTIALS
+from agent.kafka import RIGHT_CREDENTIALS, quiet
 from agent.records import RawRecord
 from agent.sink import TOPIC, Written
 from agent.sink.errors import (
@@ -51,7 +51,6 @@ _DEFAULTS: Mapping[str, str] = {
     "queue.buffering.max.messages": "100000",
     "queue.buffering.max.kbytes": "65536",
     "message.timeout.ms": "60000",
-    "log_level": "2",  # errors are told by us, once
 }
 _POLL_EVERY = 10_000
 _NOBODY = "kshadow"  # the group whose coordinator is asked for; it is not made
@@ -119,7 +118,7 @@ class _Delivery:
                 )
         reports = {"on_delivery": self._report, "delivery.report.only.error": True}
         try:
-            self._producer = Producer({**_DEFAULTS, **conf, **_FIXED, **reports})
+            self._producer = Producer({**quiet(_DEFAULTS), **conf, **_FIXED, **reports})
         except KafkaException as error:
             raise SinkMisconfigured(error.args[0].str()) from error
         self._taken = self._failed = 0
@@ -177,7 +176,7 @@ class _Delivery:
 
 def _admin(conf: Mapping[str, str]) -> AdminClient:
     try:
-        return AdminClient({"log_level": "2", **conf})
+        return AdminClient(quiet(conf))
     except KafkaException as error:
         raise SinkMisconfigured(error.args[0].str()) from error
 

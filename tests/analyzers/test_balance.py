@@ -6,13 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.shadow.shares import fair_share, most_even
 from agent.shadow.views import GroupView
 from analyzers.balance import (
     assignment_imbalance,
-    fair_share,
     load_imbalance,
     load_plan,
-    most_even,
     partition_spread,
     problem_of,
     wanted_topics,

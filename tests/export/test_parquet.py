@@ -26,9 +26,12 @@ from agent.export.errors import ExportMisconfigured, SinkDown
 from agent.export.lines import Line, line_of
 from agent.export.parquet import ParquetSink
 from agent.history.events import Event
+from agent.history.samples import LagSum, Sample, sample_event
 from agent.offline import load
 from tests.export.made import CAPTURE, HOSTILE, SEGMENTS, event, plain
 from tests.export.test_lines import ANY_TEXT, VALUES
+
+NOW_MS = 1_795_000_000_000
 
 
 def lines(events: Iterable[Event]) -> tuple[Line, ...]:
@@ -83,13 +86,25 @@ def test_text_of_strangers(name: str, tmp_path: Path) -> None:
         event(1, name),
         full(2, "member_joined", group=name, member=member),
         full(3, "finding", group=name, numbers={name: name}, summary=name),
+        sample_event(
+            Sample(NOW_MS, 7, 3, name, "classic", "Stable", 1, 1.0, None, LagSum(2, 1, 7, 0.25, True)), name
+        ),
+        sample_event(Sample(NOW_MS + 1, 7, 3, name, "classic", "Empty", 0, None, 2.5, LagSum(2)), name),
         full(4, "rebalance", evidence=[{"kind": name}], left=[{**member, "cause": name, "confidence": 0.5}]),
     ]
     assert ParquetSink(str(tmp_path)).write(lines(events)) == []
     assert read(tmp_path) == events
     table = pyarrow.dataset.dataset(tmp_path).to_table()
     table.validate(full=True)  # its strings are UTF-8
-    assert table["escaped"].to_pylist() == [not is_text(name)] * 4
+    assert table["escaped"].to_pylist() == [not is_text(name)] * 6
+
+
+def test_files_of_an_older_agent_lack_columns(tmp_path: Path) -> None:
+    made = full(1, "assignment_changed", imbalance_ratio=1.5)
+    assert ParquetSink(str(tmp_path)).write(lines([made])) == []
+    (row,) = pyarrow.dataset.dataset(tmp_path).to_table().to_pylist()
+    del row["imbalance_ratio"], row["lag_records"], made["imbalance_ratio"]
+    assert event_of_row(row) == made
 
 
 def is_text(name: str) -> bool:

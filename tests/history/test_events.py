@@ -26,7 +26,9 @@ OWN: dict[str, list[str]] = {
     "member_joined": ["generation", "member"],
     "member_left": ["generation", "member", "cause", "confidence"],
     "static_member_replaced": ["generation", "old_member", "member"],
-    "assignment_changed": ["generation", "assigned_partitions", "gained_partitions", "lost_partitions"],
+    "assignment_changed": [
+        *("generation", "assigned_partitions", "gained_partitions", "lost_partitions", "imbalance_ratio"),
+    ],
     "group_emptied": ["generation"],
     "group_deleted": [],
     "offsets_deleted": ["topic", "topic_partition", "committed_offset"],
