@@ -1,1 +1,1 @@
-"""Spark jobs over the same reducer as the agent. None exists yet."""
+"""Spark jobs over the same reducer as the agent: DataFrame → DataFrame, and thin jobs around them."""

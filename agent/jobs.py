@@ -1,0 +1,122 @@
+"""What a Spark job is told: one JSON document, made by `kshadow spark` and read by the job. Pure.
+
+It stands on a command line, where everybody can read it: passwords are not in it, but in the environment
+(`SECRETS`), as JSON of the same shape as `Kafka.properties`.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+SECRETS = "KSHADOW_SPARK_SECRETS"
+"""The environment variable with those properties of the Kafka client that nobody else should read."""
+
+GROUP_PREFIX = "kshadow-spark"
+"""Spark's consumers are of groups whose names begin so: made up anew each time, never joined, and nothing is
+committed; but their offsets are asked for, which needs Describe on them."""
+
+
+class Kafka(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How to reach a cluster: librdkafka's names, as everywhere in kshadow; `bootstrap.servers` is among them."""
+
+    properties: dict[str, str]
+
+
+class Diagnosis(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What looks for findings, as `--analyzers` and `--tune` say it."""
+
+    analyzers: str = "all"
+    tuned: dict[str, str] = {}
+
+
+class Backfill(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="backfill"):
+    """Raw records → history events as Parquet in `out`. Exactly one of `paths`, `archives`, `kafka` is there."""
+
+    out: str
+    paths: tuple[str, ...] = ()
+    """Segment files and directories of them, as for `kshadow replay`; every executor sees them under these names."""
+    archives: tuple[str, ...] = ()
+    """Parquet files, or directories of them, of raw records."""
+    kafka: Kafka | None = None
+    cluster: str | None = None
+    diagnosis: Diagnosis = Diagnosis()
+    overwrite: bool = False
+
+
+class Stream(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="stream"):
+    """A stream → tables in `out`, until it is stopped.
+
+    `reads`: `topic` is `__consumer_offsets` itself, of which come history events; `history-topic` and `history` (a
+    directory of Parquet) are such events, of which come rollups.
+    """
+
+    reads: Literal["topic", "history-topic", "history"]
+    out: str
+    checkpoint: str
+    kafka: Kafka | None = None
+    history_topic: str | None = None
+    history: str | None = None
+    events_topic: str | None = None
+    """Where what comes of it goes as well, as JSON, for alerting."""
+    watermark_s: int = 600
+    trigger_s: float = 30.0
+    available_now: bool = False
+    """Read what is there, then end."""
+    most_records: int | None = None
+    """In one batch."""
+    cluster: str | None = None
+    diagnosis: Diagnosis = Diagnosis()
+
+
+class Rollup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="rollup"):
+    """History events → the same rollups in batch, of whole days (UTC). Replaces those days in `out`."""
+
+    history: tuple[str, ...]
+    out: str
+    since: str | None = None
+    """The first day, YYYY-MM-DD; None: the first there is."""
+    until: str | None = None
+    """The last day, itself included."""
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="report"):
+    """Rollups → one HTML page and a Parquet summary."""
+
+    rollups: str
+    out: str
+    """The page's file."""
+    summary: str | None = None
+    """The directory of the summary; None: beside the page, of its name."""
+    since_ms: int | None = None
+    until_ms: int | None = None
+    before: tuple[int, int] | None = None
+    """A range (epoch milliseconds) to compare `after` with; both or neither."""
+    after: tuple[int, int] | None = None
+    time_zone: str = "UTC"
+    """Of hours and weekdays."""
+    what_if: str | None = None
+    """A file or directory of what `kshadow whatif -o json` said, of any number of groups."""
+    most_groups: int = 20
+    """In each ranking."""
+
+
+Job = Backfill | Stream | Rollup | Report
+
+_decode = msgspec.json.Decoder(Job).decode
+_encode = msgspec.json.Encoder().encode
+
+
+def job_of(text: str) -> Job:
+    """The job that a text says. Raises `ValueError` that says what was expected."""
+    try:
+        job: Job = _decode(text)
+        return job
+    except msgspec.MsgspecError as error:
+        raise ValueError(f"a job of kshadow spark expected: {error}") from error
+
+
+def text_of(job: Job) -> str:
+    """The job as a text."""
+    return _encode(job).decode()

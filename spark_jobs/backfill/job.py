@@ -1,0 +1,118 @@
+"""The job: raw records of a whole topic → history events as Parquet, by date."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import pyarrow as pa
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from agent.diagnosis.cluster import ClusterDiagnosis
+from agent.diagnosis.registry import choose, named
+from agent.jobs import Backfill, Diagnosis
+from agent.shadow.cluster import ClusterMirror
+from agent.source.errors import SourcePathError
+from analyzers.api import Finding
+from spark_jobs.backfill.sources import from_archives, from_segments, from_topic
+from spark_jobs.errors import JobError
+from spark_jobs.rows import NOTE, Done, Errors, Loads, Note, Problem, batch_of, event_rows, note_of
+from spark_jobs.saying import progress, say
+from spark_jobs.session import session
+from spark_jobs.writing import Directory
+
+LABEL = "backfill"
+
+
+def run(job: Backfill) -> int:
+    """Run it; the exit code: 1 if something was wrong with the data."""
+    spark = session("backfill")
+    try:
+        target = Directory(spark, job.out)
+        if not target.is_empty() and not job.overwrite:
+            raise JobError(
+                f"{job.out}: expected an empty directory, or none; there is something in it (--overwrite?)"
+            )
+        with progress(spark, "reading records"):
+            # Events and notes come of one pass.
+            rows = _read(spark, job).persist(StorageLevel.DISK_ONLY)
+            notes = notes_of(rows)
+        check_whole(notes)
+        found = across(job.diagnosis, notes)
+        with progress(spark, "writing events"):
+            told = events(rows, found, job.cluster)
+            target.publish(told, LABEL, lambda date, file: job.overwrite)
+        # Not of what was written: that would be sorted out by dates once more.
+        return _end(notes, rows.where(F.col(NOTE).isNull()).count() + len(found))
+    except SourcePathError as error:
+        raise JobError(str(error)) from error
+    finally:
+        spark.stop()
+
+
+def notes_of(rows: DataFrame) -> list[Note]:
+    """What tasks noted: a few for each partition."""
+    return [note_of(row[0]) for row in rows.where(F.col(NOTE).isNotNull()).select(NOTE).collect()]
+
+
+def events(rows: DataFrame, found: Sequence[Finding], cluster: str | None) -> DataFrame:
+    """The events among the rows, with the findings of the cluster: those of a day side by side."""
+    out = rows.where(F.col(NOTE).isNull())
+    if found:
+        batch = batch_of(list(event_rows(found, cluster)))
+        out = out.unionByName(rows.sparkSession.createDataFrame(pa.Table.from_batches([batch]), rows.schema))
+    # One file for each date, or some where there is much; in it a group's events side by side.
+    return (
+        out.drop(NOTE).hint("rebalance", "date").sortWithinPartitions("date", "group", "at_ms", "partition", "offset")
+    )
+
+
+def check_whole(notes: Iterable[Note]) -> None:
+    """Every partition was read by one task. Raises `JobError` otherwise: then its groups were torn apart."""
+    tasks = Counter(note.partition for note in notes if isinstance(note, Done))
+    torn = sorted(partition for partition, count in tasks.items() if count > 1)
+    if torn:
+        raise JobError(f"partitions {torn}: expected one task for each, several read them (minPartitions set?)")
+
+
+def across(diagnosis: Diagnosis, notes: Iterable[Note]) -> list[Finding]:
+    """What only all partitions together show."""
+    chosen = choose(named(diagnosis.analyzers), diagnosis.tuned)
+    whole = ClusterDiagnosis(ClusterMirror(), chosen._replace(makes=()))
+    for note in notes:
+        if isinstance(note, Loads):
+            note.tell(whole)
+    return whole.finish()
+
+
+def _read(spark: SparkSession, job: Backfill) -> DataFrame:
+    if job.kafka is not None:
+        return from_topic(spark, job.kafka, job.diagnosis, job.cluster)
+    if job.archives:
+        return from_archives(spark, job.archives, job.diagnosis, job.cluster)
+    return from_segments(spark, job.paths, job.diagnosis, job.cluster)
+
+
+def _end(notes: Sequence[Note], events_told: int) -> int:
+    done = [note for note in notes if isinstance(note, Done)]
+    wrong = warn(notes)
+    say(f"{sum(note.records for note in done):,} records of {len(done)} partitions: {events_told:,} events")
+    return int(wrong)
+
+
+def warn(notes: Iterable[Note]) -> bool:
+    """Say what was wrong with the data; whether anything was."""
+    wrong = False
+    for note in notes:
+        match note:
+            case Problem(text):
+                wrong = True
+                say(text)
+            case Errors(partition, count, texts):
+                wrong = True
+                for text in texts:
+                    say(text)
+                say(f"partition {partition}: {count:,} records could not be decoded; what the others tell is there")
+    return wrong

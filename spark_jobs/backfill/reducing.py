@@ -1,0 +1,71 @@
+"""What a task does: runs of whole partitions, in order → rows. The agent's own reducer, on an executor.
+
+A partition of the topic is what a task reads whole: its event clock, when it is sampled and the topic names that its
+records show are the partition's, and every group lives in one. Memory goes with its groups, not with its records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+
+from agent.export.arrow import Row
+from agent.jobs import Diagnosis
+from agent.records import Run
+from agent.source.problems import SegmentProblem
+from agent.source.segments import PartitionLog
+from spark_jobs.raw import runs_of
+from spark_jobs.reduction import Reduction, relax
+from spark_jobs.rows import Problem, batches_of, event_rows, note_row
+
+Files = tuple[int, tuple[str, ...]]
+"""A partition's segments: its number, and their paths in order."""
+
+
+def rows_reducer(
+    diagnosis: Diagnosis, cluster: str | None
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """For `mapInArrow`: raw records, whole partitions in the order of offsets → rows."""
+
+    def reduce(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        relax()
+        return batches_of(_reduced(runs_of(batches), diagnosis, cluster))
+
+    return reduce
+
+
+def files_reducer(
+    files: list[list[Files]], diagnosis: Diagnosis, cluster: str | None
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """For `mapInArrow`: numbers of tasks, one a row → rows. Each task reads the files that stand under its number."""
+
+    def reduce(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        relax()
+        tasks = (number for batch in batches for number in batch.column(0).to_pylist())
+        read = (item for number in tasks for item in _read(files[number]))
+        return batches_of(_reduced(read, diagnosis, cluster))
+
+    return reduce
+
+
+def _read(files: Iterable[Files]) -> Iterator[Run | SegmentProblem]:
+    for partition, paths in files:
+        yield from PartitionLog(partition, tuple(map(Path, paths))).committed()
+
+
+def _reduced(read: Iterable[Run | SegmentProblem], diagnosis: Diagnosis, cluster: str | None) -> Iterator[Row]:
+    now: Reduction | None = None
+    for item in read:
+        if isinstance(item, SegmentProblem):
+            if not item.harmless:
+                yield note_row(Problem(str(item)))
+            continue
+        if now is None or now.partition != item.partition:
+            if now is not None:
+                yield from map(note_row, now.finish())
+            now = Reduction(item.partition, diagnosis)
+        yield from event_rows(now.take(item), cluster)
+    if now is not None:
+        yield from map(note_row, now.finish())

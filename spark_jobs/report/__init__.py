@@ -1,0 +1,1 @@
+"""Rollups → a page for people."""

@@ -1,0 +1,112 @@
+"""What `kshadow whatif GROUP -o json` said, from files: the setting that each group would gain the most from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from agent.whatif.comparing import LEAST
+from spark_jobs.errors import JobError
+
+
+class Reproduced(msgspec.Struct, frozen=True):
+    """How true the replay is."""
+
+    exact: bool
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """What a replay came to. Standstill in partition-milliseconds."""
+
+    setting: str
+    rebalances: int
+    stopped_partition_ms: int
+
+
+class Document(msgspec.Struct, frozen=True):
+    """One group. The first of `settings` are today's."""
+
+    group: str
+    since_ms: int
+    until_ms: int
+    reproduced: Reproduced
+    settings: list[Setting]
+    assumptions: list[str]
+
+
+_decode = msgspec.json.Decoder(Document | list[Document]).decode
+_ENDINGS = (".json", ".ndjson")
+
+
+def documents(path: str) -> list[Document]:
+    """Of a file, or of all `.json` and `.ndjson` files below a directory. Raises `JobError`."""
+    at = Path(path)
+    try:
+        files = sorted(it for it in at.rglob("*") if it.suffix in _ENDINGS and it.is_file()) if at.is_dir() else [at]
+        out = [document for file in files for document in _read(file)]
+    except OSError as error:
+        raise JobError(f"{path}: {error.strerror or error}") from None
+    if not out:
+        raise JobError(
+            f"{path}: what kshadow whatif GROUP -o json prints expected, in files that end in .json or .ndjson"
+        )
+    return out
+
+
+def _read(file: Path) -> Iterator[Document]:
+    text = file.read_bytes()
+    try:
+        whole = _decode(text)
+    except msgspec.DecodeError:
+        pieces = [(f" line {number}", line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+        # One that is no NDJSON either: its own mistake is the one to tell.
+        pieces = pieces if pieces and pieces[0][1].rstrip().endswith(b"}") else [("", text)]
+        for where, line in pieces:
+            try:
+                yield from _all(_decode(line))
+            except msgspec.MsgspecError as error:
+                raise JobError(f"{file}{where}: what kshadow whatif GROUP -o json prints expected: {error}") from None
+    else:
+        yield from _all(whole)
+
+
+def _all(found: Document | list[Document]) -> list[Document]:
+    return found if isinstance(found, list) else [found]
+
+
+def gains(found: Iterable[Document]) -> list[dict[str, Any]]:
+    """Rows of `GAINS`. Of several documents of a group the one that ends last counts."""
+    latest: dict[str, Document] = {}
+    for document in found:
+        if document.group not in latest or document.until_ms >= latest[document.group].until_ms:
+            latest[document.group] = document
+    rows = [row for document in latest.values() if (row := _gain(document)) is not None]
+    rows.sort(key=lambda row: (-row["saved_partition_ms"], row["group"]))
+    return [{"rank": rank, **row} for rank, row in enumerate(rows, 1)]
+
+
+def _gain(it: Document) -> dict[str, Any] | None:
+    if len(it.settings) < 2:
+        return None
+    today = it.settings[0]
+    best = min(it.settings[1:], key=lambda setting: (setting.stopped_partition_ms, setting.rebalances))
+    saved = today.stopped_partition_ms - best.stopped_partition_ms
+    # The rule of `kshadow whatif` itself for what is worth the name.
+    if saved <= LEAST * today.stopped_partition_ms:
+        return None
+    return {
+        "group": it.group,
+        "since_ms": it.since_ms,
+        "until_ms": it.until_ms,
+        "exact": it.reproduced.exact,
+        "setting": best.setting,
+        "rebalances_now": today.rebalances,
+        "rebalances_then": best.rebalances,
+        "stopped_now_ms": today.stopped_partition_ms,
+        "stopped_then_ms": best.stopped_partition_ms,
+        "saved_partition_ms": saved,
+        "assumptions": it.assumptions,
+    }

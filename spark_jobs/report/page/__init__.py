@@ -1,0 +1,1 @@
+"""What was found → one HTML document. Knows no Spark."""

@@ -1,0 +1,128 @@
+"""What rebalances came of, over time."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+
+from matplotlib.figure import Figure
+
+from spark_jobs.report.found import Found
+from spark_jobs.report.page import markup as m
+from spark_jobs.report.page import plots as p
+from spark_jobs.report.page import words as w
+from spark_jobs.report.page.head import words_of
+
+FOLDS_FROM = 14
+"""Steps: a longer table is folded."""
+
+
+def causes(found: Found) -> m.Html:
+    """A plot and its numbers."""
+    of_steps = {row["start"]: row for row in found.steps}
+    unknown = [start for start in found.starts if start not in of_steps]
+    rebalances = [row for row in found.causes if row["kind"] == "rebalance"]
+    count: Counter[str | None] = Counter()
+    stopped: dict[str | None, int | None] = defaultdict(lambda: None)
+    for row in rebalances:
+        count[row["cause"]] += row["count"] or 0
+        if row["stopped_partition_ms"] is not None:
+            stopped[row["cause"]] = (stopped[row["cause"]] or 0) + row["stopped_partition_ms"]
+    every, cost = sum(count.values()), sum(value or 0 for value in stopped.values())
+    by_cause = [
+        [words_of(it), w.number(n), w.part(n, every), w.time(stopped[it]), w.part(stopped[it], cost)]
+        for it, n in sorted(count.items(), key=lambda item: (-item[1], str(item[0])))
+    ]
+    per_step = _by_step(found, of_steps)
+    return m.section(
+        "causes",
+        "Causes over time",
+        m.paragraph(_sentence(found)),
+        _plot(found),
+        m.table(
+            "Rebalances by cause",
+            [m.Head("Cause"), m.N("Rebalances"), m.N("Part"), m.N("Stopped partition time"), m.N("Part")],
+            by_cause,
+        ),
+        m.folded(f"The numbers of each {found.step}", per_step) if len(found.starts) > FOLDS_FROM else per_step,
+        m.note(
+            "The cause is what set a rebalance off; others may have joined in. It is inferred from the log, and",
+            "unknown where that does not tell.",
+            f"Hatched {found.step}s are not known at all." if unknown else None,
+            f"The first and the last {found.step} may not be whole.",
+        ),
+    )
+
+
+def _sentence(found: Found) -> str:
+    known = [row for row in found.steps if row["stopped_partition_ms"] is not None]
+    if not known:
+        return "How long partitions stood still is not known."
+    worst = max(known, key=lambda row: row["stopped_partition_ms"])
+    whole = found.totals["stopped_partition_ms"]
+    if not worst["stopped_partition_ms"]:
+        return f"On no {found.step} did partitions stand still."
+    return (
+        f"The worst {found.step} was {worst['start']}: {w.number(worst['rebalances'])} rebalances, "
+        f"{w.time(worst['stopped_partition_ms'])} of partition time, "
+        f"{w.part(worst['stopped_partition_ms'], whole)} of all."
+    )
+
+
+def _series(found: Found) -> list[tuple[str, list[float]]]:
+    """Rebalances of each family of causes by step."""
+    at = {start: place for place, start in enumerate(found.starts)}
+    out = {family: [0.0] * len(at) for family in p.FAMILIES}
+    for row in found.causes:
+        if row["kind"] == "rebalance" and row["start"] in at:
+            out[p.family(row["cause"])][at[row["start"]]] += row["count"] or 0
+    return [(family, values) for family, values in out.items() if any(values)]
+
+
+def _plot(found: Found) -> m.Html:
+    of_steps = {row["start"]: row["stopped_partition_ms"] for row in found.steps}
+    series = _series(found)
+    stopped = [of_steps.get(start) for start in found.starts]
+    unit, unit_ms = (
+        ("hours", 3_600_000) if max(filter(None, stopped), default=0) >= 7_200_000 else ("minutes", 60_000)
+    )
+    names = [start[5:] for start in found.starts]
+    unknown = [place for place, start in enumerate(found.starts) if start not in of_steps]
+
+    def draw(figure: Figure, ink: p.Ink, is_wide: bool) -> None:
+        top = p.axes(figure, (2, 1, 1), ink, "rebalances")
+        p.stack(top, ink, series)
+        if series:
+            p.legend(top, ink, 5 if is_wide else 2)
+        below = p.axes(figure, (2, 1, 2), ink, f"stopped, {unit}", shared=top)
+        below.bar(range(len(stopped)), [(value or 0) / unit_ms for value in stopped], 0.86, color=p.GREY)
+        for at in (top, below):
+            p.gaps(at, ink, unknown)
+        top.tick_params(labelbottom=False)
+        p.ticks(below, names, 16 if is_wide and found.step == "day" else 8 if is_wide else 4)
+
+    return p.picture(
+        draw,
+        f"Bars: rebalances by cause for each {found.step}, below them stopped partition time. The tables have it.",
+        m.join(
+            [f"Above: rebalances by cause, each {found.step}. Below: stopped partition time in partition-{unit}."]
+        ),
+        wide=(1240, 460),
+        narrow=(340, 430),
+    )
+
+
+def _by_step(found: Found, of_steps: Mapping[str, Mapping[str, int | None]]) -> m.Html:
+    series = _series(found)
+    heads = [m.Head(found.step.capitalize()), m.N("Rebalances"), m.N("Stopped partition time")]
+    rows: list[list[m.Cell]] = []
+    for place, start in enumerate(found.starts):
+        it = of_steps.get(start)
+        if it is None:
+            rows.append([start, *[None] * (2 + len(series))])
+        else:
+            cells = [w.number(values[place]) for _, values in series]
+            rows.append([start, w.number(it["rebalances"]), w.time(it["stopped_partition_ms"]), *cells])
+    return m.table(
+        f"Rebalances by {found.step} and cause", [*heads, *(m.N(p.said(family)) for family, _ in series)], rows
+    )

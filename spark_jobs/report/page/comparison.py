@@ -1,0 +1,151 @@
+"""Before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from matplotlib.figure import Figure
+
+from spark_jobs.report.columns import MEASURES
+from spark_jobs.report.found import Compared, Found, Row
+from spark_jobs.report.page import markup as m
+from spark_jobs.report.page import plots as p
+from spark_jobs.report.page import words as w
+from spark_jobs.report.page.head import SMALL, listed_html, verdict, words_of
+from spark_jobs.report.spans import Range
+
+_SHOWN: dict[str, tuple[str, Callable[[float | None], str | None]]] = {
+    "rebalances_per_day": ("Rebalances, a group and day", w.decimal),
+    "stopped_partition_ms_per_day": ("Stopped partition time, a group and day", w.time),
+    "departures_per_day": ("Members that went, a group and day", w.decimal),
+    "imbalance_avg": ("Imbalance: largest share by a fair one, mean", w.ratio),
+    "lag_records_p99": ("Lag p99 in records, mean of groups", w.number),
+    "lag_seconds_p99": ("Lag p99 in time, mean of groups", w.seconds),
+}
+_HEADS = (m.Head("Measure"), m.N("Before"), m.N("After"), m.N("Change"), m.N("In percent"))
+assert list(_SHOWN) == list(MEASURES)
+
+
+def comparison(found: Found, compared: Compared) -> m.Html:
+    """All groups, then those that changed the most."""
+    helped = verdict(compared, "After the change", ("before", "after"))
+    changed = [it for it in compared.groups if abs(it["change"]) > SMALL * it["before"]]
+    better = sorted((it for it in changed if it["change"] < 0), key=lambda it: it["change"])
+    worse = sorted((it for it in changed if it["change"] > 0), key=lambda it: -it["change"])
+    half = max(1, found.most_groups // 2)
+    return m.section(
+        "before-after",
+        "Before and after",
+        m.paragraph(
+            helped or "Whether it helped is not known.",
+            _told(better, worse),
+        ),
+        m.paragraph(_ranges(compared)),
+        _gone(compared),
+        m.table("All groups that are known in both ranges", _HEADS, [_row(it) for it in _ordered(compared)]),
+        _groups(found, f"Better, the most first ({w.number(len(better))} in all)", better[:half]),
+        _groups(found, f"Worse, the most first ({w.number(len(worse))} in all)", worse[:half]),
+        m.note(
+            "Only hours that lie wholly in a range count, and only groups that are known in both; rates are by the",
+            "time that they were known. Lag and imbalance are means of groups that have them in both. Something else",
+            "may have changed at the same time: load, day of the week, versions. Groups that changed by less than",
+            "5 % are in neither table.",
+        ),
+    )
+
+
+def _ranges(compared: Compared) -> str:
+    row = compared.of_all[0]
+    before = f"Before: {_range(compared.before)}, {w.time(row['before_known_ms'])} of group time known."
+    after = f"After: {_range(compared.after)}, {w.time(row['after_known_ms'])} known."
+    return f"{before} {after} {w.number(len(compared.groups))} groups can be compared."
+
+
+def _range(span: Range) -> str:
+    return f"{w.moment(span.since_ms)} to {w.moment(span.until_ms)} UTC"
+
+
+def _told(better: Sequence[Row], worse: Sequence[Row]) -> m.Html:
+    told = [
+        m.join([word, " most: ", listed_html([_named(it) for it in rows[:3]]), "."])
+        for word, rows in (("Better", better), ("Worse", worse))
+        if rows
+    ]
+    return m.join(told, " ") if told else m.Html("No group changed much.")
+
+
+def _named(it: Row) -> m.Html:
+    change = w.signed(w.time(it["change"]))
+    return m.join([m.name(it["group"], cluster=it["cluster"]), f" ({change} a day)"])
+
+
+def _ordered(compared: Compared) -> list[Row]:
+    order = {measure: at for at, measure in enumerate(MEASURES)}
+    return sorted(
+        compared.of_all, key=lambda it: (order[it["measure"]], it["cause"] is not None, -(it["before"] or 0))
+    )
+
+
+def _row(it: Row) -> list[m.Cell]:
+    label, show = _SHOWN[it["measure"]]
+    name = label if it["cause"] is None else f"… {words_of(it['cause'])}"
+    change = w.signed(show(it["change"]))
+    return [name, show(it["before"]), show(it["after"]), change, w.changed(it["before"], it["after"])]
+
+
+def _groups(found: Found, caption: str, rows: Sequence[Row]) -> m.Html:
+    if not rows:
+        return m.Html("")
+    heads = [
+        m.Head("Group"),
+        *(
+            m.N(it)
+            for it in ("Stopped a day, before", "After", "Change", "In percent", "Known before", "Known after")
+        ),
+    ]
+    return m.table(
+        caption,
+        heads,
+        [
+            [
+                m.name(it["group"], cluster=it["cluster"], shows_cluster=found.has_clusters),
+                w.time(it["before"]),
+                w.time(it["after"]),
+                w.signed(w.time(it["change"])),
+                w.changed(it["before"], it["after"]),
+                w.time(it["before_known_ms"]),
+                w.time(it["after_known_ms"]),
+            ]
+            for it in rows
+        ],
+    )
+
+
+def _gone(compared: Compared) -> m.Html:
+    """Departures by family of cause, before and after."""
+    sums = {family: [0.0, 0.0] for family in p.FAMILIES}
+    for it in compared.of_all:
+        if it["measure"] == "departures_per_day" and it["cause"] is not None:
+            for at, side in enumerate(("before", "after")):
+                sums[p.family(it["cause"])][at] += it[side] or 0
+    rows = [(p.said(family), both) for family, both in sums.items() if any(both)]
+    if not rows:
+        return m.Html("")
+
+    def draw(figure: Figure, ink: p.Ink, is_wide: bool) -> None:
+        at = p.axes(figure, (1, 1, 1), ink, "members a group and day")
+        for side, (label, color) in enumerate((("before", p.GREY), ("after", p.BLUE))):
+            places = [place + (side - 0.5) * 0.38 for place in range(len(rows))]
+            at.bar(places, [both[side] for _, both in rows], 0.36, color=color, label=label)
+        names = [name if is_wide else name.replace(" ", "\n") for name, _ in rows]
+        at.set_xticks(range(len(rows)), names, parse_math=False)
+        at.yaxis.set_major_formatter("{x:g}")
+        p.legend(at, ink, 2)
+
+    return p.picture(
+        draw,
+        "Bars: members that went, a group and day, by cause, before and after. The table has the numbers.",
+        m.Html("Members that went, a group and day, by cause."),
+        wide=(1240, 260),
+        narrow=(340, 260),
+    )

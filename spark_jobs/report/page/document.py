@@ -1,0 +1,68 @@
+"""The page: its sections in their order."""
+
+from __future__ import annotations
+
+from html import escape
+
+from spark_jobs.report.found import Found
+from spark_jobs.report.page import markup as m
+from spark_jobs.report.page import words as w
+from spark_jobs.report.page.causes import causes
+from spark_jobs.report.page.comparison import comparison
+from spark_jobs.report.page.deploys import deploys
+from spark_jobs.report.page.gains import gains
+from spark_jobs.report.page.head import head
+from spark_jobs.report.page.limits import limits
+from spark_jobs.report.page.ranks import ranks
+from spark_jobs.report.page.style import STYLE, policy
+from spark_jobs.report.page.week import week
+
+_PARTS = {
+    "groups": "Groups and teams",
+    "causes": "Causes",
+    "when": "When",
+    "deploys": "Deploys",
+    "before-after": "Before and after",
+    "settings": "Settings",
+    "limits": "What it cannot tell",
+}
+
+
+def document(found: Found) -> str:
+    """HTML without scripts and other files; nothing in it asks for anything."""
+    parts = [
+        ranks(found),
+        causes(found),
+        week(found),
+        deploys(found),
+        *([] if found.compared is None else [comparison(found, found.compared)]),
+        gains(found),
+        limits(found),
+    ]
+    links = "".join(
+        f'<li><a href="#{key}">{title}</a></li>'
+        for key, title in _PARTS.items()
+        if key != "before-after" or found.compared is not None
+    )
+    title = f"kshadow: consumer groups, {w.moment(found.span.since_ms)[:10]} to {w.moment(found.span.until_ms)[:10]}"
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{escape(policy())}">
+<meta name="viewport" content="width=device-width">
+<meta name="referrer" content="no-referrer">
+<meta name="color-scheme" content="light dark">
+<link rel="icon" href="data:,">
+<title>{m.html(title)}</title>
+<style>{STYLE}</style>
+</head>
+<body>
+{head(found)}
+<nav aria-label="Sections"><ul>{links}</ul></nav>
+<main>
+{m.join(parts, chr(10))}
+</main>
+</body>
+</html>
+"""

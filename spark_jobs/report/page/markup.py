@@ -1,0 +1,139 @@
+"""HTML, and nothing of strangers' in it. What is `Html` is markup of ours; every other text is escaped here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import NamedTuple
+
+from agent.plain import printable
+
+MAX_NAME = 120
+"""Characters of a name: real ones are shorter, and a hostile one may have 32,767."""
+
+
+EMPTY = '""'
+"""A name of no letters: Kafka has such a group."""
+
+
+class Html(str):
+    """Markup."""
+
+    __slots__ = ()
+
+
+Cell = Html | str | None
+"""What stands in a table: None is not known."""
+
+BLANK = Html('<span title="not known" class="blank"><span class="unseen">not known</span></span>')
+
+
+class Head(NamedTuple):
+    """A column: `is_number` puts it to the right, `about` is shown on hover."""
+
+    text: str
+    is_number: bool = False
+    about: str = ""
+
+
+def N(text: str, about: str = "") -> Head:
+    """A column of numbers."""
+    return Head(text, is_number=True, about=about)
+
+
+def html(value: Cell) -> Html:
+    """A cell's markup."""
+    if value is None:
+        return BLANK
+    return value if isinstance(value, Html) else Html(escape(printable(value)))
+
+
+def shortened(text: str, most: int = MAX_NAME) -> str:
+    """Made printable; `…` says that there is more."""
+    # Cut as it is shown: an escape is up to ten times as long as its character.
+    shown = printable(text[: most + 1])
+    return shown if len(shown) <= most else shown[: most - 1] + "…"
+
+
+def name(text: str | None, *, cluster: str | None = None, shows_cluster: bool = False) -> Html:
+    """A stranger's name, which turns no text around it; with its cluster where there are several."""
+    if text is None:
+        return BLANK
+    whole = f"<bdi>{escape(shortened(text) or EMPTY)}</bdi>"
+    if shows_cluster and cluster is not None:
+        whole += f" <small>{html(shortened(cluster))}</small>"
+    return Html(whole)
+
+
+def code(text: str) -> Html:
+    """What one types, in full."""
+    return Html(f"<code>{escape(printable(text))}</code>")
+
+
+def join(pieces: Iterable[Cell], between: str = "") -> Html:
+    """Pieces of markup."""
+    return Html(between.join(html(piece) for piece in pieces))
+
+
+def paragraph(*sentences: Cell) -> Html:
+    """Sentences; None is left out."""
+    return Html(f"<p>{join((it for it in sentences if it is not None), ' ')}</p>")
+
+
+def note(*sentences: Cell) -> Html:
+    """What a section cannot tell."""
+    return Html(f'<p class="note">{join((it for it in sentences if it is not None), " ")}</p>')
+
+
+def items(rows: Iterable[Cell]) -> Html:
+    """A list."""
+    return Html(f"<ul>{''.join(f'<li>{html(row)}</li>' for row in rows)}</ul>")
+
+
+def section(key: str, title: str, *parts: Html) -> Html:
+    """A part of the page with its heading."""
+    return Html(f'<section id="{key}"><h2>{html(title)}</h2>\n{join(parts, chr(10))}\n</section>')
+
+
+def heading(title: str) -> Html:
+    """Within a section."""
+    return Html(f"<h3>{html(title)}</h3>")
+
+
+def first(shown: int, total: int) -> str:
+    """How many of how many."""
+    return f"The first {shown:,} of {total:,}" if shown < total else f"All {total:,}"
+
+
+def folded(summary: str, part: Html) -> Html:
+    """What is shown when asked for, and when printed."""
+    return Html(f"<details><summary>{html(summary)}</summary>{part}</details>")
+
+
+def table(caption: str, heads: Sequence[Head], rows: Sequence[Sequence[Cell]]) -> Html:
+    """The first column that is no number names the row. Scrolls by itself where it is wide."""
+    naming = next(at for at, head in enumerate(heads) if not head.is_number)
+    top = "".join(_head(head) for head in heads)
+    body = "\n".join(
+        "<tr>"
+        + "".join(
+            f'<th scope="row">{html(it)}</th>' if at == naming else f"<td{_class(heads[at])}>{html(it)}</td>"
+            for at, it in enumerate(row)
+        )
+        + "</tr>"
+        for row in rows
+    )
+    shown = escape(printable(caption))
+    return Html(
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{shown}"><table>'
+        f"<caption><span>{shown}</span></caption>\n<thead><tr>{top}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>"
+    )
+
+
+def _head(head: Head) -> str:
+    about = f' title="{escape(head.about)}"' if head.about else ""
+    return f'<th scope="col"{_class(head)}{about}>{html(head.text)}</th>'
+
+
+def _class(head: Head) -> str:
+    return ' class="number"' if head.is_number else ""

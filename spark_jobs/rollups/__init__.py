@@ -1,0 +1,1 @@
+"""History events → rollups: one reducer, in batch and in a stream."""

@@ -1,0 +1,83 @@
+"""The job: history events of whole days → rollups, in place of what there was of those days."""
+
+from __future__ import annotations
+
+from datetime import date
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from agent.export.arrow import date_of
+from agent.jobs import Rollup
+from spark_jobs.errors import JobError
+from spark_jobs.history import from_files, has_time
+from spark_jobs.rollups.rolling import DAY_MS, Range, rolled_up, table_of
+from spark_jobs.saying import progress, say
+from spark_jobs.session import session
+from spark_jobs.tables import TABLES
+from spark_jobs.writing import Directory
+
+LABEL = "rollup"
+_EPOCH = date(1970, 1, 1)
+
+
+def run(job: Rollup) -> int:
+    """Run it; the exit code: 1 if some events were of no time that could be believed."""
+    spark = session("rollup")
+    try:
+        with progress(spark, "reading events"):
+            every = from_files(spark, job.history)
+            events = every.where(has_time(F.current_timestamp()))
+            first_ms, last_ms, count, total = _extent(every)
+        if first_ms is None or last_ms is None:
+            raise JobError(f"{', '.join(job.history)}: expected history events, none came")
+        within = range_of(job, first_ms, last_ms)
+        with progress(spark, "rolling up"):
+            rows = rolled_up(events, within).persist(StorageLevel.DISK_ONLY)
+            told = [
+                f"{replace_days(table_of(rows, name), f'{job.out}/{name}', within):,} rows of {name}"
+                for name in TABLES
+            ]
+        days = (within.until_ms - within.since_ms) // DAY_MS
+        say(f"{count:,} events, {days} days from {date_of(within.since_ms)}: {', '.join(told)}")
+        if total > count:
+            say(f"{total - count:,} events were left out: they are from before 2010, or from more than an hour ahead")
+        return int(total > count)
+    finally:
+        spark.stop()
+
+
+def range_of(job: Rollup, first_ms: int, last_ms: int) -> Range:
+    """What is to be rolled up, of events from `first_ms` to `last_ms`. Raises `JobError` for days without any."""
+    since = _start(job.since) if job.since else first_ms // DAY_MS * DAY_MS
+    until = (_start(job.until) if job.until else last_ms // DAY_MS * DAY_MS) + DAY_MS
+    if since >= until:
+        raise JobError(f"a first day before the last expected, {date_of(since)} and {date_of(until - DAY_MS)} came")
+    if since > last_ms or until <= first_ms:
+        came = f"{date_of(since)} to {date_of(until - DAY_MS)}"
+        raise JobError(
+            f"days from {date_of(first_ms)} to {date_of(last_ms)} expected: there are events of those; {came} came"
+        )
+    return Range(since, until, last_ms)
+
+
+def replace_days(table: DataFrame, directory: str, within: Range) -> int:
+    """Write rows in place of those of the same days; how many."""
+    first, last = date_of(within.since_ms), date_of(within.until_ms - 1)
+    target = Directory(table.sparkSession, directory)
+    target.publish(table.hint("rebalance", "date"), LABEL, lambda day, file: first <= day <= last)
+    count: int = table.count()
+    return count
+
+
+def _extent(every: DataFrame) -> tuple[int | None, int | None, int, int]:
+    there = has_time(F.current_timestamp())
+    at = F.when(there, F.col("at_ms"))
+    found = every.agg(F.min(at), F.max(at), F.count(at), F.count(F.lit(1))).first()
+    assert found is not None, "an aggregate has a row"
+    return found[0], found[1], found[2], found[3]
+
+
+def _start(day: str) -> int:
+    return (date.fromisoformat(day) - _EPOCH).days * DAY_MS

@@ -1,0 +1,440 @@
+"""The events of one group, in order → its rollups: one reducer, for the batch job and for the stream. Pure.
+
+Owns what a window's numbers mean. Time comes in on events, and as an argument of `advance`; a window's row is given
+out once time has passed its end, and never changes after.
+
+A group is in one phase from each event that shows one until the next: with members (`stable`), without (`empty`), or
+None: not there, or not known before its first rebalance. A rebalance tells, when it is over, for how long it
+completed and prepared: that time, as far back as the window's beginning and the rebalance before, is taken from the
+phase before. So windows that had ended stay as they were given out, whoever reads and in whatever portions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from math import floor
+from typing import Any, Literal
+
+import msgspec
+
+from spark_jobs.tables import WINDOWS
+
+Row = dict[str, Any]
+Rows = Iterator[tuple[str, Row]]
+"""Rows, each with the name of its table."""
+
+PAUSE_MS = 600_000
+"""Between two episodes of a group's rebalances at least."""
+
+IMBALANCE_UNIT = 0.0001
+"""The digits that events have of it."""
+
+Phase = Literal["stable", "empty", "preparing_rebalance", "completing_rebalance"]
+
+PHASES: dict[str, Phase] = {
+    "Empty": "empty",
+    "PreparingRebalance": "preparing_rebalance",
+    "CompletingRebalance": "completing_rebalance",
+    "Stable": "stable",
+    "Assigning": "stable",
+    "Reconciling": "stable",
+}
+"""Kafka's states, as samples tell them. KIP-848 members work on while a group assigns and reconciles."""
+
+_ORDER = {
+    kind: number
+    for number, kind in enumerate(
+        (
+            "offsets_deleted",
+            "group_deleted",
+            "group_created",
+            "rebalance",
+            "member_left",
+            "static_member_replaced",
+            "member_joined",
+            "assignment_changed",
+            "group_emptied",
+            "finding",
+            "group_sample",
+        )
+    )
+}
+"""What one record shows, in the order in which it is taken: a group that is deleted and made anew is there after."""
+
+
+class Event(msgspec.Struct, frozen=True):
+    """Of a history event what rollups are made of. Fields that are not here are passed over, whatever they hold."""
+
+    event_id: str
+    type: str
+    at_ms: int
+    partition: int | None = None
+    offset: int | None = None
+    group_type: str | None = None
+    observed: bool | None = None
+    cause: str | None = None
+    members: int | None = None
+    sync_ms: int | None = None
+    join_ms: int | None = None
+    stopped_partition_ms: int | None = None
+    imbalance_ratio: float | None = None
+    analyzer: str | None = None
+    state: str | None = None
+    lag_records: int | None = None
+    lag_seconds: float | None = None
+
+    @property
+    def place(self) -> tuple[Any, ...]:
+        """What events are sorted by: time, record, then as `_ORDER`."""
+        return (
+            self.at_ms,
+            -1 if self.partition is None else self.partition,
+            -1 if self.offset is None else self.offset,
+            _ORDER.get(self.type, len(_ORDER)),
+            self.event_id,
+        )
+
+
+class Window(msgspec.Struct):
+    """What was counted in a window that is not over yet."""
+
+    start_ms: int
+    told: bool = False
+    """Whether anything was told of the group in it."""
+    phases: dict[Phase, int] = {}
+    members_ms: int = 0
+    members_min: int | None = None
+    members_max: int | None = None
+    imbalance_ms: int = 0
+    imbalance_known_ms: int = 0
+    imbalance_max: int | None = None
+    joins: int = 0
+    departures: int = 0
+    replacements: int = 0
+    gaps: int = 0
+    gap_ms: int = 0
+    lag_records: list[int] = []
+    lag_seconds: list[float] = []
+    lag_samples: int = 0
+    causes: dict[tuple[str, str], list[int]] = {}
+    """By kind and cause: how many, and what they cost."""
+
+
+class Episode(msgspec.Struct):
+    """Rebalances one after the other."""
+
+    start_ms: int
+    end_ms: int
+    members_before: int | None
+    members_after: int | None = None
+    rebalances: int = 0
+    joins: int = 0
+    departures: int = 0
+    left_on_their_own: int = 0
+    replacements: int = 0
+    stopped_partition_ms: int = 0
+
+
+class GroupRollup(msgspec.Struct):
+    """What is known of a group, up to `clock_ms`. As a whole the state of the stream's operator."""
+
+    cluster: str | None = None
+    group: str | None = None
+    group_type: str | None = None
+    clock_ms: int | None = None
+    phase: Phase | None = None
+    phase_since_ms: int = 0
+    members: int | None = None
+    imbalance: int | None = None
+    """In `IMBALANCE_UNIT`s: a sum of floats would depend on the portions in which time came."""
+    last_rebalance_ms: int | None = None
+    firing: set[str] = set()
+    windows: dict[str, Window] = {}
+    episode: Episode | None = None
+
+    def take(self, events: Iterable[Event]) -> Rows:
+        """Apply events that are in order and not before the clock: rows of the windows that they show to be over."""
+        for event in events:
+            yield from self.advance(event.at_ms)
+            self._apply(event)
+
+    def advance(self, now_ms: int) -> Rows:
+        """Let time pass up to `now_ms`: rows of the windows that are over."""
+        if self.clock_ms is None:
+            self.clock_ms = now_ms
+        if now_ms > self.clock_ms:
+            for name, length_ms in WINDOWS.items():
+                yield from self._pass(name, length_ms, self.clock_ms, now_ms)
+            self.clock_ms = now_ms
+        if self.episode is not None and now_ms >= self.episode.end_ms + PAUSE_MS:
+            yield "episodes", self._episode_row(self.episode)
+            self.episode = None
+
+    def next_ms(self) -> int | None:
+        """When time gives the next row, if nothing happens before; None: it never does."""
+        dues = [window.start_ms + WINDOWS[name] for name, window in self.windows.items() if self._gives(name, window)]
+        if self.episode is not None:
+            dues.append(self.episode.end_ms + PAUSE_MS)
+        if self.phase is not None and self.clock_ms is not None:
+            dues += [(self.clock_ms // WINDOWS[name] + 1) * WINDOWS[name] for name in ("1h", "1d")]
+        return min(dues, default=None)
+
+    # Time.
+
+    def _pass(self, name: str, length_ms: int, from_ms: int, to_ms: int) -> Rows:
+        while from_ms < to_ms:
+            start_ms = from_ms // length_ms * length_ms
+            end_ms = start_ms + length_ms
+            until_ms = min(end_ms, to_ms)
+            window = self._window(name, from_ms)
+            self._spend(window, until_ms - from_ms)
+            if until_ms == end_ms:
+                if self._gives(name, window):
+                    yield from self._rows(name, window)
+                del self.windows[name]
+                if self.phase is None and until_ms < to_ms:
+                    # Nothing is known: there is no time to spend.
+                    from_ms = to_ms // length_ms * length_ms
+                    continue
+                if name == "5m":
+                    # Quiet windows of five minutes have no row.
+                    until_ms = max(until_ms, to_ms // length_ms * length_ms)
+            from_ms = until_ms
+
+    def _spend(self, window: Window, span_ms: int) -> None:
+        if self.phase is None:
+            return
+        window.phases[self.phase] = window.phases.get(self.phase, 0) + span_ms
+        if self.members is not None:
+            window.members_ms += self.members * span_ms
+            window.members_min = self.members if window.members_min is None else min(window.members_min, self.members)
+            window.members_max = self.members if window.members_max is None else max(window.members_max, self.members)
+        if self.imbalance is not None:
+            window.imbalance_ms += self.imbalance * span_ms
+            window.imbalance_known_ms += span_ms
+            window.imbalance_max = max(window.imbalance_max or 0, self.imbalance)
+
+    def _window(self, name: str, at_ms: int) -> Window:
+        start_ms = at_ms // WINDOWS[name] * WINDOWS[name]
+        window = self.windows.get(name)
+        if window is None:
+            window = self.windows[name] = Window(start_ms, phases={}, lag_records=[], lag_seconds=[], causes={})
+        assert window.start_ms == start_ms, "a window is given out before the next begins"
+        return window
+
+    def _gives(self, name: str, window: Window) -> bool:
+        return window.told or (name != "5m" and any(window.phases.values()))
+
+    # Events.
+
+    def _apply(self, event: Event) -> None:
+        if event.group_type is not None:
+            self.group_type = event.group_type
+        at_ms = event.at_ms
+        windows = [self._window(name, at_ms) for name in WINDOWS]
+        for window in windows:
+            window.told = True
+        match event.type:
+            case "group_created":
+                self.last_rebalance_ms = None
+                if event.observed:
+                    self._enter("empty", at_ms, 0)
+            case "rebalance":
+                self._rebalance(event, windows)
+            case "member_joined":
+                self._count(windows, "joins")
+            case "member_left":
+                self._count(windows, "departures")
+                if self.episode is not None and event.cause == "member_left":
+                    self.episode.left_on_their_own += 1
+                _add(windows, "departure", event.cause or "unknown_departure", 0)
+            case "static_member_replaced":
+                self._count(windows, "replacements")
+            case "assignment_changed":
+                self._spread(event.imbalance_ratio)
+            case "group_emptied":
+                self._enter("empty", at_ms, 0)
+            case "group_deleted":
+                self.phase, self.members, self.imbalance, self.last_rebalance_ms = None, None, None, None
+            case "finding" if event.analyzer is not None:
+                self._finding(event.analyzer, event.state, windows)
+            case "group_sample":
+                self._sample(event, windows)
+            case _:
+                pass
+
+    def _enter(self, phase: Phase, at_ms: int, members: int | None) -> None:
+        if phase != self.phase:
+            self.phase, self.phase_since_ms = phase, at_ms
+        self.members = members
+        if not members:
+            self.imbalance = None
+
+    def _spread(self, ratio: float | None) -> None:
+        self.imbalance = None if ratio is None else round(ratio / IMBALANCE_UNIT)
+
+    def _rebalance(self, event: Event, windows: list[Window]) -> None:
+        at_ms, cost_ms = event.at_ms, event.stopped_partition_ms or 0
+        for window in windows:
+            self._took(window, at_ms, event.sync_ms or 0, event.join_ms or 0)
+            if self.last_rebalance_ms is not None:
+                window.gaps += 1
+                window.gap_ms += at_ms - self.last_rebalance_ms
+        _add(windows, "rebalance", event.cause or "unknown", cost_ms)
+        self.last_rebalance_ms = at_ms
+        if self.episode is None:
+            self.episode = Episode(at_ms, at_ms, self.members)
+        self.episode.end_ms, self.episode.members_after = at_ms, event.members
+        self.episode.rebalances += 1
+        self.episode.stopped_partition_ms += cost_ms
+        self._enter("stable" if event.members else "empty", at_ms, event.members)
+        self.phase_since_ms = at_ms
+
+    def _took(self, window: Window, at_ms: int, sync_ms: int, join_ms: int) -> None:
+        """The rebalance that ended now had two phases, of which nothing was told before."""
+        if self.phase is None:
+            return
+        least_ms = max(window.start_ms, self.phase_since_ms)
+        synced_ms = max(at_ms - sync_ms, least_ms)
+        joined_ms = max(at_ms - sync_ms - join_ms, least_ms)
+        self._move(window, "completing_rebalance", at_ms - synced_ms)
+        self._move(window, "preparing_rebalance", synced_ms - joined_ms)
+
+    def _move(self, window: Window, phase: Phase, span_ms: int) -> None:
+        assert self.phase is not None, "there was a phase before"
+        if span_ms:
+            window.phases[self.phase] -= span_ms
+            window.phases[phase] = window.phases.get(phase, 0) + span_ms
+
+    def _count(self, windows: list[Window], what: str) -> None:
+        for it in (*windows, self.episode):
+            if it is not None:
+                setattr(it, what, getattr(it, what) + 1)
+
+    def _finding(self, analyzer: str, state: str | None, windows: list[Window]) -> None:
+        if state != "firing":
+            self.firing.discard(analyzer)
+        elif analyzer not in self.firing:
+            self.firing.add(analyzer)
+            _add(windows, "finding", analyzer, 0)
+
+    def _sample(self, event: Event, windows: list[Window]) -> None:
+        phase = PHASES.get(event.state or "")
+        if phase is not None:
+            self._enter(phase, event.at_ms, event.members)
+        if event.imbalance_ratio is not None:
+            self._spread(event.imbalance_ratio)
+        if event.lag_records is None and event.lag_seconds is None:
+            return
+        for window in windows:
+            window.lag_samples += 1
+            if event.lag_records is not None:
+                window.lag_records.append(event.lag_records)
+            if event.lag_seconds is not None:
+                window.lag_seconds.append(event.lag_seconds)
+
+    # Rows.
+
+    def _rows(self, name: str, it: Window) -> Rows:
+        head = {
+            "cluster": self.cluster,
+            "group": self.group,
+            "group_type": self.group_type,
+            "window": name,
+            "start_ms": it.start_ms,
+            "end_ms": it.start_ms + WINDOWS[name],
+        }
+        known_ms = sum(it.phases.values())
+        of_kind = {
+            kind: [both for (one, _), both in it.causes.items() if one == kind] for kind in ("rebalance", "finding")
+        }
+        yield (
+            "groups",
+            {
+                **head,
+                "known_ms": known_ms,
+                **{f"{phase}_ms": it.phases.get(phase, 0) for phase in PHASES.values()},
+                "rebalances": sum(count for count, _ in of_kind["rebalance"]),
+                "joins": it.joins,
+                "departures": it.departures,
+                "replacements": it.replacements,
+                "stopped_partition_ms": sum(cost_ms for _, cost_ms in of_kind["rebalance"]),
+                "rebalance_gaps": it.gaps,
+                "rebalance_gap_ms": it.gap_ms,
+                "mean_time_between_rebalances_ms": it.gap_ms / it.gaps if it.gaps else None,
+                "members_min": it.members_min,
+                "members_max": it.members_max,
+                "members_avg": it.members_ms / known_ms if it.members_max is not None else None,
+                "imbalance_max": None if it.imbalance_max is None else _ratio(it.imbalance_max),
+                "imbalance_avg": _ratio(it.imbalance_ms / it.imbalance_known_ms) if it.imbalance_known_ms else None,
+                "lag_samples": it.lag_samples,
+                **percentiles("lag_records", it.lag_records),
+                **percentiles("lag_seconds", it.lag_seconds),
+                "findings_opened": sum(count for count, _ in of_kind["finding"]),
+            },
+        )
+        for (kind, cause), (count, cost_ms) in sorted(it.causes.items()):
+            stopped = cost_ms if kind == "rebalance" else None
+            yield "causes", {**head, "kind": kind, "cause": cause, "count": count, "stopped_partition_ms": stopped}
+
+    def _episode_row(self, it: Episode) -> Row:
+        return {
+            "cluster": self.cluster,
+            "group": self.group,
+            "group_type": self.group_type,
+            "start_ms": it.start_ms,
+            "end_ms": it.end_ms,
+            "kind": kind_of(it),
+            "rebalances": it.rebalances,
+            "joins": it.joins,
+            "departures": it.departures,
+            "replacements": it.replacements,
+            "members_before": it.members_before,
+            "members_after": it.members_after,
+            "stopped_partition_ms": it.stopped_partition_ms,
+        }
+
+
+def kind_of(it: Episode) -> str:
+    """What an episode was. A deploy replaces half of the members at least, and most go of their own accord."""
+    before, after = it.members_before or 0, it.members_after or 0
+    replaced = min(it.joins, it.departures) + it.replacements
+    own = it.left_on_their_own + it.replacements
+    if before and after and 2 * replaced >= before and 2 * own >= it.departures + it.replacements:
+        return "deploy"
+    if after > before and not it.departures:
+        return "scale_out"
+    if after < before and not it.joins and it.left_on_their_own == it.departures:
+        return "scale_in"
+    return "other"
+
+
+def percentiles(name: str, values: list[Any]) -> Row:
+    """Percentiles of samples, by linear interpolation (as Spark's `percentile` and numpy); None without any."""
+    values = sorted(values)
+    out: Row = {f"{name}_{label}": _percentile(values, share) for label, share in _SHARES.items()}
+    out[f"{name}_max"] = float(values[-1]) if values else None
+    return out
+
+
+def _ratio(units: float) -> float:
+    return round(units * IMBALANCE_UNIT, 9)
+
+
+_SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
+
+
+def _percentile(values: list[Any], share: float) -> float | None:
+    if not values:
+        return None
+    at = share * (len(values) - 1)
+    low = floor(at)
+    high = min(low + 1, len(values) - 1)
+    return float(values[low] + (values[high] - values[low]) * (at - low))
+
+
+def _add(windows: list[Window], kind: str, cause: str, cost_ms: int) -> None:
+    for window in windows:
+        both = window.causes.setdefault((kind, cause), [0, 0])
+        both[0] += 1
+        both[1] += cost_ms

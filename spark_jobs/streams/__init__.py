@@ -1,0 +1,1 @@
+"""Structured Streaming: the mirror as a stateful operator, and rollups of history."""

@@ -1,0 +1,112 @@
+"""What only all partitions together show, in a stream: judged by the driver, batch by batch.
+
+Its state is kept in the checkpoint, a file a batch: a batch that is made again begins where the one before it ended.
+A window is judged once every partition that had records in a batch is past it; one that had none was at its end when
+the batch was planned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from pyspark.sql import SparkSession
+
+from agent.diagnosis.cluster import ClusterDiagnosis
+from agent.diagnosis.registry import choose, named
+from agent.history.counts import PartitionCounts
+from agent.history.recent import PartitionRecent
+from agent.jobs import Diagnosis
+from agent.shadow.cluster import ClusterMirror
+from agent.snapshot.images import Images
+from analyzers.api import Finding
+from spark_jobs.rows import Loads, Note
+
+KEPT = 10
+"""Files."""
+
+
+class State(msgspec.Struct, frozen=True):
+    """Between two batches."""
+
+    image: bytes
+    partitions: list[tuple[int, int]]
+    """Each with its clock."""
+    loads: list[Loads]
+    """What is not judged yet."""
+
+
+class Across:
+    """The analyzers of the cluster, over the batches of a stream."""
+
+    def __init__(self, spark: SparkSession, checkpoint: str, diagnosis: Diagnosis) -> None:
+        self._directory = f"{checkpoint}/kshadow-cluster"
+        self._spark = spark
+        self._chosen = choose(named(diagnosis.analyzers), diagnosis.tuned)
+
+    def findings(self, batch_id: int, notes: Sequence[Note]) -> list[Finding]:
+        """What a batch's notes show, with those of the batches before it."""
+        if not self._chosen.cluster:
+            return []
+        images = Images(self._chosen)
+        whole = ClusterDiagnosis(ClusterMirror(), self._chosen._replace(makes=()))
+        self._restore(batch_id - 1, images, whole)
+        told = [note for note in notes if isinstance(note, Loads)]
+        found: list[Finding] = []
+        if told:
+            newest_ms = max(note.clock_ms or 0 for note in told)
+            for partition in [*whole.partitions]:
+                whole.told(partition, {}, newest_ms)
+            for note in told:
+                note.tell(whole)
+            least_ms = min(note.clock_ms or 0 for note in told)
+            found = [it for it in whole.advance(least_ms, ()) if isinstance(it, Finding)]
+        self._store(batch_id, images, whole)
+        return found
+
+    def _restore(self, batch_id: int, images: Images, whole: ClusterDiagnosis) -> None:
+        there = [it for it in self._batches() if it <= batch_id]
+        if not there:
+            return
+        files, make = self._files()
+        stream = files.open(make(f"{self._directory}/{max(there)}"))
+        try:
+            state = _decode(bytes(stream.readAllBytes()))
+        finally:
+            stream.close()
+        images.restore_cluster(state.image, whole)
+        for partition, clock_ms in state.partitions:
+            whole.told(partition, {}, clock_ms)
+        for note in state.loads:
+            note.tell(whole)
+
+    def _store(self, batch_id: int, images: Images, whole: ClusterDiagnosis) -> None:
+        image = images.encode(images.capture_cluster(whole, PartitionCounts(), PartitionRecent()))
+        clocks = [(number, it.clock_ms or 0) for number, it in sorted(whole.partitions.items())]
+        loads = [Loads.of(n, it.clock_ms, it.loads) for n, it in sorted(whole.partitions.items()) if it.loads]
+        files, make = self._files()
+        # Written aside and renamed: one that is broken off is not there.
+        aside, target = make(f"{self._directory}/.{batch_id}"), make(f"{self._directory}/{batch_id}")
+        stream = files.create(aside, True)
+        stream.write(bytearray(_encode(State(image, clocks, loads))))
+        stream.close()
+        files.delete(target, False)
+        files.rename(aside, target)
+        for old in sorted(self._batches())[:-KEPT]:
+            files.delete(make(f"{self._directory}/{old}"), False)
+
+    def _batches(self) -> list[int]:
+        files, make = self._files()
+        root = make(self._directory)
+        names = [it.getPath().getName() for it in files.listStatus(root)] if files.exists(root) else []
+        return [int(name) for name in names if name.isdecimal()]
+
+    def _files(self) -> tuple[Any, Any]:
+        make: Any = self._spark._jvm.org.apache.hadoop.fs.Path
+        context: Any = self._spark.sparkContext._jsc
+        return make(self._directory).getFileSystem(context.hadoopConfiguration()), make
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(State).decode

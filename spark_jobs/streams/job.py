@@ -1,0 +1,165 @@
+"""The job: a stream of raw records → history, or a stream of history → rollups, until it is stopped.
+
+Each batch is written under its number, in place of what an earlier try of the same batch had written.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from types import FrameType
+from typing import Any
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.types import DateType, StructField, StructType
+
+from agent.jobs import Kafka, Stream
+from agent.source.segments import TOPIC
+from spark_jobs.backfill.job import events, notes_of, warn
+from spark_jobs.backfill.sources import milliseconds
+from spark_jobs.errors import JobError
+from spark_jobs.history import HISTORY_SCHEMA, from_columns, from_json
+from spark_jobs.kafka import assigned, readable
+from spark_jobs.raw import KEY, OFFSET, PARTITION, VALUE
+from spark_jobs.rollups.rolling import table_of
+from spark_jobs.rows import lines_of
+from spark_jobs.saying import say
+from spark_jobs.session import session
+from spark_jobs.streams.across import Across
+from spark_jobs.streams.mirror import mirrored
+from spark_jobs.streams.rolling import rolled_up
+from spark_jobs.tables import STREAMED
+from spark_jobs.writing import Directory
+
+Write = Callable[[DataFrame, int], None]
+
+
+def run(job: Stream) -> int:
+    """Run it until it is stopped, or has read what was there; the exit code."""
+    spark = session("stream")
+    try:
+        rows, write = _mirror(spark, job) if job.reads == "topic" else _rollups(spark, job)
+        trigger: dict[str, Any] = {"availableNow": True}
+        if not job.available_now:
+            trigger = {"processingTime": f"{int(job.trigger_s * 1000)} milliseconds"}
+        stream = rows.writeStream.option("checkpointLocation", job.checkpoint).outputMode("append")
+        query = stream.foreachBatch(write).trigger(**trigger).start()
+        _wait(query)
+        return 0
+    finally:
+        spark.stop()
+
+
+def _wait(query: StreamingQuery) -> None:
+    """Until the query ends; a signal lets the batch that is under way end first where it can."""
+    stopped = threading.Event()
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        stopped.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    told = -1
+    while not stopped.is_set() and not query.awaitTermination(1):
+        progress = query.lastProgress
+        if progress is not None and progress["batchId"] != told and progress["numInputRows"]:
+            told = progress["batchId"]
+            rate = progress.get("processedRowsPerSecond", 0.0)
+            say(f"batch {told}: {progress['numInputRows']:,} records, {rate:,.0f}/s")
+    if stopped.is_set():
+        query.stop()
+        say("stopped; the same command goes on from here")
+
+
+def _mirror(spark: SparkSession, job: Stream) -> tuple[DataFrame, Write]:
+    read = _topic(spark, job, TOPIC).option("kafka.isolation.level", "read_committed").load()
+    records = read.select(PARTITION, OFFSET, milliseconds(F.col("timestamp")), KEY, VALUE)
+    across = Across(spark, job.checkpoint, job.diagnosis)
+    target = Directory(spark, job.out)
+    tries = _Tries()
+
+    def write(batch: DataFrame, batch_id: int) -> None:
+        rows = batch.persist(StorageLevel.DISK_ONLY)
+        try:
+            notes = notes_of(rows)
+            warn(notes)
+            told = events(rows, across.findings(batch_id, notes), job.cluster)
+            if not told.isEmpty():
+                target.publish(told, f"batch-{batch_id:09d}", may_be_there=tries.is_first(batch_id))
+                if job.events_topic is not None:
+                    _produce(lines_of(told), job, job.events_topic)
+        finally:
+            rows.unpersist()
+
+    return mirrored(records, job.diagnosis, job.cluster), write
+
+
+def _rollups(spark: SparkSession, job: Stream) -> tuple[DataFrame, Write]:
+    if job.reads == "history-topic":
+        assert job.history_topic is not None, "the command sees to it"
+        told = from_json(_topic(spark, job, job.history_topic).load().select("value"))
+    else:
+        assert job.history is not None, "the command sees to it"
+        schema = StructType([*HISTORY_SCHEMA.fields, StructField("date", DateType())])
+        told = from_columns(spark.readStream.schema(schema).parquet(job.history)).drop("date")
+    targets = {name: Directory(spark, f"{job.out}/{name}") for name in STREAMED}
+    tries = _Tries()
+
+    def write(batch: DataFrame, batch_id: int) -> None:
+        rows = batch.persist(StorageLevel.DISK_ONLY)
+        try:
+            counts = {row["table"]: row["count"] for row in rows.groupBy("table").count().collect()}
+            is_first = tries.is_first(batch_id)
+            for name, target in targets.items():
+                if counts.get(name) or is_first:
+                    table = table_of(rows, name)
+                    target.publish(table, f"batch-{batch_id:09d}", may_be_there=is_first)
+                    if job.events_topic is not None and name != "set_aside":
+                        _produce(_as_json(table, name), job, job.events_topic)
+            if aside := counts.get("set_aside"):
+                say(f"batch {batch_id}: {aside:,} events were set aside, late or of no time: see {job.out}/set_aside")
+        finally:
+            rows.unpersist()
+
+    return rolled_up(told, timedelta(seconds=job.watermark_s)), write
+
+
+class _Tries:
+    """Whether a batch may have been tried before: only the first of a process may."""
+
+    def __init__(self) -> None:
+        self._first: int | None = None
+
+    def is_first(self, batch_id: int) -> bool:
+        if self._first is None:
+            self._first = batch_id
+        return batch_id == self._first
+
+
+def _topic(spark: SparkSession, job: Stream, topic: str) -> Any:
+    kafka = _kafka(job)
+    read = spark.readStream.format("kafka").options(**readable(kafka), **assigned(kafka, topic))
+    read = read.option("startingOffsets", "earliest").option("failOnDataLoss", "false")
+    return read if job.most_records is None else read.option("maxOffsetsPerTrigger", str(job.most_records))
+
+
+def _produce(records: DataFrame, job: Stream, topic: str) -> None:
+    """Write records (`key`, `value`). A batch that is made again writes them again."""
+    records.write.format("kafka").options(**readable(_kafka(job))).option("topic", topic).save()
+
+
+def _as_json(table: DataFrame, name: str) -> DataFrame:
+    """Rows of a table as records, by group: its columns, and its name as `table`."""
+    columns = [F.lit(name).alias("table"), *(it for it in table.columns if it != "date")]
+    return table.select(F.coalesce("group", "cluster").alias("key"), F.to_json(F.struct(*columns)).alias("value"))
+
+
+def _kafka(job: Stream) -> Kafka:
+    if job.kafka is None:
+        raise JobError("a cluster expected (--bootstrap-server), none came")
+    return job.kafka

@@ -1,0 +1,94 @@
+"""The mirror as a stateful operator: raw records as they come → history events. `transformWithState`, in Python.
+
+Its key is the partition of the topic, in which its groups live whole: their timers run on its clock, which only its
+records move, and topics go by the names that its records show. By group alone neither could be told, and events would
+not be those of `kshadow replay`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle, TimerValues
+
+from agent.export.arrow import Row, date_of, row_of_line
+from agent.export.lines import Line, line_of
+from agent.history.events import event_of
+from agent.jobs import Diagnosis
+from agent.records import Run
+from spark_jobs.raw import OFFSET, PARTITION
+from spark_jobs.reduction import Reduction, relax
+from spark_jobs.rows import DATE, NOTE, SCHEMA, batches_of, note_row
+
+_TOLD = "event string, note string, at_ms bigint"
+
+
+def mirrored(records: DataFrame, diagnosis: Diagnosis, cluster: str | None) -> DataFrame:
+    """Raw records of a stream (`spark_jobs.raw.RAW_DDL`) → rows of `spark_jobs.rows.SCHEMA`."""
+    told = records.groupBy(PARTITION).transformWithStateInPandas(
+        statefulProcessor=Mirror(diagnosis, cluster),
+        outputStructType=_TOLD,
+        outputMode="Append",
+        timeMode="None",
+    )
+    return told.mapInArrow(_rows, from_arrow_schema(SCHEMA))
+
+
+class Mirror(StatefulProcessor):  # type: ignore[misc]  # pyspark is not typed for us
+    """Keeps each partition's state as an image."""
+
+    def __init__(self, diagnosis: Diagnosis, cluster: str | None) -> None:
+        self._diagnosis, self._cluster = diagnosis, cluster
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Before the first key of a batch."""
+        relax()
+        self._state = handle.getValueState("image", "image binary")
+
+    def handleInputRows(  # Spark's name
+        self,
+        key: Any,
+        rows: Iterator[pd.DataFrame],
+        timerValues: TimerValues,
+    ) -> Iterator[pd.DataFrame]:
+        """The records of a partition in this batch: what comes of them."""
+        reduction = Reduction(int(key[0]), self._diagnosis)
+        kept = self._state.get()
+        if kept is not None:
+            reduction.restore(bytes(kept[0]))
+        run = run_of(reduction.partition, pd.concat(rows), reduction.next_offset)
+        told: list[tuple[str | None, str | None, int]] = []
+        if len(run):
+            for output in reduction.take(run):
+                line = line_of(event_of(output, self._cluster), 0)
+                told.append((line.body.decode("utf-8"), None, line.at_ms))
+        told += [(None, note_row(note)[NOTE], 0) for note in reduction.notes()]
+        self._state.update((reduction.image(),))
+        yield pd.DataFrame(told, columns=["event", "note", "at_ms"], dtype=object)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def run_of(partition: int, rows: pd.DataFrame, least: int) -> Run:
+    """Rows in any order as a run: in the order of offsets, from `least` on, each once."""
+    rows = rows[rows[OFFSET] >= least].sort_values(OFFSET).drop_duplicates(OFFSET)
+    columns = (rows[name].tolist() for name in ("offset", "timestamp_ms", "key", "value"))
+    return Run(partition, *columns)
+
+
+def _rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def rows() -> Iterator[Row]:
+        for batch in batches:
+            for event, note, at_ms in zip(*(batch.column(n).to_pylist() for n in range(3)), strict=True):
+                if note is not None:
+                    yield {NOTE: note, DATE: "notes"}
+                else:
+                    yield {**row_of_line(Line(None, "", 0, at_ms, 0, event.encode())), DATE: date_of(at_ms)}
+
+    return batches_of(rows())

@@ -1,0 +1,173 @@
+"""Rollups as a stateful operator keyed by group: history events as they come → rows. `transformWithState`, in Python.
+
+Events wait in the group's state until the watermark has passed them, so they are taken in order, each once: what
+comes twice comes while the first still waits, or is late. What is late is set aside, and counted so. Windows are
+given out when the watermark has passed their end: nothing that is given out changes any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pandas as pd
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.streaming.stateful_processor import (
+    ExpiredTimerInfo,
+    StatefulProcessor,
+    StatefulProcessorHandle,
+    TimerValues,
+)
+
+from agent.export.arrow import date_of
+from spark_jobs.history import has_time
+from spark_jobs.reduction import relax
+from spark_jobs.rollups.reducer import GroupRollup, Rows
+from spark_jobs.rollups.rolling import ROWS, dated, event_of, in_order
+
+_ROWS = from_arrow_schema(ROWS)
+
+
+class Waiting(msgspec.Struct, frozen=True):
+    """An event that the watermark has not passed."""
+
+    at_ms: int
+    body: str
+
+
+class Kept(msgspec.Struct):
+    """A group's state between batches."""
+
+    rollup: GroupRollup
+    waiting: dict[str, Waiting] = {}
+    """By event id."""
+    timer_ms: int | None = None
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Kept).decode
+
+
+def rolled_up(events: DataFrame, watermark: timedelta) -> DataFrame:
+    """Events of a stream (`spark_jobs.history.EVENTS_DDL`) → rows of `ROWS`."""
+    # What has no time that could be believed must not move the watermark; a null does not.
+    believed = has_time(F.current_timestamp())
+    at = F.when(believed, F.timestamp_millis("at_ms"))
+    timed = events.withColumn("believed", F.coalesce(believed, F.lit(False))).withColumn("at", at)
+    marked = timed.withWatermark("at", f"{int(watermark.total_seconds() * 1000)} milliseconds")
+    # Without the column Spark drops nothing as late before we have seen it.
+    columns = ("cluster", "group", "event_id", "type", "at_ms", "body", "believed")
+    return (
+        marked.select(*columns)
+        .groupBy("cluster", "group")
+        .transformWithStateInPandas(
+            statefulProcessor=Rolling(), outputStructType=_ROWS, outputMode="Append", timeMode="EventTime"
+        )
+    )
+
+
+class Rolling(StatefulProcessor):  # type: ignore[misc]  # pyspark is not typed for us
+    """Keeps each group's rollup, and what waits for it."""
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Before the first key of a batch."""
+        relax()
+        self._handle = handle
+        self._state = handle.getValueState("rollup", "kept binary")
+
+    def handleInputRows(
+        self,
+        key: Any,
+        rows: Iterator[pd.DataFrame],
+        timerValues: TimerValues,
+    ) -> Iterator[pd.DataFrame]:
+        """The events of a group in this batch: what is set aside of them, and the windows that are over."""
+        watermark_ms = max(timerValues.getCurrentWatermarkInMs(), 0)
+        cluster, group = (None if pd.isna(it) else str(it) for it in key)
+        kept = self._kept() or Kept(GroupRollup(cluster, group), waiting={})
+        aside: list[dict[str, Any]] = []
+        for event_id, kind, at_ms, body, believed in _events(rows):
+            if believed and at_ms > watermark_ms and _is_event(body):
+                kept.waiting.setdefault(event_id, Waiting(at_ms, body))
+                continue
+            is_one = event_id is not None and _is_event(body)
+            reason = "no_event" if not is_one else "late" if believed else "no_time"
+            aside.append(
+                {
+                    "cluster": cluster,
+                    "group": group,
+                    "event_id": event_id,
+                    "type": kind,
+                    "at_ms": at_ms,
+                    "reason": reason,
+                    "watermark_ms": watermark_ms,
+                    "body": body,
+                    "table": "set_aside",
+                    "date": date_of(watermark_ms),
+                }
+            )
+        yield _frame([*aside, *dated(self._passed(kept, watermark_ms))])
+
+    def handleExpiredTimer(
+        self, key: Any, timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo
+    ) -> Iterator[pd.DataFrame]:
+        """The watermark has passed a time for which the group waited."""
+        kept = self._kept()
+        if kept is None or kept.timer_ms != expiredTimerInfo.getExpiryTimeInMs():
+            return
+        kept.timer_ms = None
+        yield _frame(dated(self._passed(kept, timerValues.getCurrentWatermarkInMs())))
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _passed(self, kept: Kept, watermark_ms: int) -> Rows:
+        """Take what the watermark has passed, and keep the rest with a timer for it."""
+        ripe = {event_id for event_id, it in kept.waiting.items() if it.at_ms <= watermark_ms}
+        events = in_order(event_of(kept.waiting.pop(event_id).body) for event_id in ripe)
+        yield from kept.rollup.take(events)
+        if kept.rollup.clock_ms is not None:
+            yield from kept.rollup.advance(watermark_ms)
+        dues = [it.at_ms for it in kept.waiting.values()]
+        due_ms = kept.rollup.next_ms()
+        next_ms = min(dues if due_ms is None else [*dues, due_ms], default=None)
+        if next_ms != kept.timer_ms:
+            if kept.timer_ms is not None:
+                self._handle.deleteTimer(kept.timer_ms)
+            if next_ms is not None:
+                self._handle.registerTimer(next_ms)
+            kept.timer_ms = next_ms
+        if next_ms is None and not kept.rollup.firing and kept.rollup.phase is None:
+            self._state.clear()  # gone, and nothing is left to tell
+        else:
+            self._state.update((_encode(kept),))
+
+    def _kept(self) -> Kept | None:
+        state = self._state.get()
+        return None if state is None else _decode(bytes(state[0]))
+
+
+def _events(rows: Iterator[pd.DataFrame]) -> Iterator[tuple[Any, ...]]:
+    for frame in rows:
+        columns = (frame[name].tolist() for name in ("event_id", "type", "at_ms", "body", "believed"))
+        for event_id, kind, at_ms, body, believed in zip(*columns, strict=True):
+            # A column with a null has floats.
+            yield event_id, kind, None if pd.isna(at_ms) else int(at_ms), body, believed
+
+
+def _is_event(body: str) -> bool:
+    try:
+        event_of(body)
+    except (msgspec.MsgspecError, TypeError):
+        return False
+    return True
+
+
+def _frame(rows: Iterable[dict[str, Any]]) -> pd.DataFrame:
+    """Rows as the frame that Spark wants: all columns, of objects, so that a null leaves a number what it is."""
+    rows = list(rows)
+    return pd.DataFrame({name: pd.Series([row.get(name) for row in rows], dtype=object) for name in ROWS.names})

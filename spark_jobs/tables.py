@@ -1,0 +1,132 @@
+"""The tables that the jobs write: every column with its type and unit. Spark's schemas and the docs come from here.
+
+Times are epoch milliseconds, UTC. A window is named by its length and begins at a multiple of it; `date` is the day
+(UTC) in which it begins, and what files are parted by. A column that is added does not raise `VERSION`; readers take
+the columns they know by name.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+VERSION = 1
+"""Of the rollup tables. That of the history is in `agent.export.columns`."""
+
+WINDOWS = {"5m": 300_000, "1h": 3_600_000, "1d": 86_400_000}
+"""Each window's name, and its length in milliseconds."""
+
+
+class Column(NamedTuple):
+    """A column: `kind` is one of Spark's own names of types."""
+
+    name: str
+    kind: str
+    about: str
+
+
+_WINDOW = (
+    Column("cluster", "string", "the cluster's name; null where it has none"),
+    Column("group", "string", "the group; null for what is about the cluster"),
+    Column("group_type", "string", "classic, connect, consumer, share or streams"),
+    Column("window", "string", "5m, 1h or 1d"),
+    Column("start_ms", "bigint", "when the window begins"),
+    Column("end_ms", "bigint", "when it ends: not part of it"),
+)
+_DATE = Column("date", "date", "the day (UTC) in which it begins")
+
+GROUPS = (
+    *_WINDOW,
+    Column("known_ms", "bigint", "for how long within the window the group was there and its state known"),
+    Column("stable_ms", "bigint", "for how long with members, and not in a phase below (Kafka: Stable, Reconciling)"),
+    Column("empty_ms", "bigint", "for how long without members (Empty)"),
+    Column("preparing_rebalance_ms", "bigint", "for how long in join phases, where they are known"),
+    Column("completing_rebalance_ms", "bigint", "for how long in sync phases"),
+    Column("rebalances", "bigint", "rebalances that completed"),
+    Column("joins", "bigint", "members that came"),
+    Column("departures", "bigint", "members that went"),
+    Column("replacements", "bigint", "static members that came back under a new id"),
+    Column("stopped_partition_ms", "bigint", "time that partitions had nobody during rebalances, summed over them"),
+    Column("rebalance_gaps", "bigint", "rebalances before which there was another one"),
+    Column("rebalance_gap_ms", "bigint", "the time between those and the ones before, summed"),
+    Column("mean_time_between_rebalances_ms", "double", "the latter by the former; null without any"),
+    Column("members_min", "bigint", "fewest members at any time; null where they are not known"),
+    Column("members_max", "bigint", "most members at any time"),
+    Column("members_avg", "double", "members, the mean over known_ms"),
+    Column("imbalance_max", "double", "largest share of partitions by a fair one, at most; null where not known"),
+    Column("imbalance_avg", "double", "the same, the mean over the time for which it was known"),
+    Column("lag_samples", "bigint", "how often lag was looked at and known"),
+    Column(
+        "lag_records_p50", "double", "lag in records of the whole group: the median of the samples; null without any"
+    ),
+    Column("lag_records_p90", "double", "the 90th percentile"),
+    Column("lag_records_p99", "double", "the 99th percentile"),
+    Column("lag_records_max", "double", "the greatest"),
+    Column(
+        "lag_seconds_p50",
+        "double",
+        "lag in seconds of the group's worst partition: the median of the samples; null without any",
+    ),
+    Column("lag_seconds_p90", "double", "the 90th percentile"),
+    Column("lag_seconds_p99", "double", "the 99th percentile"),
+    Column("lag_seconds_max", "double", "the greatest"),
+    Column("findings_opened", "bigint", "findings that began to fire"),
+    _DATE,
+)
+"""A row for each group and window: of an hour and of a day while the group is there, of five minutes where something
+was told of it."""
+
+CAUSES = (
+    *_WINDOW,
+    Column("kind", "string", "rebalance, departure or finding"),
+    Column("cause", "string", "the cause; of a finding its analyzer"),
+    Column("count", "bigint", "how many"),
+    Column("stopped_partition_ms", "bigint", "what those rebalances cost; null for what is none"),
+    _DATE,
+)
+"""A row for each group, window, kind and cause that there was."""
+
+EPISODES = (
+    Column("cluster", "string", "the cluster's name; null where it has none"),
+    Column("group", "string", "the group"),
+    Column("group_type", "string", "classic, connect, consumer, share or streams"),
+    Column("start_ms", "bigint", "its first rebalance"),
+    Column("end_ms", "bigint", "its last"),
+    Column("kind", "string", "deploy: members were replaced; scale_out, scale_in: more or fewer after; else other"),
+    Column("rebalances", "bigint", "rebalances in it"),
+    Column("joins", "bigint", "members that came"),
+    Column("departures", "bigint", "members that went"),
+    Column("replacements", "bigint", "static members that came back under a new id"),
+    Column("members_before", "bigint", "members before it; null where they are not known"),
+    Column("members_after", "bigint", "members after it"),
+    Column("stopped_partition_ms", "bigint", "time that partitions had nobody during them, summed over them"),
+    _DATE,
+)
+"""A row for each busy time of a group: rebalances with less than ten minutes from one to the next."""
+
+SET_ASIDE = (
+    Column("cluster", "string", "the cluster's name; null where it has none"),
+    Column("group", "string", "the group; null for what is about the cluster, and for what is no event"),
+    Column("event_id", "string", "the event's id; null for what is no event"),
+    Column("type", "string", "the event's type"),
+    Column("at_ms", "bigint", "the event's time"),
+    Column(
+        "reason",
+        "string",
+        "late: behind the watermark; no_time: before 2010 or from more than an hour ahead; no_event",
+    ),
+    Column("watermark_ms", "bigint", "the watermark as it came"),
+    Column("body", "string", "what came"),
+    Column("date", "date", "the day (UTC) of the watermark as it came"),
+)
+"""Of a stream: what no window has, each time that it came. Late duplicates of what was counted are among it."""
+
+TABLES = {"groups": GROUPS, "causes": CAUSES, "episodes": EPISODES}
+"""Each table by its name, which is also that of its directory below the output: `<out>/groups/date=2026-11-21/…`."""
+
+STREAMED = {**TABLES, "set_aside": SET_ASIDE}
+"""Those that a stream writes."""
+
+
+def ddl(table: tuple[Column, ...]) -> str:
+    """A schema as Spark reads it."""
+    return ", ".join(f"`{column.name}` {column.kind}" for column in table)
