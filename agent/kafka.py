@@ -1,4 +1,4 @@
-"""What Kafka's error codes mean for someone who has to grant a right: shared by all that talk to brokers."""
+"""What all share that talk to brokers: properties of clients, and what error codes mean for who grants rights."""
 
 from __future__ import annotations
 

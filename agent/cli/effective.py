@@ -40,7 +40,9 @@ def run_settings(ctx: click.Context) -> RunSettings:
 
 
 def cluster_settings(ctx: click.Context, name: str | None) -> ClusterSettings | None:
-    """One of the clusters that the file names, as `kshadow run` would read it; None if it names none."""
+    """One of the clusters that the file names, as `kshadow run` would read it with the options that came beside
+    `--cluster`; None if it names none.
+    """
     loaded = remembered(ctx)
     if loaded is None or not loaded.run.clusters:
         return None
@@ -50,7 +52,7 @@ def cluster_settings(ctx: click.Context, name: str | None) -> ClusterSettings | 
     if name not in loaded.run.clusters:
         raise click.UsageError(f"--cluster: one of {names} expected, {name} came")
     try:
-        settings = settle({}, loaded.run)[1]
+        settings = settle({k: v for k, v in given(ctx).items() if k != "cluster"}, loaded.run)[1]
     except Misconfigured as error:
         raise click.UsageError("\n".join(error.problems)) from None
     return next(it for it in settings.clusters if it.name == name)

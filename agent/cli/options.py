@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +41,7 @@ class Pair(click.ParamType[tuple[str, str]]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
         """The two; from the settings' file they come as such."""
-        if isinstance(value, tuple):
+        if isinstance(value, tuple) and value[0]:
             return value
         name, equals, text = str(value).partition("=")
         if not equals or not name or ("." in self.name and "." not in name):
@@ -48,6 +49,26 @@ class Pair(click.ParamType[tuple[str, str]]):
             came = f"{value!r} came" if "." in self.name else "something else came (not shown: it may be a secret)"
             self.fail(f"a {self.what} is {self.name}, {came}", param, ctx)
         return name, text
+
+
+class Property(Pair):
+    """A librdkafka property. A value that is exactly `${NAME}` stands in the environment, as it may in the file."""
+
+    def __init__(self) -> None:
+        super().__init__("property", "NAME=VALUE")
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        """The two; what comes from the file as such was looked up there."""
+        name, text = super().convert(value, param, ctx)
+        if isinstance(value, tuple):
+            return value
+        from agent.config.references import variable
+
+        try:
+            found = variable(text, os.environ)
+        except ValueError as error:
+            self.fail(f"{name}: {error}", param, ctx)
+        return name, text if found is None else found
 
 
 bootstrap_option = option(
@@ -58,10 +79,11 @@ property_option = option(
     "-X",
     "--property",
     "properties",
-    type=Pair("property", "NAME=VALUE"),
+    type=Property(),
     multiple=True,
     envvar="KSHADOW_PROPERTY",
-    help="A librdkafka property, such as security.protocol=SASL_SSL. Repeatable; blanks part those in the variable.",
+    help="A librdkafka property, such as security.protocol=SASL_SSL; a value that is exactly ${NAME} stands in the "
+    "environment. Repeatable; blanks part those in the variable.",
 )
 
 

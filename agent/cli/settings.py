@@ -1,4 +1,5 @@
-"""The `--config` file: options by name, for every command at once or in a section of one command's name.
+"""The `--config` file: options by name, for every command at once or in a section of one command's name; in that of
+a group, such as `spark`, for all its commands or in a section of one.
 
 `clusters` is a map of names to options of `run`, where one process reads several.
 """
@@ -14,6 +15,7 @@ from typing import Any
 
 import click
 
+from agent.cli.options import Property
 from agent.config.given import Rank, Value, Values
 from agent.config.resolving import PER_CLUSTER, FileOptions
 
@@ -113,8 +115,7 @@ class _Reading:
             else:
                 self._set_top(key, value)
         for name, section in sections.items():
-            for raw_key, value in section.items():
-                self._set_in(name, str(raw_key), value)
+            self._read_section((name,), section)
         self._read_clusters(settings.get(CLUSTERS))
 
     def _set_top(self, key: str, value: Any) -> None:
@@ -130,15 +131,30 @@ class _Reading:
         known = {name for leaves in self._commands.values() for _, has in leaves for name in has}
         self._unknown("", key, known, (*self._commands, CLUSTERS), "; or a command's name with a section")
 
-    def _set_in(self, command: str, key: str, value: Any) -> None:
-        leaves = self._commands[command]
-        name = key.replace("-", "_")
+    def _read_section(self, command: tuple[str, ...], section: Mapping[Any, Any]) -> None:
+        """One of a command; of a group it may hold sections of the commands in it, which win over it."""
+        leaves = [(path, has) for path, has in self._commands[command[0]] if path[: len(command)] == command]
+        within = {path[len(command)] for path, _ in leaves if len(path) > len(command)}
+        inner: dict[str, Mapping[Any, Any]] = {}
+        for raw_key, value in section.items():
+            key = str(raw_key)
+            if key in within and (isinstance(value, dict) or value is None):
+                inner[key] = value or {}
+            else:
+                self._set_in(command, leaves, key, value)
+        for key, value in inner.items():
+            self._read_section((*command, key), value)
+
+    def _set_in(
+        self, command: tuple[str, ...], leaves: list[tuple[tuple[str, ...], Options]], key: str, value: Any
+    ) -> None:
+        where, name = ": ".join(command) + ": ", key.replace("-", "_")
         having = [(path, has) for path, has in leaves if name in has]
         for path, has in having:
-            if problem := self._set(path, has[name], value, f"{command}: {key}", Rank.FILE_SECTION):
+            if problem := self._set(path, has[name], value, where + key, Rank.FILE_SECTION):
                 self._problem(problem)
         if not having:
-            self._unknown(f"{command}: ", key, {name for _, has in leaves for name in has})
+            self._unknown(where, key, {name for _, has in leaves for name in has})
 
     def _read_clusters(self, clusters: Any) -> None:
         if clusters is None:
@@ -214,7 +230,10 @@ class _Reading:
         if value is None:
             return None
         texts = _Texts(self.loaded.path.parent)
-        if option.multiple:
+        if option.multiple and isinstance(option.type, Property) and isinstance(value, dict):
+            # As pairs: what a reference gave may look like another one, and is none.
+            value = [(str(name), texts.one(item)) for name, item in value.items()]
+        elif option.multiple:
             value = texts.several(value)
         elif not option.is_flag or isinstance(value, str | dict):
             value = texts.one(value)

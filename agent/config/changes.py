@@ -57,11 +57,13 @@ def compare(running: RunSettings, wanted: RunSettings) -> tuple[RunSettings, Cha
         stays += (Change(None, name) for name in names ^ pairs.keys() if name is not None)
         for before in running.clusters:
             note(_differences(before, pairs.get(before.name, before)), before.name)
+    note(_differences(running.process, wanted.process))
     note(_differences(running.http, wanted.http))
     note(_differences(running.log, wanted.log))
     merged = replace(
         running,
         clusters=tuple(_merged(it, pairs.get(it.name, it)) for it in running.clusters),
+        process=_merged(running.process, wanted.process),
         http=_merged(running.http, wanted.http),
         log=_merged(running.log, wanted.log),
         warnings=wanted.warnings,

@@ -33,6 +33,7 @@ _COMPANIONS = (
     _Companion("snapshot-interval", ("snapshots", "state-dir")),
     _Companion("history-topic-create", ("history-topic",)),
     _Companion("history-roll", ("history-parquet",)),
+    _Companion("history-samples", ("history-topic", "history-parquet")),
     _Companion("spool-size", ("state-dir",)),
     _Companion("admin-rate", ("admin",)),
     _Companion("lag-interval", ("lag",)),
@@ -50,7 +51,7 @@ def judge(values: Values, defaults: Values, verdict: Verdict, cluster: str | Non
     said_to_it = {name: it for name, it in values.items() if cluster is None or it.rank is Rank.FILE_CLUSTER}
     idle = [it for it in _COMPANIONS if it.option in said_to_it and not any(values[name].value for name in it.needs)]
     problems = [*_what_is_read(values, defaults), *_companions(values, idle), *_source(values), *_unneeded(values)]
-    warnings = [*_idle_companions(values, idle), *_losses(values), *_patterns(values)]
+    warnings = [*_idle_companions(values, idle), *_losses(values), *_patterns(values), *_too_coarse(values)]
     verdict.problems += (about + text for text in problems)
     verdict.warnings += (about + text for text in warnings)
 
@@ -150,6 +151,17 @@ def _losses(values: Values) -> list[str]:
             "again from its beginning"
         )
     return out
+
+
+def _too_coarse(values: Values) -> list[str]:
+    """Other exporters tell of partitions whether asked or not."""
+    it, granularity = values["compat-metrics"], values["granularity"].value
+    if not it.value or granularity == "partition":
+        return []
+    return [
+        f"{it.where}: those of its metrics that are of single partitions, and sums of offsets, are there with "
+        f"--granularity partition; it is {granularity}"
+    ]
 
 
 def _patterns(values: Values) -> list[str]:

@@ -21,13 +21,27 @@ def referred(value: Any, environment: Mapping[str, str], directory: Path) -> str
 
     Raises `ValueError` that says what is missing. Of a file one line break at the end is left out.
     """
-    if isinstance(value, str) and (found := _VARIABLE.fullmatch(value)):
-        if found[1] not in environment:
-            raise ValueError(f"the environment variable {found[1]} expected, it is not set")
-        return environment[found[1]]
+    if isinstance(value, str):
+        return variable(value, environment)
     if isinstance(value, dict) and [*value] == ["file"] and isinstance(value["file"], str):
         return _content(directory / value["file"])
     return None
+
+
+def variable(text: str, environment: Mapping[str, str]) -> str | None:
+    """What `${NAME}` stands for; None where the text is no such reference. Raises `ValueError`, as `referred`."""
+    name = variable_name(text)
+    if name is None:
+        return None
+    if name not in environment:
+        raise ValueError(f"the environment variable {name} expected, it is not set")
+    return environment[name]
+
+
+def variable_name(text: str) -> str | None:
+    """NAME, where the text is exactly `${NAME}`."""
+    found = _VARIABLE.fullmatch(text)
+    return None if found is None else found[1]
 
 
 def _content(path: Path) -> str:

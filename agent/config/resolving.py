@@ -18,6 +18,7 @@ from agent.config.settings import (
     ClusterSettings,
     HttpSettings,
     LogSettings,
+    ProcessSettings,
     RunSettings,
     SnapshotPlace,
     options_of,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound="DataclassInstance")
 
 
-PER_PROCESS = frozenset({**options_of(HttpSettings), **options_of(LogSettings)})
+PER_PROCESS = frozenset(name for it in (ProcessSettings, HttpSettings, LogSettings) for name in options_of(it))
 """Options that cannot differ by cluster."""
 
 PER_CLUSTER = frozenset(options_of(ClusterSettings)) - {"cluster"}
@@ -113,6 +114,7 @@ def _settings(effective: Effective, warnings: tuple[str, ...]) -> RunSettings:
     process = effective.process.__getitem__
     return RunSettings(
         clusters=tuple(_build(ClusterSettings, values.__getitem__) for values in effective.clusters.values()),
+        process=_build(ProcessSettings, process),
         http=_build(HttpSettings, process),
         log=_build(LogSettings, process),
         warnings=warnings,

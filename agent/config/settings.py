@@ -50,7 +50,7 @@ class Source(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where to listen. The host is an address or a name; port 0 is any free one."""
+    """Where to listen. The host is an address or a name, `::` every address; port 0 is any free one."""
 
     host: str
     port: int
@@ -136,12 +136,16 @@ class SnapshotSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistorySettings:
-    """Where events go. `spool_bytes` bounds those that wait in the state directory while a sink is away."""
+    """Where events go. `spool_bytes` bounds those that wait in the state directory while a sink is away.
+
+    `samples_ms`: how often a sample of each group goes with them, None for never.
+    """
 
     topic: str | None = option("history-topic")
     creates_topic: bool = option("history-topic-create")
     parquet: str | None = option("history-parquet", shown=False)
     roll_ms: int = option("history-roll")
+    samples_ms: int | None = option("history-samples", live=True)
     spool_bytes: int = option("spool-size")
 
     @property
@@ -170,11 +174,13 @@ class FilterSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsSettings:
-    """How many series there are: how fine, how many at most, and when a dead group's go (None: never)."""
+    """How many series there are: how fine, how many at most, and when a dead group's go (None: never); and the other
+    exporters whose names groups have as well."""
 
     granularity: Granularity = option("granularity", live=True)
     max_series: int = option("max-series", live=True)
     expire_after_ms: int | None = option("expire-after", live=True)
+    compat: tuple[str, ...] = option("compat-metrics")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,6 +212,13 @@ class ClusterSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessSettings:
+    """How the process lives: whether it outlives a cluster that cannot be read."""
+
+    keeps_trying: bool = option("keep-trying")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HttpSettings:
     """The web server: where it listens, and the file that says with which certificate and for whom."""
 
@@ -226,6 +239,7 @@ class RunSettings:
     """All of `kshadow run`. `warnings` say what is allowed but perhaps not meant, a sentence each."""
 
     clusters: tuple[ClusterSettings, ...]
+    process: ProcessSettings
     http: HttpSettings
     log: LogSettings
     warnings: tuple[str, ...] = ()

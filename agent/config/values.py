@@ -87,8 +87,8 @@ def parse_cluster(text: str) -> str:
 
 
 def parse_address(text: str) -> Address:
-    """`HOST:PORT`. An empty host is every interface, as in ":9308"; brackets are the writing of an IPv6 address."""
+    """`HOST:PORT`. An empty host is every address, as in ":9308"; brackets are the writing of an IPv6 one."""
     host, colon, port = text.rpartition(":")
     if not colon or not (port.isascii() and port.isdecimal()) or len(port) > 5 or int(port) > 65535:
         raise ValueError(f"HOST:PORT expected, {text!r} came")
-    return Address(host.strip("[]") or "0.0.0.0", int(port))
+    return Address(host.strip("[]") or "::", int(port))

@@ -8,7 +8,7 @@ from typing import Any
 from agent.config.secrets import shown, shown_properties
 from agent.config.settings import Address, Shard, SnapshotPlace
 
-_DURATIONS = {"snapshot-interval", "history-roll", "lag-interval", "expire-after"}
+_DURATIONS = {"snapshot-interval", "history-roll", "history-samples", "lag-interval", "expire-after"}
 _TIMES = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000))
 _SIZES = (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
 

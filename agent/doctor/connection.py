@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient
 from agent.doctor.checks import Check, Outcome, Wanted, mechanism, uses_sasl
 from agent.doctor.endpoint import Endpoint, look
 from agent.doctor.hello import KIP_848, KIP_932, KIP_1071, Versions
+from agent.kafka import quiet
 from agent.source.errors import SourceMisconfigured
 
 PORT = 9092
@@ -60,7 +61,7 @@ _NO_ANSWER = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROK
 def link_to(wanted: Wanted) -> Link:
     """A client that is not connected yet. Raises `SourceMisconfigured`."""
     said: list[KafkaError] = []
-    properties: dict[str, Any] = {"client.id": "kshadow", "log_level": "2", **wanted.conf}
+    properties = quiet({"client.id": "kshadow", **wanted.conf})
     try:
         return Link(AdminClient(properties | {"error_cb": said.append}), wanted.timeout_s, said)
     except KafkaException as error:

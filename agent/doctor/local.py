@@ -8,8 +8,6 @@ import platform
 import re
 import resource
 import shutil
-import socket
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +16,7 @@ import confluent_kafka
 
 import agent
 from agent.doctor.checks import Check, Outcome, Wanted
+from agent.web.listening import bound
 
 OURS = ("agent", "analyzers", "spark_jobs")
 """Top-level packages: generic names, which others may have, too."""
@@ -146,11 +145,7 @@ def _user() -> str:
 def _port(host: str, port: int) -> Check:
     on, tried = f"{host}:{port}", "listened there and stopped again"
     try:
-        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        with socket.socket(family, socket.SOCK_STREAM) as probe:
-            if sys.platform != "win32":
-                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(address)
+        bound(host, port).close()
     except OSError as error:
         fix = f"--listen with another port, or end who has it: ss -ltnp 'sport = :{port}'"
         found = f"{error.strerror or error}; perhaps the agent itself runs already"

@@ -35,6 +35,7 @@ def test_defaults() -> None:
     assert (cluster.lag.on, cluster.lag.interval_ms) == (True, 30_000)
     assert (cluster.snapshots.place, cluster.snapshots.interval_ms) == (None, 60_000)
     assert (cluster.history.on, cluster.history.roll_ms, cluster.history.spool_bytes) == (False, 300_000, 1 << 30)
+    assert cluster.history.samples_ms is None
     assert cluster.metrics.granularity is Granularity.TOPIC
     assert (cluster.metrics.max_series, cluster.metrics.expire_after_ms) == (500_000, 7 * 86_400_000)
     assert made.http.listen == Address("127.0.0.1", 9308)
@@ -47,6 +48,7 @@ def test_everything_on_the_command_line() -> None:
         *("--cluster", "eu", "-X", "sasl.password=hunter2", "--shard", "auto/3", "--state-dir", "/s"),
         *("--snapshots", "kafka:snaps", "--snapshot-interval", "5s", "--history-topic", "events"),
         *("--no-history-topic-create", "--history-parquet", "s3://k:hunter3@b/p", "--history-roll", "1m"),
+        *("--history-samples", "10s"),
         *("--spool-size", "10MB", "--no-lag", "--allow-group", "a", "--deny-group", "/b/", "--allow-topic", "/c.*/"),
         *("--deny-topic", "d", "--granularity", "partition", "--max-series", "9", "--expire-after", "never"),
         *("--listen", ":1", "--web-config", "w.yaml", "--log-format", "json", "--log-level", "debug"),
@@ -59,6 +61,7 @@ def test_everything_on_the_command_line() -> None:
     history = cluster.history
     assert (history.topic, history.creates_topic, history.parquet) == ("events", False, "s3://k:hunter3@b/p")
     assert (history.roll_ms, history.spool_bytes, history.on) == (60_000, 10_000_000, True)
+    assert history.samples_ms == 10_000
     assert not cluster.lag.on
     filters = cluster.filters
     assert (filters.allow_groups, filters.deny_groups) == (("a",), ("/b/",))
@@ -172,6 +175,10 @@ def test_what_a_stronger_place_puts_aside(tmp_path: Path, monkeypatch: pytest.Mo
             "--bootstrap-server b --broker-log x --broker-log-timezone Moon",
             "--broker-log-timezone: time zone: ",
         ),  # 16
+        (
+            "--bootstrap-server b --history-samples 60s",
+            "--history-samples goes with --history-topic or --history-parquet",
+        ),  # 17
     ],
 )
 def test_contradictions(arguments: str, said: str) -> None:
@@ -265,5 +272,5 @@ def test_every_option_can_be_told_by_its_variable(monkeypatch: pytest.MonkeyPatc
 def test_settings_are_values() -> None:
     assert settings(*BROKERS) == settings(*BROKERS)
     assert hash(settings(*BROKERS)) == hash(settings(*BROKERS))
-    assert {it.name for it in fields(settings(*BROKERS))} == {"clusters", "http", "log", "warnings"}
+    assert {it.name for it in fields(settings(*BROKERS))} == {"clusters", "process", "http", "log", "warnings"}
     assert isinstance(OPTIONS["lag"], click.Option)

@@ -65,7 +65,7 @@ def test_places() -> None:
     ("text", "address"),
     [
         ("127.0.0.1:9308", Address("127.0.0.1", 9308)),
-        (":9308", Address("0.0.0.0", 9308)),
+        (":9308", Address("::", 9308)),
         ("[::1]:0", Address("::1", 0)),
         ("localhost:65535", Address("localhost", 65535)),
     ],

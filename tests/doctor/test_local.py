@@ -161,6 +161,12 @@ def test_a_cluster_of_the_file(tmp_path: Path) -> None:
     assert "127.0.0.1:1" in said
     assert "127.0.0.1:2" not in said
     assert any(on.startswith(str(state)) for on in said), said
+    # What else is said there counts, as it does for `run`.
+    elsewhere = ("--state-dir", f"{tmp_path}/else")
+    beside = kshadow("--config", str(file), "doctor", "--cluster", "prod", *elsewhere, "--timeout", "1", "-o", "json")
+    said = {row["on"] for row in json.loads(beside.stdout)}
+    assert any(on.startswith(f"{tmp_path}/else/prod") for on in said), said
+    assert not any(on.startswith(str(state)) for on in said), said
     # Whoever names brokers means those, whatever the file has.
     given = kshadow("--config", str(file), "doctor", "--bootstrap-server", "127.0.0.1:3", "--timeout", "1")
     assert given.exit_code == 3
