@@ -90,15 +90,16 @@ class Groups:
         granularity: Granularity = Granularity.GROUP,
         lags: Lags | None = None,
         shows: Callable[[str], bool] = lambda _: True,
+        pause_s: float = PAUSE_S,
     ) -> None:
-        """`lock` is held while `state` is looked at; `shows` says which groups are asked for."""
+        """`lock` is held while `state` is looked at, with pauses between; `shows` says which groups are asked for."""
         self._state = state
         self._lock = lock
         self.granularity = granularity
         self._lags = None if granularity is Granularity.GROUP else lags
         # Where the lag is told, positions come with it.
         self._has_slots = granularity is Granularity.PARTITION and lags is None
-        self._shows = shows
+        self._shows, self._pause_s = shows, pause_s
         self._names: Mapping[Uuid, str] = {}
         self._names_versions: Sequence[tuple[PartitionMirror, int]] = ()
         self._names_version = 0
@@ -107,17 +108,22 @@ class Groups:
 
     def read(self) -> list[GroupReading]:
         """Every group, by name."""
-        with self._lock:
-            mirrors = list(self._state.mirror.partitions.values())
-            self._learn_names(mirrors)
-        self._kept = {mirror: self._kept.get(mirror, {}) for mirror in mirrors}
         found: dict[str, GroupReading] = {}
-        for mirror in mirrors:
-            for reading in self._partition(mirror):
+        for _, readings in self.by_partition():
+            for reading in readings:
                 name = reading.shape.group
                 other = found.get(name)
                 found[name] = reading if other is None else _one_of(other, reading)
         return [found[name] for name in sorted(found)]
+
+    def by_partition(self) -> Iterator[tuple[PartitionMirror, Iterable[GroupReading]]]:
+        """The groups of each partition in turn, each partition's as they are read: to be gone through at once."""
+        with self._lock:
+            mirrors = list(self._state.mirror.partitions.values())
+            self._learn_names(mirrors)
+        self._kept = {mirror: self._kept.get(mirror, {}) for mirror in mirrors}
+        for mirror in mirrors:
+            yield mirror, self._partition(mirror)
 
     def _learn_names(self, mirrors: Iterable[PartitionMirror]) -> None:
         versions = [(it, it.names_version) for it in mirrors]
@@ -140,7 +146,7 @@ class Groups:
                 raws = list(self._some(mirror, islice(names, done, None), before, after))
             done += len(raws)
             yield from _readings([raw for raw in raws if raw is not None], finer)
-            time.sleep(PAUSE_S)
+            time.sleep(self._pause_s)
         self._kept[mirror] = after
 
     def _some(
@@ -253,6 +259,7 @@ def _shape(view: GroupView) -> Shape:
         sum(1 for member in view.members if not member.partitions),
         _ratio(assignment_imbalance(view)),
         view.state_since_ms,
+        view.protocol,
     )
 
 

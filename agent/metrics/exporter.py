@@ -21,6 +21,7 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 from prometheus_client.registry import Collector
 
 from agent import __version__
+from agent.metrics import compat
 from agent.metrics.labels import label
 from agent.metrics.limits import Candidate, Limits, Reason
 from agent.metrics.lines import FAMILIES, GroupLines, series
@@ -35,12 +36,13 @@ Sample = tuple[str, tuple[str, ...], float]
 
 
 class Source(NamedTuple):
-    """One cluster: its name as a label (None: there is no other), what takes a reading of it, and which of its groups
-    have series (None: all)."""
+    """One cluster: its name as a label (None: there is no other), what takes a reading of it, which of its groups
+    have series (None: all), and whose names they have beside ours."""
 
     cluster: str | None
     read: Callable[[], Readings]
     limits: Limits | None = None
+    compat: compat.Wanted = compat.NOTHING
 
 
 class Exporter:
@@ -107,14 +109,14 @@ class Exporter:
             readings = source.read()
             samples = list(_samples(readings))
             if source.limits is not None:
-                samples += _limit(readings, source.limits, own + len(others) + len(samples))
+                samples += _limit(readings, source, own + len(others) + len(samples))
             others += [(source.cluster, sample) for sample in samples]
-            written.append(lines.write(readings))
-        for name in FAMILIES:
+            written.append(lines.write(readings) | compat.lines(readings, source.compat, source.cluster))
+        for metric in _OF_GROUPS:
             # Lines that are through are let go of.
-            found = [line for of_cluster in written for line in of_cluster.pop(name)]
+            found = [line for of_cluster in written for line in of_cluster.pop(metric.name, ())]
             if found:
-                yield "".join((head(METRICS[name], openmetrics=openmetrics), *found)).encode()
+                yield "".join((head(metric, openmetrics=openmetrics), *found)).encode()
         yield (generate_openmetrics if openmetrics else generate_latest)(_Families(others, process))
 
     def _of_all(self) -> Iterator[tuple[str | None, Sample]]:
@@ -125,18 +127,22 @@ class Exporter:
         yield None, ("kshadow_build_info", (__version__,), 1)
 
 
-def _limit(it: Readings, limits: Limits, others: int) -> list[Sample]:
+_OF_GROUPS = (*(METRICS[name] for name in FAMILIES), *compat.FAMILIES.values())
+
+
+def _limit(it: Readings, source: Source, others: int) -> list[Sample]:
     """Leave the groups that have none their series, and tell how many series that are."""
+    assert source.limits is not None, "there are limits"
     candidates = [
         Candidate(
             group.shape.group,
-            series(group),
+            series(group) + compat.series(group, source.compat),
             group.shape.members > 0,
             max(group.shape.state_since_ms, group.last_commit_ms or 0),
         )
         for group in it.groups
     ]
-    choice = limits.choose(candidates, time.time_ns() // 1_000_000, others=others + len(Reason))
+    choice = source.limits.choose(candidates, time.time_ns() // 1_000_000, others=others + len(Reason))
     it.groups = [group for group in it.groups if group.shape.group in choice.groups]
     return [("kshadow_series_left_out", (reason,), out.series) for reason, out in choice.left_out.items()]
 

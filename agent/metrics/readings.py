@@ -21,6 +21,7 @@ class Shape(NamedTuple):
     idle_members: int
     imbalance: float | None
     state_since_ms: int
+    protocol: str | None = None
 
 
 class Counts(NamedTuple):

@@ -84,6 +84,7 @@ def groups(state: ClusterState, granularity: Granularity, lags: Lags | None = No
                 sum(1 for member in view.members if not member.partitions),
                 None if ratio is None else round(ratio, 4),
                 view.state_since_ms,
+                view.protocol,
             ),
             None if load is None else round(load, 4),
             view.last_commit_ms,

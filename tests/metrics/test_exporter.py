@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import threading
 import time
@@ -33,6 +32,7 @@ from tests.http.replayed import Replayed, of_log, of_path
 from tests.metrics.oracle import PartitionLag, TopicLag
 from tests.shadow import build as b
 from tests.shadow.build import Log
+from tests.tools import need
 from tests.wire.vectors import ROOT
 
 GOLDEN = Path(__file__).with_name("golden.txt")
@@ -420,12 +420,11 @@ def test_the_findings_of_a_deleted_group_go_with_it() -> None:
     assert findings(Replayed(of_log(log), chosen=chosen(Twice))) == []
 
 
-@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not on PATH: it comes with Prometheus")
 @pytest.mark.parametrize("texts", [[], list(TEXTS.values())], ids=["small", "hostile"])
 def test_promtool_finds_nothing(texts: list[str], small: Replayed) -> None:
     hostile = (run for text in texts for run in of_log(Log().add(*pairs(text))))
     replayed = Replayed(hostile) if texts else small
     done = subprocess.run(
-        ["promtool", "check", "metrics"], input=scrape(replayed), capture_output=True, text=True, check=False
+        [need("promtool"), "check", "metrics"], input=scrape(replayed), capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
