@@ -28,6 +28,7 @@ from agent.diagnosis.registry import choose, named
 from agent.export.pipeline import Exports, SpoolSettings
 from agent.export.sinks import Sink
 from agent.keeping import OpenStore
+from agent.metrics.compat import Exporters, Wanted
 from agent.metrics.limits import Limits
 from agent.observer.observer import Observer
 from agent.runtime import STOP_S, Agent, Sharing
@@ -66,6 +67,7 @@ class ClusterAgent(Agent):
             open_store=_store(settings, conf),
             scope=_scope(read),
             snapshot_interval_s=settings.snapshots.interval_ms / 1000,
+            sample_interval_s=_sample_interval_s(settings.history),
             lag_interval_s=settings.lag.interval_ms / 1000 if settings.lag.on else None,
             granularity=settings.metrics.granularity,
         )
@@ -89,6 +91,8 @@ class ClusterAgent(Agent):
             self._rate_of.change_rate(settings.admin.groups_per_s)
         if self.lag is not None:
             self.lag.change_interval(settings.lag.interval_ms / 1000)
+        if self.sampler is not None:
+            self.sampler.change_interval(_sample_interval_s(settings.history))
         self.change_granularity(settings.metrics.granularity)
 
 
@@ -123,6 +127,11 @@ def agent_of(settings: ClusterSettings) -> AnyAgent:
 def limits_of(settings: MetricsSettings) -> Limits:
     """Which groups have series."""
     return Limits(settings.max_series, settings.expire_after_ms)
+
+
+def compat_of(settings: ClusterSettings) -> Wanted:
+    """Which other exporters' names its groups have."""
+    return Wanted(tuple(Exporters(it) for it in settings.metrics.compat), settings.name or "")
 
 
 def filters_of(settings: FilterSettings) -> Filters:
@@ -171,6 +180,10 @@ def _exports(settings: ClusterSettings, conf: dict[str, str]) -> Exports | None:
     if settings.state_dir is not None:
         spool = SpoolSettings(Path(settings.state_dir), settings.name or UNNAMED, history.spool_bytes)
     return Exports(_sinks(history, conf), spool=spool)
+
+
+def _sample_interval_s(history: HistorySettings) -> float | None:
+    return None if history.samples_ms is None else history.samples_ms / 1000
 
 
 def _sinks(history: HistorySettings, conf: dict[str, str]) -> list[Sink]:

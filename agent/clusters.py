@@ -1,7 +1,7 @@
-"""Several clusters in one process: each with an agent of its own, which answers as if it were alone.
+"""Clusters that are tried again and again: each with an agent of its own, which answers as if it were alone.
 
-A cluster that cannot be reached, or whose agent breaks, is tried again and again; the others do not notice. What they
-say together names the cluster; `of` gives one of them.
+A cluster that cannot be reached, or whose agent breaks, gets a new agent after a while. Of several in one process the
+others do not notice; what they say together names the cluster, and `of` gives one of them.
 """
 
 from __future__ import annotations
@@ -45,24 +45,25 @@ STEADY_S = 300.0
 
 
 class Cluster:
-    """One of the clusters: its agent while there is one, what is wrong while there is none."""
+    """A cluster: its agent while there is one, what is wrong while there is none."""
 
     def __init__(
         self,
-        name: str,
+        name: str | None,
         make: Callable[[], Running],
         *,
         look_s: float = LOOK_S,
         wait_s: tuple[float, float] = WAIT_S,
         steady_s: float = STEADY_S,
     ) -> None:
-        """`make` gives a new agent; it may raise `SourceError`."""
+        """`make` gives a new agent; it may raise `SourceError`. The name is None where there is but one cluster."""
         self.name = name
+        self._said = "" if name is None else f"cluster {name}: "
         self._make, self._look_s, self._wait_s, self._steady_s = make, look_s, wait_s, steady_s
         self._agent: Running | None = None
         self._reason = "connecting"
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._keep, name=f"cluster {name}", daemon=True)
+        self._thread = threading.Thread(target=self._keep, name=f"cluster {name or ''}", daemon=True)
 
     def start(self) -> None:
         """Connect and read, in a thread."""
@@ -77,6 +78,11 @@ class Cluster:
         if self._thread.is_alive():
             self._thread.join()
 
+    def stop(self) -> None:
+        """Stop, and wait for it."""
+        self.ask_to_stop()
+        self.join()
+
     def _keep(self) -> None:
         """Have an agent run until a stop is asked for."""
         least_s, most_s = self._wait_s
@@ -86,7 +92,7 @@ class Cluster:
             if self._stopping.is_set():
                 return
             wait_s = least_s if looks * self._look_s >= self._steady_s else wait_s
-            log.warning("cluster %s: %s; trying again in %.0f s", self.name, self._reason, wait_s)
+            log.warning("%s%s; trying again in %.0f s", self._said, self._reason, wait_s)
             self._stopping.wait(wait_s)
             wait_s = min(2 * wait_s, most_s)
 
@@ -110,7 +116,7 @@ class Cluster:
         except Exception as error:
             # One cluster's trouble, whatever it is, must not end the others.
             self._reason = repr(error)
-            log.exception("cluster %s", self.name)
+            log.exception("%sthe agent", self._said)
         finally:
             self._end(made)
         return looks
@@ -121,7 +127,7 @@ class Cluster:
         try:
             agent.stop()
         except Exception:
-            log.exception("cluster %s: stopping", self.name)
+            log.exception("%sstopping", self._said)
 
     # What others ask: as an agent answers, with the cluster's name in it.
 
@@ -135,12 +141,17 @@ class Cluster:
         """Whether it is looked after: a broken agent is replaced without a restart."""
         if self._thread.is_alive():
             return Health(True, "reading" if self._agent is not None else self._reason)
-        return Health(False, f"cluster {self.name}: nobody looks after it")
+        return Health(False, f"{self._said}nobody looks after it")
 
     def ready(self) -> Health:
         """Whether its answers are whole and fresh."""
         agent = self._agent
         return Health(False, self._reason) if agent is None else agent.ready()
+
+    def status(self) -> dict[str, object]:
+        """What its agent tells of itself."""
+        found: dict[str, object] = getattr(self._agent, "status", dict)()
+        return found
 
     def groups(self) -> list[Form]:
         """Every group's row, by name."""
@@ -176,14 +187,15 @@ class Cluster:
         return agent.readings()
 
     def _named(self, form: Mapping[str, object]) -> Form:
-        return {**form, "cluster": self.name}
+        return dict(form) if self.name is None else {**form, "cluster": self.name}
 
 
 class Clusters:
     """All of them together. Of a cluster that has not caught up nothing is told but that it has not."""
 
     def __init__(self, clusters: Iterable[Cluster]) -> None:
-        self._clusters = {cluster.name: cluster for cluster in clusters}
+        """Each has a name, and none that of another."""
+        self._clusters = {str(cluster.name): cluster for cluster in clusters}
 
     def start(self) -> None:
         """Start them all; returns at once, whoever can be reached."""
@@ -227,33 +239,34 @@ class Clusters:
 
     def groups(self) -> list[Form]:
         """Every group's row, by name, then in the order of the clusters."""
-        rows = [row for cluster in self._told() for row in cluster.groups()]
+        rows = [row for cluster in self._told().values() for row in cluster.groups()]
         return sorted(rows, key=lambda row: str(row["group"]))
 
     def describe(self, group: str) -> Form | None:
         """One group in full, or None. Raises `Ambiguous` where several clusters have one of that name."""
-        return self._only({one.name: found for one in self._told() if (found := one.describe(group)) is not None})
+        told = {name: one.describe(group) for name, one in self._told().items()}
+        return self._only({name: found for name, found in told.items() if found is not None})
 
     def timeline(
         self, group: str, since_ms: int | None = None, until_ms: int | None = None
     ) -> tuple[list[Event], int | None] | None:
         """As an agent's. Raises `Ambiguous` where several clusters have one of that name."""
-        told = {one.name: one.timeline(group, since_ms, until_ms) for one in self._told()}
+        told = {name: one.timeline(group, since_ms, until_ms) for name, one in self._told().items()}
         return self._only({name: found for name, found in told.items() if found is not None})
 
     def findings(
         self, since_ms: int | None = None, until_ms: int | None = None, group: str | None = None
     ) -> list[Event]:
         """As an agent's, of all clusters, in the order in which they opened."""
-        found = [it for one in self._told() for it in one.findings(since_ms, until_ms, group)]
+        found = [it for one in self._told().values() for it in one.findings(since_ms, until_ms, group)]
         return sorted(found, key=lambda it: (it["since_ms"], it["analyzer"], it["group"] or ""))
 
     def readings(self) -> Readings:
         """There is no one: each cluster has its own, by `of`."""
         raise TypeError("several clusters have a reading each")
 
-    def _told(self) -> list[Cluster]:
-        return [cluster for cluster in self._clusters.values() if cluster.has_caught_up]
+    def _told(self) -> dict[str, Cluster]:
+        return {name: cluster for name, cluster in self._clusters.items() if cluster.has_caught_up}
 
     @staticmethod
     def _only(found: dict[str, T]) -> T | None:

@@ -29,6 +29,7 @@ from agent.metrics.collect import Groups, cluster_findings
 from agent.metrics.readings import Granularity, Readings, SinkReading, SnapshotReading
 from agent.observer.observer import Observer
 from agent.passing import Passing
+from agent.sampling import Sampler
 from agent.shadow.told import Witness, Witnesses
 from agent.shadow.transitions import Transition
 from agent.shadow.views import GroupView
@@ -95,6 +96,7 @@ class Agent:
         open_store: OpenStore | None = None,
         scope: str = "",
         snapshot_interval_s: float = INTERVAL_S,
+        sample_interval_s: float | None = None,
         wall_s: Callable[[], float] = time.time,
     ) -> None:
         """`cluster` is its name in events. `partitions` to read (all unless told; a rule holds for those to come), or
@@ -108,7 +110,8 @@ class Agent:
         With `lag_interval_s` the ends of the groups' partitions are asked for that often; `shows_topic` tells of
         which topics anything is shown, `granularity` how finely metrics tell of groups.
 
-        Events go to `exports`, which is started and stopped here. The state is kept across restarts in what
+        Events go to `exports`, which is started and stopped here; so do samples of all groups, each
+        `sample_interval_s` (None: never). The state is kept across restarts in what
         `open_store` opens; `scope` names the partitions that are read, if they are some of them. `wall_s` is the
         clock on the wall, which may jump.
         """
@@ -157,6 +160,21 @@ class Agent:
         self._told = self._groups_told()
         self.lag = None if lag_interval_s is None else LagWatch(conf, self._wanted, lag_interval_s)
         """What watches the ends of the groups' partitions, if anything does."""
+        self.sampler = (
+            None
+            if exports is None
+            else Sampler(
+                self.state,
+                self.lock,
+                self._lags,
+                exports,
+                cluster=cluster,
+                shows=self.shows,
+                is_current=lambda: self.ready().ready,
+                interval_s=sample_interval_s,
+            )
+        )
+        """What puts samples of groups among the events, if there are any."""
         self._stop = threading.Event()
         self.has_caught_up = False
         self._failure: BaseException | None = None
@@ -184,6 +202,8 @@ class Agent:
             self._observer.stop()
         if self.lag is not None:
             self.lag.stop()
+        if self.sampler is not None:
+            self.sampler.stop()
         if self._thread.is_alive():
             self._thread.join(timeout_s / 3)
         # Partitions that are shared are given up here, and kept once more before.
@@ -233,6 +253,8 @@ class Agent:
                 self._observer.start(self)
             if self.lag is not None:
                 self.lag.start()
+            if self.sampler is not None:
+                self.sampler.start()
         self._let_time_pass()
 
     def _heed(self, notice: Notice) -> None:

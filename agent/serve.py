@@ -19,6 +19,7 @@ from agent.metrics.exporter import Exporter
 from agent.source.errors import SourceMisconfigured
 from agent.web.files import WebFiles
 from agent.web.guard import KEEP_ALIVE_S, MOST_CONNECTIONS, MOST_REQUEST_BYTES, REQUEST_S, Guarded
+from agent.web.listening import bound
 from agent.web.tls import newest_of
 
 log = logging.getLogger("kshadow")
@@ -133,13 +134,7 @@ def _server(app: Any, tls: WebFiles | None, files: WebFiles | None) -> uvicorn.S
 
 
 def _listener(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio sends without delay (40 ms for each answer otherwise) only what says that it is TCP.
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listener.bind((host, port))
+        return bound(host, port)
     except OSError as error:
-        listener.close()
         raise SourceMisconfigured(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
-    return listener

@@ -14,7 +14,7 @@ from agent.cli.run_options import run_options
 
 if TYPE_CHECKING:
     from agent.assembly import AnyAgent
-    from agent.clusters import Clusters
+    from agent.clusters import Cluster, Clusters
     from agent.config.changes import Changes
     from agent.config.reload import Reloader
     from agent.config.settings import ClusterSettings, RunSettings
@@ -75,7 +75,7 @@ def _run(ctx: click.Context, settings: RunSettings) -> int:
         # The web server takes longest to import; by now the topic is being read.
         limits = {it.name: limits_of(it.metrics) for it in settings.clusters}
         reloader = _reloader(ctx, settings, agents, limits)
-        exporter = _exporter(answering, limits, reloader)
+        exporter = _exporter(answering, limits, settings, reloader)
         servers.append(_server(settings, answering, exporter))
         servers[0].start()
         exporter.warm(lambda: answering.ready().ready)
@@ -86,7 +86,7 @@ def _run(ctx: click.Context, settings: RunSettings) -> int:
         return stopping.stop([Step("agents", answering.stop, 14), Step("web server", servers[0].stop, 6)])
 
 
-def _answering(settings: RunSettings, agents: dict[str | None, AnyAgent]) -> AnyAgent | Clusters:
+def _answering(settings: RunSettings, agents: dict[str | None, AnyAgent]) -> AnyAgent | Cluster | Clusters:
     """The agent, or all of them; each is in `agents` from when it is made on."""
     from agent.assembly import agent_of
     from agent.clusters import Cluster, Clusters
@@ -96,11 +96,15 @@ def _answering(settings: RunSettings, agents: dict[str | None, AnyAgent]) -> Any
         return made
 
     if len(settings.clusters) == 1:
-        return make(settings.clusters[0])
+        (only,) = settings.clusters
+        return Cluster(None, partial(make, only)) if settings.process.keeps_trying else make(only)
     return Clusters([Cluster(str(it.name), partial(make, it)) for it in settings.clusters])
 
 
-def _exporter(answering: AnyAgent | Clusters, limits: AllLimits, reloader: Reloader | None) -> Exporter:
+def _exporter(
+    answering: AnyAgent | Cluster | Clusters, limits: AllLimits, settings: RunSettings, reloader: Reloader | None
+) -> Exporter:
+    from agent.assembly import compat_of
     from agent.clusters import Clusters
     from agent.metrics.exporter import Exporter, Source
     from agent.metrics.readings import ReloadReading
@@ -108,16 +112,17 @@ def _exporter(answering: AnyAgent | Clusters, limits: AllLimits, reloader: Reloa
     def reloaded() -> ReloadReading | None:
         return None if reloader is None else ReloadReading(*astuple(reloader.status()))
 
+    compat = {it.name: compat_of(it) for it in settings.clusters}
     if isinstance(answering, Clusters):
         clusters = [(name, answering.of(name)) for name in answering.names()]
-        sources = [Source(name, it.readings, limits[name]) for name, it in clusters if it is not None]
+        sources = [Source(name, it.readings, limits[name], compat[name]) for name, it in clusters if it is not None]
     else:
-        (only,) = limits.values()
-        sources = [Source(None, answering.readings, only)]
+        (only,) = limits
+        sources = [Source(None, answering.readings, limits[only], compat[only])]
     return Exporter(sources, reload=reloaded)
 
 
-def _server(settings: RunSettings, answering: AnyAgent | Clusters, exporter: Exporter) -> WebServer:
+def _server(settings: RunSettings, answering: AnyAgent | Cluster | Clusters, exporter: Exporter) -> WebServer:
     from pathlib import Path
 
     from agent.serve import WebServer

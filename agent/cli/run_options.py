@@ -141,6 +141,12 @@ _KEEPING: tuple[Decorator, ...] = (
         help="How long one file is written to.",
     ),
     option(
+        "--history-samples",
+        type=Span("10s"),
+        help="How often the state, members and lag of each group are written with the events, as group_sample; at "
+        "least 10s. Without it, never.",
+    ),
+    option(
         "--spool-size",
         type=Parsed("SIZE", "values:parse_size"),
         default="1GiB",
@@ -210,9 +216,23 @@ _SHOWING: tuple[Decorator, ...] = (
         show_default=True,
         help="When the series of a group go that has no members and does not commit; or never.",
     ),
+    option(
+        "--compat-metrics",
+        type=click.Choice(["burrow", "kafka_exporter", "kafka-lag-exporter", "kminion"]),
+        multiple=True,
+        help="Also export what dashboards and alerts for this exporter use, by its names. Repeatable; blanks part "
+        "those in the variable.",
+    ),
 )
 
 _SERVING: tuple[Decorator, ...] = (
+    option(
+        "--keep-trying/--no-keep-trying",
+        default=False,
+        show_default=True,
+        help="Go on trying where no broker is reached, or a right is missing, and do not end; /readyz says why. "
+        "For sidecars, whose end would hold up their pod. With several clusters it is always so.",
+    ),
     option(
         "--listen",
         type=Parsed("HOST:PORT", "values:parse_address"),

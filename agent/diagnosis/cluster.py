@@ -9,6 +9,7 @@ from agent.diagnosis.engine import Failure, Make, Output, PartitionDiagnosis, fi
 from agent.diagnosis.hysteresis import Hysteresis
 from agent.records import Run
 from agent.shadow.cluster import ClusterMirror
+from agent.shadow.mirror import PartitionMirror
 from agent.shadow.transitions import At
 from analyzers.api import WINDOW_MS, ClusterAnalyzer, Finding, Judgement, Load, Slot, Window
 
@@ -82,6 +83,15 @@ class ClusterDiagnosis:
         for diagnosis in self.partitions.values():
             diagnosis.end_loads()
         return self._windows(max((it.clock_ms or 0 for it in self.partitions.values()), default=0))
+
+    def told(self, partition: int, loads: Mapping[int, tuple[Load, int]], clock_ms: int) -> None:
+        """Take what a diagnosis in another process says of a partition, up to `clock_ms` on its event clock.
+
+        Then only what spans partitions is judged here: Spark reads each partition in a task of its own.
+        """
+        diagnosis = self.partitions.setdefault(partition, PartitionDiagnosis(PartitionMirror(partition), ()))
+        diagnosis.loads.update(loads)
+        diagnosis.clock_ms = max(diagnosis.clock_ms or 0, clock_ms)
 
     def clock_ms(self, partition: int) -> int | None:
         """The event clock of a partition; None where no analyzer runs, or no record came."""

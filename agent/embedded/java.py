@@ -24,8 +24,8 @@ _INSTALL = f"install Java {MINIMUM_MAJOR} or newer (Debian and Ubuntu: the packa
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
 
-def find_java(environ: Mapping[str, str] | None = None) -> Path:
-    """The `java` of JAVA_HOME, or else the first on PATH.
+def find_java(environ: Mapping[str, str] | None = None, *, needed_by: str = "Kafka") -> Path:
+    """The `java` of JAVA_HOME, or else the first on PATH. `needed_by` is what messages say runs on it.
 
     Raises `JavaMissingError` or `JavaTooOldError`.
     """
@@ -37,12 +37,12 @@ def find_java(environ: Mapping[str, str] | None = None) -> Path:
     elif found := shutil.which("java", path=environ.get("PATH", "")):
         java = Path(found)
     else:
-        raise JavaMissingError(f"Kafka runs on Java, and there is no java on PATH: {_INSTALL}")
-    _check_version(java)
+        raise JavaMissingError(f"{needed_by} runs on Java, and there is no java on PATH: {_INSTALL}")
+    _check_version(java, needed_by)
     return java
 
 
-def _check_version(java: Path) -> None:
+def _check_version(java: Path, needed_by: str) -> None:
     try:
         answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -53,7 +53,7 @@ def _check_version(java: Path) -> None:
         raise JavaMissingError(f"{java} -version answered {text.strip()[:200]!r}, no version: {_INSTALL}")
     major = int(match[1])
     if major < MINIMUM_MAJOR:
-        raise JavaTooOldError(f"{java} is Java {major}, and Kafka needs {MINIMUM_MAJOR}: {_INSTALL}")
+        raise JavaTooOldError(f"{java} is Java {major}, and {needed_by} needs {MINIMUM_MAJOR}: {_INSTALL}")
 
 
 def run_class(classpath: str, main_class: str, *arguments: str, timeout_s: float = 60.0) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+
+import httpx
 import pytest
 
 from agent.cli.options import Pair
@@ -37,3 +40,25 @@ def test_brokers_that_nobody_answers_for() -> None:
         assert (process.returncode, out) == (3, b"")
         assert err.startswith(b"Error: ") or b"Error: " in err
         assert b"Traceback" not in err
+
+
+@pytest.mark.slow
+def test_one_that_keeps_trying() -> None:
+    """Alive, not ready, and it says why; asked to end, it has ended well."""
+    command = ("run", "--bootstrap-server", "localhost:1", "--keep-trying", "--listen", "127.0.0.1:0")
+    with spawn(*command) as process:
+        assert process.stderr is not None
+        said = [process.stderr.readline().decode()]
+        while "serving " not in said[-1]:
+            said.append(process.stderr.readline().decode())
+        url = said[-1].split("serving ")[1].strip().removesuffix("/metrics")
+        while "trying again" not in said[-1]:
+            said.append(process.stderr.readline().decode())
+        assert httpx.get(f"{url}/healthz").status_code == 200
+        ready = httpx.get(f"{url}/readyz")
+        assert (ready.status_code, "localhost:1" in ready.text) == (503, True)
+        assert "kshadow_source_healthy 0.0" in httpx.get(f"{url}/metrics").text
+        assert httpx.get(f"{url}/api/v1/groups").status_code == 503
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=30)
+    assert process.returncode == 0

@@ -9,16 +9,21 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from confluent_kafka import ConsumerGroupState, ConsumerGroupType
 from confluent_kafka.admin import AdminClient
 
+from agent.cli.demo_stack import programs
+from agent.cli.main import cli
 from agent.demo import SCENARIOS, Act, Scenario, Scenarios, Step
 from agent.demo.script import CLASSIC, CONSUMER_SETTINGS
 from agent.embedded import EmbeddedBroker, fetch_jars
+from tests.tools import need
 
 # How each group is when the script is over: client ids with their numbers of partitions.
 ENDINGS = {
     "payments-crash": {"payments-1": 2, "payments-3": 2, "payments-4": 2},
+    "checkout-crash-loop": {"checkout-1": 2, "checkout-2": 2},
     "orders-scale-down": {"orders-1": 3, "orders-2": 3},
     "invoices-slow-batch": {"invoices-1": 2, "invoices-2": 2},
     "shipping-rolling-deploy": {f"shipping-{number}": 2 for number in range(1, 5)},
@@ -67,26 +72,76 @@ def test_names_are_used_once():
         for member in step.members
     ]
     twice = {member for member in members if members.count(member) > 1}
-    assert twice == {f"shipping-{number}" for number in range(1, 5)}, "only the rolling deploy restarts clients"
+    restarted = {f"shipping-{number}" for number in range(1, 5)} | {"checkout-2"}
+    assert twice == restarted, "only the rolling deploy and the crash loop start clients again"
     topics = [topic for scenario in SCENARIOS for topic in scenario.topics]
     assert len(topics) == len(set(topics))
 
 
 def clients_of(bootstrap: str) -> list[int]:
-    pids = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            if f"--set=bootstrap.servers={bootstrap}".encode() in (process / "cmdline").read_bytes():
-                pids.append(int(process.name))
-        except OSError:
-            continue
-    return pids
+    return processes_of(f"--set=bootstrap.servers={bootstrap}")
 
 
 @pytest.fixture(scope="module")
 def broker():
     with EmbeddedBroker(fetch_jars()) as broker:
         yield broker
+
+
+def processes_of(*words: str) -> list[int]:
+    """Those whose command lines have all of these in them."""
+    pids = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if all(word.encode() in (process / "cmdline").read_bytes() for word in words):
+                pids.append(int(process.name))
+        except OSError:
+            continue
+    return pids
+
+
+def arguments_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+
+
+def test_a_stack_without_prometheus_is_refused_before_anything_starts(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    refused = CliRunner().invoke(cli, ["demo", "--stack"])
+    assert refused.exit_code == 2
+    assert "--stack needs Prometheus, and no prometheus is on PATH" in refused.stderr
+
+
+def test_alertmanager_may_be_missing(tmp_path, monkeypatch, capsys):
+    program = tmp_path / "prometheus"
+    program.touch(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert programs(None, None) == (program, None)
+    assert "There is no alertmanager on PATH" in capsys.readouterr().err
+    assert programs("/opt/p", "/opt/a") == (Path("/opt/p"), Path("/opt/a"))
+
+
+@pytest.mark.integration
+def test_ctrl_c_ends_the_stack_too(broker):
+    """While the broker is new: the demo's topics must not be there."""
+    paths = [f"--{name}={need(name)}" for name in ("prometheus", "alertmanager")]
+    command = [sys.executable, "-m", "agent.cli.main", "demo", "--stack", *paths]
+    command += ["--bootstrap-server", broker.bootstrap_servers]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as demo:
+        try:
+            assert demo.stdout is not None
+            said = next(line for line in demo.stdout if "kshadow's alerts" in line)
+            ports = sorted(set(re.findall(r"http://(127\.0\.0\.1:\d+)", said)))
+            assert len(ports) == 2
+            assert [len(processes_of(f"--web.listen-address={port}")) for port in ports] == [1, 1]
+            [directory] = set(re.findall(r"/\S*kshadow-demo-[^/]+", arguments_of(processes_of(ports[0])[0])))
+            assert Path(directory).exists()
+            demo.send_signal(signal.SIGINT)
+            _, errors = demo.communicate(timeout=60)
+        finally:
+            demo.kill()
+    assert "Traceback" not in errors
+    assert [processes_of(port) for port in ports] == [[], []]
+    assert not Path(directory).exists()
 
 
 @pytest.mark.integration
@@ -114,7 +169,7 @@ def test_the_broker_sees_what_the_script_tells(broker, tmp_path):
                 assert described.type == ConsumerGroupType.CONSUMER
                 assert sorted(shares.values()) == [2, 3, 3]
                 assert set(shares) == {"telemetry-2", "telemetry-3", "telemetry-4"}
-        assert len(clients_of(broker.bootstrap_servers)) == 1 + 3 + 2 + 2 + 4 + 3 + 3
+        assert len(clients_of(broker.bootstrap_servers)) == 1 + 3 + 2 + 2 + 2 + 4 + 3 + 3
     assert clients_of(broker.bootstrap_servers) == []
 
     def after(scenario: str, act: str) -> list[float]:
@@ -124,6 +179,7 @@ def test_the_broker_sees_what_the_script_tells(broker, tmp_path):
         return [(later.at_ms - entry.at_ms) / 1000 for entry, later in pairs if entry.act == act]
 
     assert 4 < after("crash", "kill")[0] < 20, "the group waited for the session timeout"
+    assert [4 < seconds < 20 for seconds in after("crash-loop", "kill")] == [True] * 3
     assert after("leave", "leave")[0] < 6, "and here for nothing"
     assert [9 < seconds < 25 for seconds in after("stall", "stall")] == [True, True]
     for scenario in SCENARIOS:

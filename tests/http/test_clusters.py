@@ -51,7 +51,7 @@ def group(name: str, generation: int = 1) -> Agent:
     return Agent(of_log(Log().add(b.new_group(name), b.classic_group(generation, b.member("m-1"), group=name))))
 
 
-def cluster(name: str, *agents: Callable[[], Agent]) -> Cluster:
+def cluster(name: str | None, *agents: Callable[[], Agent]) -> Cluster:
     """Its agents one after another; the last again and again."""
     left = list(agents)
     return Cluster(
@@ -225,6 +225,33 @@ def test_a_stop_waits_for_all_at_once() -> None:
         assert time.monotonic() - began < 1.2
     assert all(it.stopped == 1 for it in agents)
     assert not [it for it in threading.enumerate() if it.name.startswith("cluster ")]
+
+
+def test_the_only_one_answers_as_its_agent_does(caplog: pytest.LogCaptureFixture) -> None:
+    """Tried again and again as several are, and named nowhere, as one alone is not."""
+
+    class Telling(Agent):
+        def status(self) -> dict[str, object]:
+            return {"kept": 3}
+
+    agent = Telling(of_path(SEGMENTS))
+    made = cluster(None, lambda: Unreachable(()), lambda: agent)
+    assert (made.status(), made.ready()) == ({}, Health(False, "connecting"))
+    made.start()
+    try:
+        until(lambda: made.ready().ready)
+        assert f"{NOWHERE}; trying again in 0 s" in [it.getMessage() for it in caplog.records]
+        assert (made.groups(), made.findings(0)) == (agent.groups(), agent.findings(0))
+        assert (made.describe("ads-eos"), made.timeline("ads-eos")) == (
+            agent.describe("ads-eos"),
+            agent.timeline("ads-eos"),
+        )
+        assert made.status() == {"kept": 3}
+        assert made.alive() == Health(True, "reading")
+    finally:
+        made.stop()
+    assert agent.stopped == 1
+    assert made.alive() == Health(False, "nobody looks after it")
 
 
 def test_over_http() -> None:
