@@ -16,12 +16,15 @@ from agent.cli.options import bootstrap_option, client_properties, option
 from agent.cli.output import echo, print_table, printable, warn
 
 if TYPE_CHECKING:
+    from agent.cli.demo_stack import Watch
     from agent.demo import Scenarios
     from agent.diagnosis.engine import Output
     from agent.runtime import Agent
 
 UNREACHABLE = 3
 
+
+PROGRAM = click.Path(exists=True, dir_okay=False, executable=True)
 
 HURRIED = {"unbalanced_assignment.open_after_s": "15", "idle_members.open_after_s": "15"}
 """A demo takes a minute: what must hold for that long elsewhere must hold for a quarter of it here."""
@@ -34,9 +37,21 @@ HURRIED = {"unbalanced_assignment.open_after_s": "15", "idle_members.open_after_
     "--listen", default="127.0.0.1:0", show_default=True, metavar="HOST:PORT", help="Where the agent serves HTTP."
 )
 @option("--keep", is_flag=True, help="Leave everything up at the end, until Ctrl-C.")
+@option(
+    "--stack", "with_stack", is_flag=True, help="Start a real Prometheus with kshadow's alerts, and Alertmanager."
+)
+@option("--prometheus", type=PROGRAM, metavar="PATH", help="Prometheus, for --stack [on PATH].")
+@option("--alertmanager", type=PROGRAM, metavar="PATH", help="Alertmanager, for --stack [on PATH].")
 @click.pass_context
 def demo(
-    ctx: click.Context, bootstrap_server: str | None, kafka_version: str | None, listen: str, keep: bool
+    ctx: click.Context,
+    bootstrap_server: str | None,
+    kafka_version: str | None,
+    listen: str,
+    keep: bool,
+    with_stack: bool,
+    prometheus: str | None,
+    alertmanager: str | None,
 ) -> None:
     """Watch the agent diagnose a real embedded broker under real faults.
 
@@ -44,20 +59,26 @@ def demo(
     then for a minute real consumers crash, leave, stall, are deployed and share work badly, while the agent reads
     what the broker writes about them. Everything is removed at the end, also after Ctrl-C.
 
+    With --stack a Prometheus scrapes the agent, and it is told which alerts fire.
+
     \b
     Examples:
       kshadow demo
       kshadow demo --keep
+      kshadow demo --stack --keep
       kshadow demo --bootstrap-server localhost:9092
     """
     from agent.cli.access import reaching
+    from agent.cli.demo_stack import Watch, programs, start
     from agent.config.values import parse_address
+    from agent.demo.monitoring import MonitoringError
     from agent.embedded import EmbeddedError
 
     try:
         at = parse_address(listen)
     except ValueError as error:
         raise click.UsageError(f"--listen: {error}") from None
+    chosen = programs(prometheus, alertmanager) if with_stack else None
     began = time.monotonic()
 
     def tell(text: str) -> None:
@@ -74,12 +95,19 @@ def demo(
         saw: SimpleQueue[list[Output]] = SimpleQueue()
         agent, url = _start_agent(stack, servers, saw, at.host, at.port)
         tell(f"the agent reads {servers} and serves {url}/metrics")
-        failures = _play(stack, servers, workdir, saw, tell, lives_on=bootstrap_server is not None)
+        try:
+            watch = Watch() if chosen is None else start(stack, chosen, workdir, url, tell)
+        except MonitoringError as error:
+            warn(f"Error: {error}")
+            ctx.exit(UNREACHABLE)
+        failures = _play(stack, servers, workdir, saw, watch, tell, lives_on=bootstrap_server is not None)
         _summary(agent, url)
+        watch.summary()
         for scenario, reason in failures.items():
             warn(f"scenario {scenario} could not be played to its end: {reason}")
         if keep:
-            echo(f"\nStill up: broker {servers}, agent {url}/metrics. Ctrl-C ends everything.")
+            up = ", ".join(filter(None, [f"broker {servers}", f"agent {url}/metrics", watch.where]))
+            echo(f"\nStill up: {up}. Ctrl-C ends everything.")
             _until_interrupted()
         tell("cleaning up")
     if failures:
@@ -135,6 +163,7 @@ def _play(
     servers: str,
     workdir: Path,
     saw: SimpleQueue[list[Output]],
+    watch: Watch,
     tell: Any,
     *,
     lives_on: bool,
@@ -158,9 +187,11 @@ def _play(
         raise click.exceptions.Exit(UNREACHABLE) from None
     while not scenarios.wait(0.2):
         _show(scenarios, saw, tell)
+        watch.show(tell)
     # What happened last takes a moment to be written and read.
     time.sleep(1)
     _show(scenarios, saw, tell)
+    watch.last(tell)
     return scenarios.failures
 
 

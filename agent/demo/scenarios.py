@@ -10,6 +10,7 @@ import logging
 import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
 
@@ -48,7 +49,7 @@ class Scenarios:
         self._lock = threading.Lock()
         self._ledger: list[LedgerEntry] = []
         self._shown = 0
-        self._created: list[str] = []
+        self._creating: dict[str, Future[None]] = {}
         self._admin: AdminClient | None = None
 
     def __enter__(self) -> Scenarios:
@@ -84,10 +85,10 @@ class Scenarios:
             {"bootstrap.servers": self._bootstrap_servers, "client.id": "kshadow-demo", "log_level": 0}
         )
         wanted = [NewTopic(topic, num_partitions=count, replication_factor=1) for topic, count in topics.items()]
-        for topic, created in admin.create_topics(wanted, request_timeout=30).items():
-            created.result()
-            self._created.append(topic)
         self._admin = admin
+        self._creating = admin.create_topics(wanted, request_timeout=30)
+        for created in self._creating.values():
+            created.result()
         self._fleet = Fleet(self._bootstrap_servers, self.workdir)
         self._fleet.start("producer", _PRODUCER, settings={"linger.ms": "50"}, topics=topics)
         for scenario in self.scenarios:
@@ -138,7 +139,9 @@ class Scenarios:
                         left.append(f"group {scenario.group}: {error.args[0].str()}")
                         break
                     time.sleep(0.5)
-        for topic, deleted in self._admin.delete_topics(self._created).items() if self._created else ():
+        # Also those whose making Ctrl-C came in between; not those that were there before.
+        ours = [topic for topic, created in self._creating.items() if created.exception() is None]
+        for topic, deleted in self._admin.delete_topics(ours).items() if ours else ():
             try:
                 deleted.result()
             except KafkaException as error:

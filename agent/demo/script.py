@@ -109,6 +109,10 @@ def _restart(member: str, of: int) -> tuple[Step, ...]:
     return (_leave(member), _settle(of - 1), _start(member), _settle(of), _run(0.5))
 
 
+def _crash(member: str, of: int) -> tuple[Step, ...]:
+    return (_run(2), _kill(member), _settle(of - 1), _start(member), _settle(of))
+
+
 SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
         name="crash",
@@ -127,6 +131,19 @@ SCENARIOS: tuple[Scenario, ...] = (
             _settle(3),
         ),
         expects=("session_timeout", "member_joined"),
+    ),
+    Scenario(
+        name="crash-loop",
+        group="checkout-crash-loop",
+        story="One of two consumers is killed again and again, and each time started anew: a crash loop.",
+        topics=MappingProxyType({"checkouts": 4}),
+        settings=CLASSIC,
+        steps=(
+            _start(*_names("checkout", 2)),
+            _settle(2),
+            *(step for _ in range(3) for step in _crash("checkout-2", of=2)),
+        ),
+        expects=("session_timeout", "member_joined", "rebalance_storm"),
     ),
     Scenario(
         name="leave",

@@ -1,0 +1,165 @@
+// An agent that does not see, or does not see all: what it says of groups is then old, wrong or missing.
+{
+  local config = $._config,
+  local lib = (import '../lib.libsonnet')(config),
+  local agent = lib.agent,
+  local lagRequests = 'kshadow_lag_requests_total',
+
+  prometheusAlerts+:: {
+    groups+: [
+      {
+        name: 'kshadow-agent',
+        rules: [
+          lib.alert(
+            'KshadowAgentAbsent',
+            'critical',
+            config.absentFor,
+            'absent(%s)' % lib.metric('kshadow_build_info'),
+            'Prometheus has no metrics of any kshadow agent.',
+            'No kshadow agent is scraped: it does not run, or Prometheus does not find it. Nobody watches the ' +
+            'consumer groups, and no other alert of kshadow can fire.'
+          ),
+          lib.alert(
+            'KshadowAgentDown',
+            'warning',
+            config.downFor,
+            'up == 0\nand on (job, instance) last_over_time(%s[1d])' % lib.metric('kshadow_build_info'),
+            'The kshadow agent {{ $labels.instance }} cannot be scraped.',
+            'The kshadow agent {{ $labels.instance }} (job {{ $labels.job }}) was scraped within the last day and ' +
+            'does not answer now. Its groups are not watched, unless another agent reads them too.'
+          ),
+          lib.alert(
+            'KshadowAgentNotCaughtUp',
+            'warning',
+            config.notCaughtUpFor,
+            'count without (partition) (%s == 0)' % lib.metric('kshadow_caught_up'),
+            'The kshadow agent %s has still not read the topic to its end.' % agent,
+            'Partitions of __consumer_offsets that the kshadow agent %s has not read to their ends since it ' % agent +
+            'started: {{ $value }}. Until it has, it tells nothing of any group.'
+          ),
+          lib.alert(
+            'KshadowAgentBehind',
+            'warning',
+            config.behindFor,
+            'max without (partition) (%s) > %d' % [lib.metric('kshadow_topic_behind_records'), config.behindRecords] +
+            '\nunless min without (partition) (%s) == 0' % lib.metric('kshadow_caught_up'),
+            'The kshadow agent %s is behind the end of the topic.' % agent,
+            'A partition of __consumer_offsets has {{ $value | humanize }} records that the kshadow agent %s ' % agent +
+            'has not seen: it has too little CPU, or an open transaction holds them back. What it says of groups ' +
+            'is that old.'
+          ),
+          lib.alert(
+            'KshadowReadingStopped',
+            'warning',
+            config.readingStoppedFor,
+            '%s == 0' % lib.metric('kshadow_source_healthy'),
+            'The kshadow agent %s cannot read from Kafka.' % agent,
+            'The kshadow agent %s runs, but reading __consumer_offsets does not work: what it says of groups ' % agent +
+            'is as of when it stopped. Its /readyz gives the reason.'
+          ),
+          lib.alert(
+            'KshadowDecodeErrors',
+            'warning',
+            config.decodeErrorsFor,
+            |||
+              increase(%(errors)s[1h]) > 0
+              or
+              (%(errors)s unless %(errors)s offset 1h) > 0
+            ||| % { errors: lib.metric('kshadow_decode_errors_total') },
+            'The kshadow agent %s cannot decode records of the topic.' % agent,
+            'Records of __consumer_offsets that the kshadow agent %s could not decode within the last hour ' % agent +
+            '({{ $labels.reason }}): about {{ printf "%.0f" $value }}. It goes on without them, so a group may be ' +
+            'shown wrong. Its log has each with its offset.'
+          ),
+          lib.alert(
+            'KshadowShadowDivergence',
+            'warning',
+            config.divergenceFor,
+            '%s > 0' % lib.metric('kshadow_shadow_divergence_groups'),
+            'What the kshadow agent %s mirrors is not what the brokers say.' % agent,
+            'The kshadow agent %s and the brokers say different things of some groups, each seen twice ' % agent +
+            '({{ $labels.field }}; groups: {{ $value }}). Its log names the groups and both values.'
+          ),
+          lib.alert(
+            'KshadowHistoryBackingUp',
+            'warning',
+            config.historyFor,
+            '%s > %d' % [lib.metric('kshadow_history_oldest_buffered_seconds'), config.historySeconds],
+            'History of the kshadow agent %s does not get to its sink {{ $labels.sink }}.' % agent,
+            'Events of the kshadow agent %s have waited for {{ $value | humanizeDuration }} to be taken by ' % agent +
+            'the sink {{ $labels.sink }}. Nothing is lost yet: they wait in the spool, or in memory where there is none. ' +
+            'When that is full, events are dropped.'
+          ),
+          lib.alert(
+            'KshadowHistoryDropped',
+            'warning',
+            '1m',
+            'increase(%s[1h]) > 0' % lib.metric('kshadow_history_dropped_total'),
+            'The kshadow agent %s drops history that its sink {{ $labels.sink }} did not take.' % agent,
+            'The kshadow agent %s dropped about {{ printf "%%.0f" $value }} events within the last hour, since ' % agent +
+            'the sink {{ $labels.sink }} did not take them and there was no room left to keep them. They are gone from the ' +
+            'history; kshadow spark backfill makes them again from the topic for as long as that has the records.'
+          ),
+          lib.alert(
+            'KshadowSnapshotOld',
+            'warning',
+            config.snapshotFor,
+            '%s > %d' % [lib.metric('kshadow_snapshot_age_seconds'), config.snapshotSeconds],
+            'The newest snapshot of the kshadow agent %s is old.' % agent,
+            'The kshadow agent %s last kept all of its state {{ $value | humanizeDuration }} ago. A restart ' % agent +
+            'has to read all that was written since; from 23 hours on it reads everything anew.'
+          ),
+          lib.alert(
+            'KshadowSnapshotsFailing',
+            'warning',
+            config.snapshotFor,
+            |||
+              increase(%s[1h]) > 0
+              unless ignoring (outcome) increase(%s[1h]) > 0
+            ||| % [
+              lib.metric('kshadow_snapshot_writes_total', ['outcome="failed"']),
+              lib.metric('kshadow_snapshot_writes_total', ['outcome="ok"']),
+            ],
+            'The kshadow agent %s cannot keep its state.' % agent,
+            'All of about {{ printf "%%.0f" $value }} snapshots that the kshadow agent %s tried to write within ' % agent +
+            'the last hour failed. After a restart it reads the topic from its beginning.'
+          ),
+          lib.alert(
+            'KshadowConfigReloadFailed',
+            'warning',
+            config.reloadFor,
+            '%s == 0' % lib.metric('kshadow_config_last_reload_successful'),
+            'The kshadow agent {{ $labels.instance }} refused its new configuration.',
+            'The configuration of the kshadow agent {{ $labels.instance }} was changed and could not be taken. It ' +
+            'goes on with the one before, and would not start with the one that is there now.'
+          ),
+          lib.alert(
+            'KshadowSeriesLeftOut',
+            'warning',
+            config.seriesLeftOutFor,
+            '%s > 0' % lib.metric('kshadow_series_left_out', ['reason="max_series"']),
+            'The kshadow agent %s has more groups than it may export.' % agent,
+            'The kshadow agent %s leaves out {{ $value | humanize }} series, since there would be more than ' % agent +
+            '--max-series. No alert can fire for the groups they are of.'
+          ),
+          lib.alert(
+            'KshadowLagRequestsFailing',
+            'warning',
+            config.lagRequestsFor,
+            |||
+              sum without (outcome) (increase(%s[30m]))
+              / sum without (outcome) (increase(%s[30m])) > %g
+            ||| % [
+              lib.metric(lagRequests, ['outcome="failed"']),
+              lib.metric(lagRequests),
+              config.lagRequestsFailedShare,
+            ],
+            'The kshadow agent %s mostly cannot learn the lag of groups.' % agent,
+            '{{ $value | humanizePercentage }} of the requests of the kshadow agent %s for the ends of ' % agent +
+            'partitions failed within the last half hour. Lag that is not known is absent, and its alerts are silent.'
+          ),
+        ],
+      },
+    ],
+  },
+}

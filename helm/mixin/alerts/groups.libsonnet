@@ -1,0 +1,155 @@
+// What is wrong with groups. The analyzers of the agent tell a storm from a deploy; most alerts only add numbers.
+{
+  local config = $._config,
+  local lib = (import '../lib.libsonnet')(config),
+  local group = lib.group,
+
+  local rebalances = 'sum by (cluster, group) (cluster_group_cause:kshadow_group_rebalances:increase1h)',
+  local departures(cause) =
+    'max by (cluster, group) (cluster_group_cause:kshadow_group_member_departures:increase1h{cause="%s"})' % cause,
+  local lag = 'cluster_group:kshadow_group_topic_lag_seconds:max',
+  local lagRecords = 'max by (cluster, group) (%s)' % lib.metric('kshadow_group_topic_lag_records'),
+  local members = 'max by (cluster, group) (%s)' % lib.metric('kshadow_group_members'),
+  local byPartitions = 'max by (cluster, group) (%s)' % lib.metric('kshadow_group_assignment_imbalance_ratio'),
+  local byRecords = 'max by (cluster, group) (%s)' % lib.metric('kshadow_group_load_imbalance_ratio'),
+
+  local counted(what) = '{{ if ge $value 1.0 }} %s{{ end }}' % what,
+
+  local storm(severity, more) = lib.alert(
+    'KshadowRebalanceStorm',
+    severity,
+    config.stormFor,
+    lib.findingWith('rebalance_storm', severity, rebalances),
+    'Consumer group %s keeps rebalancing.' % group,
+    'Consumer group %s rebalances again and again, and no deploy explains it%s.' % [group, more] +
+    counted('Rebalances in the last hour: about {{ printf "%.0f" $value }}.') +
+    ' Each time its members stop working. kshadow explain says who goes again and again, and why.'
+  ),
+
+  local sessions(severity, more) = lib.alert(
+    'KshadowSessionTimeouts',
+    severity,
+    config.timeoutsFor,
+    lib.findingWith('session_timeout', severity, departures('session_timeout')),
+    'Members of consumer group %s are thrown out because their sessions time out.' % group,
+    'The brokers had no heartbeat from members of consumer group %s for session.timeout.ms, and threw them out%s.' %
+    [group, more] +
+    counted('Members lost that way in the last hour: about {{ printf "%.0f" $value }}.') +
+    ' Clients crash, are killed, or stop for longer than the timeout; their partitions stand still until it is over.'
+  ),
+
+  local polls(severity, more) = lib.alert(
+    'KshadowPollStalls',
+    severity,
+    config.timeoutsFor,
+    lib.findingWith('poll_timeout', severity, departures('poll_timeout')),
+    'Members of consumer group %s take longer than max.poll.interval.ms between two polls.' % group,
+    'Members of consumer group %s did not poll within max.poll.interval.ms and left the group%s.' % [group, more] +
+    counted('Members lost that way in the last hour: about {{ printf "%.0f" $value }}.') +
+    ' What they were working on is worked on once more by others.'
+  ),
+
+  local stalled(severity, more) = lib.alert(
+    'KshadowConsumerStalled',
+    severity,
+    config.stalledFor,
+    lib.findingWith('stalled_consumer', severity, lagRecords),
+    'Consumer group %s makes no progress on some partitions.' % group,
+    'Consumer group %s has members, and still%s partitions of it are not committed any more, or went back.' %
+    [group, more] +
+    counted('Up to {{ $value | humanize }} records of a topic wait.') +
+    ' kshadow explain names the partitions and who holds them.'
+  ),
+
+  local growing(severity, seconds) = lib.alert(
+    'KshadowLagGrowing',
+    severity,
+    config.lagFor,
+    |||
+      %(lag)s
+      and on (cluster, group) min_over_time(%(lag)s[%(window)s]) > %(seconds)d
+      and on (cluster, group) deriv(%(lag)s[%(window)s]) > %(growth)g
+      and on (cluster, group) %(members)s > 0
+    ||| % { lag: lag, window: config.lagWindow, seconds: seconds, growth: config.lagGrowth, members: members },
+    'Consumer group %s falls further and further behind.' % group,
+    'Consumer group %s works {{ $value | humanizeDuration }} behind what is written. ' % group +
+    'For %s it was never less than %s behind, and it is getting worse: it does not keep up.' %
+    [config.lagWindow, lib.duration(seconds)]
+  ),
+
+  local empty(severity, more, seconds) = lib.alert(
+    'KshadowGroupEmpty',
+    severity,
+    config.emptyFor,
+    // At ten minutes a step a day has 144.
+    |||
+      %(lagRecords)s > 0
+      and on (cluster, group) %(members)s == 0
+      and on (cluster, group)
+        sum_over_time(max by (cluster, group) (%(metric)s > bool 0)[1d:10m]) >= %(steps)d
+    ||| % {
+      lagRecords: lagRecords,
+      members: members,
+      metric: lib.metric('kshadow_group_members'),
+      steps: std.ceil(144 * config.emptyPresentShare),
+    } + (if seconds == null then '' else 'and on (cluster, group) %s > %d\n' % [lag, seconds]),
+    'Consumer group %s has no members any more, and work waits.' % group,
+    'Consumer group %s had members for most of the last day and has none now%s. ' % [group, more] +
+    'Up to {{ $value | humanize }} records of a topic wait for it.'
+  ),
+
+  prometheusAlerts+:: {
+    groups+: [
+      {
+        name: 'kshadow-groups',
+        rules: [
+          storm('warning', ''),
+          storm('critical', '; it lasts, or the group hardly works at all'),
+          sessions('warning', ''),
+          sessions('critical', ', many of them again and again'),
+          polls('warning', ''),
+          polls('critical', ', many of them again and again'),
+          lib.alert(
+            'KshadowImbalance',
+            'warning',
+            config.imbalanceFor,
+            lib.findingWith(
+              'unbalanced_assignment',
+              'warning',
+              '((%(p)s > %(r)s) or %(r)s or %(p)s)' % { p: byPartitions, r: byRecords },
+            ),
+            'Work in consumer group %s is shared out unevenly.' % group,
+            'One member of consumer group %s has far more to do than the others' % group +
+            '{{ if ge $value 1.0 }}: {{ $value | humanize }} times a fair share of the partitions, or of the ' +
+            'records{{ end }}. It has been so for %s. ' % config.imbalanceFor +
+            'kshadow assign shows which assignor would do better.'
+          ),
+          lib.alert(
+            'KshadowIdleMembers',
+            'info',
+            config.idleFor,
+            lib.findingWith(
+              'idle_members',
+              'info',
+              'max by (cluster, group) (%s)' % lib.metric('kshadow_group_idle_members'),
+            ),
+            'Consumer group %s has members with nothing to do.' % group,
+            'Members of consumer group %s hold no partition while others do' % group +
+            '{{ if ge $value 1.0 }} (members: {{ $value }}){{ end }}, for %s now: ' % config.idleFor +
+            'it has more members than its topics have partitions, or its assignor gives them to a few.'
+          ),
+          stalled('warning', ' it seems that'),
+          stalled('critical', ''),
+          growing('warning', config.lagSeconds),
+          growing('critical', config.lagSecondsCritical),
+          empty('warning', '', null),
+          empty(
+            'critical',
+            ', and its oldest record has waited for more than %s' % lib.duration(config.lagSecondsCritical),
+            config.lagSecondsCritical
+          ),
+        ],
+      },
+    ],
+  },
+}

@@ -1,0 +1,50 @@
+{
+  _config+:: {
+    // Matchers that every series of kshadow is chosen by, such as 'job="kshadow"'. Empty: by its name alone.
+    selector: '',
+
+    // Where an alert's section of the runbooks is: %s is the alert's name in small letters.
+    runbookURLPattern: 'docs/runbooks.md#%s',
+
+    // Findings have waited and counted already when they open: these wait only for an agent that comes and goes.
+    stormFor: '2m',
+    timeoutsFor: '2m',
+    stalledFor: '5m',
+    // What costs no more than capacity may last through a deploy and a scaling.
+    imbalanceFor: '30m',
+    idleFor: '1h',
+
+    // Lag grows where over the whole window it was never less than so many seconds, and rose by so many a second.
+    // The window is longer than the pauses between commits of sinks that commit by the hour.
+    lagSeconds: 300,
+    lagSecondsCritical: 3600,
+    lagGrowth: 0.02,
+    lagWindow: '1h',
+    lagFor: '15m',
+
+    // A group should have members if it had some for that part of the last day: batch jobs have not.
+    emptyPresentShare: 0.75,
+    emptyFor: '10m',
+
+    absentFor: '15m',
+    downFor: '10m',
+    // Less than an hour, after which Kubernetes ends an agent that never got there.
+    notCaughtUpFor: '30m',
+    // With fewer records to the end of a partition the agent takes itself for being up to date.
+    behindRecords: 10000,
+    behindFor: '15m',
+    readingStoppedFor: '5m',
+    decodeErrorsFor: '5m',
+    divergenceFor: '15m',
+    // Longer than a file of history is written to (--history-roll, 5 min): until then its events wait.
+    historySeconds: 900,
+    historyFor: '5m',
+    // What stands still is kept anew each half hour; from 23 hours on a snapshot is refused.
+    snapshotSeconds: 7200,
+    snapshotFor: '15m',
+    reloadFor: '5m',
+    seriesLeftOutFor: '15m',
+    lagRequestsFailedShare: 0.5,
+    lagRequestsFor: '15m',
+  },
+}
