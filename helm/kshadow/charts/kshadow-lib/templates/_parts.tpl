@@ -1,0 +1,41 @@
+{{/*
+A container's securityContext that passes the restricted Pod Security standard.
+*/}}
+{{- define "kshadow-lib.securityContext" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: [ALL]
+seccompProfile:
+  type: RuntimeDefault
+{{- end -}}
+
+{{/*
+Environment variables from Secrets. Takes a map: variable → {name, key}.
+*/}}
+{{- define "kshadow-lib.secretEnv" -}}
+{{- range $variable, $from := . -}}
+- name: {{ $variable }}
+  valueFrom:
+    secretKeyRef:
+      name: {{ required (printf "secretEnv.%s.name is needed: the Secret that holds it" $variable) $from.name }}
+      key: {{ required (printf "secretEnv.%s.key is needed: the key in that Secret" $variable) $from.key }}
+{{ end -}}
+{{- end -}}
+
+{{/*
+A scalar as text: YAML made numbers floating, and Go would print 6000000 as 6e+06.
+*/}}
+{{- define "kshadow-lib.text" -}}
+{{- if and (kindIs "float64" .) (eq (float64 (int64 .)) .) }}{{ int64 . }}{{ else }}{{ . }}{{ end -}}
+{{- end -}}
+
+{{/*
+An argument as Kubernetes must have it to leave it alone: there $(X) is a variable's value, and $$ is one $.
+*/}}
+{{- define "kshadow-lib.unexpanded" -}}
+{{- if or (contains "$(" .) (contains "$$" .) }}{{ replace "$" "$$" . }}{{ else }}{{ . }}{{ end -}}
+{{- end -}}

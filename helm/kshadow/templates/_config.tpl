@@ -1,0 +1,96 @@
+{{/*
+The agent's configuration file. What stands at the top goes to every command, so that `kubectl exec … kshadow doctor`
+asks the same brokers for the same rights; under `run` stands what other commands do not have or mean otherwise.
+*/}}
+{{- define "kshadow.config" -}}
+{{- $top := dict "state-dir" "/var/lib/kshadow" -}}
+{{- with .Values.kafka.bootstrapServers }}{{ $_ := set $top "bootstrap-server" . }}{{ end -}}
+{{- with .Values.kafka.properties }}{{ $_ := set $top "property" . }}{{ end -}}
+{{- $run := dict -}}
+{{- with .Values.webConfig }}{{ if .secretName }}{{ $_ := set $run "web-config" (printf "/etc/kshadow/web/%s" .key) }}{{ end }}{{ end -}}
+{{- $shared := list "admin" "lag" "history-topic" "history-topic-create" "snapshots" "share-group" "clusters" -}}
+{{- range $name, $value := .Values.config -}}
+{{- $_ := set (ternary $top $run (has $name $shared)) $name $value -}}
+{{- end -}}
+{{- with $run }}{{ $_ := set $top "run" . }}{{ end -}}
+{{- $text := toYaml $top -}}
+{{- /* Helm makes nothing of what it cannot write, and says nothing. */ -}}
+{{- if not $text -}}
+{{- fail "config and kafka.properties: text expected that YAML can hold; there is a control character in it" -}}
+{{- end -}}
+{{- $text -}}
+{{- end -}}
+
+{{/*
+Fails where values say what cannot be. Each message says what was expected and what to do.
+*/}}
+{{- define "kshadow.check" -}}
+{{- if not (or .Values.kafka.bootstrapServers .Values.config.clusters) -}}
+{{- fail "kafka.bootstrapServers is needed: the Kafka brokers to start from, such as --set kafka.bootstrapServers=kafka:9092 (or config.clusters with each cluster's bootstrap-server)" -}}
+{{- end -}}
+{{- if and .Values.kafka.bootstrapServers .Values.config.clusters -}}
+{{- fail "kafka.bootstrapServers and config.clusters are both given: write each cluster's bootstrap-server into config.clusters, and leave kafka.bootstrapServers empty" -}}
+{{- end -}}
+{{- range regexSplit "," (.Values.kafka.bootstrapServers | default "") -1 -}}
+{{- if and $.Values.kafka.bootstrapServers (not (regexMatch "^\\s*(\\[[0-9A-Fa-f:.]+\\]|[A-Za-z0-9._-]+):[0-9]{1,5}\\s*$" .)) -}}
+{{- fail (printf "kafka.bootstrapServers: host:port, with commas between, expected; %q came" .) -}}
+{{- end -}}
+{{- end -}}
+{{- range $option, $value := include "kshadow.ownOptions" . | fromYaml -}}
+{{- if hasKey $.Values.config $option -}}
+{{- fail (printf "config.%s: the chart sets that option; say it by the value %s" $option $value) -}}
+{{- end -}}
+{{- end -}}
+{{- include "kshadow-lib.checkProperties" (dict "where" "kafka.properties" "properties" .Values.kafka.properties) -}}
+{{- range $name, $cluster := .Values.config.clusters -}}
+{{- if not (index $cluster "bootstrap-server") -}}
+{{- fail (printf "config.clusters.%s: bootstrap-server is needed: that cluster's brokers, such as kafka-%s:9092" $name $name) -}}
+{{- end -}}
+{{- include "kshadow-lib.checkProperties" (dict "where" (printf "config.clusters.%s.property" $name) "properties" ($cluster.property | default dict)) -}}
+{{- end -}}
+{{- include "kshadow.checkMode" . -}}
+{{- if and .Values.podMonitor.enabled (eq (toString .Values.serviceMonitor.enabled) "true") -}}
+{{- fail "serviceMonitor.enabled and podMonitor.enabled are both true: everything would be scraped twice; set one of them to false" -}}
+{{- end -}}
+{{- if and (not .Values.webConfig.secretName) (or .Values.webConfig.tls .Values.webConfig.clientCertificates) -}}
+{{- fail "webConfig.tls and webConfig.clientCertificates tell of a web-config file, and there is none: webConfig.secretName is needed, the Secret that holds it" -}}
+{{- end -}}
+{{- if and .Values.webConfig.clientCertificates (not .Values.webConfig.tls) -}}
+{{- fail "webConfig.clientCertificates goes with webConfig.tls: there are no client certificates without TLS" -}}
+{{- end -}}
+{{- end -}}
+
+{{/*
+Options that the chart sets itself, with the values they come from.
+*/}}
+{{- define "kshadow.ownOptions" -}}
+bootstrap-server: kafka.bootstrapServers
+property: kafka.properties
+shard: shards (with mode statefulset)
+state-dir: persistence
+listen: service.port
+web-config: webConfig
+{{- end -}}
+
+{{- define "kshadow.checkMode" -}}
+{{- if eq .Values.mode "deployment" -}}
+{{- if gt (int .Values.shards) 1 -}}
+{{- fail (printf "shards: %d goes with mode: statefulset; a deployment is one agent, which reads all partitions" (int .Values.shards)) -}}
+{{- end -}}
+{{- else -}}
+{{- range list "group" "partitions" "share-group" -}}
+{{- if hasKey $.Values.config . -}}
+{{- fail (printf "config.%s goes with mode: deployment; in a statefulset each agent reads its shard of the partitions, and both cannot say what is read" .) -}}
+{{- end -}}
+{{- end -}}
+{{- if eq (toString .Values.config.source) "admin" -}}
+{{- fail "config.source: admin goes with mode: deployment; groups asked of the Admin API have no partitions to share out" -}}
+{{- end -}}
+{{- if .Values.persistence.existingClaim -}}
+{{- fail "persistence.existingClaim goes with mode: deployment; each shard of a statefulset has a claim of its own" -}}
+{{- end -}}
+{{- end -}}
+{{- if and .Values.persistence.existingClaim (eq .Values.persistence.type "emptyDir") -}}
+{{- fail "persistence.existingClaim goes with persistence.type: claim (or auto), and emptyDir was given" -}}
+{{- end -}}
+{{- end -}}

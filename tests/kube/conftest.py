@@ -1,0 +1,77 @@
+"""One API server for all, when the first asks for it."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.kube.api import Api, Manifest, namespace
+from tests.kube.definitions import LABELS, need_definitions
+from tests.kube.helm import Helm
+from tests.kube.schemas import Conformity
+from tests.kube.server import Programs, Server, running
+from tests.tools import need
+
+RESTRICTED = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "warn", "audit")}
+
+_SERVED_S = 20.0
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A real API server that knows the custom resources as well."""
+    programs = Programs(need("etcd"), need("kube-apiserver"))
+    definitions = [it for name in LABELS for it in need_definitions(name)]
+    with running(programs, tmp_path_factory.mktemp("kube")) as it:
+        for definition in definitions:
+            it.api.make(definition)
+        for definition in definitions:
+            _await_served(it.api, definition)
+        yield it
+
+
+def _await_served(api: Api, definition: Manifest) -> None:
+    """Until the server lists such objects: soon after it has taken the definition."""
+    spec = definition["spec"]
+    version = next(it["name"] for it in spec["versions"] if it["storage"])
+    path = f"/apis/{spec['group']}/{version}/{spec['names']['plural']}"
+    deadline = time.monotonic() + _SERVED_S
+    while (answer := api.http.get(path)).status_code != 200:
+        assert time.monotonic() < deadline, answer.text
+        time.sleep(0.1)
+
+
+@pytest.fixture
+def space(server: Server, counted: Callable[[], int]) -> str:
+    """A new namespace under the restricted Pod Security standard. It stays: nobody is there to clean it up."""
+    name = f"it-{counted()}"
+    server.api.make(namespace(name, RESTRICTED))
+    return name
+
+
+@pytest.fixture(scope="session")
+def counted() -> Callable[[], int]:
+    """1, 2, 3, …"""
+    return itertools.count(1).__next__
+
+
+@pytest.fixture(scope="session", params=["helm", "helm3"])
+def helm(request: pytest.FixtureRequest, server: Server, tmp_path_factory: pytest.TempPathFactory) -> Helm:
+    """Helm 4 and Helm 3, each at the server."""
+    program = need(request.param)
+    return Helm(program, tmp_path_factory.mktemp(request.param), server.kubeconfig)
+
+
+@pytest.fixture(scope="session")
+def rendering(tmp_path_factory: pytest.TempPathFactory) -> Helm:
+    """A Helm that reaches no server."""
+    return Helm(need("helm"), tmp_path_factory.mktemp("rendering"))
+
+
+@pytest.fixture(scope="session")
+def conformity() -> Conformity:
+    """kubeconform with its schemas."""
+    return Conformity(need("kubeconform"))
