@@ -1,22 +1,72 @@
-# The agent without Spark and without Java.
-FROM python:3.12-slim AS build
+# syntax=docker/dockerfile:1
+# The agent without Spark and without Java. tests/image runs these steps without an engine, and says what that leaves.
+ARG PYTHON=3.13
+ARG BASE=python:${PYTHON}-slim-trixie
+
+FROM ${BASE} AS build
+# The same sources give the same wheel: its files are as old as this says, not as the checkout is.
+ARG SOURCE_DATE_EPOCH=315532800
+# [parquet] for --history-parquet.
+ARG EXTRAS=
+ENV SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH} PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 WORKDIR /src
 COPY pyproject.toml constraints.txt README.md LICENSE ./
 COPY agent ./agent
 COPY analyzers ./analyzers
 COPY spark_jobs ./spark_jobs
-RUN python -m venv /opt/kshadow \
- && /opt/kshadow/bin/pip install --no-cache-dir --constraint constraints.txt . \
- && /opt/kshadow/bin/pip uninstall --yes pip
+# Built with what constraints.txt names; installed by wheels alone, so that no compiler is needed, and without pip.
+RUN PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt python -m pip wheel --no-deps --wheel-dir /wheels . \
+ && python -m venv --without-pip /opt/kshadow \
+ && python -m pip --python /opt/kshadow/bin/python install --no-compile --only-binary :all: \
+      --constraint constraints.txt "kshadow${EXTRAS} @ file://$(echo /wheels/*.whl)" \
+ && /opt/kshadow/bin/python -m compileall -q --invalidation-mode unchecked-hash /opt/kshadow/lib
 
-FROM python:3.12-slim
+# Spark's jobs, for the chart's `spark:`; docker build --target spark. pyspark comes as sources, which nothing has to compile.
+FROM build AS build-spark
+RUN python -m pip --python /opt/kshadow/bin/python install --no-compile --only-binary :all: --no-binary pyspark \
+      --constraint constraints.txt "kshadow[spark] @ file://$(echo /wheels/*.whl)" \
+ && /opt/kshadow/bin/python -m compileall -q --invalidation-mode unchecked-hash /opt/kshadow/lib \
+ && /opt/kshadow/bin/python -c "from pathlib import Path; from agent.submit.package import build; print(*build(Path('/code')))" \
+ && mkdir /opt/kshadow/spark \
+ && cp /code/*/* /opt/kshadow/spark/
+
+FROM ${BASE} AS spark
+# Debian's Java, whichever version it is today: security fixes come that way.
+# hadolint ignore=DL3008
+RUN apt-get update \
+ && apt-get install --yes --no-install-recommends openjdk-21-jre-headless \
+ && rm -rf /var/lib/apt/lists/* \
+ && python -m pip uninstall --yes --root-user-action ignore pip \
+ && rm -rf /usr/local/lib/python3*/ensurepip \
+ && useradd --uid 65532 --home-dir /tmp --no-log-init --shell /usr/sbin/nologin kshadow
+COPY --from=build-spark /opt/kshadow /opt/kshadow
+ENV PATH=/opt/kshadow/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 PYSPARK_PYTHON=/opt/kshadow/bin/python
+USER 65532:65532
+WORKDIR /tmp
+ENTRYPOINT ["kshadow"]
+CMD ["spark", "--help"]
+
+FROM ${BASE}
+ARG VERSION=
+ARG REVISION=
+ARG CREATED=
 LABEL org.opencontainers.image.title="kshadow" \
       org.opencontainers.image.description="Observability agent for Apache Kafka consumer groups" \
-      org.opencontainers.image.licenses="Apache-2.0"
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.created="${CREATED}"
+# Nobody builds anything here: the base's own pip goes, with the copy of it that it could be had from again.
+RUN python -m pip uninstall --yes --root-user-action ignore pip \
+ && rm -rf /usr/local/lib/python3*/ensurepip \
+ && mkdir -p /var/lib/kshadow \
+ && chown 65532:65532 /var/lib/kshadow
 COPY --from=build /opt/kshadow /opt/kshadow
-ENV PATH=/opt/kshadow/bin:$PATH PYTHONUNBUFFERED=1 KSHADOW_LISTEN=:9308
+ENV PATH=/opt/kshadow/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 KSHADOW_LISTEN=:9308
 USER 65532:65532
+WORKDIR /var/lib/kshadow
 EXPOSE 9308
-HEALTHCHECK --interval=10s --timeout=3s CMD ["python", "-c", "import http.client as h; c = h.HTTPConnection('127.0.0.1', 9308, timeout=2); c.request('GET', '/healthz'); exit(c.getresponse().status != 200)"]
+# Of an agent that listens where it does by default. Kubernetes has probes of its own and looks at none of this.
+HEALTHCHECK --interval=10s --timeout=3s --start-period=10s CMD ["python", "-c", "import http.client as h; c = h.HTTPConnection('127.0.0.1', 9308, timeout=2); c.request('GET', '/healthz'); exit(c.getresponse().status != 200)"]
 ENTRYPOINT ["kshadow"]
 CMD ["run"]
