@@ -5,11 +5,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-# Tests that need brokers wait most of the time. A process that crashes ends the run: pytest-xdist 3.8, which shares tests out by
-# file here, may wait for ever where it starts another.
-WORKERS ?= 2
+# Tests that need brokers wait most of the time, so two cores are enough for three processes. One that crashes ends the run:
+# pytest-xdist 3.8, which shares tests out by file here, may wait for ever where it starts another.
+WORKERS ?= 3
 
-.PHONY: demo test lint bench rig faults soak fuzz clean setup
+.PHONY: demo test lint tools bench spark-bench rig faults soak fuzz clean setup
 
 setup: $(READY)
 
@@ -26,7 +26,7 @@ demo: $(READY)
 	$(BIN)/kshadow demo $(DEMO)
 
 test: $(READY) lint
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --max-worker-restart 0 --durations 12 $(PYTEST)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0 --durations 12 $(PYTEST)
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -34,8 +34,17 @@ lint: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
+# Tools of other projects that tests run (helm, prometheus, a Kubernetes API server): built by Go, once for each version.
+# And definitions of custom resources, of Prometheus Operator, Spark operator and Strimzi.
+tools: $(READY)
+	$(BIN)/python -m tests.tools $(TOOLS)
+	$(BIN)/python -m tests.kube.definitions
+
 bench: $(READY)
 	$(BIN)/python -m tests.bench $(BENCH)
+
+spark-bench: $(READY)
+	$(BIN)/python -m tests.spark.bench $(SPARK_BENCH)
 
 rig: $(READY)
 	$(BIN)/python -m tests.rig $(RIG)

@@ -15,6 +15,10 @@ settings.register_profile("steady", derandomize=True, deadline=None, suppress_he
 settings.register_profile("random", deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
+# Spark's JVMs live for seconds here: what they compile for a long life is half of what they cost.
+for name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
+    os.environ.setdefault(name, "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
 COUNTED: list[str] = []
 
 # A shell that runs a script's job in the background makes it ignore SIGINT, and children inherit that: tests that
@@ -23,16 +27,59 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+SCENES = ("tests/integration", "tests/kube", "tests/stack")
+"""Folders whose tests all look at one scene, so that one process has to have them all."""
+LONGEST = (
+    "tests/spark/test_backfill.py",
+    "tests/faults/test_faults.py",
+    "tests/export/test_topic.py",
+    "tests/spark/test_killed.py",
+    "tests/stack",
+    "tests/integration",
+    "tests/submit/test_real.py",
+    "tests/kube",
+    "tests/embedded/test_faults.py",
+    "tests/submit/test_rights.py",
+    "tests/doctor/test_live.py",
+    "tests/bench/test_bench.py",
+    "tests/spark/report/test_refusals.py",
+    "tests/lag/test_live.py",
+    "tests/observer/test_live.py",
+    "tests/spark/report/test_numbers.py",
+    "tests/admin/test_live.py",
+    "tests/sampling/test_live.py",
+    "tests/sidecar/test_size.py",
+    "tests/embedded/test_demo.py",
+    "tests/snapshot/test_topic.py",
+    "tests/rig/test_rig.py",
+)
+"""What takes longest goes first, or one process would work on it alone at the end."""
+
+
+def scope_of(nodeid: str) -> str:
+    """What goes to one process as a whole: a file, or a folder with one scene."""
+    file = nodeid.partition("::")[0]
+    folder = file.rpartition("/")[0]
+    return folder if folder in SCENES else file
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Where several processes share the tests: first those that take longest, then what waits for brokers, then the
+    rest, in pieces small enough for all to end at the same time."""
+    if hasattr(config, "workerinput"):
+        rank = {scope: number for number, scope in enumerate(LONGEST)}
+        waits = {scope_of(it.nodeid) for it in items if it.get_closest_marker("integration")}
+        items.sort(key=lambda it: rank.get(scope := scope_of(it.nodeid), len(rank) + (scope not in waits)))
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Where several processes share the tests: by files, and all of `tests/integration` to one, in its order."""
+    """Where several processes share the tests: by files, and all of a folder with one scene to one, in its order."""
     from xdist.scheduler.loadfile import LoadFileScheduling
 
     class Sharing(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            file = nodeid.partition("::")[0]
-            folder = file.rpartition("/")[0]
-            return folder if folder == "tests/integration" else file
+            return scope_of(nodeid)
 
     return Sharing(config, log)
 

@@ -45,7 +45,7 @@ _COLUMNS = {
     metavar="DIR|kafka:TOPIC",
     help="Where the agent is to keep snapshots.",
 )
-@option("--state-dir", type=click.Path(path_type=Path), help="Where the agent is to keep what must last.")
+@option("--state-dir", type=click.Path(), help="Where the agent is to keep what must last.")
 @option("--share-group", metavar="ID", help="The group by which agents are to share the partitions.")
 @option(
     "--listen",
@@ -75,7 +75,7 @@ def doctor(
     history_topic: str | None,
     history_topic_create: bool,
     snapshots: SnapshotPlace | None,
-    state_dir: Path | None,
+    state_dir: str | None,
     share_group: str | None,
     listen: Address,
     timeout: float,
@@ -140,12 +140,12 @@ def _wanted(cluster: ClusterSettings) -> Wanted:
         history_topic_create=cluster.history.creates_topic,
         snapshot_topic=None if place is None else place.topic,
         share_group=cluster.read.share_group,
-        directories=_directories(None if state_dir is None else Path(state_dir), place),
+        directories=_directories(state_dir, place),
     )
 
 
-def _directories(state_dir: Path | None, snapshots: SnapshotPlace | None) -> dict[str, Path]:
-    out = {} if state_dir is None else {"state": state_dir}
+def _directories(state_dir: str | None, snapshots: SnapshotPlace | None) -> dict[str, Path]:
+    out = {} if state_dir is None else {"state": Path(state_dir)}
     if snapshots is not None and snapshots.directory is not None:
         out["snapshots"] = Path(snapshots.directory)
     return out

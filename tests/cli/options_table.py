@@ -8,7 +8,7 @@ from __future__ import annotations
 from agent.cli.effective import defaults
 from agent.cli.run_options import OPTIONS
 from agent.config.resolving import PER_PROCESS
-from agent.config.settings import ClusterSettings, HttpSettings, LogSettings, options_of
+from agent.config.settings import ClusterSettings, HttpSettings, LogSettings, ProcessSettings, options_of
 from agent.config.words import words
 
 BEGIN, END = "<!-- options of run: python -m tests.cli.options_table -->\n", "<!-- end of options -->\n"
@@ -16,7 +16,8 @@ BEGIN, END = "<!-- options of run: python -m tests.cli.options_table -->\n", "<!
 
 def table() -> str:
     """Markdown, one row an option."""
-    live = {**options_of(ClusterSettings), **options_of(HttpSettings), **options_of(LogSettings)}
+    parts = (ClusterSettings, ProcessSettings, HttpSettings, LogSettings)
+    live = {name: changes for part in parts for name, changes in options_of(part).items()}
     values = defaults()
     rows = ["| option | default | what | changes |", "|---|---|---|---|"]
     for name, option in OPTIONS.items():

@@ -66,7 +66,8 @@ def test_examples_parse(name: str, arguments: list[str]) -> None:
 def test_examples_that_need_no_broker_run(
     arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    needs_one = {"run", "demo"} & {arguments[0]} or {"--bootstrap-server", "--agent"} & set(arguments)
+    # Those of `spark` take Spark; tests/submit runs them.
+    needs_one = {"run", "demo", "spark"} & {arguments[0]} or {"--bootstrap-server", "--agent"} & set(arguments)
     if needs_one:
         return
     directory = tmp_path / "__consumer_offsets-15"

@@ -57,6 +57,7 @@ def load(
         finally:
             if process.poll() is None:
                 process.terminate()
+                process.wait(60)
 
 
 def records(settings: Settings) -> Iterator[RawRecord]:
