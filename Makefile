@@ -5,9 +5,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-# Tests that need brokers wait most of the time, so two cores are enough for three processes. One that crashes ends the run:
+# Tests that need brokers wait most of the time, so two cores are enough for four processes. One that crashes ends the run:
 # pytest-xdist 3.8, which shares tests out by file here, may wait for ever where it starts another.
-WORKERS ?= 3
+WORKERS ?= 4
 
 .PHONY: demo test lint tools bench spark-bench rig faults soak fuzz clean setup
 

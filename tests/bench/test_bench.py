@@ -102,8 +102,8 @@ def test_every_scenario_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     }
     assert all(rows[name]["wall_s"] > 0 for name in ("catchup", "restart", "segments", "analyzers", "generate"))
     assert rows["steady"]["rate"] > 500
-    assert 0 <= rows["steady"]["age_s"] <= rows["steady"]["age_max_s"] < 5
+    assert 0 <= rows["steady"]["age_s"] <= rows["steady"]["age_max_s"] < 30
     assert rows["steady"]["behind"] is not None
     assert rows["scrape"]["series"] > 20
-    assert rows["scrape"]["age_s"] < 5
+    assert rows["scrape"]["age_s"] < 30
     assert 20 < rows["memory"]["rss_0"] < rows["memory"]["rss_2"] + 5

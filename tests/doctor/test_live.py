@@ -97,8 +97,8 @@ def outcomes(result: Result) -> dict[str, str]:
     return {f"{it['check']} {it['on']}": it["outcome"] for it in map(json.loads, result.stdout.splitlines())}
 
 
-def failed(conf: dict[str, str], **wanted: object) -> list[Check]:
-    checks = examine(Wanted(conf, timeout_s=5, **wanted))  # type: ignore[arg-type]
+def failed(conf: dict[str, str], timeout_s: float = 5, **wanted: object) -> list[Check]:
+    checks = examine(Wanted(conf, timeout_s=timeout_s, **wanted))  # type: ignore[arg-type]
     return [it for it in checks if it.outcome is Outcome.FAILED]
 
 
@@ -250,7 +250,7 @@ def test_a_plain_broker_and_its_troubles(tmp_path: Path) -> None:
         admin = faults.admin_of(broker)
         assert not admin.list_topics(timeout=10).topics, "nor did our questions make it"
         faults.create(broker, PARTITIONS)
-        assert failed(conf) == []
+        assert failed(conf, timeout_s=30) == []
         producer = Producer({**conf, "client.id": "__admin_client", "log_level": 0})
         producer.produce(TOPIC, b"value", b"\x7f\xffkey", partition=1)
         assert producer.flush(20) == 0
@@ -283,7 +283,7 @@ def test_a_cluster_that_has_lost_a_broker() -> None:
         faults.create(cluster, PARTITIONS, replicas=2)
         cluster.await_in_sync()
         conf = {"bootstrap.servers": cluster.bootstrap_servers}
-        assert failed(conf) == []
+        assert failed(conf, timeout_s=30) == []
         cluster.brokers[1].kill()
         faults.until(lambda: set(cluster.leaders(TOPIC).values()) == {2}, "the other broker leads")
         checks = list(examine(Wanted(conf)))

@@ -214,7 +214,7 @@ def test_nobody_looks_after_a_cluster_that_was_never_started() -> None:
 def test_a_stop_waits_for_all_at_once() -> None:
     class Slow(Agent):
         def stop(self) -> None:
-            time.sleep(0.3)
+            time.sleep(1)
             super().stop()
 
     agents = [Slow(()) for _ in range(5)]
@@ -222,7 +222,7 @@ def test_a_stop_waits_for_all_at_once() -> None:
         until(lambda: all(it.started for it in agents))
         began = time.monotonic()
         all_.stop()
-        assert time.monotonic() - began < 1.2
+        assert time.monotonic() - began < 4
     assert all(it.stopped == 1 for it in agents)
     assert not [it for it in threading.enumerate() if it.name.startswith("cluster ")]
 

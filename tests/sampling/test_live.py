@@ -70,7 +70,7 @@ def test_samples_are_in_every_sink_and_as_the_lag_that_is_told(bootstrap: str, t
         except KeyError:  # not made yet
             return []
 
-    wait_until(lambda: len({it["at_ms"] for it in told() if it["group"] == "behind"}) >= 2, 90, running.tail)
+    wait_until(lambda: len({it["at_ms"] for it in told() if it["group"] == "behind"}) >= 2, 240, running.tail)
     exported = told()
     # Timeline, findings and what is counted know nothing of them.
     timeline = running.json("/api/v1/groups/behind/timeline")
@@ -123,5 +123,5 @@ def test_without_the_option_there_is_none_until_it_comes(bootstrap: str, tmp_pat
     assert "group_sample" not in kinds()
     text = config.read_text(encoding="utf-8").replace("plain", "plain, history-samples: 10s")
     config.write_text(text, encoding="utf-8")
-    wait_until(lambda: "group_sample" in kinds(), 60, running.tail)
+    wait_until(lambda: "group_sample" in kinds(), 180, running.tail)
     assert running.stop() == 0, running.tail()

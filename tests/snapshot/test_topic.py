@@ -254,7 +254,7 @@ def test_a_broker_that_stands_still_is_told_in_time(broker: EmbeddedBroker, conf
             with pytest.raises(StoreError) as told:
                 ask()
             assert told.value.reason is Reason.UNREACHABLE
-            assert time.monotonic() - began < 20
+            assert time.monotonic() - began < 60
     finally:
         broker.resume()
     store = TopicStore(conf, TOPIC, CLUSTER)

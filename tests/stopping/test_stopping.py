@@ -95,7 +95,7 @@ def test_a_second_signal_ends_at_once(number: signal.Signals, code: int) -> None
         it.it.send_signal(number)
         ended, err = it.ends(3)
         assert ended == code
-        assert time.monotonic() - began < 1
+        assert time.monotonic() - began < 2
         assert f"stopping: {number.name} again; ending now" in err
 
 
@@ -116,10 +116,10 @@ def test_a_main_thread_that_never_comes_to_the_steps() -> None:
         began = time.monotonic()
         it.it.send_signal(signal.SIGTERM)
         it.says("asked", "waited", "hangs")
-        code, err = it.ends(3 + BEYOND_S + 2)
+        code, err = it.ends(3 + BEYOND_S + 8)
         assert code == 1
         assert "stopping: not done after 5 s; ending now" in err
-        assert 4.9 < time.monotonic() - began < 7
+        assert 4.9 < time.monotonic() - began < 12
 
 
 def test_what_fails_before_a_stop_is_asked_for() -> None:

@@ -181,7 +181,7 @@ def test_a_handshake_that_does_not_come(secure: Path, monkeypatch: pytest.Monkey
         with socket.create_connection((host, int(port)), timeout=10) as plain:
             began = time.monotonic()
             assert plain.recv(1) == b""
-            assert 0.4 < time.monotonic() - began < 3
+            assert 0.4 < time.monotonic() - began < 9
 
 
 VERIFIED = SERVER + "  client_ca_file: ca.crt\n  client_auth_type: "

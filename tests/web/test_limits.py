@@ -77,7 +77,7 @@ def test_a_request_that_does_not_come_in(sent: bytes) -> None:
         began = time.monotonic()
         it.sendall(sent)
         assert ended(it) == b""
-        assert SOON_S * 0.9 < time.monotonic() - began < 5 * SOON_S
+        assert SOON_S * 0.9 < time.monotonic() - began < 9
 
 
 @pytest.mark.usefixtures("impatient")
@@ -88,7 +88,7 @@ def test_a_request_byte_by_byte() -> None:
             for number in range(1000):
                 it.sendall(b"GET /healthz HTTP/1.1\r\n"[number : number + 1] or b"a")
                 time.sleep(0.05)
-        assert SOON_S * 0.9 < time.monotonic() - began < 5 * SOON_S
+        assert SOON_S * 0.9 < time.monotonic() - began < 9
 
 
 @pytest.mark.usefixtures("impatient")
@@ -208,10 +208,16 @@ LONGEST = b"%1b" * 32_767
 )
 def test_long_requests(path: bytes, header: bytes, status: int) -> None:
     with serving(Replayed([])) as url:
-        with connected(url) as it:
-            with suppress(ConnectionResetError, BrokenPipeError):
-                it.sendall(b"GET %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Some: %s\r\n\r\n" % (path, header))
-            assert ended(it).startswith(b"HTTP/1.1 %d " % status)
+        # Who still sends when the answer comes may see the connection reset before it has read that.
+        for _ in range(20):
+            with connected(url) as it:
+                with suppress(ConnectionResetError, BrokenPipeError):
+                    it.sendall(
+                        b"GET %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Some: %s\r\n\r\n" % (path, header)
+                    )
+                if came := ended(it):
+                    break
+        assert came.startswith(b"HTTP/1.1 %d " % status)
         assert httpx.get(url + "/healthz").status_code == 200
 
 
@@ -297,7 +303,7 @@ def test_a_stop_lets_requests_end() -> None:
         assert under_way.result().json() == []
         began = time.monotonic()
         stop.result()
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 4
 
 
 @pytest.mark.parametrize("how", ["an answer that is not taken", "an answer that is never made", "nothing sent"])
@@ -312,6 +318,6 @@ def test_a_stop_waits_for_nobody_for_long(how: str) -> None:
             time.sleep(0.5)
         began = time.monotonic()
         server.stop(1)
-        assert time.monotonic() - began < 2.5
+        assert time.monotonic() - began < 4.5
         agent.may.set()
     assert GRACE_S <= 5
