@@ -279,14 +279,18 @@ class AgentAnswers:
                 return url, answer
             said = answer["error"] if _has(answer, {"error": str}) else body or "nothing more"
             advice = _ADVICE.get(error.code, "")
-            fail(f"{url} answered {error.code} {error.reason}: {said}{advice}")
+            self._fail(f"{url} answered {error.code} {error.reason}: {said}{advice}")
         except (ValueError, RecursionError) as error:
             self._no_agent(url, f"JSON ({error})")
         except (OSError, HTTPException) as error:
-            fail(f"no agent answers at {self.url}: {why(error, tls=self.url.startswith('https'))}")
+            self._fail(f"no agent answers at {self.url}: {why(error, tls=self.url.startswith('https'))}")
 
     def _no_agent(self, url: str, expected: str) -> NoReturn:
-        fail(f"{url}: expected {expected}, came something else: no kshadow agent, or one of another version")
+        self._fail(f"{url}: expected {expected}, came something else: no kshadow agent, or one of another version")
+
+    def _fail(self, text: str) -> NoReturn:
+        """What cannot be reached ends the command; what asks again and again has another idea."""
+        fail(text)
 
 
 def _query(**parameters: int | str | None) -> str:
