@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -85,6 +86,7 @@ def demo(
         echo(f"{time.monotonic() - began:6.1f}s  {text}")
 
     with ExitStack() as stack:
+        stack.enter_context(_ended_by_sigterm())
         workdir = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kshadow-demo-")))
         stack.enter_context(reaching())
         try:
@@ -277,6 +279,20 @@ def _summary(agent: Agent, url: str) -> None:
     )
     echo(f"\nIn sentences: kshadow explain GROUP --agent {url}. A page: {url}/")
     echo(f"As metrics: {url}/metrics, as JSON: {url}/api/v1/groups and {url}/api/v1/findings")
+
+
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """SIGTERM ends everything and removes what was made, as Ctrl-C does."""
+
+    def end(number: int, _: object) -> NoReturn:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _until_interrupted() -> None:

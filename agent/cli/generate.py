@@ -298,7 +298,8 @@ def _writing() -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise UnwritableOutput(f"cannot write the output: {error.strerror}") from None
+        why = error.strerror or str(error) or type(error).__name__
+        raise UnwritableOutput(f"cannot write the output: {why}") from None
 
 
 @contextmanager

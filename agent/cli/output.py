@@ -199,7 +199,8 @@ def _flush() -> None:
 
 def _fail(error: OSError) -> NoReturn:
     _abandon(sys.stdout)
-    raise UnwritableOutput(f"cannot write the output: {error.strerror}") from None
+    why = error.strerror or str(error) or type(error).__name__
+    raise UnwritableOutput(f"cannot write the output: {why}") from None
 
 
 def _abandon(stream: TextIO) -> None:

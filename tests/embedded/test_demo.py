@@ -121,8 +121,8 @@ def test_alertmanager_may_be_missing(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.integration
-def test_ctrl_c_ends_the_stack_too(broker):
-    """While the broker is new: the demo's topics must not be there."""
+def test_sigterm_ends_the_stack_too(broker):
+    """As Ctrl-C does. While the broker is new: the demo's topics must not be there."""
     paths = [f"--{name}={need(name)}" for name in ("prometheus", "alertmanager")]
     command = [sys.executable, "-m", "agent.cli.main", "demo", "--stack", *paths]
     command += ["--bootstrap-server", broker.bootstrap_servers]
@@ -135,10 +135,11 @@ def test_ctrl_c_ends_the_stack_too(broker):
             assert [len(processes_of(f"--web.listen-address={port}")) for port in ports] == [1, 1]
             [directory] = set(re.findall(r"/\S*kshadow-demo-[^/]+", arguments_of(processes_of(ports[0])[0])))
             assert Path(directory).exists()
-            demo.send_signal(signal.SIGINT)
-            _, errors = demo.communicate(timeout=60)
+            demo.send_signal(signal.SIGTERM)
+            _, errors = demo.communicate(timeout=120)
         finally:
             demo.kill()
+    assert demo.returncode == 143
     assert "Traceback" not in errors
     assert [processes_of(port) for port in ports] == [[], []]
     assert not Path(directory).exists()
