@@ -24,6 +24,8 @@ from agent.history.events import Event
 from agent.metrics.exporter import Exporter, Source
 from agent.metrics.readings import Readings
 from agent.moments import bounds
+from agent.openapi import PATH as OPENAPI
+from agent.openapi import openapi
 from agent.page import HEADERS, page
 from agent.plain import printable
 from agent.runtime import Health
@@ -159,6 +161,7 @@ def application(
         "/": home,
         "/metrics": metrics,
         "/api/v1/status": status,
+        OPENAPI: lambda request: AsciiJSON(openapi()),
         "/api/v1/groups": asked(_groups),
         "/api/v1/groups/{group:anything}": asked(_group),
         "/api/v1/findings": asked(_findings),

@@ -1,0 +1,1 @@
+"""The API, held to its own description."""

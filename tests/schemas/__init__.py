@@ -1,0 +1,1 @@
+"""The schemas that are given away."""

@@ -1,0 +1,1 @@
+"""Every command, as a new user drives it."""
