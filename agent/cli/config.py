@@ -40,15 +40,15 @@ def config() -> None:
 def show(ctx: click.Context, arguments: tuple[str, ...], output: str) -> None:
     """Show what `kshadow run` would be told here, and where each value came from.
 
-    That is the options given here, the environment, and the file of kshadow --config. Values of properties whose
-    names hold password, secret, key, jaas or token are hidden.
+    That is the options given here, the environment, the file of kshadow --config, and the context in use. Values of
+    properties whose names hold password, secret, key, jaas or token are hidden.
 
     \b
     Examples:
       kshadow config show
       kshadow config show --no-lag --listen :9308
     """
-    from agent.cli.effective import given, remembered, settle
+    from agent.cli.effective import given, in_file, remembered, settle
     from agent.cli.run_options import OPTIONS, declared
 
     loaded = remembered(ctx)
@@ -57,7 +57,8 @@ def show(ctx: click.Context, arguments: tuple[str, ...], output: str) -> None:
     # The file's values are taken typed, not through click's defaults.
     asked = declared.make_context("kshadow run", list(arguments), parent=click.Context(declared))
     try:
-        effective, settings = settle(given(asked), None if loaded is None else loaded.run, needs_brokers=False)
+        values = given(asked)
+        effective, settings = settle(values, in_file(ctx, loaded, values), needs_brokers=False)
     except Misconfigured as error:
         raise click.UsageError("\n".join(error.problems)) from None
     layers: list[tuple[str | None, Values]] = [*effective.clusters.items(), (None, effective.process)]

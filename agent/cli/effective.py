@@ -34,7 +34,7 @@ def run_settings(ctx: click.Context) -> RunSettings:
     """The settings that `kshadow run` was called with. A usage error says everything that cannot be."""
     loaded = remembered(ctx)
     try:
-        return settle(given(ctx), None if loaded is None else loaded.run)[1]
+        return settle(given(ctx), in_file(ctx, loaded))[1]
     except Misconfigured as error:
         raise click.UsageError("\n".join(error.problems)) from None
 
@@ -67,6 +67,8 @@ def rereading(ctx: click.Context) -> tuple[Path, Callable[[], RunSettings]] | No
     if loaded is None:
         return None
     path, top, values = loaded.path, ctx.find_root(), given(ctx)
+    # Contexts are for people: one that is changed later changes no agent that runs.
+    below = _of_context(ctx, loaded, values)
     group = top.command
     assert isinstance(group, click.Group)
 
@@ -74,9 +76,27 @@ def rereading(ctx: click.Context) -> tuple[Path, Callable[[], RunSettings]] | No
         again = read_settings(path, group, top)
         if again.problems:
             raise Misconfigured(tuple(again.problems))
-        return settle(values, again.run)[1]
+        return settle(values, _over(below, again.run))[1]
 
     return path, read
+
+
+def in_file(ctx: click.Context, loaded: Loaded | None, values: Values | None = None) -> FileOptions:
+    """What the file says to `kshadow run`, over what the context in use does."""
+    below = _of_context(ctx, loaded, given(ctx) if values is None else values)
+    return _over(below, FileOptions() if loaded is None else loaded.run)
+
+
+def _of_context(ctx: click.Context, loaded: Loaded | None, values: Values) -> Values:
+    from agent.cli.in_context import run_values
+
+    if loaded is not None and loaded.run.clusters:
+        return {}
+    return run_values(ctx, OPTIONS, values, {} if loaded is None else loaded.run.options)
+
+
+def _over(below: Values, file: FileOptions) -> FileOptions:
+    return FileOptions({**below, **file.options}, file.clusters)
 
 
 def given(ctx: click.Context) -> Values:

@@ -7,12 +7,15 @@ import gc
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from agent import __version__
 from agent.cli.output import guarded
+
+if TYPE_CHECKING:
+    from agent.cli.settings import Loaded
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("agent.cli.run:run", "Run the agent: follow the topic and serve metrics and the API."),
@@ -40,6 +43,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "spark": ("agent.cli.spark:spark", "Run a Spark job over months of history."),
     "sidecar": ("agent.cli.sidecar:sidecar", "Make the container for a pod, or patch a manifest with it."),
     "config": ("agent.cli.config:config", "Show the settings in force, or check a file of them."),
+    "context": ("agent.cli.context:context", "Name clusters, and choose one."),
     "coordinator": ("agent.cli.coordinator:coordinator", "Show the partition and broker that own a group."),
 }
 """Each command: where it is and its one line of help (the same as its docstring's first line; a test checks)."""
@@ -59,6 +63,16 @@ class LazyGroup(click.Group):
         module, attribute = COMMANDS[cmd_name][0].split(":")
         command: click.Command = getattr(import_module(module), attribute)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Which command is called; what comes behind it decides whether a context is asked at all."""
+        from agent.cli.in_context import remember_rest
+
+        name, command, rest = super().resolve_command(ctx, args)
+        remember_rest(ctx, rest)
+        return name, command, rest
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
@@ -84,17 +98,32 @@ class LazyGroup(click.Group):
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
     envvar="KSHADOW_CONFIG",
     show_envvar=True,
-    help="YAML file of options. The command line wins over the environment, the environment over the file.",
+    help="YAML file of options. The command line wins over the environment, that over the file, that over a context.",
+)
+@click.option(
+    "--context",
+    metavar="NAME",
+    envvar="KSHADOW_CONTEXT",
+    show_envvar=True,
+    help="The context that says which cluster is asked, where nothing else does; kshadow context has them.",
 )
 @click.version_option(__version__, prog_name="kshadow")
 @click.pass_context
-def cli(ctx: click.Context, config: Path | None) -> None:
+def cli(ctx: click.Context, config: Path | None, context: str | None) -> None:
     """Why Kafka consumer groups rebalance: a shadow of the group coordinator, read from __consumer_offsets."""
-    if config is not None:
-        _take(config, ctx)
+    from agent.cli.in_context import context_defaults, remember_name
+
+    loaded = None if config is None else _take(config, ctx)
+    remember_name(ctx, context, None if loaded is None else loaded.context)
+    name = ctx.invoked_subcommand
+    command = None if name is None else cli.get_command(ctx, name)
+    if name is not None and command is not None:
+        said = {} if loaded is None else loaded.defaults.get(name, {})
+        if values := context_defaults(ctx, name, command, said):
+            ctx.default_map = {**(ctx.default_map or {}), name: {**values, **said}}
 
 
-def _take(config: Path, ctx: click.Context) -> None:
+def _take(config: Path, ctx: click.Context) -> Loaded:
     from agent.cli.effective import remember
     from agent.cli.settings import load_settings, read_settings
 
@@ -102,6 +131,7 @@ def _take(config: Path, ctx: click.Context) -> None:
     loaded = (read_settings if ctx.invoked_subcommand == "config" else load_settings)(config, cli, ctx)
     remember(ctx, loaded)
     ctx.default_map = loaded.defaults
+    return loaded
 
 
 def main(arguments: list[str] | None = None) -> Any:

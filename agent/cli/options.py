@@ -183,7 +183,14 @@ def one_of(ctx: click.Context, *names: str) -> str:
         return found[0]
     flags = {parameter.name: parameter.opts[0] for parameter in ctx.command.params if parameter.name in names}
     came = " and ".join(flags[name] for name in found) + " were" if found else "none was"
-    raise click.UsageError(f"exactly one of {', '.join(flags[name] for name in names)} is needed; {came} given")
+    text = f"exactly one of {', '.join(flags[name] for name in names)} is needed; {came} given"
+    if not found and "agent" in names:
+        text += (
+            "\n  --agent http://HOST:9308 asks a running agent, --bootstrap-server HOST:9092 reads the topic from a "
+            "broker,\n  --from PATH reads segment files; kshadow context set NAME --agent … keeps one of them for "
+            "all commands"
+        )
+    raise click.UsageError(text)
 
 
 def strongest(ctx: click.Context, *names: str) -> list[str]:

@@ -1,7 +1,8 @@
 """The `--config` file: options by name, for every command at once or in a section of one command's name; in that of
 a group, such as `spark`, for all its commands or in a section of one.
 
-`clusters` is a map of names to options of `run`, where one process reads several.
+`clusters` is a map of names to options of `run`, where one process reads several. `context` is the name of one of
+those that `kshadow context` keeps.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from agent.config.resolving import PER_CLUSTER, FileOptions
 
 CLUSTERS = "clusters"
 RUN = "run"
+CONTEXT = "context"
 
 Options = Mapping[str, click.Option]
 """By long name, with underscores."""
@@ -28,11 +30,13 @@ Options = Mapping[str, click.Option]
 
 @dataclass(slots=True)
 class Loaded:
-    """What a file says. `defaults` is click's default map; `run` is what it says to the agent, typed."""
+    """What a file says. `defaults` is click's default map; `run` is what it says to the agent, typed; `context` is
+    the one that it names."""
 
     path: Path
     defaults: dict[str, Any] = field(default_factory=dict)
     run: FileOptions = field(default_factory=FileOptions)
+    context: str | None = None
     problems: list[str] = field(default_factory=list)
 
 
@@ -54,7 +58,7 @@ def read_settings(path: Path, group: click.Group, ctx: click.Context) -> Loaded:
     """
     reading = _Reading(Loaded(path), group, ctx)
     try:
-        settings = _parse(path)
+        settings = parse_yaml(path)
     except ValueError as error:
         reading.loaded.problems.append(f"{path}: {error}")
         return reading.loaded
@@ -62,7 +66,8 @@ def read_settings(path: Path, group: click.Group, ctx: click.Context) -> Loaded:
     return reading.loaded
 
 
-def _parse(path: Path) -> dict[Any, Any]:
+def parse_yaml(path: Path) -> dict[Any, Any]:
+    """A file of options by name. Raises `ValueError`."""
     import yaml
 
     class Loader(yaml.SafeLoader):
@@ -91,6 +96,36 @@ def _parse(path: Path) -> dict[Any, Any]:
     return settings
 
 
+def taken_as(option: click.Option, value: Any, ctx: click.Context, directory: Path) -> tuple[Any, Any] | None:
+    """A value of YAML as the command line would have it, and what the option makes of it; None for nothing.
+
+    References are put in, paths in them relative to `directory`. Raises `ValueError` where it makes nothing of it.
+    """
+    if value is None:
+        return None
+    texts = _Texts(directory)
+    if option.multiple and isinstance(option.type, Property) and isinstance(value, dict):
+        # As pairs: what a reference gave may look like another one, and is none.
+        value = [(str(name), texts.one(item)) for name, item in value.items()]
+    elif option.multiple:
+        value = texts.several(value)
+    elif not option.is_flag or isinstance(value, str | dict):
+        value = texts.one(value)
+    try:
+        return value, option.type_cast_value(ctx, value)
+    except click.BadParameter as error:
+        # It quotes what came, and what is referred to may be a secret.
+        raise ValueError(error.message if not texts.referred else "this option takes no such value") from None
+
+
+def unknown_key(key: str, known: Iterable[str], others: Iterable[str] = (), more: str = "") -> str:
+    """What to say of a key that nobody knows: the nearest, or all of them."""
+    names = {name.replace("_", "-") for name in known}
+    near = get_close_matches(key.replace("_", "-"), sorted({*names, *others}), n=1, cutoff=0.7)
+    said = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(names))}{more}"
+    return f"unknown key {key!r}; {said}"
+
+
 class _Reading:
     """One file on its way into what it says."""
 
@@ -109,6 +144,9 @@ class _Reading:
         for raw_key, value in settings.items():
             key = str(raw_key)
             if key == CLUSTERS:
+                continue
+            if key == CONTEXT and isinstance(value, str):
+                self.loaded.context = value
                 continue
             if key in self._commands and (isinstance(value, dict) or value is None):
                 sections[key] = value or {}
@@ -192,7 +230,7 @@ class _Reading:
                 self._problem(f"{where}{key}: the same for all clusters: write it above {CLUSTERS}")
             else:
                 try:
-                    taken = self._taken(OPTIONS[option], value)
+                    taken = taken_as(OPTIONS[option], value, self._ctx, self.loaded.path.parent)
                 except ValueError as error:
                     self._problem(f"{where}{key}: {error}")
                     continue
@@ -206,7 +244,7 @@ class _Reading:
         Gives the problem, if there is one.
         """
         try:
-            taken = self._taken(option, value)
+            taken = taken_as(option, value, self._ctx, self.loaded.path.parent)
         except ValueError as error:
             return f"{where}: {error}"
         if taken is None:
@@ -222,27 +260,6 @@ class _Reading:
             self.loaded.run.options[long_name(option)] = Value(typed, rank, f"{self.loaded.path}: {where}")
         return None
 
-    def _taken(self, option: click.Option, value: Any) -> tuple[Any, Any] | None:
-        """A value as the command line would have it, and what the option makes of it; None for nothing.
-
-        Raises `ValueError` where it makes nothing of it.
-        """
-        if value is None:
-            return None
-        texts = _Texts(self.loaded.path.parent)
-        if option.multiple and isinstance(option.type, Property) and isinstance(value, dict):
-            # As pairs: what a reference gave may look like another one, and is none.
-            value = [(str(name), texts.one(item)) for name, item in value.items()]
-        elif option.multiple:
-            value = texts.several(value)
-        elif not option.is_flag or isinstance(value, str | dict):
-            value = texts.one(value)
-        try:
-            return value, option.type_cast_value(self._ctx, value)
-        except click.BadParameter as error:
-            # It quotes what came, and what is referred to may be a secret.
-            raise ValueError(error.message if not texts.referred else "this option takes no such value") from None
-
     def _tell(self, problems: Mapping[str, str | None]) -> None:
         """What is wrong with a key at the top, once, whichever commands (by name) it is wrong for."""
         said = dict.fromkeys(problem for problem in problems.values() if problem is not None)
@@ -255,10 +272,7 @@ class _Reading:
     def _unknown(
         self, where: str, key: str, known: Iterable[str], others: Iterable[str] = (), more: str = ""
     ) -> None:
-        names = {name.replace("_", "-") for name in known}
-        near = get_close_matches(key.replace("_", "-"), sorted({*names, *others}), n=1, cutoff=0.7)
-        said = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(names))}{more}"
-        self._problem(f"{where}unknown key {key!r}; {said}")
+        self._problem(where + unknown_key(key, known, others, more))
 
     def _problem(self, text: str) -> None:
         self.loaded.problems.append(f"{self.loaded.path}: {text}")

@@ -11,14 +11,15 @@ class Rank(IntEnum):
     """Where a value was given; the greatest wins."""
 
     DEFAULT = 0
-    FILE = 1
-    FILE_SECTION = 2
-    FILE_CLUSTER = 3
-    ENVIRONMENT = 4
-    COMMAND_LINE = 5
+    CONTEXT = 1
+    FILE = 2
+    FILE_SECTION = 3
+    FILE_CLUSTER = 4
+    ENVIRONMENT = 5
+    COMMAND_LINE = 6
 
     def __str__(self) -> str:
-        return ("default", "file", "file", "file", "environment", "command line")[self]
+        return ("default", "context", "file", "file", "file", "environment", "command line")[self]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 HIDDEN = "<hidden>"
 
 _SECRET = re.compile("password|passphrase|secret|key|jaas|token|credential", re.IGNORECASE)
+_PLACES = (".location", ".url", ".file", ".id", ".type", ".keytab")
+"""How names end that say where a secret is, or what kind of one it is."""
 _USER_IN_URL = re.compile(r"(?<=://)[^/@\s]*@")
 _QUERY_OF_URL = re.compile(r"(://[^?\s]*\?)\S+")
 
@@ -15,6 +17,11 @@ _QUERY_OF_URL = re.compile(r"(://[^?\s]*\?)\S+")
 def is_secret(name: str) -> bool:
     """Whether a property of this name may hold a secret."""
     return bool(_SECRET.search(name))
+
+
+def holds_secret(name: str) -> bool:
+    """Whether a property of this name is itself a secret, and not the place of one: what no file should hold."""
+    return is_secret(name) and not name.lower().endswith(_PLACES)
 
 
 def shown_property(name: str, value: str) -> str:

@@ -21,6 +21,9 @@ DATA = ROOT / "tests" / "data" / "cli"
 SEGMENTS = DATA / "segments"
 FORMATS = ("table", "json", "ndjson", "yaml")
 
+NO_CONTEXT = {"KSHADOW_CONTEXTS": "/dev/null"}
+"""Whoever runs the tests may have some."""
+
 COMMAND = [sys.executable, "-m", "agent.cli.main"]
 
 
@@ -28,13 +31,15 @@ def environment(**extra: str) -> dict[str, str]:
     """This one without what changes the command's answers."""
     gone = ("COLUMNS", "LINES", "NO_COLOR", "TERM", "http_proxy", "PYTHONUTF8", "PYTHONIOENCODING")
     kept = {key: value for key, value in os.environ.items() if key not in gone and not key.startswith("KSHADOW_")}
-    return {**kept, "TERM": "xterm-256color", "PYTHONUNBUFFERED": "", **extra}
+    return {**kept, "TERM": "xterm-256color", "PYTHONUNBUFFERED": "", **NO_CONTEXT, **extra}
 
 
 def kshadow(*arguments: object, stdin: str | bytes | None = None, env: Mapping[str, str] | None = None) -> Result:
     """Run in this process: what it printed on the two streams, its exit code, and what it raised."""
     unset: dict[str, str | None] = {name: None for name in os.environ if name.startswith("KSHADOW_")}
-    result = CliRunner().invoke(cli, [str(it) for it in arguments], input=stdin, env={**unset, **(env or {})})
+    result = CliRunner().invoke(
+        cli, [str(it) for it in arguments], input=stdin, env={**unset, **NO_CONTEXT, **(env or {})}
+    )
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result
 

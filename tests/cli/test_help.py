@@ -79,11 +79,15 @@ def test_examples_that_need_no_broker_run(
     problem = {"assignor": "range", "partitions": {"t": 1}, "members": {"m-1": {"topics": ["t"]}}}
     (tmp_path / "problems.ndjson").write_text(json.dumps(problem), encoding="ascii")
     (tmp_path / "kshadow.yaml").write_text("lag: false\n", encoding="ascii")
+    contexts = tmp_path / "contexts.yaml"
+    contexts.write_text("current: test\ncontexts: {prod: {agent: 'http://p'}, test: {agent: 'http://t'}}\n")
     monkeypatch.chdir(tmp_path)
     places = {NEW: f"{tmp_path}/new-", DATA: tmp_path, LOGS: logs}
     for place, here in places.items():
         arguments = [it.replace(place, str(here)) for it in arguments]
-    result = kshadow(*arguments)
+    # A cluster of one's own is asked nowhere else.
+    env = {"KSHADOW_CONTEXTS": str(contexts)} if arguments[0] == "context" else {}
+    result = kshadow(*arguments, env=env)
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout
 
