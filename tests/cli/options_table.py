@@ -1,6 +1,6 @@
-"""The README's table of the options of `kshadow run`, from their declarations.
+"""The table of the options of `kshadow run`, from their declarations, for `docs/reference/options.md`.
 
-To write it anew: `python -m tests.cli.options_table`.
+To write that anew: `python -m tests.docs.render`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from agent.cli.run_options import OPTIONS
 from agent.config.resolving import PER_PROCESS
 from agent.config.settings import ClusterSettings, HttpSettings, LogSettings, ProcessSettings, options_of
 from agent.config.words import words
-
-BEGIN, END = "<!-- options of run: python -m tests.cli.options_table -->\n", "<!-- end of options -->\n"
+from tests.docs.markdown import prose
 
 
 def table() -> str:
@@ -26,10 +25,7 @@ def table() -> str:
         if option.is_flag:
             default = "on" if values[name].value else "off"
         marks = [*(["reloads"] if live[name] else []), *(["process"] if name in PER_PROCESS else [])]
-        help_text = (option.help or "").replace("|", "\\|")
-        rows.append(f"| {flags} | {f'`{default}`' if default else ''} | {help_text} | {', '.join(marks)} |")
+        rows.append(
+            f"| {flags} | {f'`{default}`' if default else ''} | {prose(option.help or '')} | {', '.join(marks)} |"
+        )
     return "\n".join(rows) + "\n"
-
-
-if __name__ == "__main__":
-    print(table(), end="")

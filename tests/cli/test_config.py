@@ -16,10 +16,9 @@ from agent.cli.run_options import OPTIONS, declared
 from agent.cli.settings import load_settings
 from agent.config.given import Misconfigured
 from agent.config.settings import RunSettings
-from tests.cli.options_table import BEGIN, END, table
+from tests.cli.options_table import table
 from tests.cli.running import kshadow, lines
 from tests.cli.test_settings import config
-from tests.wire.vectors import ROOT
 
 CLUSTERS = """
 lag-interval: 10s
@@ -286,10 +285,3 @@ def test_the_table_of_options_has_them_all_with_what_they_are_by_default() -> No
     (lag,) = (row for row in rows if row.startswith("| `--lag/") or row.startswith("| `--lag`"))
     assert lag.startswith("| `--lag`/`--no-lag` | `on` | Ask for the ends")
     assert any(row.endswith("| reloads, process |") and "log-level" in row for row in rows)
-
-
-def test_the_readme_has_the_table() -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    if BEGIN not in readme:
-        pytest.skip("README.md has no table of options yet")
-    assert readme.partition(BEGIN)[2].partition(END)[0].strip() == table().strip()

@@ -1,0 +1,45 @@
+"""`docs/reference/analyzers.md`: every analyzer that comes with kshadow, from what it says of itself."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from agent.diagnosis.registry import Kind, known
+from tests.docs.markdown import anchor, code, prose, table
+
+HEAD = """\
+# Analyzers
+
+What looks for findings, when each fires, when it may be wrong, and what can be set. `kshadow analyzers` prints the
+same. They run in `run`, `replay`, `explain`, `timeline` and `findings`; `--analyzers NAME,…` chooses some, `--tune
+ANALYZER.SETTING=VALUE` sets a threshold. Settings that end in `_s` are seconds, in `_ms` milliseconds.
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    kinds = sorted((name, kind) for name, kind in known().items() if kind.__module__.startswith("analyzers."))
+    rows = ([f"[{name}](#{anchor(name)})", prose(kind.rule)] for name, kind in kinds)
+    return "\n".join([HEAD, table(("analyzer", "fires when"), rows), *(_section(*it) for it in kinds)])
+
+
+def _section(name: str, kind: Kind) -> str:
+    rows = (
+        (code(field.name), code(str(field.default)), _least(field.metadata["least"]), prose(field.metadata["help"]))
+        for field in fields(kind.settings_class)
+    )
+    parts = (
+        f"## {name}\n",
+        f"**Fires when** {_small(prose(kind.rule))}\n",
+        f"**False alarms.** {prose(kind.false_alarms)}\n",
+        table(("setting", "default", "at least", "what"), rows),
+    )
+    return "\n".join(parts)
+
+
+def _small(text: str) -> str:
+    return text[0].lower() + text[1:]
+
+
+def _least(value: float) -> str:
+    return code(f"{value:g}")

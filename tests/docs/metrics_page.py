@@ -1,0 +1,102 @@
+"""`docs/reference/metrics.md`: every metric, from the exporter's own table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from agent.coordinator.states import GroupState, GroupType
+from agent.diagnosis.registry import known
+from agent.metrics.limits import Reason
+from agent.metrics.lines import FAMILIES
+from agent.metrics.table import METRICS, Metric
+from agent.metrics.text import sample_name
+from agent.observer.asking import Outcome
+from agent.shadow.inference import Cause
+from agent.wire.errors import KINDS
+from analyzers.severity import Severity
+from tests.docs.markdown import code, prose, table
+
+HEAD = """\
+# Metrics
+
+What `kshadow run` serves at `/metrics`, as Prometheus text or OpenMetrics. Nothing of a group is there before the
+topic was read to its end, and what is not known is absent, never 0 or -1. Times are computed when they are asked
+for; a scrape asks no broker. Python's own `process_*` and `python_*` are there as well.
+
+Where one agent reads several clusters each series of a group has the label `cluster`. Label values are at most 200
+characters; what was longer, or not printable, ends in `~` and a hash. How many groups have series:
+[`--allow-group`, `--deny-group`, `--max-series`, `--expire-after`, `--granularity`](options.md). Names of other
+exporters: [migration.md](../migration.md). Alerts made of these: [alerts.md](alerts.md).
+"""
+UNITS = {
+    "_timestamp_seconds": "Unix time, s",
+    "_partition_seconds": "partition-seconds",
+    "_seconds": "seconds",
+    "_records": "records",
+    "_offset": "offset",
+    "_ratio": "ratio",
+    "_members": "members",
+    "_groups": "groups",
+    "_events": "events",
+    "_info": "always 1",
+}
+"""What a name ends in (without `_total`) says what is counted; others are plain numbers."""
+
+VALUES: dict[str, Iterable[str]] = {
+    "analyzer": sorted(known()),
+    "cause": Cause,
+    "group_type": GroupType,
+    "severity": Severity,
+    "state": GroupState,
+}
+"""Labels that have the same values wherever they are."""
+
+OWN: dict[tuple[str, str], Iterable[str]] = {
+    ("kshadow_admin_requests", "outcome"): Outcome,
+    ("kshadow_decode_errors", "reason"): KINDS,
+    ("kshadow_series_left_out", "reason"): Reason,
+}
+"""Those of one metric alone."""
+
+
+def page() -> str:
+    """The whole page."""
+    of_groups = [metric for metric in METRICS.values() if metric.name in FAMILIES]
+    others = [metric for metric in METRICS.values() if metric.name not in FAMILIES]
+    parts = [
+        HEAD,
+        "## Of groups\n",
+        _table(of_groups),
+        "## Of the agent and what it reads\n",
+        _table(others),
+        "## Values of labels\n",
+        table(("label", "values"), [*_shared(), *_own()]),
+    ]
+    return "\n".join(parts)
+
+
+def unit(metric: Metric) -> str:
+    """What its value counts."""
+    return next((text for ending, text in UNITS.items() if metric.name.endswith(ending)), "")
+
+
+def _table(metrics: Iterable[Metric]) -> str:
+    rows = (
+        (code(sample_name(it)), it.kind, ", ".join(code(name) for name in it.labels), unit(it), prose(it.help))
+        for it in metrics
+    )
+    return table(("metric", "type", "labels", "unit", "what"), rows)
+
+
+def _shared() -> Iterable[tuple[str, str]]:
+    return ((code(name), _codes(values)) for name, values in VALUES.items())
+
+
+def _own() -> Iterable[tuple[str, str]]:
+    for (name, label), values in OWN.items():
+        assert label in METRICS[name].labels
+        yield f"{code(label)} of {code(sample_name(METRICS[name]))}", _codes(values)
+
+
+def _codes(values: Iterable[str]) -> str:
+    return ", ".join(code(str(value)) for value in values)
