@@ -1,0 +1,176 @@
+"""What stands above the lanes: findings, generations, and how much stood still."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agent.picture import saying
+from agent.picture.glyphs import look, rank
+from agent.picture.lanes import Lanes, Round
+from agent.picture.markup import fitting, html, width_of
+from agent.picture.shapes import rect, text
+from agent.picture.troubles import Trouble
+from agent.picture.troubles import rank as severity_rank
+from agent.story.phrases import epochs
+from agent.story.words import capital, duration, stamp
+
+if TYPE_CHECKING:
+    from agent.picture.svg import Canvas
+
+MAX_FINDINGS = 5
+"""Rows of findings, one an analyzer."""
+MAX_EPISODES = 40
+"""Times that one analyzer's finding opened, drawn each."""
+LETTERS = {"critical": "C", "warning": "W", "info": "i"}
+BIN = 2.0
+"""Pixels: so finely standstill is drawn."""
+DEEP = 22.0
+TIMES = "\u00d7"
+
+
+def findings(canvas: Canvas, lanes: Lanes) -> None:
+    """A row for each analyzer that found something, the worst first."""
+    found: dict[str, list[Trouble]] = {}
+    for it in lanes.troubles:
+        found.setdefault(it.analyzer, []).append(it)
+    if not found:
+        return
+    canvas.heading("Findings")
+    for same in list(found.values())[:MAX_FINDINGS]:
+        _episodes(canvas, same)
+        canvas.y += 20
+    if len(found) > MAX_FINDINGS:
+        said = f"and of {len(found) - MAX_FINDINGS} more analyzers"
+        canvas.add(text("small", canvas.scale.left, canvas.y + 9, said))
+        canvas.y += 14
+    canvas.y += 8
+
+
+def _episodes(canvas: Canvas, same: list[Trouble]) -> None:
+    scale = canvas.scale
+    worst_first = sorted(same, key=lambda it: (severity_rank(it.severity), it.since_ms))[:MAX_EPISODES]
+    drawn = sorted(worst_first, key=lambda it: it.since_ms)
+    for at, it in enumerate(drawn):
+        left = scale.at(it.since_ms)
+        right = scale.right if it.until_ms is None else scale.at(it.until_ms)
+        left = min(left, scale.right - 18)
+        right = max(right, left + 18)
+        open_ = it.until_ms is None
+        span = (
+            f"open since {stamp(it.since_ms)}" if open_ else f"from {stamp(it.since_ms)} to {stamp(it.until_ms or 0)}"
+        )
+        kind = it.severity if it.severity in LETTERS else "info"
+        hover = html(f"{it.analyzer} ({it.severity}), {span} UTC: {it.summary}")
+        canvas.add(rect(kind, left, canvas.y, right - left, 16, round=3, title=hover))
+        canvas.add(text(f"{kind} small", left + 6, canvas.y + 12, LETTERS.get(it.severity, "?")))
+        canvas.used.add(f"severity {kind}")
+        name = it.analyzer.replace("_", " ")
+        inside = fitting(name, 10.5, right - left - 25)
+        if inside == name:
+            canvas.add(text("small", left + 21, canvas.y + 12, html(inside)))
+            continue
+        # It is too short for its name, which then stands beside it, where nothing else is.
+        following = [scale.at(other.since_ms) for other in drawn[at + 1 : at + 2]]
+        ends = min([*following, canvas.width])
+        taken = scale.at(drawn[at - 1].until_ms or lanes_end(canvas)) if at else scale.left
+        if width_of(name, 10.5) <= ends - right - 10:
+            canvas.add(text("small halo", right + 5, canvas.y + 12, html(name)))
+        elif width_of(name, 10.5) <= left - taken - 10:
+            canvas.add(text("small halo end", left - 5, canvas.y + 12, html(name)))
+        elif inside:
+            canvas.add(text("small", left + 21, canvas.y + 12, html(inside)))
+
+
+def lanes_end(canvas: Canvas) -> int:
+    """The last time that is drawn."""
+    return canvas.scale.until_ms
+
+
+def generations(canvas: Canvas, lanes: Lanes) -> None:
+    """A block each, with its number and why it began; those too narrow for that as one."""
+    if not lanes.rounds:
+        return
+    unit = epochs(lanes.group_type)
+    canvas.heading(f"{capital(unit)}s", "and why each began")
+    for left, right, same in _blocks(canvas, lanes.rounds):
+        causes = [it.cause for it in same if it.cause is not None]
+        hover = (
+            saying.of_round(same[0], lanes.group_type) if len(same) == 1 else saying.of_rounds(same, lanes.group_type)
+        )
+        canvas.add(rect("block", left, canvas.y, right - left, 20, title=hover))
+        if causes:
+            worst = min(causes, key=rank)
+            canvas.add(rect(look(worst).kind, left, canvas.y, 3, 20))
+        canvas.add(text("small number", left + 6, canvas.y + 14, html(_said(same, right - left - 8))))
+    canvas.y += 32 if canvas.gutter else 28
+
+
+def _blocks(canvas: Canvas, rounds: tuple[Round, ...]) -> list[tuple[float, float, list[Round]]]:
+    out: list[tuple[float, float, list[Round]]] = []
+    heap: list[Round] = []
+    for at, it in enumerate(rounds):
+        heap.append(it)
+        left = canvas.scale.at(heap[0].since_ms)
+        right = canvas.scale.at(rounds[at + 1].since_ms) if at + 1 < len(rounds) else canvas.scale.right + 8
+        if right - left >= 15:
+            out.append((left, right, heap))
+            heap = []
+    if heap:
+        left = canvas.scale.at(heap[0].since_ms)
+        if out and canvas.scale.right + 8 - left < 15:
+            left, _, before = out.pop()
+            heap = before + heap
+        out.append((left, canvas.scale.right + 8, heap))
+    return out
+
+
+def _said(same: list[Round], room: float) -> str:
+    first, last = same[0], same[-1]
+    if len(same) > 1:
+        words = [f"{first.number} to {last.number}", f"{first.number}-{last.number}", f"{len(same)}{TIMES}"]
+    elif first.cause is None:
+        words = [f"{first.number} (from before)", str(first.number)]
+    else:
+        words = [f"{first.number}: {look(first.cause).word}", str(first.number)]
+    return next((it for it in words if width_of(it, 10.5) <= room), "")
+
+
+def standstill(canvas: Canvas, lanes: Lanes) -> None:
+    """Which share of the partitions stood still when. Its area is the stopped partition time."""
+    total = saying.stopped_ms(lanes)
+    if not total:
+        return
+    canvas.heading("Standstill", f"{duration(total)} of partition time")
+    scale, base = canvas.scale, canvas.y + DEEP
+    bins = [0.0] * (int((scale.right - scale.left) / BIN) + 1)
+    per_px = (scale.until_ms - scale.since_ms) / (scale.right - scale.left)
+    for it in lanes.rebalances:
+        if it.stopped_since_ms is not None and it.share is not None:
+            _spread(
+                bins, scale.since_ms, per_px * BIN, max(it.stopped_since_ms, scale.since_ms), it.since_ms, it.share
+            )
+    canvas.add(rect("row", scale.left, canvas.y, scale.right - scale.left, DEEP))
+    at = 0
+    while at < len(bins):
+        if not bins[at]:
+            at += 1
+            continue
+        end = at
+        way = ""
+        while end < len(bins) and bins[end]:
+            high = max(min(bins[end], 1.0) * DEEP, 3)
+            way += f"V{base - high:.4g}h{BIN:g}"
+            end += 1
+        left = scale.left + at * BIN
+        canvas.add(f'<path class="stopped" d="M{left:g} {base:g}{way}V{base:g}Z"/>')
+        at = end
+    canvas.used.add("standstill")
+    canvas.y += DEEP + 10
+
+
+def _spread(bins: list[float], origin_ms: int, bin_ms: float, since_ms: int, until_ms: int, share: float) -> None:
+    first, last = (since_ms - origin_ms) / bin_ms, (until_ms - origin_ms) / bin_ms
+    for at in range(max(int(first), 0), min(int(last), len(bins) - 1) + 1):
+        overlap = min(last, at + 1) - max(first, at)
+        if overlap > 0 or int(first) == int(last):
+            bins[at] += share * max(overlap, 1e-6)
