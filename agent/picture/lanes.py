@@ -10,6 +10,7 @@ beginning; see `Round` for what is made of it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -141,8 +142,14 @@ def lanes(
 def _order(lane: Lane) -> tuple[Any, ...]:
     # Who was thrown out most, then who went at all, in the order in which they first did: a deploy is a staircase.
     thrown = sum(gone.cause in TAKEN_OUT for gone in lane.departures)
-    marks = [gone.at_ms for gone in lane.departures] + list(lane.replaced) + list(lane.joined)
-    return -thrown, not lane.departures, not marks, min(marks, default=0), lane.label
+    first = min([gone.at_ms for gone in lane.departures] or [*lane.replaced, *lane.joined], default=0)
+    return -thrown, not lane.departures, lane.is_idle, first, _natural(lane.label)
+
+
+def _natural(text: str) -> list[tuple[int, str]]:
+    """`worker-2` before `worker-10`."""
+    parts = re.split(r"([0-9]{1,15})", text)
+    return [(int(part), "") if at % 2 else (-1, part) for at, part in enumerate(parts)]
 
 
 def _silences(done: Rebalance) -> dict[str, int]:

@@ -55,8 +55,9 @@ def rows(lanes: Lanes, idle: bool | None, *, beside: bool) -> list[Row]:
 
 
 def _about(lane: Lane, tells: bool) -> str:
+    often = f"went {len(lane.departures)}\u00d7" if len(lane.departures) > 1 else ""
     static = "static" if lane.is_static else ""
-    return " · ".join(part for part in (static, lane.about if tells else "") if part)
+    return " · ".join(part for part in (often, static, lane.about if tells else "") if part)
 
 
 def _sizes(*, tight: bool, beside: bool) -> tuple[float, float, float]:

@@ -137,11 +137,15 @@ def _bars(canvas: Canvas, row: Row, y: float) -> None:
         for gone in lane.departures
         if gone.silent_since_ms is not None
     ]
-    for left, right in merged(silent, 2):
-        if right - left >= 3:
-            canvas.used.add("silent")
-            canvas.add(rect("silent", left, top, right - left, row.bar, round=3))
-            canvas.add(path("hatch", hatching(left, top, right - left, row.bar, 5)))
+    for left, right in _visible(silent):
+        canvas.used.add("silent")
+        canvas.add(rect("silent", left, top, right - left, row.bar, round=3))
+        canvas.add(path("hatch", hatching(left, top, right - left, row.bar, 5)))
+
+
+def _visible(spans: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    # Many that are too short to be seen must not look like a long one.
+    return merged([it for it in spans if it[1] - it[0] >= 2], 0)
 
 
 def _pauses(canvas: Canvas, lanes: Lanes, top: float, height: float) -> None:
@@ -152,11 +156,10 @@ def _pauses(canvas: Canvas, lanes: Lanes, top: float, height: float) -> None:
         for it in lanes.rebalances
         if it.paused_since_ms is not None
     ]
-    for left, right in merged(spans, 2):
-        if right - left >= 2:
-            canvas.used.add("pause")
-            canvas.add(rect("paused", left, top, right - left, height))
-            canvas.add(path("pause", hatching(left, top, right - left, height, 8)))
+    for left, right in _visible(spans):
+        canvas.used.add("pause")
+        canvas.add(rect("paused", left, top, right - left, height))
+        canvas.add(path("pause", hatching(left, top, right - left, height, 8)))
 
 
 def _apart(shown: Sequence[Row], scale: Scale) -> float:
