@@ -40,6 +40,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "assign": ("agent.cli.assign:assign", "Show what each assignor would give."),
     "generate": ("agent.cli.generate:generate", "Write synthetic histories of groups as real records."),
+    "schema": ("agent.cli.schema:schema", "List the JSON Schemas of events and answers, or print one."),
     "spark": ("agent.cli.spark:spark", "Run a Spark job over months of history."),
     "sidecar": ("agent.cli.sidecar:sidecar", "Make the container for a pod, or patch a manifest with it."),
     "config": ("agent.cli.config:config", "Show the settings in force, or check a file of them."),

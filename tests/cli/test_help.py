@@ -123,7 +123,7 @@ def test_wrong_commands() -> None:
     assert (code, "Missing argument 'GROUP'" in text) == (2, True)
 
 
-BEYOND_CONTRACT = {"analyzers"}
+BEYOND_CONTRACT = {"analyzers", "schema"}
 """Commands that the contract does not name."""
 
 
