@@ -18,6 +18,7 @@ from tests.wire.vectors import ROOT
 
 SCHEMAS = ROOT / "agent" / "schemas" / f"v{VERSION}"
 OPENAPI = ROOT / "docs" / "schemas" / "openapi.json"
+PAGE = ROOT / "docs" / "machines.md"
 
 
 def files() -> Iterator[tuple[Path, dict[str, Any]]]:
@@ -32,6 +33,39 @@ def text_of(form: dict[str, Any]) -> str:
     return json.dumps(form, indent=2) + "\n"
 
 
+def page(text: str) -> str:
+    """The page with its tables as they should be."""
+    for name, rows in (("schemas", schema_rows()), ("routes", route_rows())):
+        begin, rest = text.split(f"<!-- {name}: python -m tests.schemas.write -->\n")
+        _, end = rest.split(f"<!-- end of {name} -->")
+        text = (
+            f"{begin}<!-- {name}: python -m tests.schemas.write -->\n"
+            + "".join(rows)
+            + f"<!-- end of {name} -->{end}"
+        )
+    return text
+
+
+def schema_rows() -> Iterator[str]:
+    """The table of schemas."""
+    yield "| schema | is of one | printed or answered by |\n|---|---|---|\n"
+    for name, it in DOCUMENTS.items():
+        said_by = ", ".join(f"`{by}`" if by[0] != "e" else by for by in it.said_by)
+        link = f"[`{name}`](../agent/schemas/v{VERSION}/{name}.json)"
+        yield f"| {link} | {it.about.removesuffix('.')} | {said_by}{' (a list)' if it.many else ''} |\n"
+
+
+def route_rows() -> Iterator[str]:
+    """The table of addresses."""
+    yield "| address | answer | parameters | statuses |\n|---|---|---|---|\n"
+    for path, item in openapi()["paths"].items():
+        operation = item["get"]
+        names = [it["$ref"].rpartition("/")[2] for it in operation.get("parameters", ())]
+        query = ", ".join(f"`{name}`" for name in names if not name.endswith("_in_path"))
+        statuses = ", ".join(operation["responses"])
+        yield f"| `{path}` | {operation['summary'].removesuffix('.')} | {query} | {statuses} |\n"
+
+
 def main() -> int:
     """Write what changed."""
     for path, form in files():
@@ -42,6 +76,7 @@ def main() -> int:
                 return 1
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text_of(form), encoding="ascii")
+    PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
     return 0
 
 
