@@ -16,7 +16,7 @@ from tests.shadow import build as b
 from tests.source.building import at_offset
 from tests.wire.vectors import ROOT
 
-CONTEXT = click.Context(cli, info_name="kshadow")
+CONTEXT = click.Context(cli, info_name="kshadow", **cli.context_settings)
 DATA = "/var/lib/kafka/data"
 LOGS = "/opt/kafka/logs"
 NEW = "/tmp/"

@@ -65,7 +65,7 @@ def _alternatives(words: list[str]) -> list[list[str]]:
 
 def _command(words: list[str]) -> tuple[click.Command, click.Context, list[str]]:
     command: click.Command = cli
-    context = click.Context(cli, info_name="kshadow")
+    context = click.Context(cli, info_name="kshadow", **cli.context_settings)
     arguments = words[1:]
     while isinstance(command, click.Group) and arguments:
         if arguments[0].startswith("-"):
@@ -82,5 +82,5 @@ def _command(words: list[str]) -> tuple[click.Command, click.Context, list[str]]
             raise click.UsageError(f"no such command: {arguments[0]}")
         command, arguments = found, arguments[1:]
         if isinstance(command, click.Group):
-            context = click.Context(command, info_name=command.name, parent=context)
+            context = click.Context(command, info_name=command.name, parent=context, **command.context_settings)
     return command, context, arguments

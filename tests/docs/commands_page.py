@@ -47,7 +47,7 @@ def commands() -> list[Leaf]:
 
 
 def _within(path: tuple[str, ...], command: click.Command, parent: click.Context | None) -> Iterator[Leaf]:
-    context = click.Context(command, info_name=path[-1], parent=parent)
+    context = click.Context(command, info_name=path[-1], parent=parent, **command.context_settings)
     yield Leaf(path, command, context)
     if isinstance(command, click.Group):
         for name in command.list_commands(context):
