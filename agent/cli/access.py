@@ -154,6 +154,8 @@ def ask(
     kind = one_of(ctx, *SOURCES)
     if kind != "bootstrap_server" and ctx.get_parameter_source("properties") is ParameterSource.COMMANDLINE:
         raise click.UsageError("--property goes with --bootstrap-server")
+    if kind != "bootstrap_server" and ctx.get_parameter_source("command_config") is ParameterSource.COMMANDLINE:
+        raise click.UsageError("--command-config goes with --bootstrap-server")
     tuning = ("analyzer_names", "tuned")
     if kind == "agent" and any(ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE for name in tuning):
         raise click.UsageError("--analyzers and --tune go with --from and --bootstrap-server; an agent has its own")

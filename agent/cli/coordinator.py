@@ -6,7 +6,15 @@ from typing import Any
 
 import click
 
-from agent.cli.options import bootstrap_option, client_properties, option, output_option, property_option, strongest
+from agent.cli.options import (
+    bootstrap_option,
+    client_properties,
+    command_config_option,
+    option,
+    output_option,
+    property_option,
+    strongest,
+)
 from agent.cli.output import print_rows, print_value
 from agent.cli.tables import FOLDED, Column
 
@@ -14,6 +22,7 @@ from agent.cli.tables import FOLDED, Column
 @click.command()
 @click.argument("group")
 @bootstrap_option
+@command_config_option
 @property_option
 @option(
     "--offsets-partitions",
@@ -27,6 +36,7 @@ def coordinator(
     group: str,
     bootstrap_server: str | None,
     properties: tuple[tuple[str, str], ...],
+    command_config: Any,
     offsets_partitions: int | None,
     output: str,
 ) -> None:

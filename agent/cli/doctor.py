@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from agent.cli.options import bootstrap_option, client_properties, option, output_option, property_option
+from agent.cli.options import (
+    bootstrap_option,
+    client_properties,
+    command_config_option,
+    option,
+    output_option,
+    property_option,
+)
 from agent.cli.output import UNREACHABLE, bold, echo, print_rows, printable
 from agent.cli.run_options import Parsed
 from agent.cli.tables import FOLDED, Column
@@ -29,6 +36,7 @@ _COLUMNS = {
 
 @click.command()
 @bootstrap_option
+@command_config_option
 @property_option
 @option("--admin/--no-admin", default=True, show_default=True, help="Whether the agent is to observe groups.")
 @option("--lag/--no-lag", default=True, show_default=True, help="Whether the agent is to know lag.")
@@ -70,6 +78,7 @@ def doctor(
     ctx: click.Context,
     bootstrap_server: str | None,
     properties: tuple[tuple[str, str], ...],
+    command_config: Any,
     admin: bool,
     lag: bool,
     history_topic: str | None,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 from click.core import ParameterSource
 
-from agent.cli.options import Decorator, client_properties, one_of, option, property_option
+from agent.cli.options import Decorator, client_properties, command_config_option, one_of, option, property_option
 from agent.cli.output import UnwritableOutput, echo, printable, warn
 from agent.cli.text import when
 from agent.cli.times import Duration, Time
@@ -163,6 +163,7 @@ Examples:
 @option(
     "--bootstrap-server", metavar="HOST:PORT[,…]", help="Kafka brokers to start from: writes into __consumer_offsets."
 )
+@command_config_option
 @property_option
 @option("--create-topic", is_flag=True, help="Let the broker make the topic if it is not there.")
 @option(
@@ -252,9 +253,11 @@ def _file(ctx: click.Context, *, force: bool) -> Target:
     from agent.sink.segments import write_segments
     from agent.source.ndjson import is_ndjson
 
-    for name in ("properties", "create_topic"):
+    for name in ("properties", "command_config", "create_topic"):
         if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            raise click.UsageError("--property and --create-topic go with --bootstrap-server")
+            raise click.UsageError(
+                "--property and --create-topic go with --bootstrap-server, as --command-config does"
+            )
     out = ctx.params["out"]
     partitions = ctx.params["offsets_partitions"] or Settings(0).offsets_partitions
     if out == _STDOUT:

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from agent.cli.command_config import CommandConfigFile
+
 if TYPE_CHECKING:
+    from agent.config.commandconfig import CommandConfig
     from agent.diagnosis.cluster import Chosen
 
 FORMATS = ("table", "json", "ndjson", "yaml")
@@ -84,6 +87,15 @@ property_option = option(
     envvar="KSHADOW_PROPERTY",
     help="A librdkafka property, such as security.protocol=SASL_SSL; a value that is exactly ${NAME} stands in the "
     "environment. Repeatable; blanks part those in the variable.",
+)
+
+
+command_config_option = option(
+    "--command-config",
+    type=CommandConfigFile(),
+    metavar="FILE",
+    help="Client properties as Kafka's own tools take them, such as security.protocol and sasl.jaas.config; -X wins "
+    "over them.",
 )
 
 
@@ -165,6 +177,7 @@ def source_options(command: Callable[..., Any]) -> Callable[..., Any]:
             option("--agent-ca", metavar="FILE", type=click.Path(), help="Certificates to trust, not the system's."),
             option("--agent-cert", metavar="FILE", type=click.Path(), help="A certificate of who asks, and its key."),
             option("--agent-key", metavar="FILE", type=click.Path(), help="That key, where it is in another file."),
+            command_config_option,
             property_option,
         )
     ):
@@ -203,5 +216,24 @@ def strongest(ctx: click.Context, *names: str) -> list[str]:
 
 
 def client_properties(bootstrap_server: str, properties: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """librdkafka's configuration from the options."""
-    return {"bootstrap.servers": bootstrap_server, **dict(properties)}
+    """librdkafka's configuration from the options: these, over the `--command-config` of the command that runs.
+
+    A usage error says what librdkafka cannot do of it.
+    """
+    from agent.cli.output import warn
+
+    ctx = click.get_current_context(silent=True)
+    file: CommandConfig | None = None if ctx is None else ctx.params.get("command_config")
+    given = dict(properties)
+    if ctx is None or file is None:
+        return {"bootstrap.servers": bootstrap_server, **given}
+    if problems := file.unmended(given):
+        raise click.UsageError("\n".join(problems))
+    if file.warnings and not ctx.meta.get(_WARNED):
+        ctx.meta[_WARNED] = True
+        for text in file.warnings:
+            warn(f"Warning: {text}")
+    return {**file.beside(given), "bootstrap.servers": bootstrap_server, **given}
+
+
+_WARNED = "kshadow.command_config.warned"

@@ -12,6 +12,7 @@ from agent.cli.options import (
     analyzer_options,
     bootstrap_option,
     broker_log_options,
+    command_config_option,
     option,
     property_option,
 )
@@ -72,6 +73,7 @@ _READING: tuple[Decorator, ...] = (
         help="What you call the cluster: a field of its events, and a label where several are read.",
     ),
     bootstrap_option,
+    command_config_option,
     property_option,
     option(
         "--source",

@@ -12,6 +12,7 @@ from agent.cli.options import (
     bootstrap_option,
     chosen_analyzers,
     client_properties,
+    command_config_option,
     one_of,
     option,
     property_option,
@@ -64,6 +65,7 @@ def spark() -> None:
     help="Parquet of raw records: a file or a directory, on any file system of Spark's. Repeatable.",
 )
 @bootstrap_option
+@command_config_option
 @property_option
 @_OUT
 @_CLUSTER
@@ -107,6 +109,7 @@ def backfill(ctx: click.Context, /, **_: Any) -> None:
     "directory of Parquet.",
 )
 @bootstrap_option
+@command_config_option
 @property_option
 @option("--history-topic", type=TOPIC, help="The topic that kshadow run writes events to.")
 @option("--history", metavar="DIR", help="The directory of events as Parquet.")

@@ -51,7 +51,10 @@ def judge(values: Values, defaults: Values, verdict: Verdict, cluster: str | Non
     said_to_it = {name: it for name, it in values.items() if cluster is None or it.rank is Rank.FILE_CLUSTER}
     idle = [it for it in _COMPANIONS if it.option in said_to_it and not any(values[name].value for name in it.needs)]
     problems = [*_what_is_read(values, defaults), *_companions(values, idle), *_source(values), *_unneeded(values)]
+    problems += _command_config(values)
     warnings = [*_idle_companions(values, idle), *_losses(values), *_patterns(values), *_too_coarse(values)]
+    file = values["command-config"].value
+    warnings += () if file is None else file.warnings
     verdict.problems += (about + text for text in problems)
     verdict.warnings += (about + text for text in warnings)
 
@@ -106,6 +109,14 @@ def _idle_companions(values: Values, idle: list[_Companion]) -> list[str]:
         if Rank.DEFAULT < values[it.option].rank < Rank.COMMAND_LINE
         and all(values[name].rank <= values[it.option].rank for name in it.needs)
     ]
+
+
+def _command_config(values: Values) -> list[str]:
+    """What librdkafka cannot do of a file of client properties."""
+    it = values["command-config"]
+    if it.value is None:
+        return []
+    return [f"{it.where}: {text}" for text in it.value.unmended(name for name, _ in values["property"].value or ())]
 
 
 def _source(values: Values) -> list[str]:

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, get_type_hints
 
+from agent.config.commandconfig import CommandConfig
+
 LIVE = "live"
 OPTION = "option"
 """Keys of a field's metadata."""
@@ -188,11 +190,12 @@ class ClusterSettings:
     """One cluster: how it is reached, what is read of it, and what is made of that.
 
     `name` is None where one cluster is read and nobody named it. `properties` are librdkafka's, `bootstrap.servers`
-    apart; among them are passwords.
+    apart; they win over the `command_config`. Among both are passwords.
     """
 
     name: str | None = option("cluster")
     bootstrap_server: str = option("bootstrap-server")
+    command_config: CommandConfig | None = option("command-config", shown=False)
     properties: tuple[tuple[str, str], ...] = option("property", shown=False)
     state_dir: str | None = option("state-dir")
     read: ReadSettings
@@ -208,7 +211,9 @@ class ClusterSettings:
     @property
     def conf(self) -> Mapping[str, str]:
         """librdkafka's configuration."""
-        return {"bootstrap.servers": self.bootstrap_server, **dict(self.properties)}
+        given = dict(self.properties)
+        file = given if self.command_config is None else self.command_config.beside(given)
+        return {**file, "bootstrap.servers": self.bootstrap_server, **given}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

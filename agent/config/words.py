@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from agent.config.commandconfig import CommandConfig
 from agent.config.secrets import shown, shown_properties
 from agent.config.settings import Address, Shard, SnapshotPlace
 
@@ -24,7 +25,7 @@ def form(option: str, value: Any) -> Any:
             return list(value)
         case Address():
             return f"[{value.host}]:{value.port}" if ":" in value.host else f"{value.host}:{value.port}"
-        case Shard() | SnapshotPlace():
+        case Shard() | SnapshotPlace() | CommandConfig():
             return str(value)
         case str():
             return shown(value)

@@ -8,6 +8,7 @@ from pathlib import Path
 from agent.config.changes import Change, Changes, compare
 from agent.config.resolving import PER_CLUSTER, PER_PROCESS
 from agent.config.settings import Granularity
+from tests.cli.running import DATA
 from tests.config.building import BROKERS, file_options, settings
 
 LIVE = {
@@ -24,6 +25,7 @@ LIVE = {
 
 OTHER = {
     "bootstrap-server": "other:1",
+    "command-config": str(DATA / "client.properties"),
     "property": "a.b=c",
     "source": "admin",
     "group": "g",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,10 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from agent.embedded import EmbeddedCluster, Security, fetch_jars
+from tests.cli.running import kshadow
 from tests.integration import faults
 from tests.integration.certificates import Authority
-from tests.integration.secured import DESCRIBE_TOPIC, TOPIC, secured
+from tests.integration.secured import DESCRIBE_TOPIC, MECHANISM, PASSWORD, TOPIC, Secured, secured
 
 pytestmark = pytest.mark.integration
 
@@ -50,6 +52,27 @@ def test_users_passwords_certificates_and_rights(version: str, tmp_path: Path) -
         assert code_of(it.conf("granted", ssl_ca_location=str(stranger))) == KafkaError._SSL
         it.broker.restart()
         assert code_of(granted) == KafkaError.TOPIC_AUTHORIZATION_FAILED
+        _by_a_file_of_javas(it, tmp_path / "client.properties")
+
+
+def _by_a_file_of_javas(it: Secured, file: Path) -> None:
+    """What Kafka's own tools would be given: `--command-config`, and what is given beside it."""
+    it.allow("granted", DESCRIBE_TOPIC)
+    # Escaped for the quotes of JAAS, and again for the file.
+    password = PASSWORD.replace("\\", "\\\\").replace('"', '\\"').replace("\\", "\\\\")
+    file.write_text(
+        f"# for kafka-consumer-groups.sh\nsecurity.protocol = SASL_SSL\nsasl.mechanism:{MECHANISM}\n"
+        "sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required \\\n"
+        f'    username="granted" password="{password}";\n'
+        f"ssl.truststore.type=PEM\nssl.truststore.location={it.authority.file}\n",
+        encoding="latin-1",
+    )
+    asked = ("coordinator", "g", "--bootstrap-server", it.broker.bootstrap_servers, "--command-config", file)
+    found = kshadow(*asked, "-o", "json")
+    assert found.exit_code == 0, found.stderr
+    assert json.loads(found.stdout)["partitions"] == 2
+    refused = kshadow(*asked, "-X", "sasl.password=wrong")
+    assert (refused.exit_code, PASSWORD in refused.output) == (3, False)
 
 
 def test_a_cluster_of_two(tmp_path: Path) -> None:
