@@ -34,6 +34,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "agent.cli.analyzers:analyzers",
         "List the analyzers: when each fires, its false alarms, its settings.",
     ),
+    "report": (
+        "agent.cli.report:report",
+        "Write one HTML page about a time range, to keep or to send.",
+    ),
     "doctor": (
         "agent.cli.doctor:doctor",
         "Check connection, permissions, topic and clock: what works, and how to fix what does not.",

@@ -128,6 +128,7 @@ class ReadAnswers:
         self.as_of_ms = None if until_ms is None else min(until_ms, self.now_ms)
         self.where = loaded.where if until_ms is None else f"{loaded.where} as of {when(self.as_of_ms)}"
         self.groups, self.report, self.findings = loaded.groups, loaded.report, loaded.findings
+        self.events = loaded.events
         self._loaded, self._again, self._lag = loaded, again, lag
 
     def describe(self, group: str) -> dict[str, Any] | None:

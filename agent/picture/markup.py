@@ -84,3 +84,14 @@ def name_fitting(text: str, size: float, room: float) -> str:
     head = fitting(shown, size, room * 0.45).removesuffix("…")
     tail = fitting(shown[::-1], size, room - width_of(head + "…", size)).removesuffix("…")[::-1]
     return f"{head}…{tail}"
+
+
+def prose(text: str, most: int = MAX_TEXT) -> Html:
+    """A sentence of the story: what stands between backticks is a name, and is set as one."""
+    pieces = shortened(text, most).split("`")
+    if len(pieces) % 2 == 0:
+        # Somebody's name has a backtick: then none of them says anything.
+        return html(text, most)
+    return Html(
+        "".join(f"<code><bdi>{escape(it)}</bdi></code>" if at % 2 else escape(it) for at, it in enumerate(pieces))
+    )

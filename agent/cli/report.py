@@ -1,0 +1,107 @@
+"""`kshadow report`: one HTML page about a time range."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from agent import __version__
+from agent.cli.options import analyzer_options, option, source_options
+from agent.cli.output import UnwritableOutput, warn
+from agent.cli.times import range_options, resolved
+from agent.moments import Moment
+
+if TYPE_CHECKING:
+    from agent.cli.access import Answers
+
+
+@click.command()
+@click.argument("groups", nargs=-1, metavar="[GROUP]…")
+@source_options
+@range_options
+@analyzer_options
+@option("--out", metavar="FILE.html|-", type=click.Path(allow_dash=True), required=True, help="The page.")
+@option("--title", metavar="TEXT", help="Its heading [what happened to whom].")
+@option(
+    "--top",
+    type=click.IntRange(0, 200),
+    default=20,
+    show_default=True,
+    help="Groups told of in full where none is named: those in most trouble. The others are a table.",
+)
+@click.pass_context
+def report(
+    ctx: click.Context,
+    /,
+    groups: tuple[str, ...],
+    since: Moment | None,
+    until: Moment | None,
+    out: str,
+    title: str | None,
+    top: int,
+    **_: Any,
+) -> None:
+    """Write one HTML page about a time range, to keep or to send.
+
+    Swim lanes, causes, costs, findings and advice of the groups named, or of those in most trouble. The page is one
+    file without scripts, asks for nothing, and prints well; a page of that name is replaced once the new one is
+    whole.
+
+    \b
+    Examples:
+      kshadow report --from /var/lib/kafka/data --out incident.html
+      kshadow report payments --bootstrap-server localhost:9092 --since 6h --out payments.html
+      kshadow report --agent http://localhost:9308 --since 24h --title "Night of the 21st" --out night.html
+    """
+    from agent.cli.access import ask, now_ms
+    from agent.cli.groups import no_such_group
+    from agent.report.document import document
+    from agent.report.facts import Made
+    from agent.report.gather import NoSuchGroup, Wanted, gather
+
+    with ask(ctx, groups[0] if len(groups) == 1 else None, history=True) as answers:
+        since_ms, until_ms = resolved(since, until, answers.now_ms)
+        problems: list[str] = []
+        is_bad = answers.report(problems.append)
+        for problem in problems:
+            warn(problem)
+        made = Made(
+            where=answers.where,
+            version=__version__,
+            at_ms=now_ms(),
+            title=title,
+            problems=tuple(problems),
+        )
+        try:
+            facts = gather(answers, made, Wanted(groups, since_ms, until_ms, top), _history(answers))
+        except NoSuchGroup as missing:
+            no_such_group(ctx, answers, str(missing))
+        _write(document(facts), out)
+        if is_bad:
+            ctx.exit(1)
+
+
+def _history(answers: Answers) -> list[dict[str, Any]] | None:
+    """All events, where they were read here."""
+    events = getattr(answers, "events", None)
+    return None if events is None else events()
+
+
+def _write(page: str, out: str) -> None:
+    from agent.sink.ndjson import whole_or_not
+
+    content = page.encode("utf-8", "backslashreplace")
+    try:
+        if out == "-":
+            sys.stdout.flush()
+            sys.stdout.buffer.write(content)
+            return
+        with whole_or_not(Path(out)) as file:
+            file.write(content)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise UnwritableOutput(f"{out}: expected a file to write to: {error.strerror or error}") from error

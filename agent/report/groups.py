@@ -1,0 +1,96 @@
+"""One group in the page: numbers, lanes, causes, the story."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+from agent.picture.causes import causes_over_time
+from agent.picture.markup import Html, name, prose, shortened
+from agent.picture.svg import swimlanes
+from agent.picture.table import swimlane_table
+from agent.report.elements import figure, folded, numbers, paragraphs, scrolls, section
+from agent.report.facts import Detailed
+from agent.story.explain import CHANGE
+from agent.story.words import count, duration, percent
+
+WIDE, NARROW = 980, 370
+"""Pixels of the two drawings."""
+MANY = 12
+"""From so many rebalances on, when which cause came is a picture of its own."""
+GAINS = "What other settings would have saved"
+
+
+def anchor(group: str) -> str:
+    """The same for a group in every report, whatever its name holds."""
+    return f"group-{blake2b(group.encode('utf-8', 'surrogatepass'), digest_size=5).hexdigest()}"
+
+
+def of_group(it: Detailed, since_ms: int, until_ms: int) -> Html:
+    """Its section."""
+    parts: list[str] = []
+    told = it.story.sections()
+    if told and not told[0][0]:
+        first, *rest = told.pop(0)[1]
+        parts.append(f'<p class="lead">{prose(first)}</p>')
+        parts += [f"<p>{prose(text)}</p>" for text in rest]
+    parts += [_numbers(it), _lanes(it)]
+    if (it.row.rebalances or 0) >= MANY:
+        parts.append(_causes(it, since_ms, until_ms))
+    for title, texts in told:
+        parts.append(f"<h3>{title}</h3>")
+        parts.append(paragraphs(texts, "advice" if title == CHANGE else ""))
+        if title == CHANGE and it.gains:
+            parts += [f"<h3>{GAINS}</h3>", paragraphs(it.gains)]
+    if it.gains and not any(title == CHANGE for title, _ in told):
+        parts += [f"<h3>{GAINS}</h3>", paragraphs(it.gains)]
+    return section(anchor(it.row.group), Html(name(it.row.group)), *parts, kind="group")
+
+
+def _numbers(it: Detailed) -> Html:
+    row, told = it.row, it.story.numbers
+    share = told.get("stopped_share")
+    others = sum(row.went.values()) - row.thrown_out
+    open_now = sum(found["state"] != "resolved" for found in row.findings)
+    stopped = None if row.stopped_ms is None else duration(row.stopped_ms)
+    return numbers(
+        [
+            ("State", row.state or "gone", _what(it), False),
+            ("Rebalances", None if row.rebalances is None else f"{row.rebalances:,}", "", False),
+            ("Thrown out", f"{row.thrown_out:,}", "sessions and polls that timed out", row.thrown_out > 0),
+            ("Went otherwise", f"{others:,}", "", False),
+            (
+                "Stopped partition time",
+                stopped,
+                "" if share is None else f"{percent(share)} of what its partitions could have worked",
+                False,
+            ),
+            ("Findings", str(len(row.findings)), f"{open_now} open at the end" if row.findings else "", open_now > 0),
+        ]
+    )
+
+
+def _what(it: Detailed) -> str:
+    kind = "" if it.row.group_type is None else f"{it.row.group_type} group"
+    return kind if it.row.members is None else f"{kind}, {count(it.row.members, 'member')}"
+
+
+def _lanes(it: Detailed) -> Html:
+    shown = it.lanes
+    if not (shown.lanes or shown.rounds or shown.troubles):
+        return Html('<p class="note">Nobody came or went, so there is nothing to draw.</p>')
+    caption = (
+        "Who was in the group when; the troubled first. Times are UTC. A hatched end of a lane is the time from the "
+        "last commit to being thrown out."
+    )
+    table = scrolls(f"Rebalances of {shortened(it.row.group)}", swimlane_table(shown))
+    below = folded("The same as a table", table) if shown.rebalances else Html("")
+    return figure(swimlanes(shown, width=WIDE), swimlanes(shown, width=NARROW), caption, below)
+
+
+def _causes(it: Detailed, since_ms: int, until_ms: int) -> Html:
+    label = f"Causes of {count(it.row.rebalances or 0, 'rebalance')} over time"
+    wide, narrow = (
+        causes_over_time(it.row.causes, since_ms=since_ms, until_ms=until_ms, width=width, label=label)
+        for width in (WIDE, NARROW)
+    )
+    return Html(f"<h3>Causes over time</h3>{figure(wide, narrow, 'What set off the rebalances, and when.')}")
