@@ -15,7 +15,7 @@ from starlette.applications import Starlette
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
@@ -26,7 +26,7 @@ from agent.metrics.readings import Readings
 from agent.moments import bounds
 from agent.openapi import PATH as OPENAPI
 from agent.openapi import openapi
-from agent.page import HEADERS, page
+from agent.page import Pages
 from agent.plain import printable
 from agent.runtime import Health
 from agent.web.accepting import exposition
@@ -103,13 +103,15 @@ def application(
     exporter: Exporter | None = None,
     files: WebFiles | None = None,
     stopping: Callable[[], bool] = lambda: False,
+    wall_ms: Callable[[], int] = lambda: _now_ms(),
 ) -> ASGIApp:
     """The routes over one agent.
 
     `exporter` makes the metrics, of that agent alone unless told. `files` say who may ask; where `stopping`, /readyz
-    sends clients elsewhere.
+    sends clients elsewhere. `wall_ms` is the clock of the page for people, epoch milliseconds.
     """
     places = Places()
+    pages = Pages(agent, wall_ms)
     metered = exporter or Exporter([Source(None, agent.readings)])
     began = time.monotonic()
 
@@ -131,11 +133,11 @@ def application(
         form = {"version": __version__, "ready": ready.ready and not stopping(), "reason": ready.reason}
         return AsciiJSON({**form, "uptime_s": round(time.monotonic() - began, 3), **more})
 
-    def home(request: Request) -> Response:
-        ready = agent.ready()
-        if not agent.has_caught_up:
-            return HTMLResponse(page([], [], ready, _now_ms()), status_code=503, headers=HEADERS)
-        return HTMLResponse(page(agent.groups(), agent.findings(), ready, _now_ms()), headers=HEADERS)
+    def group_page(request: Request) -> Response:
+        try:
+            return pages.group(request)
+        except Ambiguous as several:
+            return pages.ambiguous(request, str(several))
 
     def asked(answer: Callable[[Answering, Request], Response]) -> Callable[[Request], Response]:
         """An answer of whoever has the cluster that is asked for, once it has one."""
@@ -158,7 +160,9 @@ def application(
         return made
 
     large: dict[str, Callable[[Request], Response]] = {
-        "/": home,
+        "/": pages.home,
+        "/findings": pages.findings,
+        "/groups/{group:anything}": group_page,
         "/metrics": metrics,
         "/api/v1/status": status,
         OPENAPI: lambda request: AsciiJSON(openapi()),
@@ -168,6 +172,7 @@ def application(
     }
     routes = [Route(path, Large(make, places), methods=["GET"]) for path, make in large.items()]
     routes += [Route("/healthz", healthz), Route("/readyz", readyz)]
+    routes += [Route("/static/{name}", pages.static, methods=["GET"])]
     return Gate(Starlette(routes=routes, exception_handlers={HTTPException: _refused, Exception: _failed}), files)
 
 

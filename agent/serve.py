@@ -7,7 +7,7 @@ import logging
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -39,15 +39,18 @@ class WebServer:
         *,
         web_config: Path | None = None,
         exporter: Exporter | None = None,
+        wall_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
-        """Takes the address, port 0 for any that is free, and reads the web-config file.
+        """Takes the address, port 0 for any that is free, and reads the web-config file. `wall_ms`: the page's clock.
 
         Raises `SourceMisconfigured` where it cannot.
         """
         self._files = None if web_config is None else WebFiles(web_config)
         tls = self._files is not None and self._files.current().tls is not None
         self._draining = threading.Event()
-        app = application(agent, exporter=exporter, files=self._files, stopping=self._draining.is_set)
+        app = application(
+            agent, exporter=exporter, files=self._files, stopping=self._draining.is_set, wall_ms=wall_ms
+        )
         self._server = _server(app, self._files if tls else None, self._files)
         self._listener = _listener(host, port)
         shown = f"[{host}]" if ":" in host else host
@@ -102,10 +105,10 @@ class _Loop(asyncio.SelectorEventLoop):
 
 @contextmanager
 def serving(
-    agent: Answering, host: str = "127.0.0.1", port: int = 0, *, web_config: Path | None = None
+    agent: Answering, host: str = "127.0.0.1", port: int = 0, *, web_config: Path | None = None, **more: Any
 ) -> Iterator[str]:
     """Serve for as long as the block runs; gives the URL. Port 0 is any free one."""
-    server = WebServer(agent, host, port, web_config=web_config).start()
+    server = WebServer(agent, host, port, web_config=web_config, **more).start()
     try:
         yield server.url
     finally:

@@ -6,6 +6,7 @@ import socket
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from typing import Any
 from urllib.parse import urlsplit
 
 from agent.diagnosis.cluster import Chosen
@@ -103,9 +104,9 @@ def of_log(log: Log) -> Iterable[Run]:
 
 
 @contextmanager
-def served(replayed: Answering) -> Iterator[str]:
+def served(replayed: Answering, **more: Any) -> Iterator[str]:
     """The address of a server over it, once it listens."""
-    with serving(replayed) as url:
+    with serving(replayed, **more) as url:
         address = urlsplit(url)
         deadline = time.monotonic() + 10
         while time.monotonic() < deadline:

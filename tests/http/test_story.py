@@ -1,12 +1,8 @@
-"""The routes of the history: `timeline`, `findings`, and the page for people."""
+"""The routes of the history: `timeline` and `findings`. The pages for people: `tests.page`."""
 
 from __future__ import annotations
 
-import re
-from base64 import b64encode
 from collections.abc import Iterator
-from hashlib import sha256
-from html.parser import HTMLParser
 from urllib.parse import quote
 
 import pytest
@@ -14,10 +10,7 @@ from httpx import Client
 
 from agent.diagnosis.cluster import NOTHING
 from agent.http import COMPLETE_SINCE
-from agent.page import MAX_ROWS, page
-from agent.plain import printable
-from agent.runtime import Health
-from tests.cli.hostile import LETTERS, TEXTS, pairs, raw
+from tests.cli.hostile import raw
 from tests.cli.running import SEGMENTS
 from tests.http.replayed import Replayed, of_log, of_path
 from tests.http.test_routes import client
@@ -27,7 +20,6 @@ from tests.story import made as m
 from tests.story.made import MINUTE, T0
 
 TIMELINE = "/api/v1/groups/fraud-848/timeline"
-EVERY = [pytest.param(text, id=name) for name, text in {**TEXTS, **LETTERS}.items()]
 
 
 FINDINGS = [
@@ -134,86 +126,3 @@ def test_names_that_look_like_routes(group: str) -> None:
         address = f"/api/v1/groups/{quote(group, safe='').replace('.', '%2E')}"
         assert it.get(address).json()["group"] == group
         assert [event["group"] for event in it.get(f"{address}/timeline").json()] == [group]
-
-
-class Reader(HTMLParser):
-    """Tags with their attributes, and the text between them."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.text = ""
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-
-
-def test_the_page(http: Client) -> None:
-    answer = http.get("/")
-    assert answer.headers["content-type"] == "text/html; charset=utf-8"
-    read = Reader(answer.text)
-    assert "6 groups, 2 open findings at " in read.text
-    assert read.text.index("critical") < read.text.index("info"), "the worst first"
-    links = [attributes["href"] for tag, attributes in read.tags if tag == "a"]
-    assert "/api/v1/groups/pricing-poll/timeline" in links
-    for link in links:
-        assert link is not None
-        assert http.get(link).status_code == 200
-    assert {tag for tag, _ in read.tags} == {
-        *("html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "table", "thead", "tbody", "tr", "th"),
-        *("td", "span", "br", "small", "a"),
-    }
-
-
-def test_nothing_else_may_load(http: Client) -> None:
-    answer = http.get("/")
-    policy = dict(part.strip().split(" ", 1) for part in answer.headers["content-security-policy"].split(";"))
-    style = re.search(r"<style>(.*?)</style>", answer.text, re.DOTALL)
-    assert style is not None
-    digest = b64encode(sha256(style[1].encode()).digest()).decode()
-    assert policy == {
-        "default-src": "'none'",
-        "style-src": f"'sha256-{digest}'",
-        "base-uri": "'none'",
-        "form-action": "'none'",
-        "frame-ancestors": "'none'",
-    }
-    assert answer.headers["x-content-type-options"] == "nosniff"
-    assert "style=" not in answer.text.replace("<style>", "")
-
-
-@pytest.mark.parametrize("text", EVERY)
-def test_strangers_text_stays_text(text: str) -> None:
-    replayed = Replayed(of_log(Log().add(*pairs(text))))
-    replayed.recent.observe([m.finding(text, group=text, summary=text, advice=text, severity=text)])
-    with client(replayed) as it:
-        answer = it.get("/")
-        assert answer.status_code == 200
-        assert raw(answer.text) == []
-        read = Reader(answer.text)
-        assert not {"script", "img", "b", "link"} & {tag for tag, _ in read.tags}
-        assert all(
-            set(attributes) <= {"href", "class", "lang", "charset", "name", "content"} for _, attributes in read.tags
-        )
-        assert printable(text[:100])[:150] in read.text
-        if len(text) > 20_000:
-            return  # too long for an address
-        group = quote(text, safe="").replace(".", "%2E")
-        assert f'href="/api/v1/groups/{group}/timeline"' in answer.text
-        assert it.get(f"/api/v1/groups/{group}/timeline").json()[0]["group"] == text
-
-
-def test_a_name_that_is_no_text_has_no_address() -> None:
-    assert "\\udcff" in page([], [m.finding(group="\udcff")], Health(True, "caught up"), T0)
-
-
-def test_a_page_has_an_end() -> None:
-    row = {**Replayed(of_log(Log().add(b.new_group("g")))).groups()[0], "last_commit_ms": None}
-    text = page([row] * (MAX_ROWS + 3), [], Health(True, "caught up"), T0)
-    assert text.count("<tr>") == MAX_ROWS + 1
-    assert "And 3 more: the API has all." in text
-    assert "<p>None.</p>" in text, "no findings"

@@ -1,0 +1,150 @@
+"""Findings: what is open, what was resolved within the last day, each with what to change."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from agent.page.fleet import Event, worst_first
+from agent.page.frame import Page
+from agent.page.markup import address, ago, choices, group_address, link, name, rough, sentences, severity, text
+from agent.runtime import Health
+from agent.story.words import count
+from analyzers.severity import Severity
+
+RECENT_MS = 86_400_000
+MOST_OPEN = 300
+MOST_RESOLVED = 100
+"""Of each list the first so many are shown."""
+MOST_NAMES = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Which findings: empty is any."""
+
+    severity: str = ""
+    analyzer: str = ""
+    cluster: str | None = None
+
+    @classmethod
+    def of(cls, asked: Mapping[str, str]) -> Chosen:
+        """From an address."""
+        said = asked.get("severity", "")
+        return cls(said if said in set(Severity) else "", asked.get("analyzer", "")[:200], asked.get("cluster"))
+
+    def has(self, event: Event) -> bool:
+        """Whether this is one of them."""
+        return (not self.severity or Severity.of(event["severity"]) == self.severity) and (
+            not self.analyzer or event["analyzer"] == self.analyzer
+        )
+
+
+def brief(event: Event, now_ms: int, *, several: bool = False) -> str:
+    """One finding in two lines: where, what, since when. What to change is told where there is room."""
+    return _item(
+        event,
+        f'{severity(event["severity"])}<p class="what">{_where(event, several)} '
+        f'<span class="analyzer">{text(event["analyzer"])}</span></p>{_when(event, now_ms)}'
+        f'<p class="summary">{sentences(event["summary"])}</p>',
+        "brief ",
+    )
+
+
+def full(event: Event, now_ms: int, *, several: bool = False, of_group: bool = False) -> str:
+    """One finding with what to change; without its group where that needs no telling."""
+    where = "" if of_group else _where(event, several)
+    advice = event["advice"]
+    change = f'<p class="advice"><b>Change</b> {sentences(advice)}</p>' if advice else ""
+    return _item(
+        event,
+        f'<p class="what">{severity(event["severity"])} <b class="analyzer">{text(event["analyzer"])}</b> {where} '
+        f'{_when(event, now_ms)}</p><p class="summary">{sentences(event["summary"])}</p>{change}',
+    )
+
+
+def _item(event: Event, inner: str, how: str = "") -> str:
+    said = (event.get("cluster"), event["analyzer"], event["group"], event["since_ms"], event["state"])
+    kind = Severity.of(event["severity"])
+    return f'<li class="finding {how}{kind}" data-key="{text(said, 500)}">{inner}</li>'
+
+
+def _where(event: Event, several: bool) -> str:
+    group, cluster = event["group"], event.get("cluster") if several else None
+    inner = "the cluster" if group is None else link(group_address(group, cluster), name(group))
+    of = "" if cluster is None else f'<span class="kind">{text(cluster)}</span>'
+    return f'<span class="where">{inner}{of}</span>'
+
+
+def _when(event: Event, now_ms: int) -> str:
+    since = event["since_ms"]
+    if event["state"] == "resolved":
+        lasted = rough(event["at_ms"] - since)
+        return f'<span class="when">resolved {ago(event["at_ms"], now_ms)}, was open for {lasted}</span>'
+    return f'<span class="when">open for {ago(since, now_ms, after="")}</span>'
+
+
+def findings_page(
+    events: Sequence[Event], chosen: Chosen, now_ms: int, ready: Health, version: str, *, several: bool = False
+) -> Page:
+    """The page. `events`: the newest of each finding that was open within `RECENT_MS`."""
+    found = [it for it in events if chosen.has(it)]
+    opened = worst_first(it for it in found if it["state"] != "resolved")
+    resolved = sorted((it for it in found if it["state"] == "resolved"), key=lambda it: -it["at_ms"])
+    everything = sum(it["state"] != "resolved" for it in events)
+    headline = f"{count(len(opened), 'open finding')}" if opened else "No open finding"
+    body = f"""<div class="lead">
+<h1 id="headline">{headline[0].upper()}{headline[1:]}</h1>
+<p class="under" id="under">{_under(opened, everything, chosen)}</p>
+</div>
+{_form(events, chosen)}
+<section aria-labelledby="open-title" id="open">
+<h2 id="open-title">Open</h2>
+{_list(opened, MOST_OPEN, now_ms, several, "Nothing is open.")}
+</section>
+<section aria-labelledby="resolved-title" id="resolved">
+<h2 id="resolved-title">Resolved within a day</h2>
+{_list(resolved, MOST_RESOLVED, now_ms, several, "Nothing was resolved within the last 24 hours.")}
+</section>"""
+    return Page(
+        title="Findings",
+        body=body,
+        at_ms=now_ms,
+        place="findings",
+        says=headline,
+        ready=ready,
+        version=version,
+        cluster=chosen.cluster,
+    )
+
+
+def _under(opened: Sequence[Event], everything: int, chosen: Chosen) -> str:
+    if chosen.severity or chosen.analyzer:
+        return f"Of {everything} that are open. {link(address('/findings', cluster=chosen.cluster), 'Show all')}"
+    by = Counter(Severity.of(it["severity"]) for it in opened)
+    groups = len({(it.get("cluster"), it["group"]) for it in opened if it["group"] is not None})
+    said = ", ".join(f"{by[it]} {it}" for it in reversed(Severity) if by[it])
+    return f"{said}; on {count(groups, 'group')}." if said else "Every analyzer is content."
+
+
+def _form(events: Iterable[Event], chosen: Chosen) -> str:
+    severities = {"": "any severity", **{str(it): str(it) for it in reversed(Severity)}}
+    names = {str(it["analyzer"]) for it in events} | ({chosen.analyzer} - {""})
+    # Ours are identifiers; what is none cannot be chosen, since it is shown as something else.
+    analyzers = {"": "any analyzer", **{it: it for it in sorted(names)[:MOST_NAMES] if it.isidentifier()}}
+    cluster = "" if chosen.cluster is None else f'<input type="hidden" name="cluster" value="{text(chosen.cluster)}">'
+    return f"""<form action="/findings" method="get" class="filter" data-filter id="form" aria-label="Which findings">
+<label for="severity">Severity</label>{choices("severity", chosen.severity, severities)}
+<label for="analyzer">Analyzer</label>{choices("analyzer", chosen.analyzer, analyzers)}{cluster}
+<button>Show</button>
+</form>"""
+
+
+def _list(events: Sequence[Event], most: int, now_ms: int, several: bool, none: str) -> str:
+    if not events:
+        return f'<p class="none">{none}</p>'
+    items = "".join(full(it, now_ms, several=several) for it in events[:most])
+    rest = len(events) - most
+    more = f'<p class="more">And {rest} more: {link("/api/v1/findings", "the API has all")}.</p>' if rest > 0 else ""
+    return f'<ul class="findings rows">{items}</ul>{more}'

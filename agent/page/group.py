@@ -1,0 +1,202 @@
+"""One group: how it is, what happened and what to change, its members, how far it is behind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from agent.page.findings import full
+from agent.page.fleet import RECENT_MS, Event, worst_first
+from agent.page.frame import Page
+from agent.page.markup import (
+    address,
+    ago,
+    group_address,
+    link,
+    name,
+    number,
+    sentences,
+    state,
+    text,
+)
+from agent.page.picture import picture
+from agent.page.tables import events, lags, members
+from agent.runtime import Health
+from agent.story.explain import CHANGE, TITLES, UNSEEN, Asked, Story, explain
+from agent.story.phrases import epochs, work
+from agent.story.reading import within
+from agent.story.timeline import entries
+from agent.story.words import count
+
+Form = Mapping[str, Any]
+
+RANGES = {
+    "15m": ("15 min", 900_000),
+    "1h": ("1 h", 3_600_000),
+    "6h": ("6 h", 21_600_000),
+    "24h": ("24 h", 86_400_000),
+}
+ALL = "all"
+LEAST = "1h"
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What an agent knows of a group: its describe form (None once it is gone), its events, from when on these are
+    all (None: from the log's beginning), and the newest event of each finding that was open in the range."""
+
+    group: str
+    form: Form | None
+    events: Sequence[Event]
+    complete_since_ms: int | None
+    findings: Sequence[Event]
+
+
+def range_of(asked: Mapping[str, str], events: Sequence[Event], now_ms: int) -> str:
+    """The range that an address asks for; unless it does, the shortest that shows something, from `LEAST` on."""
+    said = asked.get("range")
+    if said in RANGES or said == ALL:
+        return said
+    last = next((it["at_ms"] for it in reversed(events) if it["type"] != "finding"), now_ms)
+    fitting = (name for name, (_, span) in RANGES.items() if span >= RANGES[LEAST][1] and last >= now_ms - span)
+    return next(fitting, ALL)
+
+
+def since(chosen: str, now_ms: int) -> int | None:
+    """Where a range begins, epoch milliseconds; None for all there is."""
+    return None if chosen == ALL else now_ms - RANGES[chosen][1]
+
+
+def group_page(
+    known: Known, chosen: str, now_ms: int, ready: Health, version: str, cluster: str | None = None
+) -> Page:
+    """The page of one group over a range."""
+    since_ms = since(chosen, now_ms)
+    asked = Asked(known.group, now_ms, since_ms=since_ms, live=True, complete_since_ms=known.complete_since_ms)
+    story = explain(asked, known.events, known.findings, known.form)
+    open_now = worst_first(it for it in known.findings if it["state"] != "resolved")
+    ranged = within(known.events, since_ms, None)
+    parts = [
+        _lead(known, cluster),
+        _figures(known, now_ms),
+        _wrong(open_now, now_ms),
+        _ranges(known, chosen, cluster),
+        picture(known.events, known.form, story.since_ms, now_ms),
+        _story(story, open_now),
+        members(known.form),
+        lags(known.form, now_ms),
+        events(entries(ranged), now_ms, chosen == ALL),
+        _more(story),
+        _elsewhere(known, cluster),
+    ]
+    kind = "gone" if known.form is None else f"{known.form['state']}, generation {known.form['generation']}"
+    return Page(
+        title=known.group,
+        body="\n".join(part for part in parts if part),
+        at_ms=now_ms,
+        place="group",
+        says=f"{known.group[:60]}: {kind}, {count(len(open_now), 'open finding')}",
+        ready=ready,
+        version=version,
+        cluster=cluster,
+    )
+
+
+def _lead(known: Known, cluster: str | None) -> str:
+    form = known.form
+    kinds = "" if form is None else f'<span class="kind">{text(form["group_type"])}</span>'
+    kinds += "" if cluster is None else f'<span class="kind">{text(cluster)}</span>'
+    return f"""<nav class="crumbs" aria-label="Where this is">{link(address("/", cluster=cluster), "Fleet")}</nav>
+<div class="lead">
+<h1 id="headline" class="name">{name(known.group)}</h1>
+<p class="under" id="under">{state("Dead" if form is None else form["state"])}{kinds}</p>
+</div>"""
+
+
+def _figures(known: Known, now_ms: int) -> str:
+    form = known.form
+    if form is None:
+        return ""
+    since_ms = now_ms - RECENT_MS
+    recent = sum(it["type"] == "rebalance" and it["at_ms"] >= since_ms for it in known.events)
+    assignor = f"<small>{text(form['protocol'], 40)}</small>" if form.get("protocol") else ""
+    unit = epochs(form["group_type"]).capitalize()
+    noun = f"{work(form['group_type'])}s"
+    changed = f"<small>{ago(form['state_since_ms'], now_ms)}</small>" if form["state_since_ms"] > 0 else ""
+    return f"""<dl class="figures" id="figures">
+<div><dt>{unit}</dt><dd>{number(form["generation"])}{changed}</dd></div>
+<div><dt>Members</dt><dd>{number(len(form["members"]))}{assignor}</dd></div>
+<div><dt>{noun.capitalize()} held</dt><dd>{number(form["partitions"])}</dd></div>
+<div><dt>Lag, records</dt><dd>{number(form["lag"])}</dd></div>
+<div><dt>Rebalances, last hour</dt><dd>{number(recent)}<small>{form["rebalances"]} in all</small></dd></div>
+<div><dt>Last commit</dt><dd>{ago(form["last_commit_ms"], now_ms)}</dd></div>
+</dl>"""
+
+
+def _wrong(open_now: Sequence[Event], now_ms: int) -> str:
+    if not open_now:
+        return ""
+    items = "".join(full(it, now_ms, of_group=True) for it in open_now)
+    return f"""<section aria-labelledby="wrong-title" id="wrong">
+<h2 id="wrong-title">What is wrong</h2>
+<ul class="findings">{items}</ul>
+</section>"""
+
+
+def _story(story: Story, open_now: Sequence[Event]) -> str:
+    sections = dict(story.sections())
+    texts = [it for title in ("", TITLES["happened"], TITLES["cost"]) for it in sections.get(title, [])]
+    told = "".join(f"<p>{sentences(it, 4_000)}</p>" for it in texts)
+    # What findings advise stands with them.
+    said = {it["advice"].strip().rstrip(".") for it in open_now}
+    rest = [it for it in sections.get(CHANGE, []) if it.strip().rstrip(".") not in said]
+    change = "".join(f"<li>{sentences(it, 2_000)}</li>" for it in rest)
+    return f"""<div class="pair">
+<section aria-labelledby="happened-title" id="happened">
+<h2 id="happened-title">What happened</h2>
+<div class="prose">{told}</div>
+</section>
+{_changes(change)}
+</div>"""
+
+
+def _changes(items: str) -> str:
+    if not items:
+        return ""
+    return f"""<section aria-labelledby="change-title" id="change">
+<h2 id="change-title">{CHANGE}</h2>
+<ul class="prose">{items}</ul>
+</section>"""
+
+
+def _ranges(known: Known, chosen: str, cluster: str | None) -> str:
+    links = []
+    for value, words in [*((value, words) for value, (words, _) in RANGES.items()), (ALL, "all")]:
+        href = group_address(known.group, cluster, range=value)
+        here = {"aria_current": "true"} if value == chosen else {}
+        links.append(link(href, words, data_swap="", **here))
+    return f'<nav class="chips" aria-label="Range of time" id="ranges"><span>Range</span>{"".join(links)}</nav>'
+
+
+def _more(story: Story) -> str:
+    sections = dict(story.sections())
+    out = []
+    for key, title in (("why", TITLES["why"]), ("unseen", UNSEEN)):
+        said = "".join(f"<li>{sentences(it, 4_000)}</li>" for it in sections.get(title, []))
+        if said:
+            out.append(
+                f'<details id="{key}"><summary><h2>{title}</h2></summary><ul class="prose">{said}</ul></details>'
+            )
+    return "".join(out)
+
+
+def _elsewhere(known: Known, cluster: str | None) -> str:
+    href = group_address(known.group, cluster)
+    if href is None or href.startswith("/groups/?"):
+        return ""
+    path, _, query = href.partition("?")
+    api = f"/api/v1{path}"
+    more = f"?{query}" if query else ""
+    links = f"{link(api + more, 'describe')} {link(api + '/timeline' + more, 'timeline')}"
+    return f'<p class="apis" id="apis">The same as JSON: {links}</p>'

@@ -1,0 +1,59 @@
+"""The files that the page loads, each under a name with a hash of what it holds: what is behind it never changes."""
+
+from __future__ import annotations
+
+import gzip
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+
+HASH = 12
+"""Characters of the hash in a name."""
+
+FILES = {
+    "kshadow.css": ("text/css; charset=utf-8", ("colors.css", "kshadow.css")),
+    "kshadow.js": ("text/javascript; charset=utf-8", ("kshadow.js",)),
+    "theme.js": ("text/javascript; charset=utf-8", ("theme.js",)),
+}
+"""What there is: the type, and the files of the package that it is made of."""
+
+HEADERS = {
+    # Behind a password it is nobody else's to keep.
+    "Cache-Control": "private, max-age=31536000, immutable",
+    "Vary": "Accept-Encoding",
+    "Referrer-Policy": "no-referrer",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """One of them, as it is sent."""
+
+    name: str
+    kind: str
+    body: bytes
+    zipped: bytes
+
+
+@cache
+def static() -> dict[str, File]:
+    """All of them, by the name in their address."""
+    made = (_file(name, kind, parts) for name, (kind, parts) in FILES.items())
+    return {it.name: it for it in made}
+
+
+@cache
+def address_of(name: str) -> str:
+    """Where one of `FILES` is."""
+    stem, _, ending = name.rpartition(".")
+    found = next(it for it in static() if it.startswith(f"{stem}.") and it.endswith(f".{ending}"))
+    return f"/static/{found}"
+
+
+def _file(name: str, kind: str, parts: tuple[str, ...]) -> File:
+    folder = files("agent.page") / "static"
+    body = b"\n".join((folder / part).read_bytes() for part in parts)
+    stem, _, ending = name.rpartition(".")
+    hashed = f"{stem}.{sha256(body).hexdigest()[:HASH]}.{ending}"
+    return File(hashed, kind, body, gzip.compress(body, 9, mtime=0))
