@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "explain": ("agent.cli.explain:explain", "Explain one group: what happened, why, and what to change."),
     "whatif": ("agent.cli.whatif:whatif", "Replay one group's history under other settings."),
     "findings": ("agent.cli.findings:findings", "List what the analyzers hold open, or found in a range."),
+    "watch": ("agent.cli.watch:watch", "Watch the groups live, full screen."),
     "analyzers": (
         "agent.cli.analyzers:analyzers",
         "List the analyzers: when each fires, its false alarms, its settings.",

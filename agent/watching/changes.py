@@ -1,0 +1,110 @@
+"""What is new between two looks at the fleet, in words: lines of `--plain`, latest news of the screen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from agent.story.findings import key_of as finding_key
+from agent.story.timeline import Entry, entries
+from agent.story.words import duration
+from agent.watching.model import CLUSTER, Fleet, Key, Row, key_of, rank, shown
+
+Form = Mapping[str, Any]
+
+MAX_WHAT = 600
+"""Characters of one happening."""
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """One thing that changed, at a time (epoch milliseconds). `rank`: of a finding that opened, -1 of all else."""
+
+    at_ms: int
+    key: Key
+    name: str
+    what: str
+    rank: int = -1
+
+
+def of_entry(key: Key, name: str, entry: Entry) -> Happening:
+    """A line of a group's timeline."""
+    cost = "" if not entry.cost_ms else f"; partitions stood still for {duration(entry.cost_ms)}"
+    label = "rebalance, " if entry.rebalance is not None else ""
+    return Happening(entry.at_ms, key, name, shown(f"{label}{entry.what or entry.label}{cost}", MAX_WHAT))
+
+
+def of_events(
+    key: Key, name: str, events: Sequence[dict[str, Any]], rebalances: int | None = None
+) -> list[Happening]:
+    """What events tell, findings apart. Of `rebalances`, the newest so many and what came with and after them."""
+    lines = entries(event for event in events if event["type"] != "finding")
+    if rebalances is not None:
+        at = [number for number, line in enumerate(lines) if line.rebalance is not None]
+        lines = lines[at[-rebalances] if rebalances <= len(at) else 0 :] if rebalances > 0 else []
+    return [of_entry(key, name, line) for line in lines]
+
+
+def rebalanced(before: Fleet, after: Fleet) -> list[tuple[Row, int]]:
+    """Groups that rebalanced between two looks, and how often; a group that came anew counts with all it has."""
+    out = []
+    for key, row in after.by_key.items():
+        if key.group is None or row.rebalances is None:
+            continue
+        was = before.by_key.get(key)
+        more = row.rebalances - (0 if was is None else was.rebalances or 0)
+        if more > 0:
+            out.append((row, more))
+    return out
+
+
+def differences(before: Fleet, after: Fleet) -> list[Happening]:
+    """Groups that came, went or changed their state, and findings that opened, changed or closed."""
+    out = []
+    for key, row in after.by_key.items():
+        if key.group is None:
+            continue
+        was = before.by_key.get(key)
+        at_ms = row.state_since_ms or after.at_ms
+        if was is None:
+            out.append(Happening(at_ms, key, row.name, f"group appeared: {row.state}, {_members(row)}"))
+        elif was.state != row.state:
+            what = f"state {row.state}, was {was.state}; {_members(row)}"
+            out.append(Happening(at_ms, key, row.name, what))
+    for key, row in before.by_key.items():
+        if key.group is not None and key not in after.by_key:
+            out.append(Happening(after.at_ms, key, row.name, "group is gone"))
+    return [*out, *_findings(before, after)]
+
+
+def _members(row: Row) -> str:
+    count = row.members
+    return "members unknown" if count is None else "1 member" if count == 1 else f"{count} members"
+
+
+def _findings(before: Fleet, after: Fleet) -> list[Happening]:
+    was = {finding_key(dict(event)): event for event in before.findings}
+    now = {finding_key(dict(event)): event for event in after.findings}
+    out = []
+    for key, event in now.items():
+        old = was.get(key)
+        if old is None:
+            out.append(_happening(event, event["at_ms"], "finding opened"))
+        elif old["severity"] != event["severity"]:
+            out.append(_happening(event, event["at_ms"], f"finding changed, was {shown(old['severity'], 20)}"))
+    for key, event in was.items():
+        if key not in now:
+            after_ms = max(after.at_ms - event["since_ms"], 0)
+            what = f"finding closed after {duration(after_ms)}: {shown(event['analyzer'], 60)}"
+            out.append(Happening(after.at_ms, key_of(event), _name(event), what))
+    return out
+
+
+def _happening(event: Form, at_ms: int, what: str) -> Happening:
+    text = f"{what}: {event['severity']}: {event['analyzer']}: {event['summary']} Advice: {event['advice']}"
+    return Happening(at_ms, key_of(event), _name(event), shown(text, MAX_WHAT), rank(event))
+
+
+def _name(event: Form) -> str:
+    return CLUSTER if event["group"] is None else shown(event["group"]) or '""'

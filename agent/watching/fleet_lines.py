@@ -1,0 +1,213 @@
+"""The fleet as lines: header, headings, one line a group, the latest news. Pure; widths and times are given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len
+
+from agent.story.words import clock, count
+from agent.watching.changes import Happening
+from agent.watching.lines import Line, Piece, age, beside, fit, human
+from agent.watching.model import SORTS, Fleet, Row
+from analyzers.severity import Severity
+
+MARKS = {2: ("✖C", "bad"), 1: ("▲W", "warn"), 0: ("●I", "info")}
+"""Glyph, letter and style of each severity's rank."""
+NO_MARK = ("  ", "")
+
+STATES = {
+    "Stable": "good",
+    "Empty": "dim",
+    "Dead": "dim",
+    "PreparingRebalance": "warn",
+    "CompletingRebalance": "warn",
+    "Assigning": "warn",
+    "Reconciling": "warn",
+    "NotReady": "warn",
+}
+_SHORT = {"PreparingRebalance": "Preparing", "CompletingRebalance": "Completing", "Reconciling": "Reconciling"}
+
+LEAST_GROUP, LEAST_TROUBLE, MOST_GROUP = 16, 15, 48
+MANY_LATE = 4
+"""From so many rebalances of late on their number stands out."""
+
+
+MIDDLING = 50
+"""Columns from which on there is room for more than the most important."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of numbers or short words. Those that come first in `COLUMNS` are the last to go."""
+
+    heading: str
+    width: int
+    place: int
+    right: bool = True
+
+
+COLUMNS = (
+    Column("STATE", 11, 1, right=False),
+    Column("LATE", 4, 5),
+    Column("LAG", 5, 6),
+    Column("MEMB", 4, 2),
+    Column("REBAL", 5, 4),
+    Column("PARTS", 5, 3),
+    Column("SINCE", 5, 7),
+    Column("COMMIT", 6, 8),
+    Column("TYPE", 8, 0, right=False),
+    Column("GEN", 6, 9),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What fits a width: columns in the order they are shown, and room for the group and its trouble."""
+
+    group: int
+    columns: tuple[Column, ...]
+    trouble: int
+
+
+def layout(width: int, longest_name: int) -> Layout:
+    """Columns as far as there is room; the rest of it is shared by names and troubles."""
+    room = width - 4
+    least_group = max(LEAST_GROUP, min(longest_name, 22))
+    chosen: list[Column] = []
+    for column in COLUMNS:
+        if room - column.width - 1 < least_group + 1 + LEAST_TROUBLE:
+            break
+        chosen.append(column)
+        room -= column.width + 1
+    group = min(max(longest_name, 5), MOST_GROUP, max(room * 45 // 100, least_group, room - LEAST_TROUBLE - 50))
+    if room - group - 1 < LEAST_TROUBLE:
+        group = max(room - LEAST_TROUBLE - 1, 8)
+    chosen.sort(key=lambda column: column.place)
+    return Layout(group, tuple(chosen), max(room - group - 1, 0))
+
+
+def headings(at: Layout) -> Line:
+    """The line above the groups."""
+    cells = [fit(it.heading, it.width, right=it.right) for it in at.columns]
+    texts = ["   ", fit("GROUP", at.group), *cells, fit("TROUBLE", at.trouble)]
+    return ((" ".join(texts), "head"),)
+
+
+def row_line(row: Row, at: Layout, now_ms: int) -> Line:
+    """One group."""
+    out: list[Piece] = [mark(row.worst), (" " + fit(row.name, at.group), "bold" if row.worst > 0 else "")]
+    for column in at.columns:
+        text, style = _cell(row, column.heading, now_ms)
+        out.append((" " + fit(text, column.width, right=column.right), style))
+    trouble = ", ".join(row.findings)
+    if row.findings and at.trouble >= 40:
+        more = f" (+{len(row.findings) - 1})" if len(row.findings) > 1 else ""
+        trouble = f"{row.findings[0]}{more}: {row.summary}"
+    elif len(row.findings) > 1:
+        trouble = f"{row.findings[0]} +{len(row.findings) - 1}"
+        if len(trouble) > at.trouble:
+            more = f" +{len(row.findings) - 1}"
+            trouble = fit(row.findings[0], at.trouble - len(more)) + more
+    out.append((" " + fit(trouble, at.trouble), mark(row.worst)[1]))
+    return tuple(out)
+
+
+def mark(worst: int) -> Piece:
+    """A severity in two columns: glyph and letter."""
+    return MARKS.get(worst, NO_MARK)
+
+
+def _cell(row: Row, heading: str, now_ms: int) -> Piece:
+    if row.key.group is None:
+        return "", ""
+    match heading:
+        case "TYPE":
+            return row.kind, "dim"
+        case "STATE":
+            return _SHORT.get(row.state, row.state), STATES.get(row.state, "")
+        case "MEMB":
+            return human(row.members), "" if row.members else "dim"
+        case "PARTS":
+            return human(row.partitions), "" if row.partitions else "dim"
+        case "REBAL":
+            return human(row.rebalances), "" if row.rebalances else "dim"
+        case "LATE":
+            return (f"+{human(row.late)}", "warn" if row.late >= MANY_LATE else "") if row.late else ("-", "dim")
+        case "LAG":
+            return human(row.lag), "" if row.lag else "dim"
+        case "SINCE":
+            return age(None if row.state_since_ms is None else now_ms - row.state_since_ms), "dim"
+        case "COMMIT":
+            return age(None if row.last_commit_ms is None else now_ms - row.last_commit_ms), "dim"
+        case _:
+            return str(row.generation), "dim"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How what is shown stands to its source. `lost` says why it does not answer, None while it does."""
+
+    where: str
+    live: bool
+    now_ms: int
+    as_of_ms: int | None
+    lost: str | None = None
+    not_ready: bool = False
+    paused: bool = False
+
+
+def standing(it: Standing, fleet: Fleet | None, width: int) -> Line:
+    """The first line: source, whether it answers, and how old is what is shown."""
+    old = None if it.as_of_ms is None else max(it.now_ms - it.as_of_ms, 0)
+    since = "" if old is None else f" · {age(old)} old"
+    right: list[Piece]
+    if not it.live:
+        when = "" if it.as_of_ms is None else f" of {clock(it.as_of_ms)} UTC"
+        right = [(f"◼ still picture{when} ", "info")]
+    elif it.lost is not None:
+        right = [((f"◌ not ready{since} " if it.not_ready else f"✖ AWAY{since} "), "bad")]
+    elif it.paused:
+        right = [(f"‖ paused{since} ", "info")]
+    elif fleet is None:
+        right = [("◌ asking ", "dim")]
+    elif not fleet.ready:
+        right = [(f"▲ behind{since} ", "warn")]
+    else:
+        right = [(f"● caught up{since} ", "good")]
+    left: list[Piece] = [(" kshadow watch ", "title")]
+    if width >= MIDDLING:
+        left.append((f" {it.where}", "dim"))
+    return beside(left, right, width)
+
+
+def summary(fleet: Fleet, shown: int, sort: str, wanted: str, width: int) -> Line:
+    """The second line: how many groups and findings, the order, the filter."""
+    counts = dict.fromkeys(sorted(MARKS, reverse=True), 0)
+    for event in fleet.findings:
+        counts[Severity.of(event["severity"]).rank] += 1
+    left: list[Piece] = [(" " + count(fleet.groups, "group"), "bold"), (" · ", "dim")]
+    if not fleet.findings:
+        left.append(("no finding open", "good"))
+    else:
+        left.append((count(len(fleet.findings), "finding") + " ", ""))
+        left += [(f" {MARKS[rank][0]} {n}", MARKS[rank][1]) for rank, n in counts.items() if n]
+    late = sum(row.late for row in fleet.rows)
+    if not wanted or width >= 2 * MIDDLING:
+        left += [(" · ", "dim"), (f"{count(late, 'rebalance')} in 10 min", "" if late else "dim")]
+    right: list[Piece] = [(f"by {SORTS[sort][0]} ", "dim")] if width >= MIDDLING else []
+    if wanted:
+        right.insert(0, (f"“{wanted}”: {shown}  ", "info"))
+    return beside(left, right, width)
+
+
+def news_lines(news: Sequence[Happening], width: int, most: int) -> list[Line]:
+    """The newest happenings, the newest first, a line each."""
+    out: list[Line] = []
+    newest = list(news)[::-1][: max(most, 0)]
+    name = min(max((cell_len(it.name) for it in newest), default=0), max(width // 4, 10))
+    for it in newest:
+        first: list[Piece] = [(f" {clock(it.at_ms)} ", "dim"), (fit(it.name, name), "")]
+        out.append(beside([*first, (" " + it.what, mark(it.rank)[1] or "dim")], [], width))
+    return out

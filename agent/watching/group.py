@@ -1,0 +1,126 @@
+"""One group as it is watched: its form, its events put together over many answers, what moved, its lag over time."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from agent.story.timeline import Entry, entries
+from agent.watching.model import Key
+
+Form = Mapping[str, Any]
+Place = tuple[str, int]
+"""A topic and one of its partitions; of Connect groups, a connector and one of its tasks."""
+
+MOST_EVENTS = 1_000
+"""Events of a group that are kept to be shown: the newest."""
+MOST_POINTS = 512
+"""Points of lag that are kept of a group: the newest."""
+
+Points = Sequence[tuple[int, int | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A group as it is shown. `form` is None where it is gone; `moved` are the partitions whose member changed
+    while it was watched, when its generation last did; `moves_known` says whether that was seen at all."""
+
+    key: Key
+    form: Form | None
+    entries: tuple[Entry, ...] = ()
+    findings: tuple[Form, ...] = ()
+    moved: frozenset[Place] = frozenset()
+    moves_known: bool = False
+    lag: Points = ()
+    at_ms: int = 0
+    complete_since_ms: int | None = None
+
+
+class Moves:
+    """Which partitions have another member than before, since the assignment last changed."""
+
+    def __init__(self) -> None:
+        self._owners: dict[Place, str] | None = None
+        self.moved: frozenset[Place] = frozenset()
+        self.known = False
+
+    def look(self, members: Sequence[Form]) -> None:
+        """The members as they are now."""
+        now = owners(members)
+        was, self._owners = self._owners, now
+        if was is None or was == now:
+            return
+        moved = frozenset(place for place, member in now.items() if was.get(place) != member)
+        # A group that was empty, or is on its way there, moves nothing: all of it is new or gone.
+        if was or moved:
+            self.moved, self.known = moved, True
+
+
+def owners(members: Sequence[Form]) -> dict[Place, str]:
+    """Who holds each partition."""
+    return {
+        (topic, partition): member["member_id"]
+        for member in members
+        for topic, partitions in member["assignment"].items()
+        for partition in partitions
+    }
+
+
+class History:
+    """A group's events, from many answers that overlap."""
+
+    def __init__(self) -> None:
+        self._events: dict[str, dict[str, Any]] = {}
+        self.complete_since_ms: int | None = None
+        self._entries: tuple[Entry, ...] = ()
+        self._stale = False
+
+    @property
+    def since_ms(self) -> int | None:
+        """From when on to ask: the newest there is; None before the first answer."""
+        return max((event["at_ms"] for event in self._events.values()), default=None)
+
+    def add(self, events: Sequence[dict[str, Any]], complete_since_ms: int | None) -> None:
+        """An answer. What is there already comes to nothing."""
+        if not self._events:
+            self.complete_since_ms = complete_since_ms
+        for event in events[-MOST_EVENTS:]:
+            if event["event_id"] not in self._events:
+                self._events[event["event_id"]] = event
+                self._stale = True
+        while len(self._events) > MOST_EVENTS:
+            gone = self._events.pop(next(iter(self._events)))
+            self.complete_since_ms = gone["at_ms"] + 1
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """The timeline's lines, the oldest first."""
+        if self._stale:
+            self._stale = False
+            self._entries = tuple(entries(self._events.values()))
+        return self._entries
+
+
+class Lags:
+    """Lag of each group over time; of groups whose lag was never known, nothing."""
+
+    def __init__(self) -> None:
+        self._points: dict[Key, deque[tuple[int, int | None]]] = {}
+
+    def look(self, lags: Mapping[Key, int | None], at_ms: int) -> None:
+        """A look at all groups."""
+        for key, lag in lags.items():
+            points = self._points.get(key)
+            if points is None:
+                if lag is None:
+                    continue
+                points = self._points[key] = deque(maxlen=MOST_POINTS)
+            points.append((at_ms, lag))
+        for key in [key for key in self._points if key not in lags]:
+            del self._points[key]
+
+    def of(self, key: Key) -> Points:
+        """The oldest first."""
+        return tuple(self._points.get(key, ()))
