@@ -12,7 +12,8 @@ HEAD = """\
 
 What looks for findings, when each fires, when it may be wrong, and what can be set. `kshadow analyzers` prints the
 same. They run in `run`, `replay`, `explain`, `timeline` and `findings`; `--analyzers NAME,…` chooses some, `--tune
-ANALYZER.SETTING=VALUE` sets a threshold. Settings that end in `_s` are seconds, in `_ms` milliseconds.
+ANALYZER.SETTING=VALUE` sets a threshold. Settings that end in `_s` are seconds, in `_ms` milliseconds. How to write
+one: [analyzers.md](../analyzers.md).
 """
 
 

@@ -58,7 +58,8 @@ def page() -> str:
         _fields([column for column in COLUMNS if column.types == EVERY]),
         *(_section(kind, found.get(kind)) for kind in (*EVENT_TYPES, Finding.kind, SAMPLE)),
         "## Causes\n",
-        "Of rebalances, and of members that left. They are inferred unless `evidence` says who stated them.\n",
+        "Of rebalances, and of members that left. They are inferred unless `evidence` says who stated them: "
+        "[how](../coordination.md#how-kshadow-infers-why).\n",
         table(("cause", "what it was"), ((code(it), CAUSES[it]) for it in Cause)),
     ]
     return "\n".join(parts)

@@ -1,4 +1,5 @@
-"""The pages under `docs/reference`, from the tables that the code itself reads.
+"""The pages under `docs/reference`, from the tables that the code itself reads; and in pages that people write, what
+stands between marks: diagrams drawn from the code, and what commands print.
 
 python -m tests.docs.render           writes them anew
 python -m tests.docs.render --check   says which are not as they would be written, and fails then
@@ -10,6 +11,8 @@ import sys
 from collections.abc import Callable, Mapping
 
 from tests.docs import alerts_page, analyzers_page, commands_page, events_page, metrics_page, options_page
+from tests.docs.blocks import filled, names
+from tests.docs.markdown import pages
 from tests.wire.vectors import ROOT
 
 PAGES: Mapping[str, Callable[[], str]] = {
@@ -25,9 +28,17 @@ PAGES: Mapping[str, Callable[[], str]] = {
 NOTE = "<!-- Written by python -m tests.docs.render; a change here is lost. -->\n"
 
 
+def every() -> list[str]:
+    """Each page that is made, or has something in it that is, from the repository's root."""
+    with_blocks = [page for page in pages() if names(page.read_text(encoding="utf-8"))]
+    return [*PAGES, *(str(page.relative_to(ROOT)) for page in with_blocks)]
+
+
 def rendered(name: str) -> str:
     """A page as it shall be."""
-    return NOTE + PAGES[name]()
+    if name in PAGES:
+        return NOTE + PAGES[name]()
+    return filled((ROOT / name).read_text(encoding="utf-8"))
 
 
 def is_stale(name: str) -> bool:
@@ -38,7 +49,7 @@ def is_stale(name: str) -> bool:
 
 def main(arguments: list[str]) -> int:
     """Write, or check."""
-    stale = [name for name in PAGES if is_stale(name)]
+    stale = [name for name in every() if is_stale(name)]
     for name in stale:
         print(name)
         if "--check" not in arguments:
