@@ -192,8 +192,9 @@ class AgentAnswers:
     live = True
     as_of_ms = None
 
-    def __init__(self, url: str, options: Mapping[str, Any]) -> None:
-        """`options`: of `agent.cli.connecting`, by name."""
+    def __init__(self, url: str, options: Mapping[str, Any], timeout_s: float = AGENT_TIMEOUT_S) -> None:
+        """`options`: of `agent.cli.connecting`, by name. `timeout_s`: of each read."""
+        self._timeout_s = timeout_s
         self.now_ms = now_ms()
         self._headers: Message = Message()
         self._connection = connection(url, options)
@@ -268,7 +269,7 @@ class AgentAnswers:
     def _get(self, path: str) -> tuple[str, Any]:
         url = self.url + path
         try:
-            with self._connection.open(path, AGENT_TIMEOUT_S) as response:
+            with self._connection.open(path, self._timeout_s) as response:
                 self._headers = response.headers
                 return url, json.load(response)
         except HTTPError as error:

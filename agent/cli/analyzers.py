@@ -18,8 +18,14 @@ _COLUMNS = {
 }
 
 
+def _complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[Any]:
+    from agent.cli.completing import AnalyzerName
+
+    return AnalyzerName().shell_complete(ctx, parameter, incomplete)
+
+
 @click.command()
-@click.argument("names", metavar="[ANALYZER]…", nargs=-1)
+@click.argument("names", metavar="[ANALYZER]…", nargs=-1, shell_complete=_complete)
 @output_option()
 def analyzers(names: tuple[str, ...], output: str) -> None:
     """List the analyzers: when each fires, its false alarms, its settings.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from agent.cli.completing import ContextName
 from agent.cli.options import Pair, output_option, source_options
 from agent.cli.output import echo, print_rows, print_value, warn
 from agent.cli.tables import FOLDED, Column
@@ -24,12 +25,6 @@ _COLUMNS = {
     "where": Column("WHERE", folds=16),
     "options": Column("OPTIONS", folds=16, spare=1),
 }
-
-
-class ContextName(click.ParamType[str]):
-    """The name of a context; whether there is one is seen where it is used."""
-
-    name = "NAME"
 
 
 NAME = ContextName()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import os
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -50,9 +51,16 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "sidecar": ("agent.cli.sidecar:sidecar", "Make the container for a pod, or patch a manifest with it."),
     "config": ("agent.cli.config:config", "Show the settings in force, or check a file of them."),
     "context": ("agent.cli.context:context", "Name clusters, and choose one."),
+    "completion": (
+        "agent.cli.completion:completion",
+        "Print the script that completes commands and groups in a shell.",
+    ),
     "coordinator": ("agent.cli.coordinator:coordinator", "Show the partition and broker that own a group."),
 }
 """Each command: where it is and its one line of help (the same as its docstring's first line; a test checks)."""
+
+_COMPLETE = "_KSHADOW_COMPLETE"
+"""The variable by which click is asked to complete a line."""
 
 
 class LazyGroup(click.Group):
@@ -68,7 +76,19 @@ class LazyGroup(click.Group):
             return None
         module, attribute = COMMANDS[cmd_name][0].split(":")
         command: click.Command = getattr(import_module(module), attribute)
+        if _COMPLETE in os.environ:
+            from agent.cli.completing import complete_names
+
+            complete_names(command)
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
+        """The table's names, without importing anything, and the options."""
+        from click.shell_completion import CompletionItem
+
+        named = [CompletionItem(name, help=text) for name, (_, text) in COMMANDS.items()]
+        found = [item for item in named if item.value.startswith(incomplete)]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -98,6 +118,12 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
 
+def _contexts(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[Any]:
+    from agent.cli.completing import ContextName
+
+    return ContextName().shell_complete(ctx, parameter, incomplete)
+
+
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.option(
     "--config",
@@ -109,6 +135,7 @@ class LazyGroup(click.Group):
 @click.option(
     "--context",
     metavar="NAME",
+    shell_complete=_contexts,
     envvar="KSHADOW_CONTEXT",
     show_envvar=True,
     help="The context that says which cluster is asked, where nothing else does; kshadow context has them.",
@@ -143,7 +170,19 @@ def _take(config: Path, ctx: click.Context) -> Loaded:
 def main(arguments: list[str] | None = None) -> Any:
     """Run the command line. Exit codes: 0 done, 1 something wrong with the data, 2 usage, 3 unreachable or denied."""
     _relax_collector()
+    if _COMPLETE in os.environ:
+        _complete()
     return cli(arguments, prog_name="kshadow")
+
+
+def _complete() -> None:
+    """A shell asks what could come next. On a line that is being typed nothing else is said."""
+    from agent.cli.shells import register
+
+    register()
+    sys.stderr.flush()
+    with open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), 2)
 
 
 def _relax_collector() -> None:
