@@ -22,6 +22,7 @@ from agent.cli.output import UNREACHABLE, printable, warn
 
 if TYPE_CHECKING:
     from agent.moments import Moment
+    from agent.shadow.told import Witness
     from agent.whatif.recorder import Recorder
 
 Form = dict[str, Any]
@@ -142,13 +143,14 @@ def ask(
     history: bool = False,
     until: Moment | None = None,
     recorder: Recorder | None = None,
+    witness: Witness | None = None,
     lag: bool = False,
 ) -> Iterator[Answers]:
     """The answers of the one source that the command was given.
 
     `group`: only that one will be asked for. `history`: events and findings will be, too. `until`: as it was then.
-    `recorder` follows its group through what is read here; an agent has read already. `lag`: a broker is asked for
-    the ends of what the group has committed.
+    `recorder` follows its group through what is read here, and `witness` testifies to it; an agent has read already.
+    `lag`: a broker is asked for the ends of what the group has committed.
     """
     from_path, bootstrap_server, agent = (ctx.params[name] for name in SOURCES)
     kind = one_of(ctx, *SOURCES)
@@ -171,12 +173,12 @@ def ask(
             case "from_path":
                 from agent.cli.reading import offline
 
-                yield offline(from_path, group, chosen, until, recorder)
+                yield offline(from_path, group, chosen, until, recorder, witness)
             case "bootstrap_server":
                 from agent.cli.reading import live
 
                 conf = client_properties(bootstrap_server, ctx.params["properties"])
-                yield live(conf, group, chosen, until, recorder, lag=lag)
+                yield live(conf, group, chosen, until, recorder, witness, lag=lag)
             case _:
                 yield AgentAnswers(agent, {name: ctx.params.get(name) for name in OPTIONS})
 

@@ -7,13 +7,15 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
-from agent.cli.options import analyzer_options, output_option, source_options
+from agent.cli.options import analyzer_options, broker_log_options, output_option, source_options
 from agent.cli.output import bold, echo, print_value, printable, warn
 from agent.cli.times import range_options, resolved
 from agent.moments import Moment
 
 if TYPE_CHECKING:
+    from agent.source.brokerlog import BrokerLogs
     from agent.story.explain import Story
 
 WIDEST = 100
@@ -25,27 +27,41 @@ WIDEST = 100
 @source_options
 @range_options
 @analyzer_options
+@broker_log_options
 @output_option()
 @click.pass_context
 def explain(
-    ctx: click.Context, /, group: str, since: Moment | None, until: Moment | None, output: str, **_: Any
+    ctx: click.Context,
+    /,
+    group: str,
+    since: Moment | None,
+    until: Moment | None,
+    broker_logs: tuple[str, ...],
+    broker_log_timezone: str,
+    output: str,
+    **_: Any,
 ) -> None:
     """Explain one group: what happened, why, and what to change.
 
-    With the evidence, what it cost, and what the log does not show. Times are UTC. Partition time is time summed
-    over partitions: two that stood still for three seconds make six.
+    The answer first, in one to three sentences; then what happened in order, the evidence and how sure it is, what
+    it cost, and what could not be seen. Times are UTC. Partition time is time summed over partitions: two that stood
+    still for three seconds make six. With --broker-log the brokers' own reasons stand in place of what is inferred.
 
     \b
     Examples:
       kshadow explain payments --from /var/lib/kafka/data
       kshadow explain payments --bootstrap-server localhost:9092 --since 6h
+      kshadow explain payments --from /var/lib/kafka/data --broker-log /opt/kafka/logs/server.log
     """
     from agent.cli.access import ask
     from agent.cli.groups import no_such_group
     from agent.story.explain import Asked
     from agent.story.explain import explain as tell
 
-    with ask(ctx, group, history=True) as answers:
+    logs = _broker_logs(ctx, broker_logs, broker_log_timezone)
+    with ask(ctx, group, history=True, witness=logs) as answers:
+        if logs is not None:
+            logs.report(warn)
         since_ms, until_ms = resolved(since, until, answers.now_ms)
         past = answers.past(group)
         if past is None:
@@ -60,6 +76,7 @@ def explain(
             complete_since_ms=None
             if complete is None or (since_ms is not None and since_ms >= complete)
             else complete,
+            of_agent=ctx.params["agent"] is not None,
         )
         # Without a range: whatever was open since what is told of begins.
         found = answers.findings(since_ms or 0, until_ms, group)
@@ -70,6 +87,20 @@ def explain(
             print_value(story.form(), output)
         if answers.report(warn):
             ctx.exit(1)
+
+
+def _broker_logs(ctx: click.Context, paths: tuple[str, ...], zone: str) -> BrokerLogs | None:
+    if not paths:
+        return None
+    if ctx.params["agent"] is not None:
+        if ctx.get_parameter_source("broker_logs") is not ParameterSource.COMMANDLINE:
+            return None
+        raise click.UsageError("--broker-log goes with --from and --bootstrap-server; an agent is run with its own")
+    from agent.cli.access import reaching
+    from agent.source.brokerlog import BrokerLogs, time_zone
+
+    with reaching():
+        return BrokerLogs(paths, time_zone(zone))
 
 
 def _print(story: Story) -> None:

@@ -16,6 +16,7 @@ from agent.ends import End, UpTo
 from agent.forms import LagOf
 from agent.moments import Moment
 from agent.offline import Loaded, load, load_topic, newest_ms, reads_once
+from agent.shadow.told import Witness
 from agent.whatif.recorder import Recorder
 
 
@@ -25,9 +26,10 @@ def offline(
     chosen: Chosen | None,
     until: Moment | None,
     recorder: Recorder | None = None,
+    witness: Witness | None = None,
 ) -> Answers:
     """`chosen`: the history is wanted too, with what these analyzers find. `until`: as it was then.
-    `recorder` follows its group."""
+    `recorder` follows its group, `witness` testifies."""
     once = reads_once(path)
     until_ms = None
     if until is not None:
@@ -45,6 +47,7 @@ def offline(
         chosen=chosen or NOTHING,
         end=None if until_ms is None else UpTo(until_ms),
         recorder=recorder,
+        witness=witness,
     )
     if until is not None and not loaded.last_ms:
         raise click.UsageError(f"--until: records with times expected, none came {loaded.where}")
@@ -61,6 +64,7 @@ def live(
     chosen: Chosen | None,
     until: Moment | None,
     recorder: Recorder | None = None,
+    witness: Witness | None = None,
     *,
     lag: bool = False,
 ) -> Answers:
@@ -82,6 +86,7 @@ def live(
         on_problem=warn,
         end=None if until_ms is None else UpTo(until_ms),
         recorder=recorder,
+        witness=witness,
     )
     loaded.advance(now_ms())
 

@@ -25,6 +25,9 @@ MAX_CHAPTERS = 8
 FEW = 3
 """So many things of one busy time are told one by one."""
 
+AT_ONCE_MS = 10_000
+"""A first rebalance that comes so soon after a group appeared tells of that; brokers wait for more members first."""
+
 MOSTLY = 0.6
 """From this share on, one client is named before all others."""
 
@@ -33,7 +36,11 @@ def chapters(
     lines: Sequence[Entry], calendar: Calendar, group_type: str | None
 ) -> list[tuple[str, tuple[Entry, ...]]]:
     """Paragraphs, each with the lines that it tells of. What only carries out a rebalance is left out."""
-    told = [line for line in lines if line.label != "assigned"]
+    told = [
+        line
+        for line, after in zip(lines, [*lines[1:], None], strict=True)
+        if line.label != "assigned" and not _begins(line, after)
+    ]
     if len(told) <= MAX_LINES:
         return [_one(line, calendar) for line in told]
     out: list[tuple[str, tuple[Entry, ...]]] = []
@@ -45,9 +52,20 @@ def chapters(
     return out
 
 
+def _begins(line: Entry, after: Entry | None) -> bool:
+    """Whether a group that appeared is told of by the first rebalance that follows at once."""
+    return (
+        line.label == "created"
+        and after is not None
+        and after.rebalance is not None
+        and after.at_ms - line.at_ms <= AT_ONCE_MS
+        and all(event["observed"] for event in line.events)
+    )
+
+
 def _one(line: Entry, calendar: Calendar) -> tuple[str, tuple[Entry, ...]]:
     cost = f"; {duration(line.cost_ms)} of partition time lost" if line.cost_ms else ""
-    return f"At {calendar.at(line.at_ms)}, {line.what or line.label}{cost}.", (line,)
+    return f"{calendar.at(line.at_ms)} {line.what or line.label}{cost}.", (line,)
 
 
 def _parted(lines: Sequence[Entry]) -> list[list[Entry]]:
@@ -100,6 +118,9 @@ def _patterns(done: Sequence[Rebalance]) -> list[str]:
 
 def causes(found: Mapping[str, int]) -> str:
     """`twice because a member joined and once for an unknown reason`, the most frequent first."""
+    if len(found) == 1:
+        ((cause, number),) = found.items()
+        return because(cause) if number == 1 else f"each time {because(cause)}"
     ordered = sorted(found.items(), key=lambda cause: -cause[1])
     return listed([f"{times(number)} {because(cause)}" for cause, number in ordered], 12)
 

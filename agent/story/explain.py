@@ -10,14 +10,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agent.story.advice import from_causes
-from agent.story.chapters import QUIET_MS, causes, chapters, departures
+from agent.story.chapters import QUIET_MS, causes, chapters
 from agent.story.evidence import in_words, of_departures
 from agent.story.phrases import GROUP_TYPES, epochs, work
 from agent.story.reading import Event, Evidence, Gone, within
+from agent.story.summary import Scene, summary
 from agent.story.sums import Sums, sums
+from agent.story.sureness import how_sure
 from agent.story.timeline import Entry, entries
 from agent.story.unseen import not_seen
-from agent.story.words import Calendar, clock, count, duration, name, percent, sentence, stamp, times
+from agent.story.words import Calendar, clock, count, counted, duration, name, percent, sentence, stamp, times
 
 Form = Mapping[str, Any]
 
@@ -25,6 +27,7 @@ TITLES = {
     "state": "",
     "happened": "What happened",
     "why": "Why kshadow thinks so",
+    "sure": "How sure it is",
     "cost": "What it cost",
     "finding": "What is found to be wrong",
 }
@@ -41,7 +44,8 @@ class Asked:
     """What is asked: a group, and the range as far as it is bounded (epoch milliseconds).
 
     `now_ms` is the time up to which the events go; `live` says that this is now and not where files end.
-    `complete_since_ms` is from when on the events are all there are, None if from the log's beginning.
+    `complete_since_ms` is from when on the events are all there are, None if from the log's beginning. `of_agent`: an
+    agent told them, and not the log.
     """
 
     group: str
@@ -50,6 +54,7 @@ class Asked:
     until_ms: int | None = None
     live: bool = False
     complete_since_ms: int | None = None
+    of_agent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +68,14 @@ class Paragraph:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """The answer. `state` is Kafka's name of the group's present one, `Dead` once it is gone, None if not known."""
+    """The answer. `state` is Kafka's name of the group's present one, `Dead` once it is gone, None if not known.
+
+    `summary` is the whole of it in one to three sentences.
+    """
 
     group: str
     state: str | None
+    summary: str
     since_ms: int
     until_ms: int
     paragraphs: tuple[Paragraph, ...]
@@ -79,6 +88,7 @@ class Story:
         return {
             "group": self.group,
             "state": self.state,
+            "summary": self.summary,
             "range": {"since_ms": self.since_ms, "until_ms": self.until_ms},
             "paragraphs": [
                 {"kind": it.kind, "text": it.text, "evidence": [dict(item) for item in it.evidence]}
@@ -90,7 +100,12 @@ class Story:
         }
 
     def sections(self) -> list[tuple[str, list[str]]]:
-        """The text: paragraphs under their headings; the first has none."""
+        """The text: paragraphs under their headings; the first has none, and begins with the summary."""
+        (first, texts), *rest = self.parts()
+        return [(first, [self.summary, *texts]), *rest]
+
+    def parts(self) -> list[tuple[str, list[str]]]:
+        """The text without the summary: paragraphs under their headings; the first has none."""
         out = [(title, [it.text for it in self.paragraphs if it.kind == kind]) for kind, title in TITLES.items()]
         out += [(CHANGE, list(self.advice)), (UNSEEN, list(self.not_seen))]
         return [(title, texts) for title, texts in out if texts]
@@ -114,19 +129,36 @@ def explain(asked: Asked, events: Sequence[Event], findings: Sequence[Event], fo
     told = sums(lines, 0 if form is None else form["partitions"], since, until)
     calendar = Calendar(since, until)
     open_now = [it for it in findings if it["state"] != "resolved"]
+    deleted_ms = _deleted(events)
+    scene = Scene(
+        asked.group,
+        group_type,
+        form,
+        deleted_ms,
+        told,
+        open_now,
+        calendar,
+        since,
+        until,
+        asked.now_ms,
+        asked.live,
+    )
+    likely = how_sure(told, calendar, asked.of_agent)
     paragraphs = [
         Paragraph("state", _state(asked, events, form)),
         *_happened(told, lines, since, until, calendar, group_type),
         *_why(told),
+        *([] if likely is None else [Paragraph("sure", likely)]),
         *_cost(told, calendar, group_type),
-        *(_finding(it, calendar) for it in findings),
+        *(_finding(it, calendar, told) for it in findings),
     ]
     covered = {it["analyzer"] for it in open_now}
     advice = [*dict.fromkeys(sentence(it["advice"]) for it in open_now if it["advice"])]
     advice += from_causes(told, group_type, covered)
     return Story(
         group=asked.group,
-        state=form["state"] if form is not None else "Dead" if _deleted(events) is not None else None,
+        state=form["state"] if form is not None else "Dead" if deleted_ms is not None else None,
+        summary=summary(scene),
         since_ms=since,
         until_ms=until,
         paragraphs=tuple(paragraphs),
@@ -224,11 +256,34 @@ def _why(told: Sums) -> list[Paragraph]:
         because = of_departures(same)
         if because:
             evidence = tuple(item for gone in same for item in gone.evidence)
-            out.append(Paragraph("why", " ".join([f"{departures(same)[0]}.", *because]), evidence))
+            out.append(Paragraph("why", f"{_matter(same)}: {_going_on(' '.join(because))}", evidence))
     ids = {gone.who.member_id for gone in told.departures}
     rest = tuple(item for it in told.rebalances for item in it.evidence if str(item.get("member_id")) not in ids)
     said = in_words(rest)
     return [*out, Paragraph("why", " ".join(said), rest)] if said else out
+
+
+MATTERS = {
+    "session_timeout": ("Session timeout", "Session timeouts"),
+    "poll_timeout": ("Poll timeout", "Poll timeouts"),
+    "member_left": ("Goodbye", "Goodbyes"),
+    "admin_removed": ("Removal", "Removals"),
+}
+"""What is to be shown of a departure, one and many."""
+
+
+def _matter(gone: Sequence[Gone]) -> str:
+    """What the evidence is of: `Session timeouts of ...`."""
+    cause = gone[0].cause
+    one, many = MATTERS.get(cause, (cause, cause))
+    if len(gone) == 1:
+        return f"{one} of {name(gone[0].who.label)}"
+    return f"{many} of {counted(name(it.who.label) for it in gone)}"
+
+
+def _going_on(text: str) -> str:
+    """What begins a sentence, within one."""
+    return text[0].lower() + text[1:] if text.startswith(("Its ", "Each ", "It ", "Of ")) else text
 
 
 def _cost(told: Sums, calendar: Calendar, group_type: str | None) -> list[Paragraph]:
@@ -266,13 +321,36 @@ def _dearest(told: Sums, calendar: Calendar, group_type: str | None) -> list[str
     return [f"The dearest was {which}: {duration(it.stopped_ms)}."]
 
 
-def _finding(event: Event, calendar: Calendar) -> Paragraph:
+NEWER = {
+    "session_timeout": "a session ran out",
+    "poll_timeout": "a member did not poll in time",
+}
+"""What came after a finding was told, by analyzers that find departures of a cause."""
+
+
+def _finding(event: Event, calendar: Calendar, told: Sums) -> Paragraph:
     since = calendar.at(event["since_ms"])
-    span = (
-        f"open since {since}"
-        if event["state"] != "resolved"
-        else f"open from {since} to {calendar.at(event['at_ms'])}"
-    )
-    text = f"{event['analyzer']} ({event['severity']}), {span}: {sentence(event['summary'])}"
+    if event["state"] == "resolved":
+        span, newer = f"open from {since} to {calendar.at(event['at_ms'])}", ""
+    else:
+        span, newer = f"open since {since}", _newer(event, calendar, told)
+        if newer:
+            # Its text is of when it opened or grew worse: nobody tells it anew with each case more.
+            span += f", as of {calendar.at(event['at_ms'])}"
+    text = f"{event['analyzer']} ({event['severity']}), {span}: {sentence(event['summary'])}{newer}"
     numbers = event.get("numbers")
     return Paragraph("finding", text, (numbers,) if isinstance(numbers, dict) and numbers else ())
+
+
+def _newer(event: Event, calendar: Calendar, told: Sums) -> str:
+    """What came since the finding's text was written; "" if nothing that it may tell of."""
+    after = [it for it in told.rebalances if it.at_ms > event["at_ms"]]
+    what = NEWER.get(event["analyzer"])
+    if what is None:
+        what, times_ms = "the group rebalanced", [it.at_ms for it in after]
+    else:
+        times_ms = [gone.at_ms for it in after for gone in it.left if gone.cause == event["analyzer"]]
+    if not times_ms:
+        return ""
+    last = calendar.at(times_ms[-1])
+    return f" Since then {what} {times(len(times_ms))}, {'at' if len(times_ms) == 1 else 'the last at'} {last}."

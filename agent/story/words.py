@@ -65,9 +65,24 @@ def percent(ratio: float) -> str:
     return f"{hundred:.1f} %" if 0 < hundred < 9.95 else f"{hundred:.0f} %"
 
 
+SURENESS = ((1.0, "certain"), (0.9, "very likely"), (0.65, "likely"), (0.0, "a guess"))
+"""What each confidence is called, from which one on. Every text has its word from here."""
+
+
+def certainty(confidence: float) -> str:
+    """`very likely`."""
+    return next((word for least, word in SURENESS if confidence >= least), SURENESS[-1][1])
+
+
+def percents(confidences: Iterable[float]) -> str:
+    """`87 %`, `94 to 97 %`. What is inferred is never certain, so it does not round up to 100."""
+    least, *most = sorted({min(int(100 * it + 0.5), 99) for it in confidences})
+    return f"{least} to {most[-1]} %" if most else f"{least} %"
+
+
 def sure(confidence: float) -> str:
-    """`inferred, 87 % sure`. What is inferred is never certain, so it does not round up to 100."""
-    return f"inferred, {min(int(100 * confidence + 0.5), 99)} % sure"
+    """`very likely, 96 %`: of what is inferred."""
+    return f"{certainty(min(confidence, 0.99))}, {percents([confidence])}"
 
 
 def listed(items: Sequence[str], most: int = 4) -> str:
@@ -91,6 +106,12 @@ def sentence(text: str) -> str:
     """A stranger's sentence with one full stop at its end."""
     text = text.strip()
     return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+def first_sentence(text: str) -> str:
+    """Of somebody's text the first sentence, with its full stop; "" of nothing."""
+    first, stop, _ = text.strip().partition(". ")
+    return sentence(first) if stop or first else ""
 
 
 def capital(text: str) -> str:

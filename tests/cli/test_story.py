@@ -83,14 +83,29 @@ def test_numbers_keep_their_units() -> None:
 @pytest.mark.parametrize("path", [WHOLE])
 def test_an_explanation(path: object) -> None:
     text = kshadow("explain", "emails-crash", "--from", path).stdout
-    titles = [row for row in text.split("\n") if row and not row.startswith(" ")][1:]
-    found = ["What is found to be wrong"]
-    assert titles == ["What happened", "Why kshadow thinks so", "What it cost", *found, "What to change"]
-    assert "`emails-crash-0` on 127.0.0.1 was thrown out because its session timed out (inferred, " in text
+    answer, _, *titles = [row for row in text.split("\n") if row and not row.startswith(" ")]
+    assert answer.startswith(
+        "At 07:28:29 `emails-crash-0` on 127.0.0.1 was thrown out because its session timed out ("
+    )
+    surely = ["Why kshadow thinks so", "How sure it is"]
+    assert titles == ["What happened", *surely, "What it cost", "What is found to be wrong", "What to change"]
+    assert "`emails-crash-0` on 127.0.0.1 was thrown out because its session timed out (very likely, " in text
     assert "session.timeout.ms is 6.0 s" in text
     for output, load in (("json", json.loads), ("ndjson", json.loads), ("yaml", yaml.safe_load)):
         form = load(kshadow("explain", "emails-crash", "--from", path, "-o", output).stdout)
         assert (form["group"], form["state"], form["numbers"]["rebalances"]) == ("emails-crash", "Empty", 6)
+        assert form["summary"] == answer
+
+
+@pytest.mark.parametrize("path", [WHOLE])
+def test_the_brokers_own_log_makes_it_certain(path: object) -> None:
+    log = CAPTURE / "coordinator.log"
+    told = kshadow("explain", "emails-crash", "--from", path, "--broker-log", log)
+    assert told.exit_code == 0
+    assert "because its session timed out (observed); it has not come back." in told.stdout
+    assert "has failed, removing it from the group" in told.stdout
+    refused = kshadow("explain", "emails-crash", "--agent", "http://localhost:1", "--broker-log", log)
+    assert (refused.exit_code, "--broker-log goes with --from" in refused.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("path", [WHOLE])

@@ -35,7 +35,7 @@ def test_what_one_record_shows_is_one_line() -> None:
     (line,) = entries(events)
     assert (line.label, line.cost_ms, line.events) == ("rebalance", 3_500, tuple(events))
     assert line.what == (
-        "generation 3: `a` was thrown out because its session timed out (inferred, 97 % sure); 2 members; "
+        "generation 3: `a` was thrown out because its session timed out (very likely, 97 %); 2 members; "
         "6 of 10 partitions moved"
     )
 
@@ -65,15 +65,15 @@ REBALANCES: list[tuple[Event, str]] = [
     (m.rebalance(1, joined=[m.member("", 5)]), "`-5` joined; 2 members"),  # 3: no client id
     (
         m.rebalance(2, "member_left", left=[m.gone("a", "member_left", 0.9)], members=0),
-        "`a` left by itself (inferred, 90 % sure); nobody is left",
+        "`a` left by itself (very likely, 90 %); nobody is left",
     ),  # 4
     (
         m.rebalance(2, "member_left", left=[m.gone(it, "member_left", c) for it, c in (("a", 0.97), ("b", 0.8))]),
-        "`a` and `b` left by themselves (inferred, 80 % sure); 2 members",
+        "`a` and `b` left by themselves (likely, 80 %); 2 members",
     ),  # 5: as sure as of the least
     (
         m.rebalance(2, "poll_timeout", left=[m.gone("a", "poll_timeout")], confidence=0.97),
-        "`a` dropped out because it did not poll in time (inferred, 97 % sure); 2 members",
+        "`a` dropped out because it did not poll in time (very likely, 97 %); 2 members",
     ),  # 6
     (
         m.rebalance(2, "unknown_departure", left=[m.gone("a", "unknown_departure", 0.0)], confidence=0.0),
@@ -81,30 +81,30 @@ REBALANCES: list[tuple[Event, str]] = [
     ),  # 7: unknown is not inferred
     (
         m.rebalance(2, "admin_removed", left=[m.gone("a", "admin_removed", 0.8)], confidence=0.8),
-        "`a` was removed by an admin (inferred, 80 % sure); 2 members",
+        "`a` was removed by an admin (likely, 80 %); 2 members",
     ),  # 8
     (
         m.rebalance(2, joined=[m.member("a", 2)], left=[m.gone("a", "session_timeout")], confidence=0.8),
-        "`a` joined anew; `a` was thrown out because its session timed out (inferred, 97 % sure); "
-        "the join came first (inferred, 80 % sure); 2 members",
+        "`a` joined anew; `a` was thrown out because its session timed out (very likely, 97 %); "
+        "the join came first (likely, 80 %); 2 members",
     ),  # 9
     (
         m.rebalance(2, "unknown", joined=[m.member("b")], left=[m.gone("a", "member_left")], confidence=0.0),
-        "`b` joined; `a` left by itself (inferred, 97 % sure); which came first is unknown; 2 members",
+        "`b` joined; `a` left by itself (very likely, 97 %); which came first is unknown; 2 members",
     ),  # 10
     (
         m.rebalance(2, "cooperative_followup", confidence=0.95),
-        "second round of a cooperative rebalance (inferred, 95 % sure); 2 members",
+        "second round of a cooperative rebalance (very likely, 95 %); 2 members",
     ),  # 11
     (
         m.rebalance(2, "protocol_migrated", joined=[m.member("b")]),
         "`b` joined; the group changed its protocol; 2 members",
     ),  # 12
     (m.rebalance(2, "unknown", confidence=0.0), "cause unknown; 2 members"),  # 13
-    (m.rebalance(2, "new_cause", confidence=0.9), "cause new_cause (inferred, 90 % sure); 2 members"),  # 14
+    (m.rebalance(2, "new_cause", confidence=0.9), "cause new_cause (very likely, 90 %); 2 members"),  # 14
     (
         m.rebalance(2, "new_cause", left=[m.gone("a", "new_cause")], confidence=0.9),
-        "`a` went, cause new_cause (inferred, 97 % sure); 2 members",
+        "`a` went, cause new_cause (very likely, 97 %); 2 members",
     ),  # 15
     (
         m.rebalance(2, "leader_rejoined", observed=True, evidence=[{"kind": "broker_log"}]),
@@ -112,7 +112,7 @@ REBALANCES: list[tuple[Event, str]] = [
     ),  # 16: someone saw it
     (
         m.rebalance(2, "leader_rejoined", confidence=0.8, observed=True, evidence=[{"kind": "broker_log"}]),
-        "the leader asked for it (inferred, 80 % sure); 2 members",
+        "the leader asked for it (likely, 80 %); 2 members",
     ),  # 17: someone saw that it was, and not why
     (
         m.rebalance(
@@ -124,7 +124,7 @@ REBALANCES: list[tuple[Event, str]] = [
         ),
         "`a` was thrown out because its session timed out (observed); 2 members",
     ),  # 18
-    (m.rebalance(2, "member_left", confidence=0.7), "the goodbye came first (inferred, 70 % sure); 2 members"),  # 19
+    (m.rebalance(2, "member_left", confidence=0.7), "the goodbye came first (likely, 70 %); 2 members"),  # 19
 ]
 
 
@@ -147,7 +147,7 @@ OTHERS: list[tuple[list[Event], str, str]] = [
     (
         [m.event("member_left", generation=3, member=m.member("a"), cause="member_left", confidence=0.9)],
         "left",
-        "generation 3: `a` left by itself (inferred, 90 % sure)",
+        "generation 3: `a` left by itself (very likely, 90 %)",
     ),  # 6
     (
         [

@@ -63,7 +63,11 @@ def test_numbers_and_lists() -> None:
     assert [w.percent(it) for it in (0, 0.0004, 0.004, 0.0994, 0.1, 1.5)] == [
         *("0 %", "less than 0.1 %", "0.4 %", "9.9 %", "10 %", "150 %")
     ]
-    assert [w.sure(it) for it in (0.5, 0.87, 0.999)] == [f"inferred, {it} % sure" for it in (50, 87, 99)]
+    assert [w.sure(it) for it in (0.5, 0.65, 0.87, 0.9, 0.999)] == [
+        *("a guess, 50 %", "likely, 65 %", "likely, 87 %", "very likely, 90 %", "very likely, 99 %")
+    ]
+    assert [w.certainty(it) for it in (1.0, 0.999, -1.0)] == ["certain", "very likely", "a guess"]
+    assert w.percents([0.94, 0.971, 0.94]) == "94 to 97 %"
     assert [w.listed(list("abcdef"[:n])) for n in (1, 2, 4, 6)] == [
         "a",
         "a and b",
@@ -73,6 +77,7 @@ def test_numbers_and_lists() -> None:
     assert w.counted("abacab") == "a (3), b (2) and c"
     assert [w.sentence(it) for it in ("a", "a. ", "a!")] == ["a.", "a.", "a!"]
     assert w.capital("at once") == "At once"
+    assert [w.first_sentence(it) for it in ("", "a", "a. b. c.", "a.b")] == ["", "a.", "a.", "a.b."]
 
 
 def test_a_long_name_is_cut() -> None:
