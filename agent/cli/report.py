@@ -10,7 +10,7 @@ import click
 
 from agent import __version__
 from agent.cli.options import analyzer_options, option, source_options
-from agent.cli.output import UnwritableOutput, warn
+from agent.cli.output import UnwritableOutput, echo, printable, warn
 from agent.cli.times import range_options, resolved
 from agent.moments import Moment
 
@@ -61,6 +61,7 @@ def report(
     from agent.report.document import document
     from agent.report.facts import Made
     from agent.report.gather import NoSuchGroup, Wanted, gather
+    from agent.story.words import count
 
     with ask(ctx, groups[0] if len(groups) == 1 else None, history=True) as answers:
         since_ms, until_ms = resolved(since, until, answers.now_ms)
@@ -79,7 +80,11 @@ def report(
             facts = gather(answers, made, Wanted(groups, since_ms, until_ms, top), _history(answers))
         except NoSuchGroup as missing:
             no_such_group(ctx, answers, str(missing))
-        _write(document(facts), out)
+        page = document(facts).encode("utf-8", "backslashreplace")
+        _write(page, out)
+        if out != "-":
+            told = f"{len(facts.detailed)} of {count(len(facts.rows), 'group')} in full"
+            echo(f"{printable(out)}: {told}, {max(len(page) // 1000, 1):,} kB")
         if is_bad:
             ctx.exit(1)
 
@@ -90,17 +95,16 @@ def _history(answers: Answers) -> list[dict[str, Any]] | None:
     return None if events is None else events()
 
 
-def _write(page: str, out: str) -> None:
+def _write(page: bytes, out: str) -> None:
     from agent.sink.ndjson import whole_or_not
 
-    content = page.encode("utf-8", "backslashreplace")
     try:
         if out == "-":
             sys.stdout.flush()
-            sys.stdout.buffer.write(content)
+            sys.stdout.buffer.write(page)
             return
         with whole_or_not(Path(out)) as file:
-            file.write(content)
+            file.write(page)
     except BrokenPipeError:
         raise
     except OSError as error:

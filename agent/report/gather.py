@@ -170,7 +170,7 @@ class _Asking:
         events = self._events.get(group, [])
         form = self._source.describe(group)
         complete = self._complete.get(group)
-        if complete is not None and since_ms >= complete:
+        if complete is not None and self._wanted.since_ms is not None and since_ms >= complete:
             complete = None
         source, wanted = self._source, self._wanted
         asked = Asked(
