@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agent.picture.lanes import Lanes
-from agent.picture.seats import Lane
+from agent.picture.seats import Lane, Stay
 from agent.story.words import count
 
 MAX_LANES = 40
@@ -49,6 +49,8 @@ def rows(lanes: Lanes, idle: bool | None, *, beside: bool) -> list[Row]:
         out.append(Row(f"{len(rest)} more", "their marks as one", tuple(rest), height, at, bar, tight=tight))
     if still or lanes.unnamed:
         quiet = tuple(lane for lane in every if lane.is_idle) if still else ()
+        if lanes.unnamed:
+            quiet += (Lane("", "", False, (Stay(lanes.since_ms, lanes.until_ms),), (), (), ()),)
         text = count(still + lanes.unnamed, "member")
         out.append(Row(f"{text} without change", "", quiet, height, at, bar, tight=tight))
     return out

@@ -100,6 +100,7 @@ def generations(canvas: Canvas, lanes: Lanes) -> None:
         canvas.add(rect("block", left, canvas.y, right - left, 20, title=hover))
         if causes:
             worst = min(causes, key=rank)
+            canvas.used.add(worst)
             canvas.add(rect(look(worst).kind, left, canvas.y, 3, 20))
         canvas.add(text("small number", left + 6, canvas.y + 14, html(_said(same, right - left - 8))))
     canvas.y += 32 if canvas.gutter else 28

@@ -57,7 +57,8 @@ file: it runs no script and asks for nothing.</p></footer>
 def _title(facts: Facts) -> str:
     if facts.asked_for and len(facts.rows) == 1:
         return f"What happened to {shortened(facts.rows[0].group, 80)}"
-    return f"What happened to {count(len(facts.rows), 'consumer group')}"
+    number = len(facts.rows)
+    return f"What happened to {number:,} consumer group{'' if number == 1 else 's'}"
 
 
 def _span(facts: Facts) -> str:

@@ -14,6 +14,8 @@ from agent.story.reading import TAKEN_OUT, Event
 
 Form = Mapping[str, Any]
 
+MILD = rank("info")
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -45,8 +47,9 @@ class Row:
 
     def trouble(self) -> tuple[Any, ...]:
         """The worst first, when sorted by this."""
-        worst = min((rank(str(it["severity"])) for it in self.findings), default=9)
-        return worst, -self.thrown_out, -(self.stopped_ms or 0), -(self.rebalances or 0), self.group
+        # A hint is no trouble by itself: there, what happened decides.
+        worst = min([rank(str(it["severity"])) for it in self.findings], default=MILD)
+        return min(worst, MILD), -self.thrown_out, -(self.stopped_ms or 0), -(self.rebalances or 0), self.group
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,21 +31,36 @@ def lead(facts: Facts) -> Html:
     moved = [row for row in facts.rows if row.rebalances]
     if not moved:
         return Html('<p class="lead">No group rebalanced in this time, as far as is known.</p>')
+    if len(facts.rows) == 1:
+        # Its own section says all of it.
+        return Html("")
+    said = [f"{len(moved):,} of {_groups(len(facts.rows))} rebalanced, {_times(facts.rebalances)} in all."]
     thrown = sum(row.thrown_out for row in facts.rows)
-    said = [f"{count(len(moved), 'group')} of {len(facts.rows):,} rebalanced, {times(facts.rebalances)} in all."]
     if thrown:
         ways = [
             f"{n:,} {'session' if cause == 'session_timeout' else 'poll'} timeout{'' if n == 1 else 's'}"
             for cause, n in facts.went.most_common()
             if cause in TAKEN_OUT
         ]
-        said.append(f"Members were thrown out {times(thrown)} ({listed(ways)}).")
+        said.append(f"Members were thrown out {_times(thrown)} ({listed(ways)}).")
     if facts.stopped_ms:
         dearest = sorted((row for row in moved if row.stopped_ms), key=lambda row: -(row.stopped_ms or 0))[:3]
         most = listed([f"{quoted(row.group)} {duration(row.stopped_ms or 0)}" for row in dearest])
-        of = f": most of it {most}" if len(dearest) > 1 else ""
+        of = f"; the dearest were {most}" if len(dearest) > 1 else ""
         said.append(f"Partitions stood still for {duration(facts.stopped_ms)}, summed over them{of}.")
+    worst = facts.rows[0]
+    if worst.findings:
+        told = listed(list(dict.fromkeys(str(it["analyzer"]).replace("_", " ") for it in worst.findings)))
+        said.append(f"In most trouble was {quoted(worst.group)}: {told}.")
     return Html(f'<p class="lead">{prose(" ".join(said))}</p>')
+
+
+def _groups(number: int) -> str:
+    return f"{number:,} group{'' if number == 1 else 's'}"
+
+
+def _times(number: int) -> str:
+    return times(number) if number < 1_000 else f"{number:,} times"
 
 
 def totals(facts: Facts) -> Html:

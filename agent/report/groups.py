@@ -50,7 +50,8 @@ def _numbers(it: Detailed) -> Html:
     row, told = it.row, it.story.numbers
     share = told.get("stopped_share")
     others = sum(row.went.values()) - row.thrown_out
-    open_now = sum(found["state"] != "resolved" for found in row.findings)
+    open_now = [found for found in row.findings if found["state"] != "resolved"]
+    is_bad = any(found["severity"] != "info" for found in open_now)
     stopped = None if row.stopped_ms is None else duration(row.stopped_ms)
     return numbers(
         [
@@ -64,7 +65,7 @@ def _numbers(it: Detailed) -> Html:
                 "" if share is None else f"{percent(share)} of what its partitions could have worked",
                 False,
             ),
-            ("Findings", str(len(row.findings)), f"{open_now} open at the end" if row.findings else "", open_now > 0),
+            ("Findings", str(len(row.findings)), f"{len(open_now)} open at the end" if row.findings else "", is_bad),
         ]
     )
 
