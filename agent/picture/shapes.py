@@ -41,10 +41,9 @@ def hatching(x: float, y: float, width: float, height: float, apart: float = 6) 
     return "".join(out)
 
 
-def dots(x: float, y: float, width: float, height: float) -> str:
+def dots(x: float, y: float, width: float, height: float, apart: float = 8) -> str:
     """The way of lines that a dotted stroke makes a field of."""
-    apart = max(8.0, height / 60)
-    rows = int(height / apart)
+    rows = round(height / apart)
     return "".join(f"M{x + (4 if at % 2 else 0):g} {y + (at + 0.5) * apart:.5g}h{width:.4g}" for at in range(rows))
 
 

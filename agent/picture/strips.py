@@ -92,7 +92,13 @@ def generations(canvas: Canvas, lanes: Lanes) -> None:
         return
     unit = epochs(lanes.group_type)
     canvas.heading(f"{capital(unit)}s", "and why each began")
-    for left, right, same in _blocks(canvas, lanes.rounds):
+    end = canvas.scale.right + 8
+    if lanes.deleted_ms is not None:
+        end = canvas.scale.at(lanes.deleted_ms)
+        said = "group deleted"
+        if width_of(said, 10.5) + 8 < canvas.width - end:
+            canvas.add(text("small strong", end + 6, canvas.y + 14, said))
+    for left, right, same in _blocks(canvas, lanes.rounds, end):
         causes = [it.cause for it in same if it.cause is not None]
         hover = (
             saying.of_round(same[0], lanes.group_type) if len(same) == 1 else saying.of_rounds(same, lanes.group_type)
@@ -106,22 +112,22 @@ def generations(canvas: Canvas, lanes: Lanes) -> None:
     canvas.y += 32 if canvas.gutter else 28
 
 
-def _blocks(canvas: Canvas, rounds: tuple[Round, ...]) -> list[tuple[float, float, list[Round]]]:
+def _blocks(canvas: Canvas, rounds: tuple[Round, ...], end: float) -> list[tuple[float, float, list[Round]]]:
     out: list[tuple[float, float, list[Round]]] = []
     heap: list[Round] = []
     for at, it in enumerate(rounds):
         heap.append(it)
         left = canvas.scale.at(heap[0].since_ms)
-        right = canvas.scale.at(rounds[at + 1].since_ms) if at + 1 < len(rounds) else canvas.scale.right + 8
+        right = canvas.scale.at(rounds[at + 1].since_ms) if at + 1 < len(rounds) else end
         if right - left >= 15:
             out.append((left, right, heap))
             heap = []
     if heap:
         left = canvas.scale.at(heap[0].since_ms)
-        if out and canvas.scale.right + 8 - left < 15:
+        if out and end - left < 15:
             left, _, before = out.pop()
             heap = before + heap
-        out.append((left, canvas.scale.right + 8, heap))
+        out.append((left, max(end, left + 3), heap))
     return out
 
 

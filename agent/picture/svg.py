@@ -109,7 +109,7 @@ def _lanes(canvas: Canvas, lanes: Lanes, idle: bool | None) -> None:
             canvas.used.add("nobody")
             said = html(f"nobody was in the group from {stamp(empty.since_ms)} to {stamp(empty.until_ms)} UTC")
             canvas.add(rect("nobody", left, top, right - left, height, title=said))
-            canvas.add(path("dots", dots(left + 3, top, right - left - 6, height)))
+            canvas.add(path("dots", dots(left + 3, top, right - left - 6, height, shown[0].height / 2)))
     for row, y in zip(shown, places, strict=True):
         _bars(canvas, row, y)
     _pauses(canvas, lanes, top, height)
@@ -120,7 +120,6 @@ def _lanes(canvas: Canvas, lanes: Lanes, idle: bool | None) -> None:
     if lanes.deleted_ms is not None:
         x = scale.at(lanes.deleted_ms)
         canvas.add(path("hatch", f"M{x:g} {top:g}v{height:g}"))
-        canvas.add(text("small halo end", x - 4, top + 11, "group deleted"))
 
 
 def _bars(canvas: Canvas, row: Row, y: float) -> None:
