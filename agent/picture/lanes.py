@@ -59,7 +59,8 @@ class Empty:
 class Lanes:
     """All of the picture. `lanes` are in order, the troubled first.
 
-    `unnamed` members were there all the time and no event names them; `deleted_ms` is when the group went.
+    `unnamed` members were there all the time and no event names them; `deleted_ms` is when the group went. Before
+    `known_since_ms` nobody remembers what happened; None where all is known.
     """
 
     group: str | None
@@ -72,6 +73,7 @@ class Lanes:
     troubles: tuple[Trouble, ...]
     unnamed: int = 0
     deleted_ms: int | None = None
+    known_since_ms: int | None = None
 
     @property
     def rebalances(self) -> tuple[Round, ...]:
@@ -86,12 +88,14 @@ def lanes(
     until_ms: int,
     members: Sequence[Mapping[str, Any]] = (),
     generation: int | None = None,
+    known_since_ms: int | None = None,
 ) -> Lanes:
     """The lanes of one group between two times, bounds included.
 
     `events` are its own in order; those before the range tell who was there when it began, those after it who was
     there at its end. `members` and `generation` are the group's as of the last of them (from `describe`), for who
-    never came or went; without them such members are only counted.
+    never came or went; without them such members are only counted. `known_since_ms`: from when on the events are all
+    there are, where an agent has forgotten earlier ones.
     """
     until_ms = max(until_ms, since_ms)
     seats = Seats()
@@ -122,7 +126,8 @@ def lanes(
                 deleted = event["at_ms"]
     seats.stay(who(it) for it in members)
     rounds = _rounds(told, events, assigned, since_ms, until_ms, len(members), generation)
-    here = seats.lanes(since_ms, until_ms)
+    known_ms = None if known_since_ms is None or known_since_ms <= since_ms else min(known_since_ms, until_ms)
+    here = seats.lanes(since_ms if known_ms is None else known_ms, until_ms)
     counted = told[-1][1].members if told else 0
     first = events[0] if events else {}
     return Lanes(
@@ -136,6 +141,7 @@ def lanes(
         troubles=troubles(events, since_ms, until_ms),
         unnamed=0 if members else max(counted - seats.open, 0),
         deleted_ms=deleted if deleted is not None and since_ms <= deleted <= until_ms else None,
+        known_since_ms=known_ms,
     )
 
 

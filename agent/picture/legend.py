@@ -41,6 +41,7 @@ def _entries(canvas: Canvas, lanes: Lanes) -> list[tuple[str, str]]:
         "silent": "no commit any more until thrown out",
         "pause": "all waited for the rebalance (about)",
         "nobody": "nobody in the group",
+        "forgotten": "before what the agent remembers",
         "standstill": "share of partitions that stood still",
     }
     out += [(key, said) for key, said in texts.items() if key in used]
@@ -48,7 +49,7 @@ def _entries(canvas: Canvas, lanes: Lanes) -> list[tuple[str, str]]:
     return out
 
 
-_SAMPLES = ("stay", "silent", "pause", "nobody", "standstill")
+_SAMPLES = ("stay", "silent", "pause", "nobody", "forgotten", "standstill")
 
 
 def _sample(key: str, x: float, y: float) -> Html:
@@ -62,6 +63,8 @@ def _sample(key: str, x: float, y: float) -> Html:
             return Html(rect("paused", x, y, _BOX, high) + path("pause", hatching(x, y, _BOX, high, 8)))
         case "nobody":
             return Html(rect("nobody", x, y, _BOX, high) + path("dots", dots(x + 2, y, _BOX - 4, high)))
+        case "forgotten":
+            return Html(rect("forgotten", x, y, _BOX, high) + path("rule", hatching(x, y, _BOX, high, 8)))
         case "standstill":
             return rect("stopped", x, y + 1, _BOX, 11)
     if key.startswith("severity "):

@@ -66,6 +66,7 @@ svg.lanes, svg.spark { display: block; width: 100%; height: auto; font-family: s
 .lanes .stopped { fill: var(--stop); fill-opacity: .22; stroke: var(--stop); stroke-width: 1; }
 .lanes .pause { stroke: var(--pause); stroke-width: 1; fill: none; }
 .lanes .paused { fill: var(--pause); fill-opacity: .16; }
+.lanes .forgotten { fill: var(--ground); stroke: var(--line); }
 .lanes .nobody { fill: var(--line); fill-opacity: .45; }
 .lanes .dots { stroke: var(--soft); stroke-width: 1.4; stroke-dasharray: .1 7; stroke-linecap: round; fill: none; }
 .lanes .block { fill: var(--band); stroke: var(--line); stroke-width: 1; }

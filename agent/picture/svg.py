@@ -110,6 +110,8 @@ def _lanes(canvas: Canvas, lanes: Lanes, idle: bool | None) -> None:
             said = html(f"nobody was in the group from {stamp(empty.since_ms)} to {stamp(empty.until_ms)} UTC")
             canvas.add(rect("nobody", left, top, right - left, height, title=said))
             canvas.add(path("dots", dots(left + 3, top, right - left - 6, height, shown[0].height / 2)))
+    if lanes.known_since_ms is not None:
+        _forgotten(canvas, scale.at(lanes.known_since_ms), top, height)
     for row, y in zip(shown, places, strict=True):
         _bars(canvas, row, y)
     _pauses(canvas, lanes, top, height)
@@ -120,6 +122,14 @@ def _lanes(canvas: Canvas, lanes: Lanes, idle: bool | None) -> None:
     if lanes.deleted_ms is not None:
         x = scale.at(lanes.deleted_ms)
         canvas.add(path("hatch", f"M{x:g} {top:g}v{height:g}"))
+
+
+def _forgotten(canvas: Canvas, until: float, top: float, height: float) -> None:
+    """The time of which the agent has forgotten what happened."""
+    left = canvas.scale.left
+    canvas.used.add("forgotten")
+    canvas.add(rect("forgotten", left, top, until - left, height, title="the agent remembers later events only"))
+    canvas.add(path("rule", hatching(left, top, until - left, height, 16)))
 
 
 def _bars(canvas: Canvas, row: Row, y: float) -> None:

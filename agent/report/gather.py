@@ -183,7 +183,7 @@ class _Asking:
         return Detailed(
             row=row,
             story=explain(asked, events, row.findings, form),
-            lanes=lanes([*more, *events], since_ms=since_ms, until_ms=until_ms, **now),
+            lanes=lanes([*more, *events], since_ms=since_ms, until_ms=until_ms, known_since_ms=complete, **now),
             form=form,
             complete_since_ms=complete,
             gains=() if gains is None else gains(group),

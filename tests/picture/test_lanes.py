@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from agent.picture.lanes import Lanes, lanes
+from agent.picture.svg import swimlanes
 from tests.story import made as m
 from tests.story.golden import histories
 from tests.story.made import SECOND, T0
@@ -158,3 +159,12 @@ def test_findings_of_the_range_the_worst_first() -> None:
         ("b", "critical", T0 + 3 * SECOND),
         ("a", "warning", None),
     ]
+
+
+def test_what_an_agent_forgot_is_not_drawn_as_known() -> None:
+    events = [m.rebalance(8, "member_left", T0 + 60 * SECOND, left=[m.gone("a", "member_left")], members=2)]
+    known = T0 + 50 * SECOND
+    shown = of(events, members=[m.member("b")], known_since_ms=known)
+    assert {lane.label: lane.stays[0].since_ms for lane in shown.lanes} == {"a": known, "b": known}
+    assert "before what the agent remembers" in swimlanes(shown)
+    assert of(events, known_since_ms=T0 - 1).known_since_ms is None
