@@ -9,7 +9,7 @@ from agent.story.phrases import because, epochs
 from agent.story.reading import Who
 from agent.story.words import capital, count, duration, stamp
 
-MAX_ROWS = 200
+MAX_ROWS = 120
 """Rebalances in rows: more are counted, the latest are shown."""
 
 

@@ -18,6 +18,7 @@ from agent.picture.spark import sparkline
 from agent.picture.style import STYLE
 from agent.picture.svg import MAX_LANES, swimlanes
 from agent.picture.table import swimlane_table
+from tests.picture.golden import FILE, drawn
 from tests.story import made as m
 from tests.story.golden import histories
 from tests.story.made import DAY, SECOND, T0
@@ -199,3 +200,7 @@ def test_colours_stand_out_from_their_grounds() -> None:
         for severity in ("critical", "warning", "info"):
             assert _contrast(colors[severity], colors[f"{severity}-ground"]) >= 4.5, severity
             assert _contrast(colors["text"], colors[f"{severity}-ground"]) >= 4.5, severity
+
+
+def test_a_captured_group_is_drawn_as_it_was() -> None:
+    assert drawn() == FILE.read_text(encoding="utf-8"), "python -m tests.picture.golden draws it anew: look at it"

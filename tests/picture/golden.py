@@ -1,0 +1,24 @@
+"""The drawing of a captured group as it was when somebody looked at it.
+
+`python -m tests.picture.golden` draws it anew; open it in a browser before it goes in.
+"""
+
+from __future__ import annotations
+
+from agent.picture.lanes import lanes
+from agent.picture.svg import swimlanes
+from tests.story.golden import histories
+from tests.wire.vectors import ROOT
+
+GROUP = "billing-java_crash"
+FILE = ROOT / "tests" / "data" / "picture" / f"{GROUP}.svg"
+
+
+def drawn() -> str:
+    told = histories()[GROUP]
+    shown = lanes(told.events, since_ms=told.events[0]["at_ms"], until_ms=told.now_ms)
+    return swimlanes(shown, width=960).replace("><", ">\n<") + "\n"
+
+
+if __name__ == "__main__":
+    FILE.write_text(drawn(), encoding="utf-8")
