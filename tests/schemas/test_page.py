@@ -45,7 +45,7 @@ EXPECTED = {
     "The last generation of each group": '"ads-eos": ',
     "What kshadow is not sure of": '"cause": "unknown_departure"',
     "How many rebalances there were in each minute": '{"minute": "2026-11-21T07:28:00Z", "rebalances": ',
-    "How often each client came back": "\t2\t1\n",
+    "Clients that came more than once": "\t2\t1\n",
     "How long the groups' sync phases took": '"median_ms": ',
     "Groups that lost all their members": "group_emptied\tgeo-stream\n",
     "same log, so this also compares two copies": '"analyzer": "session_timeout"',
