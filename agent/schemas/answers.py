@@ -218,4 +218,14 @@ ANSWER_DEFS: dict[str, Schema] = {
         },
         "A setting in force, and where it comes from.",
     ),
+    "context": shape(
+        {
+            "name": TEXT,
+            "current": said(FLAG, "Whether it is in use."),
+            "source": said(maybe(word(("from", "bootstrap-server", "agent"))), "What is asked."),
+            "where": maybe(TEXT),
+            "options": {"type": "object", "description": "Its other options, by name."},
+        },
+        "A context: a source that has a name.",
+    ),
 }

@@ -49,6 +49,7 @@ DOCUMENTS: dict[str, Document] = {
     "analyzer": Document("An analyzer.", ("kshadow analyzers",), many=True),
     "check": Document("Something that the agent needs, tried.", ("kshadow doctor",), many=True),
     "setting": Document("A setting in force.", ("kshadow config show",), many=True),
+    "context": Document("A source that has a name.", ("kshadow context list", "kshadow context show"), many=True),
     "status": Document("What an agent says of itself.", ("GET /api/v1/status",)),
     "error": Document("Why the API has no other answer.", ("every address under /api/v1",)),
 }

@@ -178,6 +178,16 @@ def test_the_rest() -> None:
     assert [it for check in checks for it in wrong("check", check)] == []
 
 
+def test_contexts(tmp_path: Path) -> None:
+    env = {"KSHADOW_CONTEXTS": str(tmp_path / "contexts.yaml")}
+    for arguments in (("eu", "--agent", "http://localhost:1", "--agent-user", "sre"), ("us", "--from", SEGMENTS)):
+        assert kshadow("context", "set", *arguments, env=env).exit_code == 0
+    rows = json.loads(kshadow("context", "list", "-o", "json", env=env).stdout)
+    shown = json.loads(kshadow("context", "show", "us", "-o", "json", env=env).stdout)
+    assert [wrong("context", row) for row in (*rows, shown)] == [[], [], []]
+    assert [row["current"] for row in rows] == [True, False]
+
+
 def test_the_status_of_an_agent() -> None:
     agent = Agent({"bootstrap.servers": "localhost:1"})
     try:

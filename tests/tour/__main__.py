@@ -21,30 +21,32 @@ from tests.tour.steps import LIVE, OFFLINE, Step
 from tests.tour.terminals import on_two_terminals
 from tests.wire.vectors import ROOT
 
+ONCE = (["generate"], ["context"], ["watch"])
+"""Commands that change something, or take over a terminal."""
 CAPTURE = ROOT.parent / "shared" / "captures" / "kafka-4.3.1" / "segments"
 
 
-def through_a_pipe(words: list[str], stdin: str | None) -> Printed:
+def through_a_pipe(words: list[str], stdin: str | None, env: Mapping[str, str]) -> Printed:
     """As a process."""
     began = time.monotonic()
-    with spawn(*words, stdin=-1) as process:
+    with spawn(*words, env=env, stdin=-1) as process:
         out, err = process.communicate((stdin or "").encode(), timeout=300)
     return Printed(words, out.decode(), err.decode(), process.returncode, time.monotonic() - began)
 
 
-def on_a_terminal(words: list[str], columns: int) -> Printed:
+def on_a_terminal(words: list[str], columns: int, env: Mapping[str, str]) -> Printed:
     """As a process on a terminal."""
     began = time.monotonic()
-    out, err, code = on_two_terminals(words, columns)
+    out, err, code = on_two_terminals(words, columns, env)
     return Printed(words, out, err, code, time.monotonic() - began)
 
 
 class Tour:
     """Takes steps and keeps what they printed."""
 
-    def __init__(self, out: Path, columns: int) -> None:
+    def __init__(self, out: Path, columns: int, env: Mapping[str, str]) -> None:
         out.mkdir(parents=True, exist_ok=True)
-        self._out, self._columns = out, columns
+        self._out, self._columns, self._env = out, columns, env
         self._rows: list[str] = []
         self.wrong = 0
 
@@ -52,9 +54,9 @@ class Tour:
         """One step, in each of its formats. What is for machines goes through a pipe, all else to a terminal, too."""
         for typed in step.each():
             words = placed(typed, places)
-            self._keep(step, typed, through_a_pipe(words, step.stdin), None)
-            if step.stdin is None and not is_data(words) and words[:1] != ["generate"]:
-                self._keep(step, typed, on_a_terminal(words, self._columns), self._columns)
+            self._keep(step, typed, through_a_pipe(words, step.stdin, self._env), None)
+            if step.stdin is None and not is_data(words) and words[0:1] not in ONCE:
+                self._keep(step, typed, on_a_terminal(words, self._columns, self._env), self._columns)
 
     def _keep(self, step: Step, typed: list[str], printed: Printed, columns: int | None) -> None:
         found = list(problems(step, printed, columns))
@@ -108,9 +110,9 @@ def main() -> int:
     parser.add_argument("--only-live", action="store_true")
     parser.add_argument("--columns", type=int, default=80)
     given = parser.parse_args()
-    tour = Tour(given.out, given.columns)
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        tour = Tour(given.out, given.columns, {"KSHADOW_CONTEXTS": str(directory / "contexts.yaml")})
         places = {"{data}": str(CAPTURE if CAPTURE.exists() else SEGMENTS), **prepare(directory)}
         if not given.only_live:
             for step in (*helps(), *OFFLINE):

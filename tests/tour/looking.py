@@ -105,10 +105,10 @@ def placed(words: Sequence[str], places: Mapping[str, str]) -> list[str]:
     return out
 
 
-def in_process(words: Sequence[str], stdin: str | None) -> Printed:
+def in_process(words: Sequence[str], stdin: str | None, env: Mapping[str, str]) -> Printed:
     """In this process, with pipes."""
     from tests.cli.running import kshadow
 
     began = time.monotonic()
-    result = kshadow(*words, stdin=stdin)
+    result = kshadow(*words, stdin=stdin, env=env)
     return Printed(words, result.stdout, result.stderr, result.exit_code, time.monotonic() - began)

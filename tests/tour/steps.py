@@ -79,6 +79,30 @@ QUERIES: tuple[Step, ...] = (
     Step("assign - -o ndjson", stdin=PROBLEM),
     Step("assign -", 1, stdin="nonsense\n"),
     in_all_formats("coordinator pricing-poll"),
+    Step(f"watch {FROM} --plain", about="what a screen reader reads"),
+    Step(f"report {FROM} --out {{tmp}}/report.html"),
+    Step(f"report pricing-poll {FROM} --since 1h --title Tonight --out {{tmp}}/poll.html"),
+)
+
+CONTEXTS: tuple[Step, ...] = (
+    Step("context list", about="there are none"),
+    Step("context current", 2),
+    Step("context set here --from {data}"),
+    Step("context set prod --agent http://localhost:1"),
+    in_all_formats("context list"),
+    Step("context current"),
+    in_all_formats("context show"),
+    Step("groups", about="without a source: the context's"),
+    Step("context use prod"),
+    Step("groups", 3, about="nobody listens there"),
+    Step("--context here groups"),
+    Step("--context nowhere groups", 2),
+    Step("context use nowhere", 2),
+    Step("context set prod --property sasl.password=secret", 2, about="no secrets in it"),
+    Step("context rename prod production"),
+    Step("context delete production"),
+    Step("context list"),
+    Step("context delete here"),
 )
 
 WRONG_QUERIES: tuple[Step, ...] = (
@@ -100,6 +124,10 @@ WRONG_QUERIES: tuple[Step, ...] = (
     Step(f"timeline pricing-poll {FROM} --since 1h --until 2h", 2),
     Step(f"timeline pricing-poll {FROM} --limit 0", 2),
     Step(f"findings {FROM} --severity bad", 2),
+    Step("watch", 2),
+    Step(f"watch {FROM} --interval 0", 2),
+    Step(f"report {FROM}", 2, about="where to?"),
+    Step(f"report nobody {FROM} --out {{tmp}}/nobody.html", 1),
     Step(f"findings {FROM} --tune nonsense.x=1", 2),
     Step("whatif pricing-poll --agent http://localhost:1", 2),
     Step(f"whatif pricing-poll {FROM} --session-timeout 5", 2),
@@ -182,9 +210,11 @@ LIVE: tuple[Step, ...] = (
     Step(f"explain invoices-slow-batch {BROKER}"),
     Step(f"explain search-lopsided {AGENT}"),
     Step(f"whatif shipping-rolling-deploy {BROKER}"),
+    Step(f"report {AGENT} --since 1h --out {{tmp}}/agent.html"),
+    Step(f"report {BROKER} --out {{tmp}}/broker.html"),
     Step(f"describe payments-crush {AGENT}", 1),
     Step(f"coordinator {GROUP} {BROKER}"),
     in_all_formats(f"doctor {BROKER}"),
 )
 
-OFFLINE = (*TOP, *QUERIES, *WRONG_QUERIES, *RECORDS, *AROUND)
+OFFLINE = (*TOP, *QUERIES, *CONTEXTS, *WRONG_QUERIES, *RECORDS, *AROUND)

@@ -9,18 +9,18 @@ import select
 import struct
 import subprocess
 import termios
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tests.cli.running import spawn
 
 LINES = 24
 
 
-def on_two_terminals(words: Sequence[str], columns: int) -> tuple[str, str, int]:
+def on_two_terminals(words: Sequence[str], columns: int, env: Mapping[str, str]) -> tuple[str, str, int]:
     """What standard output and standard error were sent, with plain line ends, and the exit code."""
     ours, theirs = zip(*(_terminal(columns) for _ in range(2)), strict=True)
     try:
-        with spawn(*words, stdin=subprocess.DEVNULL, stdout=theirs[0], stderr=theirs[1]) as process:
+        with spawn(*words, env=env, stdin=subprocess.DEVNULL, stdout=theirs[0], stderr=theirs[1]) as process:
             for descriptor in theirs:
                 os.close(descriptor)
             texts = _read(ours)

@@ -15,18 +15,19 @@ from tests.cli.running import SEGMENTS
 from tests.tour import steps
 from tests.tour.looking import in_process, placed, prepare, problems
 
-ELSEWHERE = {"watch", "demo"}
-"""Commands that only the tour on a terminal takes whole."""
+ELSEWHERE = {"demo"}
+"""What the whole live part is about."""
 
 
-@pytest.mark.parametrize("part", ["TOP", "QUERIES", "WRONG_QUERIES", "RECORDS", "AROUND"])
+@pytest.mark.parametrize("part", ["TOP", "QUERIES", "CONTEXTS", "WRONG_QUERIES", "RECORDS", "AROUND"])
 def test_nobody_stumbles(part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     places = {"{data}": str(SEGMENTS), **prepare(tmp_path)}
+    contexts = {"KSHADOW_CONTEXTS": str(tmp_path / "contexts.yaml")}
     found = {}
     for step in getattr(steps, part):
         for words in step.each():
-            printed = in_process(placed(words, places), step.stdin)
+            printed = in_process(placed(words, places), step.stdin, contexts)
             if wrong := list(problems(step, printed, None)):
                 found[printed.line] = (wrong, printed.out[-300:], printed.err[-500:])
     assert found == {}
