@@ -27,6 +27,7 @@ UNREACHABLE = 3
 
 PROGRAM = click.Path(exists=True, dir_okay=False, executable=True)
 
+LAG_INTERVAL_S = 2.0
 HURRIED = {"unbalanced_assignment.open_after_s": "15", "idle_members.open_after_s": "15"}
 """A demo takes a minute: what must hold for that long elsewhere must hold for a quarter of it here."""
 
@@ -135,7 +136,9 @@ def _start_agent(
     from agent.runtime import Agent
     from agent.serve import serving
 
-    agent = Agent(client_properties(servers, ()), observe=saw.put, chosen=choose(tuned=HURRIED))
+    agent = Agent(
+        client_properties(servers, ()), observe=saw.put, chosen=choose(tuned=HURRIED), lag_interval_s=LAG_INTERVAL_S
+    )
     # A broker that is asked for its offsets topic for the first time makes it.
     deadline = time.monotonic() + 30
     _make_offsets_topic(servers)
