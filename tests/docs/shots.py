@@ -1,0 +1,221 @@
+"""Pictures of what people see, of a real agent on a real broker: `python -m tests.docs.shots --out docs/images`.
+
+The page (fleet, a group, findings; light and dark; as wide as a phone and as a desk), `kshadow watch` and a report.
+Of the agent that `--url` names; without it `kshadow demo` is played first (a minute and a half), and ended then.
+`--few` takes only those that the README has. Needs Chromium.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import io
+import json
+import re
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import product
+from pathlib import Path
+from typing import NamedTuple, cast
+from urllib.request import urlopen
+
+from PIL import Image
+from playwright.sync_api import Browser
+
+from tests.browser import SIZES, Scheme, browser, opened
+from tests.cli.running import COMMAND, environment
+from tests.wire.vectors import ROOT
+
+GROUP = "checkout-crash-loop"
+"""The group of the demo that most happens to."""
+
+LARGEST = 150_000
+"""Bytes of a picture, for pages that are read over slow lines."""
+
+WIDTH, HEIGHT = 1200, 780
+PLAYS_S = 240
+
+
+class Shot(NamedTuple):
+    """A picture of a page of the agent."""
+
+    name: str
+    path: str
+    width: int
+    scheme: str
+
+
+PATHS = {"fleet": "/", "group": f"/groups/{GROUP}", "findings": "/findings"}
+SHOTS = tuple(
+    Shot(f"{name}-{scheme}-{width}", path, width, scheme)
+    for name, path in PATHS.items()
+    for scheme in ("light", "dark")
+    for width in SIZES
+)
+FEW = ("fleet", "group")
+"""Those of a desk's width that the README has, in both schemes; and `watch` and a report."""
+
+
+def pages(chromium: Browser, url: str, out: Path, shots: tuple[Shot, ...] = SHOTS) -> Iterator[Path]:
+    """The page's pictures, each of the whole page."""
+    for shot in shots:
+        scheme = cast(Scheme, shot.scheme)
+        with opened(chromium, url + shot.path, width=shot.width, scheme=scheme) as (page, seen):
+            page.wait_for_load_state("load")
+            yield saved(page.screenshot(full_page=True), out / f"{shot.name}.png")
+            assert seen.wrong() == [], f"{shot.name}: {seen.wrong()}"
+
+
+def every(url: str, out: Path) -> Iterator[Path]:
+    """All there are."""
+    # Before there is a browser, whose driver has the thread's event loop.
+    yield watch(url, out / "watch.png")
+    with browser() as chromium:
+        yield from pages(chromium, url, out)
+        yield report(chromium, url, out / "report.png")
+
+
+def few(url: str, out: Path) -> Iterator[Path]:
+    """Those of the README: of the page what a screen shows at first."""
+    yield watch(url, out / "watch.png")
+    with browser() as chromium:
+        for name, scheme in product(FEW, ("light", "dark")):
+            looks = cast(Scheme, scheme)
+            with opened(chromium, url + PATHS[name], width=WIDTH, height=HEIGHT, scheme=looks) as (page, _):
+                page.wait_for_load_state("load")
+                yield saved(page.screenshot(), out / f"{name}-{scheme}.png")
+        yield report(chromium, url, out / "report.png", height=HEIGHT)
+
+
+def watch(url: str, path: Path, size: tuple[int, int] = (120, 34)) -> Path:
+    """The group in `kshadow watch`, after the demo's faults."""
+    from tests.watch.shot import draw
+
+    with tempfile.TemporaryDirectory() as directory:
+        drawn = Path(directory) / "watch.png"
+        draw(asyncio.run(_screen(url, size)), drawn)
+        return saved(drawn.read_bytes(), path)
+
+
+async def _screen(url: str, size: tuple[int, int]) -> str:
+    from agent.cli.watch import OverHttp
+    from agent.watching.app import WatchApp
+    from agent.watching.asking import Asker
+
+    asker = Asker(OverHttp(url, {}), lambda: time.time_ns() // 1_000_000)
+    app = WatchApp(asker, 3600)
+    async with app.run_test(size=size) as pilot:
+
+        async def until(text: str) -> str:
+            deadline = time.monotonic() + 60
+            while text not in (picture := plain(app.export_screenshot())):
+                assert time.monotonic() < deadline, f"{text!r} expected on the screen: {picture}"
+                await pilot.pause(0.2)
+            return app.export_screenshot()
+
+        await until(GROUP)
+        await pilot.press("slash", *GROUP, "enter", "enter")
+        await until("generation")
+        # What is drawn once everything of the group was asked.
+        await pilot.pause(1.0)
+        return app.export_screenshot()
+
+
+def plain(svg: str) -> str:
+    """What a picture of a terminal says."""
+    return re.sub(r"<[^>]+>", "", svg).replace("&#160;", " ")
+
+
+def report(chromium: Browser, url: str, path: Path, height: int | None = None) -> Path:
+    """A report of the same group, from its beginning; with `height` so much of it, from its heading on."""
+    with urlopen(f"{url}/api/v1/groups/{GROUP}/timeline", timeout=60) as answer:
+        began_ms = json.load(answer)[0]["at_ms"]
+    with tempfile.TemporaryDirectory() as directory:
+        html = Path(directory) / "report.html"
+        command = [*COMMAND, "report", GROUP, "--agent", url, "--since", str(began_ms - 1_000), "--out", str(html)]
+        done = subprocess.run(
+            command, env=environment(), cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        with opened(chromium, html.as_uri(), width=WIDTH) as (page, _):
+            if height is None:
+                return saved(page.screenshot(full_page=True), path)
+            box = page.locator("h2", has_text=GROUP).first.bounding_box()
+            assert box is not None
+            clip = {"x": 0, "y": box["y"] - 20, "width": WIDTH, "height": height}
+            return saved(page.screenshot(full_page=True, clip=clip), path)
+
+
+def saved(png: bytes, path: Path) -> Path:
+    """Kept as PNG with a palette: half the bytes, and no difference that eyes see in what is mostly text."""
+    with Image.open(io.BytesIO(png)) as image:
+        image.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(path, optimize=True)
+    return path
+
+
+def colours(path: Path) -> int:
+    """How many there are of which more than a speck is: one or two on a page without anything on it."""
+    with Image.open(path) as image:
+        counts = image.convert("RGB").getcolors(image.width * image.height)
+    assert counts is not None
+    return sum(count > 20 for count, _ in counts)
+
+
+@contextmanager
+def demo() -> Iterator[str]:
+    """`kshadow demo --keep` once its faults are over: the agent's address."""
+    command = [*COMMAND, "demo", "--keep"]
+    with (
+        tempfile.TemporaryFile("w+") as said,
+        subprocess.Popen(
+            command, stdout=said, stderr=subprocess.STDOUT, text=True, env=environment(), cwd=ROOT
+        ) as process,
+    ):
+        try:
+            yield _over(process, said)
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.wait(60)
+
+
+def _over(process: subprocess.Popen[str], said: io.TextIOBase) -> str:
+    deadline = time.monotonic() + PLAYS_S
+    while True:
+        said.seek(0)
+        text = said.read()
+        if found := re.search(r"(http://127\.0\.0\.1:\d+)[^\n]*Ctrl-C|Ctrl-C[^\n]*(http://127\.0\.0\.1:\d+)", text):
+            return found[1] or found[2]
+        assert process.poll() is None, text
+        assert time.monotonic() < deadline, f"the demo is not over: {text}"
+        time.sleep(0.5)
+
+
+def main() -> None:
+    """See above."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, required=True, help="where the pictures go")
+    parser.add_argument("--url", help="an agent that watches a demo")
+    parser.add_argument("--few", action="store_true", help="only those of the README")
+    arguments = parser.parse_args()
+    out: Path = arguments.out
+    out.mkdir(parents=True, exist_ok=True)
+    with _agent(arguments.url) as url:
+        for path in (few if arguments.few else every)(url, out):
+            print(f"{path}: {path.stat().st_size:,} bytes")
+
+
+@contextmanager
+def _agent(url: str | None) -> Iterator[str]:
+    if url is not None:
+        yield url.rstrip("/")
+        return
+    with demo() as started:
+        yield started
+
+
+if __name__ == "__main__":
+    main()

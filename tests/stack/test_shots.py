@@ -1,0 +1,15 @@
+"""Pictures of what people see, of the scene's agent: each shows something, and no page did anything in secret."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.docs.shots import GROUP, SHOTS, colours, every
+from tests.stack.scene import Stack, scenarios
+
+
+def test_every_picture_can_be_made_and_shows_something(stack: Stack, tmp_path: Path) -> None:
+    assert GROUP in {it.group for it in scenarios()}
+    made = list(every(stack.agent, tmp_path))
+    assert {path.stem for path in made} == {shot.name for shot in SHOTS} | {"watch", "report"}
+    assert [f"{path.name}: {found}" for path in made if (found := colours(path)) < 12] == []
