@@ -109,6 +109,9 @@ def _long(option: click.Option) -> str:
 def _unwrapped(lines: list[str]) -> str:
     heading = lines[0].strip() if lines[0].rstrip().endswith(":") else None
     block = lines[1:] if heading else lines
+    if heading is None and not any("  " in line.strip() for line in block):
+        # Sentences, which only a terminal's lines should not part.
+        return prose(" ".join(block)) + "\n"
     indent = min((len(line) - len(line.lstrip()) for line in block if line.strip()), default=0)
     text = fenced("\n".join(line[indent:] for line in block))
     return f"{prose(heading)}\n\n{text}" if heading else text

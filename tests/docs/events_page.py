@@ -23,7 +23,8 @@ timeline`, `explain` and `findings` are made of the same. One JSON object an eve
 epoch milliseconds. An `event_id` is the same on every replay of the same log. Events come in the order of (`at_ms`,
 `partition`, `offset`).
 
-The same as columns of Parquet, and what Spark makes of them: [TABLES.md](../../spark_jobs/TABLES.md).
+JSON Schemas of them, and recipes for `jq`: [machines.md](../machines.md). The same as columns of Parquet, and what
+Spark makes of them: [TABLES.md](../../spark_jobs/TABLES.md).
 """
 ABOUT = {
     SAMPLE: """\

@@ -16,11 +16,11 @@ _CODE = re.compile(
     r"(?<![\w`])("
     r"`[^`]+`"  # what is written as code already
     r"|\$\{\w+\}"  # a reference; as plain text two of them in a line are taken for a formula
-    rf"|kshadow(?: (?:{_NAMES}))*(?: --[a-z-]+)+|kshadow (?:{_NAMES})(?: (?:{_INNER}))?\b"
+    rf"|kshadow(?: (?:{_NAMES}))*(?: --[a-z-]+(?: [A-Z]+)?)+|kshadow (?:{_NAMES})(?: (?:{_INNER}))?\b"
     r"|--[a-z][a-z-]+"
     r"|(?:[A-Za-z]\w*\.)+\w+=[\w.]+"
     r"|__\w+(?:-N)?"
-    r"|[A-Za-z]+(?:_[A-Za-z]+)+"
+    r"|\$?[A-Za-z]+(?:_[A-Za-z]+)+"
     r"|(?:[a-z]+\.)+(?:ms|id|log|protocol)\b"
     r"|/(?:metrics|healthz|readyz|api/v1/\w+)"
     r")"
