@@ -6,13 +6,18 @@ from collections.abc import Iterable
 
 from agent.coordinator.states import GroupState, GroupType
 from agent.diagnosis.registry import known
+from agent.export.parquet import ParquetSink
+from agent.export.topic import TopicSink
 from agent.metrics.limits import Reason
 from agent.metrics.lines import FAMILIES
 from agent.metrics.table import METRICS, Metric
 from agent.metrics.text import sample_name
 from agent.observer.asking import Outcome
+from agent.observer.divergence import FIELDS
 from agent.shadow.inference import Cause
+from agent.snapshot.errors import Kind
 from agent.wire.errors import KINDS
+from agent.wire.records import RECORD_TYPES
 from analyzers.severity import Severity
 from tests.docs.markdown import code, prose, table
 
@@ -47,6 +52,7 @@ VALUES: dict[str, Iterable[str]] = {
     "cause": Cause,
     "group_type": GroupType,
     "severity": Severity,
+    "sink": (ParquetSink.name, TopicSink.name),
     "state": GroupState,
 }
 """Labels that have the same values wherever they are."""
@@ -54,7 +60,11 @@ VALUES: dict[str, Iterable[str]] = {
 OWN: dict[tuple[str, str], Iterable[str]] = {
     ("kshadow_admin_requests", "outcome"): Outcome,
     ("kshadow_decode_errors", "reason"): KINDS,
+    ("kshadow_lag_requests", "outcome"): Outcome,
+    ("kshadow_records", "type"): (*(it.name for it in RECORD_TYPES.values()), "transaction_marker"),
     ("kshadow_series_left_out", "reason"): Reason,
+    ("kshadow_shadow_divergence_groups", "field"): FIELDS,
+    ("kshadow_snapshot_refused", "reason"): (*Kind, "unreadable"),
 }
 """Those of one metric alone."""
 
