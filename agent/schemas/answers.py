@@ -38,11 +38,12 @@ ANSWER_DEFS: dict[str, Schema] = {
         {
             "group": TEXT,
             "state": said(maybe(TEXT), "Kafka's name of the present one; Dead once it is gone; null if not known."),
+            "summary": said(TEXT, "The answer in one to three sentences."),
             "range": shape({"since_ms": AT_MS, "until_ms": AT_MS}),
             "paragraphs": each(
                 shape(
                     {
-                        "kind": word(("state", "happened", "why", "cost", "finding")),
+                        "kind": word(("state", "happened", "why", "sure", "cost", "finding")),
                         "text": TEXT,
                         "evidence": each({"type": "object"}),
                     }

@@ -154,6 +154,10 @@ RECORDS: tuple[Step, ...] = (
 )
 
 AROUND: tuple[Step, ...] = (
+    Step("completion bash"),
+    Step("completion zsh"),
+    Step("completion fish"),
+    Step("completion tcsh", 2),
     in_all_formats("analyzers"),
     Step("analyzers session_timeout"),
     Step("analyzers sesion_timeout", 2),
