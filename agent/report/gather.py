@@ -109,7 +109,8 @@ class _Asking:
             if event["type"] == "finding":
                 self._found.setdefault(event["group"], []).append(event)
         if not self._all:
-            for event in source.findings(wanted.since_ms, wanted.until_ms):
+            # Without a range an agent tells of those that are open; of a range, of those that were, too.
+            for event in source.findings(wanted.since_ms or 0, wanted.until_ms):
                 self._found.setdefault(event["group"], []).append(event)
             for group in wanted.groups or self._candidates():
                 self._ask(group)

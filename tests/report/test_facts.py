@@ -61,6 +61,9 @@ def test_an_agent_is_asked_only_for_those_to_whom_something_may_have_happened() 
     assert {it.row.group: it.complete_since_ms for it in facts.detailed} == {"found": T0 + 150 * SECOND}
     assert [it.analyzer for it in facts.detailed[0].lanes.troubles] == ["rebalance_storm"]
     assert facts.not_asked == 0
+    events.append(m.finding(at_ms=T0 + 120 * SECOND, since_ms=T0 + 99 * SECOND, group="found", state="resolved"))
+    later = gather(source, MADE, wanted())
+    assert {row.group: [it["state"] for it in row.findings] for row in later.rows}["found"] == ["resolved"]
     named = gather(source, MADE, wanted("quiet", since_ms=since_ms))
     assert [it.row.rebalances for it in named.detailed] == [0]
 
