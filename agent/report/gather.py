@@ -175,7 +175,13 @@ class _Asking:
             complete = None
         source, wanted = self._source, self._wanted
         asked = Asked(
-            group, source.now_ms, wanted.since_ms, wanted.until_ms, live=source.live, complete_since_ms=complete
+            group,
+            source.now_ms,
+            wanted.since_ms,
+            wanted.until_ms,
+            live=source.live,
+            complete_since_ms=complete,
+            of_agent=not self._all,
         )
         now = {} if form is None else {"members": form["members"], "generation": form["generation"]}
         # What an agent has forgotten the beginning of is told by its findings all the same.
