@@ -131,8 +131,9 @@ def _under(opened: Sequence[Event], everything: int, chosen: Chosen) -> str:
 def _form(events: Iterable[Event], chosen: Chosen) -> str:
     severities = {"": "any severity", **{str(it): str(it) for it in reversed(Severity)}}
     names = {str(it["analyzer"]) for it in events} | ({chosen.analyzer} - {""})
-    # Ours are identifiers; what is none cannot be chosen, since it is shown as something else.
-    analyzers = {"": "any analyzer", **{it: it for it in sorted(names)[:MOST_NAMES] if it.isidentifier()}}
+    # Ours are short identifiers; what is none cannot be chosen, since it is shown as something else.
+    plain = [it for it in sorted(names) if it.isidentifier() and it.isascii() and len(it) < 60]
+    analyzers = {"": "any analyzer", **{it: it for it in plain[:MOST_NAMES]}}
     cluster = "" if chosen.cluster is None else f'<input type="hidden" name="cluster" value="{text(chosen.cluster)}">'
     return f"""<form action="/findings" method="get" class="filter" data-filter id="form" aria-label="Which findings">
 <label for="severity">Severity</label>{choices("severity", chosen.severity, severities)}

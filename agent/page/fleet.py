@@ -33,6 +33,7 @@ STALE_S = 15.0
 """A picture is given as it is for so long; and, where making one takes long, at most for so long."""
 CHEAP_S = 0.04
 """What takes no longer is made while the reader waits."""
+SOON_S = 0.05
 
 MOVING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
 
@@ -71,6 +72,8 @@ class Group:
     row: Row
     recent_ms: tuple[int, ...]
     findings: tuple[Event, ...]
+    said: str = ""
+    """What a filter looks at, in small letters: its name, type, state, cluster, and what is open on it."""
 
     @property
     def name(self) -> str:
@@ -94,11 +97,15 @@ class Group:
         return -self.worst, -len(self.findings), not moving, -len(self.recent_ms), -(self.row["lag"] or 0), self.name
 
     def matches(self, words: Sequence[str]) -> bool:
-        """Whether each word is in its name, type, state, cluster or what is open on it."""
-        said = f"{self.name} {self.row['group_type']} {self.row['state']} {self.cluster or ''}".lower()
-        for event in self.findings:
-            said += f" {event['analyzer']} {event['severity']}".lower()
-        return all(word in said for word in words)
+        """Whether each word is in what is said of it."""
+        return all(word in self.said for word in words)
+
+
+def group_of(row: Row, recent_ms: tuple[int, ...] = (), findings: Sequence[Event] = ()) -> Group:
+    """A group of its row."""
+    said = [row["group"], row["group_type"], row["state"], row.get("cluster") or ""]
+    said += [f"{event['analyzer']} {event['severity']}" for event in findings]
+    return Group(row, recent_ms, tuple(findings), " ".join(map(str, said)).lower())
 
 
 def rank(event: Event) -> int:
@@ -175,6 +182,9 @@ class Fleets:
         self._made_at_s = 0.0
         self._took_s = 0.0
         self._making = threading.Lock()
+        self._planning = threading.Lock()
+        self._planned = -1.0
+        """Which picture the one that is planned will be the next of."""
 
     def newest(self) -> Fleet:
         """What is there, made anew if that is due."""
@@ -182,10 +192,18 @@ class Fleets:
         if fleet is not None and age_s < FRESH_S:
             return fleet
         if fleet is not None and age_s < STALE_S and self._took_s > CHEAP_S:
-            if not self._making.locked():
-                threading.Thread(target=self._make, args=(self._made_at_s,), name="fleet", daemon=True).start()
+            self._make_soon()
             return fleet
         return self._make(self._made_at_s)
+
+    def _make_soon(self) -> None:
+        """In a moment, so that who asks has their answer first."""
+        with self._planning:
+            if self._planned != self._made_at_s:
+                self._planned = self._made_at_s
+                timer = threading.Timer(SOON_S, self._make, (self._made_at_s,))
+                timer.daemon = True
+                timer.start()
 
     def _make(self, after_s: float) -> Fleet:
         with self._making:
@@ -225,7 +243,7 @@ def take(agent: Told, now_ms: int, before: Fleet | None = None, version: str = "
     since_ms = now_ms - RECENT_MS
     for row in rows:
         key = (row.get("cluster"), row["group"])
-        groups.append(Group(row, _recent(agent, row, known.get(key), since_ms), tuple(of_group.get(key, ()))))
+        groups.append(group_of(row, _recent(agent, row, known.get(key), since_ms), of_group.get(key, ())))
     return Fleet(now_ms, version, ready, tuple(groups), tuple(findings))
 
 

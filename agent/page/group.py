@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,7 @@ from agent.page.markup import (
     name,
     number,
     sentences,
+    severity,
     state,
     text,
 )
@@ -28,6 +30,7 @@ from agent.story.phrases import epochs, work
 from agent.story.reading import within
 from agent.story.timeline import entries
 from agent.story.words import count
+from analyzers.severity import Severity
 
 Form = Mapping[str, Any]
 
@@ -78,11 +81,10 @@ def group_page(
     open_now = worst_first(it for it in known.findings if it["state"] != "resolved")
     ranged = within(known.events, since_ms, None)
     parts = [
-        _lead(known, cluster),
+        _lead(known, open_now, cluster),
         _figures(known, now_ms),
+        picture(known.events, known.form, story.since_ms, now_ms, _ranges(known, chosen, cluster)),
         _wrong(open_now, now_ms),
-        _ranges(known, chosen, cluster),
-        picture(known.events, known.form, story.since_ms, now_ms),
         _story(story, open_now),
         members(known.form),
         lags(known.form, now_ms),
@@ -103,14 +105,17 @@ def group_page(
     )
 
 
-def _lead(known: Known, cluster: str | None) -> str:
+def _lead(known: Known, open_now: Sequence[Event], cluster: str | None) -> str:
     form = known.form
+    by = Counter(Severity.of(it["severity"]) for it in open_now)
+    said = " ".join(severity(str(it), f"{by[it]} {it}") for it in reversed(Severity) if by[it])
+    wrong = link("#wrong", said, class_="badges") if said else ""
     kinds = "" if form is None else f'<span class="kind">{text(form["group_type"])}</span>'
     kinds += "" if cluster is None else f'<span class="kind">{text(cluster)}</span>'
     return f"""<nav class="crumbs" aria-label="Where this is">{link(address("/", cluster=cluster), "Fleet")}</nav>
 <div class="lead">
 <h1 id="headline" class="name">{name(known.group)}</h1>
-<p class="under" id="under">{state("Dead" if form is None else form["state"])}{kinds}</p>
+<p class="under" id="under">{state("Dead" if form is None else form["state"])}{kinds}{wrong}</p>
 </div>"""
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from html import escape
 from urllib.parse import quote, urlencode
 
-from agent.plain import printable
+from agent.picture.markup import shortened
 from agent.story.words import clock, day, stamp
 from analyzers.severity import Severity
 
@@ -29,9 +29,7 @@ _CODE = re.compile(r"`([^`]{1,400})`")
 
 def text(value: object, most: int = MAX_TEXT) -> str:
     """Anything as text that does nothing; `…` says that there is more of it."""
-    # Cut as it is shown: an escape is up to ten times as long as its character.
-    shown = printable("-" if value is None else str(value)[: most + 1])
-    return escape(shown if len(shown) <= most else shown[: most - 1] + "…")
+    return escape(shortened("-" if value is None else str(value), most))
 
 
 def name(value: str) -> str:
@@ -75,7 +73,7 @@ def link(href: str | None, inner: str, **attributes: str) -> str:
     """A link around markup; the markup alone where there is no address."""
     if href is None:
         return inner
-    more = "".join(f' {name.replace("_", "-")}="{escape(value)}"' for name, value in attributes.items())
+    more = "".join(f' {name.rstrip("_").replace("_", "-")}="{escape(value)}"' for name, value in attributes.items())
     return f'<a href="{escape(href)}"{more}>{inner}</a>'
 
 
@@ -156,7 +154,7 @@ def mark(kind: str) -> str:
 def severity(said: str, words: str | None = None) -> str:
     """How much a finding matters; one of another version's agent keeps its word, and looks like the least."""
     kind = Severity.of(said)
-    return f'<span class="severity {kind}">{mark(kind)}{text(said if words is None else words)}</span>'
+    return f'<span class="severity {kind}">{mark(kind)}{text(said if words is None else words, 40)}</span>'
 
 
 def state(said: object) -> str:

@@ -8,15 +8,17 @@ from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 
+from agent.picture.style import STYLE
+
 HASH = 12
 """Characters of the hash in a name."""
 
 FILES = {
-    "kshadow.css": ("text/css; charset=utf-8", ("colors.css", "kshadow.css")),
-    "kshadow.js": ("text/javascript; charset=utf-8", ("kshadow.js",)),
-    "theme.js": ("text/javascript; charset=utf-8", ("theme.js",)),
+    "kshadow.css": ("text/css; charset=utf-8", STYLE),
+    "kshadow.js": ("text/javascript; charset=utf-8", ""),
+    "theme.js": ("text/javascript; charset=utf-8", ""),
 }
-"""What there is: the type, and the files of the package that it is made of."""
+"""What there is: the type, and what comes before the file of the package. The pictures' style is on top of ours."""
 
 HEADERS = {
     # Behind a password it is nobody else's to keep.
@@ -39,7 +41,7 @@ class File:
 @cache
 def static() -> dict[str, File]:
     """All of them, by the name in their address."""
-    made = (_file(name, kind, parts) for name, (kind, parts) in FILES.items())
+    made = (_file(name, kind, before) for name, (kind, before) in FILES.items())
     return {it.name: it for it in made}
 
 
@@ -51,9 +53,8 @@ def address_of(name: str) -> str:
     return f"/static/{found}"
 
 
-def _file(name: str, kind: str, parts: tuple[str, ...]) -> File:
-    folder = files("agent.page") / "static"
-    body = b"\n".join((folder / part).read_bytes() for part in parts)
+def _file(name: str, kind: str, before: str) -> File:
+    body = before.encode() + (files("agent.page") / "static" / name).read_bytes()
     stem, _, ending = name.rpartition(".")
     hashed = f"{stem}.{sha256(body).hexdigest()[:HASH]}.{ending}"
     return File(hashed, kind, body, gzip.compress(body, 9, mtime=0))

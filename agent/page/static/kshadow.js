@@ -49,6 +49,10 @@ const keyOf = (node) => (node.nodeType === 1 ? node.dataset.key || node.id || nu
 
 function morph(old, made, held) {
   if (old.isEqualNode(made)) return;
+  if (old.nodeName === "svg") {
+    old.replaceWith(made);
+    return;
+  }
   for (const { name } of [...old.attributes]) {
     // What is open stays open, and what is new stays marked until it fades.
     if (!made.hasAttribute(name) && name !== "open") old.removeAttribute(name);
@@ -179,13 +183,13 @@ async function ask(href, { byReader = false } = {}) {
       if (!(answer.headers.get("content-type") || "").startsWith("text/html")) throw new Error("the agent is busy");
       show(html, { byReader });
     } else throw new Error(answer.status === 401 ? "sign in again: reload the page" : `status ${answer.status}`);
-    if (trouble !== null) say("Live again");
+    if (failures > 1) say("Live again");
     failures = 0;
     trouble = null;
   } catch (error) {
     if (mine !== asking) return; // Somebody asked for something else meanwhile.
     failures += 1;
-    if (trouble === null && failures > 1) say("Disconnected: what is shown gets old");
+    if (failures === 2) say("Disconnected: what is shown gets old");
     trouble = error instanceof TypeError ? "the agent does not answer" : error.message;
   } finally {
     clearTimeout(giveUp);
@@ -319,7 +323,7 @@ const KEYS = {
 document.addEventListener("keydown", (event) => {
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || $("keys").open) return;
   const target = event.target;
-  const writes = target.matches?.("input, select, textarea");
+  const writes = target.matches?.("input:not([type=checkbox]), select, textarea");
   if (event.key === "Escape" && target.id === "q") {
     if (target.value) {
       target.value = "";
@@ -374,6 +378,10 @@ $("pause").hidden = !Number($("main").dataset.poll);
 $("keys-on").checked = stored.get("kshadow-keys") !== "off";
 $("keys-on").addEventListener("change", () => stored.set("kshadow-keys", keysOn() ? null : "off"));
 $("pause").addEventListener("click", () => pause(!paused));
+$("keys").addEventListener("close", () => {
+  // A browser may leave the focus in what is closed.
+  if ($("keys").contains(document.activeElement)) document.activeElement.blur();
+});
 $("theme").addEventListener("click", nextTheme);
 $("help").addEventListener("click", () => $("keys").showModal());
 document.addEventListener("visibilitychange", () => {
