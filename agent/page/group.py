@@ -41,7 +41,7 @@ RANGES = {
     "24h": ("24 h", 86_400_000),
 }
 ALL = "all"
-LEAST = "1h"
+LEAST = "15m"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +80,11 @@ def group_page(
     story = explain(asked, known.events, known.findings, known.form)
     open_now = worst_first(it for it in known.findings if it["state"] != "resolved")
     ranged = within(known.events, since_ms, None)
+    ranges = _ranges(known, chosen, cluster)
     parts = [
         _lead(known, open_now, cluster),
         _figures(known, now_ms),
-        picture(known.events, known.form, story.since_ms, now_ms, _ranges(known, chosen, cluster)),
+        picture(known.events, known.form, _beginning(known, story.since_ms, now_ms), now_ms, ranges),
         _wrong(open_now, now_ms),
         _story(story, open_now),
         members(known.form),
@@ -103,6 +104,12 @@ def group_page(
         version=version,
         cluster=cluster,
     )
+
+
+def _beginning(known: Known, since_ms: int, now_ms: int) -> int:
+    """Where the picture begins: not long before anything is known of the group, which would be an empty half."""
+    first_ms = known.events[0]["at_ms"] if known.events else since_ms
+    return max(since_ms, first_ms - (now_ms - first_ms) // 50)
 
 
 def _lead(known: Known, open_now: Sequence[Event], cluster: str | None) -> str:

@@ -93,7 +93,7 @@ def number(value: int | None, what: str = "not known") -> str:
 
 
 def _spaced(value: int) -> str:
-    return f"{value:,}" if abs(value) >= 10_000 else str(value)
+    return f"{value:,}"
 
 
 def ago(at_ms: int | None, now_ms: int, *, after: str = " ago", none: str = "never") -> str:

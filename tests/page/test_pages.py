@@ -129,7 +129,7 @@ def test_a_range_that_shows_something_is_chosen() -> None:
         assert found is not None
         return found[1]
 
-    assert [chosen(hours) for hours in (0.1, 3, 12, 60)] == ["1h", "6h", "24h", "all"]
+    assert [chosen(hours) for hours in (0.01, 0.5, 3, 12, 60)] == ["15m", "1h", "6h", "24h", "all"]
 
 
 def test_findings(http: Client) -> None:

@@ -388,6 +388,7 @@ document.addEventListener("visibilitychange", () => {
   if (document.hidden) clearTimeout(timer);
   else if (!paused) ask(location.href);
 });
+window.addEventListener("online", () => { if (!paused) ask(location.href); });
 window.addEventListener("pageshow", (event) => { if (event.persisted && !paused) ask(location.href); });
 setInterval(() => { tellTimes(); tellState(); }, 1000);
 tellTheme();
