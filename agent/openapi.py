@@ -123,6 +123,7 @@ HEADERS: dict[str, dict[str, Any]] = {
 }
 
 _READ = ("400", "404", "503")
+_PAGE = ("404", "503")
 ROUTES: tuple[_Route, ...] = (
     _Route(
         "/api/v1/groups", "groups", "Every group's row, by name.", {_JSON: each(ref("group"))}, ("cluster",), _READ
@@ -188,7 +189,19 @@ ROUTES: tuple[_Route, ...] = (
         about="503 until the topic was read to its end, when reading has stopped, and while the agent stops.",
         is_open=True,
     ),
-    _Route("/", "page", "The page for people.", {_HTML: TEXT}, (), ("503",), tag="people"),
+    _Route("/", "page", "The page for people: the fleet.", {_HTML: TEXT}, ("cluster",), _PAGE, tag="people"),
+    _Route(
+        "/findings", "findings_page", "What is open, as a page.", {_HTML: TEXT}, ("cluster",), _PAGE, tag="people"
+    ),
+    _Route(
+        "/groups/{group}",
+        "group_page",
+        "One group, as a page.",
+        {_HTML: TEXT},
+        ("group_in_path", "cluster"),
+        ("400", *_PAGE),
+        tag="people",
+    ),
 )
 
 
@@ -250,9 +263,10 @@ def _operation(it: _Route) -> dict[str, Any]:
     if it.is_open:
         del responses["401"]
     if it.tag != "api":
-        # What is busy says so in JSON everywhere; what is not ready, in the kind of the answer.
+        # What is busy says so in JSON everywhere; else a page is refused with a page, a probe with a word.
         own = {kind: {"schema": schema} for kind, schema in it.answers.items()}
-        responses["503"] = {**_refusal(REFUSALS["503"]), "content": {**own, **_ERROR}}
+        for status in it.refusals:
+            responses[status] = {**REFUSALS[status], "content": {**own, **_ERROR}}
     operation: dict[str, Any] = {"operationId": it.name, "summary": it.summary, "tags": [it.tag]}
     if it.about:
         operation["description"] = it.about
