@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from agent.cli.arranging import arranged, match_option, matches, sort_option
 from agent.cli.options import analyzer_options, option, output_option, source_options
 from agent.cli.output import print_rows, warn
 from agent.cli.tables import FOLDED, Column
@@ -30,8 +31,10 @@ _COLUMNS = {
 @range_options
 @analyzer_options
 @option("--group", "groups", multiple=True, help="Only findings on this group. Repeatable.")
-@option("--analyzer", help="Only findings of this analyzer.")
+@match_option
+@option("--analyzer", "only", multiple=True, help="Only findings of this analyzer. Repeatable.")
 @option("--severity", type=click.Choice(tuple(map(str, Severity))), help="Only findings at least as severe.")
+@sort_option
 @output_option()
 @click.pass_context
 def findings(
@@ -40,8 +43,10 @@ def findings(
     since: Moment | None,
     until: Moment | None,
     groups: tuple[str, ...],
-    analyzer: str | None,
+    match: tuple[str, ...],
+    only: tuple[str, ...],
     severity: str | None,
+    sort_by: tuple[str, ...],
     output: str,
     **_: Any,
 ) -> None:
@@ -64,9 +69,11 @@ def findings(
             event
             for event in answers.findings(since_ms, until_ms)
             if (not groups or event["group"] in groups)
-            and analyzer in (None, event["analyzer"])
+            and (not match or (event["group"] is not None and matches(event["group"], match)))
+            and (not only or event["analyzer"] in only)
             and Severity.of(event["severity"]).rank >= least
         ]
+        rows = _arranged(rows, sort_by)
         if output == "table":
             rows = [
                 {
@@ -79,3 +86,17 @@ def findings(
         print_rows(rows, output, _COLUMNS, empty="no findings")
         if answers.report(warn):
             ctx.exit(1)
+
+
+def _arranged(rows: list[dict[str, Any]], sort_by: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Severities by how severe they are; UNTIL is when a finding that is over was resolved."""
+    more = [
+        {
+            **row,
+            "severity": Severity.of(row["severity"]).rank,
+            "until_ms": row["at_ms"] if row["state"] == "resolved" else None,
+            "row": row,
+        }
+        for row in rows
+    ]
+    return [row["row"] for row in arranged(more, sort_by, _COLUMNS)]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from agent.cli.arranging import arranged, match_option, matches, sort_option, state_option, topic_option, type_option
 from agent.cli.options import output_option, source_options
 from agent.cli.output import echo, print_rows, print_value, warn
 from agent.cli.tables import FOLDED, Column
@@ -25,6 +26,11 @@ _GROUP_COLUMNS = {
     "rebalances": Column("REBALANCES"),
     "lag": Column("LAG", spare=4),
     "last_commit": Column("LAST COMMIT", spare=2),
+    "state_since": Column("STATE SINCE", wide=True),
+    "committed_partitions": Column("COMMITTED", wide=True),
+    "coordinator_partition": Column("COORDINATOR", wide=True),
+    "generations_skipped": Column("SKIPPED", wide=True),
+    "anomalies": Column("ANOMALIES", wide=True),
 }
 _MEMBER_COLUMNS = {
     "member_id": Column("MEMBER", folds=FOLDED),
@@ -51,13 +57,27 @@ MAX_COMPARED = 10_000
 
 @click.command()
 @source_options
+@match_option
+@state_option
+@type_option
+@sort_option
 @output_option()
 @click.pass_context
-def groups(ctx: click.Context, /, output: str, **_: Any) -> None:
+def groups(
+    ctx: click.Context,
+    /,
+    match: tuple[str, ...],
+    states: tuple[str, ...],
+    types: tuple[str, ...],
+    sort_by: tuple[str, ...],
+    output: str,
+    **_: Any,
+) -> None:
     """List the groups.
 
     \b
     Examples:
+      kshadow groups --from /var/lib/kafka/data --sort-by rebalances:desc --type classic
       kshadow groups --from /var/lib/kafka/data
       kshadow groups --bootstrap-server localhost:9092 -o json
       kshadow groups --agent http://localhost:9308
@@ -65,10 +85,22 @@ def groups(ctx: click.Context, /, output: str, **_: Any) -> None:
     from agent.cli.access import ask
 
     with ask(ctx) as answers:
-        rows = answers.groups()
+        rows = [
+            row
+            for row in answers.groups()
+            if matches(row["group"], match)
+            and (not states or row["state"] in states)
+            and (not types or row["group_type"] in types)
+        ]
+        rows = arranged(rows, sort_by, _GROUP_COLUMNS)
         if output == "table":
-            rows = [{**row, "last_commit": when(row["last_commit_ms"])} for row in rows]
-        print_rows(rows, output, _GROUP_COLUMNS, empty="no groups")
+            rows = [
+                {**row, "last_commit": when(row["last_commit_ms"]), "state_since": when(row["state_since_ms"])}
+                for row in rows
+            ]
+        print_rows(
+            rows, output, _GROUP_COLUMNS, empty="no group is like that" if match or states or types else "no groups"
+        )
         if answers.report(warn):
             ctx.exit(1)
 
@@ -76,10 +108,16 @@ def groups(ctx: click.Context, /, output: str, **_: Any) -> None:
 @click.command()
 @click.argument("group")
 @source_options
+@topic_option
+@sort_option
 @output_option()
 @click.pass_context
-def describe(ctx: click.Context, /, group: str, output: str, **_: Any) -> None:
+def describe(
+    ctx: click.Context, /, group: str, topics: tuple[str, ...], sort_by: tuple[str, ...], output: str, **_: Any
+) -> None:
     """Show one group: state, members, assignment, offsets.
+
+    --topic and --sort-by are for the offsets.
 
     \b
     Example:
@@ -89,6 +127,8 @@ def describe(ctx: click.Context, /, group: str, output: str, **_: Any) -> None:
 
     with ask(ctx, group, lag=True) as answers:
         form = find(ctx, answers, group)
+        offsets = [row for row in form["offsets"] if matches(row["topic"], topics)]
+        form = {**form, "offsets": arranged(offsets, sort_by, _OFFSET_COLUMNS)}
         if output != "table":
             print_value(form, output)
         else:
@@ -100,9 +140,10 @@ def describe(ctx: click.Context, /, group: str, output: str, **_: Any) -> None:
 @click.command()
 @click.argument("group")
 @source_options
+@sort_option
 @output_option()
 @click.pass_context
-def members(ctx: click.Context, /, group: str, output: str, **_: Any) -> None:
+def members(ctx: click.Context, /, group: str, sort_by: tuple[str, ...], output: str, **_: Any) -> None:
     """List the members of one group.
 
     With their timeouts in milliseconds and the partitions they hold.
@@ -115,7 +156,10 @@ def members(ctx: click.Context, /, group: str, output: str, **_: Any) -> None:
 
     with ask(ctx, group) as answers:
         rows = find(ctx, answers, group)["members"]
-        print_rows(_member_rows(rows) if output == "table" else rows, output, _MEMBER_COLUMNS, empty="no members")
+        if output == "table":
+            rows = _member_rows(rows)
+        rows = arranged(rows, _as_fields(sort_by, output), _MEMBER_COLUMNS)
+        print_rows(rows, output, _MEMBER_COLUMNS, empty="no members")
         if answers.report(warn):
             ctx.exit(1)
 
@@ -147,6 +191,13 @@ def _similar(group: str, groups: list[str]) -> str:
 
 def _member_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{**row, "count": sum(len(items) for items in row["assignment"].values())} for row in rows]
+
+
+def _as_fields(keys: tuple[str, ...], output: str) -> list[str]:
+    """How many partitions a member has is a column of tables; elsewhere its assignment tells."""
+    names = {"count": "assignment", "partitions": "assignment"} if output != "table" else {}
+    parts = [key.partition(":") for key in keys]
+    return [names.get(name.lower(), name) + colon + direction for name, colon, direction in parts]
 
 
 def _print_group(form: dict[str, Any]) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from agent.cli.arranging import arranged, matches, sort_option, topic_option
 from agent.cli.groups import find
 from agent.cli.options import output_option, source_options
 from agent.cli.output import echo, print_rows, print_table, warn
@@ -45,9 +46,13 @@ _TEXTS = {
 @click.command()
 @click.argument("group")
 @source_options
+@topic_option
+@sort_option
 @output_option()
 @click.pass_context
-def lag(ctx: click.Context, /, group: str, output: str, **_: Any) -> None:
+def lag(
+    ctx: click.Context, /, group: str, topics: tuple[str, ...], sort_by: tuple[str, ...], output: str, **_: Any
+) -> None:
     """Show how far behind one group is, by partition.
 
     In records, and in seconds: how long the next record to read has been there. What is not known is absent (null).
@@ -61,13 +66,15 @@ def lag(ctx: click.Context, /, group: str, output: str, **_: Any) -> None:
     from agent.cli.access import ask
 
     with ask(ctx, group, lag=True) as answers:
-        rows = lag_rows(find(ctx, answers, group))
+        by_topic = [row for row in lag_rows(find(ctx, answers, group)) if matches(row["topic"], topics)]
+        rows = [it["row"] for it in arranged([_sortable(row) for row in by_topic], sort_by, _COLUMNS)]
         if output == "table":
             print_rows([_shown(row) for row in rows], output, _COLUMNS, empty="no offsets committed")
             if rows:
                 echo("")
                 print_table(
-                    [list(_total(topic, list(of))) for topic, of in groupby(rows, lambda it: it["topic"])], _TOTALS
+                    [list(_total(topic, list(of))) for topic, of in groupby(by_topic, lambda it: it["topic"])],
+                    _TOTALS,
                 )
         else:
             print_rows(rows, output, _COLUMNS)
@@ -139,6 +146,10 @@ def _shown(row: Row) -> Row:
         "member": row["client_id"] if row["client_id"] else row["member_id"],
         "lag_note": _TEXTS.get(note, note),
     }
+
+
+def _sortable(row: Row) -> Row:
+    return {**row, "member": row["client_id"] or row["member_id"], "row": row}
 
 
 def _total(topic: str, rows: list[Row]) -> tuple[Any, ...]:

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from agent.config.commandconfig import CommandConfig
     from agent.diagnosis.cluster import Chosen
 
-FORMATS = ("table", "json", "ndjson", "yaml")
+FORMATS = ("table", "wide", "json", "ndjson", "yaml")
+"""`wide` is a table with all columns, however narrow the terminal is."""
+WIDE = "kshadow.wide"
+"""Key of a context's `meta`: every column is to be shown."""
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -31,8 +34,22 @@ def option(*declarations: str, **attributes: Any) -> Decorator:
 def output_option(default: str = "table") -> Decorator:
     """`-o/--output`."""
     return option(
-        "-o", "--output", type=click.Choice(FORMATS), default=default, show_default=True, help="How to print it."
+        "-o",
+        "--output",
+        type=click.Choice(FORMATS),
+        default=default,
+        show_default=True,
+        callback=_narrowed,
+        help="How to print it; wide is a table with every column.",
     )
+
+
+def _narrowed(ctx: click.Context, _: click.Parameter, value: str | None) -> str | None:
+    """To commands `wide` is a table; how wide is for whoever prints it."""
+    if value != "wide":
+        return value
+    ctx.meta[WIDE] = True
+    return "table"
 
 
 class Pair(click.ParamType[tuple[str, str]]):

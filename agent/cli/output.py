@@ -1,4 +1,4 @@
-"""Printing: the four formats, and the two streams.
+"""Printing: the formats, and the two streams.
 
 Rows are printed as they come, in all formats but a table, which must see all before it knows its widths. What
 strangers wrote goes through `agent.cli.text` first, whatever the format.
@@ -142,19 +142,31 @@ def print_table(rows: Sequence[Sequence[Any]], headings: Sequence[Column | str],
     if not rows:
         warn(empty)
         return
+    wide = _is_wide()
     columns = [Column(heading, folds=FOLDED) if isinstance(heading, str) else heading for heading in headings]
+    if not wide:
+        shown = [at for at, column in enumerate(columns) if not column.wide]
+        columns, rows = [columns[at] for at in shown], [[row[at] for at in shown] for row in rows]
     numeric = [
         all(row[at] is None or (isinstance(row[at], int | float) and not isinstance(row[at], bool)) for row in rows)
         for at in range(len(columns))
     ]
     terminal = sys.stdout.isatty()
-    width = shutil.get_terminal_size().columns if terminal else None
+    width = shutil.get_terminal_size().columns if terminal and not wide else None
     texts = [[cell(value) for value in row] for row in rows]
     lines, left_out = render(columns, texts, numeric=numeric, width=width, style=bold)
     for line in lines:
         _write(line + "\n")
     if left_out:
-        warn(f"(no room at {width} columns for {', '.join(left_out)}; a wider terminal or -o yaml shows all)")
+        warn(f"(no room at {width} columns for {', '.join(left_out)}; a wider terminal or -o wide shows all)")
+
+
+def _is_wide() -> bool:
+    """Whether `-o wide` was asked for."""
+    from agent.cli.options import WIDE
+
+    ctx = click.get_current_context(silent=True)
+    return ctx is not None and bool(ctx.meta.get(WIDE))
 
 
 def bold(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from agent.cli.arranging import arranged, cause_option, event_option, is_event, match_option, matches, sort_option
 from agent.cli.options import analyzer_options, broker_log_options, chosen_analyzers, option, output_option
 from agent.cli.output import print_rows, warn
 from agent.cli.tables import FOLDED, Column
@@ -22,6 +23,10 @@ _COLUMNS = {
 @click.argument("paths", metavar="PATH…", nargs=-1, required=True, type=click.Path(allow_dash=True))
 @option("--cluster", help="The cluster's name, written into each event.")
 @option("--group", "groups", multiple=True, help="Only the events of this group. Repeatable.")
+@match_option
+@event_option
+@cause_option
+@sort_option
 @analyzer_options
 @broker_log_options
 @output_option("ndjson")
@@ -31,6 +36,10 @@ def replay(
     paths: tuple[str, ...],
     cluster: str | None,
     groups: tuple[str, ...],
+    match: tuple[str, ...],
+    event_types: tuple[str, ...],
+    causes: tuple[str, ...],
+    sort_by: tuple[str, ...],
     analyzer_names: str,
     tuned: tuple[tuple[str, str], ...],
     broker_logs: tuple[str, ...],
@@ -59,7 +68,15 @@ def replay(
         logs = BrokerLogs(broker_logs, time_zone(broker_log_timezone))
         loaded = load(paths, cluster=cluster, on_problem=warn, witness=logs if broker_logs else None, chosen=chosen)
     logs.report(warn)
-    rows = [event for event in loaded.events() if not groups or event["group"] in groups]
+    rows = [
+        event
+        for event in loaded.events()
+        if (not groups or event["group"] in groups)
+        and (not match or (event["group"] is not None and matches(event["group"], match)))
+        and is_event(event, event_types, causes)
+    ]
+    if sort_by:
+        rows = arranged(rows, sort_by, _COLUMNS)
     if output == "table":
         rows = [{**row, "at": when(row["at_ms"]), "what": _what(row)} for row in rows]
     print_rows(rows, output, _COLUMNS, empty="no events")

@@ -24,12 +24,13 @@ class Column:
     """A heading and what may be done to its column to make a table fit.
 
     `folds`: the narrowest that it is folded to before spare columns are left out instead; 0 is not folded.
-    `spare`: the column with the greatest is left out first; one with 0 never is.
+    `spare`: the column with the greatest is left out first; one with 0 never is. `wide`: only in a wide table.
     """
 
     heading: str
     folds: int = 0
     spare: int = 0
+    wide: bool = False
 
 
 def render(

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from agent.cli.arranging import arranged, cause_option, event_option, is_event, sort_option
 from agent.cli.options import analyzer_options, option, output_option, source_options
 from agent.cli.output import print_rows, warn
 from agent.cli.tables import Column
@@ -26,6 +27,9 @@ _COLUMNS = {
 @source_options
 @range_options
 @analyzer_options
+@event_option
+@cause_option
+@sort_option
 @option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the newest N lines (events in other formats).")
 @output_option()
 @click.pass_context
@@ -35,6 +39,9 @@ def timeline(
     group: str,
     since: Moment | None,
     until: Moment | None,
+    event_types: tuple[str, ...],
+    causes: tuple[str, ...],
+    sort_by: tuple[str, ...],
     limit: int | None,
     output: str,
     **_: Any,
@@ -59,22 +66,41 @@ def timeline(
         past = answers.past(group, since_ms, until_ms)
         if past is None:
             no_such_group(ctx, answers, group)
-        rows: list[Any] = past.events
+        rows: list[Any] = [event for event in past.events if is_event(event, event_types, causes)]
         if output == "table":
             rows = [
-                {
-                    "at": when(line.at_ms),
-                    "event": line.label,
-                    "what": line.what,
-                    "cost": None if line.cost_ms is None else duration(line.cost_ms),
-                }
+                {"at_ms": line.at_ms, "event": line.label, "what": line.what, "cost_ms": line.cost_ms}
                 for line in entries(rows)
             ]
         left_out = 0 if limit is None else max(len(rows) - limit, 0)
-        print_rows(rows[left_out:], output, _COLUMNS, empty="nothing happened in that time")
+        rows = arranged(rows[left_out:], _as_fields(sort_by, output), _COLUMNS)
+        if output == "table":
+            rows = [
+                {
+                    **row,
+                    "at": when(row["at_ms"]),
+                    "cost": None if row["cost_ms"] is None else duration(row["cost_ms"]),
+                }
+                for row in rows
+            ]
+        print_rows(
+            rows,
+            output,
+            _COLUMNS,
+            empty="nothing of that happened in that time"
+            if event_types or causes
+            else "nothing happened in that time",
+        )
         if left_out:
             warn(f"({left_out} earlier left out by --limit)")
         if past.complete_since_ms is not None and (since_ms is None or since_ms < past.complete_since_ms):
             warn(f"(the agent keeps the latest events only: here those from {when(past.complete_since_ms)} on)")
         if answers.report(warn):
             ctx.exit(1)
+
+
+def _as_fields(keys: tuple[str, ...], output: str) -> list[str]:
+    """The table's columns are made of events; their own fields have other names."""
+    names = {} if output == "table" else {"cost": "stopped_partition_ms", "event": "type"}
+    parts = [key.partition(":") for key in keys]
+    return [names.get(name.lower(), name) + colon + direction for name, colon, direction in parts]

@@ -102,4 +102,4 @@ def test_a_terminal(
             sent += os.read(ours, 1000).decode()
     os.close(ours)
     assert sent == ("\x1b[1mA\x1b[0m" if bold else "A") + "\r\nabcdefgh\r\n"
-    assert capsys.readouterr().err == "(no room at 10 columns for B; a wider terminal or -o yaml shows all)\n"
+    assert capsys.readouterr().err == "(no room at 10 columns for B; a wider terminal or -o wide shows all)\n"
