@@ -222,7 +222,7 @@ def test_the_table_on_a_terminal() -> None:
     rows = text.split("\n")
     assert max(map(len, rows[1:])) <= 80
     assert "pricing-poll" in text
-    assert text.rstrip().endswith("(no room at 80 columns for TIMESTAMP; a wider terminal or -o yaml shows all)")
+    assert text.rstrip().endswith("(no room at 80 columns for TIMESTAMP; a wider terminal or -o wide shows all)")
     assert text.count("transaction marker") == 34
     wide, _ = on_terminal("decode", SEGMENTS, "-o", "table", columns=200)
     assert "TIMESTAMP" in wide
