@@ -154,19 +154,9 @@ def ask(
     """
     from_path, bootstrap_server, agent = (ctx.params[name] for name in SOURCES)
     kind = one_of(ctx, *SOURCES)
-    if kind != "bootstrap_server" and ctx.get_parameter_source("properties") is ParameterSource.COMMANDLINE:
-        raise click.UsageError("--property goes with --bootstrap-server")
-    if kind != "bootstrap_server" and ctx.get_parameter_source("command_config") is ParameterSource.COMMANDLINE:
-        raise click.UsageError("--command-config goes with --bootstrap-server")
-    tuning = ("analyzer_names", "tuned")
-    if kind == "agent" and any(ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE for name in tuning):
-        raise click.UsageError("--analyzers and --tune go with --from and --bootstrap-server; an agent has its own")
+    check_options(ctx, kind)
     if kind == "agent" and until is not None:
         raise click.UsageError("--until goes with --from and --bootstrap-server; an agent knows groups as they are")
-    if kind != "agent":
-        for name in OPTIONS:
-            if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-                raise click.UsageError(f"--{name.replace('_', '-')} goes with --agent")
     chosen = chosen_analyzers(ctx.params["analyzer_names"], ctx.params["tuned"]) if history else None
     with reaching():
         match kind:
@@ -181,6 +171,21 @@ def ask(
                 yield live(conf, group, chosen, until, recorder, witness, lag=lag)
             case _:
                 yield AgentAnswers(agent, {name: ctx.params.get(name) for name in OPTIONS})
+
+
+def check_options(ctx: click.Context, kind: str) -> None:
+    """Raise `click.UsageError` for options on the command line that go with another kind of source."""
+    if kind != "bootstrap_server" and ctx.get_parameter_source("properties") is ParameterSource.COMMANDLINE:
+        raise click.UsageError("--property goes with --bootstrap-server")
+    if kind != "bootstrap_server" and ctx.get_parameter_source("command_config") is ParameterSource.COMMANDLINE:
+        raise click.UsageError("--command-config goes with --bootstrap-server")
+    tuning = ("analyzer_names", "tuned")
+    if kind == "agent" and any(ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE for name in tuning):
+        raise click.UsageError("--analyzers and --tune go with --from and --bootstrap-server; an agent has its own")
+    if kind != "agent":
+        for name in OPTIONS:
+            if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+                raise click.UsageError(f"--{name.replace('_', '-')} goes with --agent")
 
 
 def now_ms() -> int:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 import click
 
 from agent.cli.arranging import arranged, match_option, matches, sort_option
+from agent.cli.follow_options import follow_options
 from agent.cli.options import analyzer_options, option, output_option, source_options
 from agent.cli.output import print_rows, warn
 from agent.cli.tables import FOLDED, Column
@@ -35,6 +37,7 @@ _COLUMNS = {
 @option("--analyzer", "only", multiple=True, help="Only findings of this analyzer. Repeatable.")
 @option("--severity", type=click.Choice(tuple(map(str, Severity))), help="Only findings at least as severe.")
 @sort_option
+@follow_options
 @output_option()
 @click.pass_context
 def findings(
@@ -47,6 +50,8 @@ def findings(
     only: tuple[str, ...],
     severity: str | None,
     sort_by: tuple[str, ...],
+    follows: bool,
+    interval: float,
     output: str,
     **_: Any,
 ) -> None:
@@ -63,29 +68,59 @@ def findings(
     from agent.cli.access import ask
 
     least = 0 if severity is None else Severity(severity).rank
-    with ask(ctx, history=True) as answers:
-        since_ms, until_ms = resolved(since, until, answers.now_ms)
-        rows = [
-            event
-            for event in answers.findings(since_ms, until_ms)
-            if (not groups or event["group"] in groups)
+
+    def is_wanted(event: dict[str, Any]) -> bool:
+        return (
+            (not groups or event["group"] in groups)
             and (not match or (event["group"] is not None and matches(event["group"], match)))
             and (not only or event["analyzer"] in only)
             and Severity.of(event["severity"]).rank >= least
-        ]
+        )
+
+    if follows:
+        _follow(ctx, since, is_wanted, interval, output)
+    with ask(ctx, history=True) as answers:
+        since_ms, until_ms = resolved(since, until, answers.now_ms)
+        rows = list(filter(is_wanted, answers.findings(since_ms, until_ms)))
         rows = _arranged(rows, sort_by)
         if output == "table":
-            rows = [
-                {
-                    **event,
-                    "since": when(event["since_ms"]),
-                    "until": when(event["at_ms"]) if event["state"] == "resolved" else None,
-                }
-                for event in rows
-            ]
+            rows = list(map(_shown, rows))
         print_rows(rows, output, _COLUMNS, empty="no findings")
         if answers.report(warn):
             ctx.exit(1)
+
+
+def _shown(event: dict[str, Any]) -> dict[str, Any]:
+    until = when(event["at_ms"]) if event["state"] == "resolved" else None
+    return {**event, "since": when(event["since_ms"]), "until": until}
+
+
+def _follow(
+    ctx: click.Context,
+    since: Moment | None,
+    is_wanted: Callable[[dict[str, Any]], bool],
+    interval_s: float,
+    output: str,
+) -> NoReturn:
+    """What is open (or was since then), and from then on whatever opens and is resolved."""
+    from agent.cli.following import OVERLAP_MS, Lines, Live, Seen, follow
+
+    seen, lines = Seen(), Lines(output, _COLUMNS)
+    asked_ms: int | None = None
+
+    def poll(answers: Live) -> None:
+        nonlocal asked_ms
+        if asked_ms is None:
+            new = seen.new(answers.findings(None if since is None else since.before(answers.now_ms)))
+            # What was resolved lately is no news.
+            seen.new(answers.findings(answers.now_ms - OVERLAP_MS))
+        else:
+            new = seen.new(answers.findings(asked_ms - OVERLAP_MS))
+        asked_ms = answers.now_ms
+        wanted = list(filter(is_wanted, new))
+        lines.show(list(map(_shown, wanted)) if output == "table" else wanted)
+
+    follow(ctx, poll, interval_s=interval_s, output=output)
 
 
 def _arranged(rows: list[dict[str, Any]], sort_by: tuple[str, ...]) -> list[dict[str, Any]]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from agent.cli.arranging import arranged, match_option, matches, sort_option, state_option, topic_option, type_option
+from agent.cli.follow_options import follow_options
 from agent.cli.options import output_option, source_options
 from agent.cli.output import echo, print_rows, print_value, warn
 from agent.cli.tables import FOLDED, Column
@@ -51,6 +53,8 @@ _OFFSET_COLUMNS = {
     "committed": Column("COMMITTED", spare=1),
     "metadata": Column("METADATA", folds=FOLDED, spare=2),
 }
+_FOLLOWED = ("group", "group_type", "state", "generation", "protocol", "members", "partitions", "rebalances")
+"""Columns in which a change is news."""
 MAX_COMPARED = 10_000
 """Names of groups that a name without a group is compared with."""
 
@@ -61,6 +65,7 @@ MAX_COMPARED = 10_000
 @state_option
 @type_option
 @sort_option
+@follow_options
 @output_option()
 @click.pass_context
 def groups(
@@ -70,10 +75,14 @@ def groups(
     states: tuple[str, ...],
     types: tuple[str, ...],
     sort_by: tuple[str, ...],
+    follows: bool,
+    interval: float,
     output: str,
     **_: Any,
 ) -> None:
     """List the groups.
+
+    With --follow each whose state, generation, members or partitions change, again; Dead is one that is gone.
 
     \b
     Examples:
@@ -84,14 +93,17 @@ def groups(
     """
     from agent.cli.access import ask
 
-    with ask(ctx) as answers:
-        rows = [
-            row
-            for row in answers.groups()
-            if matches(row["group"], match)
+    def is_wanted(row: dict[str, Any]) -> bool:
+        return (
+            matches(row["group"], match)
             and (not states or row["state"] in states)
             and (not types or row["group_type"] in types)
-        ]
+        )
+
+    if follows:
+        _follow(ctx, is_wanted, interval, output)
+    with ask(ctx) as answers:
+        rows = list(filter(is_wanted, answers.groups()))
         rows = arranged(rows, sort_by, _GROUP_COLUMNS)
         if output == "table":
             rows = [
@@ -103,6 +115,32 @@ def groups(
         )
         if answers.report(warn):
             ctx.exit(1)
+
+
+def _follow(
+    ctx: click.Context, is_wanted: Callable[[dict[str, Any]], bool], interval_s: float, output: str
+) -> NoReturn:
+    from agent.cli.following import Lines, Live, follow
+
+    lines = Lines(output, {"seen": Column("SEEN"), **{key: _GROUP_COLUMNS[key] for key in _FOLLOWED}})
+    before: dict[str, dict[str, Any]] = {}
+
+    def poll(answers: Live) -> None:
+        nonlocal before
+        rows = {row["group"]: row for row in answers.groups()}
+        gone = [{**row, "state": "Dead", "members": 0} for name, row in before.items() if name not in rows]
+        new = [row for name, row in rows.items() if _fingerprint(row) != _fingerprint(before.get(name))]
+        before = rows
+        seen: dict[str, Any] = {"seen_ms": answers.now_ms}
+        if output == "table":
+            seen["seen"] = when(answers.now_ms)
+        lines.show([{**row, **seen} for row in filter(is_wanted, [*new, *gone])])
+
+    follow(ctx, poll, interval_s=interval_s, output=output)
+
+
+def _fingerprint(row: dict[str, Any] | None) -> list[Any] | None:
+    return None if row is None else [row.get(key) for key in _FOLLOWED]
 
 
 @click.command()

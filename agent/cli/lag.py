@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from itertools import groupby
 from types import UnionType
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
 from agent.cli.arranging import arranged, matches, sort_option, topic_option
+from agent.cli.follow_options import follow_options
 from agent.cli.groups import find
 from agent.cli.options import output_option, source_options
 from agent.cli.output import echo, print_rows, print_table, warn
@@ -48,15 +49,25 @@ _TEXTS = {
 @source_options
 @topic_option
 @sort_option
+@follow_options
 @output_option()
 @click.pass_context
 def lag(
-    ctx: click.Context, /, group: str, topics: tuple[str, ...], sort_by: tuple[str, ...], output: str, **_: Any
+    ctx: click.Context,
+    /,
+    group: str,
+    topics: tuple[str, ...],
+    sort_by: tuple[str, ...],
+    follows: bool,
+    interval: float,
+    output: str,
+    **_: Any,
 ) -> None:
     """Show how far behind one group is, by partition.
 
     In records, and in seconds: how long the next record to read has been there. What is not known is absent (null).
-    Needs Describe on the topics that the group commits to. Files do not say where topics end.
+    Needs Describe on the topics that the group commits to. Files do not say where topics end. --follow prints each
+    topic whose lag has changed (with -o ndjson each partition).
 
     \b
     Examples:
@@ -65,6 +76,8 @@ def lag(
     """
     from agent.cli.access import ask
 
+    if follows:
+        _follow(ctx, group, topics, interval, output)
     with ask(ctx, group, lag=True) as answers:
         by_topic = [row for row in lag_rows(find(ctx, answers, group)) if matches(row["topic"], topics)]
         rows = [it["row"] for it in arranged([_sortable(row) for row in by_topic], sort_by, _COLUMNS)]
@@ -82,6 +95,35 @@ def lag(
             warn("lag is not known: files do not say where topics end; --bootstrap-server and --agent do")
         if answers.report(warn):
             ctx.exit(1)
+
+
+def _follow(ctx: click.Context, group: str, topics: tuple[str, ...], interval_s: float, output: str) -> NoReturn:
+    from agent.cli.following import Lines, Live, follow
+
+    columns = {"seen": Column("SEEN"), "topic": Column("TOPIC")}
+    lines = Lines(output, columns | {key: Column(key.upper()) for key in ("partitions", "lag", "seconds", "unknown")})
+    before: dict[tuple[str, int], Any] = {}
+
+    def poll(answers: Live) -> None:
+        nonlocal before
+        form = answers.describe(group) if before else find(ctx, answers, group)
+        rows = [row for row in lag_rows(form or {**_NOTHING}) if matches(row["topic"], topics)]
+        now = {(row["topic"], row["partition"]): row["lag"] for row in rows}
+        new = [row for row in rows if before.get(key := (row["topic"], row["partition"]), key) != row["lag"]]
+        before = now
+        if output != "table":
+            lines.show([{**row, "seen_ms": answers.now_ms} for row in new])
+            return
+        changed = {row["topic"] for row in new}
+        names = ("topic", "partitions", "lag", "seconds", "unknown")
+        totals = [_total(topic, list(of)) for topic, of in groupby(rows, lambda it: it["topic"]) if topic in changed]
+        seen = {"seen": when(answers.now_ms)}
+        lines.show([seen | dict(zip(names, total, strict=True)) for total in totals])
+
+    follow(ctx, poll, interval_s=interval_s, output=output, group=group, lag=True)
+
+
+_NOTHING: Row = {"members": [], "offsets": [], "group_type": ""}
 
 
 def lag_rows(form: Row) -> list[Row]:

@@ -97,6 +97,12 @@ def _lines(row: Sequence[str], shown: dict[int, int], numeric: Sequence[bool]) -
     return lines
 
 
+def line_of(cells: Sequence[str], widths: Sequence[int]) -> str:
+    """One row as one line, in columns of at least these widths."""
+    padded = [_padded(text, width, False) for text, width in zip(cells, widths, strict=True)]
+    return (" " * GAP).join(padded).rstrip(" ")
+
+
 def fold(text: str, width: int) -> list[str]:
     """A text in pieces of at most `width` terminal cells, cut behind a blank, or else a mark, where one is near."""
     pieces = []

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
 from agent.cli.arranging import arranged, cause_option, event_option, is_event, sort_option
+from agent.cli.follow_options import follow_options
 from agent.cli.options import analyzer_options, option, output_option, source_options
 from agent.cli.output import print_rows, warn
 from agent.cli.tables import Column
@@ -31,6 +32,7 @@ _COLUMNS = {
 @cause_option
 @sort_option
 @option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the newest N lines (events in other formats).")
+@follow_options
 @output_option()
 @click.pass_context
 def timeline(
@@ -43,6 +45,8 @@ def timeline(
     causes: tuple[str, ...],
     sort_by: tuple[str, ...],
     limit: int | None,
+    follows: bool,
+    interval: float,
     output: str,
     **_: Any,
 ) -> None:
@@ -55,12 +59,13 @@ def timeline(
     Examples:
       kshadow timeline payments --from /var/lib/kafka/data --since 2h
       kshadow timeline payments --agent http://localhost:9308 -o ndjson
+      kshadow timeline payments --agent http://localhost:9308 --follow
     """
     from agent.cli.access import ask
     from agent.cli.groups import no_such_group
-    from agent.story.timeline import entries
-    from agent.story.words import duration
 
+    if follows:
+        _follow(ctx, group, since, event_types, causes, interval, output)
     with ask(ctx, group, history=True) as answers:
         since_ms, until_ms = resolved(since, until, answers.now_ms)
         past = answers.past(group, since_ms, until_ms)
@@ -68,35 +73,67 @@ def timeline(
             no_such_group(ctx, answers, group)
         rows: list[Any] = [event for event in past.events if is_event(event, event_types, causes)]
         if output == "table":
-            rows = [
-                {"at_ms": line.at_ms, "event": line.label, "what": line.what, "cost_ms": line.cost_ms}
-                for line in entries(rows)
-            ]
+            rows = _lines(rows)
         left_out = 0 if limit is None else max(len(rows) - limit, 0)
         rows = arranged(rows[left_out:], _as_fields(sort_by, output), _COLUMNS)
         if output == "table":
-            rows = [
-                {
-                    **row,
-                    "at": when(row["at_ms"]),
-                    "cost": None if row["cost_ms"] is None else duration(row["cost_ms"]),
-                }
-                for row in rows
-            ]
-        print_rows(
-            rows,
-            output,
-            _COLUMNS,
-            empty="nothing of that happened in that time"
-            if event_types or causes
-            else "nothing happened in that time",
-        )
+            rows = list(map(_shown, rows))
+        what = "nothing like that" if event_types or causes else "nothing"
+        print_rows(rows, output, _COLUMNS, empty=f"{what} happened in that time")
         if left_out:
             warn(f"({left_out} earlier left out by --limit)")
         if past.complete_since_ms is not None and (since_ms is None or since_ms < past.complete_since_ms):
             warn(f"(the agent keeps the latest events only: here those from {when(past.complete_since_ms)} on)")
         if answers.report(warn):
             ctx.exit(1)
+
+
+def _lines(events: list[Any]) -> list[dict[str, Any]]:
+    from agent.story.timeline import entries
+
+    return [
+        {"at_ms": line.at_ms, "event": line.label, "what": line.what, "cost_ms": line.cost_ms}
+        for line in entries(events)
+    ]
+
+
+def _shown(row: dict[str, Any]) -> dict[str, Any]:
+    from agent.story.words import duration
+
+    cost_ms = row["cost_ms"]
+    return {**row, "at": when(row["at_ms"]), "cost": None if cost_ms is None else duration(cost_ms)}
+
+
+def _follow(
+    ctx: click.Context,
+    group: str,
+    since: Moment | None,
+    event_types: tuple[str, ...],
+    causes: tuple[str, ...],
+    interval_s: float,
+    output: str,
+) -> NoReturn:
+    from agent.cli.access import now_ms
+    from agent.cli.following import OVERLAP_MS, Lines, Live, Seen, follow
+    from agent.cli.groups import no_such_group
+
+    seen, lines = Seen(), Lines(output, _COLUMNS)
+    since_ms = None if since is None else since.before(now_ms())
+    newest_ms: int | None = None
+
+    def poll(answers: Live) -> None:
+        nonlocal newest_ms
+        again_ms = None if newest_ms is None else max(newest_ms - OVERLAP_MS, since_ms or 0)
+        past = answers.past(group, since_ms if again_ms is None else again_ms)
+        if past is None:
+            if newest_ms is None:
+                no_such_group(ctx, answers, group)
+            return  # deleted meanwhile, and long forgotten
+        new = [event for event in seen.new(past.events) if is_event(event, event_types, causes)]
+        newest_ms = max([newest_ms or 0, *(event["at_ms"] for event in past.events)])
+        lines.show(list(map(_shown, _lines(new))) if output == "table" else new)
+
+    follow(ctx, poll, interval_s=interval_s, output=output, group=group)
 
 
 def _as_fields(keys: tuple[str, ...], output: str) -> list[str]:
