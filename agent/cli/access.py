@@ -157,7 +157,9 @@ def ask(
     check_options(ctx, kind)
     if kind == "agent" and until is not None:
         raise click.UsageError("--until goes with --from and --bootstrap-server; an agent knows groups as they are")
-    chosen = chosen_analyzers(ctx.params["analyzer_names"], ctx.params["tuned"]) if history else None
+    # An agent has its own; and to look for them all takes long.
+    looks = history and kind != "agent"
+    chosen = chosen_analyzers(ctx.params["analyzer_names"], ctx.params["tuned"]) if looks else None
     with reaching():
         match kind:
             case "from_path":
