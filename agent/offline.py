@@ -138,20 +138,25 @@ class Loaded:
         recorder: Recorder | None = None,
     ) -> None:
         """`group`: the only one whose events are kept, where they are. `chosen` analyzers find what they find;
-        `on_problem` is told of those that fail. `end`: no record behind it is applied. `recorder` follows its group;
-        then nothing is chosen."""
-        assert recorder is None or chosen == NOTHING, "the recorder replays in place of the analyzers"
+        `on_problem` is told of those that fail. `end`: no record behind it is applied. `recorder` follows its
+        group."""
         self.where = where
         self.mirror = ClusterMirror(witness)
         self._on_problem = on_problem
-        self._diagnosis = ClusterDiagnosis(self.mirror, chosen, on_failure=on_problem and self._failed)
+        # Without analyzers the recorder replays in their place; with some it looks over their shoulder.
+        self._recorder = recorder if chosen == NOTHING else None
+        self._diagnosis = ClusterDiagnosis(
+            self.mirror,
+            chosen,
+            on_failure=on_problem and self._failed,
+            observe=None if recorder is None else recorder.observe,
+        )
         self.problems = 0
         self._cluster = cluster
         self._group = group
         self._events: list[Event] | None = [] if keep_events else None
         self._leaving = None if group is None else Leaving(group)
         self._end, self._ended = end, set[int]()
-        self._recorder = recorder
         self.last_ms = 0
         """The newest record's time, be it applied or behind the end."""
 

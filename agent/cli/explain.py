@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from agent.cli.options import analyzer_options, broker_log_options, output_option, source_options
+from agent.cli.options import analyzer_options, broker_log_options, option, output_option, source_options
 from agent.cli.output import bold, echo, print_value, printable, warn
 from agent.cli.times import range_options, resolved
 from agent.moments import Moment
@@ -28,6 +28,13 @@ WIDEST = 100
 @range_options
 @analyzer_options
 @broker_log_options
+@option(
+    "--whatif/--no-whatif",
+    "is_with_whatif",
+    default=True,
+    show_default=True,
+    help="Also replay the history under other settings, as kshadow whatif does, for at most 10 s.",
+)
 @output_option()
 @click.pass_context
 def explain(
@@ -38,6 +45,7 @@ def explain(
     until: Moment | None,
     broker_logs: tuple[str, ...],
     broker_log_timezone: str,
+    is_with_whatif: bool,
     output: str,
     **_: Any,
 ) -> None:
@@ -54,12 +62,16 @@ def explain(
       kshadow explain payments --from /var/lib/kafka/data --broker-log /opt/kafka/logs/server.log
     """
     from agent.cli.access import ask
+    from agent.cli.gaining import command, gains, of_agent
     from agent.cli.groups import no_such_group
     from agent.story.explain import Asked
     from agent.story.explain import explain as tell
+    from agent.story.reading import within
+    from agent.whatif.recorder import Recorder
 
     logs = _broker_logs(ctx, broker_logs, broker_log_timezone)
-    with ask(ctx, group, history=True, witness=logs) as answers:
+    recorder = Recorder(group) if is_with_whatif else None
+    with ask(ctx, group, history=True, recorder=recorder, witness=logs) as answers:
         if logs is not None:
             logs.report(warn)
         since_ms, until_ms = resolved(since, until, answers.now_ms)
@@ -80,13 +92,28 @@ def explain(
         )
         # Without a range: whatever was open since what is told of begins.
         found = answers.findings(since_ms or 0, until_ms, group)
-        story = tell(asked, past.events, found, answers.describe(group))
+        form = answers.describe(group)
+        gained = None
+        if recorder is not None:
+            whatif = command(group, ctx.params, since_ms, until_ms)
+            if not _has_rebalanced(within(past.events, since_ms, until_ms)):
+                pass
+            elif not asked.of_agent:
+                gained = gains(recorder, since_ms, until_ms, answers.now_ms, command=whatif)
+            elif past.events[-1]["group_type"] == "classic":
+                gained = of_agent(whatif)
+        story = tell(asked, past.events, found, form, gains=gained)
         if output == "table":
             _print(story)
         else:
             print_value(story.form(), output)
         if answers.report(warn):
             ctx.exit(1)
+
+
+def _has_rebalanced(events: list[dict[str, Any]]) -> bool:
+    """Whether there is anything to save: the first rebalance of a group is its beginning."""
+    return sum(event["type"] == "rebalance" for event in events) > 1
 
 
 def _broker_logs(ctx: click.Context, paths: tuple[str, ...], zone: str) -> BrokerLogs | None:

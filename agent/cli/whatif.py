@@ -20,7 +20,6 @@ from agent.whatif.changes import CHANGES, Alternative
 
 if TYPE_CHECKING:
     from agent.whatif.comparing import Compared
-    from agent.whatif.recorder import Recording
     from agent.whatif.reproducing import Fitted
 
 WIDEST = 100
@@ -36,15 +35,6 @@ _COLUMNS = {
     "detects": Column("DETECTS A DEATH IN"),
     "saved": Column("SAVES"),
 }
-
-REFUSED = {
-    "connect": "Connect shares out its tasks by a protocol of its own, which whatif does not replay",
-    "consumer": "a KIP-848 group has no join phases to save; whatif replays classic groups",
-    "share": "a share group's members share partitions: none stands still for a rebalance",
-    "streams": "a Streams group is assigned tasks by its broker; whatif replays classic groups of consumers",
-}
-"""Why, by the type of group."""
-
 
 DURATION = Duration("a duration such as 30s, 5m or 500ms")
 
@@ -115,6 +105,7 @@ def whatif(
     from agent.whatif.playing import NotPlayed
     from agent.whatif.recorded import NothingRecorded
     from agent.whatif.recorder import Recorder
+    from agent.whatif.refusing import refused
     from agent.whatif.reproducing import fitted
 
     if one_of(ctx, "from_path", "bootstrap_server", "agent") == "agent":
@@ -128,7 +119,7 @@ def whatif(
         if answers.describe(group) is None and not recorder.recording().seen:
             no_such_group(ctx, answers, group)
         recording = recorder.recording()
-        if (reason := _refused(recording)) is not None:
+        if (reason := refused(recording)) is not None:
             answers.report(warn)
             warn(f"Error: {shortened(repr(group), MAX_TEXT)}: {reason}")
             ctx.exit(1)
@@ -153,21 +144,6 @@ def whatif(
             warn(f"({recording.earlier} earlier in the log under that name, deleted or of another type, left out)")
         if answers.report(warn):
             ctx.exit(1)
-
-
-def _refused(recording: Recording) -> str | None:
-    """Why a group cannot be replayed, if it cannot."""
-    if not recording.seen:
-        return "the log shows no member of it"
-    last = recording.seen[-1]
-    types = {seen.protocol_type for seen in recording.seen if seen.members} - {None}
-    if last.group_type != "classic":
-        return REFUSED[last.group_type]
-    if any(seen.protocol == "stream" for seen in recording.seen):
-        return "Kafka Streams assigns tasks by an assignor of its own, which whatif does not know"
-    if types - {"consumer"}:
-        return f"its protocol type is {' or '.join(sorted(map(repr, types)))}; whatif replays groups of consumers"
-    return None
 
 
 def _asked(ctx: click.Context, found: Fitted) -> list[Alternative]:

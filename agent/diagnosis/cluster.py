@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from agent.diagnosis.engine import Failure, Make, Output, PartitionDiagnosis, finding
+from agent.diagnosis.engine import Failure, Make, Observe, Output, PartitionDiagnosis, finding
 from agent.diagnosis.hysteresis import Hysteresis
 from agent.records import Run
 from agent.shadow.cluster import ClusterMirror
@@ -38,11 +38,14 @@ class ClusterDiagnosis:
         chosen: Chosen,
         *,
         on_failure: Callable[[Failure], None] | None = None,
+        observe: Observe | None = None,
     ) -> None:
-        """`on_failure` is told of analyzers that raise; without it their `Failure` is raised."""
+        """`on_failure` is told of analyzers that raise; without it their `Failure` is raised. `observe` is told of
+        each record that changes a group, where any analyzer runs."""
         self.mirror = mirror
         self._makes = chosen.makes
         self._on_failure = on_failure
+        self._observe = observe
         self.partitions: dict[int, PartitionDiagnosis] = {}
         self.watches = [(analyzer, Hysteresis.of(analyzer.settings)) for analyzer in chosen.cluster]
         self.offsets: dict[int, int] = {}
@@ -60,6 +63,7 @@ class ClusterDiagnosis:
                 self.mirror.partition(run.partition),
                 self._makes,
                 on_failure=self._on_failure,
+                observe=self._observe,
             )
         return diagnosis.replay_run(run)
 

@@ -35,6 +35,9 @@ Make = Callable[[], Analyzer]
 
 Output = Transition | Finding
 
+Observe = Callable[[PartitionMirror, Sequence[Transition]], None]
+"""Sees what a record has changed, while the mirror is as that record left it."""
+
 
 class Failure(RuntimeError):
     """An analyzer raised: which, and on which group."""
@@ -102,10 +105,12 @@ class PartitionDiagnosis:
         makes: Sequence[Make],
         *,
         on_failure: Callable[[Failure], None] | None = None,
+        observe: Observe | None = None,
     ) -> None:
         """An analyzer that raises is dropped for its group after `on_failure` was told; without that the `Failure` is
-        raised."""
+        raised. `observe` is told of each record that changes a group, once it is applied."""
         self._mirror = mirror
+        self._observer = observe
         self._makes = makes
         self._on_failure = on_failure
         self._groups: dict[str, Watched] = {}
@@ -147,6 +152,8 @@ class PartitionDiagnosis:
             self.clock_ms = max(self.clock_ms or 0, peaks[index - 1])
             self._records += index - before
             if transitions:
+                if self._observer is not None:
+                    self._observer(self._mirror, transitions)
                 out += transitions
                 out += self._observe(transitions)
                 # What came of it may be due before the rest of the stretch.

@@ -30,10 +30,11 @@ NEVER_COMPLETED = 3
 
 
 def from_causes(told: Sums, group_type: str | None, covered: AbstractSet[str]) -> list[str]:
-    """Advice for a range. `covered` are the analyzers that hold a finding open."""
+    """Advice for a range. `covered` are the analyzers that hold a finding open; and `whatif`, if its history was
+    replayed under other settings."""
     out = []
-    for analyzer, rule in _RULES:
-        text = None if analyzer in covered else rule(told, group_type)
+    for covers, rule in _RULES:
+        text = None if covered & covers else rule(told, group_type)
         if text is not None:
             out.append(text)
     return out
@@ -149,12 +150,13 @@ def _measured(gone: Sequence[Gone], field: str) -> list[int]:
     return [value for it in gone for item in it.evidence if (value := number(item, field)) is not None]
 
 
-_RULES: tuple[tuple[str, Callable[[Sums, str | None], str | None]], ...] = (
-    ("session_timeout", _session),
-    ("session_timeout", _loop),
-    ("poll_timeout", _poll),
-    ("static_membership_advice", _restarts),
-    ("", _eager),
-    ("mixed_subscription", _subscriptions),
-    ("rebalance_storm", _never_completed),
+_RULES: tuple[tuple[frozenset[str], Callable[[Sums, str | None], str | None]], ...] = (
+    (frozenset({"session_timeout"}), _session),
+    (frozenset({"session_timeout"}), _loop),
+    (frozenset({"poll_timeout"}), _poll),
+    (frozenset({"static_membership_advice", "whatif"}), _restarts),
+    (frozenset({"whatif"}), _eager),
+    (frozenset({"mixed_subscription"}), _subscriptions),
+    (frozenset({"rebalance_storm"}), _never_completed),
 )
+"""Each with what says the same with more behind it: analyzers, and `whatif` for a replay."""

@@ -9,9 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from agent.story import gains as gained
 from agent.story.advice import from_causes
 from agent.story.chapters import QUIET_MS, causes, chapters
 from agent.story.evidence import in_words, of_departures
+from agent.story.gains import Gains
 from agent.story.phrases import GROUP_TYPES, epochs, work
 from agent.story.reading import Event, Evidence, Gone, within
 from agent.story.summary import Scene, summary
@@ -82,6 +84,7 @@ class Story:
     advice: tuple[str, ...]
     not_seen: tuple[str, ...]
     numbers: Mapping[str, Any] = field(default_factory=dict)
+    gains: Gains | None = None
 
     def form(self) -> dict[str, Any]:
         """As JSON."""
@@ -97,6 +100,7 @@ class Story:
             "advice": list(self.advice),
             "not_seen": list(self.not_seen),
             "numbers": dict(self.numbers),
+            "whatif": None if self.gains is None else self.gains.form(),
         }
 
     def sections(self) -> list[tuple[str, list[str]]]:
@@ -111,11 +115,14 @@ class Story:
         return [(title, texts) for title, texts in out if texts]
 
 
-def explain(asked: Asked, events: Sequence[Event], findings: Sequence[Event], form: Form | None) -> Story:
+def explain(
+    asked: Asked, events: Sequence[Event], findings: Sequence[Event], form: Form | None, *, gains: Gains | None = None
+) -> Story:
     """The story of one group.
 
     `events` are its own in order, up to now, `findings` the newest event of each finding on it that was open at some
-    time in the range, `form` its describe form, None if it is not there any more.
+    time in the range, `form` its describe form, None if it is not there any more. `gains`: what other settings would
+    have made of it, where somebody has replayed it, or why nobody could.
     """
     # A broker's clock may be ahead of ours: what has happened is not to come.
     asked = replace(asked, now_ms=max([asked.now_ms, *(it["at_ms"] for it in events[-1:])]))
@@ -130,6 +137,7 @@ def explain(asked: Asked, events: Sequence[Event], findings: Sequence[Event], fo
     calendar = Calendar(since, until)
     open_now = [it for it in findings if it["state"] != "resolved"]
     deleted_ms = _deleted(events)
+    gains = gains if told.rebalances else None
     scene = Scene(
         asked.group,
         group_type,
@@ -142,6 +150,7 @@ def explain(asked: Asked, events: Sequence[Event], findings: Sequence[Event], fo
         until,
         asked.now_ms,
         asked.live,
+        gains,
     )
     likely = how_sure(told, calendar, asked.of_agent)
     paragraphs = [
@@ -153,8 +162,15 @@ def explain(asked: Asked, events: Sequence[Event], findings: Sequence[Event], fo
         *(_finding(it, calendar, told) for it in findings),
     ]
     covered = {it["analyzer"] for it in open_now}
+    if gains is not None and gains.told:
+        # What a replay has tried needs no rule of thumb.
+        covered.add("whatif")
     advice = [*dict.fromkeys(sentence(it["advice"]) for it in open_now if it["advice"])]
     advice += from_causes(told, group_type, covered)
+    unseen = not_seen(told, lines, group_type, form, asked.complete_since_ms, calendar)
+    if gains is not None:
+        advice += gained.advice(gains)
+        unseen += gained.not_told(gains)
     return Story(
         group=asked.group,
         state=form["state"] if form is not None else "Dead" if deleted_ms is not None else None,
@@ -163,8 +179,9 @@ def explain(asked: Asked, events: Sequence[Event], findings: Sequence[Event], fo
         until_ms=until,
         paragraphs=tuple(paragraphs),
         advice=tuple(advice),
-        not_seen=tuple(not_seen(told, lines, group_type, form, asked.complete_since_ms, calendar)),
+        not_seen=tuple(unseen),
         numbers={**told.form(), "findings_open": len(open_now)},
+        gains=gains,
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent.story.chapters import causes, departures
+from agent.story.gains import Gains, at_a_glance
 from agent.story.patterns import ROLLING, loops, restarts
 from agent.story.phrases import went, work
 from agent.story.reading import TAKEN_OUT, Event, Gone
@@ -63,12 +64,13 @@ class Scene:
     until_ms: int
     now_ms: int
     live: bool
+    gains: Gains | None = None
 
 
 def summary(scene: Scene) -> str:
     """One to three sentences."""
     trouble = _lost(scene) or _found(scene)
-    what, first = trouble or (_in_order(scene), "")
+    what, first = trouble or (_in_order(scene), at_a_glance(scene.gains))
     return " ".join(part for part in (what, _cost(scene, is_in_order=trouble is None), first) if part)
 
 

@@ -137,15 +137,20 @@ LEAST = 0.05
 def best(found: Recorded, compared: Compared) -> tuple[Outcome | None, Outcome | None]:
     """What would have saved most standstill, and what most rebalances without costing much; None: nothing does."""
     others: Sequence[Outcome] = compared.outcomes[1:]
-    all_ms = sum(found.script.partitions.values()) * (found.closing_ms - found.opening_ms)
-    bearable_ms = max(DEAR * compared.today.stopped_ms, DEAR_OF_ALL * all_ms)
+    most_ms = bearable_ms(found, compared)
     by_time = max(others, key=lambda it: compared.saved(it)[::-1], default=None)
-    bearable = [it for it in others if compared.saved(it)[1] >= -bearable_ms]
+    bearable = [it for it in others if compared.saved(it)[1] >= -most_ms]
     by_count = max(bearable, key=compared.saved, default=None)
     return (
         by_time if by_time is not None and compared.saved(by_time)[1] > LEAST * compared.today.stopped_ms else None,
         by_count if by_count is not None and compared.saved(by_count)[0] > 0 else None,
     )
+
+
+def bearable_ms(found: Recorded, compared: Compared) -> float:
+    """How much more standstill may be worth fewer rebalances."""
+    all_ms = sum(found.script.partitions.values()) * (found.closing_ms - found.opening_ms)
+    return max(DEAR * compared.today.stopped_ms, DEAR_OF_ALL * all_ms)
 
 
 def outcome_form(compared: Compared, it: Outcome) -> dict[str, Any]:

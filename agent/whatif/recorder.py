@@ -79,11 +79,15 @@ class Recorder:
         while index < len(run):
             index, transitions = mirror.replay_some(run, index, len(run), in_bulk=in_bulk)
             in_bulk = not transitions
-            mine = [it for it in transitions if it.group == self.group]
-            if mine:
-                self._see(mirror, mine)
+            self.observe(mirror, transitions)
             out += transitions
         return out
+
+    def observe(self, mirror: PartitionMirror, transitions: Sequence[Transition]) -> None:
+        """Keep what one record made of the group; the mirror has just applied it."""
+        mine = [it for it in transitions if it.group == self.group]
+        if mine:
+            self._see(mirror, mine)
 
     def recording(self) -> Recording:
         """The latest beginning of the group, to its end."""

@@ -6,7 +6,7 @@ the one that comes nearest.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import NamedTuple
@@ -68,17 +68,23 @@ class Fitted(NamedTuple):
 
 
 def fitted(
-    recording: Recording, end_ms: int, *, heartbeat_ms: int | None = None, delay_ms: int | None = None
+    recording: Recording,
+    end_ms: int,
+    *,
+    heartbeat_ms: int | None = None,
+    delay_ms: int | None = None,
+    enough: Callable[[], bool] = lambda: False,
 ) -> Fitted:
     """The script that reproduces the log best.
 
-    `heartbeat_ms` and `delay_ms` as for `recorded`. Raises `NothingRecorded` and `NotPlayed`.
+    `heartbeat_ms` and `delay_ms` as for `recorded`. `enough` is asked after each guess: the best so far may do.
+    Raises `NothingRecorded` and `NotPlayed`.
     """
     best: Fitted | None = None
     for found in _guesses(recording, end_ms, heartbeat_ms, delay_ms):
         if best is None or _rank(found) > _rank(best):
             best = found
-        if best.reproduction.is_exact:
+        if best.reproduction.is_exact or enough():
             break
     assert best is not None, "there are guesses"
     return best

@@ -77,6 +77,12 @@ def test_an_agent_explains_as_of_now() -> None:
         read = json.loads(kshadow("explain", "pricing-poll", "--from", SEGMENTS, "-o", "json").stdout)
     assert live["paragraphs"][0]["text"].startswith("`pricing-poll` is a classic group, Stable for ")
     assert live["numbers"]["rebalances"] == read["numbers"]["rebalances"] > 0
+    assert live["not_seen"][-1].startswith(
+        "What other settings would have saved: that takes the log; an agent keeps "
+    )
+    assert live["not_seen"][-1].endswith(" `kshadow whatif pricing-poll --bootstrap-server HOST:9092` tells.")
+    assert (live["whatif"]["tried"], live["whatif"]["gains"]) == (0, [])
+    assert read["whatif"]["tried"] > 0
     assert [it for it in live["paragraphs"] if it["kind"] == "why"] == [
         it for it in read["paragraphs"] if it["kind"] == "why"
     ]

@@ -66,12 +66,13 @@ def test_the_table() -> None:
 @pytest.mark.parametrize("columns", [40, 80, 120])
 @pytest.mark.parametrize("path", [SEGMENTS, WHOLE])
 def test_a_terminal_is_kept_to(path: object, columns: int) -> None:
-    for command in ("timeline", "explain"):
-        text, code = on_terminal(command, "pricing-poll", "--from", path, columns=columns)
+    # What a replay says is tried in one width: it takes a second each time.
+    for command in (["timeline"], ["explain", *(["--no-whatif"] if columns != 80 else [])]):
+        text, code = on_terminal(*command, "pricing-poll", "--from", path, columns=columns)
         assert code == 0
         assert max(len(BOLDED.sub("", row)) for row in text.split("\n")) <= columns
         assert "\x1b[1m" in text
-        plain, _ = on_terminal(command, "pricing-poll", "--from", path, columns=columns, env={"NO_COLOR": "1"})
+        plain, _ = on_terminal(*command, "pricing-poll", "--from", path, columns=columns, env={"NO_COLOR": "1"})
         assert plain == BOLDED.sub("", text)
 
 
@@ -106,6 +107,23 @@ def test_the_brokers_own_log_makes_it_certain(path: object) -> None:
     assert "has failed, removing it from the group" in told.stdout
     refused = kshadow("explain", "emails-crash", "--agent", "http://localhost:1", "--broker-log", log)
     assert (refused.exit_code, "--broker-log goes with --from" in refused.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("path", [WHOLE])
+def test_what_other_settings_would_have_saved(path: object) -> None:
+    told = kshadow("explain", "audit-loop", "--from", path)
+    assert (told.exit_code, told.stderr) == (0, "")
+    assert "Replayed under today's settings this comes to 8 rebalances and 4 min 19 s" in told.stdout
+    assert "  - Static membership: 4 rebalances and 1 min 3 s, 4 rebalances fewer and 3 min 16 s less." in told.stdout
+    assert "`group.instance.id=audit-loop-crash`" in told.stdout
+    assert "With `range` every member gives up" not in told.stdout, "that was tried"
+    without = kshadow("explain", "audit-loop", "--from", path, "--no-whatif")
+    assert "Replayed under" not in without.stdout
+    assert "With `range` every member gives up" in without.stdout
+    one = kshadow("explain", "audit-loop", "--from", path, "--until", "2026-11-21T07:27:50", "-o", "json")
+    assert json.loads(one.stdout)["whatif"] is None, "there is nothing to save in its beginning"
+    modern = kshadow("explain", "fraud-848", "--from", path)
+    assert "saved: a KIP-848 group has no join phases to save; whatif replays classic groups." in modern.stdout
 
 
 @pytest.mark.parametrize("path", [WHOLE])

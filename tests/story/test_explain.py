@@ -397,7 +397,8 @@ def test_who_it_was() -> None:
 
 def test_the_form() -> None:
     form = tell(*storm(1), form=m.form()).form()
-    assert list(form) == ["group", "state", "summary", "range", "paragraphs", "advice", "not_seen", "numbers"]
+    more = ["numbers", "whatif"]
+    assert list(form) == ["group", "state", "summary", "range", "paragraphs", "advice", "not_seen", *more]
     assert form["range"] == {"since_ms": T0, "until_ms": T0 + 10 * MINUTE}
     assert all(list(it) == ["kind", "text", "evidence"] for it in form["paragraphs"])
     why = next(it for it in form["paragraphs"] if it["kind"] == "why")
