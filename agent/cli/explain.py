@@ -113,7 +113,7 @@ def explain(
 
 def _has_rebalanced(events: list[dict[str, Any]]) -> bool:
     """Whether there is anything to save: the first rebalance of a group is its beginning."""
-    return sum(event["type"] == "rebalance" for event in events) > 1
+    return [event["type"] for event in events].count("rebalance") > 1
 
 
 def _broker_logs(ctx: click.Context, paths: tuple[str, ...], zone: str) -> BrokerLogs | None:

@@ -167,7 +167,7 @@ def explain(
         covered.add("whatif")
     advice = [*dict.fromkeys(sentence(it["advice"]) for it in open_now if it["advice"])]
     advice += from_causes(told, group_type, covered)
-    unseen = not_seen(told, lines, group_type, form, asked.complete_since_ms, calendar)
+    unseen = not_seen(told, lines, group_type, form, asked.complete_since_ms, calendar, asked.of_agent)
     if gains is not None:
         advice += gained.advice(gains)
         unseen += gained.not_told(gains)

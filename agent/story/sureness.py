@@ -43,7 +43,8 @@ def how_sure(told: Sums, calendar: Calendar, of_agent: bool) -> str | None:
     out += _doubts(members, calendar)
     if unknown:
         out += f" How {count(unknown, 'member')} went is not known."
-    if seen:
+    if seen or unknown:
+        # Of what is not known at all, what could not be seen tells who would know.
         return out
     who = "An agent with" if of_agent else "The same question with"
     return f"{out} {who} --broker-log PATH (the coordinator's server.log) would have the broker's own reasons."

@@ -8,12 +8,15 @@ from typing import Any
 from agent.story.advice import clients
 from agent.story.evidence import why_unknown
 from agent.story.phrases import GROUP_TYPES, epochs, work
-from agent.story.reading import Gone
+from agent.story.reading import STATES_CAUSES, Gone
 from agent.story.sums import Sums
 from agent.story.timeline import Entry
 from agent.story.words import Calendar, capital, count, listed
 
 Form = Mapping[str, Any]
+
+PILED_MS = 60_000
+"""From how much stopped partition time on it is worth asking what piled up."""
 
 
 def not_seen(
@@ -23,8 +26,10 @@ def not_seen(
     form: Form | None,
     complete_since_ms: int | None,
     calendar: Calendar,
+    of_agent: bool,
 ) -> list[str]:
-    """Sentences. `complete_since_ms`: from when on all events are known; None if all are that the log holds."""
+    """Sentences, each with what would let it be seen, where anything would. `complete_since_ms`: from when on all
+    events are known; None if all are that the log holds. `of_agent`: an agent told of it, not the log."""
     out = []
     if complete_since_ms is not None:
         out.append(
@@ -32,21 +37,44 @@ def not_seen(
             "question with --bootstrap-server reads all that the topic still holds."
         )
     if any(event["type"] == "group_created" and not event["observed"] for line in lines for event in line.events):
-        out.append("The beginning: the group may be older than what the log still holds.")
-    out += _departures(told, group_type)
-    out += _causes(told, group_type)
-    if told.never_completed:
         out.append(
+            "The beginning: the group may be older than what the log still holds. An agent that writes history "
+            "(`kshadow run --history-topic`) would have kept it."
+        )
+    unknown = [*_departures(told, group_type), *_causes(told, group_type)]
+    if told.never_completed:
+        unknown.append(
             f"What happened in {count(told.never_completed, 'rebalance')} that never completed: only a jump of the "
             f"{epochs(group_type)} shows {'it' if told.never_completed == 1 else 'them'}."
         )
+    if unknown:
+        unknown[-1] += f" {_broker_log(told, of_agent)}"
+    out += unknown
     out += _cost(told, group_type)
+    if told.stopped_ms is not None and told.stopped_ms >= PILED_MS:
+        out.append(_lag(group_type))
     kinds = {} if form is None else dict.fromkeys(str(item["kind"]).replace("_", " ") for item in form["anomalies"])
     # Rebalances that never completed were told of above.
     kinds.pop("generation gap", None)
     if kinds:
         out.append(f"Whether all of this is right: the log holds what it should not ({listed(list(kinds))}).")
     return out
+
+
+def _broker_log(told: Sums, of_agent: bool) -> str:
+    """What would know how members went and what became of rounds."""
+    if any(item.get("kind") == STATES_CAUSES for it in told.rebalances for item in it.evidence):
+        return "The broker's log that was read does not say either."
+    who = "an agent with" if of_agent else "the same question with"
+    return f"The coordinator's server.log says such things: {who} --broker-log PATH."
+
+
+def _lag(group_type: str | None) -> str:
+    """What stood still behind the group is not in this topic."""
+    return (
+        f"How many records piled up while {work(group_type)}s stood still: the log has no ends of topics. An agent "
+        "follows them (--lag); `kshadow lag` tells how far behind the group is now."
+    )
 
 
 def _cost(told: Sums, group_type: str | None) -> list[str]:
@@ -56,9 +84,11 @@ def _cost(told: Sums, group_type: str | None) -> list[str]:
     if group_type in ("classic", "connect", None):
         return [f"{what}: the log does not show when partitions stopped."]
     kind = GROUP_TYPES.get(group_type, "group")
+    # Java's consumer counts rebalances and their latency under either protocol.
+    theirs = " The clients' own metrics do (consumer-coordinator-metrics)." if group_type == "consumer" else ""
     return [
         f"{what}: members of a {kind} hand {work(group_type)}s over one by one, and for how long each stood still "
-        "does not show."
+        f"does not show.{theirs}"
     ]
 
 

@@ -321,15 +321,38 @@ def test_what_was_not_seen() -> None:
     assert story.not_seen == (
         "What was before 14:13:19: the agent keeps the latest events only. The same question with --bootstrap-server "
         "reads all that the topic still holds.",
-        "The beginning: the group may be older than what the log still holds.",
+        "The beginning: the group may be older than what the log still holds. An agent that writes history "
+        "(`kshadow run --history-topic`) would have kept it.",
         "How `a` and `b` on 10.0.0.1 went: nothing was committed of what was held, so there is no gap to measure.",
         "What set off 1 rebalance (generation 5): members came and went, and nothing tells in which order.",
-        "What happened in 1 rebalance that never completed: only a jump of the generation shows it.",
+        "What happened in 1 rebalance that never completed: only a jump of the generation shows it. The "
+        f"coordinator's server.log says such things: {ASK}",
         "What 1 rebalance cost: the log does not show when partitions stopped.",
         "Whether all of this is right: the log holds what it should not (wrong group type).",
     )
     alone = tell(m.rebalance(5, "unknown", confidence=0.0), m.rebalance(6, "unknown", confidence=0.0))
-    assert alone.not_seen == ("What set off 2 rebalances (generation 5 and 6): nothing in the log tells.",)
+    assert alone.not_seen == (
+        f"What set off 2 rebalances (generation 5 and 6): nothing in the log tells. {SERVER_LOG}: {ASK}",
+    )
+    of_agent = tell(m.rebalance(5, "unknown", confidence=0.0), of_agent=True)
+    assert of_agent.not_seen[0].endswith(f"{SERVER_LOG}: an agent with --broker-log PATH.")
+    said = {"kind": "broker_log", "at_ms": T0, "reason": "joined", "observed": True}
+    read = tell(m.rebalance(5, "unknown", confidence=0.0, evidence=[said]))
+    assert read.not_seen[0].endswith("nothing in the log tells. The broker's log that was read does not say either.")
+
+
+def test_what_piled_up_is_asked_where_much_stood_still() -> None:
+    (lag,) = tell(m.rebalance(2, stopped_ms=60_000, joined=[m.member("a")])).not_seen
+    assert lag.startswith("How many records piled up while partitions stood still: the log has no ends of topics.")
+    assert tell(m.rebalance(2, stopped_ms=59_999, joined=[m.member("a")])).not_seen == ()
+    (cost,) = tell(m.rebalance(2, stopped_ms=None, group_type="consumer")).not_seen
+    assert cost.endswith("does not show. The clients' own metrics do (consumer-coordinator-metrics).")
+    (cost,) = tell(m.rebalance(2, stopped_ms=None, group_type="share")).not_seen
+    assert cost.endswith("for how long each stood still does not show.")
+
+
+SERVER_LOG = "The coordinator's server.log says such things"
+ASK = "the same question with --broker-log PATH."
 
 
 def test_many_reasons_not_to_know_are_few_lines() -> None:
@@ -338,7 +361,7 @@ def test_many_reasons_not_to_know_are_few_lines() -> None:
     evidence = [m.gap(it, 60_000 + 1_000 * at) for at, it in enumerate(names)]
     story = tell(m.rebalance(4, "unknown_departure", left=left, evidence=evidence, confidence=0.0))
     assert len(story.not_seen) == 5
-    assert story.not_seen[-1] == "How 3 more members went: for reasons like these."
+    assert story.not_seen[-1] == f"How 3 more members went: for reasons like these. {SERVER_LOG}: {ASK}"
 
 
 def test_events_of_a_clock_that_is_ahead_are_told() -> None:

@@ -224,7 +224,7 @@ def test_how_sure_it_is() -> None:
         f"{CERTAIN} Inferred is how 6 members went (1 very likely, 96 %, 2 likely, 65 to 70 % and 3 a guess, 50 to "
         "60 %) and what set off 1 rebalance (very likely, 95 %). Least sure: `a0` at 14:13:20, 50 % (else a session "
         "timeout or a goodbye); `a1` at 14:13:21, 55 % (else a poll timeout or a goodbye); `a2` at 14:13:22, 60 % "
-        f"(else a timeout); 2 more. How 1 member went is not known. {ASK}"
+        f"(else a timeout); 2 more. How 1 member went is not known."
     ]
 
 
