@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,13 @@ from agent.moments import Moment
 
 if TYPE_CHECKING:
     from agent.cli.access import Answers
+    from agent.report.facts import Row
+    from agent.report.gather import Gained
+    from agent.report.recording import Recorders
+    from agent.story.gains import Gains
+
+WHATIF_S = 30.0
+"""For all groups together."""
 
 
 @click.command()
@@ -32,6 +40,13 @@ if TYPE_CHECKING:
     show_default=True,
     help="Groups told of in full where none is named: those in most trouble. The others are a table.",
 )
+@option(
+    "--whatif/--no-whatif",
+    "is_with_whatif",
+    default=True,
+    show_default=True,
+    help="Also replay what happened under other settings, as kshadow whatif does, for at most 30 s in all.",
+)
 @click.pass_context
 def report(
     ctx: click.Context,
@@ -42,6 +57,7 @@ def report(
     out: str,
     title: str | None,
     top: int,
+    is_with_whatif: bool,
     **_: Any,
 ) -> None:
     """Write one HTML page about a time range, to keep or to send.
@@ -61,9 +77,12 @@ def report(
     from agent.report.document import document
     from agent.report.facts import Made
     from agent.report.gather import NoSuchGroup, Wanted, gather
+    from agent.report.recording import Recorders
     from agent.story.words import count
 
-    with ask(ctx, groups[0] if len(groups) == 1 else None, history=True) as answers:
+    one = groups[0] if len(groups) == 1 else None
+    recorders = Recorders(groups) if is_with_whatif else None
+    with ask(ctx, one, history=True, recorder=recorders) as answers:
         since_ms, until_ms = resolved(since, until, answers.now_ms)
         problems: list[str] = []
         is_bad = answers.report(problems.append)
@@ -77,7 +96,8 @@ def report(
             problems=tuple(problems),
         )
         try:
-            facts = gather(answers, made, Wanted(groups, since_ms, until_ms, top), _history(answers))
+            gains = None if recorders is None else _gains(ctx, recorders, since_ms, until_ms, answers.now_ms)
+            facts = gather(answers, made, Wanted(groups, since_ms, until_ms, top), _history(answers), gains)
         except NoSuchGroup as missing:
             no_such_group(ctx, answers, str(missing))
         page = document(facts).encode("utf-8", "backslashreplace")
@@ -87,6 +107,27 @@ def report(
             echo(f"{printable(out)}: {told}, {max(len(page) // 1000, 1):,} kB")
         if is_bad:
             ctx.exit(1)
+
+
+def _gains(
+    ctx: click.Context, recorders: Recorders, since_ms: int | None, until_ms: int | None, at_ms: int
+) -> Gained:
+    """What replays each group, as long as there is time left."""
+    from agent.cli.gaining import BUDGET_S, command, gains, of_agent
+    from agent.story.gains import Gains
+
+    over = time.monotonic() + WHATIF_S
+
+    def gained(row: Row) -> Gains | None:
+        whatif = command(row.group, ctx.params, since_ms, until_ms)
+        if ctx.params["agent"] is not None:
+            return of_agent(whatif) if row.group_type == "classic" else None
+        if recorders.gave_up:
+            return Gains(untold="so many groups are not replayed at once", command=whatif)
+        budget_s = min(BUDGET_S, max(over - time.monotonic(), 0))
+        return gains(recorders.of(row.group), since_ms, until_ms, at_ms, command=whatif, budget_s=budget_s)
+
+    return gained
 
 
 def _history(answers: Answers) -> list[dict[str, Any]] | None:

@@ -54,14 +54,13 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Detailed:
-    """One group in full. `gains` are sentences with what other settings would have saved."""
+    """One group in full."""
 
     row: Row
     story: Story
     lanes: Lanes
     form: Form | None
     complete_since_ms: int | None
-    gains: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

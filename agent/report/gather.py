@@ -9,6 +9,7 @@ from agent.picture.lanes import lanes
 from agent.report.facts import Detailed, Facts, Form, Made, Row, row_of
 from agent.story import findings as found
 from agent.story.explain import Asked, explain
+from agent.story.gains import Gains
 from agent.story.reading import Event
 
 MAX_ASKED = 200
@@ -64,12 +65,12 @@ class NoSuchGroup(LookupError):
     """There is and was none of that name."""
 
 
-Gains = Callable[[str], tuple[str, ...]]
-"""What other settings would have saved a group, in sentences."""
+Gained = Callable[[Row], Gains | None]
+"""What other settings would have made of a group's history, where somebody replays it."""
 
 
 def gather(
-    source: Source, made: Made, wanted: Wanted, history: Iterable[Event] | None = None, gains: Gains | None = None
+    source: Source, made: Made, wanted: Wanted, history: Iterable[Event] | None = None, gains: Gained | None = None
 ) -> Facts:
     """The facts. `history` has all events in order, where they are at hand; else each group's past is asked for.
 
@@ -165,7 +166,7 @@ class _Asking:
             row if known or quiet else Row(row.group, row.group_type, row.state, row.members, None, findings=findings)
         )
 
-    def detailed(self, row: Row, since_ms: int, until_ms: int, gains: Gains | None) -> Detailed:
+    def detailed(self, row: Row, since_ms: int, until_ms: int, gains: Gained | None) -> Detailed:
         """The group in full."""
         group = row.group
         events = self._events.get(group, [])
@@ -189,9 +190,8 @@ class _Asking:
         more = [event for event in self._found.get(group, ()) if event["event_id"] not in known]
         return Detailed(
             row=row,
-            story=explain(asked, events, row.findings, form),
+            story=explain(asked, events, row.findings, form, gains=None if gains is None else gains(row)),
             lanes=lanes([*more, *events], since_ms=since_ms, until_ms=until_ms, known_since_ms=complete, **now),
             form=form,
             complete_since_ms=complete,
-            gains=() if gains is None else gains(group),
         )

@@ -8,16 +8,16 @@ from agent.picture.causes import causes_over_time
 from agent.picture.markup import Html, name, prose, shortened
 from agent.picture.svg import swimlanes
 from agent.picture.table import swimlane_table
-from agent.report.elements import figure, folded, numbers, paragraphs, scrolls, section
+from agent.report.elements import figure, folded, numbers, paragraphs, scrolls, section, table
 from agent.report.facts import Detailed
 from agent.story.explain import CHANGE
-from agent.story.words import count, duration, percent
+from agent.story.gains import Gains
+from agent.story.words import capital, count, duration, percent
 
 WIDE, NARROW = 980, 370
 """Pixels of the two drawings."""
 MANY = 12
 """From so many rebalances on, when which cause came is a picture of its own."""
-GAINS = "What other settings would have saved"
 
 
 def anchor(group: str) -> str:
@@ -39,10 +39,8 @@ def of_group(it: Detailed, since_ms: int, until_ms: int) -> Html:
     for title, texts in told:
         parts.append(f"<h3>{title}</h3>")
         parts.append(paragraphs(texts, "advice" if title == CHANGE else ""))
-        if title == CHANGE and it.gains:
-            parts += [f"<h3>{GAINS}</h3>", paragraphs(it.gains)]
-    if it.gains and not any(title == CHANGE for title, _ in told):
-        parts += [f"<h3>{GAINS}</h3>", paragraphs(it.gains)]
+        if title == CHANGE and it.story.gains is not None and it.story.gains.gains:
+            parts.append(_gains(it.story.gains))
     return section(anchor(it.row.group), Html(name(it.row.group)), *parts, kind="group")
 
 
@@ -86,6 +84,33 @@ def _lanes(it: Detailed) -> Html:
     table = scrolls(f"Rebalances of {shortened(it.row.group)}", swimlane_table(shown))
     below = folded("The same as a table", table) if shown.rebalances else Html("")
     return figure(swimlanes(shown, width=WIDE), swimlanes(shown, width=NARROW), caption, below)
+
+
+def _gains(gains: Gains) -> Html:
+    """The numbers behind the settings that would have helped."""
+    heads = ("Setting", "#Rebalances", "#Stopped partition time", "#A death is noticed after")
+    first = gains.gains[0]
+    rows: list[tuple[str, str, str, str]] = [
+        ("As today", f"{gains.rebalances:,}", _seconds(gains.stopped_s), _noticed(first.detects_before_ms))
+    ]
+    rows += [
+        (
+            capital(it.setting),
+            f"{it.rebalances_after:,}",
+            _seconds(it.stopped_after_s),
+            _noticed(it.detects_after_ms),
+        )
+        for it in gains.gains
+    ]
+    return table("The same history, replayed under other settings", heads, rows)
+
+
+def _seconds(seconds: float) -> str:
+    return duration(round(seconds * 1000))
+
+
+def _noticed(ms: int | None) -> str:
+    return "-" if ms is None else duration(ms)
 
 
 def _causes(it: Detailed, since_ms: int, until_ms: int) -> Html:

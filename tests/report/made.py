@@ -9,12 +9,19 @@ from agent.report.document import document
 from agent.report.facts import Facts, Made
 from agent.report.gather import Wanted, gather
 from agent.story import findings as found
+from agent.story.gains import Gain, Gains
 from tests.story import made as m
 from tests.story.golden import histories
 from tests.story.made import T0
 
 Event = dict[str, Any]
 MADE = Made(where="in made", version="1.2.3", at_ms=T0)
+
+
+GAIN = Gain("static membership", ("group.instance.id=a",), "in every client", 8, 4, 234.0, 63.0, 5_500, None)
+GAINS = Gains(
+    (GAIN,), tried=11, rebalances=8, stopped_s=234.0, log_rebalances=8, log_stopped_s=230.0, generations=8, matched=8
+)
 
 
 class Past(NamedTuple):

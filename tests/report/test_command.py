@@ -43,6 +43,13 @@ def test_an_agent_tells_the_same_as_the_files(tmp_path: Path) -> None:
     assert "fraud-848" in checked(everything.stdout).text
 
 
+def test_other_settings_are_tried_unless_told_not_to() -> None:
+    for flags, said in (([], True), (["--no-whatif"], False)):
+        result = kshadow("report", "fraud-848", "--from", SEGMENTS, "--out", "-", *flags)
+        page = checked(result.stdout)
+        assert ("What other settings would have saved" in page.text) is said, "here, why that is not told"
+
+
 def test_what_is_wrong_is_said_and_has_its_exit_code(tmp_path: Path) -> None:
     out = tmp_path / "r.html"
     missing = kshadow("report", "frod-848", "--from", SEGMENTS, "--out", out)

@@ -9,7 +9,7 @@ from agent.report.fleet import MAX_ROWS
 from agent.report.gather import gather
 from agent.report.groups import anchor
 from tests.cli.hostile import LETTERS, TEXTS
-from tests.report.made import MADE, Source, form, of_capture, page_of, wanted
+from tests.report.made import GAINS, MADE, Source, captured, form, of_capture, page_of, wanted
 from tests.report.reading import checked
 from tests.story import made as m
 from tests.story.golden import histories, story
@@ -37,6 +37,13 @@ def test_the_story_of_a_group_is_all_there() -> None:
         for said in (title, *texts):
             assert said.replace("`", "").replace(" ", "") in text
     assert page.source.count("<tr>") >= 8, "the lanes are there as a table, too"
+
+
+def test_what_other_settings_would_have_made_of_it() -> None:
+    source, events = captured()
+    page = checked(page_of(gather(source, MADE, wanted("audit-loop"), events, lambda row: GAINS)))
+    for said in ("replayed under other settings", "As today 8 3 min 54 s 5.5 s", "Static membership 4 1 min 3 s -"):
+        assert said in page.text
 
 
 def test_hostile_names_show_as_text() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent.report.gather import MAX_ASKED, NoSuchGroup, gather
-from tests.report.made import MADE, Source, captured, form, of_capture, wanted
+from tests.report.made import GAINS, MADE, Source, captured, form, of_capture, wanted
 from tests.story import made as m
 from tests.story.golden import histories
 from tests.story.made import DAY, SECOND, T0
@@ -78,10 +78,11 @@ def test_an_agent_of_thousands_of_groups_is_spared() -> None:
     assert [row.rebalances for row in facts.rows if row.group == "g0"] == [None]
 
 
-def test_what_gains_are_said_of_whom() -> None:
+def test_what_other_settings_would_have_made_of_whom() -> None:
     source, events = captured()
-    facts = gather(source, MADE, wanted("audit-loop"), events, gains=lambda group: (f"gain of {group}",))
-    assert facts.detailed[0].gains == ("gain of audit-loop",)
+    told = {"audit-loop": GAINS, "stock-coop": None}
+    facts = gather(source, MADE, wanted(*told), events, lambda row: told[row.group])
+    assert {it.row.group: it.story.gains for it in facts.detailed} == told
 
 
 def test_a_group_that_only_events_know() -> None:
