@@ -69,7 +69,7 @@ def explain(
     from agent.story.reading import within
     from agent.whatif.recorder import Recorder
 
-    logs = _broker_logs(ctx, broker_logs, broker_log_timezone)
+    logs = logs_of(ctx, broker_logs, broker_log_timezone)
     recorder = Recorder(group) if is_with_whatif else None
     with ask(ctx, group, history=True, recorder=recorder, witness=logs) as answers:
         if logs is not None:
@@ -116,7 +116,8 @@ def _has_rebalanced(events: list[dict[str, Any]]) -> bool:
     return [event["type"] for event in events].count("rebalance") > 1
 
 
-def _broker_logs(ctx: click.Context, paths: tuple[str, ...], zone: str) -> BrokerLogs | None:
+def logs_of(ctx: click.Context, paths: tuple[str, ...], zone: str) -> BrokerLogs | None:
+    """What the brokers' logs testify, where some are named; a usage error where an agent is asked."""
     if not paths:
         return None
     if ctx.params["agent"] is not None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agent import __version__
-from agent.cli.options import analyzer_options, option, source_options
+from agent.cli.options import analyzer_options, broker_log_options, option, source_options
 from agent.cli.output import UnwritableOutput, echo, printable, warn
 from agent.cli.times import range_options, resolved
 from agent.moments import Moment
@@ -31,6 +31,7 @@ WHATIF_S = 30.0
 @source_options
 @range_options
 @analyzer_options
+@broker_log_options
 @option("--out", metavar="FILE.html|-", type=click.Path(allow_dash=True), required=True, help="The page.")
 @option("--title", metavar="TEXT", help="Its heading [what happened to whom].")
 @option(
@@ -54,6 +55,8 @@ def report(
     groups: tuple[str, ...],
     since: Moment | None,
     until: Moment | None,
+    broker_logs: tuple[str, ...],
+    broker_log_timezone: str,
     out: str,
     title: str | None,
     top: int,
@@ -70,9 +73,11 @@ def report(
     Examples:
       kshadow report --from /var/lib/kafka/data --out incident.html
       kshadow report payments --bootstrap-server localhost:9092 --since 6h --out payments.html
+      kshadow report --from /var/lib/kafka/data --broker-log /opt/kafka/logs/server.log --out incident.html
       kshadow report --agent http://localhost:9308 --since 24h --title "Night of the 21st" --out night.html
     """
     from agent.cli.access import ask, now_ms
+    from agent.cli.explain import logs_of
     from agent.cli.groups import no_such_group
     from agent.report.document import document
     from agent.report.facts import Made
@@ -80,11 +85,14 @@ def report(
     from agent.report.recording import Recorders
     from agent.story.words import count
 
+    logs = logs_of(ctx, broker_logs, broker_log_timezone)
     one = groups[0] if len(groups) == 1 else None
     recorders = Recorders(groups) if is_with_whatif else None
-    with ask(ctx, one, history=True, recorder=recorders) as answers:
+    with ask(ctx, one, history=True, recorder=recorders, witness=logs) as answers:
         since_ms, until_ms = resolved(since, until, answers.now_ms)
         problems: list[str] = []
+        if logs is not None:
+            logs.report(problems.append)
         is_bad = answers.report(problems.append)
         for problem in problems:
             warn(problem)
@@ -119,6 +127,9 @@ def _gains(
     over = time.monotonic() + WHATIF_S
 
     def gained(row: Row) -> Gains | None:
+        if (row.rebalances or 0) < 2:
+            # The first is how a group begins: there is nothing to save.
+            return None
         whatif = command(row.group, ctx.params, since_ms, until_ms)
         if ctx.params["agent"] is not None:
             return of_agent(whatif) if row.group_type == "classic" else None

@@ -5,9 +5,14 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 from tests.cli.running import SEGMENTS, kshadow, ndjson
 from tests.http.replayed import Replayed, of_path, served
 from tests.report.reading import checked
+from tests.wire.vectors import ROOT
+
+CAPTURE = ROOT.parent / "shared" / "captures" / "kafka-4.3.1"
 
 
 def test_a_page_of_files(tmp_path: Path) -> None:
@@ -48,6 +53,18 @@ def test_other_settings_are_tried_unless_told_not_to() -> None:
         result = kshadow("report", "fraud-848", "--from", SEGMENTS, "--out", "-", *flags)
         page = checked(result.stdout)
         assert ("What other settings would have saved" in page.text) is said, "here, why that is not told"
+
+
+@pytest.mark.skipif(not CAPTURE.is_dir(), reason="the captures are not beside the checkout (../shared)")
+def test_the_brokers_own_reasons() -> None:
+    files = ["--from", CAPTURE / "segments", "--broker-log", CAPTURE / "coordinator.log"]
+    result = kshadow("report", "audit-loop", *files, "--out", "-")
+    assert result.exit_code == 0, result.stderr
+    page = checked(result.stdout)
+    assert "The broker's log, at 07:28:00" in page.text
+    assert "replayed under other settings" in page.text
+    refused = kshadow("report", "--agent", "http://localhost:1", "--broker-log", CAPTURE, "--out", "-")
+    assert refused.exit_code == 2
 
 
 def test_what_is_wrong_is_said_and_has_its_exit_code(tmp_path: Path) -> None:
