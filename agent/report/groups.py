@@ -77,10 +77,9 @@ def _lanes(it: Detailed) -> Html:
     shown = it.lanes
     if not (shown.lanes or shown.rounds or shown.troubles):
         return Html('<p class="note">Nobody came or went, so there is nothing to draw.</p>')
-    caption = (
-        "Who was in the group when; the troubled first. Times are UTC. A hatched end of a lane is the time from the "
-        "last commit to being thrown out."
-    )
+    caption = "Who was in the group when; the troubled first. Times are UTC."
+    if any(gone.silent_since_ms is not None for lane in shown.lanes for gone in lane.departures):
+        caption += " The hatched end of a lane is the time from the last commit to being thrown out."
     table = scrolls(f"Rebalances of {shortened(it.row.group)}", swimlane_table(shown))
     below = folded("The same as a table", table) if shown.rebalances else Html("")
     return figure(swimlanes(shown, width=WIDE), swimlanes(shown, width=NARROW), caption, below)
