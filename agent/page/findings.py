@@ -10,7 +10,7 @@ from agent.page.fleet import Event, worst_first
 from agent.page.frame import Page
 from agent.page.markup import address, ago, choices, group_address, link, name, rough, sentences, severity, text
 from agent.runtime import Health
-from agent.story.words import count
+from agent.story.words import capital, count
 from analyzers.severity import Severity
 
 RECENT_MS = 86_400_000
@@ -96,7 +96,7 @@ def findings_page(
     headline = f"{count(len(opened), 'open finding')}" if opened else "No open finding"
     body = f"""<div class="lead">
 <h1 id="headline">{headline[0].upper()}{headline[1:]}</h1>
-<p class="under" id="under">{_under(opened, everything, chosen)}</p>
+<p class="under" id="under">{_under(opened, everything, chosen, ready)}</p>
 </div>
 {_form(events, chosen)}
 <section aria-labelledby="open-title" id="open">
@@ -119,13 +119,16 @@ def findings_page(
     )
 
 
-def _under(opened: Sequence[Event], everything: int, chosen: Chosen) -> str:
+def _under(opened: Sequence[Event], everything: int, chosen: Chosen, ready: Health) -> str:
     if chosen.severity or chosen.analyzer:
         return f"Of {everything} that are open. {link(address('/findings', cluster=chosen.cluster), 'Show all')}"
     by = Counter(Severity.of(it["severity"]) for it in opened)
     groups = len({(it.get("cluster"), it["group"]) for it in opened if it["group"] is not None})
     said = ", ".join(f"{by[it]} {it}" for it in reversed(Severity) if by[it])
-    return f"{said}; on {count(groups, 'group')}." if said else "Every analyzer is content."
+    if said:
+        return f"{said}; on {count(groups, 'group')}."
+    # Where nobody looks, nothing is found: the reason says so.
+    return "Every analyzer is content." if ready.reason == "caught up" else f"{text(capital(ready.reason), 500)}."
 
 
 def _form(events: Iterable[Event], chosen: Chosen) -> str:

@@ -146,6 +146,11 @@ class Fleet:
         findings = tuple(it for it in self.findings if it.get("cluster") == cluster)
         return Fleet(self.at_ms, self.version, self.ready, groups, findings)
 
+    @property
+    def has_past(self) -> bool:
+        """Whether anything is known of what happened: who reads no topic knows but what is."""
+        return not self.groups or any(it.row["rebalances"] is not None for it in self.groups)
+
     def severities(self) -> Counter[Severity]:
         """How many findings are open, by how much they matter."""
         return Counter(Severity.of(it["severity"]) for it in self.findings)
@@ -254,7 +259,7 @@ def _recent(agent: Told, row: Row, before: Group | None, since_ms: int) -> tuple
     if before is not None and all(row[it] == before.row[it] for it in _MOVED):
         times = before.recent_ms
         return times if not times or times[0] >= since_ms else times[bisect_left(times, since_ms) :]
-    if row["rebalances"] == 0 or (row["group_type"] in ("classic", "connect") and row["state_since_ms"] < since_ms):
+    if not row["rebalances"] or (row["group_type"] in ("classic", "connect") and row["state_since_ms"] < since_ms):
         # Each rebalance of a classic group gives its state a new time.
         return ()
     whom: Any = agent

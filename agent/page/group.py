@@ -29,7 +29,7 @@ from agent.story.explain import CHANGE, TITLES, UNSEEN, Asked, Story, explain
 from agent.story.phrases import epochs, work
 from agent.story.reading import within
 from agent.story.timeline import entries
-from agent.story.words import count
+from agent.story.words import capital, count
 from analyzers.severity import Severity
 
 Form = Mapping[str, Any]
@@ -81,19 +81,21 @@ def group_page(
     open_now = worst_first(it for it in known.findings if it["state"] != "resolved")
     ranged = within(known.events, since_ms, None)
     ranges = _ranges(known, chosen, cluster)
+    has_past = known.form is None or known.form["rebalances"] is not None
     parts = [
         _lead(known, open_now, cluster),
         _figures(known, now_ms),
-        picture(known.events, known.form, _beginning(known, story.since_ms, now_ms), now_ms, ranges),
-        _wrong(open_now, now_ms),
-        _story(story, open_now),
+        "" if has_past else f'<p class="notice" id="past">{text(capital(ready.reason), 500)}.</p>',
+        *(_past(known, story, open_now, now_ms, ranges) if has_past else ()),
         members(known.form),
         lags(known.form, now_ms),
-        events(entries(ranged), now_ms, chosen == ALL),
-        _more(story),
+        *((events(entries(ranged), now_ms, chosen == ALL), _more(story)) if has_past else ()),
         _elsewhere(known, cluster),
     ]
-    kind = "gone" if known.form is None else f"{known.form['state']}, generation {known.form['generation']}"
+    form = known.form
+    kind = "gone" if form is None else f"{form['state']}, {count(len(form['members']), 'member')}"
+    if form is not None and form["generation"] >= 0:
+        kind += f", {epochs(form['group_type'])} {form['generation']}"
     return Page(
         title=known.group,
         body="\n".join(part for part in parts if part),
@@ -103,6 +105,15 @@ def group_page(
         ready=ready,
         version=version,
         cluster=cluster,
+    )
+
+
+def _past(known: Known, story: Story, open_now: Sequence[Event], now_ms: int, ranges: str) -> tuple[str, ...]:
+    began_ms = _beginning(known, story.since_ms, now_ms)
+    return (
+        picture(known.events, known.form, began_ms, now_ms, ranges),
+        _wrong(open_now, now_ms),
+        _story(story, open_now),
     )
 
 
@@ -132,16 +143,18 @@ def _figures(known: Known, now_ms: int) -> str:
         return ""
     since_ms = now_ms - RECENT_MS
     recent = sum(it["type"] == "rebalance" and it["at_ms"] >= since_ms for it in known.events)
+    in_all = form["rebalances"]
+    rebalances = number(None) if in_all is None else f"{number(recent)}<small>{in_all} in all</small>"
     assignor = f"<small>{text(form['protocol'], 40)}</small>" if form.get("protocol") else ""
     unit = epochs(form["group_type"]).capitalize()
     noun = f"{work(form['group_type'])}s"
     changed = f"<small>{ago(form['state_since_ms'], now_ms)}</small>" if form["state_since_ms"] > 0 else ""
     return f"""<dl class="figures" id="figures">
-<div><dt>{unit}</dt><dd>{number(form["generation"])}{changed}</dd></div>
+<div><dt>{unit}</dt><dd>{number(form["generation"] if form["generation"] >= 0 else None, "none")}{changed}</dd></div>
 <div><dt>Members</dt><dd>{number(len(form["members"]))}{assignor}</dd></div>
 <div><dt>{noun.capitalize()} held</dt><dd>{number(form["partitions"])}</dd></div>
 <div><dt>Lag, records</dt><dd>{number(form["lag"])}</dd></div>
-<div><dt>Rebalances, last hour</dt><dd>{number(recent)}<small>{form["rebalances"]} in all</small></dd></div>
+<div><dt>Rebalances, last hour</dt><dd>{rebalances}</dd></div>
 <div><dt>Last commit</dt><dd>{ago(form["last_commit_ms"], now_ms)}</dd></div>
 </dl>"""
 

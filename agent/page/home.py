@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from agent.page.findings import brief
-from agent.page.fleet import SORTS, Fleet, Group, binned
+from agent.page.fleet import SORTS, Fleet, Group, Row, binned
 from agent.page.frame import Page
 from agent.page.markup import (
     address,
@@ -21,7 +21,7 @@ from agent.page.markup import (
     state,
     text,
 )
-from agent.story.words import count
+from agent.story.words import capital, count
 from analyzers.severity import Severity
 
 ROWS = 100
@@ -105,6 +105,9 @@ def home(fleet: Fleet, wanted: Wanted, clusters: Sequence[str] = ()) -> Page:
 def _headline(fleet: Fleet) -> str:
     if not fleet.groups:
         return "No groups yet"
+    if not fleet.has_past:
+        # Nobody looks for findings then.
+        return count(len(fleet.groups), "group")
     wrong = sum(it.worst > 1 for it in fleet.groups)
     if wrong:
         return f"{wrong} of {count(len(fleet.groups), 'group')} {'needs' if wrong == 1 else 'need'} a look"
@@ -113,11 +116,15 @@ def _headline(fleet: Fleet) -> str:
 
 
 def _under(fleet: Fleet) -> str:
-    restless = sum(bool(it.recent_ms) for it in fleet.groups)
-    moving = f"{count(restless, 'group')} rebalanced within the last hour" if restless else "No rebalance for an hour"
-    agent = "the agent has caught up" if fleet.ready.ready else "the agent does not see"
-    worry = fleet.ready.reason.partition("; ")[2] if fleet.ready.ready else ""
-    return f"{moving}; {agent}{', but ' + text(worry, 300) if worry else ''}."
+    said = ["the agent has caught up" if fleet.ready.ready else "the agent does not see"]
+    if fleet.has_past:
+        restless = sum(bool(it.recent_ms) for it in fleet.groups)
+        last = f"{count(restless, 'group')} rebalanced within the last hour"
+        said.insert(0, last if restless else "no rebalance for an hour")
+    if fleet.ready.ready:
+        # What else there is to say, where all is well otherwise.
+        said += [it for it in fleet.ready.reason.split("; ") if it != "caught up"]
+    return f"{text(capital('; '.join(said)), 600)}."
 
 
 def _clusters(wanted: Wanted, clusters: Sequence[str]) -> str:
@@ -150,7 +157,7 @@ def _figures(fleet: Fleet) -> str:
     return f"""<dl class="figures" id="figures">
 <div><dt>Open findings</dt><dd>{findings}<ul class="severities">{said or "<li>none</li>"}</ul></dd></div>
 <div><dt>Groups</dt><dd>{number(len(fleet.groups))}<small>{count(moving, "member")}</small></dd></div>
-<div><dt>Rebalances, last hour</dt><dd>{number(len(recent))}{shown}</dd></div>
+<div><dt>Rebalances, last hour</dt><dd>{number(len(recent) if fleet.has_past else None)}{shown}</dd></div>
 <div><dt>Lag, records</dt><dd>{lag}<small>{_unknown(unknown, len(fleet.groups))}</small></dd></div>
 </dl>"""
 
@@ -263,6 +270,7 @@ def _row(it: Group, now_ms: int, several: bool) -> str:
         if it.recent_ms
         else '<span class="bars"></span>'
     )
+    recent = number(None if row["rebalances"] is None else len(it.recent_ms))
     where = f'<span class="kind">{text(it.cluster)}</span>' if several else ""
     kind = "" if row["group_type"] == "classic" else f'<span class="kind">{text(row["group_type"])}</span>'
     worst = f" worst-{Severity.of(it.findings[0]['severity'])}" if it.findings else ""
@@ -274,9 +282,14 @@ def _row(it: Group, now_ms: int, several: bool) -> str:
         f'<td class="number" data-label="Members">{number(row["members"])}</td>'
         f'<td class="number" data-label="Partitions">{number(row["partitions"])}</td>'
         f'<td class="number" data-label="Lag">{number(row["lag"])}</td>'
-        f'<td class="number trend" data-label="Rebalances, 1 h">{trend}<b>{len(it.recent_ms)}</b></td>'
-        f'<td class="number" data-label="Last commit">{ago(row["last_commit_ms"], now_ms)}</td></tr>'
+        f'<td class="number trend" data-label="Rebalances, 1 h">{trend}<b>{recent}</b></td>'
+        f'<td class="number" data-label="Last commit">{_commit(row, now_ms)}</td></tr>'
     )
+
+
+def _commit(row: Row, now_ms: int) -> str:
+    none = "not known" if row["rebalances"] is None else "never"
+    return ago(row["last_commit_ms"], now_ms, none=none)
 
 
 def _pager(wanted: Wanted, page: int, pages: int) -> str:

@@ -5,14 +5,20 @@ from __future__ import annotations
 import gzip
 import re
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 from urllib.parse import quote
 
 import pytest
 from httpx import Client
 
+from agent.admin import known
+from agent.admin.agent import LOST
 from agent.diagnosis.cluster import NOTHING
+from agent.forms import NO_LAG
 from agent.page.static import FILES, address_of, static
 from agent.plain import printable
+from agent.runtime import Health
 from agent.web.errors import Ambiguous
 from tests.cli.hostile import LETTERS, TEXTS, pairs, raw
 from tests.cli.running import SEGMENTS
@@ -255,6 +261,37 @@ def test_static_files() -> None:
         for path in ("/static/kshadow.js", "/static/..%2f..%2fpage%2f__init__.py", "/static/", "/static/x/y"):
             assert it.get(path).status_code == 404
         assert {it.get(address_of("kshadow.js")).status_code, it.head(address_of("theme.js")).status_code} == {200}
+
+
+class Asking(Replayed):
+    """One that reads no topic, and asks the Admin API: as `agent.admin.agent.AdminAgent`."""
+
+    def ready(self) -> Health:
+        return Health(True, LOST)
+
+    def groups(self) -> list[dict[str, object]]:
+        return [known.row(view, 7) for view in self.mirror.views()]
+
+    def describe(self, group: str) -> dict[str, object] | None:
+        found = self.mirror.find(group)
+        view = found and replace(found[0], generation=-1, state_since_ms=-1)
+        return None if view is None or found is None else known.description(view, found[1], lambda _: NO_LAG)
+
+    def timeline(self, group: str, since_ms: int | None = None, until_ms: int | None = None) -> Any:
+        return [], T0
+
+
+def test_what_is_not_known_is_not_made_up() -> None:
+    log = Log().add(b.new_group("a")).add(b.classic_group(4, b.member("m-1", {"t": [0]}), group="a"))
+    with client(Asking(of_log(log), chosen=NOTHING), lambda: T0) as it:
+        for path in ("/", "/groups/a", "/findings"):
+            answer = it.get(path)
+            assert answer.status_code == 200
+            assert "None" not in Reader(answer.text).text
+            assert "othing wrong" not in answer.text
+            assert LOST[1:] in answer.text
+        assert "Members over time" not in it.get("/groups/a").text
+        assert '<tr data-key="m-1">' in it.get("/groups/a").text
 
 
 class Two(Replayed):
