@@ -42,6 +42,8 @@ RANGES = {
 }
 ALL = "all"
 LEAST = "15m"
+MOST_TOLD = 2
+"""Paragraphs of what happened that stand open: the events have it all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +78,16 @@ def group_page(
 ) -> Page:
     """The page of one group over a range."""
     since_ms = since(chosen, now_ms)
-    asked = Asked(known.group, now_ms, since_ms=since_ms, live=True, complete_since_ms=known.complete_since_ms)
+    asked = Asked(
+        known.group, now_ms, since_ms=since_ms, live=True, complete_since_ms=known.complete_since_ms, of_agent=True
+    )
     story = explain(asked, known.events, known.findings, known.form)
     open_now = worst_first(it for it in known.findings if it["state"] != "resolved")
     ranged = within(known.events, since_ms, None)
     ranges = _ranges(known, chosen, cluster)
     has_past = known.form is None or known.form["rebalances"] is not None
     parts = [
-        _lead(known, open_now, cluster),
+        _lead(known, open_now, cluster, story.summary if has_past else ""),
         _figures(known, now_ms),
         "" if has_past else f'<p class="notice" id="past">{text(capital(ready.reason), 500)}.</p>',
         *(_past(known, story, open_now, now_ms, ranges) if has_past else ()),
@@ -111,7 +115,7 @@ def group_page(
 def _past(known: Known, story: Story, open_now: Sequence[Event], now_ms: int, ranges: str) -> tuple[str, ...]:
     began_ms = _beginning(known, story.since_ms, now_ms)
     return (
-        picture(known.events, known.form, began_ms, now_ms, ranges),
+        picture(known.events, known.form, began_ms, now_ms, ranges, known.complete_since_ms),
         _wrong(open_now, now_ms),
         _story(story, open_now),
     )
@@ -123,18 +127,19 @@ def _beginning(known: Known, since_ms: int, now_ms: int) -> int:
     return max(since_ms, first_ms - (now_ms - first_ms) // 50)
 
 
-def _lead(known: Known, open_now: Sequence[Event], cluster: str | None) -> str:
+def _lead(known: Known, open_now: Sequence[Event], cluster: str | None, summary: str) -> str:
     form = known.form
     by = Counter(Severity.of(it["severity"]) for it in open_now)
     said = " ".join(severity(str(it), f"{by[it]} {it}") for it in reversed(Severity) if by[it])
     wrong = link("#wrong", said, class_="badges") if said else ""
     kinds = "" if form is None else f'<span class="kind">{text(form["group_type"])}</span>'
     kinds += "" if cluster is None else f'<span class="kind">{text(cluster)}</span>'
+    answer = f'<p class="answer" id="answer">{sentences(summary, 2_000)}</p>' if summary else ""
     return f"""<nav class="crumbs" aria-label="Where this is">{link(address("/", cluster=cluster), "Fleet")}</nav>
 <div class="lead">
 <h1 id="headline" class="name">{name(known.group)}</h1>
 <p class="under" id="under">{state("Dead" if form is None else form["state"])}{kinds}{wrong}</p>
-</div>"""
+{answer}</div>"""
 
 
 def _figures(known: Known, now_ms: int) -> str:
@@ -170,9 +175,16 @@ def _wrong(open_now: Sequence[Event], now_ms: int) -> str:
 
 
 def _story(story: Story, open_now: Sequence[Event]) -> str:
-    sections = dict(story.sections())
-    texts = [it for title in ("", TITLES["happened"], TITLES["cost"]) for it in sections.get(title, [])]
-    told = "".join(f"<p>{sentences(it, 4_000)}</p>" for it in texts)
+    sections = dict(story.parts())
+    happened = sections.get(TITLES["happened"], [])
+    told = "".join(
+        [
+            *_paragraphs(sections.get("", [])),
+            *_paragraphs(happened[:MOST_TOLD]),
+            _folded(happened[MOST_TOLD:]),
+            *_paragraphs(sections.get(TITLES["cost"], [])),
+        ]
+    )
     # What findings advise stands with them.
     said = {it["advice"].strip().rstrip(".") for it in open_now}
     rest = [it for it in sections.get(CHANGE, []) if it.strip().rstrip(".") not in said]
@@ -184,6 +196,17 @@ def _story(story: Story, open_now: Sequence[Event]) -> str:
 </section>
 {_changes(change)}
 </div>"""
+
+
+def _paragraphs(texts: Sequence[str]) -> list[str]:
+    return [f"<p>{sentences(it, 4_000)}</p>" for it in texts]
+
+
+def _folded(texts: Sequence[str]) -> str:
+    if not texts:
+        return ""
+    inner = "".join(_paragraphs(texts))
+    return f'<details class="inline" id="all-happened"><summary>And then</summary>{inner}</details>'
 
 
 def _changes(items: str) -> str:
@@ -205,9 +228,9 @@ def _ranges(known: Known, chosen: str, cluster: str | None) -> str:
 
 
 def _more(story: Story) -> str:
-    sections = dict(story.sections())
+    sections = dict(story.parts())
     out = []
-    for key, title in (("why", TITLES["why"]), ("unseen", UNSEEN)):
+    for key, title in (("why", TITLES["why"]), ("sure", TITLES["sure"]), ("unseen", UNSEEN)):
         said = "".join(f"<li>{sentences(it, 4_000)}</li>" for it in sections.get(title, []))
         if said:
             out.append(

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 
+from agent.page.figures import figures
 from agent.page.findings import brief
 from agent.page.fleet import SORTS, Fleet, Group, Row, binned
 from agent.page.frame import Page
@@ -87,7 +88,7 @@ def home(fleet: Fleet, wanted: Wanted, clusters: Sequence[str] = ()) -> Page:
 <h1 id="headline">{headline}</h1>
 <p class="under" id="under">{_under(fleet)}</p>
 </div>
-{_clusters(wanted, clusters)}{_figures(fleet)}
+{_clusters(wanted, clusters)}{figures(fleet)}
 {_findings(fleet, wanted)}
 {_groups(fleet, found, wanted)}"""
     return Page(
@@ -139,39 +140,6 @@ def _clusters(wanted: Wanted, clusters: Sequence[str]) -> str:
 
 def _current(it: bool) -> dict[str, str]:
     return {"aria_current": "true"} if it else {}
-
-
-def _figures(fleet: Fleet) -> str:
-    severities = fleet.severities()
-    said = "".join(
-        f"<li>{severity(str(it), f'{severities[it]} {it}')}</li>" for it in reversed(Severity) if severities[it]
-    )
-    recent = [at for it in fleet.groups for at in it.recent_ms]
-    counts = binned(recent, fleet.at_ms)
-    lags = [it.row["lag"] for it in fleet.groups if it.row["lag"] is not None]
-    unknown = len(fleet.groups) - len(lags)
-    lag = number(sum(lags) if lags else None)
-    moving = sum(it.row["members"] for it in fleet.groups)
-    findings = link(address("/findings", cluster=fleet_cluster(fleet)), str(len(fleet.findings)))
-    shown = bars(counts, words=f"{count(len(recent), 'rebalance')} in the last hour, in 5 minutes each: {counts}")
-    return f"""<dl class="figures" id="figures">
-<div><dt>Open findings</dt><dd>{findings}<ul class="severities">{said or "<li>none</li>"}</ul></dd></div>
-<div><dt>Groups</dt><dd>{number(len(fleet.groups))}<small>{count(moving, "member")}</small></dd></div>
-<div><dt>Rebalances, last hour</dt><dd>{number(len(recent) if fleet.has_past else None)}{shown}</dd></div>
-<div><dt>Lag, records</dt><dd>{lag}<small>{_unknown(unknown, len(fleet.groups))}</small></dd></div>
-</dl>"""
-
-
-def fleet_cluster(fleet: Fleet) -> str | None:
-    """The one cluster that it is of, where it has one."""
-    names = {it.cluster for it in fleet.groups}
-    return names.pop() if len(names) == 1 else None
-
-
-def _unknown(unknown: int, groups: int) -> str:
-    if not unknown:
-        return "of all groups"
-    return "not known of any group" if unknown == groups else f"not known of {count(unknown, 'group')}"
 
 
 def _findings(fleet: Fleet, wanted: Wanted) -> str:

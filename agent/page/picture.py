@@ -13,15 +13,25 @@ WIDE, NARROW = 1240, 320
 
 
 def picture(
-    events: Sequence[dict[str, Any]], form: Mapping[str, Any] | None, since_ms: int, until_ms: int, ranges: str
+    events: Sequence[dict[str, Any]],
+    form: Mapping[str, Any] | None,
+    since_ms: int,
+    until_ms: int,
+    ranges: str,
+    known_since_ms: int | None = None,
 ) -> str:
     """Members as lanes from `since_ms` to `until_ms`, under the markup that chooses another range.
 
-    `events` are all of the group's that are known, `form` its describe form.
+    `events` are all of the group's that are known, from `known_since_ms` on all there are; `form` its describe form.
     """
-    members = () if form is None else form["members"]
-    generation = None if form is None else form["generation"]
-    drawn = lanes(events, since_ms=since_ms, until_ms=until_ms, members=members, generation=generation)
+    drawn = lanes(
+        events,
+        since_ms=since_ms,
+        until_ms=until_ms,
+        members=() if form is None else form["members"],
+        generation=None if form is None else form["generation"],
+        known_since_ms=known_since_ms,
+    )
     if drawn.lanes or drawn.rounds:
         inner = f"""<div class="picture wide-only">{swimlanes(drawn, width=WIDE)}</div>
 <div class="picture narrow-only">{swimlanes(drawn, width=NARROW)}</div>
