@@ -55,7 +55,6 @@ class WatchApp(App[int]):
         scrollbar-background-hover: #17212d; scrollbar-color-active: #4f7196; scrollbar-background-active: #17212d; }
     #summary { margin-bottom: 0; }
     #filter { display: none; height: 1; border: none; padding: 0 1; background: #17212d; }
-    #filter.on { display: block; }
     #filter:focus { border: none; }
     #footer { background: #17212d; }
     Screen:ansi #footer, Screen:ansi #filter { background: ansi_default; }
@@ -99,7 +98,8 @@ class WatchApp(App[int]):
 
     def _fatal_error(self) -> None:
         # In place of textual's, which shows local variables: a password may be one.
-        self.panic(Text("\n".join(map(printable, traceback.format_exc().splitlines()))))
+        text = "\n".join(map(printable, traceback.format_exc().splitlines()))
+        self.panic(Text(text, no_wrap=True, overflow="ignore"))
 
     def on_came(self, message: Came) -> None:
         """News of the feed."""

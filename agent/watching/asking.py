@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 from agent.story.explain import Asked
 from agent.story.explain import explain as tell
+from agent.story.words import times
 from agent.watching.changes import Happening, differences, of_events, rebalanced
 from agent.watching.group import History, Lags, Moves, Watched
-from agent.watching.model import LATELY_MS, Fleet, Key, Late, Row, fleet, shown
+from agent.watching.model import LATELY_MS, Fleet, Key, Known, Late, Row, fleet, shown
 from agent.watching.source import Form, NotReady, Source
 
 MOST_PASTS = 25
@@ -51,6 +52,7 @@ class Asker:
         self._wall_ms = now_ms
         self._late = Late()
         self._lags = Lags()
+        self._known: Known = {}
         self._before: Fleet | None = None
         self._opened: Key | None = None
         self._moves = Moves()
@@ -82,7 +84,7 @@ class Asker:
         news: list[Happening] = []
         if before is None:
             news = self._seed(fleet(groups, findings, {}, now_ms))
-        self._before = after = fleet(groups, findings, self._late.look(counts, now_ms), now_ms, health)
+        self._before = after = fleet(groups, findings, self._late.look(counts, now_ms), now_ms, health, self._known)
         if before is not None:
             news = [*self._rebalances(before, after), *differences(before, after)]
         news.sort(key=lambda it: it.at_ms)
@@ -105,10 +107,9 @@ class Asker:
         found = rebalanced(before, after)
         for row, more in found[:MOST_PASTS]:
             told = of_events(row.key, row.name, self._past(row.key, before.at_ms - BACK_MS), more)
-            out += told or [_bare(row, more)]
+            out += told or _bare(row, more, before)
         # Of more than that at once only how often is said.
-        out += [_bare(row, more) for row, more in found[MOST_PASTS:]]
-        return out
+        return [*out, *(it for row, more in found[MOST_PASTS:] for it in _bare(row, more, before))]
 
     def _past(self, key: Key, since_ms: int) -> list[Form]:
         assert key.group is not None, "a group's row"
@@ -154,7 +155,9 @@ class Asker:
         return Explained(key, sections, now_ms)
 
 
-def _bare(row: Row, more: int) -> Happening:
-    what = "rebalanced once" if more == 1 else f"rebalanced {more} times"
-    at_ms = row.state_since_ms or 0
-    return Happening(at_ms, row.key, row.name, f"{what}; now {row.state}, generation {row.generation}")
+def _bare(row: Row, more: int, before: Fleet) -> list[Happening]:
+    if row.key not in before.by_key:
+        # That it appeared is said already.
+        return []
+    what = f"rebalanced {times(more)}; now {row.state}, generation {row.generation}"
+    return [Happening(row.state_since_ms or before.at_ms, row.key, row.name, what)]

@@ -8,7 +8,7 @@ from typing import Any
 
 from agent.story.findings import key_of as finding_key
 from agent.story.timeline import Entry, entries
-from agent.story.words import duration
+from agent.story.words import count, duration
 from agent.watching.model import CLUSTER, Fleet, Key, Row, key_of, rank, shown
 
 Form = Mapping[str, Any]
@@ -79,8 +79,7 @@ def differences(before: Fleet, after: Fleet) -> list[Happening]:
 
 
 def _members(row: Row) -> str:
-    count = row.members
-    return "members unknown" if count is None else "1 member" if count == 1 else f"{count} members"
+    return "members unknown" if row.members is None else count(row.members, "member")
 
 
 def _findings(before: Fleet, after: Fleet) -> list[Happening]:

@@ -193,7 +193,7 @@ def summary(fleet: Fleet, shown: int, sort: str, wanted: str, width: int) -> Lin
     else:
         left.append((count(len(fleet.findings), "finding") + " ", ""))
         left += [(f" {MARKS[rank][0]} {n}", MARKS[rank][1]) for rank, n in counts.items() if n]
-    late = sum(row.late for row in fleet.rows)
+    late = fleet.late
     if not wanted or width >= 2 * MIDDLING:
         left += [(" · ", "dim"), (f"{count(late, 'rebalance')} in 10 min", "" if late else "dim")]
     right: list[Piece] = [(f"by {SORTS[sort][0]} ", "dim")] if width >= MIDDLING else []

@@ -12,7 +12,7 @@ from agent.story.words import clock, count, day, duration
 from agent.watching.asking import Explained
 from agent.watching.fleet_lines import STATES, mark
 from agent.watching.group import Watched
-from agent.watching.lines import Line, Piece, beside, fit, human, spark, wrapped
+from agent.watching.lines import Line, Piece, beside, cut, fit, human, spark, wrapped
 from agent.watching.map_lines import map_lines
 from agent.watching.model import Form, rank, shown
 
@@ -166,7 +166,7 @@ def findings_short(findings: Sequence[Form], width: int, now_ms: int) -> list[Li
         sign, style = mark(rank(event))
         text = f" {sign} {shown(event['analyzer'], 60)} "
         summary = f"{shown(event['summary'], 1_000)}"
-        out.append(((text, style), (fit(summary, max(width - cell_len(text), 0)), "")))
+        out.append(cut([(text, style), (fit(summary, max(width - cell_len(text), 1)), "")], width))
         if event["advice"]:
             out.append((("    → ", "advice"), (fit(shown(event["advice"], 1_000), max(width - 6, 0)), "advice")))
     return out

@@ -55,27 +55,31 @@ def wrapped(first: Sequence[Piece], text: str, width: int, style: str = "", inde
     indent = used if indent is None else indent
     if width - used < 16:
         # Too little room beside the pieces: the text begins below them.
-        return [tuple(first), *(((" " * 2, ""), (it, style)) for it in wrap(text, max(width - 2, 2)))]
+        return [cut(first, width), *(((" " * 2, ""), (it, style)) for it in wrap(text, max(width - 2, 2)))]
     head, *more = wrap(text, width - used)
     rest = wrap(" ".join(more), max(width - indent, 2)) if more else []
     return [(*first, (head, style)), *(((" " * indent, ""), (it, style)) for it in rest)]
 
 
+def cut(pieces: Sequence[Piece], width: int) -> Line:
+    """Pieces as far as there is room."""
+    out: list[Piece] = []
+    for text, style in pieces:
+        length = cell_len(text)
+        if length > width:
+            return (*out, (fit(text, width), style)) if width > 0 else tuple(out)
+        out.append((text, style))
+        width -= length
+    return tuple(out)
+
+
 def beside(left: Sequence[Piece], right: Sequence[Piece], width: int) -> Line:
     """Pieces at both ends of a line; where there is no room for all, the left ones are cut."""
     # One column between them.
-    room = width - sum(cell_len(text) for text, _ in right) - bool(right)
-    out: list[Piece] = []
-    for text, style in left:
-        length = cell_len(text)
-        if length > room:
-            if room > 0:
-                out.append((fit(text, room), style))
-            room = 0
-            break
-        out.append((text, style))
-        room -= length
-    return (*out, (" " * (max(room, 0) + bool(right)), ""), *right)
+    room = max(width - sum(cell_len(text) for text, _ in right) - bool(right), 0)
+    line = cut(left, room)
+    space = room - sum(cell_len(text) for text, _ in line) + bool(right)
+    return (*line, (" " * space, ""), *right)
 
 
 def human(value: int | None) -> str:

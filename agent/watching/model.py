@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from rich.cells import cell_len
+
 from agent.plain import printable
 from analyzers.severity import Severity
 
@@ -57,19 +59,21 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """All that one round of questions told. `findings` are the events of those that are open, the severest first."""
+    """All that one round of questions told. `findings` are the events of those that are open, the severest first.
+
+    `groups` says how many there are, `late` how many rebalances of late all have, `longest` is the longest name's
+    columns: they are counted where the screen does not wait for it.
+    """
 
     rows: tuple[Row, ...] = ()
     findings: tuple[Form, ...] = ()
     at_ms: int = 0
     ready: bool = True
     health: str = ""
+    groups: int = 0
+    late: int = 0
+    longest: int = 0
     by_key: Mapping[Key, Row] = field(default_factory=dict, compare=False, repr=False)
-
-    @property
-    def groups(self) -> int:
-        """How many there are."""
-        return sum(row.key.group is not None for row in self.rows)
 
 
 class Late:
@@ -116,24 +120,52 @@ def shown(text: object, most: int = MAX_NAME) -> str:
     return out if len(out) <= most else out[: most - 1] + "…"
 
 
+Known = dict[Key, tuple[object, Row]]
+"""Rows as they were made last, and what of: most groups are the same as a moment ago."""
+
+
 def fleet(
     groups: Sequence[Form],
     findings: Sequence[Form],
     late: Mapping[Key, int],
     at_ms: int,
     health: tuple[bool, str] = (True, ""),
+    known: Known | None = None,
 ) -> Fleet:
-    """All rows. `late` counts rebalances of late."""
+    """All rows. `late` counts rebalances of late; `known` is kept from one call to the next."""
     worst_first = sorted(findings, key=lambda it: (-rank(it), it["since_ms"], it["analyzer"]))
     of_group: dict[Key, list[Form]] = {}
     for event in worst_first:
         of_group.setdefault(key_of(event), []).append(event)
     several = len({form.get("cluster") for form in groups}) > 1
-    rows = [_row(form, of_group, late, several) for form in groups]
+    before, after = known or {}, {}
+    rows = []
+    for form in groups:
+        key = key_of(form)
+        found = of_group.get(key, ())
+        made_of = (form, found, late.get(key, 0), several)
+        was = before.get(key)
+        row = was[1] if was is not None and was[0] == made_of else _row(key, form, found, made_of[2], several)
+        # A copy, lest who gave it goes on with it.
+        after[key] = ({**form}, found, *made_of[2:]), row
+        rows.append(row)
+    if known is not None:
+        known.clear()
+        known.update(after)
     for key in [key for key in of_group if key.group is None]:
         name = CLUSTER if key.cluster is None else f"{CLUSTER} {shown(key.cluster)}"
         rows.append(_with_findings(Row(key, name), of_group[key]))
-    return Fleet(tuple(rows), tuple(worst_first), at_ms, health[0], shown(health[1]), {row.key: row for row in rows})
+    return Fleet(
+        tuple(rows),
+        tuple(worst_first),
+        at_ms,
+        health[0],
+        shown(health[1]),
+        len(groups),
+        sum(late.values()),
+        max((cell_len(row.name) for row in rows), default=0),
+        {row.key: row for row in rows},
+    )
 
 
 def rank(event: Form) -> int:
@@ -141,8 +173,7 @@ def rank(event: Form) -> int:
     return Severity.of(event["severity"]).rank
 
 
-def _row(form: Form, of_group: Mapping[Key, Sequence[Form]], late: Mapping[Key, int], several: bool) -> Row:
-    key = key_of(form)
+def _row(key: Key, form: Form, found: Sequence[Form], late: int, several: bool) -> Row:
     name = shown(form["group"]) or '""'
     if several and key.cluster is not None:
         name = f"{shown(key.cluster)}/{name}"
@@ -155,12 +186,12 @@ def _row(form: Form, of_group: Mapping[Key, Sequence[Form]], late: Mapping[Key, 
         _number(form, "members"),
         _number(form, "partitions"),
         _number(form, "rebalances"),
-        late.get(key, 0),
+        late,
         _number(form, "lag"),
         state_since_ms=_time(form["state_since_ms"]),
         last_commit_ms=_time(form["last_commit_ms"]),
     )
-    return _with_findings(row, of_group.get(key, ()))
+    return _with_findings(row, found)
 
 
 def _with_findings(row: Row, found: Sequence[Form]) -> Row:

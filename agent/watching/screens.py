@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar, cast
 
-from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
@@ -57,8 +56,10 @@ class FleetScreen(Page):
     """All groups."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "filter", show=False),
-        Binding("escape", "clear", show=False),
+        # At once, before the keys typed after them go anywhere.
+        Binding("slash", "filter", show=False, priority=True),
+        Binding("enter", "keep", show=False, priority=True),
+        Binding("escape", "clear", show=False, priority=True),
         Binding("s", "next_sort", show=False),
         *(Binding(key, f"sort('{key}')", show=False) for key in SORTS),
         Binding("e", "explain", show=False),
@@ -68,6 +69,8 @@ class FleetScreen(Page):
     def __init__(self) -> None:
         super().__init__()
         self.sort, self.wanted = "t", ""
+        self._rows: list[Row] = []
+        self._asked: tuple[object, ...] = (None, "", "")
 
     def compose(self) -> ComposeResult:
         """Header, groups, news, keys."""
@@ -96,9 +99,10 @@ class FleetScreen(Page):
         bar = self.query_one("#news", Bar)
         bar.styles.height = news + 1 + trouble if news or trouble else 0
         if fleet is not None:
-            rows = ordered(fleet.rows, self.sort, self.wanted)
-            longest = max((cell_len(row.name) for row in fleet.rows), default=0)
-            self.groups.show(rows, self.watch_app.asker.now_ms, longest)
+            asked = fleet, self.sort, self.wanted
+            if any(one is not other for one, other in zip(asked, self._asked, strict=True)):
+                self._rows, self._asked = ordered(fleet.rows, self.sort, self.wanted), asked
+            self.groups.show(self._rows, self.watch_app.asker.now_ms, fleet.longest)
         super().remake()
 
     def told(self, news: News) -> None:
@@ -120,8 +124,8 @@ class FleetScreen(Page):
         height = self.query_one("#news", Bar).size.height
         out: list[Line] = []
         if app.lost is not None:
-            tries = f" (tried {times(app.lost.tries)})" if app.lost.tries > 1 else ""
-            out.append(((f" {shown(app.lost.reason, 300)}{tries}", "bad"),))
+            tries = f"tried {times(app.lost.tries)}: " if app.lost.tries > 1 else ""
+            out.append(((f" {tries}{shown(app.lost.reason, 300)}", "bad"),))
         if app.happenings and height > len(out) + 1:
             out.append(of_group.heading("Latest", "", width))
             out += news_lines(app.happenings, width, height - len(out))
@@ -137,25 +141,30 @@ class FleetScreen(Page):
     def action_filter(self) -> None:
         """Type a filter."""
         field = self.query_one("#filter", Input)
-        field.add_class("on")
-        field.focus()
+        field.display = True
+        self.set_focus(field)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """In the filter a slash is a slash; elsewhere Enter opens a group."""
+        typing = isinstance(self.focused, Input)
+        return not typing if action == "filter" else typing if action == "keep" else True
 
     def action_clear(self) -> None:
         """No filter."""
         field = self.query_one("#filter", Input)
         field.value = ""
-        field.remove_class("on")
-        self.groups.focus()
+        field.display = False
+        self.set_focus(self.groups)
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Filter while typing."""
         self.wanted = event.value
         self.remake()
 
-    def on_input_submitted(self) -> None:
+    def action_keep(self) -> None:
         """Keep the filter, and go to what it found."""
-        self.query_one("#filter", Input).remove_class("on")
-        self.groups.focus()
+        self.query_one("#filter", Input).display = False
+        self.set_focus(self.groups)
 
     def action_next_sort(self) -> None:
         """The next order."""
