@@ -105,15 +105,15 @@ def test_a_field_to_come_is_valid_and_a_missing_one_is_not() -> None:
 
 
 def test_groups_members_and_lag() -> None:
-    rows = printed("groups", "--from", LOG)
+    rows = printed("groups", "--from", SEGMENTS)
     assert [it for row in rows for it in wrong("group", row)] == []
     assert len({row["group_type"] for row in rows}) > 1
     for row in rows:
-        form = printed("describe", row["group"], "--from", LOG)
+        form = printed("describe", row["group"], "--from", SEGMENTS)
         assert wrong("describe", form) == []
     for name in (rows[0]["group"], rows[-1]["group"]):
         for document_name, command in (("member", "members"), ("lag", "lag")):
-            for item in printed(command, name, "--from", LOG):
+            for item in printed(command, name, "--from", SEGMENTS):
                 assert wrong(document_name, item) == []
 
 

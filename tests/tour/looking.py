@@ -14,7 +14,7 @@ from tests.tour.steps import TABLE, Step
 SGR = re.compile(r"\x1b\[[0-9;]*m")
 """What a terminal is told of colour and weight: the one kind of escape there may be."""
 UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028\u2029\u202a-\u202e\u2060-\u2069\ufeff]")
-COMMAND_LINE = re.compile(r"\s*(kshadow|make|kubectl|export|source|eval|curl) |.* kshadow ")
+COMMAND_LINE = re.compile(r"\s*(kshadow|kafka-[a-z-]+\.sh|make|kubectl|export|source|eval|curl) |.* kshadow ")
 """A line to be copied is not folded."""
 
 
