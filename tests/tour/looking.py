@@ -53,7 +53,7 @@ def problems(step: Step, printed: Printed, columns: int | None) -> Iterator[str]
             yield f"blanks at the end of {line[:60]!r}"
             break
     # Messages are a sentence each, which the terminal folds, and which can be copied whole.
-    if columns is not None and not is_data(printed.words):
+    if columns is not None and not is_data(printed.words) and "wide" not in printed.words:
         for line in SGR.sub("", printed.out).splitlines():
             if len(line) > columns and not COMMAND_LINE.match(line):
                 yield f"{len(line)} columns on a terminal of {columns}: {line[:100]!r}"

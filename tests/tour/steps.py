@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 TABLE = "table"
-FORMATS = (TABLE, "json", "ndjson", "yaml")
+FORMATS = (TABLE, "wide", "json", "ndjson", "yaml")
 
 
 class Step(NamedTuple):
@@ -55,6 +55,8 @@ TOP: tuple[Step, ...] = (
 
 QUERIES: tuple[Step, ...] = (
     in_all_formats(f"groups {FROM}"),
+    Step(f"groups {FROM} --sort-by rebalances:desc --type classic"),
+    Step(f"groups {FROM} --match pricing-* --state Empty -o wide"),
     in_all_formats(f"describe pricing-poll {FROM}"),
     Step(f"describe fraud-848 {FROM}", about="KIP-848"),
     Step(f"describe quota-kstreams {FROM}", about="Streams"),
@@ -63,6 +65,7 @@ QUERIES: tuple[Step, ...] = (
     in_all_formats(f"timeline pricing-poll {FROM}"),
     Step(f"timeline pricing-poll {FROM} --limit 3"),
     Step(f"timeline pricing-poll {FROM} --since 1m"),
+    Step(f"timeline pricing-poll {FROM} --event rebalance --cause poll_timeout"),
     in_all_formats(f"explain pricing-poll {FROM}"),
     Step(f"explain fraud-848 {FROM} --since 2026-11-21T07:00:00Z"),
     Step(f"explain geo-stream {FROM}"),
@@ -123,6 +126,9 @@ WRONG_QUERIES: tuple[Step, ...] = (
     Step(f"timeline pricing-poll {FROM} --since yesterday", 2),
     Step(f"timeline pricing-poll {FROM} --since 1h --until 2h", 2),
     Step(f"timeline pricing-poll {FROM} --limit 0", 2),
+    Step(f"groups {FROM} --sort-by nonsense", 2),
+    Step(f"groups {FROM} --state Asleep", 2),
+    Step(f"timeline pricing-poll {FROM} --cause bad_luck", 2),
     Step(f"findings {FROM} --severity bad", 2),
     Step("watch", 2),
     Step(f"watch {FROM} --interval 0", 2),
