@@ -24,11 +24,16 @@ from tests.docs.markdown import code, fenced, table
 COLUMNS = 100
 """How wide the terminal is on which commands print."""
 
+FIRST = ""
+
 _BLOCK = re.compile(r"(<!-- made: (.+?) -->\n).*?(<!-- end -->\n)", re.DOTALL)
 
 
 def session(line: str, *, only: tuple[str, ...] = (), with_example: bool = False) -> str:
-    """A command line and what it prints, on a terminal or through `jq`; of what has headings `only` some."""
+    """A command line and what it prints, on a terminal or through `jq`; of what has headings `only` some.
+
+    Among these `FIRST` is what stands before all headings.
+    """
     if not with_example:
         return fenced(f"$ {line}\n{_excerpt(printed(line), only)}")
     with TemporaryDirectory() as directory:
@@ -67,7 +72,8 @@ def record_types() -> str:
 def _excerpt(text: str, only: tuple[str, ...]) -> str:
     if not only:
         return text
-    sections = {section.partition("\n")[0]: section for section in re.split(r"\n\n(?=\S)", text)}
+    first, *others = re.split(r"\n\n(?=\S)", text)
+    sections = {FIRST: first, **{section.partition("\n")[0]: section for section in others}}
     return "\n\n".join(sections[heading] for heading in only)
 
 
@@ -106,7 +112,7 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
     "explain of audit-loop": partial(
         session,
         "kshadow explain audit-loop --from docs/examples",
-        only=("Why kshadow thinks so", "What it cost", "What to change"),
+        only=(FIRST, "Why kshadow thinks so", "What to change"),
     ),
 }
 """By name what makes it."""

@@ -16,11 +16,10 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
-from typing import NamedTuple, cast
 from urllib.request import urlopen
 
 from PIL import Image
@@ -34,46 +33,41 @@ GROUP = "checkout-crash-loop"
 """The group of the demo that most happens to."""
 
 LARGEST = 150_000
-"""Bytes of a picture, for pages that are read over slow lines."""
+"""Bytes that a picture should have at most, for pages that are read over slow lines."""
 
 WIDTH, HEIGHT = 1200, 780
 PLAYS_S = 240
 
 
-class Shot(NamedTuple):
-    """A picture of a page of the agent."""
-
-    name: str
-    path: str
-    width: int
-    scheme: str
-
-
 PATHS = {"fleet": "/", "group": f"/groups/{GROUP}", "findings": "/findings"}
-SHOTS = tuple(
-    Shot(f"{name}-{scheme}-{width}", path, width, scheme)
-    for name, path in PATHS.items()
-    for scheme in ("light", "dark")
-    for width in SIZES
+SCHEMES: tuple[Scheme, ...] = ("light", "dark")
+NAMES = (
+    *(f"{name}-{scheme}-{width}" for name in PATHS for scheme in SCHEMES for width in SIZES),
+    "watch-fleet",
+    "watch-group",
+    "report",
 )
+"""Every picture."""
+
 FEW = ("fleet", "group")
-"""Those of a desk's width that the README has, in both schemes; and `watch` and a report."""
+"""Those that the README has, in both schemes; and `watch`."""
 
 
-def pages(chromium: Browser, url: str, out: Path, shots: tuple[Shot, ...] = SHOTS) -> Iterator[Path]:
+def pages(chromium: Browser, url: str, out: Path) -> Iterator[Path]:
     """The page's pictures, each of the whole page."""
-    for shot in shots:
-        scheme = cast(Scheme, shot.scheme)
-        with opened(chromium, url + shot.path, width=shot.width, scheme=scheme) as (page, seen):
-            page.wait_for_load_state("load")
-            yield saved(page.screenshot(full_page=True), out / f"{shot.name}.png")
-            assert seen.wrong() == [], f"{shot.name}: {seen.wrong()}"
+    for scheme, width in product(SCHEMES, SIZES):
+        with opened(chromium, url, width=width, scheme=scheme) as (page, seen):
+            for name, path in PATHS.items():
+                page.goto(url + path)
+                page.wait_for_load_state("load")
+                yield saved(page.screenshot(full_page=True), out / f"{name}-{scheme}-{width}.png")
+            assert seen.wrong() == [], f"{scheme}, {width}: {seen.wrong()}"
 
 
 def every(url: str, out: Path) -> Iterator[Path]:
     """All there are."""
     # Before there is a browser, whose driver has the thread's event loop.
-    yield watch(url, out / "watch.png")
+    yield from watch(url, out, ("watch-fleet", "watch-group"))
     with browser() as chromium:
         yield from pages(chromium, url, out)
         yield report(chromium, url, out / "report.png")
@@ -81,48 +75,45 @@ def every(url: str, out: Path) -> Iterator[Path]:
 
 def few(url: str, out: Path) -> Iterator[Path]:
     """Those of the README: of the page what a screen shows at first."""
-    yield watch(url, out / "watch.png")
+    yield from watch(url, out, ("watch-fleet",))
     with browser() as chromium:
-        for name, scheme in product(FEW, ("light", "dark")):
-            looks = cast(Scheme, scheme)
-            with opened(chromium, url + PATHS[name], width=WIDTH, height=HEIGHT, scheme=looks) as (page, _):
+        for name, scheme in product(FEW, SCHEMES):
+            with opened(chromium, url + PATHS[name], width=WIDTH, height=HEIGHT, scheme=scheme) as (page, _):
                 page.wait_for_load_state("load")
                 yield saved(page.screenshot(), out / f"{name}-{scheme}.png")
-        yield report(chromium, url, out / "report.png", height=HEIGHT)
 
 
-def watch(url: str, path: Path, size: tuple[int, int] = (120, 34)) -> Path:
-    """The group in `kshadow watch`, after the demo's faults."""
+def watch(url: str, out: Path, names: Sequence[str], size: tuple[int, int] = (120, 30)) -> Iterator[Path]:
+    """`kshadow watch` as it is after the demo's faults: the fleet, and the group."""
     from tests.watch.shot import draw
 
-    with tempfile.TemporaryDirectory() as directory:
-        drawn = Path(directory) / "watch.png"
-        draw(asyncio.run(_screen(url, size)), drawn)
-        return saved(drawn.read_bytes(), path)
+    drawn = asyncio.run(_screens(url, size))
+    for name in names:
+        path = out / f"{name}.png"
+        draw(drawn[name], path)
+        yield saved(path.read_bytes(), path)
 
 
-async def _screen(url: str, size: tuple[int, int]) -> str:
+async def _screens(url: str, size: tuple[int, int]) -> dict[str, str]:
+    """Each screen as SVG, once it has everything of the group."""
     from agent.cli.watch import OverHttp
     from agent.watching.app import WatchApp
     from agent.watching.asking import Asker
 
-    asker = Asker(OverHttp(url, {}), lambda: time.time_ns() // 1_000_000)
-    app = WatchApp(asker, 3600)
+    app = WatchApp(Asker(OverHttp(url, {}), lambda: time.time_ns() // 1_000_000), 3600)
     async with app.run_test(size=size) as pilot:
 
         async def until(text: str) -> str:
             deadline = time.monotonic() + 60
-            while text not in (picture := plain(app.export_screenshot())):
-                assert time.monotonic() < deadline, f"{text!r} expected on the screen: {picture}"
+            while text not in plain(picture := app.export_screenshot()):
+                assert time.monotonic() < deadline, f"{text!r} expected on the screen: {plain(picture)}"
                 await pilot.pause(0.2)
+            await pilot.pause(1.0)
             return app.export_screenshot()
 
-        await until(GROUP)
+        fleet = await until(GROUP)
         await pilot.press("slash", *GROUP, "enter", "enter")
-        await until("generation")
-        # What is drawn once everything of the group was asked.
-        await pilot.pause(1.0)
-        return app.export_screenshot()
+        return {"watch-fleet": fleet, "watch-group": await until("generation")}
 
 
 def plain(svg: str) -> str:
@@ -130,8 +121,8 @@ def plain(svg: str) -> str:
     return re.sub(r"<[^>]+>", "", svg).replace("&#160;", " ")
 
 
-def report(chromium: Browser, url: str, path: Path, height: int | None = None) -> Path:
-    """A report of the same group, from its beginning; with `height` so much of it, from its heading on."""
+def report(chromium: Browser, url: str, path: Path) -> Path:
+    """A report of the same group, from its beginning."""
     with urlopen(f"{url}/api/v1/groups/{GROUP}/timeline", timeout=60) as answer:
         began_ms = json.load(answer)[0]["at_ms"]
     with tempfile.TemporaryDirectory() as directory:
@@ -142,18 +133,16 @@ def report(chromium: Browser, url: str, path: Path, height: int | None = None) -
         )
         assert done.returncode == 0, done.stderr
         with opened(chromium, html.as_uri(), width=WIDTH) as (page, _):
-            if height is None:
-                return saved(page.screenshot(full_page=True), path)
-            box = page.locator("h2", has_text=GROUP).first.bounding_box()
-            assert box is not None
-            clip = {"x": 0, "y": box["y"] - 20, "width": WIDTH, "height": height}
-            return saved(page.screenshot(full_page=True, clip=clip), path)
+            return saved(page.screenshot(full_page=True), path)
 
 
 def saved(png: bytes, path: Path) -> Path:
     """Kept as PNG with a palette: half the bytes, and no difference that eyes see in what is mostly text."""
     with Image.open(io.BytesIO(png)) as image:
-        image.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(path, optimize=True)
+        for most in (256, 128, 64):
+            image.convert("RGB").quantize(most, dither=Image.Dither.NONE).save(path, optimize=True)
+            if path.stat().st_size <= LARGEST:
+                break
     return path
 
 

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.docs.shots import GROUP, SHOTS, colours, every
+import pytest
+
+from tests.browser import chromium_path
+from tests.docs.shots import GROUP, NAMES, colours, every
 from tests.stack.scene import Stack, scenarios
 
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
+
+@pytest.mark.skipif(chromium_path() is None, reason="no Chromium on PATH, and KSHADOW_CHROMIUM names none")
 def test_every_picture_can_be_made_and_shows_something(stack: Stack, tmp_path: Path) -> None:
     assert GROUP in {it.group for it in scenarios()}
     made = list(every(stack.agent, tmp_path))
-    assert {path.stem for path in made} == {shot.name for shot in SHOTS} | {"watch", "report"}
+    assert {path.stem for path in made} == set(NAMES)
     assert [f"{path.name}: {found}" for path in made if (found := colours(path)) < 12] == []
