@@ -118,7 +118,8 @@ async def _screens(url: str, size: tuple[int, int]) -> dict[str, str]:
 
 def plain(svg: str) -> str:
     """What a picture of a terminal says."""
-    return re.sub(r"<[^>]+>", "", svg).replace("&#160;", " ")
+    text = re.sub(r"<style>.*?</style>|<[^>]+>", "", svg, flags=re.DOTALL).replace("&#160;", " ")
+    return "\n".join(line for line in text.splitlines() if line.strip())
 
 
 def report(chromium: Browser, url: str, path: Path) -> Path:
