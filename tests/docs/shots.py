@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import io
 import json
 import re
 import signal
@@ -20,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
+from typing import IO
 from urllib.request import urlopen
 
 from PIL import Image
@@ -31,9 +31,6 @@ from tests.wire.vectors import ROOT
 
 GROUP = "checkout-crash-loop"
 """The group of the demo that most happens to."""
-
-LARGEST = 150_000
-"""Bytes that a picture should have at most, for pages that are read over slow lines."""
 
 WIDTH, HEIGHT = 1200, 780
 PLAYS_S = 240
@@ -60,7 +57,9 @@ def pages(chromium: Browser, url: str, out: Path) -> Iterator[Path]:
             for name, path in PATHS.items():
                 page.goto(url + path)
                 page.wait_for_load_state("load")
-                yield saved(page.screenshot(full_page=True), out / f"{name}-{scheme}-{width}.png")
+                file = out / f"{name}-{scheme}-{width}.png"
+                page.screenshot(full_page=True, path=file)
+                yield file
             assert seen.wrong() == [], f"{scheme}, {width}: {seen.wrong()}"
 
 
@@ -75,12 +74,14 @@ def every(url: str, out: Path) -> Iterator[Path]:
 
 def few(url: str, out: Path) -> Iterator[Path]:
     """Those of the README: of the page what a screen shows at first."""
-    yield from watch(url, out, ("watch-fleet",))
+    yield from map(small, watch(url, out, ("watch-fleet",)))
     with browser() as chromium:
         for name, scheme in product(FEW, SCHEMES):
             with opened(chromium, url + PATHS[name], width=WIDTH, height=HEIGHT, scheme=scheme) as (page, _):
                 page.wait_for_load_state("load")
-                yield saved(page.screenshot(), out / f"{name}-{scheme}.png")
+                file = out / f"{name}-{scheme}.png"
+                page.screenshot(path=file)
+                yield small(file)
 
 
 def watch(url: str, out: Path, names: Sequence[str], size: tuple[int, int] = (120, 30)) -> Iterator[Path]:
@@ -91,7 +92,7 @@ def watch(url: str, out: Path, names: Sequence[str], size: tuple[int, int] = (12
     for name in names:
         path = out / f"{name}.png"
         draw(drawn[name], path)
-        yield saved(path.read_bytes(), path)
+        yield path
 
 
 async def _screens(url: str, size: tuple[int, int]) -> dict[str, str]:
@@ -134,16 +135,15 @@ def report(chromium: Browser, url: str, path: Path) -> Path:
         )
         assert done.returncode == 0, done.stderr
         with opened(chromium, html.as_uri(), width=WIDTH) as (page, _):
-            return saved(page.screenshot(full_page=True), path)
+            page.screenshot(full_page=True, path=path)
+            return path
 
 
-def saved(png: bytes, path: Path) -> Path:
-    """Kept as PNG with a palette: half the bytes, and no difference that eyes see in what is mostly text."""
-    with Image.open(io.BytesIO(png)) as image:
-        for most in (256, 128, 64):
-            image.convert("RGB").quantize(most, dither=Image.Dither.NONE).save(path, optimize=True)
-            if path.stat().st_size <= LARGEST:
-                break
+def small(path: Path) -> Path:
+    """The picture with a palette: half the bytes, and no difference that eyes see in what is mostly text."""
+    with Image.open(path) as image:
+        palette = image.convert("RGB").quantize(256, dither=Image.Dither.NONE)
+    palette.save(path, optimize=True)
     return path
 
 
@@ -172,7 +172,7 @@ def demo() -> Iterator[str]:
             process.wait(60)
 
 
-def _over(process: subprocess.Popen[str], said: io.TextIOBase) -> str:
+def _over(process: subprocess.Popen[str], said: IO[str]) -> str:
     deadline = time.monotonic() + PLAYS_S
     while True:
         said.seek(0)

@@ -17,6 +17,8 @@ from tests.mixin.alerts import ALERTS
 from tests.wire.vectors import ROOT
 
 EVERY = pages()
+LARGEST = 150_000
+"""Bytes that a picture in a page may have: some read them over slow lines."""
 BY_PAGE = pytest.mark.parametrize("page", EVERY, ids=lambda page: str(page.relative_to(ROOT)))
 
 
@@ -50,6 +52,13 @@ def test_pages_are_found() -> None:
 @BY_PAGE
 def test_links_lead_somewhere(page: Path) -> None:
     assert [found for link in links(page) if (found := problem(link))] == []
+
+
+def test_pictures_are_small_and_shown() -> None:
+    shown = {link.target for link in links(ROOT / "README.md")}
+    for picture in (ROOT / "docs" / "images").iterdir():
+        assert picture.stat().st_size <= LARGEST
+        assert f"docs/images/{picture.name}" in shown
 
 
 @BY_PAGE
