@@ -121,7 +121,9 @@ def reaching() -> Iterator[None]:
 
     try:
         yield
-    except (SourceUnreachable, SourceDenied) as error:
+    except SourceUnreachable as error:
+        fail(f"{error}; kshadow doctor tries what a connection needs, step by step, and says how to fix it")
+    except SourceDenied as error:
         fail(str(error))
     except SourceError as error:
         if isinstance(error.__cause__, PermissionError):

@@ -104,13 +104,14 @@ def doctor(
     """
     from agent.cli.access import reaching
     from agent.cli.effective import cluster_settings
+    from agent.config.resolving import NEEDS_BROKERS
     from agent.doctor import Outcome, Wanted, examine
 
     in_file = None if _says_which(ctx) else cluster_settings(ctx, cluster)
     if in_file is not None:
         wanted = _wanted(in_file)
     elif bootstrap_server is None:
-        raise click.UsageError("--bootstrap-server is needed (or KSHADOW_BOOTSTRAP_SERVER)")
+        raise click.UsageError(NEEDS_BROKERS)
     else:
         wanted = Wanted(
             client_properties(bootstrap_server, properties),

@@ -86,6 +86,8 @@ def findings(
         if output == "table":
             rows = list(map(_shown, rows))
         print_rows(rows, output, _COLUMNS, empty="no findings")
+        if only and not rows:
+            _warn_of_unknown(only)
         if answers.report(warn):
             ctx.exit(1)
 
@@ -121,6 +123,19 @@ def _follow(
         lines.show(list(map(_shown, wanted)) if output == "table" else wanted)
 
     follow(ctx, poll, interval_s=interval_s, output=output)
+
+
+def _warn_of_unknown(only: tuple[str, ...]) -> None:
+    """An agent may have analyzers that are not here; a name that nobody knows is rather misspelt."""
+    from difflib import get_close_matches
+
+    from agent.diagnosis.registry import known
+
+    kinds = known()
+    for name in (it for it in only if it not in kinds):
+        near = get_close_matches(name, kinds, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else "kshadow analyzers lists those there are"
+        warn(f"(no analyzer is called {name!r} here; {hint})")
 
 
 def _arranged(rows: list[dict[str, Any]], sort_by: tuple[str, ...]) -> list[dict[str, Any]]:

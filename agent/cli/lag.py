@@ -21,16 +21,16 @@ Row = dict[str, Any]
 _COLUMNS = {
     "topic": Column("TOPIC", folds=FOLDED),
     "partition": Column("PARTITION"),
-    "offset": Column("COMMITTED"),
-    "log_start": Column("LOG START", spare=3),
-    "end": Column("END"),
-    "lag": Column("LAG"),
+    "offset": Column("COMMITTED", unit="count"),
+    "log_start": Column("LOG START", spare=3, unit="count"),
+    "end": Column("END", unit="count"),
+    "lag": Column("LAG", unit="count"),
     "lag_seconds": Column("SECONDS"),
     "committed": Column("COMMITTED AT", spare=2),
     "member": Column("MEMBER", folds=FOLDED, spare=1),
     "lag_note": Column("NOTE", folds=FOLDED),
 }
-_TOTALS = (Column("TOPIC", folds=FOLDED), "PARTITIONS", "LAG", "SECONDS", "UNKNOWN")
+_TOTALS = (Column("TOPIC", folds=FOLDED), "PARTITIONS", Column("LAG", unit="count"), "SECONDS", "UNKNOWN")
 _TEXTS = {
     "below_log_start": "records it had not read were deleted",
     "open_transaction": "more lies behind an open transaction",

@@ -96,6 +96,12 @@ class LazyGroup(click.Group):
         """Which command is called; what comes behind it decides whether a context is asked at all."""
         from agent.cli.in_context import remember_rest
 
+        if args[0] not in COMMANDS and args[0][:1] != "-" and not ctx.resilient_parsing:
+            from difflib import get_close_matches
+
+            near = get_close_matches(args[0], COMMANDS, n=1)
+            hint = f"Did you mean {near[0]!r}?" if near else "kshadow --help lists those there are."
+            ctx.fail(f"No such command {args[0]!r}. {hint}")
         name, command, rest = super().resolve_command(ctx, args)
         remember_rest(ctx, rest)
         return name, command, rest

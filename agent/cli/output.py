@@ -64,6 +64,8 @@ def guarded() -> Iterator[None]:
         # Messages quote arguments, and those may be anything.
         text = StringIO()
         error.show(text)
+        if isinstance(error, click.MissingParameter) and error.param is not None and error.param.name == "group":
+            text.write("kshadow groups lists those there are\n")
         click.echo(printable_lines(text.getvalue()), err=True, nl=False)
         raise click.exceptions.Exit(error.exit_code) from None
 
@@ -153,12 +155,27 @@ def print_table(rows: Sequence[Sequence[Any]], headings: Sequence[Column | str],
     ]
     terminal = sys.stdout.isatty()
     width = shutil.get_terminal_size().columns if terminal and not wide else None
-    texts = [[cell(value) for value in row] for row in rows]
+    texts = [[_in_units(value, column.unit) for value, column in zip(row, columns, strict=True)] for row in rows]
     lines, left_out = render(columns, texts, numeric=numeric, width=width, style=bold)
     for line in lines:
         _write(line + "\n")
     if left_out:
         warn(f"(no room at {width} columns for {', '.join(left_out)}; a wider terminal or -o wide shows all)")
+
+
+LONG = 10_000
+"""Numbers from here on are easier to read with commas."""
+
+
+def _in_units(value: Any, unit: str) -> str:
+    if unit and isinstance(value, int) and not isinstance(value, bool):
+        if unit == "ms" and value >= 0:
+            from agent.story.words import duration
+
+            return duration(value)
+        if unit == "count" and abs(value) >= LONG:
+            return f"{value:,}"
+    return cell(value)
 
 
 def _is_wide() -> bool:

@@ -25,12 +25,14 @@ class Column:
 
     `folds`: the narrowest that it is folded to before spare columns are left out instead; 0 is not folded.
     `spare`: the column with the greatest is left out first; one with 0 never is. `wide`: only in a wide table.
+    `unit`: what its numbers are, for people: `ms` of a duration, or `count`, which has commas where it is long.
     """
 
     heading: str
     folds: int = 0
     spare: int = 0
     wide: bool = False
+    unit: str = ""
 
 
 def render(

@@ -36,6 +36,12 @@ PER_PROCESS = frozenset(name for it in (ProcessSettings, HttpSettings, LogSettin
 PER_CLUSTER = frozenset(options_of(ClusterSettings)) - {"cluster"}
 
 
+NEEDS_BROKERS = (
+    "--bootstrap-server is needed (or KSHADOW_BOOTSTRAP_SERVER); kshadow context set NAME --bootstrap-server "
+    "HOST:9092 keeps it for all commands"
+)
+
+
 @dataclass(slots=True)
 class FileOptions:
     """What a file says to `run`; `clusters` are the entries of its map, by name."""
@@ -69,7 +75,7 @@ def resolve(
     )
     for name, values in effective.clusters.items():
         if name is None and needs_brokers and not values["bootstrap-server"].value:
-            verdict.problems.append("--bootstrap-server is needed (or KSHADOW_BOOTSTRAP_SERVER)")
+            verdict.problems.append(NEEDS_BROKERS)
         judge(values, defaults, verdict, name)
     if verdict.problems:
         raise Misconfigured(tuple(verdict.problems))

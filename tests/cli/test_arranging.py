@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from agent.cli.arranging import CAUSES, EVENTS, STATES, arranged, is_event, matches
+from agent.cli.output import print_rows
 from agent.cli.tables import Column
 from tests.cli.running import SEGMENTS, kshadow, lines, on_terminal
 from tests.wire.vectors import ROOT
@@ -137,3 +138,28 @@ def test_wide() -> None:
     assert "LAST COMMIT" in piped[0]
     assert lines(kshadow("groups", "--from", SEGMENTS, "-o", "wide"))[1:] == wide.splitlines()[1:]
     assert kshadow("groups", "--from", SEGMENTS, env={"KSHADOW_OUTPUT": "wide"}).stdout.startswith("GROUP")
+
+
+def test_units_are_for_tables(capsys: pytest.CaptureFixture[str]) -> None:
+    """Numbers for people, to the right as numbers are; other formats have them as they are."""
+    columns = {"n": Column("N", unit="count"), "t": Column("T", unit="ms"), "x": Column("X")}
+    numbers = [
+        {"n": 1234567, "t": 45_000, "x": 10_000},
+        {"n": 9999, "t": -1, "x": None},
+        {"n": None, "t": None, "x": 1},
+    ]
+    print_rows(numbers, "table", columns)
+    assert capsys.readouterr().out.splitlines() == [
+        "        N       T      X",
+        "1,234,567  45.0 s  10000",
+        "     9999      -1      -",
+        "        -       -      1",
+    ]
+    print_rows(numbers[:1], "ndjson", columns)
+    assert capsys.readouterr().out == '{"n":1234567,"t":45000,"x":10000}\n'
+
+
+def test_an_analyzer_that_is_not_there() -> None:
+    result = kshadow("findings", "--from", SEGMENTS, "--analyzer", "idle_membres")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr.endswith("(no analyzer is called 'idle_membres' here; did you mean 'idle_members'?)\n")

@@ -117,10 +117,11 @@ def test_the_top() -> None:
 def test_wrong_commands() -> None:
     result = kshadow("grops")
     assert result.exit_code == 2
-    assert "No such command 'grops'" in result.stderr
+    assert "No such command 'grops'. Did you mean 'groups'?" in result.stderr
+    assert "kshadow --help lists those there are" in kshadow("xyzzyq").stderr
     assert kshadow("decode").exit_code == 2
     text, code = on_terminal("describe")
-    assert (code, "Missing argument 'GROUP'" in text) == (2, True)
+    assert (code, "Missing argument 'GROUP'.\nkshadow groups lists those there are" in text) == (2, True)
 
 
 BEYOND_CONTRACT = {"analyzers", "completion", "schema"}
