@@ -83,7 +83,7 @@ def _parted(lines: Sequence[Entry]) -> list[list[Entry]]:
 
 def _busy(lines: Sequence[Entry], calendar: Calendar, group_type: str | None) -> str:
     first, last = lines[0].at_ms, lines[-1].at_ms
-    between = f"Between {calendar.at(first)} and {calendar.at(last)} ({duration(last - first)})"
+    between = f"{capital(calendar.between(first, last))} ({duration(last - first)})"
     done = [line.rebalance for line in lines if line.rebalance is not None]
     out = []
     if done:

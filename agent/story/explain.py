@@ -145,6 +145,7 @@ def explain(
         deleted_ms,
         told,
         open_now,
+        [it for it in findings if it["state"] == "resolved"],
         calendar,
         since,
         until,

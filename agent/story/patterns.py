@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from agent.story.reading import TAKEN_OUT, Gone, Rebalance, Who
@@ -54,13 +54,13 @@ def restarts(done: Sequence[Rebalance]) -> list[Restart]:
     return out
 
 
-def loops(done: Sequence[Rebalance]) -> list[Loop]:
-    """Clients that were taken out and came back, the most frequent first."""
+def loops(done: Sequence[Rebalance], of: Collection[str] = TAKEN_OUT) -> list[Loop]:
+    """Clients that went by causes `of` (were taken out, unless told) and came back, the most frequent first."""
     losses: dict[tuple[str, str], list[Gone]] = {}
     returns: Counter[tuple[str, str]] = Counter()
     for it in done:
         for gone in it.left:
-            if gone.cause in TAKEN_OUT:
+            if gone.cause in of:
                 losses.setdefault((gone.who.label, gone.who.host), []).append(gone)
         for came in it.joined:
             if (came.label, came.host) in losses:

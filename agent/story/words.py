@@ -152,6 +152,11 @@ class Calendar:
         self.day = days.pop() if len(days) == 1 else None
         """The one day of it all, or None."""
 
+    def between(self, first_ms: int, last_ms: int) -> str:
+        """`between 10:02:31 and 10:04:00`, with one date if that is all it takes."""
+        last = clock(last_ms) if day(first_ms) == day(last_ms) else stamp(last_ms)
+        return f"between {self.at(first_ms)} and {last}"
+
     def at(self, at_ms: int) -> str:
         """`10:02:31`, or `2026-11-21 10:02:31`."""
         return clock(at_ms) if day(at_ms) == self.day else stamp(at_ms)

@@ -21,6 +21,12 @@ MOST = 3
 LEAST_MS = 1_000
 """What saves less partition time than this saves nothing."""
 
+NEAR = 3
+"""Where replayed and logged standstill differ by more than this factor no price of more standstill can be named."""
+
+OFF = 2
+"""So many times what the replay is off by from what the log shows must be saved to be no chance."""
+
 TRUE = 0.5
 """From which part of its generations on a replay that is not exact says anything."""
 
@@ -79,7 +85,7 @@ def helpful(found: Fitted, compared: Compared) -> list[Outcome]:
     noise_ms = max(
         LEAST_MS,
         LEAST * compared.today.stopped_ms,
-        abs(compared.today.stopped_ms - found.recorded.stopped_ms),
+        OFF * abs(compared.today.stopped_ms - found.recorded.stopped_ms),
     )
 
     def rank(it: Outcome) -> tuple[int, int, int, int]:
@@ -97,10 +103,11 @@ def helpful(found: Fitted, compared: Compared) -> list[Outcome]:
     for it in free:
         if not any(it.alternative.values.keys() & chosen.alternative.values.keys() for chosen in out):
             out.append(it)
-    if out:
+    least_ms, most_ms = sorted([compared.today.stopped_ms, found.recorded.stopped_ms])
+    if out or most_ms > NEAR * least_ms:
         return out[:MOST]
-    most_ms, least = bearable_ms(found.recorded, compared), max(MANY, MUCH * compared.today.rebalances)
-    dear = [it for it in others if compared.saved(it)[0] >= least and compared.saved(it)[1] >= -most_ms]
+    price_ms, least = bearable_ms(found.recorded, compared), max(MANY, MUCH * compared.today.rebalances)
+    dear = [it for it in others if compared.saved(it)[0] >= least and compared.saved(it)[1] >= -price_ms]
     return sorted(dear, key=compared.saved, reverse=True)[:1]
 
 

@@ -38,7 +38,7 @@ def tell(*events: Event, form: Any = None, findings: Any = (), **asked: Any) -> 
 
 
 SILENT = "its own log, its exit code, an OOM kill or a liveness probe may tell."
-NOW = "it is Stable now, with 2 members."
+NOW = "`g` is Stable now, with 2 members."
 
 # 1-21: the answer, and why it is that one.
 SUMMARIES: list[tuple[str, Story, str]] = [
@@ -46,52 +46,52 @@ SUMMARIES: list[tuple[str, Story, str]] = [
         "1: one that was thrown out",
         tell(lost(), form=m.form()),
         "At 14:13:20 `a` on 10.0.0.1 was thrown out because its session timed out (very likely, 96 %); it has not "
-        f"come back. Rebalances stopped its partitions for 36.0 s in sum, 0.5 % of their time; {NOW} First, find out "
-        f"why `a` fell silent: {SILENT}",
+        f"come back. Rebalances stopped the group's partitions for 36.0 s in sum, 0.5 % of their time; {NOW} First, "
+        f"find out why `a` fell silent: {SILENT}",
     ),
     (
         "2: it came back, which is worth knowing",
         tell(lost(stopped_ms=0), joined(T0 + MINUTE, "a"), form=m.form()),
         "At 14:13:20 `a` on 10.0.0.1 was thrown out because its session timed out (very likely, 96 %); it came back "
-        f"at 14:14:20. I{NOW[1:]} First, find out why `a` fell silent: {SILENT}",
+        f"at 14:14:20. {NOW} First, find out why `a` fell silent: {SILENT}",
     ),
     (
         "3: several at two times",
         tell(lost(T0, "a", "b", stopped_ms=0), lost(T0 + MINUTE, "c", stopped_ms=0), form=m.form()),
         "Between 14:13:20 and 14:14:20 3 members were thrown out because their sessions timed out (very likely, 96 "
-        f"%): `a`, `b` and `c`; none came back. I{NOW[1:]} First, find out why each of them fell silent: {SILENT}",
+        f"%): `a`, `b` and `c`; none came back. {NOW} First, find out why each of them fell silent: {SILENT}",
     ),
     (
         "4: some of them came back",
         tell(lost(T0, "a", "b", stopped_ms=0), joined(T0 + 1, "b"), form=m.form()),
         "At 14:13:20 2 members were thrown out because their sessions timed out (very likely, 96 %): `a` and `b`; 1 "
-        f"came back. I{NOW[1:]} First, find out why each of them fell silent: {SILENT}",
+        f"came back. {NOW} First, find out why each of them fell silent: {SILENT}",
     ),
     (
         "5: all of them",
         tell(lost(T0, "a", "b", stopped_ms=0), joined(T0 + 1, "b", "a"), form=m.form()),
         "At 14:13:20 2 members were thrown out because their sessions timed out (very likely, 96 %): `a` and `b`; "
-        f"all came back. I{NOW[1:]} First, find out why each of them fell silent: {SILENT}",
+        f"all came back. {NOW} First, find out why each of them fell silent: {SILENT}",
     ),
     (
         "6: a poll timeout, of a group that nobody is in",
         tell(lost(cause="poll_timeout", stopped_ms=0), form=m.form(members=[], state="Empty"), live=False),
         "At 14:13:20 `a` on 10.0.0.1 dropped out because it did not poll in time (very likely, 96 %); it has not "
-        "come back. Nobody was in it when the log ended. First, let `a` poll more often: smaller batches "
+        "come back. Nobody was in `g` when the log ended. First, let `a` poll more often: smaller batches "
         "(max.poll.records), or a max.poll.interval.ms above what the slowest one takes.",
     ),
     (
         "7: the same one again and again",
         tell(*loop("a"), form=m.form()),
         "`a` on 10.0.0.1 went and came back again and again: between 14:13:20 and 14:15:20 its session timed out "
-        "twice (very likely, 96 %), and each time all of `g` rebalanced. Rebalances stopped its partitions for 1 min "
-        f"12 s in sum, 1.0 % of their time; {NOW} First, find out why `a` fell silent: {SILENT}",
+        "twice (very likely, 96 %), and each time all of `g` rebalanced. Rebalances stopped the group's partitions "
+        f"for 1 min 12 s in sum, 1.0 % of their time; {NOW} First, find out why `a` fell silent: {SILENT}",
     ),
     (
         "8: what the analyzers of departures find is told from the departures",
         tell(lost(stopped_ms=0), form=None, findings=[m.finding("rebalance_storm", severity="critical")]),
         "At 14:13:20 `a` on 10.0.0.1 was thrown out because its session timed out (very likely, 96 %); it has not "
-        f"come back. The group is not there any more. First, find out why `a` fell silent: {SILENT}",
+        f"come back. `g` is not there any more. First, find out why `a` fell silent: {SILENT}",
     ),
     (
         "9: something worse is found",
@@ -103,27 +103,27 @@ SUMMARIES: list[tuple[str, Story, str]] = [
                 m.finding("stalled_consumer", severity="critical", summary="g stands still", advice="Look. Then go."),
             ],
         ),
-        f"g stands still. 1 other finding is open, too. I{NOW[1:]} First: Look.",
+        f"g stands still. 1 other finding is open, too. {NOW} First: Look.",
     ),
     (
         "10: what is only worth knowing, without advice",
         tell(form=m.form(), findings=[m.finding("idle_members", severity="info", summary="1 idles", advice="")]),
-        f"Nothing is broken in `g`, but something could be better. 1 idles. I{NOW[1:]}",
+        f"Nothing is broken in `g`, but something could be better. 1 idles. {NOW}",
     ),
     (
         "11: a severity of a later version is the least",
         tell(form=m.form(), findings=[m.finding("x", severity="news", summary="x", advice=""), m.finding("y")] * 2),
-        f"too many rebalances. 3 other findings are open, too. I{NOW[1:]} First: find out who leaves.",
+        f"too many rebalances. 3 other findings are open, too. {NOW} First: find out who leaves.",
     ),
     (
         "12: quiet",
         tell(form=m.form()),
-        f"Nothing is wrong with `g`. It did not rebalance in the 0 ms that this tells of. I{NOW[1:]}",
+        f"Nothing is wrong with `g`. It did not rebalance in the 0 ms that this tells of. {NOW}",
     ),
     (
         "13: it began",
         tell(m.rebalance(1, joined=[m.member("a")]), form=m.form()),
-        f"Nothing is wrong with `g`. It rebalanced once because a member joined. I{NOW[1:]}",
+        f"Nothing is wrong with `g`. It rebalanced once because a member joined. {NOW}",
     ),
     (
         "14: a rolling restart",
@@ -133,13 +133,13 @@ SUMMARIES: list[tuple[str, Story, str]] = [
             form=m.form(),
         ),
         "Nothing is wrong with `g`: twice a member said goodbye and another joined within 3 ms, as in a rolling "
-        f"restart, which came to 4 rebalances. I{NOW[1:]}",
+        f"restart, which came to 4 rebalances. {NOW}",
     ),
     (
         "15: nobody knows how one went",
         tell(m.rebalance(1, "unknown_departure", left=[m.gone("a", "unknown_departure", 0)]), form=m.form()),
         "Nothing is found to be wrong with `g`, but how 1 member went is not known. It rebalanced once because a "
-        f"member went, nobody knows how. I{NOW[1:]}",
+        f"member went, nobody knows how. {NOW}",
     ),
     (
         "16: stopped on purpose, as it seems",
@@ -156,8 +156,8 @@ SUMMARIES: list[tuple[str, Story, str]] = [
             m.rebalance(1, left=[m.gone("a", "member_left"), m.gone("b", "unknown_departure", 0)], members=0),
             form=m.form(members=[], state="Empty"),
         ),
-        "`g` has no members since 14:13:20: its last 2 members went in different ways. Nothing else is found to be "
-        "wrong.",
+        "`g` has no members since 14:13:20: its last 2 members are gone, 1 left by itself and 1 went, unknown how. "
+        "Nothing else is found to be wrong.",
     ),
     (
         "18: empty for longer than this tells of",
@@ -176,18 +176,50 @@ SUMMARIES: list[tuple[str, Story, str]] = [
     ),
     ("21: its end was dropped", tell(), "`g` is not there any more."),
     (
+        "24: one that goes and comes back, however it goes",
+        tell(
+            *(
+                it
+                for at in range(3)
+                for it in (
+                    m.rebalance(2, "unknown_departure", T0 + at * MINUTE, left=[m.gone("a", "unknown_departure", 0)]),
+                    joined(T0 + at * MINUTE + SECOND, "a"),
+                )
+            ),
+            form=m.form(),
+        ),
+        "`a` on 10.0.0.1 went and came back again and again: between 14:13:20 and 14:15:20 it went for reasons that "
+        f"do not show 3 times, and each time all of `g` rebalanced. {NOW} First, find out why `a` fell silent: "
+        f"{SILENT}",
+    ),
+    (
+        "25: what was found and is over",
+        tell(form=m.form(), findings=[m.finding("x", state="resolved")]),
+        "Nothing is wrong with `g`. It did not rebalance in the 0 ms that this tells of. In that time x was open, "
+        f"and is over. {NOW}",
+    ),
+    (
+        "26: more of that",
+        tell(
+            form=m.form(),
+            findings=[m.finding("x", state="resolved"), m.finding("y", state="resolved", severity="critical")] * 2,
+        ),
+        "Nothing is wrong with `g`. It did not rebalance in the 0 ms that this tells of. In that time y and 3 other "
+        f"findings were open, and are over. {NOW}",
+    ),
+    (
         "22: a rebalance that goes on",
         tell(form=m.form(state="PreparingRebalance")),
-        "Nothing is wrong with `g`. It did not rebalance in the 0 ms that this tells of. It is PreparingRebalance "
-        "for 10 min now, with 2 members.",
+        "Nothing is found to be wrong with `g`. It did not rebalance in the 0 ms that this tells of. `g` is "
+        "PreparingRebalance for 10 min now, with 2 members.",
     ),
     (
         "23: two such",
         tell(*sorted([*loop("a"), *loop("b", T0 + 1)], key=lambda it: it["at_ms"]), form=m.form()),
         "`a` on 10.0.0.1 went and came back again and again: between 14:13:20 and 14:15:20 its session timed out "
         "twice (very likely, 96 %), and each time all of `g` rebalanced. 1 other client did the same. Rebalances "
-        f"stopped its partitions for 2 min 24 s in sum, 2.0 % of their time; {NOW} First, find out why `a` fell "
-        f"silent: {SILENT}",
+        f"stopped the group's partitions for 2 min 24 s in sum, 2.0 % of their time; {NOW} First, find out why `a` "
+        f"fell silent: {SILENT}",
     ),
 ]
 
