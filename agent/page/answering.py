@@ -17,7 +17,7 @@ from agent.page.findings import RECENT_MS, Chosen, findings_page
 from agent.page.fleet import Event, Fleet, Fleets, Told
 from agent.page.frame import HEADERS, Page, document, etag, main
 from agent.page.group import Known, group_page, range_of, since
-from agent.page.home import Wanted, home
+from agent.page.home import Wanted, home, version_of
 from agent.page.markup import address, group_address, link, text
 from agent.page.static import HEADERS as STATIC_HEADERS
 from agent.page.static import static
@@ -50,6 +50,9 @@ class Pages:
             fleet = None if fleet is None else fleet.of(wanted.cluster)
         if fleet is None:
             return self._answer(request, self._waiting(self._agent, wanted.cluster))
+        version = version_of(fleet, wanted)
+        if _has(request, version):
+            return self._unchanged(version)
         return self._answer(request, home(fleet, wanted, clusters))
 
     def findings(self, request: Request) -> Response:

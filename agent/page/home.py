@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from math import ceil
 
 from agent.page.figures import figures
@@ -98,9 +99,15 @@ def home(fleet: Fleet, wanted: Wanted, clusters: Sequence[str] = ()) -> Page:
         place="fleet",
         says=f"{headline}. {count(len(fleet.findings), 'open finding')}.",
         ready=fleet.ready,
-        version=f"{fleet.version}-{fleet.at_ms // 60_000}",
+        version=version_of(fleet, wanted),
         cluster=wanted.cluster,
     )
+
+
+def version_of(fleet: Fleet, wanted: Wanted) -> str:
+    """What tells one state of the page from another. A minute later, bars have moved."""
+    asked = blake2b(repr(wanted).encode("utf-8", "backslashreplace"), digest_size=4).hexdigest()
+    return f"{fleet.version}-{fleet.at_ms // 60_000}-{asked}"
 
 
 def _headline(fleet: Fleet) -> str:
