@@ -19,6 +19,9 @@ MAX_TEXT = 200
 """Characters of a name."""
 MAX_SENTENCE = 1_000
 """Characters of what an analyzer or the story says at a time."""
+AGO = " ago"
+JUST_NOW_MS = 5_000
+"""What is that young changes with each look, and what changes draws eyes."""
 NAMELESS = "&quot;&quot;"
 """What a name of no letters looks like."""
 MANY = 100_000
@@ -96,11 +99,13 @@ def _spaced(value: int) -> str:
     return f"{value:,}"
 
 
-def ago(at_ms: int | None, now_ms: int, *, after: str = " ago", none: str = "never") -> str:
+def ago(at_ms: int | None, now_ms: int, *, after: str = AGO, none: str = "never") -> str:
     """How long ago, to one unit; the title has the time, and the script keeps the words true."""
     if at_ms is None:
         return number(None, none)
-    return f'<time datetime="{iso(at_ms)}" data-ago="{at_ms}" data-after="{after}" title="{stamp(at_ms)} UTC">{rough(now_ms - at_ms)}{after}</time>'  # noqa: E501
+    words = "just now" if now_ms - at_ms < JUST_NOW_MS and after == AGO else f"{rough(now_ms - at_ms)}{after}"
+    ours = f'data-ago="{at_ms}" data-after="{after}"'
+    return f'<time datetime="{iso(at_ms)}" {ours} title="{stamp(at_ms)} UTC">{words}</time>'
 
 
 def at(at_ms: int, today: str | None = None) -> str:

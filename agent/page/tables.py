@@ -160,7 +160,10 @@ def _topic(topic: str, its: Sequence[Form], now_ms: int) -> str:
     commits = [it["committed_ms"] for it in its if it["committed_ms"] is not None]
     known = [it for it in its if it["lag"] is not None]
     worst = max(known, key=lambda it: it["lag"], default=None)
-    most = number(None) if worst is None else f"{number(worst['lag'])}<small>partition {worst['partition']}</small>"
+    most = number(None)
+    if worst is not None:
+        which = f"<small>partition {worst['partition']}</small>" if worst["lag"] else ""
+        most = f"{number(worst['lag'])}{which}"
     slowest = duration(round(max(waits) * 1000)) if waits else number(None)
     return (
         f'<tr data-key="{text(topic, 1_000)}"><th scope="row" class="name">{name(topic)}</th>'

@@ -133,6 +133,9 @@ def test_bins() -> None:
         (rough(3_600_000 * 47), "47 h"),  # 10
         (rough(3_600_000 * 48), "2 d"),  # 11
         (ago(None, T0), "never"),  # 12
+        (ago(T0, T0 + 4_999), ">just now<"),
+        (ago(T0, T0 + 5_000), ">5 s ago<"),
+        (ago(T0, T0, after=""), ">0 s<"),
         (spans([3, 0, 1, 2, 7]), "0-3, 7"),  # 13
         (
             spans(range(0, 100, 2)),

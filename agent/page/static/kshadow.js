@@ -38,7 +38,8 @@ function rough(ms) {
 function tellTimes() {
   const at = now();
   for (const it of document.querySelectorAll("time[data-ago]")) {
-    const words = rough(at - Number(it.dataset.ago)) + it.dataset.after;
+    const age = at - Number(it.dataset.ago);
+    const words = age < 5000 && it.dataset.after === " ago" ? "just now" : rough(age) + it.dataset.after;
     if (it.textContent !== words) it.textContent = words;
   }
 }
