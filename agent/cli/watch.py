@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -57,12 +57,15 @@ def watch(ctx: click.Context, /, interval: float, plain: bool, **_: Any) -> None
     """
     from agent.watching.asking import Asker
 
+    code = 0
     with _source(ctx) as source:
         asker = Asker(source, now_ms)
         if plain or not _has_screen():
             _lines(asker, interval)
         else:
-            _screen(ctx, asker, interval)
+            code = _screen(asker, interval)
+    if code:
+        ctx.exit(code)
 
 
 def _has_screen() -> bool:
@@ -77,7 +80,7 @@ def _lines(asker: Asker, interval: float) -> None:
     tell(asker, interval, lambda text: echo(printable(text)))
 
 
-def _screen(ctx: click.Context, asker: Asker, interval: float) -> None:
+def _screen(asker: Asker, interval: float) -> int:
     # textual asks for it when it is imported.
     coloured = not os.environ.get("NO_COLOR") and _has_colours()
     if not coloured:
@@ -86,7 +89,7 @@ def _screen(ctx: click.Context, asker: Asker, interval: float) -> None:
 
     app = WatchApp(asker, interval, coloured=coloured)
     app.run()
-    ctx.exit(app.return_code or 0)
+    return app.return_code or 0
 
 
 def _has_colours() -> bool:
@@ -115,15 +118,15 @@ def _source(ctx: click.Context) -> Iterator[Source]:
             if answers.report(warn):
                 ctx.exit(1)
             return
-        from agent.cli.connecting import OPTIONS
-        from agent.watching.source import NotReady
+        from agent.watching.source import Away, NotReady
 
-        asked = OverHttp(ctx.params["agent"], {name: ctx.params.get(name) for name in OPTIONS})
+        asked = OverHttp(answers)
         try:
             asked.health()
         except NotReady:
             pass
-        except Exception:  # noqa: BLE001 - said in the way of other commands
+        except Away:
+            # The same once more, and this time it ends the command as it ends others.
             answers.groups()
         yield asked
 
@@ -146,15 +149,21 @@ def _inside(ctx: click.Context) -> Iterator[Agent]:
 class OverHttp(AgentAnswers):
     """A running agent, asked again and again: what fails once is tried again."""
 
-    def __init__(self, url: str, options: Mapping[str, Any]) -> None:
-        super().__init__(url, options)
+    def __init__(self, answers: AgentAnswers) -> None:
+        # The connection as it is: to make another would read the password again, and warn again.
+        vars(self).update(vars(answers))
         self._cluster: str | None = None
 
     def health(self) -> Health:
-        """`GET /api/v1/status`; of an agent that has none of it, nothing."""
-        from agent.watching.source import Health
+        """`GET /api/v1/status`; of an agent too old to have it, that it answers."""
+        from agent.watching.source import Away, Health
 
-        _, form = self._get("/api/v1/status")
+        try:
+            _, form = self._get("/api/v1/status")
+        except Away as away:
+            if " answered 404 " in str(away):
+                return Health(True, "")
+            raise
         if not isinstance(form, dict) or not isinstance(form.get("ready"), bool):
             self._fail(f"{self.url}: no kshadow agent answers there, or one of another version")
         return Health(form["ready"], str(form.get("reason", "")))

@@ -127,12 +127,12 @@ class Asker:
         if past is not None:
             self._history.add(past.events, past.complete_since_ms)
         if form is not None:
-            self._moves.look(form["members"])
+            self._moves.look(form["members"], form["generation"])
         return Watched(
             key,
             form,
             self._history.entries,
-            tuple(event for event in found if event.get("cluster") in (None, key.cluster)),
+            tuple(event for event in found if key.cluster in (None, event.get("cluster"))),
             self._moves.moved,
             self._moves.known,
             self._lags.of(key),

@@ -25,7 +25,7 @@ Points = Sequence[tuple[int, int | None]]
 @dataclass(frozen=True, slots=True)
 class Watched:
     """A group as it is shown. `form` is None where it is gone; `moved` are the partitions whose member changed
-    while it was watched, when its generation last did; `moves_known` says whether that was seen at all."""
+    with its latest generation; `moves_known` says whether that one was seen to come."""
 
     key: Key
     form: Form | None
@@ -39,23 +39,27 @@ class Watched:
 
 
 class Moves:
-    """Which partitions have another member than before, since the assignment last changed."""
+    """Which partitions have another member than before the generation last changed."""
 
     def __init__(self) -> None:
         self._owners: dict[Place, str] | None = None
+        self._generation: int | None = None
         self.moved: frozenset[Place] = frozenset()
         self.known = False
 
-    def look(self, members: Sequence[Form]) -> None:
+    def look(self, members: Sequence[Form], generation: int) -> None:
         """The members as they are now."""
         now = owners(members)
         was, self._owners = self._owners, now
-        if was is None or was == now:
+        before, self._generation = self._generation, generation
+        if was is None:
             return
         moved = frozenset(place for place, member in now.items() if was.get(place) != member)
-        # A group that was empty, or is on its way there, moves nothing: all of it is new or gone.
-        if was or moved:
+        if before != generation:
             self.moved, self.known = moved, True
+        elif moved:
+            # Newer group types hand partitions over one by one, within one epoch.
+            self.moved, self.known = self.moved | moved, True
 
 
 def owners(members: Sequence[Form]) -> dict[Place, str]:

@@ -193,9 +193,9 @@ def _legend(
         out += wrapped([(" ", "")], names, width, "dim")
     parts = [f"{HELD} a {noun} held"]
     if watched.moves_known:
-        parts.append(f"{MOVED} moved last ({len(watched.moved)})")
+        parts.append(f"{MOVED} moved last ({len(watched.moved)})" if watched.moved else "none moved last")
     else:
-        parts.append("no move seen yet")
+        parts.append(f"{MOVED} will mark what moves from now on")
     if nobodys:
         parts.append(f"{NOBODYS} nobody's")
     return [*out, *wrapped([(" ", "")], "   ".join(parts), width, "dim")]

@@ -62,7 +62,7 @@ class Fleet:
     """All that one round of questions told. `findings` are the events of those that are open, the severest first.
 
     `groups` says how many there are, `late` how many rebalances of late all have, `longest` is the longest name's
-    columns: they are counted where the screen does not wait for it.
+    columns: they are counted where the screen does not wait for it. `found` are each row's own findings.
     """
 
     rows: tuple[Row, ...] = ()
@@ -74,6 +74,7 @@ class Fleet:
     late: int = 0
     longest: int = 0
     by_key: Mapping[Key, Row] = field(default_factory=dict, compare=False, repr=False)
+    found: Mapping[Key, Sequence[Form]] = field(default_factory=dict, compare=False, repr=False)
 
 
 class Late:
@@ -134,9 +135,11 @@ def fleet(
 ) -> Fleet:
     """All rows. `late` counts rebalances of late; `known` is kept from one call to the next."""
     worst_first = sorted(findings, key=lambda it: (-rank(it), it["since_ms"], it["analyzer"]))
+    # An agent of one cluster may name it in events and not in rows.
+    named = any(form.get("cluster") is not None for form in groups)
     of_group: dict[Key, list[Form]] = {}
     for event in worst_first:
-        of_group.setdefault(key_of(event), []).append(event)
+        of_group.setdefault(Key(event.get("cluster") if named else None, event["group"]), []).append(event)
     several = len({form.get("cluster") for form in groups}) > 1
     before, after = known or {}, {}
     rows = []
@@ -165,6 +168,7 @@ def fleet(
         sum(late.values()),
         max((cell_len(row.name) for row in rows), default=0),
         {row.key: row for row in rows},
+        of_group,
     )
 
 

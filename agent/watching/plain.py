@@ -10,7 +10,7 @@ from agent.story.words import clock, count, stamp
 from agent.watching.asking import Asker
 from agent.watching.changes import Happening
 from agent.watching.lines import human
-from agent.watching.model import CLUSTER, Fleet, Row, ordered, rank, shown
+from agent.watching.model import Fleet, Row, ordered, rank, shown
 from agent.watching.source import Away
 from analyzers.severity import Severity
 
@@ -88,8 +88,6 @@ def _trouble(row: Row, fleet: Fleet) -> Iterable[str]:
         if row.lag is not None:
             parts.append(f"lag {human(row.lag)}")
         yield f"{row.name}: {', '.join(parts)}"
-    for event in fleet.findings:
-        if (event.get("cluster"), event["group"]) == row.key:
-            name = CLUSTER if event["group"] is None else row.name
-            text = f"{event['severity']}: {event['analyzer']}: {event['summary']} Advice: {event['advice']}"
-            yield f"{name}: {shown(text, 1_000)}"
+    for event in fleet.found.get(row.key, ()):
+        text = f"{event['severity']}: {event['analyzer']}: {event['summary']} Advice: {event['advice']}"
+        yield f"{row.name}: {shown(text, 1_000)}"

@@ -137,6 +137,22 @@ def test_rows_by_trouble_and_otherwise() -> None:
     assert [it.name for it in several.rows] == ["x/g", "y/g"]
 
 
+def test_findings_of_clusters() -> None:
+    found = [m.finding("rebalance_storm", cluster="x"), m.finding("coordinator_hotspot", cluster="x", group=None)]
+    several = fleet([row("g", cluster="x"), row("g", cluster="y")], found, {}, m.T0)
+    assert [(it.name, it.findings) for it in several.rows] == [
+        ("x/g", ("rebalance_storm",)),
+        ("y/g", ()),
+        ("(cluster) x", ("coordinator_hotspot",)),
+    ]
+    # An agent of one cluster that has a name: only its events have it.
+    one = fleet([row("g")], found, {}, m.T0)
+    assert [(it.name, it.findings) for it in one.rows] == [
+        ("g", ("rebalance_storm",)),
+        ("(cluster)", ("coordinator_hotspot",)),
+    ]
+
+
 @pytest.mark.parametrize("width", [20, 39, 40, 55, 79, 80, 100, 139, 240])
 def test_every_line_is_as_wide_as_it_should_be(width: int) -> None:
     names = ["g", "日本語" * 30, "a-name-of-a-usual-length", *TEXTS.values()]
@@ -230,14 +246,17 @@ def test_the_map() -> None:
 
 def test_moves() -> None:
     moves = Moves()
-    moves.look([member("a", t=[0, 1])])
+    moves.look([member("a", t=[0, 1])], 1)
     assert (moves.moved, moves.known) == (frozenset(), False)
-    moves.look([member("a", t=[0]), member("b", t=[1])])
+    moves.look([member("a", t=[0]), member("b", t=[1])], 2)
     assert (moves.moved, moves.known) == ({("t", 1)}, True)
-    moves.look([member("a", t=[0]), member("b", t=[1])])
-    assert moves.moved == {("t", 1)}, "marked until the next change"
-    moves.look([])
+    moves.look([member("a", t=[]), member("b", t=[1])], 2)
+    moves.look([member("a", t=[]), member("b", t=[0, 1])], 2)
+    assert moves.moved == {("t", 0), ("t", 1)}, "one by one, within one epoch"
+    moves.look([member("a", t=[]), member("b", t=[0, 1])], 3)
     assert moves.moved == frozenset()
+    moves.look([], 4)
+    assert (moves.moved, moves.known) == (frozenset(), True)
 
 
 def test_history_puts_overlapping_answers_together() -> None:

@@ -114,7 +114,7 @@ def test_what_happens_is_seen_as_it_happens() -> None:
         assert re.search(r"orders +Stable +1 +2 +1 +\+1 ", text), text
         assert "rebalance, generation 1: `o` joined" in text
         it.type("enter")
-        it.until("no move seen yet")
+        it.until("will mark what moves")
         # Another member comes while it is looked at.
         both = (b.member("o-1", {"t": [0]}), b.member("p-2", {"t": [1]}))
         log.add(b.classic_group(2, *both, group="orders", state_ms=log.now_ms))
