@@ -120,7 +120,7 @@ def _source(ctx: click.Context) -> Iterator[Source]:
             return
         from agent.watching.source import Away, NotReady
 
-        asked = OverHttp(answers)
+        asked = OverHttp.over(answers)
         try:
             asked.health()
         except NotReady:
@@ -149,10 +149,14 @@ def _inside(ctx: click.Context) -> Iterator[Agent]:
 class OverHttp(AgentAnswers):
     """A running agent, asked again and again: what fails once is tried again."""
 
-    def __init__(self, answers: AgentAnswers) -> None:
-        # The connection as it is: to make another would read the password again, and warn again.
-        vars(self).update(vars(answers))
-        self._cluster: str | None = None
+    _cluster: str | None = None
+
+    @classmethod
+    def over(cls, answers: AgentAnswers) -> OverHttp:
+        """The same agent by the same connection: another would read the password again, and warn again."""
+        made = cls.__new__(cls)
+        vars(made).update(vars(answers))
+        return made
 
     def health(self) -> Health:
         """`GET /api/v1/status`; of an agent too old to have it, that it answers."""
