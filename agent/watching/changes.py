@@ -19,20 +19,25 @@ MAX_WHAT = 600
 
 @dataclass(frozen=True, slots=True)
 class Happening:
-    """One thing that changed, at a time (epoch milliseconds). `rank`: of a finding that opened, -1 of all else."""
+    """One thing that changed, at a time (epoch milliseconds). `rank`: of a finding that opened, -1 of all else.
+
+    `cause`: of a rebalance, empty of all else."""
 
     at_ms: int
     key: Key
     name: str
     what: str
     rank: int = -1
+    cause: str = ""
 
 
 def of_entry(key: Key, name: str, entry: Entry) -> Happening:
     """A line of a group's timeline."""
     cost = "" if not entry.cost_ms else f"; partitions stood still for {duration(entry.cost_ms)}"
-    label = "rebalance, " if entry.rebalance is not None else ""
-    return Happening(entry.at_ms, key, name, shown(f"{label}{entry.what or entry.label}{cost}", MAX_WHAT))
+    what = shown(f"{entry.what or entry.label}{cost}", MAX_WHAT)
+    if entry.rebalance is None:
+        return Happening(entry.at_ms, key, name, what)
+    return Happening(entry.at_ms, key, name, f"rebalance, {what}", cause=entry.rebalance.cause)
 
 
 def of_events(

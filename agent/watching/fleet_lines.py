@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len
 
 from agent.story.words import clock, count
 from agent.watching.changes import Happening
-from agent.watching.lines import Line, Piece, age, beside, fit, human
+from agent.watching.lines import Line, Piece, age, beside, cut, fit, human
 from agent.watching.model import SORTS, Fleet, Row
 from analyzers.severity import Severity
 
@@ -29,7 +29,21 @@ STATES = {
 }
 _SHORT = {"PreparingRebalance": "Preparing", "CompletingRebalance": "Completing", "Reconciling": "Reconciling"}
 
+CAUSES: Mapping[str, Piece] = {
+    "session_timeout": ("✖", "bad"),
+    "poll_timeout": ("✖", "bad"),
+    "admin_removed": ("✖", "warn"),
+    "unknown_departure": ("?", "warn"),
+    "unknown": ("?", "warn"),
+    "member_left": ("-", ""),
+    "member_joined": ("+", "good"),
+}
+"""A glyph and a style for the cause of a rebalance."""
+OTHER_CAUSE = ("~", "info")
+
 LEAST_GROUP, LEAST_TROUBLE, MOST_GROUP = 16, 15, 48
+ENOUGH_GROUP, ENOUGH_TROUBLE = 32, 40
+"""What names and troubles get before columns do that are only good to have."""
 MANY_LATE = 4
 """From so many rebalances of late on their number stands out."""
 
@@ -46,6 +60,7 @@ class Column:
     width: int
     place: int
     right: bool = True
+    needed: bool = True
 
 
 COLUMNS = (
@@ -55,10 +70,10 @@ COLUMNS = (
     Column("MEMB", 4, 2),
     Column("REBAL", 5, 4),
     Column("PARTS", 5, 3),
-    Column("SINCE", 5, 7),
-    Column("COMMIT", 6, 8),
-    Column("TYPE", 8, 0, right=False),
-    Column("GEN", 6, 9),
+    Column("SINCE", 5, 7, needed=False),
+    Column("COMMIT", 6, 8, needed=False),
+    Column("TYPE", 8, 0, right=False, needed=False),
+    Column("GEN", 6, 9, needed=False),
 )
 
 
@@ -77,11 +92,14 @@ def layout(width: int, longest_name: int) -> Layout:
     least_group = max(LEAST_GROUP, min(longest_name, 22))
     chosen: list[Column] = []
     for column in COLUMNS:
-        if room - column.width - 1 < least_group + 1 + LEAST_TROUBLE:
+        least = least_group + 1 + LEAST_TROUBLE
+        if not column.needed:
+            least = min(max(longest_name, 5), ENOUGH_GROUP) + 1 + ENOUGH_TROUBLE
+        if room - column.width - 1 < least:
             break
         chosen.append(column)
         room -= column.width + 1
-    group = min(max(longest_name, 5), MOST_GROUP, max(room * 45 // 100, least_group, room - LEAST_TROUBLE - 50))
+    group = min(max(longest_name, 5), MOST_GROUP, max(room * 45 // 100, least_group, room - ENOUGH_TROUBLE - 1))
     if room - group - 1 < LEAST_TROUBLE:
         group = max(room - LEAST_TROUBLE - 1, 8)
     chosen.sort(key=lambda column: column.place)
@@ -209,5 +227,10 @@ def news_lines(news: Sequence[Happening], width: int, most: int) -> list[Line]:
     name = min(max((cell_len(it.name) for it in newest), default=0), max(width // 4, 10))
     for it in newest:
         first: list[Piece] = [(f" {clock(it.at_ms)} ", "dim"), (fit(it.name, name), "")]
-        out.append(beside([*first, (" " + it.what, mark(it.rank)[1] or "dim")], [], width))
+        glyph, style = (mark(it.rank)[0][0], mark(it.rank)[1]) if it.rank >= 0 else ("·", "dim")
+        text = style
+        if it.cause:
+            glyph, style = CAUSES.get(it.cause, OTHER_CAUSE)
+            text = "ill" if style == "bad" else "dim"
+        out.append(cut([*first, (f" {glyph}", style), (" " + it.what.removeprefix("rebalance, "), text)], width))
     return out

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from rich.cells import cell_len
 
@@ -10,7 +10,7 @@ from agent.story.phrases import GROUP_TYPES, epochs
 from agent.story.timeline import Entry
 from agent.story.words import clock, count, day, duration
 from agent.watching.asking import Explained
-from agent.watching.fleet_lines import STATES, mark
+from agent.watching.fleet_lines import CAUSES, OTHER_CAUSE, STATES, mark
 from agent.watching.group import Watched
 from agent.watching.lines import Line, Piece, beside, cut, fit, human, spark, wrapped
 from agent.watching.map_lines import map_lines
@@ -20,17 +20,6 @@ MOST_ENTRIES = 300
 """Lines of what happened that are shown."""
 MOST_BEHIND = 3
 """Partitions that are named for their lag."""
-
-CAUSES: Mapping[str, Piece] = {
-    "session_timeout": ("✖", "bad"),
-    "poll_timeout": ("✖", "bad"),
-    "admin_removed": ("✖", "warn"),
-    "unknown_departure": ("?", "warn"),
-    "unknown": ("?", "warn"),
-    "member_left": ("-", ""),
-    "member_joined": ("+", "good"),
-}
-"""A glyph and a style for the cause of a rebalance; `~` for any other."""
 
 
 def facts(watched: Watched, width: int) -> list[Line]:
@@ -144,7 +133,7 @@ def happened_section(watched: Watched, width: int) -> list[Line]:
 def _entry(line: Entry, width: int) -> list[Line]:
     glyph, style = ("·", "dim")
     if line.rebalance is not None:
-        glyph, style = CAUSES.get(line.rebalance.cause, ("~", "info"))
+        glyph, style = CAUSES.get(line.rebalance.cause, OTHER_CAUSE)
     cost = f"; stood still for {duration(line.cost_ms)}" if line.cost_ms else ""
     first: list[Piece] = [(f" {clock(line.at_ms)} ", "dim"), (f"{glyph} ", style)]
     text = shown((line.what or line.label) + cost, 1_000)

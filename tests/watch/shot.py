@@ -17,7 +17,7 @@ from agent.watching.app import WatchApp
 from agent.watching.asking import Asker
 from tests.watch.scene import Film
 
-SIZES = {"80x24": (80, 24), "140x45": (140, 45), "40x10": (40, 10)}
+SIZES = {"120x30": (120, 30), "80x24": (80, 24), "140x45": (140, 45), "40x10": (40, 10)}
 
 
 def main() -> None:

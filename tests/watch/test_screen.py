@@ -112,7 +112,7 @@ def test_what_happens_is_seen_as_it_happens() -> None:
     with served(replayed) as url, terminal("watch", "--agent", url, *OFTEN) as it:
         text = it.until("Latest")
         assert re.search(r"orders +Stable +1 +2 +1 +\+1 ", text), text
-        assert "rebalance, generation 1: `o` joined" in text
+        assert "+ generation 1: `o` joined" in text
         it.type("enter")
         it.until("will mark what moves")
         # Another member comes while it is looked at.
