@@ -66,7 +66,7 @@ def guarded() -> Iterator[None]:
         error.show(text)
         if isinstance(error, click.MissingParameter) and error.param is not None and error.param.name == "group":
             text.write("kshadow groups lists those there are\n")
-        click.echo(printable_lines(text.getvalue()), err=True, nl=False)
+        click.echo(printable_lines(text.getvalue().expandtabs(4)), err=True, nl=False)
         raise click.exceptions.Exit(error.exit_code) from None
 
 

@@ -44,7 +44,7 @@ DOCUMENTS: dict[str, Document] = {
     "whatif": Document("One group's history under other settings.", ("kshadow whatif",)),
     "assign": Document("What each assignor would give a group.", ("kshadow assign GROUP",)),
     "assignment": Document("What an assignor gives the members of a problem.", ("kshadow assign FILE",), many=True),
-    "record": Document("A record of `__consumer_offsets`.", ("kshadow decode",), many=True),
+    "record": Document("A record of the topic.", ("kshadow decode",), many=True),
     "coordinator": Document("Who owns a group.", ("kshadow coordinator",)),
     "analyzer": Document("An analyzer.", ("kshadow analyzers",), many=True),
     "check": Document("Something that the agent needs, tried.", ("kshadow doctor",), many=True),

@@ -21,6 +21,7 @@ from agent.runtime import Agent
 from agent.schemas import DOCUMENTS, VERSION, document
 from agent.schemas.documents import DEFS, needed_by
 from agent.schemas.events import TYPES
+from agent.story.gains import Gain, Gains
 from tests.cli.running import SEGMENTS, kshadow, lines
 from tests.schemas.compat import broken
 from tests.schemas.strict import validators, wrong
@@ -131,6 +132,15 @@ def test_what_an_agent_adds() -> None:
 def test_stories() -> None:
     for row in printed("groups", "--from", SEGMENTS):
         assert wrong("explain", printed("explain", row["group"], "--from", SEGMENTS)) == []
+
+
+def test_a_story_with_numbers() -> None:
+    form = printed("explain", "pricing-poll", "--from", SEGMENTS, "--whatif")
+    assert form["whatif"] is not None
+    assert wrong("explain", form) == []
+    gain = Gain("static membership", ("group.instance.id=…",), "the clients", 3, 1, 2.0, 0.5, None, 12, "", ("so",))
+    form["whatif"] = json.loads(json.dumps(Gains((gain,), 3).form()))
+    assert wrong("explain", form) == []
 
 
 def test_whatif() -> None:

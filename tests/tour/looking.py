@@ -14,6 +14,8 @@ from tests.tour.steps import TABLE, Step
 SGR = re.compile(r"\x1b\[[0-9;]*m")
 """What a terminal is told of colour and weight: the one kind of escape there may be."""
 UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028\u2029\u202a-\u202e\u2060-\u2069\ufeff]")
+ESCAPED = re.compile(r"\\u00[0-9a-f]{2}")
+"""What is made of a control character that somebody wrote: nobody did on this tour."""
 COMMAND_LINE = re.compile(r"\s*(kshadow|kafka-[a-z-]+\.sh|make|kubectl|export|source|eval|curl) |.* kshadow ")
 """A line to be copied is not folded."""
 
@@ -46,6 +48,8 @@ def problems(step: Step, printed: Printed, columns: int | None) -> Iterator[str]
     # doctor's table says itself what failed.
     if step.code and not printed.err.strip() and columns is None and printed.words[0] != "doctor":
         yield f"exit code {step.code}, and nothing on standard error"
+    if found := ESCAPED.search(printed.err):
+        yield f"{found[0]} in a message of ours"
     if text and not text.endswith("\n"):
         yield "the last line is torn"
     for line in plain.splitlines():
@@ -63,7 +67,7 @@ def problems(step: Step, printed: Printed, columns: int | None) -> Iterator[str]
 def is_data(words: Sequence[str]) -> bool:
     """Whether what is printed is for machines, and no width is asked of it."""
     told = words[words.index("-o") + 1] if "-o" in words else None
-    commands = {"decode": "ndjson", "replay": "ndjson", "schema": "json", "sidecar": "yaml"}
+    commands = {"completion": "shell", "decode": "ndjson", "replay": "ndjson", "schema": "json", "sidecar": "yaml"}
     name = next((word for word in words if word in COMMANDS), "")
     if name == "schema" and words == ["schema"]:
         return False
