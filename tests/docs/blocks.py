@@ -101,6 +101,10 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
         "kshadow replay docs/examples --broker-log docs/examples/logs/server.log -o ndjson | jq -c '"
         'select(.group == "emails-crash" and .type == "rebalance") | [.generation, .cause, .confidence]\'',
     ),
+    "groups sorted": partial(session, "kshadow groups --from docs/examples --sort-by rebalances:desc"),
+    "timeline of one cause": partial(
+        session, "kshadow timeline pricing-poll --from docs/examples --cause poll_timeout"
+    ),
     "source of understaffed": partial(source, "understaffed.py", "python"),
     "project of understaffed": partial(source, "pyproject.toml", "toml"),
     "understaffed says": partial(session, "kshadow analyzers understaffed", with_example=True),
