@@ -21,7 +21,7 @@ from tests.docs import sequences, states
 from tests.docs.example import SOURCE, install
 from tests.docs.markdown import code, fenced, table
 
-COLUMNS = 100
+COLUMNS = 92
 """How wide the terminal is on which commands print."""
 
 FIRST = ""

@@ -21,7 +21,7 @@ _CODE = re.compile(
     r"|(?:[A-Za-z]\w*\.)+\w+=[\w.]+"
     r"|__\w+(?:-N)?"
     r"|\$?[A-Za-z]+(?:_[A-Za-z]+)+"
-    r"|(?:[a-z]+\.)+(?:ms|id|log|protocol)\b"
+    r"|(?:[a-z]+\.)+(?:config|id|log|ms|protocol)\b"
     r"|/(?:metrics|healthz|readyz|api/v1/\w+)"
     r")"
 )
