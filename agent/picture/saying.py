@@ -15,7 +15,7 @@ MAX_NAMED = 4
 
 
 def how(cause: str, confidence: float) -> str:
-    """`was thrown out because its session timed out (inferred, 97 % sure)`."""
+    """`was thrown out because its session timed out (very likely, 97 %)`."""
     text = went(cause)
     return text if confidence >= 1 or confidence <= 0 else f"{text} ({sure(confidence)})"
 
