@@ -59,6 +59,8 @@ class Contexts:
         """Write the file: whole or not at all, readable by nobody else. Raises `Unfit`."""
         import yaml
 
+        if str(self.path).startswith("~"):
+            raise Unfit(f"there is no home directory to keep contexts in; {VARIABLE} names a file")
         form: dict[str, Any] = {"current": self.current} if self.current is not None else {}
         text = yaml.safe_dump({**form, "contexts": self.entries}, sort_keys=False, allow_unicode=True)
         # What is linked to from here is replaced, not the link.
@@ -89,12 +91,18 @@ def path_of(environment: Mapping[str, str]) -> Path:
         return Path(named)
     base = environment.get("XDG_CONFIG_HOME") or ""
     # The XDG specification: what is not absolute is to be ignored.
-    return (Path(base) if base.startswith("/") else Path.home() / ".config") / "kshadow" / "contexts.yaml"
+    # Unlike Path.home, this raises nothing for a user who has no home, as in a container.
+    home = Path(os.path.expanduser("~"))
+    return (Path(base) if base.startswith("/") else home / ".config") / "kshadow" / "contexts.yaml"
 
 
 def load(path: Path) -> Contexts:
     """Read it. Raises `Unfit` with the place and what is wrong there."""
-    if not path.exists():
+    try:
+        is_there = path.exists()
+    except OSError:
+        is_there = False  # whoever may not look into the directory has none there
+    if not is_there:
         return Contexts(path)
     from agent.cli.settings import parse_yaml, unknown_key
 

@@ -156,7 +156,9 @@ def cli(ctx: click.Context, config: Path | None, context: str | None) -> None:
     remember_name(ctx, context, None if loaded is None else loaded.context)
     name = ctx.invoked_subcommand
     command = None if name is None else cli.get_command(ctx, name)
-    if name is not None and command is not None:
+    # The clusters of a file are what the agent reads, whoever has chosen what for themselves.
+    has_clusters = loaded is not None and bool(loaded.run.clusters) and name in ("run", "doctor")
+    if name is not None and command is not None and not has_clusters:
         said = {} if loaded is None else loaded.defaults.get(name, {})
         if values := context_defaults(ctx, name, command, said):
             ctx.default_map = {**(ctx.default_map or {}), name: {**values, **said}}

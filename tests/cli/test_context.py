@@ -180,3 +180,20 @@ def test_the_agent_is_told_and_says_so(here: Here, tmp_path: Path) -> None:
     config.write_text("clusters: {eu: {bootstrap-server: 'x:1'}}\n")
     assert told("--config", config)["property"] == ({}, "default")
     assert '"a.b"' in here("run").stderr
+
+
+def test_a_user_without_a_home(here: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container: there are no contexts, and none can be kept."""
+    monkeypatch.chdir(tmp_path)
+    env = {"KSHADOW_CONTEXTS": "", "HOME": "~", "XDG_CONFIG_HOME": ""}
+    assert "exactly one of" in here.refused("groups", **env)
+    assert "there is no home directory" in here.refused("context", "set", "a", "--agent", "http://h", **env)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_clusters_of_a_file_ask_no_context(here: Here, tmp_path: Path) -> None:
+    here.path.parent.mkdir()
+    here.path.write_text("[")
+    config = tmp_path / "kshadow.yaml"
+    config.write_text("clusters: {eu: {bootstrap-server: 'localhost:1', property: {no.such: 1}}}\n")
+    assert '"no.such"' in here("--config", config, "doctor", "--cluster", "eu").stderr
