@@ -50,7 +50,8 @@ def hostile() -> Replayed:
     log = Log()
     for text in ({**TEXTS, **LETTERS}).values():
         log.add(*pairs(text if len(text) < 1_000 else text[:1_000]))
-    for name in ("a/b", "a/timeline", "timeline", "", " ", "%2F", "?", "#", "..", "."):
+    # Not the empty name: OpenAPI has no empty parts of a path, and clients make one slash of two.
+    for name in ("a/b", "a/timeline", "timeline", " ", "%2F", "?", "#", "..", "."):
         log.add(b.new_group(name), b.classic_group(1, b.member("m-1", {"t": [0]}), group=name))
     return Replayed(of_log(log))
 
