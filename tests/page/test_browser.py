@@ -12,7 +12,8 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.browser import axe, browser, opened, overflow
 from tests.cli.hostile import LETTERS, TEXTS, pairs
-from tests.http.replayed import Replayed, of_log, served
+from tests.cli.running import SEGMENTS
+from tests.http.replayed import Replayed, of_log, of_path, served
 from tests.page.scene import captured, newest_ms
 from tests.shadow import build as b
 from tests.shadow.build import Log, run_of
@@ -34,8 +35,8 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    """The capture, as an agent would have shown it a minute later."""
-    agent = captured()
+    """Some of the capture, as an agent would have shown it a minute later: axe takes long over many groups."""
+    agent = Replayed(of_path(SEGMENTS))
     now_ms = newest_ms(agent) + 60_000
     with served(agent, wall_ms=lambda: now_ms) as it:
         yield it
@@ -285,7 +286,7 @@ def test_hostile_names_show_as_text(chromium: Browser) -> None:
         assert page.get_by_role("link", name="<script>alert(1)</script>").count() >= 1
         links = page.locator("#rows th a").evaluate_all("all => all.map(it => it.getAttribute('href'))")
         assert len(links) > 25
-        for path in ("/", "/findings", *[it for it in links if len(it) < 5_000][:12]):
+        for path in ("/", "/findings", *[it for it in links if len(it) < 5_000][:4]):
             page.goto(url + path)
             assert page.locator("script").count() == 2
             assert page.locator("img, iframe, object, style").count() == 0
