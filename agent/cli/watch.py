@@ -106,9 +106,11 @@ def _has_colours() -> bool:
 @contextmanager
 def _source(ctx: click.Context) -> Iterator[Source]:
     """Who is asked. What cannot be reached at first ends the command, as it ends others."""
-    from agent.cli.access import ask, reaching
+    from agent.cli.access import ask, check_options, reaching
 
-    if one_of(ctx, *SOURCES) == "bootstrap_server":
+    kind = one_of(ctx, *SOURCES)
+    check_options(ctx, kind)
+    if kind == "bootstrap_server":
         with reaching(), _inside(ctx) as agent:
             yield InThisProcess(agent, f"at {ctx.params['bootstrap_server']}")
         return
