@@ -73,6 +73,11 @@ LONGEST = (
     "tests/embedded/test_demo.py",
     "tests/snapshot/test_topic.py",
     "tests/rig/test_rig.py",
+    "tests/page/test_browser.py",
+    "tests/tour/test_tour.py",
+    "tests/cli/test_hostile.py",
+    "tests/cli/test_generate.py",
+    "tests/api/test_schemathesis.py",
 )
 """What takes longest goes first, or one process would work on it alone at the end."""
 
