@@ -222,6 +222,7 @@ def _show(scenarios: Scenarios, saw: SimpleQueue[list[Output]], tell: Any) -> No
 
 def _sentence(transition: Output) -> str | None:
     from agent.shadow.transitions import AssignmentChanged, GroupEmptied, Rebalanced
+    from agent.story.words import count
     from analyzers.api import Finding, State
 
     match transition:
@@ -232,7 +233,9 @@ def _sentence(transition: Output) -> str | None:
             who += [f"-{it.client_id} ({departures[it.member_id].cause})" for it in transition.left]
             why = transition.inferred
             sure = "" if not why.confidence else f", {why.confidence:.0%} sure"
-            return f"{word} {transition.generation}, {transition.members} members: {why.cause}{sure}: {' '.join(who)}"
+            members = count(transition.members, "member")
+            told = [f"{word} {transition.generation}, {members}", f"{why.cause}{sure}", " ".join(who)]
+            return ": ".join(filter(None, told))
         case AssignmentChanged(gained=gained, lost=lost) if gained or lost:
             parts = [f"{gained} of {transition.assigned} partitions have a new owner"] if gained else []
             parts += [f"{lost} have none"] if lost else []

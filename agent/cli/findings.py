@@ -23,8 +23,8 @@ _COLUMNS = {
     "severity": Column("SEVERITY"),
     "analyzer": Column("ANALYZER", folds=FOLDED),
     "group": Column("GROUP", folds=FOLDED),
-    "summary": Column("SUMMARY", folds=16),
-    "advice": Column("ADVICE", folds=24, spare=2),
+    "summary": Column("SUMMARY", folds=16, below=70),
+    "advice": Column("ADVICE", folds=50, spare=2, below=70),
 }
 
 

@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from agent.cli.access import Answers
 
 _GROUP_COLUMNS = {
-    "group": Column("GROUP", folds=FOLDED),
+    "group": Column("GROUP", folds=20),
     "group_type": Column("TYPE"),
     "state": Column("STATE"),
-    "generation": Column("GENERATION", spare=1),
-    "protocol": Column("PROTOCOL", spare=3),
+    "generation": Column("GENERATION", spare=3),
+    "protocol": Column("PROTOCOL", spare=4),
     "members": Column("MEMBERS"),
     "partitions": Column("PARTITIONS"),
     "rebalances": Column("REBALANCES"),
-    "lag": Column("LAG", spare=4, unit="count"),
+    "lag": Column("LAG", spare=1, unit="count"),
     "last_commit": Column("LAST COMMIT", spare=2),
     "state_since": Column("STATE SINCE", wide=True),
     "committed_partitions": Column("COMMITTED", wide=True),

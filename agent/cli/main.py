@@ -59,6 +59,15 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 """Each command: where it is and its one line of help (the same as its docstring's first line; a test checks)."""
 
+SECTIONS: dict[str, tuple[str, ...]] = {
+    "Start": ("demo", "doctor", "run"),
+    "See what is going on": ("groups", "describe", "members", "lag", "findings", "watch"),
+    "Find out why, and what to change": ("explain", "timeline", "report", "whatif", "assign", "analyzers"),
+    "Records and history": ("decode", "replay", "coordinator", "generate", "spark", "schema"),
+    "Set up": ("config", "context", "completion", "sidecar"),
+}
+"""The same for people who look for one: what each is good for. Each is in one section; a test checks."""
+
 _COMPLETE = "_KSHADOW_COMPLETE"
 """The variable by which click is asked to complete a line."""
 
@@ -120,8 +129,10 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The table itself, without importing anything."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+        width = max(map(len, COMMANDS))
+        for title, names in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), COMMANDS[name][1]) for name in names])
 
 
 def _contexts(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[Any]:

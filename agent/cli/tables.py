@@ -15,6 +15,8 @@ GAP = 2
 """Blanks between two columns."""
 FOLDED = 12
 """The narrowest that folding commonly makes a column."""
+INDENT = "    "
+"""Before sentences under their row."""
 
 _MARKS = ",;:/.-_=]}"
 
@@ -26,6 +28,7 @@ class Column:
     `folds`: the narrowest that it is folded to before spare columns are left out instead; 0 is not folded.
     `spare`: the column with the greatest is left out first; one with 0 never is. `wide`: only in a wide table.
     `unit`: what its numbers are, for people: `ms` of a duration, or `count`, which has commas where it is long.
+    `below`: of sentences, which stand under their row where the column would be narrower than this.
     """
 
     heading: str
@@ -33,6 +36,7 @@ class Column:
     spare: int = 0
     wide: bool = False
     unit: str = ""
+    below: int = 0
 
 
 def render(
@@ -48,25 +52,39 @@ def render(
     `numeric` columns stand to the right. `width` None: as wide as it needs to be.
     """
     natural = [max([_cells(column.heading), *(_cells(row[at]) for row in rows)]) for at, column in enumerate(columns)]
+    under: list[int] = []
     if width is None:
         shown = dict(enumerate(natural))
     else:
+        beside = _total(wide for column, wide in zip(columns, natural, strict=True) if not column.below)
+        under = [
+            at
+            for at, column in enumerate(columns)
+            if column.below and not column.spare and min(natural[at], column.below) > width - beside - GAP
+        ]
+        # What might be spared of the sentences is, where not even the others have room beside their row.
+        gone = [at for at, column in enumerate(columns) if column.below and (at in under or (under and column.spare))]
+        natural = [0 if at in gone else wide for at, wide in enumerate(natural)]
         # Columns that say nothing go before those that do.
         says = [any(row[at] not in ("", "-") for row in rows) for at in range(len(columns))]
-        shown = _fit(columns, natural, says, width)
+        shown = _fit(columns, natural, says, width, without=gone)
     lines = [style(line) for line in _lines([column.heading for column in columns], shown, numeric)]
     for row in rows:
         lines.extend(_lines(row, shown, numeric))
-    return lines, [column.heading for at, column in enumerate(columns) if at not in shown]
+        for at in under:
+            lines.extend(INDENT + line for line in fold_words(row[at], max((width or 0) - len(INDENT), 1)))
+    return lines, [column.heading for at, column in enumerate(columns) if at not in shown and at not in under]
 
 
-def _fit(columns: Sequence[Column], natural: Sequence[int], says: Sequence[bool], width: int) -> dict[int, int]:
+def _fit(
+    columns: Sequence[Column], natural: Sequence[int], says: Sequence[bool], width: int, without: Sequence[int] = ()
+) -> dict[int, int]:
     """The columns that are shown, each with its width."""
     least = [
         min(wide, max(_cells(column.heading), column.folds)) if column.folds else wide
         for column, wide in zip(columns, natural, strict=True)
     ]
-    shown = list(range(len(columns)))
+    shown = [at for at in range(len(columns)) if at not in without]
     order = sorted(shown, key=lambda at: (says[at], -columns[at].spare))
     for at in order:
         if _total(least[at] for at in shown) <= width:
@@ -110,8 +128,12 @@ def fold(text: str, width: int) -> list[str]:
     pieces = []
     while _cells(text) > width:
         cut = _reach(text, width)
-        blank = cut if text[cut : cut + 1] == " " else text.rfind(" ", cut // 2, cut) + 1
-        at = blank or max(text.rfind(mark, cut // 2, cut) for mark in _MARKS) + 1 or cut
+        blank = cut if text[cut : cut + 1] == " " else text.rfind(" ", cut // 2, cut)
+        if blank >= 0 and _UNIT.match(text, blank + 1):
+            # A number stays with its unit where there is another blank.
+            before = text.rfind(" ", cut // 2, blank)
+            blank = before if before >= 0 else blank
+        at = blank + 1 or max(text.rfind(mark, cut // 2, cut) for mark in _MARKS) + 1 or cut
         pieces.append(text[:at].rstrip(" "))
         text = text[at:].lstrip(" ")
     return [*pieces, text] if text or not pieces else pieces
@@ -130,7 +152,8 @@ def fold_words(text: str, width: int) -> list[str]:
     return lines
 
 
-_WORDS = re.compile(r" (?!(?:%|ms|s|min|h|d)(?:[^a-z]|$))")
+_UNIT = re.compile(r"(?:%|ms|s|min|h|d)(?:[^a-z]|$)")
+_WORDS = re.compile(rf" (?!{_UNIT.pattern})")
 
 
 def _reach(text: str, width: int) -> int:

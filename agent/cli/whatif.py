@@ -12,7 +12,7 @@ import click
 
 from agent.cli.options import one_of, option, output_option, source_options
 from agent.cli.output import bold, echo, print_rows, print_value, printable, warn
-from agent.cli.tables import FOLDED, Column
+from agent.cli.tables import Column
 from agent.cli.text import MAX_TEXT, shortened
 from agent.cli.times import Duration, range_options, resolved
 from agent.moments import Moment
@@ -26,14 +26,14 @@ WIDEST = 100
 """Columns of a text: longer lines are hard to read."""
 
 _COLUMNS = {
-    "setting": Column("SETTING", folds=FOLDED),
+    "setting": Column("SETTING", folds=24),
     "rebalances": Column("REBALANCES"),
     "stopped": Column("STOPPED"),
     "rebalancing": Column("REBALANCING", spare=1),
     "undetected": Column("UNDETECTED", spare=2),
     "unowned": Column("UNOWNED", spare=3),
-    "detects": Column("DETECTS A DEATH IN"),
-    "saved": Column("SAVES"),
+    "detects": Column("DETECTS A DEATH IN", folds=18),
+    "saved": Column("SAVES", folds=14),
 }
 
 DURATION = Duration("a duration such as 30s, 5m or 500ms")

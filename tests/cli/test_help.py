@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
-from agent.cli.main import COMMANDS, cli
+from agent.cli.main import COMMANDS, SECTIONS, cli
 from tests.cli.running import kshadow, on_terminal
 from tests.shadow import build as b
 from tests.source.building import at_offset
@@ -40,6 +40,10 @@ def test_the_table_says_what_the_docstring_says(name: str) -> None:
     assert command.help is not None
     assert command.help.splitlines()[0] == COMMANDS[name][1]
     assert command.name == name
+
+
+def test_each_command_is_in_one_section() -> None:
+    assert sorted(name for names in SECTIONS.values() for name in names) == sorted(COMMANDS)
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -91,6 +91,10 @@ def test_folding_loses_nothing_but_blanks(text: str, width: int) -> None:
         ("日本語", 4, ["日本", "語"]),  # 7: two cells each
         ("日本", 1, ["日", "本"]),  # 8: at least one character
         ("", 5, [""]),  # 9
+        ("timeout 10 s", 11, ["timeout", "10 s"]),  # 10: a number stays with its unit
+        ("timeout 10 s", 10, ["timeout", "10 s"]),  # 11: at the blank that just does not fit, too
+        ("wait 10 sea", 10, ["wait 10", "sea"]),  # 12: no unit
+        ("12345 s", 6, ["12345", "s"]),  # 13: no other blank
     ],
 )
 def test_fold(text: str, width: int, expected: list[str]) -> None:
@@ -127,6 +131,24 @@ def test_a_column_that_says_nothing_goes_first() -> None:
 def test_what_may_not_be_left_out_is_folded_in_the_end() -> None:
     lines, left_out = table([Column("FIXED"), Column("ALSO")], ["12345678", "12345678"], 12)
     assert (lines, left_out) == (["FIXED  ALSO", "12345  12345", "678    678"], [])
+
+
+SAID, MORE = Column("SAID", folds=4, below=10), Column("MORE", folds=4, spare=1, below=10)
+
+
+@pytest.mark.parametrize(
+    ("width", "expected", "left_out"),
+    [
+        (None, ["NAME  SAID           MORE", "ab    one two three  four five"], []),  # 1: a pipe
+        (27, ["NAME  SAID        MORE", "ab    one two     four five", "      three"], []),  # 2: beside, folded
+        (18, ["NAME  SAID   MORE", "ab    one    four", "      two    five", "      three"], []),  # 3: both, folded
+        (15, ["NAME", "ab", "    one two", "    three"], ["MORE"]),  # 4: below, and nothing spare with it
+    ],
+)
+def test_sentences_stand_below_where_there_is_no_room(
+    width: int | None, expected: list[str], left_out: list[str]
+) -> None:
+    assert table([NAME, SAID, MORE], ["ab", "one two three", "four five"], width) == (expected, left_out)
 
 
 def test_numbers_stand_to_the_right() -> None:
