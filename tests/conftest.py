@@ -52,11 +52,11 @@ SCENES = ("tests/integration", "tests/kube", "tests/stack")
 """Folders whose tests all look at one scene, so that one process has to have them all."""
 LONGEST = (
     "tests/spark/test_backfill.py",
+    "tests/integration",
     "tests/faults/test_faults.py",
     "tests/export/test_topic.py",
     "tests/spark/test_killed.py",
     "tests/stack",
-    "tests/integration",
     "tests/submit/test_real.py",
     "tests/kube",
     "tests/embedded/test_faults.py",
@@ -94,6 +94,7 @@ def scope_of(nodeid: str) -> str:
     return folder if folder in SCENES else file
 
 
+@pytest.hookimpl(trylast=True)  # pytest itself moves tests of session-wide parameters
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Where several processes share the tests: first those that take longest, then what waits for brokers, then the
     rest, in pieces small enough for all to end at the same time."""

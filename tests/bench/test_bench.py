@@ -89,21 +89,23 @@ def test_a_load_is_the_same_each_time() -> None:
 
 @pytest.mark.integration
 @pytest.mark.slow
-def test_every_scenario_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_scenarios_run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of the eight those three that share all of what the others use; `make bench BENCH=--tiny` runs all."""
     for variable in BINARIES.values():
         monkeypatch.delenv(variable, raising=False)
-    assert main(["--tiny", "-o", "json"]) == 0
+    wanted = ("catchup", "steady", "scrape")
+    assert set(wanted) < set(SCENARIOS)
+    assert main(["--tiny", "--only", ",".join(wanted), "-o", "json"]) == 0
     out = json.loads(capsys.readouterr().out)
     assert set(out["left_out"]) == set(BINARIES)
-    assert [scenario["scenario"] for scenario in out["scenarios"]] == list(SCENARIOS)
+    assert {scenario["scenario"] for scenario in out["scenarios"]} == set(wanted)
     rows = {
         scenario["scenario"]: next(row for row in scenario["rows"] if row["name"].startswith("kshadow"))
         for scenario in out["scenarios"]
     }
-    assert all(rows[name]["wall_s"] > 0 for name in ("catchup", "restart", "segments", "analyzers", "generate"))
+    assert rows["catchup"]["wall_s"] > 0
     assert rows["steady"]["rate"] > 500
     assert 0 <= rows["steady"]["age_s"] <= rows["steady"]["age_max_s"] < 30
     assert rows["steady"]["behind"] is not None
     assert rows["scrape"]["series"] > 20
     assert rows["scrape"]["age_s"] < 30
-    assert 20 < rows["memory"]["rss_0"] < rows["memory"]["rss_2"] + 5

@@ -26,7 +26,7 @@ from tests.coordinator.kafka_connect.asking import RECORDED, compare
 from tests.coordinator.kafka_connect.stories import Cluster, comparable, make_story
 
 SEED = int(os.environ.get("KSHADOW_SEED") or random.SystemRandom().randrange(10**6))
-LIVE_STORIES = 500
+LIVE_STORIES = 200
 STORIES = [json.loads(line) for line in RECORDED.read_text(encoding="utf-8").splitlines()]
 
 

@@ -17,7 +17,7 @@ from tests.tools import need
 
 RESTRICTED = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "warn", "audit")}
 
-_SERVED_S = 20.0
+_SERVED_S = 60.0
 
 
 @pytest.fixture(scope="session")
@@ -34,14 +34,21 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def _await_served(api: Api, definition: Manifest) -> None:
-    """Until the server lists such objects: soon after it has taken the definition."""
+    """Until the server lists such objects, and tells that it does: soon after it has taken the definition."""
     spec = definition["spec"]
     version = next(it["name"] for it in spec["versions"] if it["storage"])
     path = f"/apis/{spec['group']}/{version}/{spec['names']['plural']}"
     deadline = time.monotonic() + _SERVED_S
-    while (answer := api.http.get(path)).status_code != 200:
+    while (answer := api.http.get(path)).status_code != 200 or not _is_told(api, path):
         assert time.monotonic() < deadline, answer.text
         time.sleep(0.1)
+
+
+def _is_told(api: Api, path: str) -> bool:
+    """Whether discovery has it: that comes last, and is asked for once."""
+    version, _, plural = path.rpartition("/")
+    answer = api.http.get(version)
+    return answer.status_code == 200 and plural in {it["name"] for it in answer.json()["resources"]}
 
 
 @pytest.fixture

@@ -42,8 +42,7 @@ def url() -> Iterator[str]:
         yield it
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [360, 1440])
+@pytest.mark.parametrize(("width", "scheme"), [(360, "dark"), (1440, "light"), (1440, "dark")])
 def test_nobody_is_shut_out(chromium: Browser, url: str, width: int, scheme: Any) -> None:
     with opened(chromium, url, width=width, scheme=scheme) as (page, seen):
         for path in PAGES:

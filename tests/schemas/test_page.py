@@ -74,7 +74,7 @@ def test_recipes_give_what_they_say(recipe: Recipe, tmp_path: Path) -> None:
     out = ""
     for log in dict.fromkeys((SEGMENTS, LOG)):
         for words in recipe.commands:
-            ran = run(words, {DATA: str(log), "/tmp/": f"{tmp_path}/"})
+            ran = run(words, {"/tmp/": f"{tmp_path}/", DATA: str(log)})
             assert set(ran.codes) == {0}, ran.said
             out += ran.out
     assert expected in out
@@ -94,7 +94,7 @@ def test_exit_codes(row: list[str], tmp_path: Path) -> None:
     (tmp_path / "wrong.yaml").write_text("lagg: false\n", encoding="ascii")
     _, code, _, command = row
     (words,) = pipelines(command.strip("`"))
-    ran = run(words, {DATA: str(SEGMENTS), "/tmp/": f"{tmp_path}/"})
+    ran = run(words, {"/tmp/": f"{tmp_path}/", DATA: str(SEGMENTS)})
     assert ran.codes == (int(code),), ran.said
 
 

@@ -35,7 +35,7 @@ from tests.wire.vectors import CAPTURE, needs
 NO_STATE: dict[type, set[str]] = {
     # Rejects are for whoever logs them; a mirror's versions say whether that very object changed.
     PartitionMirror: {"partition", "rejects", "_witness", "names_version"},
-    PartitionDiagnosis: {"_mirror", "_makes", "_on_failure", "_wakes"},  # wakes follow from what is due
+    PartitionDiagnosis: {"_mirror", "_makes", "_observer", "_on_failure", "_wakes"},  # wakes follow from what is due
     Offsets: {"_groups", "_place", "version"},  # follow from the keys
     Targets: {"_slots"},
 }

@@ -28,6 +28,8 @@ def test_all_that_is_needed_and_no_more(tmp_path: Path) -> None:
     data = [
         *(f"{name}/py.typed" for name in PACKAGES),
         *(f"agent/demo/prometheus/{it}.yaml" for it in ("alerts", "rules")),
+        *(str(it.relative_to(ROOT)) for it in (ROOT / "agent" / "page" / "static").iterdir()),
+        *(str(it.relative_to(ROOT)) for it in (ROOT / "agent" / "schemas" / "v1").iterdir()),
     ]
     assert names == sorted(wanted + data)
     assert code.main.read_bytes() == (ROOT / "spark_jobs" / "main.py").read_bytes()
