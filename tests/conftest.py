@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -94,10 +95,12 @@ def scope_of(nodeid: str) -> str:
     return folder if folder in SCENES else file
 
 
-@pytest.hookimpl(trylast=True)  # pytest itself moves tests of session-wide parameters
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
     """Where several processes share the tests: first those that take longest, then what waits for brokers, then the
     rest, in pieces small enough for all to end at the same time."""
+    # Last of all: pytest itself moves tests of session-wide parameters.
+    yield
     if hasattr(config, "workerinput"):
         rank = {scope: number for number, scope in enumerate(LONGEST)}
         waits = {scope_of(it.nodeid) for it in items if it.get_closest_marker("integration")}

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.request import urlopen
 
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import (
     AclBinding,
     AclBindingFilter,
@@ -29,6 +29,7 @@ from agent.runtime import Agent
 from agent.serve import serving
 from agent.source.errors import SourceUnreachable
 from tests.cli.running import kshadow
+from tests.integration.committing import commit
 
 pytestmark = pytest.mark.integration
 
@@ -67,8 +68,7 @@ class Cluster:
         return {"bootstrap.servers": self.broker.bootstrap_servers}
 
     def commit(self, group: str, *offsets: tuple[str, int, int]) -> None:
-        request = ConsumerGroupTopicPartitions(group, [TopicPartition(*it) for it in offsets])
-        self.admin.alter_consumer_group_offsets([request])[group].result(20)
+        commit(self.admin, group, [TopicPartition(*it) for it in offsets])
 
 
 @pytest.fixture(scope="module", params=VERSIONS)

@@ -29,6 +29,7 @@ from agent.lag.sums import Positions, Sums, TopicLag, lags, lowest
 from agent.lag.watch import LagWatch
 from agent.runtime import Agent
 from tests.cli.running import kshadow
+from tests.integration.committing import commit
 
 pytestmark = pytest.mark.integration
 
@@ -102,9 +103,7 @@ class Live:
         assert producer.flush(20) == 0
 
     def commit(self, group: str, *offsets: tuple[str, int, int]) -> None:
-        positions = [TopicPartition(*it) for it in offsets]
-        request = ConsumerGroupTopicPartitions(group, positions)
-        self.admin.alter_consumer_group_offsets([request])[group].result(20)
+        commit(self.admin, group, [TopicPartition(*it) for it in offsets])
 
     def is_lag(self, group: str, place: tuple[str, int], lag: int | None, note: Note | None = None) -> None:
         """In the end it is this one."""

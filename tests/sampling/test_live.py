@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow.parquet
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from agent.embedded import EmbeddedBroker, fetch_jars
@@ -19,6 +19,7 @@ from agent.export.columns import event_of_row
 from tests.cli.running import kshadow
 from tests.faults.agents import AgentProcess, wait_until
 from tests.faults.truth import history
+from tests.integration.committing import commit
 
 pytestmark = pytest.mark.integration
 
@@ -40,8 +41,7 @@ def bootstrap() -> Iterator[str]:
         assert producer.flush(20) == 0
         for group, offsets in COMMITS.items():
             positions = [TopicPartition("t", *it) for it in offsets.items()]
-            request = ConsumerGroupTopicPartitions(group, positions)
-            admin.alter_consumer_group_offsets([request])[group].result(20)
+            commit(admin, group, positions)
         member = Consumer({**conf, "group.id": "alive", "auto.offset.reset": "earliest"})
         member.subscribe(["t"])
         wait_until(lambda: member.poll(0.2) is not None, 30)
@@ -54,7 +54,9 @@ def samples(events: list[dict[str, object]]) -> list[Event]:
     return [it for it in events if it["type"] == "group_sample"]
 
 
-def test_samples_are_in_every_sink_and_as_the_lag_that_is_told(bootstrap: str, tmp_path: Path) -> None:
+def test_samples_are_in_every_sink_and_as_the_lag_that_is_told(
+    bootstrap: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     parquet = tmp_path / "history"
     running = AgentProcess(
         tmp_path,
@@ -62,6 +64,7 @@ def test_samples_are_in_every_sink_and_as_the_lag_that_is_told(bootstrap: str, t
         *("--history-samples", "10s", "--lag-interval", "1s", "--history-roll", "5s", "--deny-group", "truth"),
         *("--state-dir", str(tmp_path / "state")),
     )
+    request.addfinalizer(lambda: running.is_running and running.kill())
     running.start().wait_level()
 
     def told() -> list[Event]:
