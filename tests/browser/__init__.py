@@ -26,7 +26,7 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect, sync_playwright
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 PATIENCE_MS = 60_000
@@ -49,6 +49,7 @@ def browser() -> Iterator[Browser]:
     path = chromium_path()
     if path is None:
         pytest.skip(f"no Chromium: none of {', '.join(NAMES)} is on PATH, and KSHADOW_CHROMIUM names none")
+    expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright:
         # Root may not have a sandbox; containers have a small /dev/shm; fonts are drawn alike on all machines.
         arguments = ["--no-sandbox", "--disable-dev-shm-usage", "--font-render-hinting=none", "--disable-lcd-text"]
