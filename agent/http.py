@@ -20,13 +20,13 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from agent import __version__
-from agent.history.events import Event
 from agent.metrics.exporter import Exporter, Source
 from agent.metrics.readings import Readings
 from agent.moments import bounds
 from agent.openapi import PATH as OPENAPI
 from agent.openapi import openapi
 from agent.page import Pages
+from agent.page.fleet import Told
 from agent.plain import printable
 from agent.runtime import Health
 from agent.web.accepting import exposition
@@ -45,7 +45,7 @@ COMPLETE_SINCE = "Kshadow-Complete-Since"
 """The header that says from when on (epoch milliseconds) an answer has all events; absent if from the beginning."""
 
 
-class Answering(Protocol):
+class Answering(Told, Protocol):
     """What is asked of an agent: `agent.runtime.Agent`, or whatever else holds a mirror.
 
     It may have two more. `status() -> dict[str, object]`: what /api/v1/status says besides. `of(cluster: str) ->
@@ -54,31 +54,8 @@ class Answering(Protocol):
     `agent.web.errors.Ambiguous`.
     """
 
-    @property
-    def has_caught_up(self) -> bool:
-        """Whether the topic was read to its end once: before that, half an answer is none."""
-
     def alive(self) -> Health:
         """Whether a restart would not help."""
-
-    def ready(self) -> Health:
-        """Whether answers are whole and fresh."""
-
-    def groups(self) -> list[dict[str, object]]:
-        """Every group's row, by name."""
-
-    def describe(self, group: str) -> dict[str, object] | None:
-        """One group in full, or None."""
-
-    def timeline(
-        self, group: str, since_ms: int | None = None, until_ms: int | None = None
-    ) -> tuple[list[Event], int | None] | None:
-        """A group's events of a range, and from when on these are all; None if it was never heard of."""
-
-    def findings(
-        self, since_ms: int | None = None, until_ms: int | None = None, group: str | None = None
-    ) -> list[Event]:
-        """The newest event of each finding that was open in the range; without a range, of each that is open."""
 
     def readings(self) -> Readings:
         """What a scrape needs."""

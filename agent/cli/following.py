@@ -172,12 +172,19 @@ def _asked(ctx: click.Context, group: str | None, *, lag: bool) -> Iterator[Live
     if kind == "agent":
         yield OverHttp(ctx.params["agent"], {name: ctx.params.get(name) for name in OPTIONS})
         return
-    with reaching(), _agent(ctx, group, lag=lag) as agent:
+    with reaching(), agent_inside(ctx, group, lag=lag, timeout_s=CATCH_UP_S) as agent:
+        while not agent.ready().ready and agent.alive().ready:
+            _wait(0.05)
         yield InThisProcess(agent, f"at {ctx.params['bootstrap_server']}")
 
 
 @contextmanager
-def _agent(ctx: click.Context, group: str | None, *, lag: bool) -> Iterator[Agent]:
+def agent_inside(ctx: click.Context, group: str | None = None, *, lag: bool, timeout_s: float) -> Iterator[Agent]:
+    """An agent in this process, for the brokers that the command was given.
+
+    With `group` it reads the partition of that one alone. It has not caught up yet. Raises what `Agent.start`
+    raises, within `timeout_s`.
+    """
     from agent.coordinator.hashing import partition_of
     from agent.diagnosis.cluster import NOTHING
     from agent.runtime import Agent
@@ -189,9 +196,7 @@ def _agent(ctx: click.Context, group: str | None, *, lag: bool) -> Iterator[Agen
     partitions = None if group is None else [partition_of(group, coordinators(conf)[0])]
     agent = Agent(conf, partitions=partitions, chosen=chosen, lag_interval_s=10.0 if lag else None)
     try:
-        agent.start(CATCH_UP_S)
-        while not agent.ready().ready and agent.alive().ready:
-            _wait(0.05)
+        agent.start(timeout_s)
         yield agent
     finally:
         agent.stop(3.0)

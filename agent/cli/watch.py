@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from agent.cli.access import SOURCES, AgentAnswers, Form, Past, now_ms
-from agent.cli.options import analyzer_options, chosen_analyzers, client_properties, one_of, option, source_options
+from agent.cli.options import analyzer_options, one_of, option, source_options
 from agent.cli.output import echo, printable, warn
 
 if TYPE_CHECKING:
@@ -111,7 +111,9 @@ def _source(ctx: click.Context) -> Iterator[Source]:
     kind = one_of(ctx, *SOURCES)
     check_options(ctx, kind)
     if kind == "bootstrap_server":
-        with reaching(), _inside(ctx) as agent:
+        from agent.cli.following import agent_inside
+
+        with reaching(), agent_inside(ctx, lag=True, timeout_s=CATCH_UP_S) as agent:
             yield InThisProcess(agent, f"at {ctx.params['bootstrap_server']}")
         return
     with ask(ctx, history=True) as answers:
@@ -131,21 +133,6 @@ def _source(ctx: click.Context) -> Iterator[Source]:
             # The same once more, and this time it ends the command as it ends others.
             answers.groups()
         yield asked
-
-
-@contextmanager
-def _inside(ctx: click.Context) -> Iterator[Agent]:
-    """An agent in this process."""
-    from agent.runtime import Agent
-
-    conf = client_properties(ctx.params["bootstrap_server"], ctx.params["properties"])
-    chosen = chosen_analyzers(ctx.params["analyzer_names"], ctx.params["tuned"])
-    agent = Agent(conf, chosen=chosen, lag_interval_s=10.0)
-    try:
-        agent.start(CATCH_UP_S)
-        yield agent
-    finally:
-        agent.stop(3.0)
 
 
 class OverHttp(AgentAnswers):

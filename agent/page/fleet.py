@@ -39,11 +39,11 @@ MOVING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling
 
 
 class Told(Protocol):
-    """What the page asks of an agent: a part of `agent.http.Answering`."""
+    """What is told of groups: all that the page asks of an agent, and the better part of `agent.http.Answering`."""
 
     @property
     def has_caught_up(self) -> bool:
-        """Whether the topic was read to its end once."""
+        """Whether the topic was read to its end once: before that, half an answer is none."""
 
     def ready(self) -> Health:
         """Whether answers are whole and fresh."""
@@ -57,7 +57,7 @@ class Told(Protocol):
     def timeline(
         self, group: str, since_ms: int | None = None, until_ms: int | None = None
     ) -> tuple[list[Event], int | None] | None:
-        """A group's events of a range, and from when on these are all."""
+        """A group's events of a range, and from when on these are all; None if it was never heard of."""
 
     def findings(
         self, since_ms: int | None = None, until_ms: int | None = None, group: str | None = None

@@ -6,21 +6,11 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import NamedTuple
 
+from agent.picture.markup import EMPTY, MAX_NAME, Html, shortened
+from agent.picture.markup import name as bare_name
 from agent.plain import printable
 
-MAX_NAME = 120
-"""Characters of a name: real ones are shorter, and a hostile one may have 32,767."""
-
-
-EMPTY = '""'
-"""A name of no letters: Kafka has such a group."""
-
-
-class Html(str):
-    """Markup."""
-
-    __slots__ = ()
-
+__all__ = ["EMPTY", "MAX_NAME", "Html", "shortened"]
 
 Cell = Html | str | None
 """What stands in a table: None is not known."""
@@ -48,21 +38,14 @@ def html(value: Cell) -> Html:
     return value if isinstance(value, Html) else Html(escape(printable(value)))
 
 
-def shortened(text: str, most: int = MAX_NAME) -> str:
-    """Made printable; `…` says that there is more."""
-    # Cut as it is shown: an escape is up to ten times as long as its character.
-    shown = printable(text[: most + 1])
-    return shown if len(shown) <= most else shown[: most - 1] + "…"
-
-
 def name(text: str | None, *, cluster: str | None = None, shows_cluster: bool = False) -> Html:
     """A stranger's name, which turns no text around it; with its cluster where there are several."""
     if text is None:
         return BLANK
-    whole = f"<bdi>{escape(shortened(text) or EMPTY)}</bdi>"
+    whole = bare_name(text)
     if shows_cluster and cluster is not None:
-        whole += f" <small>{html(shortened(cluster))}</small>"
-    return Html(whole)
+        return Html(f"{whole} <small>{html(shortened(cluster))}</small>")
+    return whole
 
 
 def code(text: str) -> Html:
