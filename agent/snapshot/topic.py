@@ -29,6 +29,8 @@ CHUNK = 900_000
 
 PARTITIONS = 10
 TIMEOUT_S = 60.0
+ANSWER_S = 30.0
+"""How long brokers may be out of reach."""
 TOPIC_CONFIG: Mapping[str, str] = {
     "cleanup.policy": "compact",
     "segment.bytes": str(16 * 1024 * 1024),  # only whole segments are compacted
@@ -180,10 +182,18 @@ class TopicStore:
     def _opened(self, create: bool) -> int:
         """How many partitions the topic has; it is made if it is not there."""
         admin = self._admin()
-        deadline = time.monotonic() + self._timeout_s
+        began = time.monotonic()
+        answer_by, deadline = began + min(self._timeout_s, ANSWER_S), began + self._timeout_s
         is_asked = False
         while True:
-            count = self._count(admin)
+            try:
+                count = self._count(admin)
+            except StoreError as error:
+                # A connection may break, and a broker that restarts is soon back.
+                if error.reason is not Reason.UNREACHABLE or time.monotonic() > answer_by:
+                    raise
+                time.sleep(0.5)
+                continue
             if count:
                 break
             if count is None and not create:
@@ -207,7 +217,7 @@ class TopicStore:
         doing = f"asking for the partitions of {self._topic}"
         try:
             # All topics: whoever asks for one by its name may create it.
-            topic = admin.list_topics(timeout=min(self._timeout_s, 30.0)).topics.get(self._topic)
+            topic = admin.list_topics(timeout=min(self._timeout_s, ANSWER_S)).topics.get(self._topic)
         except KafkaException as error:
             raise self._error(error.args[0], doing) from error
         if topic is None:
