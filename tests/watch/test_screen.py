@@ -42,7 +42,6 @@ def rows(text: str) -> list[str]:
 
 def test_a_walk(capture: str) -> None:
     with terminal("watch", "--agent", capture, *OFTEN) as it:
-        before = it.settings
         text = it.until("quota-kstreams", "q quit")
         assert f"kshadow watch  at {capture}" in text
         assert "● caught up" in text.split("\n")[0]
@@ -100,7 +99,7 @@ def test_a_walk(capture: str) -> None:
         it.type("q")
         assert it.ends() == 0
         assert is_restored(it.sent)
-        assert it.settings == before
+        assert it.settings == it.before
 
 
 def test_what_happens_is_seen_as_it_happens() -> None:
@@ -145,10 +144,9 @@ def test_an_agent_that_goes_and_comes_back() -> None:
 
 def test_a_mistake_of_ours_is_told_on_a_terminal_that_is_as_before() -> None:
     with terminal(module="tests.watch.crashing") as it:
-        before = it.settings
         assert it.ends() == 1
         assert is_restored(it.sent)
-        assert it.settings == before
+        assert it.settings == it.before
         after = it.sent.rpartition(b"\x1b[?1049l")[2].decode()
         assert "RuntimeError: a mistake with \\u001b[2J and a password of 7 letters" in after
         assert "hunter2" not in after, "local variables may be secrets"
@@ -196,7 +194,6 @@ def test_hostile_names() -> None:
 )
 def test_ends_that_restore_the_terminal(capture: str, number: int | None, code: int) -> None:
     with terminal("watch", "--agent", capture, *OFTEN) as it:
-        before = it.settings
         it.until("pricing-poll")
         if number is None:
             it.type("ctrl+c")
@@ -204,7 +201,7 @@ def test_ends_that_restore_the_terminal(capture: str, number: int | None, code: 
             it.process.send_signal(number)
         assert it.ends() == code
         assert is_restored(it.sent)
-        assert it.settings == before
+        assert it.settings == it.before
 
 
 def test_files_without_colours(capture: str) -> None:
