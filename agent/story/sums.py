@@ -63,8 +63,8 @@ def sums(lines: Sequence[Entry], partitions_now: int, since_ms: int, until_ms: i
         if event["type"] == "assignment_changed"
     ]
     partitions = max([partitions_now, *assigned]) or None
-    empty_ms = _empty_ms(lines, until_ms)
-    with_members_ms = max(until_ms - since_ms - empty_ms, 0)
+    empty_ms, gone_ms = _without_members_ms(lines, since_ms, until_ms)
+    with_members_ms = max(until_ms - since_ms - empty_ms - gone_ms, 0)
     share = None
     if stopped is not None and partitions is not None and with_members_ms:
         share = stopped / (partitions * with_members_ms)
@@ -92,20 +92,29 @@ def _never_completed(done: Rebalance) -> int:
     )
 
 
-def _empty_ms(lines: Sequence[Entry], until_ms: int) -> int:
-    """For how long the group had no member, as far as the lines tell when it lost the last and got the next."""
-    total, since = 0, None
+def _without_members_ms(lines: Sequence[Entry], since_ms: int, until_ms: int) -> tuple[int, int]:
+    """For how long the group had no member, and for how long it was not there, as far as the lines tell.
+
+    It counts as not there before the members came of whom the lines tell first, if all came at once: the group was
+    made then, or nothing is known of it from before. What does not exist is not idle, so that is told apart.
+    """
+    first = next(
+        (entry.rebalance for entry in lines if entry.label == "emptied" or entry.rebalance is not None), None
+    )
+    is_new = first is not None and not first.left and len(first.joined) == first.members > 0
+    spent = Counter[str]()
+    state, at_ms = "gone" if is_new else "there", since_ms
     for entry in lines:
         if entry.label == "deleted":
-            # What does not exist is not idle.
-            total += 0 if since is None else entry.at_ms - since
-            since = None
+            now = "gone"
         elif entry.rebalance is None:
-            if entry.label == "emptied" and since is None:
-                since = entry.at_ms
+            now = "empty" if entry.label == "emptied" and state == "there" else state
         elif entry.rebalance.members == 0:
-            since = entry.at_ms if since is None else since
-        elif since is not None:
-            total += entry.at_ms - since
-            since = None
-    return total + (0 if since is None else max(until_ms - since, 0))
+            now = "empty"
+        else:
+            now = "there"
+        if now != state:
+            spent[state] += max(entry.at_ms - at_ms, 0)
+            state, at_ms = now, max(entry.at_ms, at_ms)
+    spent[state] += max(until_ms - at_ms, 0)
+    return spent["empty"], spent["gone"]

@@ -385,6 +385,24 @@ def test_time_without_members() -> None:
     ]
 
 
+def test_standstill_is_a_share_of_the_time_that_there_were_members() -> None:
+    first = m.rebalance(1, at_ms=T0 + 5 * MINUTE, joined=[m.member("a")], members=1)
+    second = m.rebalance(
+        2, at_ms=T0 + 6 * MINUTE, joined=[m.member("a", 2)], left=[m.gone("a", "session_timeout")], stopped_ms=MINUTE
+    )
+    held = m.form(partitions=4)
+    ranged = {"form": held, "since_ms": T0}
+    assert tell(first, second, **ranged).numbers["stopped_share"] == 1 / (4 * 5)
+    # Whoever was there before the range began had partitions to work on.
+    assert tell(second, **ranged).numbers["stopped_share"] == 1 / (4 * 10)
+    # What was deleted is not there until somebody joins again.
+    emptied = m.rebalance(3, "member_left", T0 + 7 * MINUTE, left=[m.gone("a", "member_left")], members=0)
+    deleted = m.event("group_deleted", T0 + 7 * MINUTE)
+    again = m.rebalance(1, at_ms=T0 + 8 * MINUTE, joined=[m.member("a", 3)], members=1)
+    story = tell(first, second, emptied, deleted, again, **ranged)
+    assert (story.numbers["stopped_share"], story.numbers["empty_ms"]) == (1 / (4 * 4), 0)
+
+
 def test_what_is_no_rebalance_is_counted_where_there_is_much() -> None:
     replaced = {"generation": 1, "old_member": m.member("a"), "member": m.member("a", 2, instance_id="I")}
     events = [
