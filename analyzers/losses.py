@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from agent.shadow.causes import Cause
 from agent.shadow.transitions import Transition
 from analyzers.api import Analyzer, Condition, Group, Judgement, Settings, setting
-from analyzers.naming import few, milliseconds
+from analyzers.naming import few, milliseconds, named
 from analyzers.windows import Losses, Lost, Seat
 
 
@@ -63,3 +63,8 @@ class LossAnalyzer(Analyzer):
             "instance_ids": few(seat.instance_id for seat in seats if seat.instance_id is not None),
             "repeat_offenders": few(seat.name for seat in repeaters),
         }
+
+
+def hosts(lost: Sequence[Lost]) -> str:
+    """Where they were, for a sentence. Brokers write Java's form of an address, with a slash before it."""
+    return named(it.member.client_host.removeprefix("/") for it in lost)

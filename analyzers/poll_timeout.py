@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from agent.shadow.causes import Cause
 from analyzers.api import Condition, Settings, Severity, setting
-from analyzers.losses import LossAnalyzer, LossSettings
+from analyzers.losses import LossAnalyzer, LossSettings, hosts
 from analyzers.naming import counted, milliseconds, named, span, whole_seconds_ms
 from analyzers.windows import Lost, Seat
 
@@ -62,7 +62,7 @@ class PollTimeout(LossAnalyzer):
             f"{counted(len(lost), 'time')} within {span(milliseconds(self.settings.window_s))} a member did not poll "
             f"within its max.poll.interval.ms ({limits})"
         )
-        who = f"{named([seat.name for seat in seats])} on {named([it.member.client_host for it in lost])}"
+        who = f"{named([seat.name for seat in seats])} on {hosts(lost)}"
         more = f"; again and again: {named([seat.name for seat in repeaters])}" if repeaters else ""
         if numbers["longest_beyond_ms"] is not None:
             more += f"; back up to {span(numbers['longest_beyond_ms'])} after the limit"

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from agent.shadow.causes import Cause
 from analyzers.api import Condition, Settings, Severity, setting
-from analyzers.losses import LossAnalyzer, LossSettings
+from analyzers.losses import LossAnalyzer, LossSettings, hosts
 from analyzers.naming import counted, milliseconds, named, span, whole_seconds_ms
 from analyzers.windows import Lost, Seat, goes_silently
 
@@ -74,7 +74,7 @@ class SessionTimeout(LossAnalyzer):
         self, lost: Sequence[Lost], seats: Sequence[Seat], repeaters: Sequence[Seat], timeouts: Sequence[int]
     ) -> str:
         what = f"{counted(len(lost), 'session')} ran out within {span(milliseconds(self.settings.window_s))}"
-        who = f"{named([seat.name for seat in seats])} on {named([it.member.client_host for it in lost])}"
+        who = f"{named([seat.name for seat in seats])} on {hosts(lost)}"
         after = f" after {named([span(ms) for ms in timeouts])}" if timeouts else ""
         again = f"; again and again: {named([seat.name for seat in repeaters])}" if repeaters else ""
         back = sum(it.back_ms is not None for it in lost)

@@ -17,7 +17,7 @@ def test_one_session_that_ran_out_opens_and_closes_after_the_window() -> None:
     story = Story().change(["a", "b"]).work(20).lose("b")
     (opened,) = story.findings(SESSION)
     assert said([opened]) == [("info", "firing")]
-    assert opened.summary == "1 session ran out within 1 h: b on /10.0.0.1 after 10 s."
+    assert opened.summary == "1 session ran out within 1 h: b on 10.0.0.1 after 10 s."
     assert opened.advice == "Check whether b should still run."
     assert opened.numbers["departures"] == 1
     assert opened.numbers["session_timeouts_ms"] == [10_000]
@@ -66,7 +66,7 @@ def test_many_members_are_a_warning_and_many_repeat_offenders_critical() -> None
     story = Story().change(["a", *fleet]).work(20).lose(*fleet)
     (opened,) = story.findings(SESSION)
     assert said([opened]) == [("warning", "firing")]
-    assert opened.summary.startswith("3 sessions ran out within 1 h: b, c and d on /10.0.0.1 after 10 s")
+    assert opened.summary.startswith("3 sessions ran out within 1 h: b, c and d on 10.0.0.1 after 10 s")
     story.change(fleet).work(20).lose(*fleet)
     assert said(story.findings(SESSION))[-1] == ("critical", "firing")
 
@@ -161,7 +161,7 @@ def test_a_poll_timeout_and_the_return_after_it() -> None:
     (opened,) = story.findings(POLL)
     assert said([opened]) == [("warning", "firing")]
     assert opened.summary == (
-        "1 time within 2 h a member did not poll within its max.poll.interval.ms (30 s): b on /10.0.0.1."
+        "1 time within 2 h a member did not poll within its max.poll.interval.ms (30 s): b on 10.0.0.1."
     )
     assert "above what the slowest batch takes" in opened.advice
     # All there is of the second is in the finding as it stands, and as it closes.
