@@ -10,7 +10,7 @@ READY := $(VENV)/.ready
 WORKERS ?= 4
 # What fails runs once more, six tests in a run at most: tests of real brokers, browsers and clusters wait for others,
 # and a machine may stand still for longer than they do. Both tries are reported.
-AGAIN ?= --reruns 1 --reruns-delay 5 --max-suite-reruns 6 -r fER
+AGAIN ?= --reruns 1 --reruns-delay 5 --max-suite-reruns 6 -r fERs
 
 .PHONY: demo test lint tools bench spark-bench rig faults soak fuzz clean setup
 

@@ -1,13 +1,16 @@
-"""What shells are offered: by click's machinery, and in a real bash."""
+"""What shells are offered: by click's machinery, and in those that are here."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pty
 import select
 import shutil
+import struct
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -125,15 +128,23 @@ def test_scripts(shell: str, tmp_path: Path) -> None:
     subprocess.run([program, "-n", tmp_path / "script"], check=True, timeout=60)
 
 
-class Terminal:
-    """An interactive bash on a terminal of its own."""
+BEGINNINGS = {
+    "bash": (["--noprofile", "--norc", "-i"], "source <(kshadow completion bash)"),
+    "zsh": (["-f", "-i"], "autoload -Uz compinit; compinit -u -D; source <(kshadow completion zsh)"),
+    "fish": (["--no-config", "-i"], "kshadow completion fish | source"),
+}
+"""By shell: how it is started without anybody's configuration, and what sets completion up."""
 
-    def __init__(self, env: dict[str, str]) -> None:
+
+class Terminal:
+    """An interactive shell on a terminal of its own."""
+
+    def __init__(self, shell: str, env: dict[str, str]) -> None:
         self._ours, theirs = pty.openpty()
-        command = ["bash", "--noprofile", "--norc", "-i"]
-        self._process = subprocess.Popen(
-            command, env=env, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
-        )
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 400, 0, 0))
+        # Not only on a terminal but in charge of it: fish wants that.
+        command = ["setsid", "--ctty", shell, *BEGINNINGS[shell][0]]
+        self._process = subprocess.Popen(command, env=env, stdin=theirs, stdout=theirs, stderr=theirs)
         os.close(theirs)
         self.sent = ""
 
@@ -155,24 +166,25 @@ class Terminal:
         os.close(self._ours)
 
 
-@pytest.fixture
-def terminal(tmp_path: Path) -> Iterator[Terminal]:
-    if shutil.which("bash") is None:
-        pytest.skip("no bash here")
+@pytest.fixture(params=BEGINNINGS)
+def terminal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Terminal]:
+    if shutil.which(request.param) is None:
+        pytest.skip(f"no {request.param} here")
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    made = Terminal(environment(PATH=path, XDG_CACHE_HOME=str(tmp_path), TERM="dumb", PS1="> ", HOME=str(tmp_path)))
+    env = environment(PATH=path, XDG_CACHE_HOME=str(tmp_path), TERM="dumb", PS1="> ", HOME=str(tmp_path))
+    made = Terminal(request.param, env)
     try:
+        made.types(f"{BEGINNINGS[request.param][1]}; echo rea''dy\n")
+        made.waits_for("ready\r\n")
         yield made
     finally:
         made.end()
 
 
-def test_a_real_bash(terminal: Terminal) -> None:
+def test_a_real_shell(terminal: Terminal) -> None:
     """Marks that bash parts words at stand in the address and in the name."""
     log = Log().add(b.new_group("pay:eu=1")).add(b.new_group("other")).add(b.new_group("pay;echo oh-no"))
     with served(Replayed(of_log(log))) as url:
-        terminal.types("source <(kshadow completion bash); echo rea''dy\n")
-        terminal.waits_for("ready\r\n")
         terminal.types(f"kshadow descr\t--agent {url} pa\t-o nd\t\n")
         terminal.waits_for('"group":"pay:eu=1"')
         terminal.types(f"kshadow describe pay:eu --agent={url} -o json || echo no''ne\n")

@@ -115,6 +115,11 @@ def test_a_topic_that_is_not_there_is_told_and_made_if_wanted_and_loaded_after_a
     with pytest.raises(PartitionCountDiffers, match=r"expected 50 partitions, .* it has 5; place them for 5"):
         write_topic(records, conf, placed_for=50, create=True)
     assert partition_count(conf) == PARTITIONS
+    # What stands in a partition when its coordinator begins is loaded, so that has to be over.
+    admin = AdminClient({**conf, "log_level": 0})
+    assert {it.partition for it in records} == set(range(PARTITIONS))
+    for name in NAMES:
+        once_loaded(lambda name=name: admin.describe_consumer_groups([name])[name].result(20))
 
     written = write_topic(iter(records), conf, placed_for=PARTITIONS)
     size = sum(len(it.key or b"") + len(it.value or b"") for it in records)
@@ -122,7 +127,6 @@ def test_a_topic_that_is_not_there_is_told_and_made_if_wanted_and_loaded_after_a
     read = [record for run in read_to_end(conf) for record in run.records()]
     assert sorted(read, key=lambda it: it.partition) == numbered(records)
 
-    admin = AdminClient({**conf, "log_level": 0})
     listed = {it.group_id for it in admin.list_consumer_groups().result(20).valid}
     assert not listed & set(NAMES), "a running broker does not look"
     idempotent = Producer({**conf, "client.id": "__admin_client", "enable.idempotence": True, "log_level": 0})
