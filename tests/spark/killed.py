@@ -131,7 +131,7 @@ def play(
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
         put(producer, feed[:1])
         job = Job(broker.bootstrap_servers, directory, cores)
-        with feeding(producer, feed[1:], kills * 15) as fed:
+        with feeding(producer, feed[1:], kills * longest_s) as fed:
             for number in range(1, kills + 1):
                 before, began = last_batch(directory), time.monotonic()
                 job.start()
