@@ -79,6 +79,7 @@ def draw(svg: str, path: Path) -> None:
     found: Any = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)
     width, height = (round(float(it)) for it in found.groups())
     svg = re.sub(r"@font-face\s*{[^}]*}", "", svg).replace("Fira Code", "DejaVu Sans Mono")
+    path = path.resolve()
     page = path.with_suffix(".html")
     page.write_text(f"<!DOCTYPE html><meta charset='utf-8'><body style='margin:0'>{svg}", encoding="utf-8")
     chromium = shutil.which("chromium") or "chromium-browser"
