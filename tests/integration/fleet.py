@@ -40,7 +40,7 @@ class Client:
     """One process, its output in a file."""
 
     def __init__(self, name: str, command: list[str], output: Path, leash: Leash) -> None:
-        self.name, self.output, self._leash = name, output, leash
+        self.name, self.command, self.output, self._leash = name, command, output, leash
         with output.open("wb") as file:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, start_new_session=True
@@ -114,6 +114,12 @@ class Fleet:
         client = Client(name, command, output, self._leash)
         self.clients.append(client)
         return client
+
+    def end(self, group: str) -> None:
+        """Kill whatever belongs to a group."""
+        for client in self.clients:
+            if client.runs and any(group in part for part in client.command):
+                client.crash()
 
     def close(self) -> None:
         """End what still runs, without ceremony."""

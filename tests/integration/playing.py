@@ -20,6 +20,8 @@ class Played:
     steps: int = 0
     problem: str | None = None
     groups: set[str] = field(default_factory=set)
+    is_told: bool = False
+    """Whether its test has run."""
 
 
 @dataclass
@@ -70,6 +72,9 @@ def play(cluster: Cluster, names: list[str]) -> Performance:
             for name in guilty:
                 played[name].problem = f"step {played[name].steps}: {error}"
                 drop(name)
+                # A group that never settles would hold up those of all others.
+                for group in played[name].groups:
+                    cluster.fleet.end(group)
             continue
         differences += comparison.all_differences()
         print(

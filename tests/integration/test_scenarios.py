@@ -7,7 +7,7 @@ import time
 import pytest
 
 from tests.integration.conftest import VERSIONS, Cluster
-from tests.integration.playing import Performance
+from tests.integration.playing import Performance, play
 from tests.integration.scenarios import scenarios, tasks_of
 
 pytestmark = pytest.mark.integration
@@ -17,7 +17,13 @@ ALL = [(version, name) for version in VERSIONS for name in scenarios(version)]
 
 @pytest.mark.parametrize(("cluster", "scenario"), ALL, indirect=["cluster"], scope="session")
 def test_scenario(cluster: Cluster, performance: Performance, scenario: str) -> None:
+    if performance.played[scenario].is_told:
+        # What fails runs once more: played again, by itself. What differed before stays.
+        again = play(cluster, [scenario])
+        performance.played |= again.played
+        performance.differences += again.differences
     played = performance.played[scenario]
+    played.is_told = True
     assert played.problem is None
     assert played.steps > 0
     about = [text for text in performance.differences if text.split(": ")[0] in played.groups]

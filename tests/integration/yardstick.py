@@ -213,12 +213,13 @@ class Yardstick:
         for item in listing.valid:
             if item.group_id not in listed:
                 raise UnsettledError(f"{item.group_id}: new")
-            out[item.group_id]["state"] = _state(item.state)
+            _state(out[item.group_id], item.state)
             out[item.group_id]["type"] = item.type.name.lower()
         described = self.admin.describe_consumer_groups(asked, request_timeout=TIMEOUT_S) if asked else {}
         for group, future in described.items():
             it, facts = future.result(), out[group]
-            facts["state"], facts["assignor"] = _state(it.state), it.partition_assignor
+            _state(facts, it.state)
+            facts["assignor"] = it.partition_assignor
             facts["members"] = sorted(member.member_id for member in it.members)
             for member in it.members:
                 at = f"member[{member.member_id}]"
@@ -265,9 +266,10 @@ class UnsettledError(Exception):
     """Two answers of the brokers, one right after the other, differ."""
 
 
-def _state(state: Any) -> str:
-    # librdkafka's own word for a rebalance is REBALANCING.
-    return str(state.name).title().replace("_", "").replace("Rebalancing", "Rebalance")
+def _state(facts: Facts, state: Any) -> None:
+    # It has no word for Assigning and Reconciling. Its own for a rebalance is REBALANCING.
+    if state.name != "UNKNOWN":
+        facts["state"] = str(state.name).title().replace("_", "").replace("Rebalancing", "Rebalance")
 
 
 def _by_topic(partitions: Any, *, python: bool = False) -> dict[str, list[int]]:
