@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import NewTopic
-from cryptography import x509
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import pkcs12
 
 from agent.embedded import fetch_jars
+from agent.embedded.settings import render_properties
 from tests.cli.running import kshadow
 from tests.integration.secured import DESCRIBE_GROUPS, DESCRIBE_TOPIC, PASSWORD, READ_TOPIC, Secured, secured
 
@@ -36,10 +33,12 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
         yield it
 
 
-def quoted(text: str) -> str:
-    """As a value of a properties file: Latin-1 and escapes."""
-    escaped = text.replace("\\", "\\\\").replace("\n", "\\n")
-    return "".join(it if ord(it) < 128 else f"\\u{ord(it):04x}" for it in escaped)
+def written(directory: Path, properties: Mapping[str, str]) -> str:
+    """A properties file, in which Java reads Latin-1 and escapes."""
+    text = "".join(it if ord(it) < 128 else f"\\u{ord(it):04x}" for it in render_properties(properties))
+    file = directory / "client.properties"
+    file.write_text(text, encoding="ascii")
+    return str(file)
 
 
 def login() -> dict[str, str]:
@@ -52,12 +51,7 @@ def login() -> dict[str, str]:
 
 
 def with_pkcs12(cluster: Secured, directory: Path) -> dict[str, str]:
-    signed, store = cluster.authority.sign("client"), directory / "client.p12"
-    key = serialization.load_pem_private_key(signed.key.read_bytes(), None)
-    assert isinstance(key, ec.EllipticCurvePrivateKey)
-    certificate = x509.load_pem_x509_certificate(signed.certificate.read_bytes())
-    behind = serialization.BestAvailableEncryption(KEY_PASSWORD.encode())
-    store.write_bytes(pkcs12.serialize_key_and_certificates(b"client", key, certificate, None, behind))
+    store = cluster.authority.sign("client").keystore(directory / "client.p12", KEY_PASSWORD)
     return {
         "ssl.truststore.location": str(cluster.authority.file),
         "ssl.truststore.type": "PEM",
@@ -90,10 +84,8 @@ def with_pem_inside(cluster: Secured, directory: Path) -> dict[str, str]:
 
 @pytest.mark.parametrize("keys", [with_pkcs12, with_pem_files, with_pem_inside])
 def test_one_file_for_both(keys, cluster: Secured, tmp_path: Path) -> None:
-    file = tmp_path / "client.properties"
-    lines = {**login(), **keys(cluster, tmp_path)}
-    file.write_text("".join(f"{name}={quoted(value)}\n" for name, value in lines.items()), encoding="ascii")
-    servers = ("--bootstrap-server", cluster.broker.bootstrap_servers, "--command-config", str(file))
+    file = written(tmp_path, {**login(), **keys(cluster, tmp_path)})
+    servers = ("--bootstrap-server", cluster.broker.bootstrap_servers, "--command-config", file)
     assert cluster.broker.run_tool(TOOL, *servers, "--list").split() == ["payments"]
     result = kshadow("groups", *servers, "-o", "json")
     assert (result.exit_code, result.stderr) == (0, "")
@@ -102,8 +94,7 @@ def test_one_file_for_both(keys, cluster: Secured, tmp_path: Path) -> None:
 
 def test_without_its_certificate(cluster: Secured, tmp_path: Path) -> None:
     """What is seen above is due to the file."""
-    file = tmp_path / "client.properties"
     trust = {"ssl.truststore.location": str(cluster.authority.file), "ssl.truststore.type": "PEM"}
-    file.write_text("".join(f"{name}={quoted(value)}\n" for name, value in {**login(), **trust}.items()))
+    file = written(tmp_path, {**login(), **trust})
     result = kshadow("groups", "--bootstrap-server", cluster.broker.bootstrap_servers, "--command-config", file)
     assert (result.exit_code, result.stdout) == (3, "")

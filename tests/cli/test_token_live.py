@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from agent.embedded import fetch_jars
+from agent.embedded.settings import render_properties
 from tests.cli.running import kshadow
 from tests.integration.secured import DESCRIBE_GROUPS, DESCRIBE_TOPIC, READ_TOPIC, Secured, secured
 
@@ -118,7 +119,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 def properties(scene: Scene, tmp_path: Path, secret: str = SECRET) -> tuple[str, ...]:
     lines = {
         "security.protocol": "SASL_SSL",
-        "ssl.truststore.location": scene.cluster.authority.file,
+        "ssl.truststore.location": str(scene.cluster.authority.file),
         "ssl.truststore.type": "PEM",
         "sasl.mechanism": "OAUTHBEARER",
         "sasl.login.callback.handler.class": HANDLER.format("Login"),
@@ -126,7 +127,7 @@ def properties(scene: Scene, tmp_path: Path, secret: str = SECRET) -> tuple[str,
         "sasl.jaas.config": f'{MODULE} required clientId="{CLIENT}" clientSecret="{secret}" scope="kafka";',
     }
     file = tmp_path / "client.properties"
-    file.write_text("".join(f"{name}={value}\n" for name, value in lines.items()), encoding="ascii")
+    file.write_text(render_properties(lines), encoding="ascii")
     return "--bootstrap-server", scene.cluster.broker.bootstrap_servers, "--command-config", str(file)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import pkcs12
 from cryptography.x509.oid import NameOID
 
 DAY = timedelta(days=1)
@@ -23,6 +24,15 @@ class Signed:
     key: Path
     certificate: Path
     both: Path
+
+    def keystore(self, file: Path, password: str) -> Path:
+        """Writes both as PKCS#12, behind a password."""
+        key = serialization.load_pem_private_key(self.key.read_bytes(), None)
+        assert isinstance(key, ec.EllipticCurvePrivateKey)
+        certificate = x509.load_pem_x509_certificate(self.certificate.read_bytes())
+        behind = serialization.BestAvailableEncryption(password.encode())
+        file.write_bytes(pkcs12.serialize_key_and_certificates(b"client", key, certificate, None, behind))
+        return file
 
 
 class Authority:

@@ -11,10 +11,6 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AclOperation, NewTopic, ResourcePatternType, ResourceType
-from cryptography import x509
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import pkcs12
 
 from agent.embedded import fetch_jars
 from agent.embedded.jars import cache_directory
@@ -72,12 +68,7 @@ def properties(cluster: Secured) -> dict[str, str]:
 @pytest.fixture
 def with_keystore(cluster: Secured, tmp_path: Path) -> dict[str, str]:
     """With both in PKCS#12, behind a password."""
-    signed, store = cluster.authority.sign("client-2"), tmp_path / "client.p12"
-    key = serialization.load_pem_private_key(signed.key.read_bytes(), None)
-    assert isinstance(key, ec.EllipticCurvePrivateKey)
-    certificate = x509.load_pem_x509_certificate(signed.certificate.read_bytes())
-    behind = serialization.BestAvailableEncryption(KEY_PASSWORD.encode())
-    store.write_bytes(pkcs12.serialize_key_and_certificates(b"client", key, certificate, None, behind))
+    store = cluster.authority.sign("client-2").keystore(tmp_path / "client.p12", KEY_PASSWORD)
     own = {"ssl.keystore.location": str(store), "ssl.keystore.password": KEY_PASSWORD}
     return {**cluster.conf(USER), **own}
 
