@@ -1,5 +1,5 @@
 # syntax=docker/dockerfile:1
-# The agent without Spark and without Java. tests/image runs these steps without an engine, and says what that leaves.
+# The agent without Spark and without Java. tests/live/image runs these steps without an engine, and says what that leaves.
 ARG PYTHON=3.13
 ARG BASE=python:${PYTHON}-slim-trixie
 
@@ -26,7 +26,7 @@ FROM build AS build-spark
 RUN python -m pip --python /opt/kshadow/bin/python install --no-compile --only-binary :all: --no-binary pyspark \
       --constraint constraints.txt "kshadow[spark] @ file://$(echo /wheels/*.whl)" \
  && /opt/kshadow/bin/python -m compileall -q --invalidation-mode unchecked-hash /opt/kshadow/lib \
- && /opt/kshadow/bin/python -c "from pathlib import Path; from agent.submit.package import build; print(*build(Path('/code')))" \
+ && /opt/kshadow/bin/python -c "from pathlib import Path; from agent.tools.spark_submit.package import build; print(*build(Path('/code')))" \
  && mkdir /opt/kshadow/spark \
  && cp /code/*/* /opt/kshadow/spark/
 

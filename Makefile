@@ -1,6 +1,8 @@
 # Two commands for a fresh machine with Python 3.11 or newer, Java 17 and make:
 #   make demo   sets everything up, then diagnoses a real embedded Kafka broker under real faults
 #   make test   sets everything up, then runs every test
+# and for whoever changes the code:
+#   make check  lint, types, contracts, and every test that needs no broker, browser, cluster, Spark or other program
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -8,11 +10,7 @@ READY := $(VENV)/.ready
 # Tests that need brokers wait most of the time, so two cores are enough for four processes. One that crashes ends the run:
 # pytest-xdist 3.8, which shares tests out by file here, may wait for ever where it starts another.
 WORKERS ?= 4
-# What fails runs once more, six tests in a run at most: tests of real brokers, browsers and clusters wait for others,
-# and a machine may stand still for longer than they do. Both tries are reported.
-AGAIN ?= --reruns 1 --reruns-delay 5 --max-suite-reruns 6 -r fERs
-
-.PHONY: demo test lint tools bench spark-bench rig faults soak fuzz clean setup
+.PHONY: demo test check lint tools bench spark-bench rig faults soak fuzz clean setup
 
 setup: $(READY)
 
@@ -28,8 +26,15 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)
 	$(BIN)/kshadow demo $(DEMO)
 
+# What waits for a broker, a browser or a cluster may run once more (tests/conftest.py); the summary names it, with both tries.
+RUN = $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder --max-worker-restart 0 --durations 12 -r fERs
+NOTHING = not (kafka or spark or browser or kubernetes or process)
+
 test: $(READY) lint
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0 --durations 12 $(AGAIN) $(PYTEST)
+	$(RUN) -n $(WORKERS) $(PYTEST)
+
+check: $(READY) lint
+	HYPOTHESIS_PROFILE=quick $(RUN) -n 2 -m '$(NOTHING)' tests/unit tests/harness tests/generate $(PYTEST)
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -40,26 +45,26 @@ lint: $(READY)
 # Tools of other projects that tests run (helm, prometheus, a Kubernetes API server): built by Go, once for each version.
 # And definitions of custom resources, of Prometheus Operator, Spark operator and Strimzi.
 tools: $(READY)
-	$(BIN)/python -m tests.tools $(TOOLS)
-	$(BIN)/python -m tests.kube.definitions
+	$(BIN)/python -m tests.harness.tools $(TOOLS)
+	$(BIN)/python -m tests.harness.kube_definitions
 
 bench: $(READY)
-	$(BIN)/python -m tests.bench $(BENCH)
+	$(BIN)/python -m tests.harness.bench $(BENCH)
 
 spark-bench: $(READY)
-	$(BIN)/python -m tests.spark.bench $(SPARK_BENCH)
+	$(BIN)/python -m tests.harness.spark.bench $(SPARK_BENCH)
 
 rig: $(READY)
-	$(BIN)/python -m tests.rig $(RIG)
+	$(BIN)/python -m tests.harness.rig $(RIG)
 
 faults: $(READY)
-	$(BIN)/python -m tests.faults $(FAULTS)
+	$(BIN)/python -m tests.harness.faults $(FAULTS)
 
 soak: $(READY)
-	$(BIN)/python -m tests.faults.soak $(SOAK)
+	$(BIN)/python -m tests.harness.faults.soak $(SOAK)
 
 fuzz: $(READY)
-	$(BIN)/python -m tests.fuzz $(FUZZ)
+	$(BIN)/python -m tests.harness.fuzz $(FUZZ)
 
 clean:
 	rm -rf $(VENV) .cache build dist

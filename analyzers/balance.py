@@ -1,6 +1,6 @@
 """How evenly a group shares out partitions and records: pure functions, for analyzers and for metrics.
 
-`agent.shadow.shares` says what a fair share is.
+`agent.core.shadow.fairness` says what a fair share is.
 """
 
 from __future__ import annotations
@@ -9,11 +9,17 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from agent.coordinator.assignors import Problem, Subscribed
-from agent.coordinator.states import GroupType
-from agent.shadow.shares import fair_share, fairness, holds, want_alike, wants
-from agent.shadow.views import GroupView
-from analyzers.api import Slot
+from agent.core.protocol.assignors import AssignmentProblem, MemberSubscription
+from agent.core.protocol.states import GroupType
+from agent.core.shadow.fairness import (
+    fair_share,
+    fairness,
+    obtainable_topics,
+    share_subscription,
+    target_or_assignment,
+)
+from agent.core.shadow.views import GroupView
+from analyzers.api import TopicPartition
 
 STREAMS_PROTOCOL = "stream"
 """The assignor of Kafka Streams in a classic group: it assigns tasks, and nobody chooses another."""
@@ -43,13 +49,13 @@ def assignment_imbalance(view: GroupView) -> float | None:
     return None if spread is None else spread.ratio
 
 
-def load_imbalance(view: GroupView, consumed: Mapping[Slot, int]) -> float | None:
+def load_imbalance(view: GroupView, consumed: Mapping[TopicPartition, int]) -> float | None:
     """Largest share of consumed records / fair share; None if nothing was consumed of what members hold."""
     spread = load_spread(view, consumed)
     return None if spread is None else spread.ratio
 
 
-def settles_ms(view: GroupView) -> int:
+def settled_from_ms(view: GroupView) -> int:
     """Until when an uneven assignment may be meant to be, epoch milliseconds."""
     return view.state_since_ms + CONNECT_DELAY_MS if view.group_type == GroupType.CONNECT else view.state_since_ms
 
@@ -57,12 +63,12 @@ def settles_ms(view: GroupView) -> int:
 def partition_spread(view: GroupView) -> Spread | None:
     """Partitions by member. None without members or partitions, and for share groups, whose partitions may have
     several members each."""
-    shares = {member.member_id: sum(map(len, holds(member).values())) for member in view.members}
+    shares = {member.member_id: sum(map(len, target_or_assignment(member).values())) for member in view.members}
     found = fairness(view.group_type, shares.values(), lambda: view.members)
     return None if found is None else Spread(shares, *found)
 
 
-def load_spread(view: GroupView, consumed: Mapping[Slot, int]) -> Spread | None:
+def load_spread(view: GroupView, consumed: Mapping[TopicPartition, int]) -> Spread | None:
     """Records by member, of the partitions that each has now. None where none were consumed, and for share groups."""
     if view.group_type == GroupType.SHARE:
         return None
@@ -71,7 +77,7 @@ def load_spread(view: GroupView, consumed: Mapping[Slot, int]) -> Spread | None:
     partitions = 0
     for member in view.members:
         shares[member.member_id] = 0
-        for topic, numbers in holds(member).items():
+        for topic, numbers in target_or_assignment(member).items():
             records = sum(consumed.get((topic, number), 0) for number in numbers)
             shares[member.member_id] += records
             amounts[topic] += records
@@ -86,10 +92,10 @@ def load_spread(view: GroupView, consumed: Mapping[Slot, int]) -> Spread | None:
 class LoadPlan(NamedTuple):
     """What tells the load's imbalance of a group whose members all want the same, in short: for who asks often."""
 
-    owned: tuple[tuple[Slot, ...], ...]
+    owned: tuple[tuple[TopicPartition, ...], ...]
     """What each member has."""
 
-    def imbalance(self, consumed: Mapping[Slot, int]) -> float | None:
+    def imbalance(self, consumed: Mapping[TopicPartition, int]) -> float | None:
         """As `load_imbalance`."""
         shares = [sum([consumed.get(slot, 0) for slot in slots]) for slots in self.owned]
         total = sum(shares)
@@ -98,32 +104,32 @@ class LoadPlan(NamedTuple):
         return max(shares) / max(total / len(shares), total / sum(map(len, self.owned)))
 
 
-def load_plan(view: GroupView, slots: Iterable[Slot] = ()) -> LoadPlan | None:
+def load_plan(view: GroupView, slots: Iterable[TopicPartition] = ()) -> LoadPlan | None:
     """None where members want different topics, or where nothing is told of a group's load.
 
     The plan takes those of `slots` that it needs for its own, so that they are not in memory twice.
     """
-    if view.group_type == GroupType.SHARE or not want_alike(view.group_type, view.members):
+    if view.group_type == GroupType.SHARE or not share_subscription(view.group_type, view.members):
         return None
     same = {slot: slot for slot in slots}
     owned = []
     for member in view.members:
-        has = ((topic, number) for topic, numbers in holds(member).items() for number in numbers)
+        has = ((topic, number) for topic, numbers in target_or_assignment(member).items() for number in numbers)
         owned.append(tuple([same.get(slot, slot) for slot in has]))
     return LoadPlan(tuple(owned))
 
 
 def wanted_topics(view: GroupView) -> dict[str, frozenset[str]]:
     """By member id, the topics that are held in the group and that it could get partitions of."""
-    return wants(view.group_type, view.members)
+    return obtainable_topics(view.group_type, view.members)
 
 
-def problem_of(view: GroupView) -> Problem:
+def assignment_problem(view: GroupView) -> AssignmentProblem:
     """What an assignor would be asked. Topics have as many partitions as are held."""
     partitions: dict[str, int] = {}
     for member in view.members:
-        for topic, numbers in holds(member).items():
+        for topic, numbers in target_or_assignment(member).items():
             partitions[topic] = max(partitions.get(topic, 0), *(number + 1 for number in numbers), 0)
     wanted = wanted_topics(view)
-    members = {it.member_id: Subscribed(wanted[it.member_id], it.instance_id) for it in view.members}
-    return Problem(partitions, members)
+    members = {it.member_id: MemberSubscription(wanted[it.member_id], it.instance_id) for it in view.members}
+    return AssignmentProblem(partitions, members)

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
+from typing import Any, ClassVar
 
-from analyzers.api import ClusterAnalyzer, Condition, Judgement, Settings, Severity, Window, setting
-from analyzers.naming import clipped
+from agent.core.state_fields import StateFields
+from analyzers.api import ClusterAnalyzer, Condition, LoadWindow, Settings, Severity, Verdict, setting
+from analyzers.formatting import truncated
 
-MOST = 0.5
+DOMINANT_GROUP_PART = 0.5
 """The part of a partition's records from which on one group makes it what it is."""
 
 
@@ -35,6 +36,8 @@ class HotspotSettings(Settings):
 class CoordinatorHotspot(ClusterAnalyzer):
     """Compares the partition with the most records to the others."""
 
+    STATE: ClassVar = StateFields({})
+
     name = "coordinator_hotspot"
     rule = (
         "In consecutive windows of five minutes one partition of __consumer_offsets took in at least `times_mean` "
@@ -48,11 +51,11 @@ class CoordinatorHotspot(ClusterAnalyzer):
     settings_class = HotspotSettings
     settings: HotspotSettings
 
-    def judge(self, window: Window) -> Judgement:
+    def judge(self, window: LoadWindow) -> Verdict:
         """Look at one window; the hysteresis asks for several in a row."""
         settings = self.settings
         if window.partitions < settings.min_partitions or not window.loads:
-            return Judgement()
+            return Verdict()
         partition, load = max(window.loads.items(), key=lambda it: (it[1].records, -it[0]))
         others = [it.records for number, it in window.loads.items() if number != partition]
         # Partitions without a record in the window are not in its loads.
@@ -60,7 +63,7 @@ class CoordinatorHotspot(ClusterAnalyzer):
         mean = sum(others) / len(others)
         per_s = load.records * 1000 / (window.end_ms - window.start_ms)
         if per_s < settings.min_records_per_s or load.records < settings.times_mean * mean:
-            return Judgement()
+            return Verdict()
         part = 0.0 if load.group is None else min(load.group_commits / load.records, 1.0)
         numbers = {
             "partition": partition,
@@ -70,10 +73,10 @@ class CoordinatorHotspot(ClusterAnalyzer):
             "part_of_all": round(load.records / (load.records + sum(others)), 3),
             "others_mean": round(mean, 1),
             "others_median": median(others),
-            "group": None if load.group is None else clipped(load.group),
+            "group": None if load.group is None else truncated(load.group),
             "group_part": round(part, 3),
         }
-        return Judgement(Condition(Severity.WARNING, _summary(numbers), _advice(numbers), numbers, partition))
+        return Verdict(Condition(Severity.WARNING, _summary(numbers), _advice(numbers), numbers, partition))
 
 
 def _summary(numbers: Mapping[str, Any]) -> str:
@@ -90,7 +93,7 @@ def _summary(numbers: Mapping[str, Any]) -> str:
 def _advice(numbers: Mapping[str, Any]) -> str:
     group = numbers["group"]
     leader = f"The broker that leads partition {numbers['partition']} bears it, and coordinates every group there."
-    if group is not None and numbers["group_part"] >= MOST:
+    if group is not None and numbers["group_part"] >= DOMINANT_GROUP_PART:
         return (
             f"Let {group} commit less often: raise auto.commit.interval.ms (5000 unless set), or commit once a batch "
             "instead of once a record. Or split it into several groups, whose names put them on other partitions. "

@@ -11,14 +11,15 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, ClassVar
 
-from agent.coordinator.states import GroupType
-from agent.shadow.shares import holds
-from agent.shadow.views import GroupView, Member
-from analyzers.api import Analyzer, Condition, Group, Judgement, Settings, Severity, setting
-from analyzers.balance import STREAMS_PROTOCOL, settles_ms, wanted_topics
-from analyzers.naming import clipped, counted, listed
+from agent.core.protocol.states import GroupType
+from agent.core.shadow.fairness import target_or_assignment
+from agent.core.shadow.views import GroupView, Member
+from agent.core.state_fields import StateFields
+from analyzers.api import Analyzer, Condition, GroupContext, Settings, Severity, Verdict, setting
+from analyzers.balance import STREAMS_PROTOCOL, settled_from_ms, wanted_topics
+from analyzers.formatting import count_text, list_text, truncated
 
 LISTED_CLIENTS = 5
 
@@ -37,6 +38,8 @@ class IdleSettings(Settings):
 class IdleMembers(Analyzer):
     """Looks for members without partitions."""
 
+    STATE: ClassVar = StateFields({})
+
     name = "idle_members"
     rule = (
         "Members hold no partition (Connect, Streams: no task) while others of the group do, and they are more than "
@@ -51,13 +54,13 @@ class IdleMembers(Analyzer):
     settings_class = IdleSettings
     settings: IdleSettings
 
-    def judge(self, group: Group) -> Judgement:
+    def judge(self, group: GroupContext) -> Verdict:
         """Look at who holds what; asked each time that the group changed."""
         view = group.view
         condition = None if view is None else self._look(view)
-        if condition is not None and view is not None and settles_ms(view) > group.now_ms:
-            return Judgement(wake_ms=settles_ms(view))
-        return Judgement(condition)
+        if condition is not None and view is not None and settled_from_ms(view) > group.now_ms:
+            return Verdict(wake_ms=settled_from_ms(view))
+        return Verdict(condition)
 
     def _look(self, view: GroupView) -> Condition | None:
         idle = [member for member in view.members if not _works(member)]
@@ -73,7 +76,11 @@ class IdleMembers(Analyzer):
 
 def _works(member: Member) -> bool:
     """Whether it has partitions or tasks, or keeps up the state of tasks for others."""
-    return any(any(them.values()) for them in (holds(member), member.standby_tasks, member.warmup_tasks) if them)
+    return any(
+        any(them.values())
+        for them in (target_or_assignment(member), member.standby_tasks, member.warmup_tasks)
+        if them
+    )
 
 
 class Reason(StrEnum):
@@ -88,7 +95,7 @@ def _reasons(view: GroupView, idle: Iterable[Member]) -> Counter[Reason]:
     wanted = wanted_topics(view)
     partitions: Counter[str] = Counter()
     for member in view.members:
-        partitions.update({topic: len(numbers) for topic, numbers in holds(member).items()})
+        partitions.update({topic: len(numbers) for topic, numbers in target_or_assignment(member).items()})
     out: Counter[Reason] = Counter()
     by_topics: dict[frozenset[str], Reason] = {}
     for member in idle:
@@ -117,7 +124,7 @@ def _summary(view: GroupView, idle: list[Member], reasons: Counter[Reason]) -> s
     have = "has" if len(idle) == 1 else "have"
     return (
         f"{len(idle)} of {len(view.members)} members {have} no {_thing(view)} while the others hold {_held(view)}: "
-        f"{listed(it.client_id for it in idle)}; {', '.join(whys)}."
+        f"{list_text(it.client_id for it in idle)}; {', '.join(whys)}."
     )
 
 
@@ -140,7 +147,7 @@ def _advice(view: GroupView, idle: list[Member], reasons: Counter[Reason]) -> st
         return f"Run fewer workers, or raise tasks.max where the connectors can use it. {allow}"
     if view.group_type == GroupType.STREAMS or view.protocol == STREAMS_PROTOCOL:
         return f"Lower num.stream.threads or run fewer instances, or give the input topics more partitions. {allow}"
-    return f"Run {counted(len(view.members) - len(idle), 'member')}, or give the topics more partitions. {allow}"
+    return f"Run {count_text(len(view.members) - len(idle), 'member')}, or give the topics more partitions. {allow}"
 
 
 def _numbers(view: GroupView, idle: list[Member], reasons: Counter[Reason]) -> dict[str, Any]:
@@ -148,7 +155,7 @@ def _numbers(view: GroupView, idle: list[Member], reasons: Counter[Reason]) -> d
         "idle": len(idle),
         "members": len(view.members),
         "partitions": _held(view),
-        "clients": [clipped(it.client_id) for it in idle[:LISTED_CLIENTS]],
+        "clients": [truncated(it.client_id) for it in idle[:LISTED_CLIENTS]],
         **{str(reason): reasons[reason] for reason in Reason},
     }
 
@@ -158,4 +165,4 @@ def _thing(view: GroupView) -> str:
 
 
 def _held(view: GroupView) -> int:
-    return sum(len(numbers) for member in view.members for numbers in holds(member).values())
+    return sum(len(numbers) for member in view.members for numbers in target_or_assignment(member).values())

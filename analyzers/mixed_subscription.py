@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
-from agent.shadow.views import GroupView, Member
-from analyzers.api import Analyzer, Condition, Group, Judgement, Settings, Severity, setting
-from analyzers.naming import clipped, counted, listed
+from agent.core.shadow.views import GroupView, Member
+from agent.core.state_fields import StateFields
+from analyzers.api import Analyzer, Condition, GroupContext, Settings, Severity, Verdict, setting
+from analyzers.formatting import count_text, list_text, truncated
 
 SHOWN_VALUES = 3
 SHOWN_TOPICS = 3
@@ -29,6 +30,8 @@ class MixedSettings(Settings):
 class MixedSubscription(Analyzer):
     """Compares the members each time that the group changes."""
 
+    STATE: ClassVar = StateFields({})
+
     name = "mixed_subscription"
     rule = (
         "For `open_after_s`, members of one group have subscribed to different topics (a warning), or have different "
@@ -42,10 +45,10 @@ class MixedSubscription(Analyzer):
     )
     settings_class = MixedSettings
 
-    def judge(self, group: Group) -> Judgement:
+    def judge(self, group: GroupContext) -> Verdict:
         """Look at the members as they are; asked each time that the group changed."""
         view = group.view
-        return Judgement(None if view is None else _look(view))
+        return Verdict(None if view is None else _look(view))
 
 
 class _Trait(NamedTuple):
@@ -63,8 +66,8 @@ def _topics(member: Member) -> tuple[frozenset[str], str | None]:
 
 def _topics_text(value: tuple[frozenset[str], str | None]) -> str:
     topics, pattern = value
-    named = [listed(sorted(topics), SHOWN_TOPICS)] if topics else []
-    return " and ".join([*named, *([f"pattern {clipped(pattern)}"] if pattern is not None else [])]) or "no topic"
+    named = [list_text(sorted(topics), SHOWN_TOPICS)] if topics else []
+    return " and ".join([*named, *([f"pattern {truncated(pattern)}"] if pattern is not None else [])]) or "no topic"
 
 
 def _seconds(value: int) -> str:
@@ -108,7 +111,7 @@ TRAITS = (
 )
 
 
-def _alike(view: GroupView) -> bool:
+def _all_members_alike(view: GroupView) -> bool:
     """Whether members agree to the letter: nearly all do, and then nothing needs counting."""
     kinds = {
         (
@@ -125,7 +128,7 @@ def _alike(view: GroupView) -> bool:
 
 
 def _look(view: GroupView) -> Condition | None:
-    if _alike(view):
+    if _all_members_alike(view):
         return None
     differing = [(trait, values) for trait in TRAITS if len(values := _values(view, trait)) > 1]
     if not differing:
@@ -134,7 +137,7 @@ def _look(view: GroupView) -> Condition | None:
     parts = [f"{trait.name}: {_values_text(trait, values)}" for trait, values in differing]
     return Condition(
         severity,
-        f"{counted(len(view.members), 'member')} of one group disagree. {'. '.join(parts)}.",
+        f"{count_text(len(view.members), 'member')} of one group disagree. {'. '.join(parts)}.",
         " ".join(trait.advice for trait, _ in differing),
         {
             "members": len(view.members),
@@ -157,6 +160,6 @@ def _values(view: GroupView, trait: _Trait) -> dict[Any, list[str]]:
 def _values_text(trait: _Trait, values: dict[Any, list[str]]) -> str:
     """The values that most members have, with who has them."""
     common = sorted(values.items(), key=lambda it: (-len(it[1]), trait.text(it[0])))
-    shown = [f"{trait.text(value)} ({listed(clients)})" for value, clients in common[:SHOWN_VALUES]]
+    shown = [f"{trait.text(value)} ({list_text(clients)})" for value, clients in common[:SHOWN_VALUES]]
     rest = len(common) - SHOWN_VALUES
     return ", ".join([*shown, *([f"and {rest} more"] if rest > 0 else [])])

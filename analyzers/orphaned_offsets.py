@@ -14,10 +14,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from agent.shadow.transitions import Rebalanced, Transition
-from agent.shadow.views import CommittedOffset, GroupView
-from analyzers.api import Analyzer, Condition, Group, Judgement, Settings, Severity, setting
-from analyzers.naming import clipped, counted, few, milliseconds, named, span
+from agent.core.shadow.transitions import Rebalanced, Transition
+from agent.core.shadow.views import CommittedOffset, GroupView
+from agent.core.state_fields import StateFields
+from analyzers.api import Analyzer, Condition, GroupContext, Settings, Severity, Verdict, setting
+from analyzers.formatting import count_text, distinct_names, duration_text, milliseconds, names_text, truncated
 
 RETENTION_MS = 7 * 86_400_000
 """The brokers' default of offsets.retention.minutes."""
@@ -36,7 +37,15 @@ class OrphanedOffsetsSettings(Settings):
 
 
 class OrphanedOffsets(Analyzer):
-    """See the module. A look costs a decode for each offset, so it looks only when one may have become too old."""
+    """Looks at a group's offsets when one may have become too old: a look costs a decode for each."""
+
+    STATE: ClassVar = StateFields(
+        {
+            "_look_ms": int | None,
+            "_condition": Condition | None,
+            "_is_empty": bool,
+        }
+    )
 
     name: ClassVar[str] = "orphaned_offsets"
     rule: ClassVar[str] = (
@@ -59,7 +68,7 @@ class OrphanedOffsets(Analyzer):
         # Whether the condition is that the group is empty: a member ends it, whatever a look would show.
         self._is_empty = False
 
-    def observe(self, transition: Transition, group: Group) -> None:
+    def observe(self, transition: Transition, group: GroupContext) -> None:
         """Anything may have left offsets behind, or brought a user of them: look, when it has settled."""
         if isinstance(transition, Rebalanced) and transition.members and self._is_empty:
             self._condition, self._is_empty = None, False
@@ -67,21 +76,21 @@ class OrphanedOffsets(Analyzer):
         soon = group.now_ms + milliseconds(self.settings.settle_s)
         self._look_ms = soon if self._look_ms is None else min(self._look_ms, soon)
 
-    def judge(self, group: Group) -> Judgement:
+    def judge(self, group: GroupContext) -> Verdict:
         """Whether there are offsets that nobody uses."""
         if self._look_ms is not None and group.now_ms >= self._look_ms:
             self._look_ms = self._look(group)
-        return Judgement(self._condition, self._look_ms)
+        return Verdict(self._condition, self._look_ms)
 
-    def _look(self, group: Group) -> int | None:
-        """See what there is; when to look again."""
+    def _look(self, group: GroupContext) -> int | None:
+        """Set the condition by the group's offsets; return when to look again (epoch milliseconds; None: no need)."""
         self._condition, self._is_empty = None, False
         view = group.view
         if view is None or not view.committed_partitions:
             return None
         return self._look_at_empty(view, group) if not view.members else self._look_at_active(view, group)
 
-    def _look_at_empty(self, view: GroupView, group: Group) -> int:
+    def _look_at_empty(self, view: GroupView, group: GroupContext) -> int:
         since_ms = max(view.state_since_ms, view.last_commit_ms or 0)
         due_ms = since_ms + milliseconds(self.settings.empty_s)
         if group.now_ms < due_ms:
@@ -90,30 +99,31 @@ class OrphanedOffsets(Analyzer):
         offsets = group.offsets
         self._is_empty = True
         tail = "deletes them" if idle_ms < RETENTION_MS else "would have deleted them"
-        what = f"{counted(len(offsets), 'committed offset')} of {_topics(offsets)}"
+        what = f"{count_text(len(offsets), 'committed offset')} of {_topics(offsets)}"
         self._condition = Condition(
             Severity.INFO,
-            f"{what}: for {span(idle_ms)} the group has had no members and made no commit.",
+            f"{what}: for {duration_text(idle_ms)} the group has had no members and made no commit.",
             "If its consumer is gone for good delete the group (kafka-consumer-groups.sh --delete), and its lag is "
             "no longer reported; else start it before the offsets expire: offsets.retention.minutes "
-            f"{tail} after {span(RETENTION_MS)} by default.",
+            f"{tail} after {duration_text(RETENTION_MS)} by default.",
             _numbers("empty_group", offsets, idle_ms),
         )
         return group.now_ms + milliseconds(self.settings.look_every_s)
 
-    def _look_at_active(self, view: GroupView, group: Group) -> int | None:
+    def _look_at_active(self, view: GroupView, group: GroupContext) -> int | None:
         left = _left_behind(view, group.offsets)
         unused_ms = milliseconds(self.settings.unused_s)
         old = [it for it in left if group.now_ms >= it.committed_ms + unused_ms]
         if old:
             idle_ms = group.now_ms - max(it.committed_ms for it in old)
-            what = f"{counted(len(old), 'committed offset')} of {_topics(old)}"
+            what = f"{count_text(len(old), 'committed offset')} of {_topics(old)}"
             self._condition = Condition(
                 Severity.INFO,
-                f"{what}: no member subscribes to that any more, and the last commit is {span(idle_ms)} old.",
+                f"{what}: no member subscribes to that any more, and the last commit is {duration_text(idle_ms)} "
+                f"old.",
                 "Delete them (kafka-consumer-groups.sh --delete-offsets), or leave that to the broker: from Kafka "
-                f"2.4 on offsets.retention.minutes does it, {span(RETENTION_MS)} after the last commit by default. "
-                "Until then leave those topics out where the group's lag is watched.",
+                f"2.4 on offsets.retention.minutes does it, {duration_text(RETENTION_MS)} after the last commit by "
+                f"default. Until then leave those topics out where the group's lag is watched.",
                 _numbers("unused_topics", old, idle_ms),
             )
             return group.now_ms + milliseconds(self.settings.look_every_s)
@@ -139,7 +149,7 @@ def _left_behind(view: GroupView, offsets: Sequence[CommittedOffset]) -> list[Co
 
 def _topics(offsets: Sequence[CommittedOffset]) -> str:
     counts = Counter(it.topic for it in offsets)
-    return named(sorted(counts, key=lambda topic: (-counts[topic], topic)))
+    return names_text(sorted(counts, key=lambda topic: (-counts[topic], topic)))
 
 
 def _numbers(kind: str, offsets: Sequence[CommittedOffset], idle_ms: int) -> dict[str, Any]:
@@ -148,7 +158,7 @@ def _numbers(kind: str, offsets: Sequence[CommittedOffset], idle_ms: int) -> dic
         "kind": kind,
         "offsets": len(offsets),
         "topics": len(topics),
-        "topic_names": few(map(clipped, topics)),
+        "topic_names": distinct_names(map(truncated, topics)),
         "idle_s": idle_ms // 1000,
         "last_commit_ms": max(it.committed_ms for it in offsets),
     }

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from agent.shadow.causes import Cause
+from agent.core.causes import Cause
 from analyzers.api import Condition, Settings, Severity, setting
-from analyzers.losses import LossAnalyzer, LossSettings, hosts
-from analyzers.naming import counted, milliseconds, named, span, whole_seconds_ms
-from analyzers.windows import Lost, Seat
+from analyzers.formatting import count_text, duration_text, milliseconds, names_text, round_up_to_seconds_ms
+from analyzers.lost_members import LostMembersAnalyzer, LostMembersSettings, host_names
+from analyzers.windows import ClientIdentity, LostMember
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PollTimeoutSettings(LossSettings):
+class PollTimeoutSettings(LostMembersSettings):
     """The limit is 5 minutes by default, so a client that exceeds it every time does so at most 10 times an hour: two
     hours show the repeat offender also where batches are slow. Each timeout is worth a look: the records of the batch
     are processed once more by another member."""
@@ -23,8 +23,10 @@ class PollTimeoutSettings(LossSettings):
     many: int = setting(3, "repeat offenders that make it critical", least=1)
 
 
-class PollTimeout(LossAnalyzer):
-    """See the module."""
+class PollTimeout(LostMembersAnalyzer):
+    """Watches for departures caused by `poll_timeout`: rule, thresholds and false alarms are below."""
+
+    STATE: ClassVar = LostMembersAnalyzer.STATE
 
     name: ClassVar[str] = "poll_timeout"
     rule: ClassVar[str] = (
@@ -39,33 +41,40 @@ class PollTimeout(LossAnalyzer):
     settings_class: ClassVar[type[Settings]] = PollTimeoutSettings
     settings: PollTimeoutSettings
 
-    def _describe(self, lost: Sequence[Lost], seats: Sequence[Seat], repeaters: Sequence[Seat]) -> Condition:
+    def _describe(
+        self, lost: Sequence[LostMember], seats: Sequence[ClientIdentity], repeaters: Sequence[ClientIdentity]
+    ) -> Condition:
         severity = Severity.CRITICAL if len(repeaters) >= self.settings.many else Severity.WARNING
         # Every inference of a poll timeout has the member's own limit.
         limits = sorted({it.member.rebalance_timeout_ms or 0 for it in lost})
         beyond = [(it.away_ms, it.member.rebalance_timeout_ms or 0) for it in lost if it.away_ms is not None]
         needed = max((away + limit for away, limit in beyond), default=None)
         numbers: dict[str, Any] = {
-            **self._who(lost, seats, repeaters),
+            **self._identity_numbers(lost, seats, repeaters),
             "max_poll_intervals_ms": limits[:5],
             "came_back": len(beyond),
             "longest_beyond_ms": max((away for away, _ in beyond), default=None),
-            "needed_max_poll_interval_ms": None if needed is None else whole_seconds_ms(needed),
+            "needed_max_poll_interval_ms": None if needed is None else round_up_to_seconds_ms(needed),
         }
         return Condition(severity, self._summary(lost, seats, repeaters, numbers), _advice(numbers), numbers)
 
     def _summary(
-        self, lost: Sequence[Lost], seats: Sequence[Seat], repeaters: Sequence[Seat], numbers: dict[str, Any]
+        self,
+        lost: Sequence[LostMember],
+        seats: Sequence[ClientIdentity],
+        repeaters: Sequence[ClientIdentity],
+        numbers: dict[str, Any],
     ) -> str:
-        limits = named([span(ms) for ms in numbers["max_poll_intervals_ms"]])
+        limits = names_text([duration_text(ms) for ms in numbers["max_poll_intervals_ms"]])
         what = (
-            f"{counted(len(lost), 'time')} within {span(milliseconds(self.settings.window_s))} a member did not poll "
+            f"{count_text(len(lost), 'time')} within {duration_text(milliseconds(self.settings.window_s))} a "
+            f"member did not poll "
             f"within its max.poll.interval.ms ({limits})"
         )
-        who = f"{named([seat.name for seat in seats])} on {hosts(lost)}"
-        more = f"; again and again: {named([seat.name for seat in repeaters])}" if repeaters else ""
+        who = f"{names_text([seat.name for seat in seats])} on {host_names(lost)}"
+        more = f"; again and again: {names_text([seat.name for seat in repeaters])}" if repeaters else ""
         if numbers["longest_beyond_ms"] is not None:
-            more += f"; back up to {span(numbers['longest_beyond_ms'])} after the limit"
+            more += f"; back up to {duration_text(numbers['longest_beyond_ms'])} after the limit"
         return f"{what}: {who}{more}."
 
 

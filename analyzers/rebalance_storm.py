@@ -22,24 +22,23 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
-from agent.coordinator.states import GroupType
-from agent.shadow.causes import Cause
-from agent.shadow.transitions import AssignmentChanged, Rebalanced, Transition
-from agent.shadow.views import Member
-from analyzers.api import Analyzer, Condition, Group, Judgement, Settings, Severity, setting
-from analyzers.naming import counted, few, milliseconds, span
-from analyzers.storms import ADVICE, Normal, Pattern, looks_like, pattern_of
-from analyzers.windows import Recent, Turnover, seat_of
+from agent.core.causes import TIMEOUT_CAUSES, Cause
+from agent.core.protocol.states import GroupType
+from agent.core.shadow.transitions import AssignmentChanged, Rebalanced, Transition
+from agent.core.shadow.views import Member
+from agent.core.state_fields import StateFields, shared
+from analyzers.api import Analyzer, Condition, GroupContext, Settings, Severity, Verdict, setting
+from analyzers.formatting import count_text, distinct_names, duration_text, milliseconds
+from analyzers.storms import PATTERN_ADVICE, BaselineRate, StormPattern, dominant_pattern, pattern_clause
+from analyzers.windows import DepartureCounter, RecentItems, identity_of
 
-TIMEOUTS = (Cause.SESSION_TIMEOUT, Cause.POLL_TIMEOUT)
-
-ROUNDS = 2
+EXPECTED_FOLLOWUPS = 2
 """How many cooperative rounds may follow one change: one gives away what was taken back, and one for who came in."""
 
-FEW = 3
+CRASH_LOOP_MAX_CLIENTS = 3
 """More clients than that, restarted again and again, are no crash loop: someone deploys or scales."""
 
-KEPT = 10_000
+MIN_DEPARTURES_KEPT = 10_000
 """How many departures are kept at least; of larger groups as many as make a loop of all their members."""
 
 HOUR_MS = 3_600_000
@@ -61,7 +60,7 @@ class RebalanceStormSettings(Settings):
     critical_after_s: float = setting(1800.0, "seconds after which a storm that goes on is critical")
 
 
-class Key(NamedTuple):
+class DepartureKey(NamedTuple):
     """What may be left again and again: a seat, all seats of a client id (no host), or the group."""
 
     client_id: str
@@ -69,26 +68,27 @@ class Key(NamedTuple):
     instance_id: str | None = None
 
 
-GROUP = Key("", "*")
+WHOLE_GROUP = DepartureKey("", "*")
 
 
-class Gone(NamedTuple):
+class CountedDeparture(NamedTuple):
     """A departure that disturbed someone. `overlapped`: its successor came before its time had run out."""
 
     at_ms: int
-    seat: Key
+    seat: DepartureKey
     cause: Cause
     overlapped: bool
 
 
+@shared
 @dataclass(slots=True)
-class Round:
+class StormRound:
     """One rebalance. `excess`: its generations that nobody's coming or going explains, by what they look like."""
 
     offset: int
     cause: Cause
     skipped: int
-    excess: Counter[Pattern]
+    excess: Counter[StormPattern]
     waited_ms: int | None
     stopped_ms: int | None
     since_previous_ms: int | None
@@ -106,7 +106,25 @@ class Round:
 
 
 class RebalanceStorm(Analyzer):
-    """See the module."""
+    """Counts loops, churn and generations that nobody's coming and going explains: the module has the rule."""
+
+    STATE: ClassVar = StateFields(
+        {
+            "_rounds": RecentItems[StormRound],
+            "_excess": Counter[StormPattern],
+            "_generations": int,
+            "_gone": RecentItems[CountedDeparture],
+            "_turnover": DepartureCounter[DepartureKey],
+            "_normal": BaselineRate,
+            "_last": StormRound | None,
+            "_last_ms": int | None,
+            "_assigned": int,
+            "_followups": int,
+            "_is_classic": bool,
+            "_since_ms": int | None,
+            "_storm": tuple[int, int],
+        }
+    )
 
     name: ClassVar[str] = "rebalance_storm"
     rule: ClassVar[str] = (
@@ -127,14 +145,16 @@ class RebalanceStorm(Analyzer):
         super().__init__(settings)
         self._window_ms = milliseconds(settings.window_s)
         loop_ms = milliseconds(settings.loop_window_s)
-        self._rounds: Recent[Round] = Recent(self._window_ms)
-        self._excess: Counter[Pattern] = Counter()
+        self._rounds: RecentItems[StormRound] = RecentItems(self._window_ms)
+        self._excess: Counter[StormPattern] = Counter()
         self._generations = 0
-        self._gone: Recent[Gone] = Recent(loop_ms, KEPT)
+        self._gone: RecentItems[CountedDeparture] = RecentItems(loop_ms, MIN_DEPARTURES_KEPT)
         # A departure counts for its seat, its client id and the group: so three times as many.
-        self._turnover: Turnover[Key] = Turnover(loop_ms, settings.loop_departures, 3 * KEPT)
-        self._normal = Normal(milliseconds(settings.normal_s))
-        self._last: Round | None = None
+        self._turnover: DepartureCounter[DepartureKey] = DepartureCounter(
+            loop_ms, settings.loop_departures, 3 * MIN_DEPARTURES_KEPT
+        )
+        self._normal = BaselineRate(milliseconds(settings.normal_s))
+        self._last: StormRound | None = None
         self._last_ms: int | None = None
         self._assigned = 0
         self._followups = 0
@@ -145,7 +165,7 @@ class RebalanceStorm(Analyzer):
 
     # What happens.
 
-    def observe(self, transition: Transition, group: Group) -> None:
+    def observe(self, transition: Transition, group: GroupContext) -> None:
         """Note a rebalance, and who came and went with it."""
         if isinstance(transition, Rebalanced):
             self._prune(group.now_ms)
@@ -156,83 +176,86 @@ class RebalanceStorm(Analyzer):
             if self._last is not None and self._last.offset == transition.at.offset:
                 self._last.partitions = transition.assigned
 
-    def _rebalanced(self, it: Rebalanced, now_ms: int) -> None:
+    def _rebalanced(self, rebalance: Rebalanced, now_ms: int) -> None:
         if self._normal.since_ms is None:
             self._normal.since_ms = now_ms
-        stayed = it.members > len(it.joined)
-        self._moved(it, stayed, now_ms)
+        stayed = rebalance.members > len(rebalance.joined)
+        self._count_members(rebalance, stayed, now_ms)
         skipped = 0
-        if self._is_classic and it.previous_generation is not None:
-            skipped = max(it.generation - it.previous_generation - 1, 0)
-        waited = [ms for ms in (it.join_ms, it.sync_ms) if ms is not None]
-        self._last = Round(
-            it.at.offset,
-            it.inferred.cause,
+        if self._is_classic and rebalance.previous_generation is not None:
+            skipped = max(rebalance.generation - rebalance.previous_generation - 1, 0)
+        waited = [ms for ms in (rebalance.join_ms, rebalance.sync_ms) if ms is not None]
+        self._last = StormRound(
+            rebalance.at.offset,
+            rebalance.inferred.cause,
             skipped,
-            self._unexplained(it, skipped, stayed) if self._is_classic else Counter(),
+            self._unexplained(rebalance, skipped, stayed) if self._is_classic else Counter(),
             sum(waited) if waited else None,
-            it.stopped_partition_ms,
-            None if self._last_ms is None else max(it.at.timestamp_ms - self._last_ms, 0),
+            rebalance.stopped_partition_ms,
+            None if self._last_ms is None else max(rebalance.at.timestamp_ms - self._last_ms, 0),
             self._assigned,
         )
-        self._last_ms = it.at.timestamp_ms
+        self._last_ms = rebalance.at.timestamp_ms
         self._excess += self._last.excess
         self._generations += 1 + skipped
-        self._learn(self._rounds.add(now_ms, self._last))
+        self._learn_baseline(self._rounds.add(now_ms, self._last))
 
-    def _moved(self, it: Rebalanced, stayed: bool, now_ms: int) -> None:
-        """Who went and who came. Someone who leaves an empty room disturbs nobody: a batch job does."""
-        self._gone.kept = max(self._gone.kept, self.settings.loop_departures * it.members)
-        self._turnover.make_room(3 * self._gone.kept)
-        back = {_seat(member) for member in it.joined}
-        for member in it.left:
-            how = it.inferred.departures.get(member.member_id)
+    def _count_members(self, rebalance: Rebalanced, stayed: bool, now_ms: int) -> None:
+        """Count departures and joins by seat. A departure from a group that nobody stays in (a batch job's) disturbs
+        nobody."""
+        self._gone.kept = max(self._gone.kept, self.settings.loop_departures * rebalance.members)
+        self._turnover.raise_capacity(3 * self._gone.kept)
+        back = {_seat(member) for member in rebalance.joined}
+        for member in rebalance.left:
+            how = rebalance.inferred.departures.get(member.member_id)
             cause = Cause.UNKNOWN_DEPARTURE if how is None else how.cause
-            counts = stayed or cause in TIMEOUTS
+            counts = stayed or cause in TIMEOUT_CAUSES
             seat, *_ = keys = _keys(member)
             for key in keys:
                 self._turnover.leave(key, now_ms if counts else None)
             if counts:
-                self._gone.add(now_ms, Gone(now_ms, seat, cause, cause in TIMEOUTS and seat in back))
-        for member in it.joined:
+                self._gone.add(
+                    now_ms, CountedDeparture(now_ms, seat, cause, cause in TIMEOUT_CAUSES and seat in back)
+                )
+        for member in rebalance.joined:
             for key in _keys(member):
                 self._turnover.join(key)
 
-    def _unexplained(self, it: Rebalanced, skipped: int, stayed: bool) -> Counter[Pattern]:
+    def _unexplained(self, rebalance: Rebalanced, skipped: int, stayed: bool) -> Counter[StormPattern]:
         """Generations that a deploy would not make: each coming and going explains one."""
-        changes = len(it.joined) + len(it.left)
-        out = Counter({Pattern.NEVER_COMPLETED: max(skipped - max(changes - 1, 0), 0)})
-        self._followups = self._followups + 1 if it.inferred.cause is Cause.COOPERATIVE_FOLLOWUP else 0
-        how = {departure.cause for departure in it.inferred.departures.values()}
+        changes = len(rebalance.joined) + len(rebalance.left)
+        out = Counter({StormPattern.NEVER_COMPLETED: max(skipped - max(changes - 1, 0), 0)})
+        self._followups = self._followups + 1 if rebalance.inferred.cause is Cause.COOPERATIVE_FOLLOWUP else 0
+        how = {departure.cause for departure in rebalance.inferred.departures.values()}
         if not stayed:
             pass
         elif Cause.POLL_TIMEOUT in how:
-            out[Pattern.POLL_STALLS] = 1
+            out[StormPattern.POLL_STALLS] = 1
         elif Cause.SESSION_TIMEOUT in how:
-            out[Pattern.FLAPPING_SESSIONS] = 1
-        elif self._followups > ROUNDS:
-            out[Pattern.COOPERATIVE_ROUNDS] = 1
+            out[StormPattern.FLAPPING_SESSIONS] = 1
+        elif self._followups > EXPECTED_FOLLOWUPS:
+            out[StormPattern.COOPERATIVE_ROUNDS] = 1
         elif not changes and not self._followups:
-            out += self._of_the_same(it)
+            out += self._unexplained_same_members(rebalance)
         return +out
 
-    def _of_the_same(self, it: Rebalanced) -> Counter[Pattern]:
+    def _unexplained_same_members(self, rebalance: Rebalanced) -> Counter[StormPattern]:
         """A rebalance in which nobody came or went."""
-        match it.inferred.cause:
+        match rebalance.inferred.cause:
             case Cause.SUBSCRIPTION_CHANGED as cause:
                 # A rolling deploy of static members may change the subscription of each, once.
                 before = sum(round_.cause is cause for round_ in self._rounds)
-                return Counter({Pattern.SUBSCRIPTION_CHANGES: int(before >= it.members)})
+                return Counter({StormPattern.SUBSCRIPTION_CHANGES: int(before >= rebalance.members)})
             case Cause.PARTITIONS_CHANGED:
-                return Counter({Pattern.SUBSCRIPTION_CHANGES: 1})
-        return Counter({Pattern.REJOIN_LOOP: int(it.group_type != GroupType.CONNECT)})
+                return Counter({StormPattern.SUBSCRIPTION_CHANGES: 1})
+        return Counter({StormPattern.REJOIN_LOOP: int(rebalance.group_type != GroupType.CONNECT)})
 
     def _prune(self, now_ms: int) -> None:
-        self._learn(self._rounds.prune(now_ms))
+        self._learn_baseline(self._rounds.prune(now_ms))
         self._gone.prune(now_ms)
         self._turnover.prune(now_ms)
 
-    def _learn(self, gone: Iterable[tuple[int, Round]]) -> None:
+    def _learn_baseline(self, gone: Iterable[tuple[int, StormRound]]) -> None:
         """What leaves the window becomes normal, unless it was a storm."""
         start, end = self._storm
         for at_ms, round_ in gone:
@@ -243,18 +266,18 @@ class RebalanceStorm(Analyzer):
 
     # What it comes to.
 
-    def judge(self, group: Group) -> Judgement:
+    def judge(self, group: GroupContext) -> Verdict:
         """Whether there is a storm."""
         now_ms, settings = group.now_ms, self.settings
         self._prune(now_ms)
-        often = self._turnover.often()
-        if self._turnover.departures(GROUP) < settings.min_rebalances:
-            often.discard(GROUP)
+        often = self._turnover.frequent()
+        if self._turnover.departures(WHOLE_GROUP) < settings.min_rebalances:
+            often.discard(WHOLE_GROUP)
         loops = self._loops(often, now_ms) if often else []
         normal = self._normal.per_ms(now_ms - self._window_ms, self._window_ms)
         if not loops and not self._is_excess(normal):
             self._since_ms = None
-            return Judgement()
+            return Verdict()
         if self._since_ms is None:
             self._since_ms = now_ms
             start, end = self._storm
@@ -264,11 +287,13 @@ class RebalanceStorm(Analyzer):
         condition = self._describe(now_ms, self._since_ms, loops, often, normal)
         changes = [self._since_ms + milliseconds(settings.critical_after_s), self._rounds.expires_ms]
         changes += [self._turnover.expires_ms, loops[-1].at_ms + self._window_ms if loops else None]
-        return Judgement(condition, min(it for it in changes if it is not None and it > now_ms))
+        return Verdict(condition, min(it for it in changes if it is not None and it > now_ms))
 
-    def _loops(self, often: set[Key], now_ms: int) -> list[Gone]:
+    def _loops(self, often: set[DepartureKey], now_ms: int) -> list[CountedDeparture]:
         """The departures of those who go again and again, if they still do."""
-        loops = [it for it in self._gone if often.intersection((it.seat, Key(it.seat.client_id), GROUP))]
+        loops = [
+            it for it in self._gone if often.intersection((it.seat, DepartureKey(it.seat.client_id), WHOLE_GROUP))
+        ]
         return loops if loops and now_ms < loops[-1].at_ms + self._window_ms else []
 
     def _is_excess(self, normal: float | None) -> bool:
@@ -277,12 +302,17 @@ class RebalanceStorm(Analyzer):
         return self._generations >= self.settings.times_normal * (normal or 0.0) * self._window_ms
 
     def _describe(
-        self, now_ms: int, since_ms: int, loops: list[Gone], often: set[Key], normal: float | None
+        self,
+        now_ms: int,
+        since_ms: int,
+        loops: list[CountedDeparture],
+        often: set[DepartureKey],
+        normal: float | None,
     ) -> Condition:
         rounds = list(self._rounds)
         causes = Counter(str(round_.cause) for round_ in rounds)
-        pattern = pattern_of(self._seen(loops, often))
-        going = loops or [it for it in self._gone if it.cause in TIMEOUTS]
+        pattern = dominant_pattern(self._seen(loops, often))
+        going = loops or [it for it in self._gone if it.cause in TIMEOUT_CAUSES]
         clients = [name for name, _ in sorted(_names(going).items(), key=lambda item: (-item[1], item[0]))]
         known = [ms for round_ in rounds if (ms := round_.unstable_ms) is not None]
         unstable_ms = sum(known)
@@ -302,55 +332,57 @@ class RebalanceStorm(Analyzer):
             "normal_per_hour": an_hour,
             "unstable_share": share,
             "pattern": str(pattern),
-            "top_clients": few(clients),
+            "top_clients": distinct_names(clients),
             "causes": dict(sorted(causes.items())),
         }
-        what = f"{counted(len(rounds), 'rebalance')} within {span(self._window_ms)}"
+        what = f"{count_text(len(rounds), 'rebalance')} within {duration_text(self._window_ms)}"
         if never:
             what += f" and {never:,} more that never completed"
         if an_hour is not None:
             what += f" ({an_hour:g} an hour is normal here)"
-        summary = f"{what}: {looks_like(pattern, clients, len(going), causes)}"
+        summary = f"{what}: {pattern_clause(pattern, clients, len(going), causes)}"
         if share:
             summary += f"; partitions stood still for at least {share:.0%} of the time"
-        return Condition(severity, f"{summary}.", ADVICE[pattern], numbers)
+        return Condition(severity, f"{summary}.", PATTERN_ADVICE[pattern], numbers)
 
-    def _seen(self, loops: list[Gone], often: set[Key]) -> Counter[Pattern]:
+    def _seen(self, loops: list[CountedDeparture], often: set[DepartureKey]) -> Counter[StormPattern]:
         """What it looks like: loops by how they went, and what no loop explains."""
         if not loops:
             return self._excess
-        seen: Counter[Pattern] = Counter()
+        seen: Counter[StormPattern] = Counter()
         clients = len({it.seat if it.seat in often else it.seat.client_id for it in loops})
         for it in loops:
-            if not self._is_one_client(it.seat, often) or (clients > FEW and it.cause not in TIMEOUTS):
-                seen[Pattern.CHURN] += 1
+            if not self._is_one_client(it.seat, often) or (
+                clients > CRASH_LOOP_MAX_CLIENTS and it.cause not in TIMEOUT_CAUSES
+            ):
+                seen[StormPattern.CHURN] += 1
             elif it.cause is Cause.POLL_TIMEOUT:
-                seen[Pattern.POLL_STALLS] += 1
+                seen[StormPattern.POLL_STALLS] += 1
             elif it.cause is Cause.SESSION_TIMEOUT and clients > 1 and not it.overlapped:
-                seen[Pattern.FLAPPING_SESSIONS] += 1
+                seen[StormPattern.FLAPPING_SESSIONS] += 1
             else:
-                seen[Pattern.CRASH_LOOP] += 1
+                seen[StormPattern.CRASH_LOOP] += 1
         for pattern, count in self._excess.items():
-            if pattern not in (Pattern.POLL_STALLS, Pattern.FLAPPING_SESSIONS):
+            if pattern not in (StormPattern.POLL_STALLS, StormPattern.FLAPPING_SESSIONS):
                 seen[pattern] += count
         return seen
 
-    def _is_one_client(self, seat: Key, often: set[Key]) -> bool:
+    def _is_one_client(self, seat: DepartureKey, often: set[DepartureKey]) -> bool:
         """Whether the same client went again and again: by its seat, or by a client id that is its own."""
-        client = Key(seat.client_id)
+        client = DepartureKey(seat.client_id)
         return seat in often or (
             client in often and self._turnover.rounds(client) == self._turnover.departures(client)
         )
 
 
-def _seat(member: Member) -> Key:
-    return Key(*seat_of(member))
+def _seat(member: Member) -> DepartureKey:
+    return DepartureKey(*identity_of(member))
 
 
-def _keys(member: Member) -> tuple[Key, ...]:
+def _keys(member: Member) -> tuple[DepartureKey, ...]:
     """What a departure counts for."""
-    return _seat(member), Key(member.client_id), GROUP
+    return _seat(member), DepartureKey(member.client_id), WHOLE_GROUP
 
 
-def _names(gone: Iterable[Gone]) -> Counter[str]:
+def _names(gone: Iterable[CountedDeparture]) -> Counter[str]:
     return Counter(it.seat.instance_id or it.seat.client_id for it in gone)

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from agent.shadow.causes import Cause
+from agent.core.causes import Cause
 from analyzers.api import Condition, Settings, Severity, setting
-from analyzers.losses import LossAnalyzer, LossSettings, hosts
-from analyzers.naming import counted, milliseconds, named, span, whole_seconds_ms
-from analyzers.windows import Lost, Seat, goes_silently
+from analyzers.formatting import count_text, duration_text, milliseconds, names_text, round_up_to_seconds_ms
+from analyzers.lost_members import LostMembersAnalyzer, LostMembersSettings, host_names
+from analyzers.windows import ClientIdentity, LostMember, leaves_without_goodbye
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SessionTimeoutSettings(LossSettings):
+class SessionTimeoutSettings(LostMembersSettings):
     """An hour shows who does it again, and one timeout is news for no longer; two of one client are no chance, and
     three are more than one bad node. What comes back within two minutes was restarted by its supervisor, or had only
     stalled: garbage collectors and throttled CPUs take seconds to a minute."""
@@ -23,8 +23,10 @@ class SessionTimeoutSettings(LossSettings):
     return_s: float = setting(120.0, "seconds within which a member that comes back may only have stalled")
 
 
-class SessionTimeout(LossAnalyzer):
-    """See the module."""
+class SessionTimeout(LostMembersAnalyzer):
+    """Watches for departures caused by `session_timeout`: rule, thresholds and false alarms are below."""
+
+    STATE: ClassVar = LostMembersAnalyzer.STATE
 
     name: ClassVar[str] = "session_timeout"
     rule: ClassVar[str] = (
@@ -40,7 +42,9 @@ class SessionTimeout(LossAnalyzer):
     settings_class: ClassVar[type[Settings]] = SessionTimeoutSettings
     settings: SessionTimeoutSettings
 
-    def _describe(self, lost: Sequence[Lost], seats: Sequence[Seat], repeaters: Sequence[Seat]) -> Condition:
+    def _describe(
+        self, lost: Sequence[LostMember], seats: Sequence[ClientIdentity], repeaters: Sequence[ClientIdentity]
+    ) -> Condition:
         unplanned = [it for it in lost if not _may_be_planned(it)]
         many = self.settings.many
         if len(repeaters) >= many:
@@ -57,49 +61,57 @@ class SessionTimeout(LossAnalyzer):
             if it.away_ms is not None and it.member.session_timeout_ms is not None
         ]
         numbers: dict[str, Any] = {
-            **self._who(lost, seats, repeaters),
+            **self._identity_numbers(lost, seats, repeaters),
             "session_timeouts_ms": timeouts[:5],
-            "came_back": sum(it.back_ms is not None for it in lost),
+            "came_back": sum(it.returned_ms is not None for it in lost),
             "overlapped": sum(it.overlapped for it in lost),
-            "needed_session_timeout_ms": whole_seconds_ms(max(needed)) if needed else None,
+            "needed_session_timeout_ms": round_up_to_seconds_ms(max(needed)) if needed else None,
         }
         return Condition(
             severity, self._summary(lost, seats, repeaters, timeouts), _advice(lost, stalled, numbers), numbers
         )
 
-    def _may_have_stalled(self, it: Lost) -> bool:
-        return it.away_ms is not None and not it.overlapped and it.away_ms <= milliseconds(self.settings.return_s)
+    def _may_have_stalled(self, lost: LostMember) -> bool:
+        return (
+            lost.away_ms is not None and not lost.overlapped and lost.away_ms <= milliseconds(self.settings.return_s)
+        )
 
     def _summary(
-        self, lost: Sequence[Lost], seats: Sequence[Seat], repeaters: Sequence[Seat], timeouts: Sequence[int]
+        self,
+        lost: Sequence[LostMember],
+        seats: Sequence[ClientIdentity],
+        repeaters: Sequence[ClientIdentity],
+        timeouts: Sequence[int],
     ) -> str:
-        what = f"{counted(len(lost), 'session')} ran out within {span(milliseconds(self.settings.window_s))}"
-        who = f"{named([seat.name for seat in seats])} on {hosts(lost)}"
-        after = f" after {named([span(ms) for ms in timeouts])}" if timeouts else ""
-        again = f"; again and again: {named([seat.name for seat in repeaters])}" if repeaters else ""
-        back = sum(it.back_ms is not None for it in lost)
+        what = (
+            f"{count_text(len(lost), 'session')} ran out within {duration_text(milliseconds(self.settings.window_s))}"
+        )
+        who = f"{names_text([seat.name for seat in seats])} on {host_names(lost)}"
+        after = f" after {names_text([duration_text(ms) for ms in timeouts])}" if timeouts else ""
+        again = f"; again and again: {names_text([seat.name for seat in repeaters])}" if repeaters else ""
+        back = sum(it.returned_ms is not None for it in lost)
         if back:
-            again += f"; {counted(back, 'member')} came back"
+            again += f"; {count_text(back, 'member')} came back"
         return f"{what}: {who}{after}{again}."
 
 
-def _may_be_planned(it: Lost) -> bool:
+def _may_be_planned(lost: LostMember) -> bool:
     """Whether the whole group may have been stopped in good order."""
-    return it.with_all and goes_silently(it.member)
+    return lost.emptied_group and leaves_without_goodbye(lost.member)
 
 
-def _advice(lost: Sequence[Lost], stalled: Sequence[Lost], numbers: dict[str, Any]) -> str:
+def _advice(lost: Sequence[LostMember], stalled: Sequence[LostMember], numbers: dict[str, Any]) -> str:
     parts: list[str] = []
-    died = [it.seat.name for it in lost if it.overlapped]
+    died = [it.identity.name for it in lost if it.overlapped]
     if died:
         parts.append(
-            f"{named(died)} came back before the old session had ended, so the process had died without a goodbye: "
-            "look for why (exit code, OOM kill, liveness probe), and call close() on shutdown."
+            f"{names_text(died)} came back before the old session had ended, so the process had died without a "
+            f"goodbye: look for why (exit code, OOM kill, liveness probe), and call close() on shutdown."
         )
     needed = numbers["needed_session_timeout_ms"]
     if stalled:
-        within = span(max(it.away_ms or 0 for it in stalled))
-        text = f"{named([it.seat.name for it in stalled])} came back within {within}"
+        within = duration_text(max(it.away_ms or 0 for it in stalled))
+        text = f"{names_text([it.identity.name for it in stalled])} came back within {within}"
         if needed is not None:
             text += (
                 f": if it stalled rather than restarted (garbage collection, throttled CPU, network), a "
@@ -109,12 +121,12 @@ def _advice(lost: Sequence[Lost], stalled: Sequence[Lost], numbers: dict[str, An
         else:
             text += ": if it stalled rather than restarted, its session timeout is too tight for that."
         parts.append(text)
-    gone = [it for it in lost if it.back_ms is None]
+    gone = [it for it in lost if it.returned_ms is None]
     if gone:
-        parts.append(f"Check whether {named([it.seat.name for it in gone])} should still run.")
+        parts.append(f"Check whether {names_text([it.identity.name for it in gone])} should still run.")
     if any(_may_be_planned(it) for it in gone):
         parts.append("If all were stopped on purpose nothing is wrong: static members and Streams say no goodbye.")
-    if any(it.seat.instance_id is not None for it in lost):
+    if any(it.identity.instance_id is not None for it in lost):
         parts.append("For static members session.timeout.ms must be longer than a restart takes.")
     if any(not it.member.uses_classic_protocol for it in lost):
         parts.append(

@@ -24,24 +24,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated, ClassVar
 
-from agent.coordinator.states import GroupState
-from agent.shadow.diff import owners
-from agent.shadow.transitions import AssignmentChanged, GroupEmptied, OffsetsDeleted, Rebalanced, Transition
-from agent.shadow.views import Position
+from agent.core.protocol.states import GroupState
+from agent.core.shadow.diff import owners_by_partition
+from agent.core.shadow.transitions import AssignmentChanged, GroupEmptied, OffsetsDeleted, Rebalanced, Transition
+from agent.core.shadow.views import Position
+from agent.core.state_fields import ORDERED, StateFields, shared
 from analyzers.api import (
     WINDOW_MS,
     Analyzer,
     Condition,
-    Group,
-    Judgement,
+    GroupContext,
     Sample,
     Settings,
     Severity,
-    Slot,
+    TopicPartition,
+    Verdict,
     setting,
 )
-from analyzers.naming import clipped, counted, listed
+from analyzers.formatting import count_text, list_text, truncated
 
 REPEATS = 3
 """In so many samples in a row one owner committed one offset again: its client commits what did not move."""
@@ -49,7 +51,7 @@ REPEATS = 3
 LISTED_PARTITIONS = 10
 LISTED_CLIENTS = 5
 
-NOT_YET_MS = 60_000
+UNSTABLE_RECHECK_MS = 60_000
 """When to look again at a group that is not stable."""
 
 
@@ -82,8 +84,24 @@ class StalledSettings(Settings):
     rewind_records: int = setting(10, "records that a position must go back", least=1)
 
 
-class Track:
+@shared
+class PartitionTrack:
     """The commits of one partition, as far as the rules need them. Times are epoch milliseconds."""
+
+    STATE: ClassVar = StateFields(
+        {
+            "position": Position,
+            "pause_ms": int,
+            "repeats": int,
+            "back_from": int,
+            "back_by": int,
+            "back_ms": int,
+            "lag": int | None,
+            "still_ms": int,
+            "growing": int,
+            "grown_from": int,
+        }
+    )
 
     __slots__ = (
         "back_by",
@@ -141,7 +159,7 @@ class Track:
         else:
             self.growing += 1
 
-    def goes_back(self, from_offset: int) -> None:
+    def mark_rewind(self, from_offset: int) -> None:
         """What `follow` took last went back."""
         self.back_from = max(from_offset, self.back_from)
         self.back_by = self.back_from - self.position.offset
@@ -153,7 +171,9 @@ class Track:
         return self.position.commit_ms + round(silent_ms)
 
 
-def status(track: Track, now_ms: int, settings: StalledSettings, *, owned_ms: int, recommits: bool) -> Status:
+def partition_status(
+    track: PartitionTrack, now_ms: int, settings: StalledSettings, *, owned_ms: int, recommits: bool
+) -> Status:
     """What a partition is in, that has an owner since `owned_ms`; `recommits`: whether its owner is known to commit
     positions that did not move."""
     position, lag = track.position, track.lag
@@ -173,7 +193,7 @@ def status(track: Track, now_ms: int, settings: StalledSettings, *, owned_ms: in
     return Status.OK
 
 
-def severity(of: Status, lag: int | None) -> Severity:
+def severity_of(of: Status, lag: int | None) -> Severity:
     """How much it matters. A silence without known lag may be one long piece of work."""
     is_certain = of is Status.STALL or (of is Status.STOP and lag is not None)
     return Severity.CRITICAL if is_certain else Severity.WARNING
@@ -184,6 +204,17 @@ class StalledConsumer(Analyzer):
 
     `_tracks` is in the order in which positions were committed last, so that the silent ones come first.
     """
+
+    STATE: ClassVar = StateFields(
+        {
+            "_tracks": Annotated[dict[TopicPartition, PartitionTrack], ORDERED],
+            "_set_aside": dict[TopicPartition, PartitionTrack],
+            "_back": dict[TopicPartition, PartitionTrack],
+            "_recommits": bool,
+            "_members_ms": int | None,
+            "_owned_ms": int,
+        }
+    )
 
     name = "stalled_consumer"
     rule = (
@@ -205,16 +236,16 @@ class StalledConsumer(Analyzer):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        self._tracks: dict[Slot, Track] = {}
-        self._set_aside: dict[Slot, Track] = {}
+        self._tracks: dict[TopicPartition, PartitionTrack] = {}
+        self._set_aside: dict[TopicPartition, PartitionTrack] = {}
         """Silent, and of no account until they are committed again."""
-        self._back: dict[Slot, Track] = {}
+        self._back: dict[TopicPartition, PartitionTrack] = {}
         self._recommits = False
         # Since when: there are members, and the assignment is what it is. None: there are no members.
         self._members_ms: int | None = None
         self._owned_ms = 0
 
-    def observe(self, transition: Transition, group: Group) -> None:
+    def observe(self, transition: Transition, group: GroupContext) -> None:
         """Keep who may commit, and since when."""
         match transition:
             case Rebalanced(members=0) | GroupEmptied():
@@ -229,37 +260,40 @@ class StalledConsumer(Analyzer):
                 for tracks in (self._tracks, self._set_aside, self._back):
                     tracks.pop((topic, partition), None)
 
-    def sample(self, sample: Sample, group: Group) -> None:
+    def sample(self, sample: Sample, group: GroupContext) -> None:
         """Follow what was committed since the sample before."""
         tracks, owned_ms = self._tracks, self._owned_ms
         for slot, position in sample.positions.items():
             track = tracks.pop(slot, None) or self._set_aside.pop(slot, None)
             if track is None:
-                tracks[slot] = Track(position)
+                tracks[slot] = PartitionTrack(position)
                 continue
             tracks[slot] = track
             before = track.position
             track.follow(position, owned_ms)
             if position.offset < before.offset:
-                self._went_back(slot, track, before)
+                self._note_rewind(slot, track, before)
             elif track.repeats >= REPEATS:
                 self._recommits = self._members_ms is not None
 
-    def _went_back(self, slot: Slot, track: Track, before: Position) -> None:
+    def _note_rewind(self, slot: TopicPartition, track: PartitionTrack, before: Position) -> None:
         has_members = self._members_ms is not None and before.commit_ms >= self._members_ms
         if has_members and before.offset - track.position.offset >= self.settings.rewind_records:
-            track.goes_back(before.offset)
+            track.mark_rewind(before.offset)
             self._back[slot] = track
 
-    def judge(self, group: Group) -> Judgement:
+    def judge(self, group: GroupContext) -> Verdict:
         """Look at positions that are silent for long, and at those that went back."""
         if self._members_ms is None:
-            return Judgement()
+            return Verdict()
         now_ms = group.now_ms
         wakes: list[int] = []
         stopped = self._stopped(group, wakes) if self._recommits else {}
         for slot, track in list(self._back.items()):
-            is_back = status(track, now_ms, self.settings, owned_ms=self._owned_ms, recommits=False) is Status.REWIND
+            is_back = (
+                partition_status(track, now_ms, self.settings, owned_ms=self._owned_ms, recommits=False)
+                is Status.REWIND
+            )
             if is_back:
                 wakes.append(track.back_ms + round(self.settings.rewind_s * 1000))
             else:
@@ -268,10 +302,10 @@ class StalledConsumer(Analyzer):
         window_end_ms = (now_ms // WINDOW_MS + 1) * WINDOW_MS
         wake_ms = min((at_ms if at_ms > now_ms else window_end_ms for at_ms in wakes), default=None)
         if stopped:
-            return Judgement(_stop(stopped, self._tracks, self._back, now_ms), wake_ms)
-        return Judgement(_rewind(self._back) if self._back else None, wake_ms)
+            return Verdict(_stop(stopped, self._tracks, self._back, now_ms), wake_ms)
+        return Verdict(_rewind(self._back) if self._back else None, wake_ms)
 
-    def _stopped(self, group: Group, wakes: list[int]) -> dict[Slot, str]:
+    def _stopped(self, group: GroupContext, wakes: list[int]) -> dict[TopicPartition, str]:
         """The partitions that are stopped, with the client that holds each; adds to `wakes` when to look again."""
         silent = self._silent(group.known_ms, wakes)
         view = group.view if silent else None
@@ -279,24 +313,24 @@ class StalledConsumer(Analyzer):
             return {}
         if view.state != GroupState.STABLE:
             # Members may be giving partitions up, which is no silence of theirs.
-            wakes.append(group.now_ms + NOT_YET_MS)
+            wakes.append(group.now_ms + UNSTABLE_RECHECK_MS)
             return {}
         clients = {member.member_id: member.client_id for member in view.members}
-        holders = owners({member.member_id: member.assignment for member in view.members})
-        out: dict[Slot, str] = {}
+        holders = owners_by_partition({member.member_id: member.assignment for member in view.members})
+        out: dict[TopicPartition, str] = {}
         for slot in silent:
             track, holder = self._tracks[slot], holders.get(slot)
-            now = status(track, group.known_ms, self.settings, owned_ms=self._owned_ms, recommits=True)
+            now = partition_status(track, group.known_ms, self.settings, owned_ms=self._owned_ms, recommits=True)
             if holder is not None and now is Status.STOP:
                 out[slot] = clients[holder]
             else:
                 self._set_aside[slot] = self._tracks.pop(slot)
         return out
 
-    def _silent(self, known_ms: int, wakes: list[int]) -> list[Slot]:
+    def _silent(self, known_ms: int, wakes: list[int]) -> list[TopicPartition]:
         """The positions that are silent for too long, as far as commits are known; and when the next may be."""
         floor_ms = round(self.settings.silent_after_s * 1000)
-        out: list[Slot] = []
+        out: list[TopicPartition] = []
         for slot, track in self._tracks.items():
             if known_ms < track.position.commit_ms + floor_ms:
                 wakes.append(track.position.commit_ms + floor_ms)
@@ -310,14 +344,18 @@ class StalledConsumer(Analyzer):
 
 
 def _stop(
-    stopped: Mapping[Slot, str], tracks: Mapping[Slot, Track], back: Mapping[Slot, Track], now_ms: int
+    stopped: Mapping[TopicPartition, str],
+    tracks: Mapping[TopicPartition, PartitionTrack],
+    back: Mapping[TopicPartition, PartitionTrack],
+    now_ms: int,
 ) -> Condition:
     longest_s = max(now_ms - tracks[slot].position.commit_ms for slot in stopped) // 1000
     clients = sorted(set(stopped.values()))
     names = _names(stopped)
     summary = (
-        f"{counted(len(stopped), 'partition')} of {listed(clients)} not committed for up to {longest_s} s, though "
-        f"this group commits positions even when they do not move: {listed(names)}."
+        f"{count_text(len(stopped), 'partition')} of {list_text(clients)} not committed for up to {longest_s} s, "
+        f"though "
+        f"this group commits positions even when they do not move: {list_text(names)}."
     )
     advice = (
         "See what these clients are doing (a stack dump): they are in the group and do not come to commit. If they "
@@ -329,18 +367,18 @@ def _stop(
         "stopped": len(stopped),
         "rewound": len(back),
         "partitions": names[:LISTED_PARTITIONS],
-        "clients": [clipped(name) for name in clients[:LISTED_CLIENTS]],
+        "clients": [truncated(name) for name in clients[:LISTED_CLIENTS]],
         "silent_s": longest_s,
     }
-    return Condition(severity(Status.STOP, None), summary, advice, numbers)
+    return Condition(severity_of(Status.STOP, None), summary, advice, numbers)
 
 
-def _rewind(back: Mapping[Slot, Track]) -> Condition:
+def _rewind(back: Mapping[TopicPartition, PartitionTrack]) -> Condition:
     (topic, number), furthest = max(back.items(), key=lambda it: (it[1].back_by, it[0]))
     names = _names(back)
     summary = (
-        f"Positions of {counted(len(back), 'partition')} went back, of {clipped(topic)}-{number} by "
-        f"{furthest.back_by:,} records to {furthest.back_from - furthest.back_by}: {listed(names)}."
+        f"Positions of {count_text(len(back), 'partition')} went back, of {truncated(topic)}-{number} by "
+        f"{furthest.back_by:,} records to {furthest.back_from - furthest.back_by}: {list_text(names)}."
     )
     advice = (
         "Records are consumed a second time. See whether the application seeks, whether auto.offset.reset took over "
@@ -354,8 +392,8 @@ def _rewind(back: Mapping[Slot, Track]) -> Condition:
         "partitions": names[:LISTED_PARTITIONS],
         "records_back": furthest.back_by,
     }
-    return Condition(severity(Status.REWIND, None), summary, advice, numbers)
+    return Condition(severity_of(Status.REWIND, None), summary, advice, numbers)
 
 
-def _names(slots: Iterable[Slot]) -> list[str]:
-    return [f"{clipped(topic)}-{number}" for topic, number in sorted(slots)]
+def _names(slots: Iterable[TopicPartition]) -> list[str]:
+    return [f"{truncated(topic)}-{number}" for topic, number in sorted(slots)]

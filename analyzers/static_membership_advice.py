@@ -12,21 +12,30 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from agent.coordinator.states import GroupType
-from agent.shadow.causes import Cause, Departure
-from agent.shadow.transitions import Rebalanced, Transition
-from agent.shadow.views import Member
-from analyzers.api import Analyzer, Condition, Group, Judgement, Settings, Severity, setting
-from analyzers.naming import counted, few, milliseconds, named, span, whole_seconds_ms
-from analyzers.windows import Recent
+from agent.core.causes import Cause
+from agent.core.inference.facts import Departure
+from agent.core.protocol.states import GroupType
+from agent.core.shadow.transitions import Rebalanced, Transition
+from agent.core.shadow.views import Member
+from agent.core.state_fields import StateFields, shared
+from analyzers.api import Analyzer, Condition, GroupContext, Settings, Severity, Verdict, setting
+from analyzers.formatting import (
+    count_text,
+    distinct_names,
+    duration_text,
+    milliseconds,
+    names_text,
+    round_up_to_seconds_ms,
+)
+from analyzers.windows import RecentItems
 
 DEFAULT_SESSION_MS = 45_000
 """The clients' own session timeout since Kafka 3.0: less is not advised."""
 
-RESTARTS = (Cause.MEMBER_LEFT, Cause.SESSION_TIMEOUT)
+RESTART_CAUSES = (Cause.MEMBER_LEFT, Cause.SESSION_TIMEOUT)
 """How a client goes that is restarted. Who does not poll loses its place with an instance id too."""
 
-CONSOLE = "console-consumer"
+CONSOLE_CLIENT = "console-consumer"
 """How Kafka's console tool names itself, and its group if it is given none: people who look, and look again."""
 
 
@@ -43,8 +52,9 @@ class StaticMembershipAdviceSettings(Settings):
     min_standstill_s: float = setting(1.0, "standstill saved within window_s, partition-seconds")
 
 
+@shared
 @dataclass(slots=True)
-class Round:
+class RebalanceRound:
     """A rebalance with the cooperative rounds that followed. `unexplained`: who came or went and did not restart."""
 
     unexplained: int
@@ -53,13 +63,14 @@ class Round:
     rounds: int = 1
 
 
+@shared
 @dataclass(frozen=True, slots=True, eq=False)
-class Away:
+class AbsentClient:
     """A client that went. `from_ms` is when it was last seen to work."""
 
     member: Member
     from_ms: int
-    round: Round
+    round: RebalanceRound
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +82,20 @@ class Restart:
 
 
 class StaticMembershipAdvice(Analyzer):
-    """See the module."""
+    """Counts restarts and what static membership would have saved: rule, thresholds and false alarms are below."""
+
+    STATE: ClassVar = StateFields(
+        {
+            "_rounds": RecentItems[RebalanceRound],
+            "_restarts": RecentItems[Restart],
+            "_away": RecentItems[AbsentClient],
+            "_away_by_client": dict[str, list[AbsentClient]],
+            "_here": Counter[str],
+            "_last": RebalanceRound | None,
+            "_changed": bool,
+            "_condition": Condition | None,
+        }
+    )
 
     name: ClassVar[str] = "static_membership_advice"
     rule: ClassVar[str] = (
@@ -90,16 +114,16 @@ class StaticMembershipAdvice(Analyzer):
     def __init__(self, settings: StaticMembershipAdviceSettings) -> None:
         super().__init__(settings)
         window_ms = milliseconds(settings.window_s)
-        self._rounds: Recent[Round] = Recent(window_ms)
-        self._restarts: Recent[Restart] = Recent(window_ms)
-        self._away: Recent[Away] = Recent(milliseconds(settings.return_s))
-        self._away_by_client: dict[str, list[Away]] = {}
+        self._rounds: RecentItems[RebalanceRound] = RecentItems(window_ms)
+        self._restarts: RecentItems[Restart] = RecentItems(window_ms)
+        self._away: RecentItems[AbsentClient] = RecentItems(milliseconds(settings.return_s))
+        self._away_by_client: dict[str, list[AbsentClient]] = {}
         self._here: Counter[str] = Counter()
-        self._last: Round | None = None
+        self._last: RebalanceRound | None = None
         self._changed = False
         self._condition: Condition | None = None
 
-    def observe(self, transition: Transition, group: Group) -> None:
+    def observe(self, transition: Transition, group: GroupContext) -> None:
         """Note who went, and who came back."""
         if not isinstance(transition, Rebalanced) or transition.group_type != GroupType.CLASSIC:
             return
@@ -113,27 +137,27 @@ class StaticMembershipAdvice(Analyzer):
             return
         changes = len(transition.joined) + len(transition.left)
         disturbs = transition.members > len(transition.joined) and changes > 0
-        this = self._last = Round(changes, disturbs, stopped_ms)
+        this = self._last = RebalanceRound(changes, disturbs, stopped_ms)
         self._rounds.add(group.now_ms, this)
         for member in transition.left:
             self._here[member.client_id] -= 1
             how = transition.inferred.departures.get(member.member_id)
-            if this.disturbs and how is not None and how.cause in RESTARTS and _may_restart(member, group.name):
-                self._goes(how, this, transition.at.timestamp_ms, group.now_ms)
+            if this.disturbs and how is not None and how.cause in RESTART_CAUSES and _may_restart(member, group.name):
+                self._note_departure(how, this, transition.at.timestamp_ms, group.now_ms)
         for member in transition.joined:
-            self._comes(member, this, transition.at.timestamp_ms, group.now_ms)
+            self._note_return(member, this, transition.at.timestamp_ms, group.now_ms)
         self._here = +self._here
         self._changed = True
 
-    def _goes(self, how: Departure, this: Round, at_ms: int, now_ms: int) -> None:
-        member, from_ms = how.member, at_ms if how.went_ms is None else how.went_ms
+    def _note_departure(self, how: Departure, this: RebalanceRound, at_ms: int, now_ms: int) -> None:
+        member, from_ms = how.member, at_ms if how.departed_ms is None else how.departed_ms
         if how.cause is Cause.SESSION_TIMEOUT:
             from_ms -= member.session_timeout_ms or 0
-        away = Away(member, from_ms, this)
+        away = AbsentClient(member, from_ms, this)
         self._away_by_client.setdefault(member.client_id, []).append(away)
         self._forget(self._away.add(now_ms, away))
 
-    def _comes(self, member: Member, this: Round, at_ms: int, now_ms: int) -> None:
+    def _note_return(self, member: Member, this: RebalanceRound, at_ms: int, now_ms: int) -> None:
         only = not self._here[member.client_id]
         self._here[member.client_id] += 1
         if member.instance_id is not None:
@@ -148,13 +172,13 @@ class StaticMembershipAdvice(Analyzer):
         this.unexplained -= 1
         self._restarts.add(now_ms, Restart(found.member, max(at_ms - found.from_ms, 0)))
 
-    def _drop(self, away: Away) -> None:
+    def _drop(self, away: AbsentClient) -> None:
         waiting = self._away_by_client[away.member.client_id]
         waiting.remove(away)
         if not waiting:
             del self._away_by_client[away.member.client_id]
 
-    def _forget(self, gone: Iterable[tuple[int, Away]]) -> None:
+    def _forget(self, gone: Iterable[tuple[int, AbsentClient]]) -> None:
         for _, away in gone:
             if away in self._away_by_client.get(away.member.client_id, ()):
                 self._drop(away)
@@ -163,16 +187,16 @@ class StaticMembershipAdvice(Analyzer):
         self._forget(self._away.prune(now_ms))
         self._changed |= bool(self._rounds.prune(now_ms)) | bool(self._restarts.prune(now_ms))
 
-    def judge(self, group: Group) -> Judgement:
+    def judge(self, group: GroupContext) -> Verdict:
         """Whether static membership would have helped."""
         self._prune(group.now_ms)
         if self._changed:
             self._changed = False
             self._condition = self._describe(list(self._restarts))
         if self._condition is None:
-            return Judgement()
+            return Verdict()
         ends = (self._rounds.expires_ms, self._restarts.expires_ms)
-        return Judgement(self._condition, min(it for it in ends if it is not None))
+        return Verdict(self._condition, min(it for it in ends if it is not None))
 
     def _describe(self, restarts: Sequence[Restart]) -> Condition | None:
         settings = self.settings
@@ -187,12 +211,12 @@ class StaticMembershipAdvice(Analyzer):
         counts = Counter(it.member.client_id for it in restarts)
         clients = sorted(counts, key=lambda client: (-counts[client], client))
         longest_ms = max(it.away_ms for it in restarts)
-        advised_ms = max(whole_seconds_ms(longest_ms * 3 // 2), DEFAULT_SESSION_MS)
+        advised_ms = max(round_up_to_seconds_ms(longest_ms * 3 // 2), DEFAULT_SESSION_MS)
         sessions = {it.member.session_timeout_ms for it in restarts if it.member.session_timeout_ms is not None}
         numbers: dict[str, Any] = {
             "restarts": len(restarts),
             "window_s": settings.window_s,
-            "clients": few(clients),
+            "clients": distinct_names(clients),
             "rebalances_saved": saved,
             "stopped_partition_s_saved": round(stopped_ms / 1000),
             "away_partition_s": round(away_partition_ms / 1000),
@@ -201,20 +225,23 @@ class StaticMembershipAdvice(Analyzer):
             "advised_session_timeout_ms": advised_ms,
         }
         what = (
-            f"{counted(len(restarts), 'restart')} of {named(clients)} within {span(milliseconds(settings.window_s))}"
+            f"{count_text(len(restarts), 'restart')} of {names_text(clients)} within "
+            f"{duration_text(milliseconds(settings.window_s))}"
         )
-        standstill = counted(round(stopped_ms / 1000), "partition-second")
+        standstill = count_text(round(stopped_ms / 1000), "partition-second")
         return Condition(
             Severity.INFO,
-            f"{what}: static membership would have saved {counted(saved, 'rebalance')} and about {standstill} of "
+            f"{what}: static membership would have saved {count_text(saved, 'rebalance')} and about {standstill} of "
             "standstill.",
             f"Give each of these clients a group.instance.id of its own that outlasts restarts, and a "
-            f"session.timeout.ms above the longest restart ({span(longest_ms)}), say {advised_ms}. The price: when "
-            "one dies for good its partitions stand still until that has passed.",
+            f"session.timeout.ms above the longest restart ({duration_text(longest_ms)}), say {advised_ms}. The "
+            f"price: when one dies for good its partitions stand still until that has passed.",
             numbers,
         )
 
 
 def _may_restart(member: Member, group: str) -> bool:
-    """Whether it is a service whose restarts an instance id would help."""
-    return member.instance_id is None and CONSOLE not in member.client_id and not group.startswith(CONSOLE)
+    """Whether the member is a dynamic one of a service: neither static nor Kafka's console tool."""
+    return (
+        member.instance_id is None and CONSOLE_CLIENT not in member.client_id and not group.startswith(CONSOLE_CLIENT)
+    )

@@ -6,14 +6,16 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from enum import StrEnum
+from typing import ClassVar
 
-from analyzers.naming import counted, named
+from agent.core.state_fields import StateFields
+from analyzers.formatting import count_text, names_text
 
-MOSTLY = 0.6
+DOMINANT_SHARE = 0.6
 """The share that makes a pattern; below it is a mixture."""
 
 
-class Pattern(StrEnum):
+class StormPattern(StrEnum):
     """What a storm looks like."""
 
     CRASH_LOOP = "crash_loop"
@@ -27,78 +29,78 @@ class Pattern(StrEnum):
     MIXTURE = "mixture"
 
 
-def pattern_of(seen: Counter[Pattern]) -> Pattern:
+def dominant_pattern(seen: Counter[StormPattern]) -> StormPattern:
     """The one that most of what was seen looks like."""
     most = max(seen, key=lambda pattern: (seen[pattern], pattern))
-    return most if seen[most] >= MOSTLY * seen.total() else Pattern.MIXTURE
+    return most if seen[most] >= DOMINANT_SHARE * seen.total() else StormPattern.MIXTURE
 
 
-def looks_like(pattern: Pattern, clients: Sequence[str], departures: int, causes: Counter[str]) -> str:
+def pattern_clause(pattern: StormPattern, clients: Sequence[str], departures: int, causes: Counter[str]) -> str:
     """A clause of the summary; `departures` are of those clients."""
-    who = named(clients) if clients else "members"
-    times = counted(departures, "departure")
+    who = names_text(clients) if clients else "members"
+    times = count_text(departures, "departure")
     match pattern:
-        case Pattern.CRASH_LOOP:
+        case StormPattern.CRASH_LOOP:
             return f"{who} came back and went again and again ({times})"
-        case Pattern.FLAPPING_SESSIONS:
+        case StormPattern.FLAPPING_SESSIONS:
             return f"sessions of {who} ran out again and again ({times})"
-        case Pattern.POLL_STALLS:
+        case StormPattern.POLL_STALLS:
             return f"{who} stayed away from poll again and again ({times})"
-        case Pattern.CHURN:
+        case StormPattern.CHURN:
             return f"members are replaced again and again: {who} ({times})"
-        case Pattern.COOPERATIVE_ROUNDS:
+        case StormPattern.COOPERATIVE_ROUNDS:
             return "cooperative rounds follow each other and never settle"
-        case Pattern.REJOIN_LOOP:
+        case StormPattern.REJOIN_LOOP:
             return "the same members rejoin, and nothing else changes"
-        case Pattern.SUBSCRIPTION_CHANGES:
+        case StormPattern.SUBSCRIPTION_CHANGES:
             return "subscriptions, or the partitions of topics, keep changing"
-        case Pattern.NEVER_COMPLETED:
+        case StormPattern.NEVER_COMPLETED:
             return "generations begin and never complete"
     listed = sorted(causes.items(), key=lambda item: (-item[1], item[0]))[:3]
     return f"several causes: {', '.join(f'{cause} {count}' for cause, count in listed)}"
 
 
-ADVICE = {
-    Pattern.CRASH_LOOP: (
+PATTERN_ADVICE = {
+    StormPattern.CRASH_LOOP: (
         "Look for why that client ends (its log, exit code, OOM kill, liveness probe), and stop it until then: "
         "each of its starts and ends stops the group. For restarts that must be, group.instance.id with a "
         "session.timeout.ms longer than a restart keeps the group out of it."
     ),
-    Pattern.FLAPPING_SESSIONS: (
+    StormPattern.FLAPPING_SESSIONS: (
         "The consumers live but their heartbeats do not arrive in time: look for garbage collection, throttled CPUs "
         "and the network, and raise session.timeout.ms (45000 by default), with heartbeat.interval.ms at most a "
         "third of it."
     ),
-    Pattern.POLL_STALLS: (
+    StormPattern.POLL_STALLS: (
         "Processing takes longer than max.poll.interval.ms: lower max.poll.records, take the work off the poll "
         "thread (pause(), keep polling, resume()), or raise max.poll.interval.ms above what the slowest batch takes."
     ),
-    Pattern.CHURN: (
+    StormPattern.CHURN: (
         "Slow the deploy or the autoscaler down (a longer stabilization window, larger steps). "
         "partition.assignment.strategy=CooperativeStickyAssignor, or group.protocol=consumer, keeps those at work "
         "who stay; group.instance.id spares rebalances where members come back under the same identity; on the "
         "broker, group.initial.rebalance.delay.ms lets an empty group wait for all before it starts."
     ),
-    Pattern.COOPERATIVE_ROUNDS: (
+    StormPattern.COOPERATIVE_ROUNDS: (
         "Each round takes partitions back that the next gives away again. All members must run the same "
         "partition.assignment.strategy and subscription; a custom assignor must be sticky, or the rounds never end. "
         "group.protocol=consumer leaves assigning to the broker."
     ),
-    Pattern.REJOIN_LOOP: (
+    StormPattern.REJOIN_LOOP: (
         "A member asks for rebalances though nobody came or went: enforceRebalance() in the application, a leader "
         "that sees topics change back and forth, or members whose join fails (their logs name the reason)."
     ),
-    Pattern.SUBSCRIPTION_CHANGES: (
+    StormPattern.SUBSCRIPTION_CHANGES: (
         "Each new topic that a pattern matches, each topic that grows and each changed subscription rebalances the "
         "group: create topics in one go, narrow the pattern, and subscribe once instead of in turns. "
         "metadata.max.age.ms says how often clients look."
     ),
-    Pattern.NEVER_COMPLETED: (
+    StormPattern.NEVER_COMPLETED: (
         "Members come and go before the assignment is there: look for JoinGroup and SyncGroup errors in their logs, "
         "raise max.poll.interval.ms if they cannot rejoin in time, and on the broker "
         "group.initial.rebalance.delay.ms if many start at once."
     ),
-    Pattern.MIXTURE: (
+    StormPattern.MIXTURE: (
         "Begin with the clients that go most often. Then session.timeout.ms and max.poll.interval.ms above what the "
         "consumers need, group.instance.id for restarts, and partition.assignment.strategy=CooperativeStickyAssignor "
         "or group.protocol=consumer so that those who stay keep working."
@@ -106,8 +108,17 @@ ADVICE = {
 }
 
 
-class Normal:
+class BaselineRate:
     """A slow average of events on event time: exponentially weighted, with what was not seen left out."""
+
+    STATE: ClassVar = StateFields(
+        {
+            "_constant_ms": int,
+            "_level": float,
+            "_at_ms": int,
+            "since_ms": int | None,
+        }
+    )
 
     def __init__(self, constant_ms: int) -> None:
         """`constant_ms`: over how long to average."""

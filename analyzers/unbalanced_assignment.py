@@ -10,28 +10,40 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
-from agent.coordinator.assignors import ASSIGNORS
-from agent.coordinator.states import GroupType
-from agent.shadow.shares import holds, most_even
-from agent.shadow.transitions import Transition
-from agent.shadow.views import GroupView
-from analyzers.api import WINDOW_MS, Analyzer, Condition, Group, Judgement, Sample, Settings, Severity, Slot, setting
+from agent.core.protocol.assignors import ASSIGNORS
+from agent.core.protocol.states import GroupType
+from agent.core.shadow.fairness import largest_even_share, target_or_assignment
+from agent.core.shadow.transitions import Transition
+from agent.core.shadow.views import GroupView
+from agent.core.state_fields import StateFields
+from analyzers.api import (
+    WINDOW_MS,
+    Analyzer,
+    Condition,
+    GroupContext,
+    Sample,
+    Settings,
+    Severity,
+    TopicPartition,
+    Verdict,
+    setting,
+)
 from analyzers.balance import (
     STREAMS_PROTOCOL,
     Spread,
+    assignment_problem,
     load_spread,
     partition_spread,
-    problem_of,
-    settles_ms,
+    settled_from_ms,
 )
-from analyzers.naming import clipped, counted, listed
+from analyzers.formatting import count_text, list_text, truncated
 
-WORTH_IT = 0.8
+WORTHWHILE_REDUCTION = 0.8
 """Another assignor is advised if it makes the largest share smaller than this part of what it is."""
 
-ASKED = ("range", "roundrobin")
+CANDIDATE_ASSIGNORS = ("range", "roundrobin")
 """The assignors that are asked: what the sticky ones give depends on who has what now."""
 
 
@@ -54,6 +66,18 @@ class UnbalancedSettings(Settings):
 
 class UnbalancedAssignment(Analyzer):
     """Compares the largest share to a fair one, and asks other assignors what they would give."""
+
+    STATE: ClassVar = StateFields(
+        {
+            "_condition": Condition | None,
+            "_view": GroupView | None,
+            "_held": Spread | None,
+            "_settles_ms": int,
+            "_has_changed": bool,
+            "_first_sample_ms": int | None,
+            "_looked_ms": int,
+        }
+    )
 
     name = "unbalanced_assignment"
     rule = (
@@ -82,29 +106,29 @@ class UnbalancedAssignment(Analyzer):
         self._first_sample_ms: int | None = None
         self._looked_ms = 0
 
-    def observe(self, transition: Transition, group: Group) -> None:
+    def observe(self, transition: Transition, group: GroupContext) -> None:
         """Look again: shares may have changed."""
         self._has_changed = True
 
-    def sample(self, sample: Sample, group: Group) -> None:
+    def sample(self, sample: Sample, group: GroupContext) -> None:
         """Remember since when commits are seen."""
         if self._first_sample_ms is None:
             self._first_sample_ms = sample.at_ms
 
-    def judge(self, group: Group) -> Judgement:
+    def judge(self, group: GroupContext) -> Verdict:
         """Look if the group changed, or if the last look at its records is old."""
         now_ms = group.now_ms
         if self._has_changed or now_ms - self._looked_ms >= WINDOW_MS:
             self._look(group)
             self._has_changed, self._looked_ms = False, now_ms
         if self._condition is None:
-            return Judgement()
+            return Verdict()
         if now_ms < self._settles_ms:
-            return Judgement(wake_ms=self._settles_ms)
+            return Verdict(wake_ms=self._settles_ms)
         # Records get old without another sample.
-        return Judgement(self._condition, self._looked_ms + WINDOW_MS)
+        return Verdict(self._condition, self._looked_ms + WINDOW_MS)
 
-    def _look(self, group: Group) -> None:
+    def _look(self, group: GroupContext) -> None:
         consumed = self._consumed(group)
         view = self._view
         if self._has_changed:
@@ -115,10 +139,10 @@ class UnbalancedAssignment(Analyzer):
             view = group.view
         self._view, self._condition = view, None
         if view is not None and self._held is not None:
-            case = _Case(view, self._held, load_spread(view, consumed) if consumed else None, consumed)
-            self._condition, self._settles_ms = self._judged(case), settles_ms(view)
+            case = _GroupSpread(view, self._held, load_spread(view, consumed) if consumed else None, consumed)
+            self._condition, self._settles_ms = self._judged(case), settled_from_ms(view)
 
-    def _consumed(self, group: Group) -> Mapping[Slot, int]:
+    def _consumed(self, group: GroupContext) -> Mapping[TopicPartition, int]:
         """The records of the last minutes, if they are enough to judge by."""
         settings, first_ms = self.settings, self._first_sample_ms
         if first_ms is None or group.now_ms - first_ms < settings.load_after_s * 1000:
@@ -126,10 +150,10 @@ class UnbalancedAssignment(Analyzer):
         consumed = group.consumed
         return consumed if sum(consumed.values()) >= settings.min_records else {}
 
-    def _judged(self, case: _Case) -> Condition | None:
+    def _judged(self, case: _GroupSpread) -> Condition | None:
         settings, held, load = self.settings, case.held, case.load
         is_skewed = load is not None and load.ratio >= settings.load_ratio
-        if held.ratio >= settings.ratio and held.largest - most_even(held.fair) >= settings.excess:
+        if held.ratio >= settings.ratio and held.largest - largest_even_share(held.fair) >= settings.excess:
             # Where records are known to be shared out evenly, numbers of partitions do no harm.
             severity = Severity.WARNING if load is None or is_skewed else Severity.INFO
             return _by_partitions(case, severity)
@@ -138,13 +162,13 @@ class UnbalancedAssignment(Analyzer):
         return None
 
 
-class _Case(NamedTuple):
+class _GroupSpread(NamedTuple):
     """A group as it is judged."""
 
     view: GroupView
     held: Spread
     load: Spread | None
-    consumed: Mapping[Slot, int]
+    consumed: Mapping[TopicPartition, int]
 
     @property
     def total(self) -> int:
@@ -154,18 +178,26 @@ class _Case(NamedTuple):
         """The clients with the largest share."""
         return [it.client_id for it in self.view.members if spread.shares[it.member_id] == spread.largest]
 
-    def hottest(self) -> tuple[Slot, int]:
+    def hottest(self) -> tuple[TopicPartition, int]:
         """The held partition with the most records."""
-        slots = ((topic, it) for member in self.view.members for topic, them in holds(member).items() for it in them)
+        slots = (
+            (topic, it)
+            for member in self.view.members
+            for topic, them in target_or_assignment(member).items()
+            for it in them
+        )
         return max(((slot, self.consumed.get(slot, 0)) for slot in slots), key=lambda it: (it[1], it[0]))
 
-    def others(self, counts: Callable[[Slot], int]) -> dict[str, int]:
+    def others(self, counts: Callable[[TopicPartition], int]) -> dict[str, int]:
         """The largest share that each assignor would leave, `counts` being what a partition counts for; only where
         members choose their assignor."""
         if self.view.group_type != GroupType.CLASSIC or self.view.protocol == STREAMS_PROTOCOL:
             return {}
-        problem = problem_of(self.view)
-        return {name: max(sum(map(counts, slots)) for slots in ASSIGNORS[name](problem).values()) for name in ASKED}
+        problem = assignment_problem(self.view)
+        return {
+            name: max(sum(map(counts, slots)) for slots in ASSIGNORS[name](problem).values())
+            for name in CANDIDATE_ASSIGNORS
+        }
 
     def numbers(self) -> dict[str, Any]:
         held, load = self.held, self.load
@@ -174,9 +206,9 @@ class _Case(NamedTuple):
             "partitions": self.total,
             "largest": held.largest,
             "fair": round(held.fair, 3),
-            "most_even": most_even(held.fair),
+            "most_even": largest_even_share(held.fair),
             "ratio": round(held.ratio, 3),
-            "clients": [clipped(name) for name in self.largest_of(load or held)[:5]],
+            "clients": [truncated(name) for name in self.largest_of(load or held)[:5]],
         }
         if load is not None:
             (topic, number), records = self.hottest()
@@ -184,18 +216,19 @@ class _Case(NamedTuple):
                 "records": sum(load.shares.values()),
                 "largest_records": load.largest,
                 "load_ratio": round(load.ratio, 3),
-                "hottest": f"{clipped(topic)}-{number}",
+                "hottest": f"{truncated(topic)}-{number}",
                 "hottest_records": records,
             }
         return numbers
 
 
-def _by_partitions(case: _Case, severity: Severity) -> Condition:
+def _by_partitions(case: _GroupSpread, severity: Severity) -> Condition:
     held, load, names = case.held, case.load, case.largest_of(case.held)
     thing = "task" if case.view.group_type in (GroupType.CONNECT, GroupType.STREAMS) else "partition"
     summary = (
-        f"{listed(names)} {'holds' if len(names) == 1 else 'hold'} {held.largest}{' each' if names[1:] else ''} of "
-        f"{counted(case.total, thing)}, {held.ratio:.1f} times a fair share of {held.fair:.4g} among "
+        f"{list_text(names)} {'holds' if len(names) == 1 else 'hold'} {held.largest}{' each' if names[1:] else ''} "
+        f"of "
+        f"{count_text(case.total, thing)}, {held.ratio:.1f} times a fair share of {held.fair:.4g} among "
         f"{len(case.view.members)} members"
     )
     if load is not None:
@@ -205,8 +238,8 @@ def _by_partitions(case: _Case, severity: Severity) -> Condition:
     return Condition(severity, f"{summary}.", _partition_advice(case, others), numbers)
 
 
-def _partition_advice(case: _Case, others: Mapping[str, int]) -> str:
-    view, now, even = case.view, case.held.largest, most_even(case.held.fair)
+def _partition_advice(case: _GroupSpread, others: Mapping[str, int]) -> str:
+    view, now, even = case.view, case.held.largest, largest_even_share(case.held.fair)
     if view.group_type == GroupType.CONNECT:
         return (
             "Connect spreads tasks evenly by itself: see whether scheduled.rebalance.max.delay.ms is long, and "
@@ -223,7 +256,7 @@ def _partition_advice(case: _Case, others: Mapping[str, int]) -> str:
             "topics."
         )
     best = min(others, key=others.__getitem__)
-    if others[best] > now * WORTH_IT:
+    if others[best] > now * WORTHWHILE_REDUCTION:
         answers = " and ".join(f"{largest} with {name}" for name, largest in others.items())
         return (
             f"Another assignor does not help (the largest share would be {answers}; at best {even}): let all members "
@@ -231,34 +264,34 @@ def _partition_advice(case: _Case, others: Mapping[str, int]) -> str:
         )
     return (
         f"Set partition.assignment.strategy to {best} on all members: no member would get more than {others[best]} "
-        f"(with {clipped(view.protocol or 'none')}, as now, {now}). cooperative-sticky evens out as well, and moves "
-        "fewer partitions in a rebalance."
+        f"(with {truncated(view.protocol or 'none')}, as now, {now}). cooperative-sticky evens out as well, and "
+        f"moves fewer partitions in a rebalance."
     )
 
 
-def _by_records(case: _Case, load: Spread) -> Condition:
+def _by_records(case: _GroupSpread, load: Spread) -> Condition:
     total = sum(load.shares.values())
     busiest = next(it for it in case.view.members if load.shares[it.member_id] == load.largest)
     summary = (
-        f"{clipped(busiest.client_id)} consumed {load.largest / total:.0%} of {total:,} records in 15 minutes, "
+        f"{truncated(busiest.client_id)} consumed {load.largest / total:.0%} of {total:,} records in 15 minutes, "
         f"{load.ratio:.1f} times a fair share among {len(case.view.members)} members, with "
-        f"{case.held.shares[busiest.member_id]} of {counted(case.total, 'partition')}."
+        f"{case.held.shares[busiest.member_id]} of {count_text(case.total, 'partition')}."
     )
     others = case.others(lambda slot: case.consumed.get(slot, 0))
     numbers = case.numbers() | {f"{name}_largest_records": largest for name, largest in others.items()}
     return Condition(Severity.WARNING, summary, _record_advice(case, load, others), numbers)
 
 
-def _record_advice(case: _Case, load: Spread, others: Mapping[str, int]) -> str:
+def _record_advice(case: _GroupSpread, load: Spread, others: Mapping[str, int]) -> str:
     (topic, number), records = case.hottest()
-    if records >= load.largest * WORTH_IT:
+    if records >= load.largest * WORTHWHILE_REDUCTION:
         return (
-            f"No assignor helps: partition {number} of {clipped(topic)} alone carries "
+            f"No assignor helps: partition {number} of {truncated(topic)} alone carries "
             f"{records / sum(load.shares.values()):.0%} of the records. Spread its keys over more partitions, or "
             "give the topic more of them."
         )
     best = min(others, key=others.__getitem__, default=None)
-    if best is not None and others[best] <= load.largest * WORTH_IT:
+    if best is not None and others[best] <= load.largest * WORTHWHILE_REDUCTION:
         return (
             f"Set partition.assignment.strategy to {best} on all members: of the same records the largest share "
             f"would be {others[best] / load.fair:.1f} times a fair one."

@@ -10,30 +10,44 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
-from agent.shadow.causes import Cause
-from agent.shadow.transitions import GroupEmptied, MemberJoined, MemberLeft, Transition
-from agent.shadow.views import Member
+from agent.core.causes import Cause
+from agent.core.shadow.transitions import GroupEmptied, MemberJoined, MemberLeft, Transition
+from agent.core.shadow.views import Member
+from agent.core.state_fields import StateFields, shared
 
 Item = TypeVar("Item")
 Key = TypeVar("Key", bound=Hashable)
 
-KEPT = 1_000
+DEFAULT_CAPACITY = 1_000
 """How many items a window keeps if not told otherwise: what is older falls out, so counts end there."""
 
 _NOTHING: deque[Any] = deque()
 """Stands for every empty window, and stays empty: most windows of most groups are, and a deque takes 600 bytes."""
 
 
-class Recent(Generic[Item]):
+class RecentItems(Generic[Item]):
     """What happened in the last `window_ms`, at most `kept` items. Times are of the group's clock, so they ascend."""
+
+    STATE: ClassVar = StateFields(
+        {
+            "window_ms": int,
+            "kept": int,
+            "_items": deque[tuple[int, Item]],
+        }
+    )
 
     __slots__ = ("_items", "kept", "window_ms")
 
-    def __init__(self, window_ms: int, kept: int = KEPT) -> None:
+    def __init__(self, window_ms: int, kept: int = DEFAULT_CAPACITY) -> None:
         self.window_ms, self.kept = window_ms, kept
         self._items: deque[tuple[int, Item]] = _NOTHING
+
+    def after_restore(self) -> None:
+        """All empty windows share one deque."""
+        if not self._items:
+            self._items = _NOTHING
 
     def __len__(self) -> int:
         return len(self._items)
@@ -68,22 +82,33 @@ class Recent(Generic[Item]):
         return self._items[-1][0] if self._items else None
 
 
-class Turnover(Generic[Key]):
+class DepartureCounter(Generic[Key]):
     """How often keys (seats, say) were left in the last `window_ms`, in rounds: departures by how many sit there."""
+
+    STATE: ClassVar = StateFields(
+        {
+            "_least": int,
+            "_here": Counter[Key],
+            "_left": RecentItems[Key],
+            "_counts": Counter[Key],
+            "_peaks": dict[Key, int],
+            "_busy": set[Key],
+        }
+    )
 
     __slots__ = ("_busy", "_counts", "_here", "_least", "_left", "_peaks")
 
-    def __init__(self, window_ms: int, least: int, kept: int = KEPT) -> None:
+    def __init__(self, window_ms: int, least: int, kept: int = DEFAULT_CAPACITY) -> None:
         """`least`: how many rounds are often."""
         self._least = least
         self._here: Counter[Key] = Counter()
-        self._left: Recent[Key] = Recent(window_ms, kept)
+        self._left: RecentItems[Key] = RecentItems(window_ms, kept)
         self._counts: Counter[Key] = Counter()
         self._peaks: dict[Key, int] = {}
         # Those with enough departures for `often`: so that it need not look at all.
         self._busy: set[Key] = set()
 
-    def make_room(self, kept: int) -> None:
+    def raise_capacity(self, kept: int) -> None:
         """Keep at least so many departures from now on."""
         self._left.kept = max(self._left.kept, kept)
 
@@ -126,7 +151,7 @@ class Turnover(Generic[Key]):
         """The same, by the most members that sat there at once."""
         return self._counts[key] // self._peaks.get(key, 1)
 
-    def often(self) -> set[Key]:
+    def frequent(self) -> set[Key]:
         """Keys that were left in at least `least` rounds."""
         return {key for key in self._busy if self.rounds(key) >= self._least}
 
@@ -136,7 +161,7 @@ class Turnover(Generic[Key]):
         return self._left.expires_ms
 
 
-class Seat(NamedTuple):
+class ClientIdentity(NamedTuple):
     """Who a member is across restarts. A static member's host does not matter, and is empty."""
 
     client_id: str
@@ -149,20 +174,21 @@ class Seat(NamedTuple):
         return self.client_id if self.instance_id is None else self.instance_id
 
 
-def seat_of(member: Member) -> Seat:
+def identity_of(member: Member) -> ClientIdentity:
     """The seat of a member."""
     if member.instance_id is not None:
-        return Seat(member.client_id, "", member.instance_id)
-    return Seat(member.client_id, member.client_host, None)
+        return ClientIdentity(member.client_id, "", member.instance_id)
+    return ClientIdentity(member.client_id, member.client_host, None)
 
 
-def goes_silently(member: Member) -> bool:
+def leaves_without_goodbye(member: Member) -> bool:
     """Whether it says no goodbye when it is stopped in good order: static members, and members of Kafka Streams."""
     return member.instance_id is not None or "-StreamThread-" in member.client_id
 
 
+@shared
 @dataclass(slots=True)
-class Lost:
+class LostMember:
     """A member that the group lost to a timeout. Times are epoch milliseconds.
 
     `back_ms` is when its seat was taken again, None if it was not; `overlapped`: by a new membership while the old
@@ -170,30 +196,41 @@ class Lost:
     """
 
     member: Member
-    seat: Seat
+    identity: ClientIdentity
     offset: int
-    went_ms: int
-    back_ms: int | None = None
+    departed_ms: int
+    returned_ms: int | None = None
     overlapped: bool = False
-    with_all: bool = False
+    emptied_group: bool = False
 
     @property
     def away_ms(self) -> int | None:
         """From its departure to its return."""
-        return None if self.back_ms is None else max(self.back_ms - self.went_ms, 0)
+        return None if self.returned_ms is None else max(self.returned_ms - self.departed_ms, 0)
 
 
-class Losses:
+class LostMembers:
     """The members that a group lost to one kind of timeout in the last `window_ms`."""
+
+    STATE: ClassVar = StateFields(
+        {
+            "_cause": Cause,
+            "_min_confidence": float,
+            "recent": RecentItems[LostMember],
+            "_seats": DepartureCounter[ClientIdentity],
+            "_away": dict[ClientIdentity, deque[LostMember]],
+            "changed": bool,
+        }
+    )
 
     __slots__ = ("_away", "_cause", "_min_confidence", "_seats", "changed", "recent")
 
     def __init__(self, cause: Cause, min_confidence: float, window_ms: int, repeats: int) -> None:
         """`repeats`: how many rounds make a seat a repeat offender."""
         self._cause, self._min_confidence = cause, min_confidence
-        self.recent: Recent[Lost] = Recent(window_ms)
-        self._seats: Turnover[Seat] = Turnover(window_ms, repeats)
-        self._away: dict[Seat, deque[Lost]] = {}
+        self.recent: RecentItems[LostMember] = RecentItems(window_ms)
+        self._seats: DepartureCounter[ClientIdentity] = DepartureCounter(window_ms, repeats)
+        self._away: dict[ClientIdentity, deque[LostMember]] = {}
         self.changed = False
         """Whether anything is different since it was last set to False."""
 
@@ -203,27 +240,27 @@ class Losses:
             case MemberLeft():
                 self._left(transition, now_ms)
             case MemberJoined(at=at, member=member):
-                seat = seat_of(member)
+                seat = identity_of(member)
                 self._seats.join(seat)
                 if seat in self._away:
                     lost = self._away[seat].popleft()
                     if not self._away[seat]:
                         del self._away[seat]
-                    lost.back_ms, lost.overlapped = at.timestamp_ms, lost.offset == at.offset
+                    lost.returned_ms, lost.overlapped = at.timestamp_ms, lost.offset == at.offset
                     self.changed = True
             case GroupEmptied(at=at):
                 for lost in self.recent:
                     if lost.offset == at.offset:
-                        lost.with_all = self.changed = True
+                        lost.emptied_group = self.changed = True
 
     def _left(self, gone: MemberLeft, now_ms: int) -> None:
-        how, seat = gone.inferred, seat_of(gone.member)
+        how, seat = gone.inferred, identity_of(gone.member)
         if how is None or how.cause is not self._cause or how.confidence < self._min_confidence:
             self._seats.leave(seat, None)
             return
         self._seats.leave(seat, now_ms)
-        went_ms = gone.at.timestamp_ms if how.went_ms is None else how.went_ms
-        lost = Lost(gone.member, seat, gone.at.offset, went_ms)
+        went_ms = gone.at.timestamp_ms if how.departed_ms is None else how.departed_ms
+        lost = LostMember(gone.member, seat, gone.at.offset, went_ms)
         self._away.setdefault(seat, deque()).append(lost)
         self._forget(self.recent.add(now_ms, lost))
         self.changed = True
@@ -233,24 +270,24 @@ class Losses:
         self._seats.prune(now_ms)
         self._forget(self.recent.prune(now_ms))
 
-    def _forget(self, gone: Iterable[tuple[int, Lost]]) -> None:
+    def _forget(self, gone: Iterable[tuple[int, LostMember]]) -> None:
         for _, lost in gone:
             self.changed = True
-            if lost.back_ms is None:
-                away = self._away[lost.seat]
+            if lost.returned_ms is None:
+                away = self._away[lost.identity]
                 away.remove(lost)
                 if not away:
-                    del self._away[lost.seat]
+                    del self._away[lost.identity]
 
-    def repeaters(self) -> list[Seat]:
-        """Who was lost again and again: the most often first."""
-        return sorted(self._seats.often(), key=lambda seat: (-self._seats.departures(seat), _order(seat)))
+    def repeat_offenders(self) -> list[ClientIdentity]:
+        """Those that were lost in `repeats` rounds or more, the most often first."""
+        return sorted(self._seats.frequent(), key=lambda seat: (-self._seats.departures(seat), _order(seat)))
 
-    def seats(self) -> list[Seat]:
-        """Who was lost: the most often first."""
-        counts = Counter(lost.seat for lost in self.recent)
+    def identities(self) -> list[ClientIdentity]:
+        """Those that were lost in the window, the most often first."""
+        counts = Counter(lost.identity for lost in self.recent)
         return sorted(counts, key=lambda seat: (-counts[seat], _order(seat)))
 
 
-def _order(seat: Seat) -> tuple[str, str, str]:
+def _order(seat: ClientIdentity) -> tuple[str, str, str]:
     return seat.client_id, seat.host, seat.instance_id or ""

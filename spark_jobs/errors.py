@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 
+from agent.persistence.snapshot.errors import SnapshotRefused
+from analyzers.registry import AnalyzerConfigError
+
 
 class JobError(Exception):
     """The job cannot do its work. `code` is the exit code of the process: those of the contract."""
@@ -17,10 +20,15 @@ class Unreachable(JobError):
     code = 3
 
 
-class Failed(JobError):
+class JobFailed(JobError):
     """Spark gave up, for a reason that is none of these."""
 
     code = 1
+
+
+def _of_class(error: type[Exception]) -> str:
+    """The pattern of an error of ours as Python prints it in a task; its message is the group."""
+    return re.escape(f"{error.__module__}.{error.__qualname__}: ") + r"([^\n]*)"
 
 
 _KNOWN: tuple[tuple[str, type[JobError], str], ...] = (
@@ -43,11 +51,11 @@ _KNOWN: tuple[tuple[str, type[JobError], str], ...] = (
         "Spark's Kafka connector is not loaded: give its coordinates with --packages",
     ),
     (
-        r"agent\.snapshot\.errors\.Refused: ([^\n]*)",
+        _of_class(SnapshotRefused),
         JobError,
         "this version cannot go on from the checkpoint ({0}): start with another --checkpoint and another --out",
     ),
-    (r"agent\.diagnosis\.registry\.Misconfigured: ([^\n]*)", JobError, "{0}"),
+    (_of_class(AnalyzerConfigError), JobError, "{0}"),
     (
         r"ModuleNotFoundError: No module named '([^']*)'",
         JobError,
@@ -63,8 +71,12 @@ _KNOWN: tuple[tuple[str, type[JobError], str], ...] = (
         JobError,
         "the checkpoint cannot be gone on from: {0}",
     ),
-    (r"(No space left on device|Disk quota exceeded)", Failed, "{0}"),
-    (r"(OutOfMemoryError[^\n]*)", Failed, "{0}: give the driver more with --driver-memory, or executors by --conf"),
+    (r"(No space left on device|Disk quota exceeded)", JobFailed, "{0}"),
+    (
+        r"(OutOfMemoryError[^\n]*)",
+        JobFailed,
+        "{0}: give the driver more with --driver-memory, or executors by --conf",
+    ),
 )
 
 
@@ -77,4 +89,4 @@ def explained(text: str) -> JobError:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     causes = [line for line in lines if line.startswith("Caused by: ")]
     said = (causes or lines or ["nothing was said"])[-1 if causes else 0]
-    return Failed(f"Spark gave up: {said}")
+    return JobFailed(f"Spark gave up: {said}")

@@ -13,11 +13,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import DateType, StructField, StructType
 
-from agent.export.arrow import HISTORY
+from agent.persistence.export.arrow import HISTORY
 from spark_jobs.rollups.reducer import Event
 
 HISTORY_SCHEMA = from_arrow_schema(HISTORY)
-"""Every column of `agent.export.columns`."""
+"""Every column of `agent.persistence.export.columns`."""
 
 EVENTS_DDL = "cluster string, group string, event_id string, type string, at_ms bigint, body string"
 

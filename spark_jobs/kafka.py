@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from agent.jobs import GROUP_PREFIX, SECRETS, Kafka
+from agent.tools.spark_submit.jobs import GROUP_PREFIX, SECRETS, Kafka
 from spark_jobs.errors import JobError, Unreachable
 
 PREFIX = "kafka."
@@ -104,7 +104,7 @@ _PBES2 = bytes.fromhex("06092a864886f70d01050d")
 Read = Callable[[str], str]
 
 
-class Mapped(NamedTuple):
+class SourceOptions(NamedTuple):
     """Options of Spark, with their prefix, and what is to be said of those that were left out."""
 
     options: dict[str, str]
@@ -129,9 +129,9 @@ def assigned(
     """The option that has Spark's source read all partitions that the topic has now. Raises `JobError`."""
     from confluent_kafka import Consumer, KafkaException
 
-    from agent.kafka import quiet
-    from agent.source.cluster import leaders
-    from agent.source.errors import SourceError
+    from agent.kafka.client import quiet
+    from agent.kafka.source.cluster import leaders
+    from agent.kafka.source.errors import SourceError
 
     try:
         consumer = Consumer(quiet({**_all_of(kafka, environ), "group.id": GROUP_PREFIX}))
@@ -172,7 +172,7 @@ def _text_of(path: str) -> str:
         raise JobError(f"{path}: a file in PEM expected, where the driver runs: {why}") from error
 
 
-def options_of(properties: Mapping[str, str], read: Read) -> Mapped:
+def options_of(properties: Mapping[str, str], read: Read) -> SourceOptions:
     """Map them; `read` gives the text of a file. Raises `JobError` for what has no counterpart."""
     # librdkafka's own default, which is not Java's.
     out: dict[str, str] = {"isolation.level": "read_committed"}
@@ -197,7 +197,7 @@ def options_of(properties: Mapping[str, str], read: Read) -> Mapped:
     if protocol.endswith("SSL"):
         out |= _trusted(properties, read) | _presented(properties, read)
     notes = (f"left out, as of no account to Spark: {', '.join(left_out)}",) if left_out else ()
-    return Mapped({PREFIX + name: value for name, value in out.items()}, notes)
+    return SourceOptions({PREFIX + name: value for name, value in out.items()}, notes)
 
 
 def _sasl(properties: Mapping[str, str]) -> dict[str, str]:

@@ -1,11 +1,12 @@
-"""What `spark-submit` runs: one argument, the job as JSON (`agent.jobs`). Exit codes as everywhere in kshadow."""
+"""What `spark-submit` runs: one argument, the job as JSON (`agent.tools.spark_submit.jobs`). Exit codes as
+everywhere in kshadow."""
 
 from __future__ import annotations
 
 import sys
 
-from agent.jobs import Backfill, Job, Report, Rollup, Stream, job_of
-from agent.plain import printable
+from agent.common.sanitize import printable
+from agent.tools.spark_submit.jobs import Backfill, Job, Report, Rollup, Stream, job_of
 from spark_jobs.errors import JobError, explained
 
 

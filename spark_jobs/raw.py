@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from agent.records import Run
+from agent.core.records import RecordBatch
 
 PARTITION, OFFSET, TIMESTAMP_MS, KEY, VALUE = "partition", "offset", "timestamp_ms", "key", "value"
 
@@ -21,7 +21,7 @@ RAW_DDL = f"{PARTITION} int, {OFFSET} bigint, {TIMESTAMP_MS} bigint, {KEY} binar
 """A raw record as a row. Times are epoch milliseconds."""
 
 
-def runs_of(batches: Iterable[pa.RecordBatch]) -> Iterator[Run]:
+def record_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[RecordBatch]:
     """Rows, in the order of partition and offset, as runs. A record that comes twice in a row comes once."""
     last: tuple[int, int] | None = None
     for batch in batches:
@@ -31,14 +31,14 @@ def runs_of(batches: Iterable[pa.RecordBatch]) -> Iterator[Run]:
         start = 0
         # A batch has nearly always one partition.
         for stop in [*_ends(partitions), batch.num_rows]:
-            run = _run(batch.slice(start, stop - start))
+            run = _record_batch(batch.slice(start, stop - start))
             start = stop
             if last is not None and last[0] == run.partition and run.offsets[0] <= last[1]:
-                run = _behind(run, last[1])
+                run = _continues(run, last[1])
                 if not len(run):
                     continue
             elif not _ascends(run.offsets):
-                run = _behind(run, run.offsets[0] - 1)
+                run = _continues(run, run.offsets[0] - 1)
             last = run.partition, run.offsets[-1]
             yield run
 
@@ -51,8 +51,8 @@ def _ends(partitions: Any) -> list[int]:
     return [index for index in range(1, len(values)) if values[index] != values[index - 1]]
 
 
-def _run(batch: pa.RecordBatch) -> Run:
-    return Run(
+def _record_batch(batch: pa.RecordBatch) -> RecordBatch:
+    return RecordBatch(
         batch.column(PARTITION)[0].as_py(),
         batch.column(OFFSET).to_pylist(),
         batch.column(TIMESTAMP_MS).to_pylist(),
@@ -79,15 +79,15 @@ def _ascends(offsets: Sequence[int]) -> bool:
     return all(map(int.__lt__, offsets, offsets[1:]))
 
 
-def _behind(run: Run, last: int) -> Run:
+def _continues(run: RecordBatch, last: int) -> RecordBatch:
     """The records behind an offset, each once."""
     kept = []
     for index, offset in enumerate(run.offsets):
         if offset > last:
             kept.append(index)
             last = offset
-    return Run(run.partition, *([column[index] for index in kept] for column in _columns(run)))
+    return RecordBatch(run.partition, *([column[index] for index in kept] for column in _columns(run)))
 
 
-def _columns(run: Run) -> tuple[Sequence[Any], ...]:
+def _columns(run: RecordBatch) -> tuple[Sequence[Any], ...]:
     return run.offsets, run.timestamps_ms, run.keys, run.values

@@ -13,13 +13,13 @@ import msgspec
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from agent.diagnosis.cluster import ClusterDiagnosis
-from agent.diagnosis.engine import Output
-from agent.export.arrow import HISTORY, Row, arrays_of, date_of, row_of_line
-from agent.export.columns import event_of_row
-from agent.export.lines import line_of
-from agent.history.events import event_of
-from analyzers.api import Load
+from agent.core.diagnosis.api import PartitionLoad
+from agent.core.diagnosis.cluster import ClusterDiagnosis
+from agent.core.diagnosis.engine import DiagnosisOutput
+from agent.core.events.events import event_of
+from agent.persistence.export.arrow import HISTORY, Row, date_of, line_to_row, rows_to_arrays
+from agent.persistence.export.columns import row_to_event
+from agent.persistence.export.encoded_event import encode_event
 
 NOTE, DATE = "note", "date"
 
@@ -30,13 +30,13 @@ BATCH = 2_000
 """Rows at a time."""
 
 
-class Problem(msgspec.Struct, frozen=True, tag="problem"):
+class SourceProblem(msgspec.Struct, frozen=True, tag="problem"):
     """Something is wrong with the data: what, as a sentence."""
 
     text: str
 
 
-class Errors(msgspec.Struct, frozen=True, tag="errors"):
+class DecodeErrors(msgspec.Struct, frozen=True, tag="errors"):
     """So many records of a partition could not be decoded, of which `texts` tells of the latest."""
 
     partition: int
@@ -44,7 +44,7 @@ class Errors(msgspec.Struct, frozen=True, tag="errors"):
     texts: list[str]
 
 
-class Loads(msgspec.Struct, frozen=True, tag="loads"):
+class PartitionLoads(msgspec.Struct, frozen=True, tag="loads"):
     """What a partition took in by windows: their end, records, the group that committed most, its commits, and the
     offset of the last record by then. `clock_ms` is the partition's event clock, None where it has none."""
 
@@ -53,17 +53,21 @@ class Loads(msgspec.Struct, frozen=True, tag="loads"):
     windows: list[tuple[int, int, str | None, int, int]]
 
     @classmethod
-    def of(cls, partition: int, clock_ms: int | None, loads: Mapping[int, tuple[Load, int]]) -> Loads:
+    def of(
+        cls, partition: int, clock_ms: int | None, loads: Mapping[int, tuple[PartitionLoad, int]]
+    ) -> PartitionLoads:
         """The note of a diagnosis' loads."""
         return cls(partition, clock_ms, [(end_ms, *load, at) for end_ms, (load, at) in sorted(loads.items())])
 
-    def tell(self, whole: ClusterDiagnosis) -> None:
+    def add_to(self, whole: ClusterDiagnosis) -> None:
         """Tell them to a diagnosis of what spans partitions."""
-        loads = {end: (Load(records, group, commits), at) for end, records, group, commits, at in self.windows}
-        whole.told(self.partition, loads, self.clock_ms or 0)
+        loads = {
+            end: (PartitionLoad(records, group, commits), at) for end, records, group, commits, at in self.windows
+        }
+        whole.merge_partition(self.partition, loads, self.clock_ms or 0)
 
 
-class Done(msgspec.Struct, frozen=True, tag="done"):
+class PartitionDone(msgspec.Struct, frozen=True, tag="done"):
     """A partition was read: so many records, from which offset to which."""
 
     partition: int
@@ -72,7 +76,7 @@ class Done(msgspec.Struct, frozen=True, tag="done"):
     last_offset: int
 
 
-Note = Problem | Errors | Loads | Done
+Note = SourceProblem | DecodeErrors | PartitionLoads | PartitionDone
 
 note_of = msgspec.json.Decoder(Note).decode
 """The note that a text says."""
@@ -80,11 +84,11 @@ note_of = msgspec.json.Decoder(Note).decode
 _encode = msgspec.json.Encoder().encode
 
 
-def event_rows(outputs: Iterable[Output], cluster: str | None) -> Iterator[Row]:
+def event_rows(outputs: Iterable[DiagnosisOutput], cluster: str | None) -> Iterator[Row]:
     """Outputs as rows of history: what the agent's own files have of the same events."""
     for output in outputs:
-        line = line_of(event_of(output, cluster), 0)
-        yield {**row_of_line(line), DATE: date_of(line.at_ms)}
+        line = encode_event(event_of(output, cluster), 0)
+        yield {**line_to_row(line), DATE: date_of(line.at_ms)}
 
 
 def note_row(note: Note) -> Row:
@@ -99,7 +103,7 @@ def lines_of(history: DataFrame) -> DataFrame:
 
 def _lines(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        lines = [line_of(event_of_row(row), 0) for row in batch.to_pylist()]
+        lines = [encode_event(row_to_event(row), 0) for row in batch.to_pylist()]
         columns = [[line.key for line in lines], [line.body for line in lines]]
         yield pa.RecordBatch.from_arrays([pa.array(it, pa.binary()) for it in columns], ["key", "value"])
 
@@ -118,4 +122,4 @@ def batches_of(rows: Iterable[Row], schema: Any = SCHEMA, size: int = BATCH) -> 
 
 def batch_of(rows: Sequence[Row], schema: Any = SCHEMA) -> Any:
     """Rows as one batch."""
-    return pa.RecordBatch.from_arrays(arrays_of(rows, schema), schema=schema.remove_metadata())
+    return pa.RecordBatch.from_arrays(rows_to_arrays(rows, schema), schema=schema.remove_metadata())

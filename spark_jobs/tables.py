@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 VERSION = 1
-"""Of the rollup tables. That of the history is in `agent.export.columns`."""
+"""Of the rollup tables. That of the history is in `agent.persistence.export.columns`."""
 
 WINDOWS = {"5m": 300_000, "1h": 3_600_000, "1d": 86_400_000}
 """Each window's name, and its length in milliseconds."""

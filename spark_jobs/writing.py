@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 DATE = "date"
 
 
-class Directory:
+class PartitionedDirectory:
     """A directory of any of Hadoop's file systems."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
@@ -56,7 +56,7 @@ class Directory:
             for file in files:
                 if gone(date, file):
                     self._files.delete(self._make(f"{self._path}/{DATE}={date}/{file}"), False)
-        for date, files in Directory(self._spark, staging).dates().items():
+        for date, files in PartitionedDirectory(self._spark, staging).dates().items():
             target = f"{self._path}/{DATE}={date}"
             self._files.mkdirs(self._make(target))
             for number, file in enumerate(sorted(it for it in files if it.endswith(".parquet"))):

@@ -1,1 +1,13 @@
-"""Tests of kshadow. A package, so that `python -m tests.fuzz` and `python -m tests.bench` run."""
+"""Tests of kshadow. `unit` needs nothing but Python; `live` needs brokers, browsers, clusters, Spark or processes;
+`harness` is what plays and measures; `generate` writes pages, schemas and values from the code's tables.
+
+A package, so that `python -m tests.harness.rig` and its like run.
+"""
+
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+"""The project."""
+DATA = ROOT / "tests" / "data"
+SHARED = ROOT.parent / "shared"
+"""References beside the project; tests that read them skip where they are not there."""

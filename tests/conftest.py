@@ -6,15 +6,21 @@ import os
 import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
 # The same examples each time, however slow the machine is; `make fuzz` and HYPOTHESIS_PROFILE=random look for others.
 settings.register_profile("steady", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# `make check`: fewer of them. Tests that say how many they want get that many.
+settings.register_profile("quick", settings.get_profile("steady"), max_examples=20)
 settings.register_profile("random", deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
@@ -49,41 +55,78 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-SCENES = ("tests/integration", "tests/kube", "tests/stack")
+NEEDS = {
+    "kafka": "starts real brokers: Java, and Kafka's jars",
+    "spark": "runs Spark: Java",
+    "browser": "drives the system's Chromium",
+    "kubernetes": "asks a real Kubernetes API server",
+    "process": "starts programs",
+}
+"""What tests may need beyond Python, by the fixture that says so: a test that uses it bears its mark. `make
+check` runs those that need nothing; of those, one that starts a program fails (`_forbid`)."""
+WAITING = {"kafka", "browser", "kubernetes"}
+"""What answers when it can: a test that waits for it may run once more, and both tries are told. All others may
+not."""
+
+
+@pytest.fixture(scope="session")
+def kafka() -> None:
+    """For tests that start brokers."""
+
+
+@pytest.fixture(scope="session")
+def process() -> None:
+    """For tests that start other programs, or kshadow as one."""
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """The system's Chromium, one for all tests of a process; each page has a context of its own."""
+    from tests.harness.browser import chromium
+
+    with chromium() as launched:
+        yield launched
+
+
+SCENES = ("tests/live/scenarios", "tests/live/helm/kube", "tests/live/stack")
 """Folders whose tests all look at one scene, so that one process has to have them all."""
 LONGEST = (
-    "tests/spark/test_backfill.py",
-    "tests/integration",
-    "tests/faults/test_faults.py",
-    "tests/export/test_topic.py",
-    "tests/spark/test_killed.py",
-    "tests/stack",
-    "tests/submit/test_real.py",
-    "tests/kube",
-    "tests/embedded/test_faults.py",
-    "tests/submit/test_rights.py",
-    "tests/doctor/test_live.py",
-    "tests/bench/test_bench.py",
-    "tests/spark/report/test_refusals.py",
-    "tests/lag/test_live.py",
-    "tests/observer/test_live.py",
-    "tests/spark/report/test_numbers.py",
-    "tests/admin/test_live.py",
-    "tests/sampling/test_live.py",
-    "tests/sidecar/test_size.py",
-    "tests/embedded/test_demo.py",
-    "tests/snapshot/test_topic.py",
-    "tests/rig/test_rig.py",
-    "tests/page/test_browser.py",
-    "tests/tour/test_tour.py",
-    "tests/cli/test_hostile.py",
-    "tests/cli/test_generate.py",
-    "tests/api/test_schemathesis.py",
+    "tests/live/spark_jobs/test_backfill.py",
+    "tests/live/scenarios",
+    "tests/harness/faults/test_faults.py",
+    "tests/live/persistence/export/test_topic.py",
+    "tests/live/spark_jobs/test_killed.py",
+    "tests/live/stack",
+    "tests/live/spark_jobs/test_submit.py",
+    "tests/live/helm/kube",
+    "tests/live/tools/embedded/test_faults.py",
+    "tests/live/spark_jobs/test_submit_rights.py",
+    "tests/live/tools/doctor/test_live.py",
+    "tests/harness/bench/test_bench.py",
+    "tests/live/spark_jobs/report/test_refusals.py",
+    "tests/live/kafka/lag/test_live.py",
+    "tests/live/kafka/admin_api/test_live.py",
+    "tests/live/spark_jobs/report/test_numbers.py",
+    "tests/live/runtime/test_admin_mode.py",
+    "tests/live/runtime/test_sampling.py",
+    "tests/live/tools/test_sidecar_size.py",
+    "tests/live/tools/embedded/test_demo.py",
+    "tests/live/persistence/snapshot/test_topic.py",
+    "tests/harness/rig/test_rig.py",
+    "tests/live/serving/test_page_browser.py",
+    "tests/harness/tour/test_tour.py",
+    "tests/unit/cli/test_hostile.py",
+    "tests/unit/cli/test_generate.py",
+    "tests/live/serving/test_schemathesis.py",
 )
 """What takes longest goes first, or one process would work on it alone at the end."""
 
 
-HEAVY = tuple(f"tests/{name}/" for name in ("spark", "bench", "submit", "fuzz", "chart", "coordinator", "image"))
+HEAVY = (
+    *(f"tests/live/{name}/" for name in ("spark_jobs", "helm/chart", "image")),
+    *(f"tests/harness/{name}/" for name in ("bench", "fuzz")),
+    "tests/unit/simulation/",
+)
 """Whose tests compute rather than wait: they leave the processor to those that have brokers to answer in time."""
 NICE = 10
 
@@ -99,12 +142,42 @@ def scope_of(nodeid: str) -> str:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
     """Where several processes share the tests: first those that take longest, then what waits for brokers, then the
     rest, in pieces small enough for all to end at the same time."""
+    # Before any is chosen by its marks.
+    for item in items:
+        needed = NEEDS.keys() & set(getattr(item, "fixturenames", ()))
+        for name in needed:
+            item.add_marker(name)
+        if needed & WAITING:
+            item.add_marker(pytest.mark.flaky(reruns=1, reruns_delay=5))
     # Last of all: pytest itself moves tests of session-wide parameters.
     yield
     if hasattr(config, "workerinput"):
         rank = {scope: number for number, scope in enumerate(LONGEST)}
-        waits = {scope_of(it.nodeid) for it in items if it.get_closest_marker("integration")}
+        waits = {scope_of(it.nodeid) for it in items if it.get_closest_marker("kafka")}
         items.sort(key=lambda it: rank.get(scope := scope_of(it.nodeid), len(rank) + (scope not in waits)))
+
+
+_FORBIDDEN = threading.Event()
+
+
+def _forbid(event: str, _: tuple[object, ...]) -> None:
+    """An audit hook: a test that says that it needs nothing starts no program."""
+    if event in ("subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty") and _FORBIDDEN.is_set():
+        pytest.fail("a test that starts a program uses the fixture `process`, or one that brings it along")
+
+
+sys.addaudithook(_forbid)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """With its fixtures."""
+    if not any(item.get_closest_marker(name) for name in NEEDS):
+        _FORBIDDEN.set()
+    try:
+        return (yield)
+    finally:
+        _FORBIDDEN.clear()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -126,10 +199,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return Sharing(config, log)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """The marks that fixtures bring."""
+    for name, meaning in NEEDS.items():
+        config.addinivalue_line("markers", f"{name}: {meaning}")
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """What a process that shares the tests has counted, for the one that tells."""
     output = getattr(session.config, "workeroutput", None)
-    counting = sys.modules.get("tests.integration.conftest")
+    counting = sys.modules.get("tests.live.scenarios.conftest")
     if output is not None and counting is not None:
         output["counted"] = [str(tally) for tally in counting.TALLIES.values()]
 

@@ -16,53 +16,52 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 from click.core import ParameterSource
 
-from agent.cli.access import SOURCES, AgentAnswers, Form, Past, check_options, now_ms, reaching
-from agent.cli.connecting import OPTIONS
-from agent.cli.options import chosen_analyzers, client_properties, one_of
+from agent.cli.agent_client import AgentClient
+from agent.cli.answers import Answers, SourceAway
+from agent.cli.data_source import SOURCES, check_source_options, source_errors_reported
+from agent.cli.options import AGENT_OPTIONS, choose_analyzers, exactly_one_of, librdkafka_config
 from agent.cli.output import bold, echo, warn
-from agent.cli.tables import Column, line_of
+from agent.cli.tables import Column, row_line
 from agent.cli.text import cell, json_text
+from agent.common.clock import now_ms
+from agent.core.queries import GroupQueries, Health, JsonObject, Timeline
 
 if TYPE_CHECKING:
-    from agent.runtime import Agent
+    from agent.runtime.agent import Agent
 
 OVERLAP_MS = 600_000
 """How far back is asked again: events are told in the order of the log, not of time, and findings by event time."""
-MOST_SEEN = 20_000
+MAX_SEEN = 20_000
 CATCH_UP_S = 30.0
-_WIDEST = 40
+_MAX_COLUMN_WIDTH = 40
 
 
-class Away(Exception):
-    """Who is asked does not answer just now."""
-
-
-class Seen:
+class SeenEvents:
     """What was printed already, by id; the oldest are forgotten."""
 
     def __init__(self) -> None:
         self._ids: dict[str, None] = {}
 
-    def new(self, events: Iterable[Form]) -> list[Form]:
+    def only_new(self, events: Iterable[JsonObject]) -> list[JsonObject]:
         """Those that were not there before, which are from now on."""
         out = []
         for event in events:
             if event["event_id"] not in self._ids:
                 self._ids[event["event_id"]] = None
                 out.append(event)
-        while len(self._ids) > MOST_SEEN:
+        while len(self._ids) > MAX_SEEN:
             del self._ids[next(iter(self._ids))]
         return out
 
 
-class Lines:
+class RowPrinter:
     """Rows as lines: of a table whose columns keep the width that the first rows gave them, or of JSON."""
 
     def __init__(self, output: str, columns: Mapping[str, Column]) -> None:
         self._output, self._columns = output, columns
         self._widths: list[int] | None = None
 
-    def show(self, rows: Sequence[Mapping[str, Any]]) -> None:
+    def print(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Print them, at once."""
         if self._output == "ndjson":
             for row in rows:
@@ -71,70 +70,51 @@ class Lines:
         texts = [[cell(row.get(key)) for key in self._columns] for row in rows]
         if self._widths is None:
             headings = [column.heading for column in self._columns.values()]
-            self._widths = [min(max(map(len, column)), _WIDEST) for column in zip(headings, *texts, strict=True)]
-            echo(bold(line_of(headings, self._widths)))
+            self._widths = [
+                min(max(map(len, column)), _MAX_COLUMN_WIDTH) for column in zip(headings, *texts, strict=True)
+            ]
+            echo(bold(row_line(headings, self._widths)))
         for line in texts:
-            echo(line_of(line, self._widths))
+            echo(row_line(line, self._widths))
 
 
-class OverHttp(AgentAnswers):
-    """A running agent; once it has answered, it is waited for when it goes away."""
+class InProcessAnswers(Answers):
+    """An agent that runs in this process."""
 
-    patient = False
+    def __init__(self, queries: GroupQueries, where: str) -> None:
+        self._queries, self.where = queries, where
 
-    def _fail(self, text: str) -> NoReturn:
-        if self.patient:
-            raise Away(text) from None
-        super()._fail(text)
+    @property
+    def now_ms(self) -> int:
+        """The clock on the wall."""
+        return now_ms()
 
+    def ready(self) -> Health:
+        """Not before it has read the topic to its end once."""
+        return self._queries.ready()
 
-class InThisProcess:
-    """The same of an agent that runs here."""
-
-    live, as_of_ms = True, None
-
-    def __init__(self, agent: Agent, where: str) -> None:
-        self._agent, self.where, self.now_ms = agent, where, now_ms()
-
-    def groups(self) -> list[Form]:
+    def groups(self) -> list[JsonObject]:
         """Every group's row."""
-        return self._ready().groups()
+        return self._queries.groups()
 
-    def describe(self, group: str) -> Form | None:
+    def describe(self, group: str) -> JsonObject | None:
         """One group in full."""
-        return self._ready().describe(group)
+        return self._queries.describe(group)
 
-    def past(self, group: str, since_ms: int | None = None, until_ms: int | None = None) -> Past | None:
+    def timeline(self, group: str, since_ms: int | None = None, until_ms: int | None = None) -> Timeline | None:
         """What is remembered of it."""
-        found = self._ready().timeline(group, since_ms, until_ms)
-        return None if found is None else Past(list(found[0]), found[1])
+        return self._queries.timeline(group, since_ms, until_ms)
 
     def findings(
         self, since_ms: int | None = None, until_ms: int | None = None, group: str | None = None
-    ) -> list[Form]:
+    ) -> list[JsonObject]:
         """Of all groups, or of one."""
-        return list(self._ready().findings(since_ms, until_ms, group))
-
-    def last(self, group: str) -> None:
-        """It keeps no members that went."""
-
-    def report(self, say: Callable[[str], None]) -> bool:
-        """What is wrong with the data is counted, not said."""
-        return False
-
-    def _ready(self) -> Agent:
-        health = self._agent.ready()
-        if not health.ready:
-            raise Away(health.reason)
-        return self._agent
-
-
-Live = OverHttp | InThisProcess
+        return self._queries.findings(since_ms, until_ms, group)
 
 
 def follow(
     ctx: click.Context,
-    poll: Callable[[Live], None],
+    poll: Callable[[Answers], None],
     *,
     interval_s: float,
     output: str,
@@ -148,15 +128,16 @@ def follow(
         if name in ctx.params and ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             raise click.UsageError(f"--{name.replace('_', '-')} is for what is over; --follow goes on")
     away = False
-    with _asked(ctx, group, lag=lag) as answers:
+    with _live_source(ctx, group, lag=lag) as answers:
         while True:
-            answers.now_ms = now_ms()
             try:
+                if not isinstance(answers, AgentClient) and not (health := answers.ready()).ready:
+                    raise SourceAway(health.reason)
                 poll(answers)
                 away = False
-                if isinstance(answers, OverHttp):
-                    answers.patient = True
-            except Away as error:
+                if isinstance(answers, AgentClient):
+                    answers.raises_when_away = True
+            except SourceAway as error:
                 if not away:
                     warn(f"({error}; waiting for it)")
                 away = True
@@ -164,37 +145,39 @@ def follow(
 
 
 @contextmanager
-def _asked(ctx: click.Context, group: str | None, *, lag: bool) -> Iterator[Live]:
-    kind = one_of(ctx, *SOURCES)
+def _live_source(ctx: click.Context, group: str | None, *, lag: bool) -> Iterator[Answers]:
+    kind = exactly_one_of(ctx, *SOURCES)
     if kind == "from_path":
         raise click.UsageError("--follow goes with --agent and --bootstrap-server: of files all is there at once")
-    check_options(ctx, kind)
+    check_source_options(ctx, kind)
     if kind == "agent":
-        yield OverHttp(ctx.params["agent"], {name: ctx.params.get(name) for name in OPTIONS})
+        yield AgentClient(ctx.params["agent"], {name: ctx.params.get(name) for name in AGENT_OPTIONS})
         return
-    with reaching(), agent_inside(ctx, group, lag=lag, timeout_s=CATCH_UP_S) as agent:
-        while not agent.ready().ready and agent.alive().ready:
+    with source_errors_reported(), agent_in_process(ctx, group, lag=lag, timeout_s=CATCH_UP_S) as agent:
+        while not agent.queries.ready().ready and agent.queries.alive().ready:
             _wait(0.05)
-        yield InThisProcess(agent, f"at {ctx.params['bootstrap_server']}")
+        yield InProcessAnswers(agent.queries, f"at {ctx.params['bootstrap_server']}")
 
 
 @contextmanager
-def agent_inside(ctx: click.Context, group: str | None = None, *, lag: bool, timeout_s: float) -> Iterator[Agent]:
+def agent_in_process(ctx: click.Context, group: str | None = None, *, lag: bool, timeout_s: float) -> Iterator[Agent]:
     """An agent in this process, for the brokers that the command was given.
 
     With `group` it reads the partition of that one alone. It has not caught up yet. Raises what `Agent.start`
     raises, within `timeout_s`.
     """
-    from agent.coordinator.hashing import partition_of
-    from agent.diagnosis.cluster import NOTHING
-    from agent.runtime import Agent
-    from agent.source.brokers import coordinators
+    from agent.core.diagnosis.cluster import NO_ANALYZERS
+    from agent.core.protocol.hashing import partition_for_group
+    from agent.kafka.source.brokers import coordinators
+    from agent.runtime.agent import Agent
+    from agent.runtime.parts import AgentOptions
 
-    conf = client_properties(ctx.params["bootstrap_server"], ctx.params["properties"])
+    conf = librdkafka_config(ctx.params["bootstrap_server"], ctx.params["properties"])
     analyzes = "analyzer_names" in ctx.params
-    chosen = chosen_analyzers(ctx.params["analyzer_names"], ctx.params["tuned"]) if analyzes else NOTHING
-    partitions = None if group is None else [partition_of(group, coordinators(conf)[0])]
-    agent = Agent(conf, partitions=partitions, chosen=chosen, lag_interval_s=10.0 if lag else None)
+    chosen = choose_analyzers(ctx.params["analyzer_names"], ctx.params["tuned"]) if analyzes else NO_ANALYZERS
+    partitions = None if group is None else [partition_for_group(group, coordinators(conf)[0])]
+    options = AgentOptions(conf=conf, partitions=partitions, analyzers=chosen, lag_interval_s=10.0 if lag else None)
+    agent = Agent(options)
     try:
         agent.start(timeout_s)
         yield agent

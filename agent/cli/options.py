@@ -1,24 +1,39 @@
-"""Options that several commands share. Each has an environment variable: `KSHADOW_` and its long name."""
+"""Options that several commands share, and questions about which were given.
+
+Each option has an environment variable: `KSHADOW_` and its long name.
+"""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
-from agent.cli.command_config import CommandConfigFile
+from agent.cli.output import warn
+from agent.cli.session import session_of
+from agent.config.options import (
+    ANALYZERS,
+    BOOTSTRAP_SERVER,
+    BROKER_LOG,
+    BROKER_LOG_TIMEZONE,
+    COMMAND_CONFIG,
+    PROPERTY,
+    TUNE,
+    OptionSpec,
+    Time,
+)
 
 if TYPE_CHECKING:
-    from agent.config.commandconfig import CommandConfig
-    from agent.diagnosis.cluster import Chosen
+    from agent.common.timespec import TimeSpec
+    from agent.config.command_config import CommandConfig
+    from agent.core.diagnosis.cluster import AnalyzerSelection
 
 FORMATS = ("table", "wide", "json", "ndjson", "yaml")
 """`wide` is a table with all columns, however narrow the terminal is."""
-WIDE = "kshadow.wide"
-"""Key of a context's `meta`: every column is to be shown."""
+AGENT_OPTIONS = ("agent_ca", "agent_user", "agent_password_file", "agent_cert", "agent_key")
+"""How an agent is reached."""
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -39,176 +54,135 @@ def output_option(default: str = "table") -> Decorator:
         type=click.Choice(FORMATS),
         default=default,
         show_default=True,
-        callback=_narrowed,
+        callback=_note_wide,
         help="How to print it; wide is a table with every column.",
     )
 
 
-def _narrowed(ctx: click.Context, _: click.Parameter, value: str | None) -> str | None:
+def _note_wide(ctx: click.Context, _: click.Parameter, value: str | None) -> str | None:
     """To commands `wide` is a table; how wide is for whoever prints it."""
     if value != "wide":
         return value
-    ctx.meta[WIDE] = True
+    session_of(ctx).wide = True
     return "table"
 
 
-class Pair(click.ParamType[tuple[str, str]]):
-    """A name and its value, split at the first `=`; whether there is such a name is seen where it is used."""
-
-    def __init__(self, what: str, form: str) -> None:
-        """`form` says what it looks like, in the help and in errors; the name has a dot where it does so there."""
-        self.what, self.name = what, form
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
-        """The two; from the settings' file they come as such."""
-        if isinstance(value, tuple) and value[0]:
-            return value
-        name, equals, text = str(value).partition("=")
-        if not equals or not name or ("." in self.name and "." not in name):
-            # Of a property it may be half of a password, parted at a blank.
-            came = f"{value!r} came" if "." in self.name else "something else came (not shown: it may be a secret)"
-            self.fail(f"a {self.what} is {self.name}, {came}", param, ctx)
-        return name, text
+def option_of(spec: OptionSpec) -> Decorator:
+    """The click option of a specification."""
+    return option(
+        *spec.flags,
+        *([] if spec.parameter is None else [spec.parameter]),
+        type=spec.type,
+        default=spec.default,
+        show_default=spec.default is not None,
+        metavar=spec.metavar,
+        multiple=spec.multiple,
+        help=spec.help,
+    )
 
 
-class Property(Pair):
-    """A librdkafka property. A value that is exactly `${NAME}` stands in the environment, as it may in the file."""
+def combined(*decorators: Decorator) -> Decorator:
+    """One decorator for several options, in the order of the help."""
 
-    def __init__(self) -> None:
-        super().__init__("property", "NAME=VALUE")
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        for one in reversed(decorators):
+            command = one(command)
+        return command
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
-        """The two; what comes from the file as such was looked up there."""
-        name, text = super().convert(value, param, ctx)
-        if isinstance(value, tuple):
-            return value
-        from agent.config.references import variable
-
-        try:
-            found = variable(text, os.environ)
-        except ValueError as error:
-            self.fail(f"{name}: {error}", param, ctx)
-        return name, text if found is None else found
+    return decorate
 
 
-bootstrap_option = option(
-    "--bootstrap-server", metavar="HOST:PORT[,…]", help="Kafka brokers to start from: reads the live topic."
+def long_name(parameter: click.Parameter) -> str:
+    """An option's name as files have it: that of its long flag, without dashes; empty for an argument."""
+    return next((flag[2:] for flag in parameter.opts if flag.startswith("--")), "")
+
+
+bootstrap_option = option_of(BOOTSTRAP_SERVER)
+property_option = option_of(PROPERTY)
+command_config_option = option_of(COMMAND_CONFIG)
+analyzer_options = combined(option_of(ANALYZERS), option_of(TUNE))
+"""`--analyzers` and `--tune`: what looks for findings, and how."""
+broker_log_options = combined(option_of(BROKER_LOG), option_of(BROKER_LOG_TIMEZONE))
+"""`--broker-log` and `--broker-log-timezone`: what brokers' own logs add to the topic."""
+source_options = combined(
+    option(
+        "--from",
+        "from_path",
+        type=click.Path(allow_dash=True),
+        help="A .log segment, a directory __consumer_offsets-N, one that holds such (a broker's log "
+        "directory), an .ndjson file, or - for NDJSON on standard input.",
+    ),
+    bootstrap_option,
+    option("--agent", metavar="URL", help="A running agent, such as http://localhost:9308."),
+    option("--agent-user", metavar="NAME", help="Who asks it; the password is in KSHADOW_AGENT_PASSWORD."),
+    option("--agent-password-file", metavar="FILE", type=click.Path(), help="Or in this file."),
+    option("--agent-ca", metavar="FILE", type=click.Path(), help="Certificates to trust, not the system's."),
+    option("--agent-cert", metavar="FILE", type=click.Path(), help="A certificate of who asks, and its key."),
+    option("--agent-key", metavar="FILE", type=click.Path(), help="That key, where it is in another file."),
+    command_config_option,
+    property_option,
 )
-
-property_option = option(
-    "-X",
-    "--property",
-    "properties",
-    type=Property(),
-    multiple=True,
-    envvar="KSHADOW_PROPERTY",
-    help="A librdkafka property, such as security.protocol=SASL_SSL; a value that is exactly ${NAME} stands in the "
-    "environment. Repeatable; blanks part those in the variable.",
+"""Exactly one of `--from`, `--bootstrap-server`, `--agent`: where to look."""
+range_options = combined(
+    option(
+        "--since",
+        type=Time(),
+        help="Only from this time on: 15m, 2h, 3d before now (with --from: before the newest record), "
+        "2026-11-21T10:02 (UTC unless told), or epoch milliseconds.",
+    ),
+    option("--until", type=Time(), help="Only up to this time, written as for --since."),
 )
-
-
-command_config_option = option(
-    "--command-config",
-    type=CommandConfigFile(),
-    metavar="FILE",
-    help="Client properties as Kafka's own tools take them, such as security.protocol and sasl.jaas.config; -X wins "
-    "over them.",
+"""`--since` and `--until`, both included."""
+follow_options = combined(
+    option(
+        "--follow",
+        "follows",
+        is_flag=True,
+        help="Go on, and print what is new as it comes: a line each, or -o ndjson. With --agent, or with "
+        "--bootstrap-server, which then runs an agent in this process. Ctrl-C ends it.",
+    ),
+    option(
+        "--interval",
+        type=click.FloatRange(0.1, 3600),
+        default=2,
+        show_default=True,
+        metavar="SECONDS",
+        help="How often --follow asks.",
+    ),
 )
+"""`--follow` and `--interval`, of commands that can go on."""
 
 
-def analyzer_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """`--analyzers` and `--tune`: what looks for findings, and how."""
-    for decorate in (
-        option(
-            "--tune",
-            "tuned",
-            type=Pair("setting", "ANALYZER.SETTING=VALUE"),
-            multiple=True,
-            help="A setting of an analyzer, such as session_timeout.window_s=3600; kshadow analyzers lists them. "
-            "Repeatable; blanks part those in the variable.",
-        ),
-        option(
-            "--analyzers",
-            "analyzer_names",
-            default="all",
-            show_default=True,
-            metavar="NAME,…",
-            help="Which analyzers to run: all, none, or their names.",
-        ),
-    ):
-        command = decorate(command)
-    return command
+def resolve_range(since: TimeSpec | None, until: TimeSpec | None, now_ms: int) -> tuple[int | None, int | None]:
+    """Both as epoch milliseconds; a usage error for a range that ends before it begins."""
+    from agent.common.timespec import check_range
+
+    since_ms = None if since is None else since.before(now_ms)
+    until_ms = None if until is None else until.before(now_ms)
+    try:
+        check_range(since_ms, until_ms)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    return since_ms, until_ms
 
 
-def chosen_analyzers(names: str, tuned: Sequence[tuple[str, str]]) -> Chosen:
+def choose_analyzers(names: str, tuned: Sequence[tuple[str, str]]) -> AnalyzerSelection:
     """The analyzers that the options ask for; a usage error says what does not exist."""
-    from agent.diagnosis.registry import Misconfigured, choose, named
+    from analyzers.registry import AnalyzerConfigError, parse_analyzer_names, select_analyzers
 
     try:
-        return choose(named(names), dict(tuned))
-    except Misconfigured as error:
+        return select_analyzers(parse_analyzer_names(names), dict(tuned))
+    except AnalyzerConfigError as error:
         raise click.UsageError(str(error)) from error
 
 
-def broker_log_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """`--broker-log` and `--broker-log-timezone`: what brokers' own logs add to the topic."""
-    for decorate in reversed(
-        (
-            option(
-                "--broker-log",
-                "broker_logs",
-                metavar="PATH",
-                type=click.Path(),
-                multiple=True,
-                help="A broker's server.log, or the directory it is in: its coordinator's lines become evidence with "
-                "confidence 1. Repeatable, one a broker; colons part those in the variable.",
-            ),
-            option(
-                "--broker-log-timezone",
-                metavar="ZONE",
-                default="UTC",
-                show_default=True,
-                help="The zone of times in broker logs that name none: UTC, local, +02:00, or Europe/Berlin.",
-            ),
-        )
-    ):
-        command = decorate(command)
-    return command
-
-
-def source_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Exactly one of `--from`, `--bootstrap-server`, `--agent`: where to look."""
-    for decorate in reversed(
-        (
-            option(
-                "--from",
-                "from_path",
-                type=click.Path(allow_dash=True),
-                help="A .log segment, a directory __consumer_offsets-N, one that holds such (a broker's log "
-                "directory), an .ndjson file, or - for NDJSON on standard input.",
-            ),
-            bootstrap_option,
-            option("--agent", metavar="URL", help="A running agent, such as http://localhost:9308."),
-            option("--agent-user", metavar="NAME", help="Who asks it; the password is in KSHADOW_AGENT_PASSWORD."),
-            option("--agent-password-file", metavar="FILE", type=click.Path(), help="Or in this file."),
-            option("--agent-ca", metavar="FILE", type=click.Path(), help="Certificates to trust, not the system's."),
-            option("--agent-cert", metavar="FILE", type=click.Path(), help="A certificate of who asks, and its key."),
-            option("--agent-key", metavar="FILE", type=click.Path(), help="That key, where it is in another file."),
-            command_config_option,
-            property_option,
-        )
-    ):
-        command = decorate(command)
-    return command
-
-
-def one_of(ctx: click.Context, *names: str) -> str:
+def exactly_one_of(ctx: click.Context, *names: str) -> str:
     """The one parameter of `names` that is given; a usage error names them all otherwise.
 
     The command line wins over the environment and that over the file: `--from` where KSHADOW_BOOTSTRAP_SERVER is
     set is one source, not two.
     """
-    found = strongest(ctx, *names)
+    found = strongest_given(ctx, *names)
     if len(found) == 1:
         return found[0]
     flags = {parameter.name: parameter.opts[0] for parameter in ctx.command.params if parameter.name in names}
@@ -223,7 +197,7 @@ def one_of(ctx: click.Context, *names: str) -> str:
     raise click.UsageError(text)
 
 
-def strongest(ctx: click.Context, *names: str) -> list[str]:
+def strongest_given(ctx: click.Context, *names: str) -> list[str]:
     """Those of the parameters that are given where most weight is: command line, environment, file."""
     for source in (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT, ParameterSource.DEFAULT_MAP):
         found = [name for name in names if ctx.get_parameter_source(name) is source and ctx.params[name] is not None]
@@ -232,25 +206,20 @@ def strongest(ctx: click.Context, *names: str) -> list[str]:
     return []
 
 
-def client_properties(bootstrap_server: str, properties: Sequence[tuple[str, str]]) -> dict[str, str]:
+def librdkafka_config(bootstrap_server: str, properties: Sequence[tuple[str, str]]) -> dict[str, str]:
     """librdkafka's configuration from the options: these, over the `--command-config` of the command that runs.
 
     A usage error says what librdkafka cannot do of it.
     """
-    from agent.cli.output import warn
-
     ctx = click.get_current_context(silent=True)
     file: CommandConfig | None = None if ctx is None else ctx.params.get("command_config")
     given = dict(properties)
     if ctx is None or file is None:
         return {"bootstrap.servers": bootstrap_server, **given}
-    if problems := file.unmended(given):
+    if problems := file.unsolved_problems(given):
         raise click.UsageError("\n".join(problems))
-    if file.warnings and not ctx.meta.get(_WARNED):
-        ctx.meta[_WARNED] = True
+    if file.warnings and not session_of(ctx).has_warned_of_command_config:
+        session_of(ctx).has_warned_of_command_config = True
         for text in file.warnings:
             warn(f"Warning: {text}")
-    return {**file.beside(given), "bootstrap.servers": bootstrap_server, **given}
-
-
-_WARNED = "kshadow.command_config.warned"
+    return {**file.merged_with(given), "bootstrap.servers": bootstrap_server, **given}

@@ -17,16 +17,17 @@ from typing import Any, NoReturn, TextIO
 
 import click
 
-from agent.cli.tables import FOLDED, Column, render
+from agent.cli.session import session_of
+from agent.cli.tables import MIN_FOLDED_WIDTH, Column, render
 from agent.cli.text import cell, json_text, printable_lines
-from agent.plain import printable
+from agent.common.sanitize import printable
 
 __all__ = [
     "Column",
     "bold",
     "cell",
     "echo",
-    "guarded",
+    "errors_for_terminal",
     "print_rows",
     "print_table",
     "print_value",
@@ -34,19 +35,19 @@ __all__ = [
     "warn",
 ]
 
-UNREACHABLE = 3
-INTERRUPTED = 130
+EXIT_UNREACHABLE = 3
+EXIT_INTERRUPTED = 130
 """What a shell makes of a command that Ctrl-C ended."""
 
 
 class UnwritableOutput(click.ClickException):
     """Standard output takes no more: a full disk."""
 
-    exit_code = UNREACHABLE
+    exit_code = EXIT_UNREACHABLE
 
 
 @contextmanager
-def guarded() -> Iterator[None]:
+def errors_for_terminal() -> Iterator[None]:
     """End quietly where the reader went away (`| head`) or Ctrl-C came; make errors fit for a terminal."""
     try:
         try:
@@ -55,11 +56,11 @@ def guarded() -> Iterator[None]:
             _flush()
     except BrokenPipeError:
         # Whichever of the two it was: nothing more is said.
-        _abandon(sys.stdout)
-        _abandon(sys.stderr)
+        _redirect_to_devnull(sys.stdout)
+        _redirect_to_devnull(sys.stderr)
         raise click.exceptions.Exit(0) from None
     except KeyboardInterrupt:
-        raise click.exceptions.Exit(INTERRUPTED) from None
+        raise click.exceptions.Exit(EXIT_INTERRUPTED) from None
     except click.ClickException as error:
         # Messages quote arguments, and those may be anything.
         text = StringIO()
@@ -114,12 +115,12 @@ def _yaml_text(value: Any, ascii_only: bool) -> str:
     import yaml
 
     text = yaml.dump(
-        value, Dumper=_yaml_dumper(ascii_only), sort_keys=False, allow_unicode=not ascii_only, width=_NO_WIDTH
+        value, Dumper=_yaml_dumper(ascii_only), sort_keys=False, allow_unicode=not ascii_only, width=_UNLIMITED_WIDTH
     )
     return printable_lines(text)
 
 
-_NO_WIDTH = 1 << 30
+_UNLIMITED_WIDTH = 1 << 30
 
 
 @cache
@@ -145,7 +146,9 @@ def print_table(rows: Sequence[Sequence[Any]], headings: Sequence[Column | str],
         warn(empty)
         return
     wide = _is_wide()
-    columns = [Column(heading, folds=FOLDED) if isinstance(heading, str) else heading for heading in headings]
+    columns = [
+        Column(heading, folds=MIN_FOLDED_WIDTH) if isinstance(heading, str) else heading for heading in headings
+    ]
     if not wide:
         shown = [at for at, column in enumerate(columns) if not column.wide]
         columns, rows = [columns[at] for at in shown], [[row[at] for at in shown] for row in rows]
@@ -155,7 +158,7 @@ def print_table(rows: Sequence[Sequence[Any]], headings: Sequence[Column | str],
     ]
     terminal = sys.stdout.isatty()
     width = shutil.get_terminal_size().columns if terminal and not wide else None
-    texts = [[_in_units(value, column.unit) for value, column in zip(row, columns, strict=True)] for row in rows]
+    texts = [[_with_unit(value, column.unit) for value, column in zip(row, columns, strict=True)] for row in rows]
     lines, left_out = render(columns, texts, numeric=numeric, width=width, style=bold)
     for line in lines:
         _write(line + "\n")
@@ -163,27 +166,25 @@ def print_table(rows: Sequence[Sequence[Any]], headings: Sequence[Column | str],
         warn(f"(no room at {width} columns for {', '.join(left_out)}; a wider terminal or -o wide shows all)")
 
 
-LONG = 10_000
+COMMAS_FROM = 10_000
 """Numbers from here on are easier to read with commas."""
 
 
-def _in_units(value: Any, unit: str) -> str:
+def _with_unit(value: Any, unit: str) -> str:
     if unit and isinstance(value, int) and not isinstance(value, bool):
         if unit == "ms" and value >= 0:
-            from agent.story.words import duration
+            from agent.presentation.narrative.words import duration
 
             return duration(value)
-        if unit == "count" and abs(value) >= LONG:
+        if unit == "count" and abs(value) >= COMMAS_FROM:
             return f"{value:,}"
     return cell(value)
 
 
 def _is_wide() -> bool:
     """Whether `-o wide` was asked for."""
-    from agent.cli.options import WIDE
-
     ctx = click.get_current_context(silent=True)
-    return ctx is not None and bool(ctx.meta.get(WIDE))
+    return ctx is not None and session_of(ctx).wide
 
 
 def bold(text: str) -> str:
@@ -210,7 +211,7 @@ def _write(text: str) -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
-        _fail(error)
+        _fail_write(error)
     except UnicodeEncodeError:
         # A table on a terminal of another encoding; JSON and YAML have escapes of their own.
         encoding = sys.stdout.encoding
@@ -223,16 +224,16 @@ def _flush() -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
-        _fail(error)
+        _fail_write(error)
 
 
-def _fail(error: OSError) -> NoReturn:
-    _abandon(sys.stdout)
+def _fail_write(error: OSError) -> NoReturn:
+    _redirect_to_devnull(sys.stdout)
     why = error.strerror or str(error) or type(error).__name__
     raise UnwritableOutput(f"cannot write the output: {why}") from None
 
 
-def _abandon(stream: TextIO) -> None:
+def _redirect_to_devnull(stream: TextIO) -> None:
     """Send it nowhere: Python would complain again when it flushes at exit."""
     with suppress(OSError, ValueError), open(os.devnull, "wb") as nowhere:
         os.dup2(nowhere.fileno(), stream.fileno())

@@ -7,30 +7,32 @@ from typing import Any
 
 import click
 
-from agent.cli.access import Answers, Last, Past, now_ms
+from agent.cli.answers import Answers, LastMembership
 from agent.cli.output import warn
-from agent.cli.text import when
-from agent.coordinator.hashing import partition_of
-from agent.diagnosis.cluster import NOTHING, Chosen
-from agent.ends import End, UpTo
-from agent.forms import LagOf
-from agent.moments import Moment
-from agent.offline import Loaded, load, load_topic, newest_ms, reads_once
-from agent.shadow.told import Witness
-from agent.whatif.recorder import Recorder
+from agent.cli.text import iso_time
+from agent.common.clock import now_ms
+from agent.common.timespec import TimeSpec
+from agent.core.diagnosis.cluster import NO_ANALYZERS, AnalyzerSelection
+from agent.core.inference.external_evidence import EvidenceSource
+from agent.core.protocol.hashing import partition_for_group
+from agent.core.queries import Capabilities, JsonObject, Timeline
+from agent.core.read_limits import ReadLimit, UntilTime
+from agent.presentation.json_views import LagOf
+from agent.runtime.offline import OfflineGroups, is_single_use, load, load_topic, newest_timestamp_ms
+from agent.simulation.whatif.recorder import GroupRecorder
 
 
-def offline(
+def answers_of_files(
     path: str,
     group: str | None,
-    chosen: Chosen | None,
-    until: Moment | None,
-    recorder: Recorder | None = None,
-    witness: Witness | None = None,
+    chosen: AnalyzerSelection | None,
+    until: TimeSpec | None,
+    recorder: GroupRecorder | None = None,
+    witness: EvidenceSource | None = None,
 ) -> Answers:
     """`chosen`: the history is wanted too, with what these analyzers find. `until`: as it was then.
     `recorder` follows its group, `witness` testifies."""
-    once = reads_once(path)
+    once = is_single_use(path)
     until_ms = None
     if until is not None:
         if until.at_ms is None and once:
@@ -38,120 +40,152 @@ def offline(
                 f"--until: a time expected, a duration came: it is counted back from the newest record, and {path} "
                 "can be read only once"
             )
-        until_ms = until.before(newest_ms(path) if until.at_ms is None else 0)
+        until_ms = until.before(newest_timestamp_ms(path) if until.at_ms is None else 0)
     loaded = load(
         [path],
         on_problem=warn,
         keep_events=chosen is not None,
         group=group,
-        chosen=chosen or NOTHING,
-        end=None if until_ms is None else UpTo(until_ms),
+        chosen=chosen or NO_ANALYZERS,
+        end=None if until_ms is None else UntilTime(until_ms),
         recorder=recorder,
         witness=witness,
     )
     if until is not None and not loaded.last_ms:
         raise click.UsageError(f"--until: records with times expected, none came {loaded.where}")
 
-    def again(end: End) -> Loaded:
-        return load([path], on_problem=_said_before, keep_events=False, end=end)
+    def again(end: ReadLimit) -> OfflineGroups:
+        return load([path], on_problem=_ignore_problem, keep_events=False, end=end)
 
-    return ReadAnswers(loaded, live=False, until_ms=until_ms, again=None if once else again)
+    return ReadAnswers(loaded, live=False, until_ms=until_ms, read_again=None if once else again)
 
 
-def live(
+def answers_of_brokers(
     conf: dict[str, str],
     group: str | None,
-    chosen: Chosen | None,
-    until: Moment | None,
-    recorder: Recorder | None = None,
-    witness: Witness | None = None,
+    chosen: AnalyzerSelection | None,
+    until: TimeSpec | None,
+    recorder: GroupRecorder | None = None,
+    witness: EvidenceSource | None = None,
     *,
     lag: bool = False,
 ) -> Answers:
     """The same of a broker's topic: of the group's partition, where only one group is asked for. `lag`: with where
     what it has committed ends now."""
-    from agent.source.brokers import coordinators
+    from agent.kafka.source.brokers import coordinators
 
     partitions = None
     if group is not None:
         count, _ = coordinators(conf)
-        partitions = [partition_of(group, count)]
+        partitions = [partition_for_group(group, count)]
     until_ms = None if until is None else until.before(now_ms())
     loaded = load_topic(
         conf,
         partitions,
         keep_events=chosen is not None,
         group=group,
-        chosen=chosen or NOTHING,
+        chosen=chosen or NO_ANALYZERS,
         on_problem=warn,
-        end=None if until_ms is None else UpTo(until_ms),
+        end=None if until_ms is None else UntilTime(until_ms),
         recorder=recorder,
         witness=witness,
     )
     loaded.advance(now_ms())
 
-    def again(end: End) -> Loaded:
+    def again(end: ReadLimit) -> OfflineGroups:
         return load_topic(conf, partitions, end=end)
 
-    asking = _Lag(conf, loaded) if lag and until is None else None
-    return ReadAnswers(loaded, live=True, until_ms=until_ms, again=again, lag=asking)
+    asking = _BrokerLag(conf, loaded) if lag and until is None else None
+    return ReadAnswers(loaded, live=True, until_ms=until_ms, read_again=again, lag=asking)
 
 
-class _Lag:
+class _BrokerLag:
     """Asks a broker for the ends of what a group has committed."""
 
-    def __init__(self, conf: dict[str, str], loaded: Loaded) -> None:
+    def __init__(self, conf: dict[str, str], loaded: OfflineGroups) -> None:
         self._conf, self._loaded = conf, loaded
 
     def __call__(self, group: str) -> LagOf | None:
-        from agent.lag.once import lag_of, look_once
+        from agent.kafka.lag.watch import fetch_end_offsets
+        from agent.presentation.json_views import lag_json
 
         found = self._loaded.mirror.find(group)
-        return None if found is None else lag_of(look_once(self._conf, found[1]), now_ms(), are_newer=True)
+        return None if found is None else lag_json(fetch_end_offsets(self._conf, found[1]), now_ms(), are_newer=True)
 
 
-def _said_before(_: str) -> None:
+def _ignore_problem(_: str) -> None:
     """What is wrong with the data was said when it was read first."""
 
 
-class ReadAnswers:
+class ReadAnswers(Answers):
     """Answers of what was read here: files, or the topic to its end."""
 
     def __init__(
         self,
-        loaded: Loaded,
+        loaded: OfflineGroups,
         *,
         live: bool,
         until_ms: int | None = None,
-        again: Callable[[End], Loaded] | None = None,
+        read_again: Callable[[ReadLimit], OfflineGroups] | None = None,
         lag: Callable[[str], LagOf | None] | None = None,
     ) -> None:
-        """`until_ms`: what came later was not applied. `again` reads the same once more, where that can be done.
+        """`until_ms`: what came later was not applied. `read_again` reads the same once more, where that can be done.
         `lag` asks for a group's."""
-        self.live = live
-        self.now_ms = now_ms() if live else loaded.last_ms
-        self.as_of_ms = None if until_ms is None else min(until_ms, self.now_ms)
-        self.where = loaded.where if until_ms is None else f"{loaded.where} as of {when(self.as_of_ms)}"
-        self.groups, self.report, self.findings = loaded.groups, loaded.report, loaded.findings
-        self.events = loaded.events
-        self._loaded, self._again, self._lag = loaded, again, lag
+        self._live = live
+        self._now_ms = now_ms() if live else loaded.last_ms
+        self._as_of_ms = None if until_ms is None else min(until_ms, self._now_ms)
+        self.where = loaded.where if until_ms is None else f"{loaded.where} as of {iso_time(self._as_of_ms)}"
+        self._loaded, self._again, self._lag = loaded, read_again, lag
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """All events are there."""
+        return Capabilities(live=self._live, has_all_events=True)
+
+    @property
+    def now_ms(self) -> int:
+        """When a broker was read to its end, or the newest record of files."""
+        return self._now_ms
+
+    @property
+    def as_of_ms(self) -> int | None:
+        """The time that was asked for."""
+        return self._as_of_ms
+
+    def groups(self) -> list[JsonObject]:
+        """Every group's row."""
+        return self._loaded.groups()
+
+    def findings(
+        self, since_ms: int | None = None, until_ms: int | None = None, group: str | None = None
+    ) -> list[JsonObject]:
+        """What the analyzers found that were asked for."""
+        return self._loaded.findings(since_ms, until_ms, group)
+
+    def all_events(self) -> list[JsonObject]:
+        """The history, where it was asked for."""
+        return self._loaded.events()
+
+    def report(self, say: Callable[[str], None]) -> bool:
+        """Say what was wrong with the data; whether anything was."""
+        return self._loaded.report(say)
 
     def describe(self, group: str) -> dict[str, Any] | None:
         """With lag, where that is asked for."""
         return self._loaded.describe(group, None if self._lag is None else self._lag(group))
 
-    def last(self, group: str) -> Last | None:
+    def last_with_members(self, group: str) -> LastMembership | None:
         """Reads once more, up to where the last members went."""
-        left = self._loaded.left
+        left = self._loaded.last_departure
         if left is None:
             return None
         as_of_ms = left.at.timestamp_ms - 1 if left.at.timestamp_ms > 0 else None
         if self._again is None:
-            return Last(as_of_ms, None)
+            return LastMembership(as_of_ms, None)
         form = self._again(left).describe(group)
-        return Last(as_of_ms, form) if form is not None and form["members"] else None
+        return LastMembership(as_of_ms, form) if form is not None and form["members"] else None
 
-    def past(self, group: str, since_ms: int | None = None, until_ms: int | None = None) -> Past | None:
+    def timeline(self, group: str, since_ms: int | None = None, until_ms: int | None = None) -> Timeline | None:
         """All that was read of it."""
         events = self._loaded.timeline(group, since_ms, until_ms)
-        return None if events is None else Past(events, None)
+        return None if events is None else Timeline(events)

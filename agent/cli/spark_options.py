@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from agent.cli.options import Decorator, Pair, option
-from agent.moments import parse_moment
+from agent.cli.options import Decorator, option
+from agent.common.timespec import parse_time
+from agent.config.options import NameValue
 
 if TYPE_CHECKING:
-    from agent.submit.command import Placing
+    from agent.tools.spark_submit.command import SubmitSettings
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 _DAY_MS = 86_400_000
@@ -29,10 +30,10 @@ class Day(click.ParamType[str]):
         """Parse it; "now" is when it is read."""
         from datetime import UTC, datetime
 
-        from agent.cli.access import now_ms
+        from agent.common.clock import now_ms
 
         try:
-            at_ms = parse_moment(str(value)).before(now_ms())
+            at_ms = parse_time(str(value)).before(now_ms())
             return datetime.fromtimestamp(at_ms / 1000, UTC).date().isoformat()
         except (ValueError, OverflowError, OSError):
             self.fail(f"a day (2026-11-21), or a time or a duration before now, expected; {value!r} came", param, ctx)
@@ -52,7 +53,7 @@ class Range(click.ParamType[tuple[int, int]]):
         if not dots:
             self.fail(f"{expected}, {value!r} came", param, ctx)
         try:
-            since, until = parse_moment(begin), parse_moment(end)
+            since, until = parse_time(begin), parse_time(end)
         except ValueError as error:
             self.fail(str(error), param, ctx)
         if since.at_ms is None or until.at_ms is None:
@@ -90,7 +91,7 @@ class Memory(click.ParamType[str]):
         return str(value)
 
 
-class Asked(NamedTuple):
+class SubmitOptions(NamedTuple):
     """What the common options say."""
 
     master: str
@@ -104,15 +105,15 @@ class Asked(NamedTuple):
     dry_run: bool
     checks: bool
 
-    def placing(self, cache: Path) -> Placing:
+    def placement(self, cache: Path) -> SubmitSettings:
         """Where and how it runs. Raises `CannotSubmit`."""
         import sys
 
-        from agent.submit.command import Placing
-        from agent.submit.ivy import settings_file
+        from agent.tools.spark_submit.command import SubmitSettings
+        from agent.tools.spark_submit.ivy import settings_file
 
         ivy_home = (self.ivy_home or cache / "ivy").absolute()
-        return Placing(
+        return SubmitSettings(
             ivy_home=ivy_home,
             ivy_settings=settings_file(ivy_home),
             python=sys.executable,
@@ -124,9 +125,9 @@ class Asked(NamedTuple):
         )
 
 
-def asked(params: Mapping[str, Any]) -> Asked:
+def submit_options(params: Mapping[str, Any]) -> SubmitOptions:
     """The common options of a command's parameters."""
-    return Asked(**{name: params[name] for name in Asked._fields})
+    return SubmitOptions(**{name: params[name] for name in SubmitOptions._fields})
 
 
 _COMMON: tuple[Decorator, ...] = (
@@ -151,7 +152,7 @@ _COMMON: tuple[Decorator, ...] = (
     ),
     option(
         "--conf",
-        type=Pair("setting of Spark", "KEY=VALUE"),
+        type=NameValue("setting of Spark", "KEY=VALUE"),
         multiple=True,
         help="A setting of Spark. Repeatable; blanks part those in the variable.",
     ),

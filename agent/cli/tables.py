@@ -11,14 +11,14 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-GAP = 2
+COLUMN_GAP = 2
 """Blanks between two columns."""
-FOLDED = 12
+MIN_FOLDED_WIDTH = 12
 """The narrowest that folding commonly makes a column."""
 INDENT = "    "
 """Before sentences under their row."""
 
-_MARKS = ",;:/.-_=]}"
+_BREAK_AFTER = ",;:/.-_=]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +51,19 @@ def render(
 
     `numeric` columns stand to the right. `width` None: as wide as it needs to be.
     """
-    natural = [max([_cells(column.heading), *(_cells(row[at]) for row in rows)]) for at, column in enumerate(columns)]
+    natural = [
+        max([_cell_width(column.heading), *(_cell_width(row[at]) for row in rows)])
+        for at, column in enumerate(columns)
+    ]
     under: list[int] = []
     if width is None:
         shown = dict(enumerate(natural))
     else:
-        beside = _total(wide for column, wide in zip(columns, natural, strict=True) if not column.below)
+        beside = _total_width(wide for column, wide in zip(columns, natural, strict=True) if not column.below)
         under = [
             at
             for at, column in enumerate(columns)
-            if column.below and not column.spare and min(natural[at], column.below) > width - beside - GAP
+            if column.below and not column.spare and min(natural[at], column.below) > width - beside - COLUMN_GAP
         ]
         # What might be spared of the sentences is, where not even the others have room beside their row.
         gone = [at for at, column in enumerate(columns) if column.below and (at in under or (under and column.spare))]
@@ -68,9 +71,9 @@ def render(
         # Columns that say nothing go before those that do.
         says = [any(row[at] not in ("", "-") for row in rows) for at in range(len(columns))]
         shown = _fit(columns, natural, says, width, without=gone)
-    lines = [style(line) for line in _lines([column.heading for column in columns], shown, numeric)]
+    lines = [style(line) for line in _row_lines([column.heading for column in columns], shown, numeric)]
     for row in rows:
-        lines.extend(_lines(row, shown, numeric))
+        lines.extend(_row_lines(row, shown, numeric))
         for at in under:
             lines.extend(INDENT + line for line in fold_words(row[at], max((width or 0) - len(INDENT), 1)))
     return lines, [column.heading for at, column in enumerate(columns) if at not in shown and at not in under]
@@ -81,59 +84,59 @@ def _fit(
 ) -> dict[int, int]:
     """The columns that are shown, each with its width."""
     least = [
-        min(wide, max(_cells(column.heading), column.folds)) if column.folds else wide
+        min(wide, max(_cell_width(column.heading), column.folds)) if column.folds else wide
         for column, wide in zip(columns, natural, strict=True)
     ]
     shown = [at for at in range(len(columns)) if at not in without]
     order = sorted(shown, key=lambda at: (says[at], -columns[at].spare))
     for at in order:
-        if _total(least[at] for at in shown) <= width:
+        if _total_width(least[at] for at in shown) <= width:
             break
         if columns[at].spare:
             shown.remove(at)
     # A terminal that is too narrow for what cannot be left out: fold all.
-    every = _total(least[at] for at in shown) > width
+    every = _total_width(least[at] for at in shown) > width
     folded = [at for at in shown if every or columns[at].folds]
     widths = {at: natural[at] for at in shown}
-    left = width - _total(0 if at in folded else natural[at] for at in shown)
+    left = width - _total_width(0 if at in folded else natural[at] for at in shown)
     for index, at in enumerate(sorted(folded, key=lambda at: natural[at])):
         widths[at] = max(1, min(natural[at], left // (len(folded) - index)))
         left -= widths[at]
     return widths
 
 
-def _total(widths: Iterable[int]) -> int:
+def _total_width(widths: Iterable[int]) -> int:
     widths = list(widths)
-    return sum(widths) + GAP * (len(widths) - 1)
+    return sum(widths) + COLUMN_GAP * (len(widths) - 1)
 
 
-def _lines(row: Sequence[str], shown: dict[int, int], numeric: Sequence[bool]) -> list[str]:
+def _row_lines(row: Sequence[str], shown: dict[int, int], numeric: Sequence[bool]) -> list[str]:
     """One row as one line, or as several where a cell is folded."""
     folded = [(fold(row[at], wide), wide, numeric[at]) for at, wide in shown.items()]
     lines = []
     for index in range(max(len(parts) for parts, _, _ in folded)):
         cells = [_padded(parts[index] if index < len(parts) else "", wide, right) for parts, wide, right in folded]
-        lines.append((" " * GAP).join(cells).rstrip(" "))
+        lines.append((" " * COLUMN_GAP).join(cells).rstrip(" "))
     return lines
 
 
-def line_of(cells: Sequence[str], widths: Sequence[int]) -> str:
+def row_line(cells: Sequence[str], widths: Sequence[int]) -> str:
     """One row as one line, in columns of at least these widths."""
     padded = [_padded(text, width, False) for text, width in zip(cells, widths, strict=True)]
-    return (" " * GAP).join(padded).rstrip(" ")
+    return (" " * COLUMN_GAP).join(padded).rstrip(" ")
 
 
 def fold(text: str, width: int) -> list[str]:
     """A text in pieces of at most `width` terminal cells, cut behind a blank, or else a mark, where one is near."""
     pieces = []
-    while _cells(text) > width:
-        cut = _reach(text, width)
+    while _cell_width(text) > width:
+        cut = _fitting_characters(text, width)
         blank = cut if text[cut : cut + 1] == " " else text.rfind(" ", cut // 2, cut)
         if blank >= 0 and _UNIT.match(text, blank + 1):
             # A number stays with its unit where there is another blank.
             before = text.rfind(" ", cut // 2, blank)
             blank = before if before >= 0 else blank
-        at = blank + 1 or max(text.rfind(mark, cut // 2, cut) for mark in _MARKS) + 1 or cut
+        at = blank + 1 or max(text.rfind(mark, cut // 2, cut) for mark in _BREAK_AFTER) + 1 or cut
         pieces.append(text[:at].rstrip(" "))
         text = text[at:].lstrip(" ")
     return [*pieces, text] if text or not pieces else pieces
@@ -145,7 +148,7 @@ def fold_words(text: str, width: int) -> list[str]:
     lines: list[str] = []
     for word in _WORDS.split(text):
         *full, rest = fold(word, width)
-        if lines and not full and _cells(lines[-1]) + 1 + _cells(rest) <= width:
+        if lines and not full and _cell_width(lines[-1]) + 1 + _cell_width(rest) <= width:
             lines[-1] += f" {rest}"
         else:
             lines += [*full, rest]
@@ -156,7 +159,7 @@ _UNIT = re.compile(r"(?:%|ms|s|min|h|d)(?:[^a-z]|$)")
 _WORDS = re.compile(rf" (?!{_UNIT.pattern})")
 
 
-def _reach(text: str, width: int) -> int:
+def _fitting_characters(text: str, width: int) -> int:
     """How many characters of a text fit; one at least."""
     from rich.cells import get_character_cell_size
 
@@ -169,11 +172,11 @@ def _reach(text: str, width: int) -> int:
 
 
 def _padded(text: str, width: int, right: bool) -> str:
-    padding = " " * (width - _cells(text))
+    padding = " " * (width - _cell_width(text))
     return padding + text if right else text + padding
 
 
-def _cells(text: str) -> int:
+def _cell_width(text: str) -> int:
     """Terminal cells: two for an East Asian wide character, none for a combining one."""
     if text.isascii():
         return len(text)

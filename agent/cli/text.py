@@ -12,7 +12,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from agent.plain import printable
+from agent.common.sanitize import printable
+from agent.common.text import printable_truncated
 
 MAX_TEXT = 256
 """Characters of one name that a table shows. Kafka's own names are shorter; a hostile one may have 32,767."""
@@ -20,7 +21,7 @@ MAX_LIST = 1024
 """Characters of a list that a table shows: an assignment of many topics."""
 
 # Plain ASCII is spared Python's own idea of what is printable.
-_CANDIDATE_IN_JSON = re.compile(r"[^\x20-\x7e\n]")
+_MAYBE_UNPRINTABLE = re.compile(r"[^\x20-\x7e\n]")
 
 
 def printable_lines(text: str) -> str:
@@ -34,10 +35,10 @@ def json_text(value: Any, *, indent: int | None = None, ascii_only: bool = False
         value, ensure_ascii=ascii_only, indent=indent, separators=None if indent is not None else (",", ":")
     )
     # json escapes C0 controls itself. What is left stands inside strings, where the escape is JSON's own.
-    return _CANDIDATE_IN_JSON.sub(_json_shown, text)
+    return _MAYBE_UNPRINTABLE.sub(_json_escape, text)
 
 
-def _json_shown(match: re.Match[str]) -> str:
+def _json_escape(match: re.Match[str]) -> str:
     char = match[0]
     if char.isprintable():
         return char
@@ -53,24 +54,23 @@ def cell(value: Any) -> str:
         case bool():
             return "yes" if value else "no"
         case list() | tuple():
-            return shortened(", ".join(map(str, value)), MAX_LIST) or "-"
+            return truncated(", ".join(map(str, value)), MAX_LIST) or "-"
         case dict():
             parts = (
-                f"{name}[{_ranges(items)}]" if isinstance(items, list) else f"{name}={items}"
+                f"{name}[{_number_ranges(items)}]" if isinstance(items, list) else f"{name}={items}"
                 for name, items in value.items()
             )
-            return shortened(" ".join(parts), MAX_LIST) or "-"
+            return truncated(" ".join(parts), MAX_LIST) or "-"
         case _:
-            return shortened(str(value), MAX_TEXT)
+            return truncated(str(value), MAX_TEXT)
 
 
-def shortened(text: str, most: int) -> str:
+def truncated(text: str, most: int) -> str:
     """At most `most` characters of a text made printable; `…` says that there is more."""
-    shown = printable(text[: most + 1])
-    return shown if len(shown) <= most else shown[: most - 1] + "…"
+    return printable_truncated(text, most)
 
 
-def _ranges(numbers: Sequence[Any]) -> str:
+def _number_ranges(numbers: Sequence[Any]) -> str:
     """`0-3,7` for 0, 1, 2, 3, 7; what are no numbers one by one."""
     if not all(isinstance(number, int) for number in numbers):
         return ",".join(map(str, numbers))
@@ -86,7 +86,7 @@ def _ranges(numbers: Sequence[Any]) -> str:
     return ",".join(out)
 
 
-def when(at_ms: int | None) -> str | None:
+def iso_time(at_ms: int | None) -> str | None:
     """Epoch milliseconds as UTC, ISO 8601; None and unknown (-1) are None."""
     from datetime import UTC, datetime
 

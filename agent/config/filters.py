@@ -14,14 +14,14 @@ from typing import Protocol
 
 import re2
 
-CACHED = 20_000
+CACHE_SIZE = 20_000
 """Names whose answers are remembered, of groups and of topics each: RE2 takes 5 µs a pattern from Python."""
 
-LONGEST_CACHED = 500
+MAX_CACHED_LENGTH = 500
 """Characters of a name that is remembered: the memory of both caches stays below 40 MB whatever names come."""
 
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-_META = re.compile(r"[*+?^$|()\[\]{}]|\\.")
+_REGEX_MARKS = re.compile(r"[*+?^$|()\[\]{}]|\\.")
 
 _OPTIONS = re2.Options()
 _OPTIONS.log_errors = False
@@ -49,9 +49,9 @@ class Filters:
         deny_topics: Iterable[str] = (),
     ) -> None:
         """Each a list of patterns. Raises `ValueError` that says which is none, and why."""
-        self.shows_group = _remembering(_rule(allow_groups, deny_groups))
+        self.shows_group = _cached(_name_filter(allow_groups, deny_groups))
         """Whether a group of this name is shown."""
-        self.shows_topic = _remembering(_rule(allow_topics, deny_topics))
+        self.shows_topic = _cached(_name_filter(allow_topics, deny_topics))
         """Whether a topic of this name is shown."""
 
 
@@ -80,7 +80,7 @@ def check_topic_pattern(text: str) -> None:
 
 def looks_like_regex(text: str) -> bool:
     """Whether a literal name was perhaps meant as a regular expression or a wildcard."""
-    return not _is_regex(text) and bool(_META.search(text))
+    return not _is_regex(text) and bool(_REGEX_MARKS.search(text))
 
 
 def _is_regex(text: str) -> bool:
@@ -99,7 +99,7 @@ def _compiled(text: str) -> _Regex:
     return regex
 
 
-def _rule(allow: Iterable[str], deny: Iterable[str]) -> Callable[[str], bool]:
+def _name_filter(allow: Iterable[str], deny: Iterable[str]) -> Callable[[str], bool]:
     allowed, denied = tuple(allow), tuple(deny)
     is_allowed, is_denied = _matcher(allowed), _matcher(denied)
     if not allowed:
@@ -119,10 +119,10 @@ def _matcher(texts: Iterable[str]) -> Callable[[str], bool]:
     return lambda name: name in literals or any(regex.fullmatch(name) for regex in regexes)
 
 
-def _remembering(rule: Callable[[str], bool]) -> Callable[[str], bool]:
-    remembered = lru_cache(CACHED)(rule)
+def _cached(rule: Callable[[str], bool]) -> Callable[[str], bool]:
+    remembered = lru_cache(CACHE_SIZE)(rule)
 
     def shows(name: str) -> bool:
-        return remembered(name) if len(name) <= LONGEST_CACHED else rule(name)
+        return remembered(name) if len(name) <= MAX_CACHED_LENGTH else rule(name)
 
     return shows

@@ -13,20 +13,102 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from hashlib import blake2b
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import FrameType
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from agent.config.changes import Changes, compare
-from agent.config.given import Misconfigured
-from agent.config.settings import RunSettings
+from agent.config.settings import SPEC, RunSettings
+from agent.config.value_source import InvalidSettings
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 log = logging.getLogger("kshadow")
 
+T = TypeVar("T", bound="DataclassInstance")
+
 POLL_S = 2.0
 """How often the content is looked at. It counts once it was seen twice: a half-written file is none."""
+
+
+class Change(NamedTuple):
+    """An option that has another value now, and of which cluster (None: the process, or the only cluster).
+
+    An option of None is the cluster itself, which came or went.
+    """
+
+    option: str | None
+    cluster: str | None = None
+
+    def __str__(self) -> str:
+        parts = [*(("clusters", self.cluster) if self.cluster else ()), *((self.option,) if self.option else ())]
+        return ".".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What a reload did, and what it could not do."""
+
+    applied: tuple[Change, ...] = ()
+    needs_restart: tuple[Change, ...] = ()
+
+
+def compare(running: RunSettings, wanted: RunSettings) -> tuple[RunSettings, Changes]:
+    """The settings that run from now on, and what came of the difference.
+
+    What needs a restart stays as it runs, so the next comparison names it again.
+    """
+    live: list[Change] = []
+    stays: list[Change] = []
+
+    def note(differences: Iterator[tuple[str, bool]], cluster: str | None = None) -> None:
+        for option, is_live in differences:
+            (live if is_live else stays).append(Change(option, cluster))
+
+    if len(running.clusters) == len(wanted.clusters) == 1:
+        pairs = {running.clusters[0].name: wanted.clusters[0]}
+        note(_differences(running.clusters[0], wanted.clusters[0]))
+    else:
+        pairs = {it.name: it for it in wanted.clusters}
+        names = {it.name for it in running.clusters}
+        stays += (Change(None, name) for name in names ^ pairs.keys() if name is not None)
+        for before in running.clusters:
+            note(_differences(before, pairs.get(before.name, before)), before.name)
+    note(_differences(running.process, wanted.process))
+    note(_differences(running.http, wanted.http))
+    note(_differences(running.log, wanted.log))
+    merged = replace(
+        running,
+        clusters=tuple(_with_live_changes(it, pairs.get(it.name, it)) for it in running.clusters),
+        process=_with_live_changes(running.process, wanted.process),
+        http=_with_live_changes(running.http, wanted.http),
+        log=_with_live_changes(running.log, wanted.log),
+        warnings=wanted.warnings,
+    )
+    return merged, Changes(tuple(sorted(live, key=str)), tuple(sorted(stays, key=str)))
+
+
+def _differences(before: Any, after: Any) -> Iterator[tuple[str, bool]]:
+    for it in fields(before):
+        old, new = getattr(before, it.name), getattr(after, it.name)
+        if SPEC not in it.metadata:
+            yield from _differences(old, new)
+        elif old != new:
+            yield it.metadata[SPEC].name, it.metadata[SPEC].live
+
+
+def _with_live_changes(running: T, wanted: T) -> T:
+    changed: dict[str, Any] = {}
+    for it in fields(running):
+        old, new = getattr(running, it.name), getattr(wanted, it.name)
+        if SPEC not in it.metadata:
+            changed[it.name] = _with_live_changes(old, new)
+        elif it.metadata[SPEC].live:
+            changed[it.name] = new
+    return replace(running, **changed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +143,10 @@ class Reloader:
         self._running = running
         self._status = ReloadStatus(True, clock())
         # Not what is there now: it may have changed since it was read for the start.
-        self._content: bytes | None = b""
-        self._seen: bytes | None = b""
+        self._applied_digest: bytes | None = b""
+        self._last_digest: bytes | None = b""
         # A signal's handler runs in between anything: of all queues and events this one alone may be used there.
-        self._wishes: SimpleQueue[bool] = SimpleQueue()
+        self._requests: SimpleQueue[bool] = SimpleQueue()
         self._thread = threading.Thread(target=self._follow, name="reload", daemon=True)
 
     @property
@@ -82,18 +164,18 @@ class Reloader:
 
     def stop(self) -> None:
         """Look no more. What is being applied is applied first."""
-        self._wishes.put(False)
+        self._requests.put(False)
         if self._thread.is_alive():
             self._thread.join()
 
     def wake(self) -> None:
         """Read the file now, changed or not. May be called by a signal's handler."""
-        self._wishes.put(True)
+        self._requests.put(True)
 
     def _follow(self) -> None:
         while True:
             try:
-                if not self._wishes.get(timeout=self._poll_s):
+                if not self._requests.get(timeout=self._poll_s):
                     return
                 self.reload()
             except Empty:
@@ -102,12 +184,12 @@ class Reloader:
 
     def _has_changed(self) -> bool:
         """Whether there is new content that has settled."""
-        content = self._look()
-        settled = content == self._seen
-        self._seen = content
-        return settled and content != self._content
+        content = self._content_digest()
+        settled = content == self._last_digest
+        self._last_digest = content
+        return settled and content != self._applied_digest
 
-    def _look(self) -> bytes | None:
+    def _content_digest(self) -> bytes | None:
         try:
             return blake2b(self._path.read_bytes()).digest()
         except OSError:
@@ -116,10 +198,10 @@ class Reloader:
     def reload(self, *, quietly: bool = False) -> bool:
         """Read the file and apply what can be; whether it was a good one. `quietly`: say nothing of no change."""
         # Looked at before it is read: what is written in between is then seen as new.
-        self._content = self._seen = self._look()
+        self._applied_digest = self._last_digest = self._content_digest()
         try:
-            self._take(self._read(), quietly)
-        except Misconfigured as error:
+            self._apply_settings(self._read(), quietly)
+        except InvalidSettings as error:
             for problem in error.problems:
                 log.error("reload: %s", problem)
             log.error("reload: %s is refused; the settings stay as they were", self._path)
@@ -133,7 +215,7 @@ class Reloader:
         self._status = ReloadStatus(True, self._clock())
         return True
 
-    def _take(self, wanted: RunSettings, quietly: bool) -> None:
+    def _apply_settings(self, wanted: RunSettings, quietly: bool) -> None:
         running, changes = compare(self._running, wanted)
         if changes.applied:
             self._apply(running, changes)

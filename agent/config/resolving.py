@@ -11,29 +11,24 @@ from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
-from agent.config.contradictions import judge, judge_all
-from agent.config.given import Misconfigured, Rank, Value, Values, Verdict
+from agent.config.contradictions import check_cluster, check_clusters
 from agent.config.settings import (
-    OPTION,
+    PER_CLUSTER,
+    PER_PROCESS,
+    SPEC,
     ClusterSettings,
     HttpSettings,
     LogSettings,
     ProcessSettings,
     RunSettings,
-    SnapshotPlace,
-    options_of,
 )
+from agent.config.value_source import Diagnostics, GivenValue, GivenValues, InvalidSettings, ValueSource
+from agent.config.values import SnapshotLocation
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 T = TypeVar("T", bound="DataclassInstance")
-
-
-PER_PROCESS = frozenset(name for it in (ProcessSettings, HttpSettings, LogSettings) for name in options_of(it))
-"""Options that cannot differ by cluster."""
-
-PER_CLUSTER = frozenset(options_of(ClusterSettings)) - {"cluster"}
 
 
 NEEDS_BROKERS = (
@@ -46,62 +41,64 @@ NEEDS_BROKERS = (
 class FileOptions:
     """What a file says to `run`; `clusters` are the entries of its map, by name."""
 
-    options: Values = field(default_factory=dict)
-    clusters: dict[str, Values] = field(default_factory=dict)
+    options: GivenValues = field(default_factory=dict)
+    clusters: dict[str, GivenValues] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Effective:
+class EffectiveValues:
     """What is in force: of the process, and of each cluster (None: the only one, which has no entry of its own)."""
 
-    process: Values
-    clusters: dict[str | None, Values]
+    process: GivenValues
+    clusters: dict[str | None, GivenValues]
 
 
 def resolve(
-    defaults: Values, given: Values, file: FileOptions, *, needs_brokers: bool = True
-) -> tuple[Effective, RunSettings]:
-    """What is in force. `given` is from the command line and the environment. Raises `Misconfigured`.
+    defaults: GivenValues, given: GivenValues, file: FileOptions, *, needs_brokers: bool = True
+) -> tuple[EffectiveValues, RunSettings]:
+    """What is in force. `given` is from the command line and the environment. Raises `InvalidSettings`.
 
     Unless it `needs_brokers`, a cluster without an entry may lack them: they may still come from somewhere else.
     """
-    verdict = Verdict()
+    found = Diagnostics()
     strong = {**defaults, **file.options, **given}
-    effective = Effective(
+    effective = EffectiveValues(
         process={name: strong[name] for name in PER_PROCESS},
-        clusters=_clusters(defaults, given, file, verdict)
+        clusters=_clusters(defaults, given, file, found)
         if file.clusters
         else {None: {name: strong[name] for name in (*PER_CLUSTER, "cluster")}},
     )
     for name, values in effective.clusters.items():
         if name is None and needs_brokers and not values["bootstrap-server"].value:
-            verdict.problems.append(NEEDS_BROKERS)
-        judge(values, defaults, verdict, name)
-    if verdict.problems:
-        raise Misconfigured(tuple(verdict.problems))
-    return effective, _settings(effective, tuple(verdict.warnings))
+            found.problems.append(NEEDS_BROKERS)
+        check_cluster(values, defaults, found, name)
+    if found.problems:
+        raise InvalidSettings(tuple(found.problems))
+    return effective, _settings(effective, tuple(found.warnings))
 
 
-def _clusters(defaults: Values, given: Values, file: FileOptions, verdict: Verdict) -> dict[str | None, Values]:
-    out: dict[str, Values] = {}
+def _clusters(
+    defaults: GivenValues, given: GivenValues, file: FileOptions, found: Diagnostics
+) -> dict[str | None, GivenValues]:
+    out: dict[str, GivenValues] = {}
     for option in ("cluster", "bootstrap-server"):
         # At the top of the file they are for the commands that ask one cluster.
         it = {**file.options, **given}.get(option)
-        if it is not None and it.is_given and it.rank > Rank.FILE:
-            verdict.problems.append(f"{it.where}: the file's clusters ({', '.join(file.clusters)}) have their own")
+        if it is not None and it.is_given and it.source > ValueSource.FILE:
+            found.problems.append(f"{it.place}: the file's clusters ({', '.join(file.clusters)}) have their own")
     for name, entry in file.clusters.items():
         strong = {**defaults, **file.options, **entry, **given}
         values = {option: strong[option] for option in PER_CLUSTER}
         values["bootstrap-server"] = entry.get("bootstrap-server", defaults["bootstrap-server"])
-        values["cluster"] = Value(name, Rank.FILE_CLUSTER, f"clusters: {name}")
+        values["cluster"] = GivenValue(name, ValueSource.FILE_CLUSTER, f"clusters: {name}")
         if not values["bootstrap-server"].value:
-            verdict.problems.append(f"cluster {name}: bootstrap-server is needed")
-        for option, divided in (("state-dir", _subdirectory), ("snapshots", _place_below)):
+            found.problems.append(f"cluster {name}: bootstrap-server is needed")
+        for option, divided in (("state-dir", _subdirectory), ("snapshots", _location_below)):
             it = values[option]
-            if option not in entry or it.rank > Rank.FILE_CLUSTER:
-                values[option] = Value(divided(it.value, name), it.rank, it.where)
+            if option not in entry or it.source > ValueSource.FILE_CLUSTER:
+                values[option] = GivenValue(divided(it.value, name), it.source, it.place)
         out[name] = values
-    judge_all(out, verdict)
+    check_clusters(out, found)
     return dict(out.items())
 
 
@@ -110,13 +107,13 @@ def _subdirectory(directory: str | None, name: str) -> str | None:
     return None if directory is None else f"{directory.rstrip('/')}/{name}"
 
 
-def _place_below(place: SnapshotPlace | None, name: str) -> SnapshotPlace | None:
+def _location_below(place: SnapshotLocation | None, name: str) -> SnapshotLocation | None:
     if place is None or place.directory is None:
         return place
-    return SnapshotPlace(directory=_subdirectory(place.directory, name))
+    return SnapshotLocation(directory=_subdirectory(place.directory, name))
 
 
-def _settings(effective: Effective, warnings: tuple[str, ...]) -> RunSettings:
+def _settings(effective: EffectiveValues, warnings: tuple[str, ...]) -> RunSettings:
     process = effective.process.__getitem__
     return RunSettings(
         clusters=tuple(_build(ClusterSettings, values.__getitem__) for values in effective.clusters.values()),
@@ -127,14 +124,14 @@ def _settings(effective: Effective, warnings: tuple[str, ...]) -> RunSettings:
     )
 
 
-def _build(settings: type[T], value_of: Callable[[str], Value]) -> T:
+def _build(settings: type[T], value_of: Callable[[str], GivenValue]) -> T:
     hints = get_type_hints(settings)
     arguments: dict[str, Any] = {}
     for it in fields(settings):
         hint = hints[it.name]
-        if OPTION not in it.metadata:
+        if SPEC not in it.metadata:
             arguments[it.name] = _build(hint, value_of)
             continue
-        value = value_of(it.metadata[OPTION]).value
+        value = value_of(it.metadata[SPEC].name).value
         arguments[it.name] = hint(value) if isinstance(hint, type) and issubclass(hint, Enum) else value
     return settings(**arguments)

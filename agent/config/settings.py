@@ -1,7 +1,8 @@
-"""Everything that the agent can be told, as plain values: one field an option. Pure.
+"""Everything that `kshadow run` can be told: each field of these classes is one option, with all that is known of it.
 
-Each field names its option (which is also its key in the file, and its variable), and whether a change of it takes
-effect while the agent runs. Defaults, types and help stand with the options themselves, in `agent.cli.run_options`.
+To add an option, add a field here and use it where it takes effect: click's options, the keys of the file, `config
+show`, docs/reference/options.md, the chart's schema and what a reload may change follow from the field. The order of
+the fields is that of the help.
 """
 
 from __future__ import annotations
@@ -11,28 +12,63 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, get_type_hints
 
-from agent.config.commandconfig import CommandConfig
+import click
 
-LIVE = "live"
-OPTION = "option"
-"""Keys of a field's metadata."""
+from agent.config.command_config import CommandConfig
+from agent.config.filters import check_pattern, check_topic_pattern
+from agent.config.options import (
+    ANALYZERS,
+    BOOTSTRAP_SERVER,
+    BROKER_LOG,
+    BROKER_LOG_TIMEZONE,
+    COMMAND_CONFIG,
+    PROPERTY,
+    TUNE,
+    MinDuration,
+    OptionSpec,
+    Parsed,
+    Size,
+)
+from agent.config.values import (
+    Address,
+    Shard,
+    SnapshotLocation,
+    parse_address,
+    parse_cluster,
+    parse_partitions,
+    parse_shard,
+    parse_size,
+    parse_snapshot_location,
+    parse_topic,
+)
+
+SPEC = "spec"
+"""Key of a field's metadata: its `OptionSpec`."""
 
 
-def option(name: str, *, live: bool = False, shown: bool = True) -> Any:
-    """A field that is told by `--name`. `live`: can change while the agent runs. Not `shown`: may hold a secret."""
-    return field(metadata={OPTION: name, LIVE: live}, repr=shown)
+def option(*flags: str, help: str, **attributes: Any) -> Any:
+    """A field for an option. The attributes are those of `OptionSpec`."""
+    return _field(OptionSpec(flags, help, **attributes))
 
 
-def options_of(settings: type[Any]) -> dict[str, bool]:
-    """The options that a class of settings holds, those within it included, and whether each can change live."""
+def _field(spec: OptionSpec) -> Any:
+    return field(metadata={SPEC: spec}, repr=not spec.secret)
+
+
+def options_of(settings: type[Any]) -> dict[str, OptionSpec]:
+    """The options that a class of settings holds, those of classes within it included, by name."""
     hints = get_type_hints(settings)
-    out: dict[str, bool] = {}
+    out: dict[str, OptionSpec] = {}
     for it in fields(settings):
-        if OPTION in it.metadata:
-            out[it.metadata[OPTION]] = it.metadata[LIVE]
-        else:
-            out |= options_of(hints[it.name])
+        out |= {it.metadata[SPEC].name: it.metadata[SPEC]} if SPEC in it.metadata else options_of(hints[it.name])
     return out
+
+
+class GroupSource(StrEnum):
+    """Where groups are read from: the topic, or, where that is not to be had, the Admin API alone."""
+
+    TOPIC = "topic"
+    ADMIN = "admin"
 
 
 class Granularity(StrEnum):
@@ -43,97 +79,75 @@ class Granularity(StrEnum):
     PARTITION = "partition"
 
 
-class Source(StrEnum):
-    """Where groups are read from: the topic, or, where that is not to be had, the Admin API alone."""
-
-    TOPIC = "topic"
-    ADMIN = "admin"
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Where to listen. The host is an address or a name, `::` every address; port 0 is any free one."""
-
-    host: str
-    port: int
-
-
-@dataclass(frozen=True, slots=True)
-class Shard:
-    """One of `count` agents that share the partitions out: 0-based, None where the host's name tells which."""
-
-    index: int | None
-    count: int
-
-    def __str__(self) -> str:
-        return f"{'auto' if self.index is None else self.index}/{self.count}"
-
-    def on(self, hostname: str) -> Shard:
-        """As it is on this host. Raises `ValueError` where the host's name tells no shard of these."""
-        if self.index is not None:
-            return self
-        name = hostname.split(".")[0]
-        digits = name[len(name.rstrip("0123456789")) :]
-        if not digits or len(digits) > 9 or int(digits) >= self.count:
-            raise ValueError(
-                f"shard {self}: a host name that ends in a number below {self.count} expected, {hostname!r} came"
-            )
-        return Shard(int(digits), self.count)
-
-
-@dataclass(frozen=True, slots=True)
-class SnapshotPlace:
-    """Where snapshots are kept: a directory, or a topic of the cluster that is read. One of the two."""
-
-    directory: str | None = None
-    topic: str | None = None
-
-    def __str__(self) -> str:
-        return str(self.directory) if self.topic is None else f"kafka:{self.topic}"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadSettings:
     """What of the topic is read. At most one of groups, partitions, shard and share group is given; else all."""
 
-    source: Source = option("source")
-    groups: tuple[str, ...] = option("group")
-    partitions: tuple[int, ...] | None = option("partitions")
-    shard: Shard | None = option("shard")
-    share_group: str | None = option("share-group")
-    share_instance_id: str | None = option("share-instance-id")
+    source: GroupSource = option(
+        "--source",
+        type=click.Choice(["topic", "admin"]),
+        default="topic",
+        help="Where groups are read from: the topic, or, where you may not read that, the Admin API alone, which "
+        "knows no history.",
+    )
+    groups: tuple[str, ...] = option(
+        "--group",
+        parameter="groups",
+        multiple=True,
+        help="Read only the partitions that hold these groups, as a sidecar does. Repeatable.",
+    )
+    partitions: tuple[int, ...] | None = option(
+        "--partitions",
+        type=Parsed("0-24,30", parse_partitions),
+        metavar="0-24,30",
+        help="Read only these partitions of the topic.",
+    )
+    shard: Shard | None = option(
+        "--shard",
+        type=Parsed("I/N", parse_shard),
+        metavar="I/N",
+        help="Read one of N equal shares of the partitions, counted from 0; auto/N takes the number that the host's "
+        "name ends in, as in a StatefulSet.",
+        chart="chart",
+    )
+    share_group: str | None = option(
+        "--share-group",
+        metavar="ID",
+        help="Share the partitions out with the other agents of this consumer group; needs Read on that group.",
+    )
+    share_instance_id: str | None = option(
+        "--share-instance-id",
+        metavar="ID",
+        goes_with=("share-group",),
+        help="This agent's group.instance.id in the --share-group.",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerLogSettings:
     """The brokers' own logs, and the zone of their times."""
 
-    paths: tuple[str, ...] = option("broker-log")
-    time_zone: str = option("broker-log-timezone")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnalyzerSettings:
-    """Which analyzers run: `all`, `none` or names with commas; and `analyzer.setting` with its value."""
-
-    names: str = option("analyzers")
-    tuned: tuple[tuple[str, str], ...] = option("tune")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AdminSettings:
-    """What is asked of the Admin API: whether at all, and how many groups a second are described at most."""
-
-    on: bool = option("admin")
-    groups_per_s: float = option("admin-rate", live=True)
+    paths: tuple[str, ...] = _field(BROKER_LOG)
+    time_zone: str = _field(BROKER_LOG_TIMEZONE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotSettings:
     """Where the state is kept for the next start (None: nowhere), and how often."""
 
-    place: SnapshotPlace | None = option("snapshots")
-    interval_ms: int = option("snapshot-interval")
+    location: SnapshotLocation | None = option(
+        "--snapshots",
+        type=Parsed("DIR|kafka:TOPIC", parse_snapshot_location),
+        metavar="DIR|kafka:TOPIC",
+        help="Where the state is kept, so that the next start reads only what came since: a directory or a topic.",
+    )
+    interval_ms: int = option(
+        "--snapshot-interval",
+        type=MinDuration("1s"),
+        default="60s",
+        goes_with=("snapshots", "state-dir"),
+        help="How often the state is kept.",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,35 +157,115 @@ class HistorySettings:
     `samples_ms`: how often a sample of each group goes with them, None for never.
     """
 
-    topic: str | None = option("history-topic")
-    creates_topic: bool = option("history-topic-create")
-    parquet: str | None = option("history-parquet", shown=False)
-    roll_ms: int = option("history-roll")
-    samples_ms: int | None = option("history-samples", live=True)
-    spool_bytes: int = option("spool-size")
+    topic: str | None = option(
+        "--history-topic",
+        type=Parsed("TOPIC", parse_topic),
+        help="A topic of the cluster that every event is written to.",
+    )
+    create_topic: bool = option(
+        "--history-topic-create/--no-history-topic-create",
+        default=True,
+        goes_with=("history-topic",),
+        help="Make that topic where it is missing.",
+    )
+    parquet: str | None = option(
+        "--history-parquet",
+        metavar="URL",
+        help="Where events are written to as Parquet: a directory or a URL.",
+        secret=True,
+    )
+    roll_ms: int = option(
+        "--history-roll",
+        type=MinDuration("1s"),
+        default="5m",
+        goes_with=("history-parquet",),
+        help="How long one file is written to.",
+    )
+    samples_ms: int | None = option(
+        "--history-samples",
+        type=MinDuration("10s"),
+        goes_with=("history-topic", "history-parquet"),
+        help="How often the state, members and lag of each group are written with the events, as group_sample; at "
+        "least 10s. Without it, never.",
+        live=True,
+    )
+    spool_bytes: int = option(
+        "--spool-size",
+        type=Size("SIZE", parse_size),
+        default="1GiB",
+        goes_with=("state-dir",),
+        help="How many bytes of events wait in the --state-dir at most while they cannot be written.",
+    )
 
     @property
-    def on(self) -> bool:
+    def enabled(self) -> bool:
         """Whether events go anywhere."""
         return self.topic is not None or self.parquet is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdminSettings:
+    """What is asked of the Admin API: whether at all, and how many groups a second are described at most."""
+
+    enabled: bool = option(
+        "--admin/--no-admin",
+        default=True,
+        help="Observe through the Admin API: times join phases, compares the mirror with the brokers.",
+    )
+    groups_per_s: float = option(
+        "--admin-rate",
+        type=click.FloatRange(0.1, 1000),
+        default=20,
+        metavar="GROUPS",
+        goes_with=("admin",),
+        help="How many groups a second the brokers are asked to describe, at most.",
+        live=True,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LagSettings:
     """Whether the ends of the groups' partitions are asked for, and how often."""
 
-    on: bool = option("lag")
-    interval_ms: int = option("lag-interval", live=True)
+    enabled: bool = option(
+        "--lag/--no-lag",
+        default=True,
+        help="Ask for the ends of the groups' partitions, and tell their lag; needs Describe on their topics.",
+    )
+    interval_ms: int = option(
+        "--lag-interval",
+        type=MinDuration("1s"),
+        default="30s",
+        goes_with=("lag",),
+        help="How often the ends are asked for.",
+        live=True,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnalyzerSettings:
+    """Which analyzers run: `all`, `none` or names with commas; and `analyzer.setting` with its value."""
+
+    names: str = _field(ANALYZERS)
+    tuning: tuple[tuple[str, str], ...] = _field(TUNE)
+
+
+def _patterns(flag: str, parameter: str, help: str) -> Any:
+    kind = Parsed("PATTERN", check_pattern if "group" in flag else check_topic_pattern, keeps_text=True)
+    more = (
+        "a name, or /a regular expression/ (RE2's) for the whole name. Repeatable; blanks part those in the variable."
+    )
+    return option(flag, parameter=parameter, type=kind, multiple=True, help=f"{help} {more}", live=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilterSettings:
     """Patterns as `agent.config.filters` reads them."""
 
-    allow_groups: tuple[str, ...] = option("allow-group", live=True)
-    deny_groups: tuple[str, ...] = option("deny-group", live=True)
-    allow_topics: tuple[str, ...] = option("allow-topic", live=True)
-    deny_topics: tuple[str, ...] = option("deny-topic", live=True)
+    allow_groups: tuple[str, ...] = _patterns("--allow-group", "allow_groups", "Show and export only these groups:")
+    deny_groups: tuple[str, ...] = _patterns("--deny-group", "deny_groups", "Not these, whatever is allowed:")
+    allow_topics: tuple[str, ...] = _patterns("--allow-topic", "allow_topics", "Show and export only these topics:")
+    deny_topics: tuple[str, ...] = _patterns("--deny-topic", "deny_topics", "Not these, whatever is allowed:")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,10 +273,35 @@ class MetricsSettings:
     """How many series there are: how fine, how many at most, and when a dead group's go (None: never); and the other
     exporters whose names groups have as well."""
 
-    granularity: Granularity = option("granularity", live=True)
-    max_series: int = option("max-series", live=True)
-    expire_after_ms: int | None = option("expire-after", live=True)
-    compat: tuple[str, ...] = option("compat-metrics")
+    granularity: Granularity = option(
+        "--granularity",
+        type=click.Choice(["group", "topic", "partition"]),
+        default="topic",
+        help="How fine the metrics of a group are.",
+        live=True,
+    )
+    max_series: int = option(
+        "--max-series",
+        type=click.IntRange(1),
+        default=500_000,
+        metavar="N",
+        help="How many time series there are at most; groups that find no room are left out, and counted.",
+        live=True,
+    )
+    expire_after_ms: int | None = option(
+        "--expire-after",
+        type=MinDuration("1m", never=True),
+        default="7d",
+        help="When the series of a group go that has no members and does not commit; or never.",
+        live=True,
+    )
+    compat: tuple[str, ...] = option(
+        "--compat-metrics",
+        type=click.Choice(["burrow", "kafka_exporter", "kafka-lag-exporter", "kminion"]),
+        multiple=True,
+        help="Also export what dashboards and alerts for this exporter use, by its names. Repeatable; blanks part "
+        "those in the variable.",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,18 +312,28 @@ class ClusterSettings:
     apart; they win over the `command_config`. Among both are passwords.
     """
 
-    name: str | None = option("cluster")
-    bootstrap_server: str = option("bootstrap-server")
-    command_config: CommandConfig | None = option("command-config", shown=False)
-    properties: tuple[tuple[str, str], ...] = option("property", shown=False)
-    state_dir: str | None = option("state-dir")
+    name: str | None = option(
+        "--cluster",
+        type=Parsed("NAME", parse_cluster),
+        help="What you call the cluster: a field of its events, and a label where several are read.",
+    )
+    bootstrap_server: str = _field(BOOTSTRAP_SERVER)
+    command_config: CommandConfig | None = _field(COMMAND_CONFIG)
+    properties: tuple[tuple[str, str], ...] = _field(PROPERTY)
     read: ReadSettings
     broker_log: BrokerLogSettings
-    analyzers: AnalyzerSettings
-    admin: AdminSettings
+    state_dir: str | None = option(
+        "--state-dir",
+        type=click.Path(file_okay=False),
+        metavar="DIR",
+        help="Where the agent keeps files of its own.",
+        chart="chart",
+    )
     snapshots: SnapshotSettings
     history: HistorySettings
+    admin: AdminSettings
     lag: LagSettings
+    analyzers: AnalyzerSettings
     filters: FilterSettings
     metrics: MetricsSettings
 
@@ -212,7 +341,7 @@ class ClusterSettings:
     def conf(self) -> Mapping[str, str]:
         """librdkafka's configuration."""
         given = dict(self.properties)
-        file = given if self.command_config is None else self.command_config.beside(given)
+        file = given if self.command_config is None else self.command_config.merged_with(given)
         return {**file, "bootstrap.servers": self.bootstrap_server, **given}
 
 
@@ -220,23 +349,48 @@ class ClusterSettings:
 class ProcessSettings:
     """How the process lives: whether it outlives a cluster that cannot be read."""
 
-    keeps_trying: bool = option("keep-trying")
+    keep_trying: bool = option(
+        "--keep-trying/--no-keep-trying",
+        default=False,
+        help="Go on trying where no broker is reached, or a right is missing, and do not end; /readyz says why. "
+        "For sidecars, whose end would hold up their pod. With several clusters it is always so.",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpSettings:
     """The web server: where it listens, and the file that says with which certificate and for whom."""
 
-    listen: Address = option("listen")
-    web_config: str | None = option("web-config", live=True)
+    listen: Address = option(
+        "--listen",
+        type=Parsed("HOST:PORT", parse_address),
+        default="127.0.0.1:9308",
+        metavar="HOST:PORT",
+        help="Where to serve HTTP.",
+        chart="chart",
+    )
+    web_config: str | None = option(
+        "--web-config",
+        type=click.Path(dir_okay=False),
+        metavar="FILE",
+        help="TLS and users of the web server, in the format of Prometheus' exporters.",
+        live=True,
+        chart="chart",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSettings:
     """The agent's own log: `text` or `json`; debug, info, warning or error."""
 
-    format: str = option("log-format")
-    level: str = option("log-level", live=True)
+    format: str = option("--log-format", type=click.Choice(["text", "json"]), default="text", help="How to log.")
+    level: str = option(
+        "--log-level",
+        type=click.Choice(["debug", "info", "warning", "error"]),
+        default="info",
+        help="How much to log.",
+        live=True,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,3 +402,12 @@ class RunSettings:
     http: HttpSettings
     log: LogSettings
     warnings: tuple[str, ...] = ()
+
+
+OF_CLUSTER = options_of(ClusterSettings)
+PER_CLUSTER = frozenset(OF_CLUSTER) - {"cluster"}
+"""Options that may differ by cluster."""
+OPTIONS = OF_CLUSTER | options_of(ProcessSettings) | options_of(HttpSettings) | options_of(LogSettings)
+"""Every option of `kshadow run` by its name, in the order of the help."""
+PER_PROCESS = OPTIONS.keys() - OF_CLUSTER.keys()
+"""Options that cannot differ by cluster."""

@@ -1,22 +1,66 @@
 """Values as people write them: sizes, partitions, shards, addresses. Pure.
 
-Each function raises `ValueError` that says what was expected and what came.
+Each parser raises `ValueError` that says what was expected and what came.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
-from agent.config.settings import Address, Shard, SnapshotPlace
-
-MOST_PARTITIONS = 10_000
-"""Kafka's own topic has 50; a range that is longer is a slip."""
+MAX_RANGE = 10_000
+"""Partitions in one range: Kafka's own topic has 50; a range that is longer is a slip."""
 
 _SIZE = re.compile(r"([0-9]{1,15})(?:([KMGT]i?)?B)?", re.IGNORECASE)
 _PARTITIONS = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 _SHARD = re.compile(r"(auto|[0-9]{1,9})/([0-9]{1,9})")
 _CLUSTER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where to listen. The host is an address or a name, `::` every address; port 0 is any free one."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One of `count` agents that share the partitions out: 0-based, None where the host's name tells which."""
+
+    index: int | None
+    count: int
+
+    def __str__(self) -> str:
+        return f"{'auto' if self.index is None else self.index}/{self.count}"
+
+    def resolve(self, hostname: str) -> Shard:
+        """This shard, with its number on a host of this name. Raises `ValueError` where the name tells none."""
+        if self.index is not None:
+            return self
+        name = hostname.split(".")[0]
+        digits = name[len(name.rstrip("0123456789")) :]
+        if not digits or len(digits) > 9 or int(digits) >= self.count:
+            raise ValueError(
+                f"shard {self}: a host name that ends in a number below {self.count} expected, {hostname!r} came"
+            )
+        return Shard(int(digits), self.count)
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotLocation:
+    """Where snapshots are kept: a directory, or a topic of the cluster that is read. One of the two."""
+
+    directory: str | None = None
+    topic: str | None = None
+
+    def __str__(self) -> str:
+        return str(self.directory) if self.topic is None else f"kafka:{self.topic}"
 
 
 def parse_size(text: str) -> int:
@@ -40,8 +84,8 @@ def parse_partitions(text: str) -> tuple[int, ...]:
         first, last = int(found[1]), int(found[2] or found[1])
         if last < first:
             raise ValueError(f"partitions (0-24,30) expected, {part.strip()!r} goes backwards")
-        if last - first >= MOST_PARTITIONS:
-            raise ValueError(f"at most {MOST_PARTITIONS} partitions expected, {part.strip()!r} came")
+        if last - first >= MAX_RANGE:
+            raise ValueError(f"at most {MAX_RANGE} partitions expected, {part.strip()!r} came")
         out.update(range(first, last + 1))
     return tuple(sorted(out))
 
@@ -59,14 +103,14 @@ def parse_shard(text: str) -> Shard:
     return Shard(index, count)
 
 
-def parse_place(text: str) -> SnapshotPlace:
+def parse_snapshot_location(text: str) -> SnapshotLocation:
     """`kafka:TOPIC`, or a directory."""
     scheme, colon, topic = text.partition(":")
     if colon and scheme == "kafka":
-        return SnapshotPlace(topic=parse_topic(topic))
+        return SnapshotLocation(topic=parse_topic(topic))
     if not text:
         raise ValueError("a directory or kafka:TOPIC expected, nothing came")
-    return SnapshotPlace(directory=text)
+    return SnapshotLocation(directory=text)
 
 
 def parse_topic(text: str) -> str:

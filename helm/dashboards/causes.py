@@ -6,12 +6,12 @@ from typing import Final
 
 from grafana_foundation_sdk.builders import timeseries
 
-from helm.dashboards.looks import CAUSES
+from agent.core.causes import Cause
 from helm.dashboards.panels import Q, Says, bars
 from helm.dashboards.promql import since_last_bar
 from helm.dashboards.words import NO_DEPARTURES, NO_REBALANCES
 
-_COLORS: Final = {str(cause): color for cause, color in CAUSES.items()}
+_COLORS: Final = {str(cause): cause.info.dashboard_color for cause in Cause}
 
 
 def rebalances(where: str, description: str) -> timeseries.Panel:

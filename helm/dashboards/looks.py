@@ -7,9 +7,8 @@ from typing import Final, NamedTuple
 
 from grafana_foundation_sdk.models.dashboard import Threshold, ValueMap, ValueMapping, ValueMappingResult
 
-from agent.coordinator.states import GroupState
-from agent.shadow.inference import Cause
-from analyzers.severity import Severity
+from agent.core.diagnosis.severity import Severity
+from agent.core.protocol.states import GroupState
 
 BLUE: Final = "#0072B2"
 SKY: Final = "#56B4E9"
@@ -20,22 +19,6 @@ VERMILION: Final = "#D55E00"
 PURPLE: Final = "#CC79A7"
 GREY: Final = "#999999"
 PALE: Final = "#DDDDDD"
-
-CAUSES: Final = {
-    Cause.MEMBER_JOINED: BLUE,
-    Cause.MEMBER_LEFT: SKY,
-    Cause.SESSION_TIMEOUT: VERMILION,
-    Cause.POLL_TIMEOUT: ORANGE,
-    Cause.SUBSCRIPTION_CHANGED: GREEN,
-    Cause.PARTITIONS_CHANGED: "#BBCC33",
-    Cause.COOPERATIVE_FOLLOWUP: PALE,
-    Cause.LEADER_REJOINED: YELLOW,
-    Cause.PROTOCOL_MIGRATED: "#FFAABB",
-    Cause.ADMIN_REMOVED: "#AAAA00",
-    Cause.UNKNOWN_DEPARTURE: PURPLE,
-    Cause.UNKNOWN: GREY,
-}
-"""Departures that nobody wanted are warm, what a deploy does is blue."""
 
 
 class Shown(NamedTuple):

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from agent.metrics.table import METRICS
-from agent.shadow.inference import Cause
+from agent.core.causes import Cause
+from agent.serving.metrics.table import METRICS
 from helm.dashboards.looks import OTHER_STATE, SEVERITIES, STATES
 
 GROUPS: Final = 'job=~"$job", cluster=~"$cluster", group=~"$match"'

@@ -2,7 +2,7 @@
 //
 //   (import 'mixin.libsonnet') + { _config+:: { selector: 'job="kshadow"' } }
 //
-// What comes of it with the settings as they are here is in ../kshadow/files (python -m tests.mixin.render).
+// What comes of it with the settings as they are here is in ../kshadow/files (python -m tests.generate.mixin).
 (import 'config.libsonnet') +
 (import 'alerts/groups.libsonnet') +
 (import 'alerts/agent.libsonnet') +

@@ -10,18 +10,28 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from agent.diagnosis.cluster import ClusterDiagnosis
-from agent.diagnosis.registry import choose, named
-from agent.jobs import Backfill, Diagnosis
-from agent.shadow.cluster import ClusterMirror
-from agent.source.errors import SourcePathError
-from analyzers.api import Finding
+from agent.core.diagnosis.api import Finding
+from agent.core.diagnosis.cluster import ClusterDiagnosis
+from agent.core.shadow.cluster import ClusterMirror
+from agent.kafka.source.errors import SourcePathError
+from agent.tools.spark_submit.jobs import Backfill, Diagnosis
+from analyzers.registry import parse_analyzer_names, select_analyzers
 from spark_jobs.backfill.sources import from_archives, from_segments, from_topic
 from spark_jobs.errors import JobError
-from spark_jobs.rows import NOTE, Done, Errors, Loads, Note, Problem, batch_of, event_rows, note_of
-from spark_jobs.saying import progress, say
+from spark_jobs.progress import print_status, progress
+from spark_jobs.rows import (
+    NOTE,
+    DecodeErrors,
+    Note,
+    PartitionDone,
+    PartitionLoads,
+    SourceProblem,
+    batch_of,
+    event_rows,
+    note_of,
+)
 from spark_jobs.session import session
-from spark_jobs.writing import Directory
+from spark_jobs.writing import PartitionedDirectory
 
 LABEL = "backfill"
 
@@ -30,7 +40,7 @@ def run(job: Backfill) -> int:
     """Run it; the exit code: 1 if something was wrong with the data."""
     spark = session("backfill")
     try:
-        target = Directory(spark, job.out)
+        target = PartitionedDirectory(spark, job.out)
         if not target.is_empty() and not job.overwrite:
             raise JobError(
                 f"{job.out}: expected an empty directory, or none; there is something in it (--overwrite?)"
@@ -38,9 +48,9 @@ def run(job: Backfill) -> int:
         with progress(spark, "reading records"):
             # Events and notes come of one pass.
             rows = _read(spark, job).persist(StorageLevel.DISK_ONLY)
-            notes = notes_of(rows)
+            notes = driver_notes(rows)
         check_whole(notes)
-        found = across(job.diagnosis, notes)
+        found = cluster_events(job.diagnosis, notes)
         with progress(spark, "writing events"):
             told = events(rows, found, job.cluster)
             target.publish(told, LABEL, lambda date, file: job.overwrite)
@@ -52,7 +62,7 @@ def run(job: Backfill) -> int:
         spark.stop()
 
 
-def notes_of(rows: DataFrame) -> list[Note]:
+def driver_notes(rows: DataFrame) -> list[Note]:
     """What tasks noted: a few for each partition."""
     return [note_of(row[0]) for row in rows.where(F.col(NOTE).isNotNull()).select(NOTE).collect()]
 
@@ -71,19 +81,19 @@ def events(rows: DataFrame, found: Sequence[Finding], cluster: str | None) -> Da
 
 def check_whole(notes: Iterable[Note]) -> None:
     """Every partition was read by one task. Raises `JobError` otherwise: then its groups were torn apart."""
-    tasks = Counter(note.partition for note in notes if isinstance(note, Done))
+    tasks = Counter(note.partition for note in notes if isinstance(note, PartitionDone))
     torn = sorted(partition for partition, count in tasks.items() if count > 1)
     if torn:
         raise JobError(f"partitions {torn}: expected one task for each, several read them (minPartitions set?)")
 
 
-def across(diagnosis: Diagnosis, notes: Iterable[Note]) -> list[Finding]:
+def cluster_events(diagnosis: Diagnosis, notes: Iterable[Note]) -> list[Finding]:
     """What only all partitions together show."""
-    chosen = choose(named(diagnosis.analyzers), diagnosis.tuned)
+    chosen = select_analyzers(parse_analyzer_names(diagnosis.analyzers), diagnosis.tuned)
     whole = ClusterDiagnosis(ClusterMirror(), chosen._replace(makes=()))
     for note in notes:
-        if isinstance(note, Loads):
-            note.tell(whole)
+        if isinstance(note, PartitionLoads):
+            note.add_to(whole)
     return whole.finish()
 
 
@@ -96,9 +106,9 @@ def _read(spark: SparkSession, job: Backfill) -> DataFrame:
 
 
 def _end(notes: Sequence[Note], events_told: int) -> int:
-    done = [note for note in notes if isinstance(note, Done)]
+    done = [note for note in notes if isinstance(note, PartitionDone)]
     wrong = warn(notes)
-    say(f"{sum(note.records for note in done):,} records of {len(done)} partitions: {events_told:,} events")
+    print_status(f"{sum(note.records for note in done):,} records of {len(done)} partitions: {events_told:,} events")
     return int(wrong)
 
 
@@ -107,12 +117,14 @@ def warn(notes: Iterable[Note]) -> bool:
     wrong = False
     for note in notes:
         match note:
-            case Problem(text):
+            case SourceProblem(text):
                 wrong = True
-                say(text)
-            case Errors(partition, count, texts):
+                print_status(text)
+            case DecodeErrors(partition, count, texts):
                 wrong = True
                 for text in texts:
-                    say(text)
-                say(f"partition {partition}: {count:,} records could not be decoded; what the others tell is there")
+                    print_status(text)
+                print_status(
+                    f"partition {partition}: {count:,} records could not be decoded; what the others tell is there"
+                )
     return wrong

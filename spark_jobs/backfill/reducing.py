@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from agent.export.arrow import Row
-from agent.jobs import Diagnosis
-from agent.records import Run
-from agent.source.problems import SegmentProblem
-from agent.source.segments import PartitionLog
-from spark_jobs.raw import runs_of
-from spark_jobs.reduction import Reduction, relax
-from spark_jobs.rows import Problem, batches_of, event_rows, note_row
+from agent.core.records import RecordBatch
+from agent.kafka.source.problems import SegmentProblem
+from agent.kafka.source.segments import PartitionLog
+from agent.persistence.export.arrow import Row
+from agent.tools.spark_submit.jobs import Diagnosis
+from spark_jobs.partition_reducer import PartitionReducer, relax
+from spark_jobs.raw import record_batches
+from spark_jobs.rows import SourceProblem, batches_of, event_rows, note_row
 
 Files = tuple[int, tuple[str, ...]]
 """A partition's segments: its number, and their paths in order."""
@@ -31,7 +31,7 @@ def rows_reducer(
 
     def reduce(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         relax()
-        return batches_of(_reduced(runs_of(batches), diagnosis, cluster))
+        return batches_of(_reduced(record_batches(batches), diagnosis, cluster))
 
     return reduce
 
@@ -50,22 +50,24 @@ def files_reducer(
     return reduce
 
 
-def _read(files: Iterable[Files]) -> Iterator[Run | SegmentProblem]:
+def _read(files: Iterable[Files]) -> Iterator[RecordBatch | SegmentProblem]:
     for partition, paths in files:
         yield from PartitionLog(partition, tuple(map(Path, paths))).committed()
 
 
-def _reduced(read: Iterable[Run | SegmentProblem], diagnosis: Diagnosis, cluster: str | None) -> Iterator[Row]:
-    now: Reduction | None = None
+def _reduced(
+    read: Iterable[RecordBatch | SegmentProblem], diagnosis: Diagnosis, cluster: str | None
+) -> Iterator[Row]:
+    now: PartitionReducer | None = None
     for item in read:
         if isinstance(item, SegmentProblem):
             if not item.harmless:
-                yield note_row(Problem(str(item)))
+                yield note_row(SourceProblem(str(item)))
             continue
         if now is None or now.partition != item.partition:
             if now is not None:
                 yield from map(note_row, now.finish())
-            now = Reduction(item.partition, diagnosis)
+            now = PartitionReducer(item.partition, diagnosis)
         yield from event_rows(now.take(item), cluster)
     if now is not None:
         yield from map(note_row, now.finish())

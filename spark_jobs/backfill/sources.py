@@ -14,8 +14,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import TimestampType
 
-from agent.jobs import Diagnosis, Kafka
-from agent.source.segments import TOPIC, discover
+from agent.kafka.source.segments import TOPIC, discover
+from agent.tools.spark_submit.jobs import Diagnosis, Kafka
 from spark_jobs.backfill.reducing import Files, files_reducer, rows_reducer
 from spark_jobs.errors import JobError
 from spark_jobs.kafka import assigned, readable

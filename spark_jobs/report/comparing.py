@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_jobs.report.columns import COMPARISON
-from spark_jobs.report.frames import KEY, joined, per_day, shaped
+from spark_jobs.report.frames import KEY, join_null_safe, per_day, select_columns
 from spark_jobs.report.ranking import summed
 from spark_jobs.report.spans import Range
 
@@ -15,7 +15,7 @@ LEVELS = ("imbalance_avg", "lag_records_p99", "lag_seconds_p99")
 SIDES = ("before", "after")
 
 
-def sided(hours: DataFrame, before: Range, after: Range) -> DataFrame:
+def with_side(hours: DataFrame, before: Range, after: Range) -> DataFrame:
     """Rows of an hour that lie wholly in one of two ranges, with `side`: `before` or `after`."""
 
     def within(span: Range) -> Column:
@@ -25,7 +25,7 @@ def sided(hours: DataFrame, before: Range, after: Range) -> DataFrame:
     return hours.withColumn("side", side).where(F.col("side").isNotNull())
 
 
-def compared(hours: DataFrame, causes: DataFrame) -> DataFrame:
+def compare_ranges(hours: DataFrame, causes: DataFrame) -> DataFrame:
     """`COMPARISON`, of rows that have their `side`."""
     sums = summed(hours, *KEY, "side")
     known = (
@@ -39,7 +39,7 @@ def compared(hours: DataFrame, causes: DataFrame) -> DataFrame:
         .groupBy(*KEY, "measure", "cause")
         .agg(*(_of_side(side, "value", side) for side in SIDES))
     )
-    groups = joined(measured, known, KEY, how="inner").withColumns(
+    groups = join_null_safe(measured, known, KEY, how="inner").withColumns(
         {
             # No row of a cause: nobody went that way. Everything else without a value is not known.
             side: F.when(F.col("cause").isNotNull(), F.coalesce(side, F.lit(0.0))).otherwise(F.col(side))
@@ -47,7 +47,7 @@ def compared(hours: DataFrame, causes: DataFrame) -> DataFrame:
         }
     )
     rows = groups.unionByName(_of_all(groups, known))
-    return shaped(rows.withColumn("change", F.col("after") - F.col("before")), COMPARISON)
+    return select_columns(rows.withColumn("change", F.col("after") - F.col("before")), COMPARISON)
 
 
 def _of_side(side: str, value: str, name: str) -> Column:
@@ -74,7 +74,7 @@ def _departures(sums: DataFrame, causes: DataFrame) -> DataFrame:
     cause = F.coalesce("cause", F.lit("unknown")).alias("cause")
     gone = causes.where(F.col("kind") == "departure").groupBy(*KEY, "side", cause)
     counted = gone.agg(F.sum("count").alias("count"))
-    rows = joined(counted, sums.select(*KEY, "side", "known_ms"), (*KEY, "side"), how="inner")
+    rows = join_null_safe(counted, sums.select(*KEY, "side", "known_ms"), (*KEY, "side"), how="inner")
     return rows.select(
         *KEY, "side", F.lit("departures_per_day").alias("measure"), per_day("count").alias("value"), "cause"
     )

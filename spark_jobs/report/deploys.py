@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_jobs.report.columns import DEPLOYS
-from spark_jobs.report.frames import KEY, ranked, shaped, team
+from spark_jobs.report.frames import KEY, select_columns, team, with_rank
 
 
 def deploys(episodes: DataFrame) -> DataFrame:
@@ -30,7 +30,7 @@ def deploys(episodes: DataFrame) -> DataFrame:
             }
         )
     )
-    return shaped(ranked(rows, "stopped_partition_ms", "cluster", "group"), DEPLOYS)
+    return select_columns(with_rank(rows, "stopped_partition_ms", "cluster", "group"), DEPLOYS)
 
 
 def kinds(episodes: DataFrame) -> DataFrame:

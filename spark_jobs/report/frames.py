@@ -16,12 +16,12 @@ KEY = ("cluster", "group")
 """A group. The cluster may be null."""
 
 
-def shaped(frame: DataFrame, columns: Sequence[tables.Column]) -> DataFrame:
+def select_columns(frame: DataFrame, columns: Sequence[tables.Column]) -> DataFrame:
     """The columns of a table, in its order and types."""
     return frame.select(*(F.col(f"`{it.name}`").cast(it.kind) for it in columns))
 
 
-def joined(left: DataFrame, right: DataFrame, keys: Sequence[str], how: str) -> DataFrame:
+def join_null_safe(left: DataFrame, right: DataFrame, keys: Sequence[str], how: str) -> DataFrame:
     """A join in which null is equal to null: clusters without a name are one cluster."""
     theirs = right.withColumnsRenamed({key: f"{key} there" for key in keys})
     same = reduce(and_, (left[key].eqNullSafe(theirs[f"{key} there"]) for key in keys))
@@ -45,7 +45,7 @@ def team(group: str = "group") -> Column:
     return F.when(first == "", F.col(group)).otherwise(first)
 
 
-def ranked(frame: DataFrame, by: str, *ties: str) -> DataFrame:
+def with_rank(frame: DataFrame, by: str, *ties: str) -> DataFrame:
     """With `rank`, 1 for the most; equals by name."""
     order = Window.orderBy(F.desc_nulls_last(by), *map(F.asc_nulls_first, ties))
     return frame.withColumn("rank", F.row_number().over(order))

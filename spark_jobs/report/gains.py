@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from agent.whatif.comparing import LEAST
+from agent.simulation.whatif.comparison import LEAST_SAVED_SHARE
 from spark_jobs.errors import JobError
 
 
@@ -26,7 +26,7 @@ class Setting(msgspec.Struct, frozen=True):
     stopped_partition_ms: int
 
 
-class Document(msgspec.Struct, frozen=True):
+class WhatIfDocument(msgspec.Struct, frozen=True):
     """One group. The first of `settings` are today's."""
 
     group: str
@@ -37,11 +37,11 @@ class Document(msgspec.Struct, frozen=True):
     assumptions: list[str]
 
 
-_decode = msgspec.json.Decoder(Document | list[Document]).decode
+_decode = msgspec.json.Decoder(WhatIfDocument | list[WhatIfDocument]).decode
 _ENDINGS = (".json", ".ndjson")
 
 
-def documents(path: str) -> list[Document]:
+def documents(path: str) -> list[WhatIfDocument]:
     """Of a file, or of all `.json` and `.ndjson` files below a directory. Raises `JobError`."""
     at = Path(path)
     try:
@@ -56,7 +56,7 @@ def documents(path: str) -> list[Document]:
     return out
 
 
-def _read(file: Path) -> Iterator[Document]:
+def _read(file: Path) -> Iterator[WhatIfDocument]:
     text = file.read_bytes()
     try:
         whole = _decode(text)
@@ -73,13 +73,13 @@ def _read(file: Path) -> Iterator[Document]:
         yield from _all(whole)
 
 
-def _all(found: Document | list[Document]) -> list[Document]:
+def _all(found: WhatIfDocument | list[WhatIfDocument]) -> list[WhatIfDocument]:
     return found if isinstance(found, list) else [found]
 
 
-def gains(found: Iterable[Document]) -> list[dict[str, Any]]:
+def gains(found: Iterable[WhatIfDocument]) -> list[dict[str, Any]]:
     """Rows of `GAINS`. Of several documents of a group the one that ends last counts."""
-    latest: dict[str, Document] = {}
+    latest: dict[str, WhatIfDocument] = {}
     for document in found:
         if document.group not in latest or document.until_ms >= latest[document.group].until_ms:
             latest[document.group] = document
@@ -88,14 +88,14 @@ def gains(found: Iterable[Document]) -> list[dict[str, Any]]:
     return [{"rank": rank, **row} for rank, row in enumerate(rows, 1)]
 
 
-def _gain(it: Document) -> dict[str, Any] | None:
+def _gain(it: WhatIfDocument) -> dict[str, Any] | None:
     if len(it.settings) < 2:
         return None
     today = it.settings[0]
     best = min(it.settings[1:], key=lambda setting: (setting.stopped_partition_ms, setting.rebalances))
     saved = today.stopped_partition_ms - best.stopped_partition_ms
     # The rule of `kshadow whatif` itself for what is worth the name.
-    if saved <= LEAST * today.stopped_partition_ms:
+    if saved <= LEAST_SAVED_SHARE * today.stopped_partition_ms:
         return None
     return {
         "group": it.group,

@@ -13,26 +13,26 @@ import pyspark
 from pyspark.sql import DataFrame, SparkSession
 
 from agent import __version__
-from agent.jobs import Report
+from agent.tools.spark_submit.jobs import Report
 from spark_jobs import tables
 from spark_jobs.errors import JobError
-from spark_jobs.report import again, comparing, deploys, gains, ranking, reading, spans, times
-from spark_jobs.report.asked import Asked, asked
+from spark_jobs.report import command_line, comparing, deploys, gains, ranking, reading, spans, times
 from spark_jobs.report.columns import SUMMARY
-from spark_jobs.report.found import Compared, Found, Gains, Rows
-from spark_jobs.report.page.document import document
+from spark_jobs.report.page.document import render_document
+from spark_jobs.report.report_data import Comparison, Gains, ReportData, Rows
 from spark_jobs.report.spans import Range
+from spark_jobs.report.validated_request import ReportRequest, validate
 from spark_jobs.session import session
 
 
 def run(job: Report) -> int:
     """Run it; the exit code."""
-    it = asked(job)
+    it = validate(job)
     replayed = None if job.what_if is None else gains.documents(job.what_if)
     spark = session("report")
-    there = reading.tables(spark, job.rollups)
-    span = reading.found(there.groups, it.span)
-    text = document(_found(spark, job, it, there, span, replayed))
+    there = reading.read_tables(spark, job.rollups)
+    span = reading.find_range(there.groups, it.span)
+    text = render_document(_collect(spark, job, it, there, span, replayed))
     _write(it.page, text)
     return 0
 
@@ -50,19 +50,19 @@ def _write(page: Path, text: str) -> None:
         raise JobError(f"{page}: {error.strerror or error}") from None
 
 
-def _found(
+def _collect(
     spark: SparkSession,
     job: Report,
-    it: Asked,
+    it: ReportRequest,
     there: reading.Tables,
     span: Range,
-    replayed: list[gains.Document] | None,
-) -> Found:
+    replayed: list[gains.WhatIfDocument] | None,
+) -> ReportData:
     hours = reading.of_hours(there.groups, span).persist()
     causes = reading.of_hours(there.causes, span).persist()
     episodes = reading.begun(there.episodes, span)
     step = spans.step_of(span)
-    kept = _Kept(spark, it.summary)
+    kept = _SummaryRows(spark, it.summary)
 
     ranked = kept.keep("ranking", ranking.ranking(hours, causes))
     shown = ranked.where(ranked["rank"] <= job.most_groups)
@@ -79,7 +79,7 @@ def _found(
     courses: dict[int, dict[str, int | None]] = defaultdict(dict)
     for row in _rows(times.of_each(hours, shown, job.time_zone, step)):
         courses[row["rank"]][row["start"]] = row["rebalances"]
-    found = Found(
+    found = ReportData(
         span=span,
         zone=job.time_zone,
         step=step,
@@ -104,7 +104,7 @@ def _found(
         unknown=unknown,
         made_at_ms=int(time.time() * 1000),
         made_with=f"kshadow {__version__}, rollup tables of version {tables.VERSION}, Spark {pyspark.__version__}",
-        command=again.command(job),
+        command=command_line.command(job),
     )
     hours.unpersist()
     causes.unpersist()
@@ -115,7 +115,7 @@ def _rows(frame: DataFrame) -> Rows:
     return [row.asDict() for row in frame.collect()]
 
 
-class _Kept:
+class _SummaryRows:
     """The summary's directory."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
@@ -133,7 +133,7 @@ class _Kept:
         return self.keep(name, self._spark.createDataFrame(rows, tables.ddl(SUMMARY[name])))
 
 
-def _compared(there: reading.Tables, ranges: tuple[Range, Range] | None, kept: _Kept) -> Compared | None:
+def _compared(there: reading.Tables, ranges: tuple[Range, Range] | None, kept: _SummaryRows) -> Comparison | None:
     if ranges is None:
         kept.keep_rows("comparison", [])
         return None
@@ -143,23 +143,23 @@ def _compared(there: reading.Tables, ranges: tuple[Range, Range] | None, kept: _
     of_all = _rows(frame.where(frame["group"].isNull()))
     if not of_all:
         raise JobError("before and after: no group is known in both of them, by whole hours")
-    return Compared(*ranges, of_all, _rows(comparing.standstill(frame)))
+    return Comparison(*ranges, of_all, _rows(comparing.standstill(frame)))
 
 
-def _halves(hours: DataFrame, causes: DataFrame, span: Range) -> Compared | None:
+def _halves(hours: DataFrame, causes: DataFrame, span: Range) -> Comparison | None:
     """The second half of a range against the first."""
     halves = spans.halves(span)
     if halves is None:
         return None
     frame = _sides(hours, causes, halves)
-    return Compared(*halves, _rows(frame.where(frame["group"].isNull())), ())
+    return Comparison(*halves, _rows(frame.where(frame["group"].isNull())), ())
 
 
 def _sides(hours: DataFrame, causes: DataFrame, ranges: tuple[Range, Range]) -> DataFrame:
-    return comparing.compared(comparing.sided(hours, *ranges), comparing.sided(causes, *ranges))
+    return comparing.compare_ranges(comparing.with_side(hours, *ranges), comparing.with_side(causes, *ranges))
 
 
-def _gained(replayed: list[gains.Document] | None, kept: _Kept) -> Gains | None:
+def _gained(replayed: list[gains.WhatIfDocument] | None, kept: _SummaryRows) -> Gains | None:
     rows = gains.gains(replayed or ())
     kept.keep_rows("gains", rows)
     return None if replayed is None else Gains(len({it.group for it in replayed}), rows)

@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_jobs.report.columns import RANKING, TEAMS
-from spark_jobs.report.frames import KEY, joined, mean, per_day, ranked, shaped, team
+from spark_jobs.report.frames import KEY, join_null_safe, mean, per_day, select_columns, team, with_rank
 
 STATES = ("stable_ms", "empty_ms", "preparing_rebalance_ms", "completing_rebalance_ms")
 _SUMS = (
@@ -56,14 +56,14 @@ def main_causes(causes: DataFrame, *keys: str) -> DataFrame:
 
 def ranking(hours: DataFrame, causes: DataFrame) -> DataFrame:
     """`RANKING`: groups, by stopped partition time."""
-    groups = joined(summed(hours, *KEY), main_causes(causes, *KEY), KEY, how="left")
+    groups = join_null_safe(summed(hours, *KEY), main_causes(causes, *KEY), KEY, how="left")
     rows = _with_share(groups).select(
         "*",
         team().alias("team"),
         per_day("rebalances").alias("rebalances_per_day"),
         F.try_divide("rebalance_gap_ms", "rebalance_gaps").alias("mean_time_between_rebalances_ms"),
     )
-    return shaped(ranked(rows, "stopped_partition_ms", "cluster", "group"), RANKING)
+    return select_columns(with_rank(rows, "stopped_partition_ms", "cluster", "group"), RANKING)
 
 
 def teams(ranking: DataFrame, causes: DataFrame) -> DataFrame:
@@ -73,9 +73,9 @@ def teams(ranking: DataFrame, causes: DataFrame) -> DataFrame:
         F.count(F.lit(1)).alias("groups"), *(F.sum(name).alias(name) for name in names)
     )
     main = main_causes(causes.withColumn("team", team()), "team")
-    rows = _with_share(joined(sums, main, ("team",), how="left"))
+    rows = _with_share(join_null_safe(sums, main, ("team",), how="left"))
     rows = rows.withColumn("rebalances_per_day", per_day("rebalances"))
-    return shaped(ranked(rows, "stopped_partition_ms", "team"), TEAMS)
+    return select_columns(with_rank(rows, "stopped_partition_ms", "team"), TEAMS)
 
 
 def _with_share(rows: DataFrame) -> DataFrame:

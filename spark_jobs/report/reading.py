@@ -9,7 +9,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from agent.story.words import day
+from agent.presentation.narrative.words import day
 from spark_jobs.errors import JobError
 from spark_jobs.report.spans import Range
 from spark_jobs.tables import TABLES, ddl
@@ -26,7 +26,7 @@ class Tables(NamedTuple):
     episodes: DataFrame
 
 
-def tables(spark: SparkSession, rollups: str) -> Tables:
+def read_tables(spark: SparkSession, rollups: str) -> Tables:
     """All of them. Raises `JobError` where one is not there."""
     return Tables(*(_table(spark, rollups, name) for name in ("groups", "causes", "episodes")))
 
@@ -72,7 +72,7 @@ def _dates(span: Range) -> Column:
     return F.col("date").between(F.lit(first), F.lit(last))
 
 
-def found(groups: DataFrame, asked: Range) -> Range:
+def find_range(groups: DataFrame, asked: Range) -> Range:
     """From the first hour with a row to the last. Raises `JobError` where there is none: with the dates there are."""
     row = of_hours(groups, asked).agg(F.min("start_ms").alias("since"), F.max("end_ms").alias("until")).first()
     assert row is not None, "an aggregate without groups has one row"

@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_jobs.report.columns import CAUSES_BY_DAY, HEAT_MAP
-from spark_jobs.report.frames import KEY, joined, shaped
+from spark_jobs.report.frames import KEY, join_null_safe, select_columns
 from spark_jobs.report.spans import Step
 
 _FORMATS: dict[Step, str] = {"day": "yyyy-MM-dd", "hour": "yyyy-MM-dd HH:00"}
@@ -35,7 +35,7 @@ def steps(hours: DataFrame, zone: str, step: Step) -> DataFrame:
 
 def of_each(hours: DataFrame, groups: DataFrame, zone: str, step: Step) -> DataFrame:
     """`rank`, `start` and `rebalances` of the groups of a ranking, by step."""
-    rows = joined(hours, groups.select("rank", *KEY), KEY, how="inner")
+    rows = join_null_safe(hours, groups.select("rank", *KEY), KEY, how="inner")
     return rows.groupBy("rank", _start(zone, step).alias("start")).agg(F.sum("rebalances").alias("rebalances"))
 
 
@@ -45,7 +45,7 @@ def causes_by_step(causes: DataFrame, zone: str, step: Step) -> DataFrame:
     sums = rows.groupBy(_start(zone, step).alias("start"), "kind", "cause").agg(
         F.sum("count").alias("count"), F.sum("stopped_partition_ms").alias("stopped_partition_ms")
     )
-    return shaped(sums.withColumn("step", F.lit(step)), CAUSES_BY_DAY)
+    return select_columns(sums.withColumn("step", F.lit(step)), CAUSES_BY_DAY)
 
 
 def heat_map(hours: DataFrame, zone: str) -> DataFrame:
@@ -56,4 +56,4 @@ def heat_map(hours: DataFrame, zone: str) -> DataFrame:
         F.sum("rebalances").alias("rebalances"),
         F.sum("stopped_partition_ms").alias("stopped_partition_ms"),
     )
-    return shaped(sums, HEAT_MAP)
+    return select_columns(sums, HEAT_MAP)

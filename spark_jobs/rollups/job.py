@@ -8,15 +8,15 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from agent.export.arrow import date_of
-from agent.jobs import Rollup
+from agent.persistence.export.arrow import date_of
+from agent.tools.spark_submit.jobs import Rollup
 from spark_jobs.errors import JobError
 from spark_jobs.history import from_files, has_time
-from spark_jobs.rollups.rolling import DAY_MS, Range, rolled_up, table_of
-from spark_jobs.saying import progress, say
+from spark_jobs.progress import print_status, progress
+from spark_jobs.rollups.rolling import DAY_MS, Range, roll_up, table_of
 from spark_jobs.session import session
 from spark_jobs.tables import TABLES
-from spark_jobs.writing import Directory
+from spark_jobs.writing import PartitionedDirectory
 
 LABEL = "rollup"
 _EPOCH = date(1970, 1, 1)
@@ -34,15 +34,17 @@ def run(job: Rollup) -> int:
             raise JobError(f"{', '.join(job.history)}: expected history events, none came")
         within = range_of(job, first_ms, last_ms)
         with progress(spark, "rolling up"):
-            rows = rolled_up(events, within).persist(StorageLevel.DISK_ONLY)
+            rows = roll_up(events, within).persist(StorageLevel.DISK_ONLY)
             told = [
                 f"{replace_days(table_of(rows, name), f'{job.out}/{name}', within):,} rows of {name}"
                 for name in TABLES
             ]
         days = (within.until_ms - within.since_ms) // DAY_MS
-        say(f"{count:,} events, {days} days from {date_of(within.since_ms)}: {', '.join(told)}")
+        print_status(f"{count:,} events, {days} days from {date_of(within.since_ms)}: {', '.join(told)}")
         if total > count:
-            say(f"{total - count:,} events were left out: they are from before 2010, or from more than an hour ahead")
+            print_status(
+                f"{total - count:,} events were left out: they are from before 2010, or from more than an hour ahead"
+            )
         return int(total > count)
     finally:
         spark.stop()
@@ -65,7 +67,7 @@ def range_of(job: Rollup, first_ms: int, last_ms: int) -> Range:
 def replace_days(table: DataFrame, directory: str, within: Range) -> int:
     """Write rows in place of those of the same days; how many."""
     first, last = date_of(within.since_ms), date_of(within.until_ms - 1)
-    target = Directory(table.sparkSession, directory)
+    target = PartitionedDirectory(table.sparkSession, directory)
     target.publish(table.hint("rebalance", "date"), LABEL, lambda day, file: first <= day <= last)
     count: int = table.count()
     return count

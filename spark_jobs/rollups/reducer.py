@@ -384,7 +384,7 @@ class GroupRollup(msgspec.Struct):
             "group_type": self.group_type,
             "start_ms": it.start_ms,
             "end_ms": it.end_ms,
-            "kind": kind_of(it),
+            "kind": episode_kind(it),
             "rebalances": it.rebalances,
             "joins": it.joins,
             "departures": it.departures,
@@ -395,7 +395,7 @@ class GroupRollup(msgspec.Struct):
         }
 
 
-def kind_of(it: Episode) -> str:
+def episode_kind(it: Episode) -> str:
     """What an episode was. A deploy replaces half of the members at least, and most go of their own accord."""
     before, after = it.members_before or 0, it.members_after or 0
     replaced = min(it.joins, it.departures) + it.replacements

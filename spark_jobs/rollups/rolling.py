@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from agent.export.arrow import date_of
+from agent.persistence.export.arrow import date_of
 from spark_jobs.rollups.reducer import Event, GroupRollup, Row, Rows
 from spark_jobs.rows import batches_of
 from spark_jobs.tables import STREAMED
@@ -67,14 +67,18 @@ def table_of(rows: DataFrame, name: str) -> DataFrame:
     return rows.where(F.col("table") == name).select(*columns)
 
 
-def rolled_up(events: DataFrame, within: Range) -> DataFrame:
+def roll_up(events: DataFrame, within: Range) -> DataFrame:
     """Events (`EVENTS_DDL`, in any order, some twice) → rows of `ROWS`. A group's events pass in order of time,
     however many there are: Spark sorts, and spills."""
-    ordered = needed(events, within).repartition("cluster", "group").sortWithinPartitions("cluster", "group", "at_ms")
+    ordered = (
+        events_needed(events, within)
+        .repartition("cluster", "group")
+        .sortWithinPartitions("cluster", "group", "at_ms")
+    )
     return ordered.mapInArrow(_reducer(within), from_arrow_schema(ROWS))
 
 
-def needed(events: DataFrame, within: Range) -> DataFrame:
+def events_needed(events: DataFrame, within: Range) -> DataFrame:
     """The events of the range, of the day before it and of the day behind, and how groups stood before."""
     first_ms = within.since_ms - DAY_MS
     columns = ("cluster", "group", "at_ms", "body")
@@ -91,7 +95,7 @@ def needed(events: DataFrame, within: Range) -> DataFrame:
 
 def _reducer(within: Range) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def reduce(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return batches_of(dated(_reduced(batches, within)), ROWS, BATCH)
+        return batches_of(with_date(_reduced(batches, within)), ROWS, BATCH)
 
     return reduce
 
@@ -128,7 +132,7 @@ def _inside(rows: Rows, within: Range) -> Rows:
     return ((table, row) for table, row in rows if within.since_ms <= row["start_ms"] < within.until_ms)
 
 
-def dated(rows: Rows) -> Iterator[Row]:
+def with_date(rows: Rows) -> Iterator[Row]:
     """Rows with the table that each is of, and its date."""
     for table, row in rows:
         yield {**row, "table": table, "date": date_of(row["start_ms"])}

@@ -18,23 +18,23 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.types import DateType, StructField, StructType
 
-from agent.jobs import Kafka, Stream
-from agent.source.segments import TOPIC
-from spark_jobs.backfill.job import events, notes_of, warn
+from agent.kafka.source.segments import TOPIC
+from agent.tools.spark_submit.jobs import Kafka, Stream
+from spark_jobs.backfill.job import driver_notes, events, warn
 from spark_jobs.backfill.sources import milliseconds
 from spark_jobs.errors import JobError
 from spark_jobs.history import HISTORY_SCHEMA, from_columns, from_json
 from spark_jobs.kafka import assigned, readable
+from spark_jobs.progress import print_status
 from spark_jobs.raw import KEY, OFFSET, PARTITION, VALUE
 from spark_jobs.rollups.rolling import table_of
 from spark_jobs.rows import lines_of
-from spark_jobs.saying import say
 from spark_jobs.session import session
-from spark_jobs.streams.across import Across
-from spark_jobs.streams.mirror import mirrored
-from spark_jobs.streams.rolling import rolled_up
+from spark_jobs.streams.cluster_findings import ClusterFindings
+from spark_jobs.streams.mirror import mirror_stream
+from spark_jobs.streams.rolling import roll_up_stream
 from spark_jobs.tables import STREAMED
-from spark_jobs.writing import Directory
+from spark_jobs.writing import PartitionedDirectory
 
 Write = Callable[[DataFrame, int], None]
 
@@ -70,23 +70,23 @@ def _wait(query: StreamingQuery) -> None:
         if progress is not None and progress["batchId"] != told and progress["numInputRows"]:
             told = progress["batchId"]
             rate = progress.get("processedRowsPerSecond", 0.0)
-            say(f"batch {told}: {progress['numInputRows']:,} records, {rate:,.0f}/s")
+            print_status(f"batch {told}: {progress['numInputRows']:,} records, {rate:,.0f}/s")
     if stopped.is_set():
         query.stop()
-        say("stopped; the same command goes on from here")
+        print_status("stopped; the same command goes on from here")
 
 
 def _mirror(spark: SparkSession, job: Stream) -> tuple[DataFrame, Write]:
     read = _topic(spark, job, TOPIC).option("kafka.isolation.level", "read_committed").load()
     records = read.select(PARTITION, OFFSET, milliseconds(F.col("timestamp")), KEY, VALUE)
-    across = Across(spark, job.checkpoint, job.diagnosis)
-    target = Directory(spark, job.out)
-    tries = _Tries()
+    across = ClusterFindings(spark, job.checkpoint, job.diagnosis)
+    target = PartitionedDirectory(spark, job.out)
+    tries = _BatchRetries()
 
     def write(batch: DataFrame, batch_id: int) -> None:
         rows = batch.persist(StorageLevel.DISK_ONLY)
         try:
-            notes = notes_of(rows)
+            notes = driver_notes(rows)
             warn(notes)
             told = events(rows, across.findings(batch_id, notes), job.cluster)
             if not told.isEmpty():
@@ -96,7 +96,7 @@ def _mirror(spark: SparkSession, job: Stream) -> tuple[DataFrame, Write]:
         finally:
             rows.unpersist()
 
-    return mirrored(records, job.diagnosis, job.cluster), write
+    return mirror_stream(records, job.diagnosis, job.cluster), write
 
 
 def _rollups(spark: SparkSession, job: Stream) -> tuple[DataFrame, Write]:
@@ -107,8 +107,8 @@ def _rollups(spark: SparkSession, job: Stream) -> tuple[DataFrame, Write]:
         assert job.history is not None, "the command sees to it"
         schema = StructType([*HISTORY_SCHEMA.fields, StructField("date", DateType())])
         told = from_columns(spark.readStream.schema(schema).parquet(job.history)).drop("date")
-    targets = {name: Directory(spark, f"{job.out}/{name}") for name in STREAMED}
-    tries = _Tries()
+    targets = {name: PartitionedDirectory(spark, f"{job.out}/{name}") for name in STREAMED}
+    tries = _BatchRetries()
 
     def write(batch: DataFrame, batch_id: int) -> None:
         rows = batch.persist(StorageLevel.DISK_ONLY)
@@ -122,14 +122,16 @@ def _rollups(spark: SparkSession, job: Stream) -> tuple[DataFrame, Write]:
                     if job.events_topic is not None and name != "set_aside":
                         _produce(_as_json(table, name), job, job.events_topic)
             if aside := counts.get("set_aside"):
-                say(f"batch {batch_id}: {aside:,} events were set aside, late or of no time: see {job.out}/set_aside")
+                print_status(
+                    f"batch {batch_id}: {aside:,} events were set aside, late or of no time: see {job.out}/set_aside"
+                )
         finally:
             rows.unpersist()
 
-    return rolled_up(told, timedelta(seconds=job.watermark_s)), write
+    return roll_up_stream(told, timedelta(seconds=job.watermark_s)), write
 
 
-class _Tries:
+class _BatchRetries:
     """Whether a batch may have been tried before: only the first of a process may."""
 
     def __init__(self) -> None:

@@ -16,22 +16,22 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle, TimerValues
 
-from agent.export.arrow import Row, date_of, row_of_line
-from agent.export.lines import Line, line_of
-from agent.history.events import event_of
-from agent.jobs import Diagnosis
-from agent.records import Run
+from agent.core.events.events import event_of
+from agent.core.records import RecordBatch
+from agent.persistence.export.arrow import Row, date_of, line_to_row
+from agent.persistence.export.encoded_event import EncodedEvent, encode_event
+from agent.tools.spark_submit.jobs import Diagnosis
+from spark_jobs.partition_reducer import PartitionReducer, relax
 from spark_jobs.raw import OFFSET, PARTITION
-from spark_jobs.reduction import Reduction, relax
 from spark_jobs.rows import DATE, NOTE, SCHEMA, batches_of, note_row
 
 _TOLD = "event string, note string, at_ms bigint"
 
 
-def mirrored(records: DataFrame, diagnosis: Diagnosis, cluster: str | None) -> DataFrame:
+def mirror_stream(records: DataFrame, diagnosis: Diagnosis, cluster: str | None) -> DataFrame:
     """Raw records of a stream (`spark_jobs.raw.RAW_DDL`) → rows of `spark_jobs.rows.SCHEMA`."""
     told = records.groupBy(PARTITION).transformWithStateInPandas(
-        statefulProcessor=Mirror(diagnosis, cluster),
+        statefulProcessor=MirrorProcessor(diagnosis, cluster),
         outputStructType=_TOLD,
         outputMode="Append",
         timeMode="None",
@@ -39,7 +39,7 @@ def mirrored(records: DataFrame, diagnosis: Diagnosis, cluster: str | None) -> D
     return told.mapInArrow(_rows, from_arrow_schema(SCHEMA))
 
 
-class Mirror(StatefulProcessor):  # type: ignore[misc]  # pyspark is not typed for us
+class MirrorProcessor(StatefulProcessor):  # type: ignore[misc]  # pyspark is not typed for us
     """Keeps each partition's state as an image."""
 
     def __init__(self, diagnosis: Diagnosis, cluster: str | None) -> None:
@@ -57,7 +57,7 @@ class Mirror(StatefulProcessor):  # type: ignore[misc]  # pyspark is not typed f
         timerValues: TimerValues,
     ) -> Iterator[pd.DataFrame]:
         """The records of a partition in this batch: what comes of them."""
-        reduction = Reduction(int(key[0]), self._diagnosis)
+        reduction = PartitionReducer(int(key[0]), self._diagnosis)
         kept = self._state.get()
         if kept is not None:
             reduction.restore(bytes(kept[0]))
@@ -65,7 +65,7 @@ class Mirror(StatefulProcessor):  # type: ignore[misc]  # pyspark is not typed f
         told: list[tuple[str | None, str | None, int]] = []
         if len(run):
             for output in reduction.take(run):
-                line = line_of(event_of(output, self._cluster), 0)
+                line = encode_event(event_of(output, self._cluster), 0)
                 told.append((line.body.decode("utf-8"), None, line.at_ms))
         told += [(None, note_row(note)[NOTE], 0) for note in reduction.notes()]
         self._state.update((reduction.image(),))
@@ -75,11 +75,11 @@ class Mirror(StatefulProcessor):  # type: ignore[misc]  # pyspark is not typed f
         """Nothing is held."""
 
 
-def run_of(partition: int, rows: pd.DataFrame, least: int) -> Run:
+def run_of(partition: int, rows: pd.DataFrame, least: int) -> RecordBatch:
     """Rows in any order as a run: in the order of offsets, from `least` on, each once."""
     rows = rows[rows[OFFSET] >= least].sort_values(OFFSET).drop_duplicates(OFFSET)
     columns = (rows[name].tolist() for name in ("offset", "timestamp_ms", "key", "value"))
-    return Run(partition, *columns)
+    return RecordBatch(partition, *columns)
 
 
 def _rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -89,6 +89,6 @@ def _rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
                 if note is not None:
                     yield {NOTE: note, DATE: "notes"}
                 else:
-                    yield {**row_of_line(Line(None, "", 0, at_ms, 0, event.encode())), DATE: date_of(at_ms)}
+                    yield {**line_to_row(EncodedEvent(None, "", 0, at_ms, 0, event.encode())), DATE: date_of(at_ms)}
 
     return batches_of(rows())

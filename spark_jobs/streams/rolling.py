@@ -23,36 +23,36 @@ from pyspark.sql.streaming.stateful_processor import (
     TimerValues,
 )
 
-from agent.export.arrow import date_of
+from agent.persistence.export.arrow import date_of
 from spark_jobs.history import has_time
-from spark_jobs.reduction import relax
+from spark_jobs.partition_reducer import relax
 from spark_jobs.rollups.reducer import GroupRollup, Rows
-from spark_jobs.rollups.rolling import ROWS, dated, event_of, in_order
+from spark_jobs.rollups.rolling import ROWS, event_of, in_order, with_date
 
 _ROWS = from_arrow_schema(ROWS)
 
 
-class Waiting(msgspec.Struct, frozen=True):
+class PendingEvent(msgspec.Struct, frozen=True):
     """An event that the watermark has not passed."""
 
     at_ms: int
     body: str
 
 
-class Kept(msgspec.Struct):
+class GroupState(msgspec.Struct):
     """A group's state between batches."""
 
     rollup: GroupRollup
-    waiting: dict[str, Waiting] = {}
+    waiting: dict[str, PendingEvent] = {}
     """By event id."""
     timer_ms: int | None = None
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Kept).decode
+_decode = msgspec.msgpack.Decoder(GroupState).decode
 
 
-def rolled_up(events: DataFrame, watermark: timedelta) -> DataFrame:
+def roll_up_stream(events: DataFrame, watermark: timedelta) -> DataFrame:
     """Events of a stream (`spark_jobs.history.EVENTS_DDL`) → rows of `ROWS`."""
     # What has no time that could be believed must not move the watermark; a null does not.
     believed = has_time(F.current_timestamp())
@@ -65,12 +65,12 @@ def rolled_up(events: DataFrame, watermark: timedelta) -> DataFrame:
         marked.select(*columns)
         .groupBy("cluster", "group")
         .transformWithStateInPandas(
-            statefulProcessor=Rolling(), outputStructType=_ROWS, outputMode="Append", timeMode="EventTime"
+            statefulProcessor=RollupProcessor(), outputStructType=_ROWS, outputMode="Append", timeMode="EventTime"
         )
     )
 
 
-class Rolling(StatefulProcessor):  # type: ignore[misc]  # pyspark is not typed for us
+class RollupProcessor(StatefulProcessor):  # type: ignore[misc]  # pyspark is not typed for us
     """Keeps each group's rollup, and what waits for it."""
 
     def init(self, handle: StatefulProcessorHandle) -> None:
@@ -88,11 +88,11 @@ class Rolling(StatefulProcessor):  # type: ignore[misc]  # pyspark is not typed 
         """The events of a group in this batch: what is set aside of them, and the windows that are over."""
         watermark_ms = max(timerValues.getCurrentWatermarkInMs(), 0)
         cluster, group = (None if pd.isna(it) else str(it) for it in key)
-        kept = self._kept() or Kept(GroupRollup(cluster, group), waiting={})
+        kept = self._kept() or GroupState(GroupRollup(cluster, group), waiting={})
         aside: list[dict[str, Any]] = []
         for event_id, kind, at_ms, body, believed in _events(rows):
             if believed and at_ms > watermark_ms and _is_event(body):
-                kept.waiting.setdefault(event_id, Waiting(at_ms, body))
+                kept.waiting.setdefault(event_id, PendingEvent(at_ms, body))
                 continue
             is_one = event_id is not None and _is_event(body)
             reason = "no_event" if not is_one else "late" if believed else "no_time"
@@ -110,7 +110,7 @@ class Rolling(StatefulProcessor):  # type: ignore[misc]  # pyspark is not typed 
                     "date": date_of(watermark_ms),
                 }
             )
-        yield _frame([*aside, *dated(self._passed(kept, watermark_ms))])
+        yield _frame([*aside, *with_date(self._passed(kept, watermark_ms))])
 
     def handleExpiredTimer(
         self, key: Any, timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo
@@ -120,12 +120,12 @@ class Rolling(StatefulProcessor):  # type: ignore[misc]  # pyspark is not typed 
         if kept is None or kept.timer_ms != expiredTimerInfo.getExpiryTimeInMs():
             return
         kept.timer_ms = None
-        yield _frame(dated(self._passed(kept, timerValues.getCurrentWatermarkInMs())))
+        yield _frame(with_date(self._passed(kept, timerValues.getCurrentWatermarkInMs())))
 
     def close(self) -> None:
         """Nothing is held."""
 
-    def _passed(self, kept: Kept, watermark_ms: int) -> Rows:
+    def _passed(self, kept: GroupState, watermark_ms: int) -> Rows:
         """Take what the watermark has passed, and keep the rest with a timer for it."""
         ripe = {event_id for event_id, it in kept.waiting.items() if it.at_ms <= watermark_ms}
         events = in_order(event_of(kept.waiting.pop(event_id).body) for event_id in ripe)
@@ -146,7 +146,7 @@ class Rolling(StatefulProcessor):  # type: ignore[misc]  # pyspark is not typed 
         else:
             self._state.update((_encode(kept),))
 
-    def _kept(self) -> Kept | None:
+    def _kept(self) -> GroupState | None:
         state = self._state.get()
         return None if state is None else _decode(bytes(state[0]))
 

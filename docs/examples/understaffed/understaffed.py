@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-from agent.shadow.transitions import Transition
-from analyzers.api import Analyzer, Condition, Group, Judgement, Settings, Severity, setting
+from agent.core.shadow.transitions import Transition
+from analyzers.api import Analyzer, Condition, GroupContext, Settings, Severity, Verdict, setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class Understaffed(Analyzer):
         # When the group ceased to be so large: each entry is smaller than the one before, so there are few.
         self._larger: deque[tuple[int, int]] = deque()
 
-    def observe(self, transition: Transition, group: Group) -> None:
+    def observe(self, transition: Transition, group: GroupContext) -> None:
         """The group changed: remember how large it was up to now."""
         members = len(group.view.members) if group.view is not None else 0
         if members == self._members:
@@ -47,20 +47,20 @@ class Understaffed(Analyzer):
         self._larger.append((group.now_ms, self._members))
         self._members = members
 
-    def judge(self, group: Group) -> Judgement:
+    def judge(self, group: GroupContext) -> Verdict:
         """Whether the condition holds now, and when to ask again if nothing happens before."""
         window_ms = int(self.settings.window_s * 1000)
         while self._larger and self._larger[0][0] < group.now_ms - window_ms:
             self._larger.popleft()
         if not self._larger:
-            return Judgement()
+            return Verdict()
         until_ms, most = self._larger[0]
         if not 0 < self._members <= most * self.settings.part:
-            return Judgement(None, until_ms + window_ms + 1)
+            return Verdict(None, until_ms + window_ms + 1)
         condition = Condition(
             Severity.WARNING,
             f"{self._members} of {most} members are left.",
             "Look for why the others do not come back, or set understaffed.part lower.",
             {"members": self._members, "most": most},
         )
-        return Judgement(condition, until_ms + window_ms + 1)
+        return Verdict(condition, until_ms + window_ms + 1)

@@ -7,17 +7,17 @@ from collections.abc import Mapping
 
 from matplotlib.figure import Figure
 
-from spark_jobs.report.found import Found
 from spark_jobs.report.page import markup as m
 from spark_jobs.report.page import plots as p
 from spark_jobs.report.page import words as w
-from spark_jobs.report.page.head import words_of
+from spark_jobs.report.page.header import cause_words
+from spark_jobs.report.report_data import ReportData
 
 FOLDS_FROM = 14
 """Steps: a longer table is folded."""
 
 
-def causes(found: Found) -> m.Html:
+def causes(found: ReportData) -> m.Markup:
     """A plot and its numbers."""
     of_steps = {row["start"]: row for row in found.steps}
     unknown = [start for start in found.starts if start not in of_steps]
@@ -30,7 +30,7 @@ def causes(found: Found) -> m.Html:
             stopped[row["cause"]] = (stopped[row["cause"]] or 0) + row["stopped_partition_ms"]
     every, cost = sum(count.values()), sum(value or 0 for value in stopped.values())
     by_cause = [
-        [words_of(it), w.number(n), w.part(n, every), w.time(stopped[it]), w.part(stopped[it], cost)]
+        [cause_words(it), w.number(n), w.part(n, every), w.time(stopped[it]), w.part(stopped[it], cost)]
         for it, n in sorted(count.items(), key=lambda item: (-item[1], str(item[0])))
     ]
     per_step = _by_step(found, of_steps)
@@ -41,7 +41,13 @@ def causes(found: Found) -> m.Html:
         _plot(found),
         m.table(
             "Rebalances by cause",
-            [m.Head("Cause"), m.N("Rebalances"), m.N("Part"), m.N("Stopped partition time"), m.N("Part")],
+            [
+                m.Head("Cause"),
+                m.NumberHead("Rebalances"),
+                m.NumberHead("Part"),
+                m.NumberHead("Stopped partition time"),
+                m.NumberHead("Part"),
+            ],
             by_cause,
         ),
         m.folded(f"The numbers of each {found.step}", per_step) if len(found.starts) > FOLDS_FROM else per_step,
@@ -54,7 +60,7 @@ def causes(found: Found) -> m.Html:
     )
 
 
-def _sentence(found: Found) -> str:
+def _sentence(found: ReportData) -> str:
     known = [row for row in found.steps if row["stopped_partition_ms"] is not None]
     if not known:
         return "How long partitions stood still is not known."
@@ -69,17 +75,17 @@ def _sentence(found: Found) -> str:
     )
 
 
-def _series(found: Found) -> list[tuple[str, list[float]]]:
+def _series(found: ReportData) -> list[tuple[str, list[float]]]:
     """Rebalances of each family of causes by step."""
     at = {start: place for place, start in enumerate(found.starts)}
     out = {family: [0.0] * len(at) for family in p.FAMILIES}
     for row in found.causes:
         if row["kind"] == "rebalance" and row["start"] in at:
-            out[p.family(row["cause"])][at[row["start"]]] += row["count"] or 0
+            out[p.cause_family(row["cause"])][at[row["start"]]] += row["count"] or 0
     return [(family, values) for family, values in out.items() if any(values)]
 
 
-def _plot(found: Found) -> m.Html:
+def _plot(found: ReportData) -> m.Markup:
     of_steps = {row["start"]: row["stopped_partition_ms"] for row in found.steps}
     series = _series(found)
     stopped = [of_steps.get(start) for start in found.starts]
@@ -89,7 +95,7 @@ def _plot(found: Found) -> m.Html:
     names = [start[5:] for start in found.starts]
     unknown = [place for place, start in enumerate(found.starts) if start not in of_steps]
 
-    def draw(figure: Figure, ink: p.Ink, is_wide: bool) -> None:
+    def draw(figure: Figure, ink: p.Palette, is_wide: bool) -> None:
         top = p.axes(figure, (2, 1, 1), ink, "rebalances")
         p.stack(top, ink, series)
         if series:
@@ -112,9 +118,9 @@ def _plot(found: Found) -> m.Html:
     )
 
 
-def _by_step(found: Found, of_steps: Mapping[str, Mapping[str, int | None]]) -> m.Html:
+def _by_step(found: ReportData, of_steps: Mapping[str, Mapping[str, int | None]]) -> m.Markup:
     series = _series(found)
-    heads = [m.Head(found.step.capitalize()), m.N("Rebalances"), m.N("Stopped partition time")]
+    heads = [m.Head(found.step.capitalize()), m.NumberHead("Rebalances"), m.NumberHead("Stopped partition time")]
     rows: list[list[m.Cell]] = []
     for place, start in enumerate(found.starts):
         it = of_steps.get(start)
@@ -124,5 +130,7 @@ def _by_step(found: Found, of_steps: Mapping[str, Mapping[str, int | None]]) -> 
             cells = [w.number(values[place]) for _, values in series]
             rows.append([start, w.number(it["rebalances"]), w.time(it["stopped_partition_ms"]), *cells])
     return m.table(
-        f"Rebalances by {found.step} and cause", [*heads, *(m.N(p.said(family)) for family, _ in series)], rows
+        f"Rebalances by {found.step} and cause",
+        [*heads, *(m.NumberHead(p.family_label(family)) for family, _ in series)],
+        rows,
     )

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from matplotlib.figure import Figure
 
 from spark_jobs.report.columns import MEASURES
-from spark_jobs.report.found import Compared, Found, Row
 from spark_jobs.report.page import markup as m
 from spark_jobs.report.page import plots as p
 from spark_jobs.report.page import words as w
-from spark_jobs.report.page.head import SMALL, listed_html, verdict, words_of
+from spark_jobs.report.page.header import NEGLIGIBLE_CHANGE, cause_words, join_names, verdict
+from spark_jobs.report.report_data import Comparison, ReportData, Row
 from spark_jobs.report.spans import Range
 
 _SHOWN: dict[str, tuple[str, Callable[[float | None], str | None]]] = {
@@ -22,14 +22,20 @@ _SHOWN: dict[str, tuple[str, Callable[[float | None], str | None]]] = {
     "lag_records_p99": ("Lag p99 in records, mean of groups", w.number),
     "lag_seconds_p99": ("Lag p99 in time, mean of groups", w.seconds),
 }
-_HEADS = (m.Head("Measure"), m.N("Before"), m.N("After"), m.N("Change"), m.N("In percent"))
+_HEADS = (
+    m.Head("Measure"),
+    m.NumberHead("Before"),
+    m.NumberHead("After"),
+    m.NumberHead("Change"),
+    m.NumberHead("In percent"),
+)
 assert list(_SHOWN) == list(MEASURES)
 
 
-def comparison(found: Found, compared: Compared) -> m.Html:
+def comparison(found: ReportData, compared: Comparison) -> m.Markup:
     """All groups, then those that changed the most."""
     helped = verdict(compared, "After the change", ("before", "after"))
-    changed = [it for it in compared.groups if abs(it["change"]) > SMALL * it["before"]]
+    changed = [it for it in compared.groups if abs(it["change"]) > NEGLIGIBLE_CHANGE * it["before"]]
     better = sorted((it for it in changed if it["change"] < 0), key=lambda it: it["change"])
     worse = sorted((it for it in changed if it["change"] > 0), key=lambda it: -it["change"])
     half = max(1, found.most_groups // 2)
@@ -38,10 +44,10 @@ def comparison(found: Found, compared: Compared) -> m.Html:
         "Before and after",
         m.paragraph(
             helped or "Whether it helped is not known.",
-            _told(better, worse),
+            _most_changed(better, worse),
         ),
         m.paragraph(_ranges(compared)),
-        _gone(compared),
+        _departures_plot(compared),
         m.table("All groups that are known in both ranges", _HEADS, [_row(it) for it in _ordered(compared)]),
         _groups(found, f"Better, the most first ({w.number(len(better))} in all)", better[:half]),
         _groups(found, f"Worse, the most first ({w.number(len(worse))} in all)", worse[:half]),
@@ -54,7 +60,7 @@ def comparison(found: Found, compared: Compared) -> m.Html:
     )
 
 
-def _ranges(compared: Compared) -> str:
+def _ranges(compared: Comparison) -> str:
     row = compared.of_all[0]
     before = f"Before: {_range(compared.before)}, {w.time(row['before_known_ms'])} of group time known."
     after = f"After: {_range(compared.after)}, {w.time(row['after_known_ms'])} known."
@@ -65,41 +71,41 @@ def _range(span: Range) -> str:
     return f"{w.moment(span.since_ms)} to {w.moment(span.until_ms)} UTC"
 
 
-def _told(better: Sequence[Row], worse: Sequence[Row]) -> m.Html:
+def _most_changed(better: Sequence[Row], worse: Sequence[Row]) -> m.Markup:
     told = [
-        m.join([word, " most: ", listed_html([_named(it) for it in rows[:3]]), "."])
+        m.join([word, " most: ", join_names([_named(it) for it in rows[:3]]), "."])
         for word, rows in (("Better", better), ("Worse", worse))
         if rows
     ]
-    return m.join(told, " ") if told else m.Html("No group changed much.")
+    return m.join(told, " ") if told else m.Markup("No group changed much.")
 
 
-def _named(it: Row) -> m.Html:
-    change = w.signed(w.time(it["change"]))
-    return m.join([m.name(it["group"], cluster=it["cluster"]), f" ({change} a day)"])
+def _named(row: Row) -> m.Markup:
+    change = w.signed(w.time(row["change"]))
+    return m.join([m.name(row["group"], cluster=row["cluster"]), f" ({change} a day)"])
 
 
-def _ordered(compared: Compared) -> list[Row]:
+def _ordered(compared: Comparison) -> list[Row]:
     order = {measure: at for at, measure in enumerate(MEASURES)}
     return sorted(
         compared.of_all, key=lambda it: (order[it["measure"]], it["cause"] is not None, -(it["before"] or 0))
     )
 
 
-def _row(it: Row) -> list[m.Cell]:
-    label, show = _SHOWN[it["measure"]]
-    name = label if it["cause"] is None else f"… {words_of(it['cause'])}"
-    change = w.signed(show(it["change"]))
-    return [name, show(it["before"]), show(it["after"]), change, w.changed(it["before"], it["after"])]
+def _row(row: Row) -> list[m.Cell]:
+    label, show = _SHOWN[row["measure"]]
+    name = label if row["cause"] is None else f"… {cause_words(row['cause'])}"
+    change = w.signed(show(row["change"]))
+    return [name, show(row["before"]), show(row["after"]), change, w.changed(row["before"], row["after"])]
 
 
-def _groups(found: Found, caption: str, rows: Sequence[Row]) -> m.Html:
+def _groups(found: ReportData, caption: str, rows: Sequence[Row]) -> m.Markup:
     if not rows:
-        return m.Html("")
+        return m.Markup("")
     heads = [
         m.Head("Group"),
         *(
-            m.N(it)
+            m.NumberHead(it)
             for it in ("Stopped a day, before", "After", "Change", "In percent", "Known before", "Known after")
         ),
     ]
@@ -121,18 +127,18 @@ def _groups(found: Found, caption: str, rows: Sequence[Row]) -> m.Html:
     )
 
 
-def _gone(compared: Compared) -> m.Html:
+def _departures_plot(compared: Comparison) -> m.Markup:
     """Departures by family of cause, before and after."""
     sums = {family: [0.0, 0.0] for family in p.FAMILIES}
     for it in compared.of_all:
         if it["measure"] == "departures_per_day" and it["cause"] is not None:
             for at, side in enumerate(("before", "after")):
-                sums[p.family(it["cause"])][at] += it[side] or 0
-    rows = [(p.said(family), both) for family, both in sums.items() if any(both)]
+                sums[p.cause_family(it["cause"])][at] += it[side] or 0
+    rows = [(p.family_label(family), both) for family, both in sums.items() if any(both)]
     if not rows:
-        return m.Html("")
+        return m.Markup("")
 
-    def draw(figure: Figure, ink: p.Ink, is_wide: bool) -> None:
+    def draw(figure: Figure, ink: p.Palette, is_wide: bool) -> None:
         at = p.axes(figure, (1, 1, 1), ink, "members a group and day")
         for side, (label, color) in enumerate((("before", p.GREY), ("after", p.BLUE))):
             places = [place + (side - 0.5) * 0.38 for place in range(len(rows))]
@@ -145,7 +151,7 @@ def _gone(compared: Compared) -> m.Html:
     return p.picture(
         draw,
         "Bars: members that went, a group and day, by cause, before and after. The table has the numbers.",
-        m.Html("Members that went, a group and day, by cause."),
+        m.Markup("Members that went, a group and day, by cause."),
         wide=(1240, 260),
         narrow=(340, 260),
     )

@@ -6,38 +6,44 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
-from spark_jobs.report.found import Found, Row
 from spark_jobs.report.page import markup as m
 from spark_jobs.report.page import plots as p
 from spark_jobs.report.page import words as w
+from spark_jobs.report.report_data import ReportData, Row
 
 _HEADS = (
-    m.N("#"),
+    m.NumberHead("#"),
     m.Head("Group"),
-    m.N("Deploys"),
-    m.N("Stopped, total", "stopped partition time of all its deploys"),
-    m.N("Stopped, median", "of a deploy"),
-    m.N("Rebalances"),
-    m.N("A deploy", "rebalances"),
-    m.N("Members replaced"),
-    m.N("Stopped per member", "stopped partition time by members replaced"),
+    m.NumberHead("Deploys"),
+    m.NumberHead("Stopped, total", "stopped partition time of all its deploys"),
+    m.NumberHead("Stopped, median", "of a deploy"),
+    m.NumberHead("Rebalances"),
+    m.NumberHead("A deploy", "rebalances"),
+    m.NumberHead("Members replaced"),
+    m.NumberHead("Stopped per member", "stopped partition time by members replaced"),
 )
 _SCALING = ("scale_out", "scale_in")
 Split = tuple[str, int | None, int | None, int | None]
 """What, how many episodes and rebalances, stopped partition time."""
 
 
-def deploys(found: Found) -> m.Html:
+def deploys(found: ReportData) -> m.Markup:
     """By group, and against all else."""
     split, whole = _split(found)
     return m.section(
         "deploys",
         "What deploys cost",
         m.paragraph(_sentence(split, whole)),
-        _plot(split, whole) if whole else m.Html(""),
+        _plot(split, whole) if whole else m.Markup(""),
         m.table(
             "Stopped partition time by what happened",
-            [m.Head("What"), m.N("Episodes"), m.N("Rebalances"), m.N("Stopped partition time"), m.N("Part")],
+            [
+                m.Head("What"),
+                m.NumberHead("Episodes"),
+                m.NumberHead("Rebalances"),
+                m.NumberHead("Stopped partition time"),
+                m.NumberHead("Part"),
+            ],
             [[what, w.number(n), w.number(done), w.time(ms), w.part(ms, whole)] for what, n, done, ms in split],
         ),
         _ranking(found),
@@ -49,7 +55,7 @@ def deploys(found: Found) -> m.Html:
     )
 
 
-def _split(found: Found) -> tuple[list[Split], int]:
+def _split(found: ReportData) -> tuple[list[Split], int]:
     kinds = {row["kind"]: row for row in found.kinds}
 
     def of(*names: str) -> tuple[int, int, int]:
@@ -80,33 +86,33 @@ def _sentence(split: Sequence[Split], whole: int) -> str:
     )
 
 
-def _ranking(found: Found) -> m.Html:
+def _ranking(found: ReportData) -> m.Markup:
     if not found.deploys:
-        return m.Html("")
+        return m.Markup("")
     shown, total = len(found.deploys), found.deploys_total
     return m.table(
-        f"{m.first(shown, total)} groups by what deploys cost",
+        f"{m.first_of(shown, total)} groups by what deploys cost",
         _HEADS,
         [_group(found, row) for row in found.deploys],
     )
 
 
-def _group(found: Found, it: Row) -> list[m.Cell]:
+def _group(found: ReportData, row: Row) -> list[m.Cell]:
     return [
-        w.number(it["rank"]),
-        m.name(it["group"], cluster=it["cluster"], shows_cluster=found.has_clusters),
-        w.number(it["deploys"]),
-        w.time(it[_STOPPED]),
-        w.time(it["stopped_median_ms"]),
-        w.number(it["rebalances"]),
-        w.decimal(it["rebalances_per_deploy"]),
-        w.number(it["members_replaced"]),
-        w.time(it["stopped_per_member_ms"]),
+        w.number(row["rank"]),
+        m.name(row["group"], cluster=row["cluster"], shows_cluster=found.has_clusters),
+        w.number(row["deploys"]),
+        w.time(row[_STOPPED]),
+        w.time(row["stopped_median_ms"]),
+        w.number(row["rebalances"]),
+        w.decimal(row["rebalances_per_deploy"]),
+        w.number(row["members_replaced"]),
+        w.time(row["stopped_per_member_ms"]),
     ]
 
 
-def _plot(split: Sequence[Split], whole: int) -> m.Html:
-    def draw(figure: Figure, ink: p.Ink, is_wide: bool) -> None:
+def _plot(split: Sequence[Split], whole: int) -> m.Markup:
+    def draw(figure: Figure, ink: p.Palette, is_wide: bool) -> None:
         at = p.axes(figure, (1, 1, 1), ink, "")
         left = 0.0
         for (what, _, _, ms), color in zip(split, (p.BLUE, p.ORANGE, p.GREY), strict=True):
@@ -122,7 +128,7 @@ def _plot(split: Sequence[Split], whole: int) -> m.Html:
     return p.picture(
         draw,
         "One bar of all stopped partition time: deploys, scaling, the rest. The table has the numbers.",
-        m.Html("All stopped partition time, by what happened."),
+        m.Markup("All stopped partition time, by what happened."),
         wide=(1240, 130),
         narrow=(340, 170),
     )

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from html import escape
 
-from spark_jobs.report.found import Found
 from spark_jobs.report.page import markup as m
 from spark_jobs.report.page import words as w
 from spark_jobs.report.page.causes import causes
 from spark_jobs.report.page.comparison import comparison
 from spark_jobs.report.page.deploys import deploys
 from spark_jobs.report.page.gains import gains
-from spark_jobs.report.page.head import head
+from spark_jobs.report.page.header import header
 from spark_jobs.report.page.limits import limits
-from spark_jobs.report.page.ranks import ranks
+from spark_jobs.report.page.rankings import rankings
 from spark_jobs.report.page.style import STYLE, policy
 from spark_jobs.report.page.week import week
+from spark_jobs.report.report_data import ReportData
 
-_PARTS = {
+_SECTIONS = {
     "groups": "Groups and teams",
     "causes": "Causes",
     "when": "When",
@@ -28,10 +28,10 @@ _PARTS = {
 }
 
 
-def document(found: Found) -> str:
+def render_document(found: ReportData) -> str:
     """HTML without scripts and other files; nothing in it asks for anything."""
     parts = [
-        ranks(found),
+        rankings(found),
         causes(found),
         week(found),
         deploys(found),
@@ -41,7 +41,7 @@ def document(found: Found) -> str:
     ]
     links = "".join(
         f'<li><a href="#{key}">{title}</a></li>'
-        for key, title in _PARTS.items()
+        for key, title in _SECTIONS.items()
         if key != "before-after" or found.compared is not None
     )
     title = f"kshadow: consumer groups, {w.moment(found.span.since_ms)[:10]} to {w.moment(found.span.until_ms)[:10]}"
@@ -58,7 +58,7 @@ def document(found: Found) -> str:
 <style>{STYLE}</style>
 </head>
 <body>
-{head(found)}
+{header(found)}
 <nav aria-label="Sections"><ul>{links}</ul></nav>
 <main>
 {m.join(parts, chr(10))}

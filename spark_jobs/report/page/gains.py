@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections import Counter
 
-from spark_jobs.report.found import Found, Row, Rows
 from spark_jobs.report.page import markup as m
 from spark_jobs.report.page import words as w
-from spark_jobs.report.page.head import listed_html
+from spark_jobs.report.page.header import join_names
+from spark_jobs.report.report_data import ReportData, Row, Rows
 
 _HEADS = (
-    m.N("#"),
+    m.NumberHead("#"),
     m.Head("Group"),
     m.Head("Setting"),
-    m.N("Saves", "partition time without work"),
-    m.N("Stopped now → then"),
-    m.N("Rebalances now → then"),
-    m.N("Of", "the time that was replayed"),
+    m.NumberHead("Saves", "partition time without work"),
+    m.NumberHead("Stopped now → then"),
+    m.NumberHead("Rebalances now → then"),
+    m.NumberHead("Of", "the time that was replayed"),
 )
 
 
-def gains(found: Found) -> m.Html:
+def gains(found: ReportData) -> m.Markup:
     """What the model says, and what the analyzers found."""
     return m.section(
         "settings",
@@ -31,7 +31,7 @@ def gains(found: Found) -> m.Html:
     )
 
 
-def _model(found: Found) -> list[m.Html]:
+def _model(found: ReportData) -> list[m.Markup]:
     it = found.gains
     how = m.join(
         [
@@ -69,20 +69,20 @@ def _model(found: Found) -> list[m.Html]:
     ]
 
 
-def _row(it: Row) -> list[m.Cell]:
-    inexact = "" if it["exact"] else m.Html(" <small>not exact</small>")
+def _row(row: Row) -> list[m.Cell]:
+    inexact = "" if row["exact"] else m.Markup(" <small>not exact</small>")
     return [
-        w.number(it["rank"]),
-        m.join([m.name(it["group"]), inexact]),
-        m.shortened(it["setting"]),
-        w.time(it["saved_partition_ms"]),
-        f"{w.time(it['stopped_now_ms'])} → {w.time(it['stopped_then_ms'])}",
-        f"{w.number(it['rebalances_now'])} → {w.number(it['rebalances_then'])}",
-        w.time(it["until_ms"] - it["since_ms"]),
+        w.number(row["rank"]),
+        m.join([m.name(row["group"]), inexact]),
+        m.shortened(row["setting"]),
+        w.time(row["saved_partition_ms"]),
+        f"{w.time(row['stopped_now_ms'])} → {w.time(row['stopped_then_ms'])}",
+        f"{w.number(row['rebalances_now'])} → {w.number(row['rebalances_then'])}",
+        w.time(row["until_ms"] - row["since_ms"]),
     ]
 
 
-def _assumptions(shown: Rows) -> list[m.Html]:
+def _assumptions(shown: Rows) -> list[m.Markup]:
     often = Counter(text for row in shown for text in dict.fromkeys(row["assumptions"]))
     common = [text for text, times in often.items() if times == len(shown)]
     out = (
@@ -91,26 +91,26 @@ def _assumptions(shown: Rows) -> list[m.Html]:
         else []
     )
     own = [
-        m.Html(f"{m.name(row['group'])}{m.items(m.shortened(text, 500) for text in rest)}")
+        m.Markup(f"{m.name(row['group'])}{m.items(m.shortened(text, 500) for text in rest)}")
         for row in shown
         if (rest := [text for text in row["assumptions"] if text not in common])
     ]
     return [*out, m.folded("What it takes for granted of one group", m.items(own))] if own else out
 
 
-def _found(found: Found) -> list[m.Html]:
+def _found(found: ReportData) -> list[m.Markup]:
     if not found.findings:
         return [m.paragraph("No finding began to fire in the range, or no analyzer looked.")]
     return [
         m.table(
             "Findings that began to fire",
-            [m.Head("Analyzer"), m.N("Findings"), m.N("Groups"), m.Head("Most in")],
+            [m.Head("Analyzer"), m.NumberHead("Findings"), m.NumberHead("Groups"), m.Head("Most in")],
             [
                 [
                     m.shortened(it["analyzer"]) if it["analyzer"] is not None else None,
                     w.number(it["count"]),
                     w.number(it["groups"]),
-                    listed_html([m.name(name) for name in it["most"]]) if it["most"] else "the cluster",
+                    join_names([m.name(name) for name in it["most"]]) if it["most"] else "the cluster",
                 ]
                 for it in found.findings
             ],

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from spark_jobs.report.found import Found
 from spark_jobs.report.page import markup as m
 from spark_jobs.report.page import words as w
+from spark_jobs.report.report_data import ReportData
 
 
-def limits(found: Found) -> m.Html:
+def limits(found: ReportData) -> m.Markup:
     """The last section."""
     it = found.unknown
     span_ms = found.span.until_ms - found.span.since_ms

@@ -1,4 +1,4 @@
-"""HTML, and nothing of strangers' in it. What is `Html` is markup of ours; every other text is escaped here."""
+"""HTML, and nothing of strangers' in it. What is `Markup` is markup of ours; every other text is escaped here."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import NamedTuple
 
-from agent.picture.markup import EMPTY, MAX_NAME, Html, shortened
-from agent.picture.markup import name as bare_name
-from agent.plain import printable
+from agent.common.sanitize import printable
+from agent.presentation.markup import EMPTY, MAX_NAME, Markup, shortened
+from agent.presentation.markup import name as bare_name
 
-__all__ = ["EMPTY", "MAX_NAME", "Html", "shortened"]
+__all__ = ["EMPTY", "MAX_NAME", "Markup", "shortened"]
 
-Cell = Html | str | None
+Cell = Markup | str | None
 """What stands in a table: None is not known."""
 
-BLANK = Html('<span title="not known" class="blank"><span class="unseen">not known</span></span>')
+BLANK = Markup('<span title="not known" class="blank"><span class="unseen">not known</span></span>')
 
 
 class Head(NamedTuple):
@@ -26,74 +26,74 @@ class Head(NamedTuple):
     about: str = ""
 
 
-def N(text: str, about: str = "") -> Head:
+def NumberHead(text: str, about: str = "") -> Head:
     """A column of numbers."""
     return Head(text, is_number=True, about=about)
 
 
-def html(value: Cell) -> Html:
+def html(value: Cell) -> Markup:
     """A cell's markup."""
     if value is None:
         return BLANK
-    return value if isinstance(value, Html) else Html(escape(printable(value)))
+    return value if isinstance(value, Markup) else Markup(escape(printable(value)))
 
 
-def name(text: str | None, *, cluster: str | None = None, shows_cluster: bool = False) -> Html:
+def name(text: str | None, *, cluster: str | None = None, shows_cluster: bool = False) -> Markup:
     """A stranger's name, which turns no text around it; with its cluster where there are several."""
     if text is None:
         return BLANK
     whole = bare_name(text)
     if shows_cluster and cluster is not None:
-        return Html(f"{whole} <small>{html(shortened(cluster))}</small>")
+        return Markup(f"{whole} <small>{html(shortened(cluster))}</small>")
     return whole
 
 
-def code(text: str) -> Html:
+def code(text: str) -> Markup:
     """What one types, in full."""
-    return Html(f"<code>{escape(printable(text))}</code>")
+    return Markup(f"<code>{escape(printable(text))}</code>")
 
 
-def join(pieces: Iterable[Cell], between: str = "") -> Html:
+def join(pieces: Iterable[Cell], between: str = "") -> Markup:
     """Pieces of markup."""
-    return Html(between.join(html(piece) for piece in pieces))
+    return Markup(between.join(html(piece) for piece in pieces))
 
 
-def paragraph(*sentences: Cell) -> Html:
+def paragraph(*sentences: Cell) -> Markup:
     """Sentences; None is left out."""
-    return Html(f"<p>{join((it for it in sentences if it is not None), ' ')}</p>")
+    return Markup(f"<p>{join((it for it in sentences if it is not None), ' ')}</p>")
 
 
-def note(*sentences: Cell) -> Html:
+def note(*sentences: Cell) -> Markup:
     """What a section cannot tell."""
-    return Html(f'<p class="note">{join((it for it in sentences if it is not None), " ")}</p>')
+    return Markup(f'<p class="note">{join((it for it in sentences if it is not None), " ")}</p>')
 
 
-def items(rows: Iterable[Cell]) -> Html:
+def items(rows: Iterable[Cell]) -> Markup:
     """A list."""
-    return Html(f"<ul>{''.join(f'<li>{html(row)}</li>' for row in rows)}</ul>")
+    return Markup(f"<ul>{''.join(f'<li>{html(row)}</li>' for row in rows)}</ul>")
 
 
-def section(key: str, title: str, *parts: Html) -> Html:
+def section(key: str, title: str, *parts: Markup) -> Markup:
     """A part of the page with its heading."""
-    return Html(f'<section id="{key}"><h2>{html(title)}</h2>\n{join(parts, chr(10))}\n</section>')
+    return Markup(f'<section id="{key}"><h2>{html(title)}</h2>\n{join(parts, chr(10))}\n</section>')
 
 
-def heading(title: str) -> Html:
+def heading(title: str) -> Markup:
     """Within a section."""
-    return Html(f"<h3>{html(title)}</h3>")
+    return Markup(f"<h3>{html(title)}</h3>")
 
 
-def first(shown: int, total: int) -> str:
+def first_of(shown: int, total: int) -> str:
     """How many of how many."""
     return f"The first {shown:,} of {total:,}" if shown < total else f"All {total:,}"
 
 
-def folded(summary: str, part: Html) -> Html:
+def folded(summary: str, part: Markup) -> Markup:
     """What is shown when asked for, and when printed."""
-    return Html(f"<details><summary>{html(summary)}</summary>{part}</details>")
+    return Markup(f"<details><summary>{html(summary)}</summary>{part}</details>")
 
 
-def table(caption: str, heads: Sequence[Head], rows: Sequence[Sequence[Cell]]) -> Html:
+def table(caption: str, heads: Sequence[Head], rows: Sequence[Sequence[Cell]]) -> Markup:
     """The first column that is no number names the row. Scrolls by itself where it is wide."""
     naming = next(at for at, head in enumerate(heads) if not head.is_number)
     top = "".join(_head(head) for head in heads)
@@ -107,7 +107,7 @@ def table(caption: str, heads: Sequence[Head], rows: Sequence[Sequence[Cell]]) -
         for row in rows
     )
     shown = escape(printable(caption))
-    return Html(
+    return Markup(
         f'<div class="scroll" tabindex="0" role="region" aria-label="{shown}"><table>'
         f"<caption><span>{shown}</span></caption>\n<thead><tr>{top}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>"
     )

@@ -16,12 +16,13 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from spark_jobs.report.page.markup import Html
+from agent.core.causes import UNKNOWN_CAUSES, Cause
+from spark_jobs.report.page.markup import Markup
 
 INCH = 96
 
 
-class Ink(NamedTuple):
+class Palette(NamedTuple):
     """Colours on a ground. Those of causes are Okabe and Ito's, which people tell apart who see few colours."""
 
     text: str
@@ -30,46 +31,37 @@ class Ink(NamedTuple):
     black: str
 
 
-LIGHT = Ink("#1b1f24", "#c4ccd4", "#ffffff", "#1b1f24")
-DARK = Ink("#e4e7eb", "#4a535e", "#14171b", "#f4f6f8")
+LIGHT = Palette("#1b1f24", "#c4ccd4", "#ffffff", "#1b1f24")
+DARK = Palette("#e4e7eb", "#4a535e", "#14171b", "#f4f6f8")
 
-SKY, BLUE, VERMILION, ORANGE = "#56b4e9", "#0072b2", "#d55e00", "#e69f00"
-GREEN, PURPLE, YELLOW, GREY = "#009e73", "#cc79a7", "#f0e442", "#999999"
+BLUE, ORANGE, GREY = "#0072b2", "#e69f00", "#999999"
 
-_COLORS = {
-    "member_joined": SKY,
-    "member_left": BLUE,
-    "session_timeout": VERMILION,
-    "poll_timeout": ORANGE,
-    "cooperative_followup": GREEN,
-    "subscription_changed": PURPLE,
-    "partitions_changed": YELLOW,
-}
+_BARS = {str(cause): cause.info.plot_bar for cause in Cause if cause.info.plot_bar is not None}
+_COLORS = {cause: bar.color for cause, bar in sorted(_BARS.items(), key=lambda item: item[1].position)}
 UNKNOWN, OTHERS = "unknown", "others"
-_UNKNOWN = ("unknown", "unknown_departure")
 
-Draw = Callable[[Figure, Ink, bool], None]
+Draw = Callable[[Figure, Palette, bool], None]
 """Draws into an empty figure; the last says whether it is wide."""
 
 
-def family(cause: str | None) -> str:
+def cause_family(cause: str | None) -> str:
     """The cause as plots tell it: what has no colour of its own is one of the others."""
-    return UNKNOWN if cause in _UNKNOWN else cause if cause in _COLORS else OTHERS
+    return UNKNOWN if cause in UNKNOWN_CAUSES else cause if cause in _COLORS else OTHERS
 
 
 FAMILIES = (*_COLORS, UNKNOWN, OTHERS)
 
 
-def said(of_family: str) -> str:
+def family_label(of_family: str) -> str:
     """As a legend says it."""
     return of_family.replace("_", " ")
 
 
-def _color(of_family: str, ink: Ink) -> str:
+def _color(of_family: str, ink: Palette) -> str:
     return ink.black if of_family == UNKNOWN else _COLORS.get(of_family, GREY)
 
 
-def picture(draw: Draw, about: str, caption: Html, *, wide: tuple[int, int], narrow: tuple[int, int]) -> Html:
+def picture(draw: Draw, about: str, caption: Markup, *, wide: tuple[int, int], narrow: tuple[int, int]) -> Markup:
     """A figure with its caption; sizes in pixels. `about` tells those who do not see it what it shows."""
     # Of these the style sheet shows one: a browser would print that which it chose for the screen.
     forms = "".join(
@@ -78,10 +70,10 @@ def picture(draw: Draw, about: str, caption: Html, *, wide: tuple[int, int], nar
         for size, pixels in (("wide", wide), ("narrow", narrow))
         for scheme, ink in (("light", LIGHT), ("dark", DARK))
     )
-    return Html(f"<figure>{forms}<figcaption>{caption}</figcaption></figure>")
+    return Markup(f"<figure>{forms}<figcaption>{caption}</figcaption></figure>")
 
 
-def _data(draw: Draw, size: tuple[int, int], ink: Ink, is_wide: bool) -> str:
+def _data(draw: Draw, size: tuple[int, int], ink: Palette, is_wide: bool) -> str:
     # The same picture twice is the same text: no date, and identifiers by its own content.
     with rc_context(
         {"svg.hashsalt": "kshadow", "font.size": 10 if is_wide else 9, "axes.formatter.use_mathtext": False}
@@ -98,7 +90,7 @@ def svg(text: bytes) -> str:
     return f"data:image/svg+xml;base64,{b64encode(text).decode()}"
 
 
-def axes(figure: Figure, place: tuple[int, int, int], ink: Ink, label: str, shared: Axes | None = None) -> Axes:
+def axes(figure: Figure, place: tuple[int, int, int], ink: Palette, label: str, shared: Axes | None = None) -> Axes:
     """Axes with a quiet frame and numbers with thousands separators."""
     out = figure.add_subplot(*place, facecolor="none", sharex=shared)
     for side, spine in out.spines.items():
@@ -112,7 +104,7 @@ def axes(figure: Figure, place: tuple[int, int, int], ink: Ink, label: str, shar
     return out
 
 
-def legend(at: Axes, ink: Ink, columns: int) -> None:
+def legend(at: Axes, ink: Palette, columns: int) -> None:
     """Above the axes."""
     made: Any = at.legend(
         loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, frameon=False, labelcolor=ink.text, borderaxespad=0,
@@ -122,7 +114,7 @@ def legend(at: Axes, ink: Ink, columns: int) -> None:
         text.set_parse_math(False)
 
 
-def stack(at: Axes, ink: Ink, series: Sequence[tuple[str, Sequence[float]]]) -> None:
+def stack(at: Axes, ink: Palette, series: Sequence[tuple[str, Sequence[float]]]) -> None:
     """Bars of causes upon each other, a thin line of the ground between them."""
     steps = range(len(series[0][1]) if series else 0)
     below = [0.0] * len(steps)
@@ -130,12 +122,12 @@ def stack(at: Axes, ink: Ink, series: Sequence[tuple[str, Sequence[float]]]) -> 
     for of_family, values in series:
         at.bar(
             steps, values, 0.86, bottom=below, color=_color(of_family, ink), edgecolor=ink.ground, linewidth=edge,
-            label=said(of_family),
+            label=family_label(of_family),
         )  # fmt: skip
         below = [one + more for one, more in zip(below, values, strict=True)]
 
 
-def gaps(at: Axes, ink: Ink, unknown: Sequence[int]) -> None:
+def gaps(at: Axes, ink: Palette, unknown: Sequence[int]) -> None:
     """Steps of which nothing is known, hatched."""
     for step in unknown:
         at.axvspan(step - 0.5, step + 0.5, facecolor="none", edgecolor=ink.line, hatch="////", linewidth=0)
@@ -149,7 +141,7 @@ def ticks(at: Axes, names: Sequence[str], most: int) -> None:
     at.set_xlim(-0.6, len(names) - 0.4)
 
 
-def sparkline(values: Sequence[float | None], about: str) -> Html:
+def sparkline(values: Sequence[float | None], about: str) -> Markup:
     """Small bars, the same height for the most of each row; what is not known is left out."""
     most = max((value for value in values if value), default=0)
     width, height = 3, 40
@@ -164,4 +156,4 @@ def sparkline(values: Sequence[float | None], about: str) -> Html:
         f'<path d="M0 {height}H{len(values) * width}" stroke="#888" stroke-width=".8"/>'
         f'<path d="{bars}" fill="#3a8fc8"/></svg>'
     )
-    return Html(f'<img src="{svg(text.encode())}" alt="{escape(about)}" title="{escape(about)}">')
+    return Markup(f'<img src="{svg(text.encode())}" alt="{escape(about)}" title="{escape(about)}">')

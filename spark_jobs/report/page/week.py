@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from spark_jobs.report.found import Found, Row
 from spark_jobs.report.page import markup as m
 from spark_jobs.report.page import words as w
 from spark_jobs.report.page.style import LEVELS
+from spark_jobs.report.report_data import ReportData, Row
 from spark_jobs.report.spans import has_whole_hours
 
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -16,7 +16,7 @@ _UNITS = (("partition-hours", 3_600_000), ("partition-minutes", 60_000), ("parti
 Cells = Mapping[tuple[int, int], Row]
 
 
-def week(found: Found) -> m.Html:
+def week(found: ReportData) -> m.Markup:
     """Two of them."""
     cells = {(row["weekday"], row["hour"]): row for row in found.heat_map if row["hours"]}
     most = max((row["stopped_partition_ms"] or 0 for row in cells.values()), default=0)
@@ -31,7 +31,7 @@ def week(found: Found) -> m.Html:
         "when",
         "When in the week",
         m.paragraph(_sentence(found, cells)),
-        m.Html(f'<div class="pair">{tables}</div>'),
+        m.Markup(f'<div class="pair">{tables}</div>'),
         m.note(
             f"Sums over the range, by the clock of {found.zone}. Below each weekday: how often it comes in the",
             "range, in days. A weekday that comes more often has more. The more, the stronger the colour.",
@@ -43,7 +43,7 @@ def week(found: Found) -> m.Html:
     )
 
 
-def _sentence(found: Found, cells: Cells) -> str:
+def _sentence(found: ReportData, cells: Cells) -> str:
     known = {at: it["stopped_partition_ms"] for at, it in cells.items() if it["stopped_partition_ms"] is not None}
     whole = sum(known.values())
     if not whole:
@@ -64,7 +64,7 @@ def _short(value: float | None, unit_ms: int) -> str | None:
     return "<0.1" if shown < 0.05 else f"{shown:.1f}" if shown < 9.95 else f"{shown:,.0f}"
 
 
-def _table(title: str, cells: Cells, key: str, show: Callable[[float | None], str | None]) -> m.Html:
+def _table(title: str, cells: Cells, key: str, show: Callable[[float | None], str | None]) -> m.Markup:
     most = max((row[key] or 0 for row in cells.values()), default=0)
     heads = "".join(
         f'<th scope="col"><abbr title="{name}">{name[:3]}</abbr><small>{_days(cells, at)}</small></th>'
@@ -76,7 +76,7 @@ def _table(title: str, cells: Cells, key: str, show: Callable[[float | None], st
         + "</tr>"
         for hour in range(24)
     )
-    return m.Html(
+    return m.Markup(
         f'<div class="scroll" tabindex="0" role="region" aria-label="{title} by hour and weekday">'
         '<table class="week">'
         f"<caption><span>{title}</span></caption>"

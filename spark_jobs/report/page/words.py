@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent.story.words import DAY_MS, duration, percent, stamp
+from agent.presentation.narrative.words import DAY_MS, duration, percent, timestamp
 
 MINUS = "\N{MINUS SIGN}"
 
@@ -55,7 +55,7 @@ def part(some: float | None, of_all: float | None) -> str | None:
 
 def moment(at_ms: int) -> str:
     """`2026-11-21 10:00`, UTC: hours begin with minutes."""
-    return stamp(at_ms)[:16]
+    return timestamp(at_ms)[:16]
 
 
 def ratio(value: float | None) -> str | None:

@@ -1,0 +1,368 @@
+"""A running agent, asked over HTTP: whom to trust, who asks, and its answers, which are checked.
+
+A password comes from the environment or a file, never from the command line or an address: those are seen by
+everyone on the machine, and kept in shells' histories.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from base64 import b64encode
+from collections.abc import Mapping
+from copy import copy
+from email.message import Message
+from http.client import HTTPException, HTTPResponse
+from ipaddress import ip_address
+from types import UnionType
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from urllib.error import HTTPError
+from urllib.parse import SplitResult, quote, unquote, urlencode, urlsplit
+
+import click
+
+from agent.cli.answers import Answers, SourceAway, SourceNotReady, exit_unreachable
+from agent.cli.options import AGENT_OPTIONS
+from agent.cli.output import warn
+from agent.common.clock import now_ms
+from agent.core.queries import Health, JsonObject, Timeline
+
+if TYPE_CHECKING:
+    import ssl
+    from urllib.request import OpenerDirector
+
+READ_TIMEOUT_S = 30.0
+MAX_EVENTS = 10_000
+COMPLETE_SINCE_HEADER = "Kshadow-Complete-Since"
+"""As `agent.serving.routes` has them, which takes long to import."""
+
+_ADVICE = {
+    401: "; --agent-user says who asks, KSHADOW_AGENT_PASSWORD or --agent-password-file has the password",
+    429: "; try again in a while",
+    503: "; try again in a while",
+}
+
+NO_SUCH_GROUP = {"error": "no such group"}
+
+# What the tables need of an agent's answers. More fields may come, and do.
+_GROUP_SHAPE: dict[str, type | UnionType] = {
+    "group": str,
+    "group_type": str,
+    "state": str,
+    "generation": int,
+    "state_since_ms": int,
+    "last_commit_ms": int | None,
+}
+_LIST_SHAPES: dict[str, dict[str, type | UnionType]] = {
+    "members": {"member_id": str, "assignment": dict},
+    "offsets": {"topic": str, "partition": int, "offset": int, "committed_ms": int | None, "lag": int | None},
+    "anomalies": {"kind": str, "message": str, "offset": int, "at_ms": int},
+}
+
+
+class AgentClient(Answers):
+    """Asks a running agent over HTTP. What comes back is checked: it may be anyone who listens there."""
+
+    raises_when_away = False
+    """Whether a question that cannot be answered raises `SourceAway`; else it ends the command."""
+
+    _cluster: str | None = None
+
+    def __init__(self, url: str, options: Mapping[str, Any], timeout_s: float = READ_TIMEOUT_S) -> None:
+        """`options`: of `agent.cli.agent_connection`, by name. `timeout_s`: of each read."""
+        self._timeout_s = timeout_s
+        self._headers: Message = Message()
+        self._connection = connect(url, options)
+        self.url = self._connection.url
+        self.where = f"at {self.url}"
+
+    @property
+    def now_ms(self) -> int:
+        """The clock on the wall."""
+        return now_ms()
+
+    def of_cluster(self, cluster: str) -> AgentClient:
+        """The same connection, for one of the agent's clusters."""
+        made = copy(self)
+        made._cluster = cluster
+        return made
+
+    def ready(self) -> Health:
+        """`GET /api/v1/status`; of an agent too old to have it, that it answers."""
+        try:
+            _, form = self._get("/api/v1/status")
+        except SourceAway as away:
+            if " answered 404 " in str(away):
+                return Health(True, "")
+            raise
+        if not isinstance(form, dict) or not isinstance(form.get("ready"), bool):
+            self._fail(f"{self.url}: no kshadow agent answers there, or one of another version")
+        return Health(form["ready"], str(form.get("reason", "")))
+
+    def groups(self) -> list[JsonObject]:
+        """`GET /api/v1/groups`."""
+        url, rows = self._get("/api/v1/groups")
+        if not isinstance(rows, list) or not all(_matches_shape(row, _GROUP_SHAPE) for row in rows):
+            self._fail_unexpected(url, "a list of groups")
+        answer: list[JsonObject] = rows
+        return answer
+
+    def describe(self, group: str) -> JsonObject | None:
+        """`GET /api/v1/groups/{group}`."""
+        try:
+            name = quote(group, safe="")
+        except UnicodeEncodeError:
+            # An argument that is no text can be no group's name.
+            return None
+        url, form = self._get(f"/api/v1/groups/{name}")
+        if form == NO_SUCH_GROUP:
+            return None
+        if not _matches_shape(form, _GROUP_SHAPE) or not all(
+            _is_list_of_shape(form, name, shape) for name, shape in _LIST_SHAPES.items()
+        ):
+            self._fail_unexpected(url, "a group")
+        answer: JsonObject = form
+        return answer
+
+    def timeline(self, group: str, since_ms: int | None = None, until_ms: int | None = None) -> Timeline | None:
+        """`GET /api/v1/groups/{group}/timeline`."""
+        try:
+            name = quote(group, safe="")
+        except UnicodeEncodeError:
+            return None
+        query = _query_string(since=since_ms, until=until_ms, limit=MAX_EVENTS)
+        url, events = self._get(f"/api/v1/groups/{name}/timeline{query}")
+        if events == NO_SUCH_GROUP:
+            if self.describe(group) is not None:
+                # Before there was this route, the group `NAME/timeline` was what was asked for.
+                self._fail_unexpected(url, "a timeline")
+            return None
+        complete = self._headers.get(COMPLETE_SINCE_HEADER, "")
+        known = complete.isascii() and complete.isdecimal() and len(complete) < 20
+        return Timeline(self._events(url, events), int(complete) if known else None)
+
+    def findings(
+        self, since_ms: int | None = None, until_ms: int | None = None, group: str | None = None
+    ) -> list[JsonObject]:
+        """`GET /api/v1/findings`."""
+        url, events = self._get("/api/v1/findings" + _query_string(since=since_ms, until=until_ms, group=group))
+        if not all(event["type"] == "finding" for event in self._events(url, events)):
+            self._fail_unexpected(url, "findings")
+        found: list[JsonObject] = events
+        return found
+
+    def _events(self, url: str, events: Any) -> list[JsonObject]:
+        from agent.presentation.narrative.events import is_story_event
+
+        if not isinstance(events, list) or not all(map(is_story_event, events)):
+            self._fail_unexpected(url, "a list of events")
+        answer: list[JsonObject] = events
+        return answer
+
+    def _get(self, path: str) -> tuple[str, Any]:
+        if self._cluster is not None:
+            path += ("&" if "?" in path else "?") + urlencode({"cluster": self._cluster})
+        url = self.url + path
+        try:
+            with self._connection.open(path, self._timeout_s) as response:
+                self._headers = response.headers
+                return url, json.load(response)
+        except HTTPError as error:
+            body = error.read(2000).decode(errors="replace").strip()
+            try:
+                answer = json.loads(body)
+            except (ValueError, RecursionError):
+                answer = None
+            if error.code == 404 and answer == NO_SUCH_GROUP:
+                return url, answer
+            said = answer["error"] if _matches_shape(answer, {"error": str}) else body or "nothing more"
+            advice = _ADVICE.get(error.code, "")
+            self._fail(f"{url} answered {error.code} {error.reason}: {said}{advice}")
+        except (ValueError, RecursionError) as error:
+            self._fail_unexpected(url, f"JSON ({error})")
+        except (OSError, HTTPException) as error:
+            self._fail(f"no agent answers at {self.url}: {failure_reason(error, tls=self.url.startswith('https'))}")
+
+    def _fail_unexpected(self, url: str, expected: str) -> NoReturn:
+        self._fail(f"{url}: expected {expected}, came something else: no kshadow agent, or one of another version")
+
+    def _fail(self, text: str) -> NoReturn:
+        if not self.raises_when_away:
+            exit_unreachable(text)
+        # What an agent says while it catches up, or has too many who ask.
+        raise (SourceNotReady if " answered 503 " in text or " answered 429 " in text else SourceAway)(text) from None
+
+
+def _query_string(**parameters: int | str | None) -> str:
+    given = {name: value for name, value in parameters.items() if value is not None}
+    return f"?{urlencode(given)}" if given else ""
+
+
+def _matches_shape(form: Any, shape: Mapping[str, type | UnionType]) -> bool:
+    """Whether a JSON object has all fields of a shape, each of its type."""
+    return isinstance(form, dict) and all(
+        name in form and isinstance(form[name], kind) for name, kind in shape.items()
+    )
+
+
+def _is_list_of_shape(form: JsonObject, name: str, shape: Mapping[str, type | UnionType]) -> bool:
+    rows = form.get(name)
+    return isinstance(rows, list) and all(_matches_shape(row, shape) for row in rows)
+
+
+PASSWORD_VARIABLE = "KSHADOW_AGENT_PASSWORD"
+MAX_PASSWORD_BYTES = 4096
+
+
+class AgentConnection(NamedTuple):
+    """An agent's address, without who asks, and how it is opened."""
+
+    url: str
+    opener: OpenerDirector
+    authorization: str | None
+
+    def open(self, path: str, timeout_s: float) -> HTTPResponse:
+        """`GET` a path. Raises what `urllib.request.urlopen` raises; a redirection is an `HTTPError`."""
+        from urllib.request import Request
+
+        headers = {} if self.authorization is None else {"Authorization": self.authorization}
+        response: HTTPResponse = self.opener.open(Request(self.url + path, headers=headers), timeout=timeout_s)
+        return response
+
+
+def connect(url: str, options: Mapping[str, Any]) -> AgentConnection:
+    """To the agent at `url`, by the values of `AGENT_OPTIONS`. Raises `click.UsageError`."""
+    parts = _checked_url(url)
+    given = {name for name in AGENT_OPTIONS if options.get(name) is not None}
+    tls = given & {"agent_ca", "agent_cert", "agent_key"}
+    if parts.scheme == "http" and tls:
+        raise click.UsageError(f"{_flag(min(tls))} goes with https://")
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    port = "" if parts.port is None else f":{parts.port}"
+    bare = f"{parts.scheme}://{host}{port}{parts.path}".rstrip("/")
+    authorization = _authorization(parts, options)
+    if authorization is not None and parts.scheme == "http" and not _loopback(parts.hostname or ""):
+        warn("(http:// shows the password to whoever is on the way; https:// does not)")
+    return AgentConnection(bare, _opener(_ssl_context(options) if parts.scheme == "https" else None), authorization)
+
+
+def _checked_url(url: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        good = False
+    if not good:
+        raise click.UsageError(f"--agent: a URL such as http://localhost:9308 expected, {url!r} came")
+    if parts.password is not None:
+        raise click.UsageError(f"--agent: no password in a URL, where everyone sees it: use {PASSWORD_VARIABLE}")
+    if parts.query or parts.fragment:
+        raise click.UsageError("--agent: a URL without ? and # expected")
+    return parts
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def _loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _authorization(parts: SplitResult, options: Mapping[str, Any]) -> str | None:
+    """The header, if there is a user: of `--agent-user`, or of the address."""
+    user = options.get("agent_user") or unquote(parts.username or "") or None
+    path = options.get("agent_password_file")
+    if user is None:
+        if path is not None:
+            raise click.UsageError("--agent-password-file goes with --agent-user")
+        return None
+    if ":" in user:
+        raise click.UsageError("--agent-user: a name without colon expected")
+    password = os.environ.get(PASSWORD_VARIABLE) if path is None else _password_of_file(path)
+    if password is None:
+        raise click.UsageError(
+            f"--agent-user needs a password: {PASSWORD_VARIABLE}, or a file with --agent-password-file"
+        )
+    text = f"{user}:{password}".encode(errors="surrogateescape")
+    return "Basic " + b64encode(text).decode("ascii")
+
+
+def _password_of_file(path: str) -> str:
+    """The file's first and only line."""
+    try:
+        with open(path, "rb") as file:
+            content = file.read(MAX_PASSWORD_BYTES + 1)
+    except OSError as error:
+        raise click.UsageError(f"--agent-password-file {path}: {error.strerror}") from None
+    line = content.removesuffix(b"\n").removesuffix(b"\r")
+    if not line or b"\n" in line or len(content) > MAX_PASSWORD_BYTES:
+        raise click.UsageError(f"--agent-password-file {path}: one line expected")
+    return line.decode(errors="surrogateescape")
+
+
+def _ssl_context(options: Mapping[str, Any]) -> ssl.SSLContext:
+    import ssl
+
+    context = ssl.create_default_context()
+    ca, certificate, key = (options.get(name) for name in ("agent_ca", "agent_cert", "agent_key"))
+    if ca is not None:
+        # Those of the system are not meant, then: the file says whom to trust.
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        try:
+            context.load_verify_locations(ca)
+        except (OSError, ValueError) as error:
+            raise click.UsageError(f"--agent-ca {ca}: {_certificate_error(error)}") from None
+    if key is not None and certificate is None:
+        raise click.UsageError("--agent-key goes with --agent-cert")
+    if certificate is not None:
+        try:
+            context.load_cert_chain(certificate, key, password=_no_password)
+        except (OSError, ValueError) as error:
+            raise click.UsageError(f"--agent-cert {certificate}: {_certificate_error(error)}") from None
+    return context
+
+
+def _no_password() -> str:
+    raise ValueError("the key needs a password; give it without")
+
+
+def _certificate_error(error: Exception) -> str:
+    import ssl
+
+    if isinstance(error, ssl.SSLError):
+        return "no PEM, or the key of another certificate"
+    return str(getattr(error, "strerror", None) or error)
+
+
+def _opener(context: ssl.SSLContext | None) -> OpenerDirector:
+    from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_opener
+
+    class NoRedirection(HTTPRedirectHandler):
+        """An agent sends nobody elsewhere, and the password is not for others."""
+
+        def redirect_request(
+            self, req: Request, fp: Any, code: int, msg: str, headers: Message, newurl: str
+        ) -> Request | None:
+            return None
+
+    return build_opener(NoRedirection, *([] if context is None else [HTTPSHandler(context=context)]))
+
+
+def failure_reason(error: Exception, *, tls: bool) -> str:
+    """Why a connection failed, and what may help."""
+    import ssl
+
+    reason = getattr(error, "reason", None) or error
+    if isinstance(reason, ssl.SSLCertVerificationError):
+        return (
+            f"its certificate is not to be trusted: {reason.verify_message}; --agent-ca names the certificate of"
+            " who signed it"
+        )
+    if tls and isinstance(reason, ConnectionResetError | ConnectionAbortedError | BrokenPipeError | ssl.SSLError):
+        # A server that wants a certificate and gets none closes, and need not say why.
+        return f"{reason}; is it https:// there, and does it want a certificate of who asks (--agent-cert)?"
+    return f"{reason}; kshadow run starts one, and --listen says where"

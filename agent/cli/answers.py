@@ -1,0 +1,94 @@
+"""What commands ask about groups, whoever answers; and what is said where there is no such group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, NoReturn, Protocol
+
+import click
+
+from agent.cli.output import EXIT_UNREACHABLE, warn
+from agent.cli.text import MAX_TEXT, truncated
+from agent.core.queries import GroupQueries, Health, JsonObject
+
+MAX_COMPARED = 10_000
+"""Names of groups that a name without a group is compared with."""
+
+
+class SourceAway(Exception):
+    """The source cannot be reached, or does not answer as it should; it may be back later."""
+
+
+class SourceNotReady(SourceAway):
+    """The source is there, and has no whole answer yet."""
+
+
+class LastMembership(NamedTuple):
+    """A group as it was when it last had members.
+
+    `as_of_ms`: the last millisecond of that, None where the log has no times. `group`: None where the source cannot
+    be read again to see.
+    """
+
+    as_of_ms: int | None
+    group: JsonObject | None
+
+
+class Answers(GroupQueries, Protocol):
+    """One source: a running agent, files, a broker's topic, or an agent in this process."""
+
+    where: str
+    """The place, for sentences: `at URL`, `in FILES`."""
+
+    @property
+    def has_caught_up(self) -> bool:
+        """What is read whole is caught up, and an agent that is asked over HTTP says so by `ready`."""
+        return True
+
+    def ready(self) -> Health:
+        """What was read does not change any more."""
+        return Health(True, "")
+
+    @property
+    def as_of_ms(self) -> int | None:
+        """What time is told of, where one was asked for; epoch milliseconds, never later than what there is."""
+        return None
+
+    def last_with_members(self, group: str) -> LastMembership | None:
+        """The group asked for, which has no members, when it last had some; None if it is not known to have had."""
+        return None
+
+    def report(self, say: Callable[[str], None]) -> bool:
+        """Say what was wrong with the data; whether anything was. An agent counts and logs that itself."""
+        return False
+
+
+def exit_unreachable(text: str) -> NoReturn:
+    """Say what cannot be reached or is not allowed, and end."""
+    warn(f"Error: {text}")
+    raise click.exceptions.Exit(EXIT_UNREACHABLE) from None
+
+
+def find_group(ctx: click.Context, answers: Answers, group: str) -> JsonObject:
+    """One group in full; ends the command where there is none."""
+    form = answers.describe(group)
+    if form is None:
+        no_such_group(ctx, answers, group)
+    return form
+
+
+def no_such_group(ctx: click.Context, answers: Answers, group: str) -> NoReturn:
+    """Say that there is no such group, and which may have been meant."""
+    answers.report(warn)
+    text = f"Error: no group {truncated(repr(group), MAX_TEXT)} {answers.where}"
+    similar = _similar(group, [row["group"] for row in answers.groups()])
+    warn(f"{text}; did you mean {similar}?" if similar else f"{text}; kshadow groups lists those there are")
+    ctx.exit(1)
+
+
+def _similar(group: str, groups: list[str]) -> str:
+    from difflib import get_close_matches
+
+    # Comparing takes the product of two lengths; it is for typing errors.
+    names = [name for name in groups[:MAX_COMPARED] if len(name) <= MAX_TEXT]
+    return " or ".join(map(repr, get_close_matches(group[:MAX_TEXT], names)))

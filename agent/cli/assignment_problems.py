@@ -1,0 +1,156 @@
+"""Problems for assignors as NDJSON: the contract's form, checked before anything is made of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple, Protocol
+
+from agent.core.protocol.assignors import (
+    ASSIGNORS,
+    SERVER_ASSIGNORS,
+    Assignment,
+    AssignmentProblem,
+    MemberSubscription,
+    Slot,
+)
+from agent.core.protocol.assignors.outcome import AssignmentOutcome, assignment_outcome
+
+NAMES = (*ASSIGNORS, *(name for name in SERVER_ASSIGNORS if name not in ASSIGNORS))
+"""Every assignor; `range` is the consumer's, which without racks is the coordinator's too."""
+
+MAX_PARTITIONS = 1_000_000
+"""In all. More than any cluster has; a mistyped number shall not take all memory."""
+_MAX_PARTITION = (1 << 31) - 1
+_MAX_LINE_BYTES = 1 << 28
+
+
+class BinaryLines(Protocol):
+    """What is needed of an open binary file."""
+
+    def readline(self, limit: int, /) -> bytes:
+        """The next line, at most `limit` bytes of it; empty at the end."""
+        ...
+
+
+class AssignorProblem(NamedTuple):
+    """One line's problem and the assignor that it names."""
+
+    assignor: str
+    problem: AssignmentProblem
+
+    def outcome(self) -> AssignmentOutcome:
+        """What the assignor answers."""
+        return assignment_outcome(self.assignor, self.problem, by_server=self.assignor not in ASSIGNORS)
+
+    def answer(self) -> Assignment:
+        """The assignment of this round alone."""
+        assignors = ASSIGNORS if self.assignor in ASSIGNORS else SERVER_ASSIGNORS
+        return assignors[self.assignor](self.problem)
+
+
+class InvalidLine(NamedTuple):
+    """A line that is no problem, counted from 1: what was expected, and what came."""
+
+    line: int
+    message: str
+
+
+class _InvalidProblem(Exception):
+    pass
+
+
+def read_problems(stream: BinaryLines) -> Iterator[AssignorProblem | InvalidLine]:
+    """Each line's problem, in order; empty lines are passed over."""
+    number = 0
+    while data := stream.readline(_MAX_LINE_BYTES):
+        number += 1
+        if not data.strip():
+            continue
+        try:
+            yield _problem_of(_parsed(data))
+        except _InvalidProblem as error:
+            yield InvalidLine(number, str(error))
+
+
+def _parsed(data: bytes) -> Any:
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise _InvalidProblem(
+            f"expected a JSON object, came {_shown(data.decode(errors='replace'))} ({error})"
+        ) from None
+
+
+def _problem_of(form: Any) -> AssignorProblem:
+    form = _object(form, "a JSON object with assignor, partitions and members")
+    name = _field(form, "assignor", "the problem")
+    if name not in NAMES:
+        raise _InvalidProblem(f"assignor: expected one of {', '.join(NAMES)}, came {_shown(name)}")
+    partitions = _object(_field(form, "partitions", "the problem"), "partitions: topics with their counts")
+    for topic, count in partitions.items():
+        _number(count, f"partitions of {_shown(topic)}: a count", MAX_PARTITIONS)
+    if sum(partitions.values()) > MAX_PARTITIONS:
+        raise _InvalidProblem(f"expected {MAX_PARTITIONS:,} partitions at most, came {sum(partitions.values()):,}")
+    members = _object(_field(form, "members", "the problem"), "members: objects by member id")
+    return AssignorProblem(
+        name, AssignmentProblem(partitions, {member_id: _member(member_id, it) for member_id, it in members.items()})
+    )
+
+
+def _member(member_id: str, form: Any) -> MemberSubscription:
+    who = f"member {_shown(member_id)}"
+    form = _object(form, f"{who}: an object with topics")
+    instance_id = form.get("instance_id")
+    if not isinstance(instance_id, str | None):
+        raise _InvalidProblem(f"{who}: expected a text or null as instance_id, came {_shown(instance_id)}")
+    generation = form.get("generation")
+    if generation is not None and not _is_number(generation):
+        raise _InvalidProblem(f"{who}: expected a number or null as generation, came {_shown(generation)}")
+    topics = _list(_field(form, "topics", who), f"{who}: a list of topics")
+    for topic in topics:
+        if not isinstance(topic, str):
+            raise _InvalidProblem(f"{who}: expected topics by name, came {_shown(topic)}")
+    owned = tuple(_slot(it, who) for it in _list(form.get("owned") or [], f"{who}: a list as owned"))
+    return MemberSubscription(frozenset(topics), instance_id, owned, generation)
+
+
+def _slot(form: Any, who: str) -> Slot:
+    match form:
+        case [str() as topic, int() as number] if not isinstance(number, bool) and 0 <= number <= _MAX_PARTITION:
+            return topic, number
+    raise _InvalidProblem(f'{who}: expected ["topic", partition] in owned, came {_shown(form)}')
+
+
+def _field(form: Mapping[str, Any], name: str, where: str) -> Any:
+    if name not in form:
+        came = ", ".join(map(_shown, form)) or "nothing"
+        raise _InvalidProblem(f"{where}: expected {name} in it, came {came}")
+    return form[name]
+
+
+def _object(form: Any, expected: str) -> dict[str, Any]:
+    if not isinstance(form, dict):
+        raise _InvalidProblem(f"expected {expected}, came {_shown(form)}")
+    return form
+
+
+def _list(form: Any, expected: str) -> list[Any]:
+    if not isinstance(form, list):
+        raise _InvalidProblem(f"expected {expected}, came {_shown(form)}")
+    return form
+
+
+def _number(form: Any, expected: str, most: int) -> None:
+    if not _is_number(form) or not 0 <= form <= most:
+        raise _InvalidProblem(f"expected {expected} from 0 to {most:,}, came {_shown(form)}")
+
+
+def _is_number(form: Any) -> bool:
+    return isinstance(form, int) and not isinstance(form, bool)
+
+
+def _shown(value: Any) -> str:
+    """The beginning of what came, on one line."""
+    text = value if isinstance(value, str) else repr(value)
+    return text.strip()[:80] + ("…" if len(text.strip()) > 80 else "")

@@ -1,0 +1,310 @@
+"""`kshadow assign`: what each assignor would give a group, or the members of problems in a file."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+from click.core import ParameterSource
+
+from agent.cli.options import librdkafka_config, option, output_option, source_options, strongest_given
+from agent.cli.output import echo, print_rows, print_value, warn
+from agent.cli.tables import MIN_FOLDED_WIDTH, Column, fold_words
+from agent.cli.text import MAX_TEXT, iso_time, truncated
+from agent.common.sanitize import printable
+from agent.common.timespec import TimeSpec
+from agent.config.options import Time
+
+if TYPE_CHECKING:
+    from agent.cli.answers import LastMembership
+    from agent.cli.assignment_problems import AssignorProblem
+
+LISTED = {
+    "section": "Find out why, and what to change",
+    "place": 5,
+    "number": 17,
+    "help": "Show what each assignor would give.",
+}
+
+NAMES = ("range", "roundrobin", "sticky", "cooperative-sticky", "uniform")
+"""As `agent.cli.assignment_problems` has them, which takes long to import."""
+STDIN = "-"
+_GROUP_ONLY_PARAMS = ("assignors", "counts", "until", "by_member")
+
+_COLUMNS = {
+    "assignor": Column("ASSIGNOR"),
+    "spread": Column("SPREAD"),
+    "idle": Column("IDLE"),
+    "moves": Column("MOVES"),
+    "stopped": Column("STOPPED"),
+    "rounds": Column("ROUNDS", spare=1),
+}
+_MEMBER_COLUMNS = {
+    "assignor": Column("ASSIGNOR"),
+    "member_id": Column("MEMBER", folds=MIN_FOLDED_WIDTH),
+    "count": Column("PARTITIONS", spare=1),
+    "assignment": Column("ASSIGNMENT", folds=MIN_FOLDED_WIDTH),
+}
+_PROBLEM_COLUMNS = {
+    "number": Column("PROBLEM"),
+    "assignor": Column("ASSIGNOR"),
+    "members": Column("MEMBERS"),
+    "partitions": Column("PARTITIONS"),
+    **{name: column for name, column in _COLUMNS.items() if name not in ("assignor", "stopped", "rounds")},
+}
+
+
+class Partitions(click.ParamType[tuple[str, int]]):
+    """A topic and how many partitions it has, `TOPIC=N`."""
+
+    name = "TOPIC=N"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
+        """Split at the last `=`."""
+        from agent.cli.assignment_problems import MAX_PARTITIONS
+
+        if isinstance(value, tuple):
+            return value
+        topic, _, text = str(value).rpartition("=")
+        if not topic or not (text.isascii() and text.isdecimal()) or not 0 < int(text[:9]) <= MAX_PARTITIONS:
+            self.fail(f"TOPIC=N with N from 1 to {MAX_PARTITIONS:,} expected, {value!r} came", param, ctx)
+        return topic, int(text)
+
+
+@click.command()
+@click.argument("what", metavar="GROUP|FILE|-")
+@source_options
+@option(
+    "--assignor",
+    "assignors",
+    type=click.Choice(NAMES),
+    multiple=True,
+    help="Only this one, for a GROUP. Repeatable; blanks part those in the variable.",
+)
+@option(
+    "--partitions",
+    "counts",
+    type=Partitions(),
+    multiple=True,
+    help="How many partitions a topic has, whatever is known of it. Repeatable.",
+)
+@option(
+    "--until",
+    type=Time(),
+    help="The group as it was at this time: 15m, 2h, 3d before now (with --from: before the newest record), "
+    "2026-11-21T10:02 (UTC unless told), or epoch milliseconds. Not with --agent.",
+)
+@option("--members", "by_member", is_flag=True, help="Also which member gets which partitions, as a table.")
+@output_option()
+@click.pass_context
+def assign(
+    ctx: click.Context,
+    /,
+    what: str,
+    assignors: tuple[str, ...],
+    counts: tuple[tuple[str, int], ...],
+    until: TimeSpec | None,
+    by_member: bool,
+    output: str,
+    **_: Any,
+) -> None:
+    """Show what each assignor would give.
+
+    For a GROUP (with --from, --bootstrap-server or --agent): today's assignment, then what each assignor would make
+    of the same members and what they hold. MOVES are partitions whose owner changes, STOPPED those that stop on the
+    way: all there are with an eager assignor. Topics have as many partitions as the broker says; without one, at
+    least as many as were seen. A group without members is told of as it was when it last had some, or --until.
+
+    Without a source: each problem of an NDJSON file, or of standard input (-), one JSON a line with assignor,
+    partitions ({topic: count}) and members ({id: {topics, instance_id, owned}}).
+
+    \b
+    Examples:
+      kshadow assign payments --bootstrap-server localhost:9092
+      kshadow assign payments --from /var/lib/kafka/data --partitions orders=24
+      kshadow assign payments --bootstrap-server localhost:9092 --until 2h
+      kshadow assign payments --agent http://localhost:9308 --assignor sticky -o json
+      kshadow assign problems.ndjson -o ndjson
+    """
+    if not _is_group(ctx, what):
+        if any(ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE for name in _GROUP_ONLY_PARAMS):
+            raise click.UsageError("--assignor, --partitions, --until, --members go with a GROUP; problems say all")
+        _answer_problems(ctx, what, output)
+        return
+    _answer_group(ctx, what, _PlanOptions(assignors, dict(counts), until, by_member, output))
+
+
+def _is_group(ctx: click.Context, what: str) -> bool:
+    """Whether a source is given. One from the environment or a file of options does not hide a file of problems."""
+    from agent.cli.data_source import SOURCES
+
+    given = strongest_given(ctx, *SOURCES)
+    explicit = any(ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE for name in given)
+    if what == STDIN and explicit:
+        raise click.UsageError("- is problems on standard input, which need no other source")
+    if explicit:
+        return True
+    if what == STDIN or Path(what).is_file():
+        return False
+    if not given:
+        raise click.UsageError(
+            f"no file {what!r}; for a group of that name one of --from, --bootstrap-server, --agent is needed"
+        )
+    return True
+
+
+class _PlanOptions(NamedTuple):
+    assignors: tuple[str, ...]
+    counts: dict[str, int]
+    until: TimeSpec | None
+    by_member: bool
+    output: str
+
+
+def _answer_group(ctx: click.Context, group: str, wanted: _PlanOptions) -> None:
+    from agent.cli.answers import no_such_group
+    from agent.cli.assignment_plan import NotAssignable, assignment_plan
+    from agent.cli.data_source import open_source
+
+    with open_source(ctx, group, until=wanted.until) as answers:
+        form, as_of_ms = answers.describe(group), answers.as_of_ms
+        first = None if as_of_ms is None else f"as of {iso_time(as_of_ms)}"
+        last = answers.last_with_members(group) if form is None or not form["members"] else None
+        if last is not None and last.group is not None:
+            lacks = "no such group" if form is None else "no members"
+            form, as_of_ms = last.group, last.as_of_ms
+            first = f"{lacks} {first or 'now'}; members it had until {_time_text(as_of_ms)}"
+        if form is None:
+            no_such_group(ctx, answers, group)
+        try:
+            plan = assignment_plan(form, wanted.assignors, wanted.counts, _broker_counts(ctx), as_of_ms)
+        except NotAssignable as refused:
+            raise click.UsageError(f"{truncated(repr(group), MAX_TEXT)} {refused}") from None
+        if first is not None and wanted.output in ("table", "ndjson"):
+            warn(f"{first}, in generation {plan['generation']}")
+        match wanted.output:
+            case "table":
+                _print_plan(plan, last, by_member=wanted.by_member)
+            case "ndjson":
+                print_rows(plan["alternatives"], "ndjson", {})
+            case _:
+                print_value(plan, wanted.output)
+        if answers.report(warn):
+            ctx.exit(1)
+
+
+def _time_text(at_ms: int | None) -> str:
+    return iso_time(at_ms) or "an unknown time"
+
+
+def _broker_counts(ctx: click.Context) -> Any:
+    """What asks the broker for topics' numbers of partitions, where there is one."""
+    from agent.cli.data_source import SOURCES
+
+    if strongest_given(ctx, *SOURCES) != ["bootstrap_server"]:
+        return None
+    from agent.kafka.source.brokers import partition_counts
+
+    conf = librdkafka_config(ctx.params["bootstrap_server"], ctx.params["properties"])
+    return lambda topics: partition_counts(conf, topics)
+
+
+def _print_plan(plan: dict[str, Any], last: LastMembership | None, *, by_member: bool) -> None:
+    if not plan["today"]["assignment"]:
+        warn("no members: there is nobody to assign to" + _last_members_hint(last))
+        return
+    day = "today" if plan["as_of_ms"] is None else "then"
+    rows = [{**plan["today"], "assignor": f"{day}{_of(plan['assignor'])}"}, *plan["alternatives"]]
+    for row in rows[1:]:
+        row["assignor"] += f" (as {day})" if row["assignor"] == plan["assignor"] else ""
+    print_rows(({**row, "spread": _range(row["least"], row["largest"])} for row in rows), "table", _COLUMNS)
+    if by_member:
+        echo("")
+        print_rows(list(_member_rows(rows)), "table", _MEMBER_COLUMNS)
+    for note in plan["notes"]:
+        for line in _terminal_lines(printable(f"Note: {note}")):
+            echo(line)
+
+
+def _terminal_lines(text: str) -> list[str]:
+    """Lines for a terminal as wide as this one; one for a pipe."""
+    return fold_words(text, shutil.get_terminal_size().columns) if sys.stdout.isatty() else [text]
+
+
+def _last_members_hint(last: LastMembership | None) -> str:
+    """Where what the group was cannot be read again."""
+    return "" if last is None else f"; it had some until {_time_text(last.as_of_ms)}: ask with --until that time"
+
+
+def _of(assignor: str | None) -> str:
+    return "" if assignor is None else f" ({assignor})"
+
+
+def _member_rows(rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    from agent.core.protocol.assignors import by_topic
+
+    for row in rows:
+        for member_id, slots in row["assignment"].items():
+            yield {
+                "assignor": row["assignor"],
+                "member_id": member_id,
+                "count": len(slots),
+                "assignment": by_topic(slots),
+            }
+
+
+def _range(least: int, largest: int) -> str:
+    return str(least) if least == largest else f"{least}-{largest}"
+
+
+def _answer_problems(ctx: click.Context, path: str, output: str) -> None:
+    """Each line's answer, in order."""
+    from agent.cli.assignment_problems import InvalidLine, read_problems
+
+    wrong = 0
+
+    def rows() -> Iterator[dict[str, Any]]:
+        nonlocal wrong
+        number = 0
+        with sys.stdin.buffer if path == STDIN else _opened(path) as stream:
+            for item in read_problems(stream):
+                if isinstance(item, InvalidLine):
+                    wrong += 1
+                    warn(f"{'stdin' if path == STDIN else path}: line {item.line}: {item.message}")
+                    continue
+                number += 1
+                yield _row(number, item) if output == "table" else _answer(item)
+
+    print_rows(rows(), output, _PROBLEM_COLUMNS, empty="no problems")
+    if wrong:
+        what = "1 line is" if wrong == 1 else f"{wrong} lines are"
+        warn(f"{what} no problem, as said above; all others are answered")
+        ctx.exit(1)
+
+
+def _opened(path: str) -> Any:
+    try:
+        return open(path, "rb")
+    except OSError as error:
+        raise click.UsageError(f"cannot read {path!r}: {error.strerror}") from None
+
+
+def _answer(asked: AssignorProblem) -> dict[str, Any]:
+    return {"assignor": asked.assignor, "assignment": asked.answer()}
+
+
+def _row(number: int, asked: AssignorProblem) -> dict[str, Any]:
+    found, problem = asked.outcome(), asked.problem
+    return {
+        "number": number,
+        "assignor": asked.assignor,
+        "members": len(problem.members),
+        "partitions": sum(problem.subscribed_topics().values()),
+        "spread": _range(found.spread.least, found.spread.largest),
+        "idle": found.spread.idle,
+        "moves": found.moves,
+    }

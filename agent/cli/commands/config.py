@@ -1,0 +1,133 @@
+"""`kshadow config`: which settings are in force and where each came from; what is wrong with a file of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from agent.cli.options import output_option
+from agent.cli.output import print_rows, warn
+from agent.cli.session import session_of
+from agent.cli.tables import Column
+from agent.config.value_source import GivenValue, GivenValues, InvalidSettings, ValueSource
+
+LISTED = {
+    "section": "Set up",
+    "place": 1,
+    "number": 22,
+    "help": "Show the settings in force, or check a file of them.",
+}
+
+_COLUMNS = {
+    "cluster": Column("CLUSTER"),
+    "option": Column("OPTION"),
+    "value": Column("VALUE", folds=20),
+    "source": Column("SOURCE"),
+    "where": Column("WHERE", folds=20, spare=1),
+}
+
+
+@click.group()
+def config() -> None:
+    """Show the settings in force, or check a file of them.
+
+    \b
+    Examples:
+      kshadow config show
+      kshadow config show -o yaml --bootstrap-server localhost:9092 --lag-interval 1m
+      kshadow config check kshadow.yaml
+    """
+
+
+@config.command(context_settings={"ignore_unknown_options": True})
+@click.argument("arguments", metavar="[OPTIONS OF RUN]…", nargs=-1, type=click.UNPROCESSED)
+@output_option()
+@click.pass_context
+def show(ctx: click.Context, arguments: tuple[str, ...], output: str) -> None:
+    """Show what `kshadow run` would be told here, and where each value came from.
+
+    That is the options given here, the environment, the file of kshadow --config, and the context in use. Values of
+    properties whose names hold password, secret, key, jaas or token are hidden.
+
+    \b
+    Examples:
+      kshadow config show
+      kshadow config show --no-lag --listen :9308
+    """
+    from agent.cli.run_options import declared
+    from agent.cli.run_settings import file_values, given_values, settings_in_force
+    from agent.config.settings import OPTIONS
+
+    loaded = session_of(ctx).config_file
+    if loaded is not None and loaded.problems:
+        raise click.UsageError("\n".join(loaded.problems))
+    # The file's values are taken typed, not through click's defaults.
+    asked = declared.make_context("kshadow run", list(arguments), parent=click.Context(declared))
+    try:
+        values = given_values(asked)
+        effective, settings = settings_in_force(values, file_values(ctx, loaded, values), needs_brokers=False)
+    except InvalidSettings as error:
+        raise click.UsageError("\n".join(error.problems)) from None
+    layers: list[tuple[str | None, GivenValues]] = [*effective.clusters.items(), (None, effective.process)]
+    rows = [
+        _row(name, option, values[option], as_text=output == "table")
+        for name, values in layers
+        for option in OPTIONS
+        if option in values
+    ]
+    several = None not in effective.clusters
+    columns = {key: it for key, it in _COLUMNS.items() if several or key != "cluster"}
+    print_rows(rows, output, columns)
+    for warning in settings.warnings:
+        warn(f"Warning: {warning}")
+
+
+@config.command()
+@click.argument("file", required=False, type=click.Path(path_type=Path, dir_okay=False, exists=True))
+@click.pass_context
+def check(ctx: click.Context, file: Path | None) -> None:
+    """Check a file of settings: all that is wrong with it, at once.
+
+    Without FILE the one of kshadow --config. It is looked at alone, without the command line and the environment;
+    only values that it refers to must be there. The exit code is 2 where something is wrong.
+
+    \b
+    Examples:
+      kshadow config check kshadow.yaml
+    """
+    from agent.cli.config_file import read_config_file
+    from agent.cli.run_settings import settings_in_force
+
+    root = ctx.find_root()
+    assert isinstance(root.command, click.Group)
+    loaded = session_of(ctx).config_file if file is None else read_config_file(file, root.command, root)
+    if loaded is None:
+        raise click.UsageError("a FILE is needed (or --config, or KSHADOW_CONFIG)")
+    problems = list(loaded.problems)
+    warnings: tuple[str, ...] = ()
+    try:
+        _, settings = settings_in_force({}, loaded.run, needs_brokers=False)
+        warnings = settings.warnings
+    except InvalidSettings as error:
+        problems += error.problems
+    for text in (*problems, *(f"Warning: {it}" for it in warnings)):
+        warn(text)
+    if problems:
+        raise click.exceptions.Exit(2)
+    said = f", {len(loaded.run.clusters)} clusters" if loaded.run.clusters else ""
+    click.echo(f"{loaded.path}: fine{said}")
+
+
+def _row(cluster: str | None, option: str, value: GivenValue, *, as_text: bool) -> dict[str, Any]:
+    from agent.config.settings import OPTIONS
+
+    spec = OPTIONS[option]
+    return {
+        "cluster": cluster,
+        "option": option,
+        "value": (spec.show_text(value.value) or None) if as_text else spec.show(value.value),
+        "source": str(value.source),
+        "where": None if value.source is ValueSource.DEFAULT else value.place,
+    }

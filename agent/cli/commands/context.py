@@ -1,0 +1,291 @@
+"""`kshadow context`: name clusters, and choose one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from agent.cli.completion_candidates import ContextName
+from agent.cli.options import long_name, output_option, source_options
+from agent.cli.output import echo, print_rows, print_value, warn
+from agent.cli.tables import MIN_FOLDED_WIDTH, Column
+from agent.config.options import NameValue
+
+if TYPE_CHECKING:
+    from agent.cli.contexts_file import Contexts, Entry
+
+LISTED = {"section": "Set up", "place": 2, "number": 23, "help": "Name clusters, and choose one."}
+
+_COLUMNS = {
+    "current": Column("CURRENT"),
+    "name": Column("NAME", folds=MIN_FOLDED_WIDTH),
+    "source": Column("SOURCE"),
+    "where": Column("WHERE", folds=16),
+    "options": Column("OPTIONS", folds=16, spare=1),
+}
+
+
+NAME = ContextName()
+
+
+@click.group()
+def context() -> None:
+    """Name clusters, and choose one.
+
+    A context says which source is asked and how: --agent, --bootstrap-server or --from, and their options. It counts
+    where nothing else names a source: that of kshadow --context NAME, of KSHADOW_CONTEXT, or the one in use. It may
+    name an agent and brokers: then queries ask the agent; run, doctor and coordinator the brokers.
+
+    \b
+    They are kept in $KSHADOW_CONTEXTS, else in kshadow/contexts.yaml under
+    $XDG_CONFIG_HOME or ~/.config, without secrets.
+
+    \b
+    Examples:
+      kshadow context set prod --agent https://kshadow.prod:9308 --agent-user sre
+      kshadow context set test --bootstrap-server test:9093 --command-config client.properties
+      kshadow context use prod
+      kshadow context list
+    """
+
+
+@context.command("list")
+@output_option()
+@click.pass_context
+def list_(ctx: click.Context, output: str) -> None:
+    """List the contexts.
+
+    \b
+    Example:
+      kshadow context list -o json
+    """
+    with _loaded() as contexts:
+        current = _in_use(ctx, contexts)
+        rows = [_form(name, entry, current=name == current) for name, entry in contexts.entries.items()]
+    if output == "table":
+        rows = [
+            {**row, "current": "*" if row["current"] else "", "options": _option_texts(row["options"])}
+            for row in rows
+        ]
+    print_rows(rows, output, _COLUMNS, empty="no contexts; kshadow context set NAME --agent URL makes one")
+
+
+@context.command()
+@click.argument("name", required=False, type=NAME)
+@output_option("yaml")
+@click.pass_context
+def show(ctx: click.Context, name: str | None, output: str) -> None:
+    """Show one context: that which is in use, or NAME.
+
+    \b
+    Example:
+      kshadow context show prod
+    """
+    with _loaded() as contexts:
+        current = _in_use(ctx, contexts)
+        chosen = name or current or _fail_none_in_use()
+        form = _form(chosen, contexts.entry(chosen), current=chosen == current)
+    if output == "table":
+        print_rows(
+            [{**form, "current": "*" if form["current"] else "", "options": _option_texts(form["options"])}],
+            output,
+            _COLUMNS,
+        )
+    else:
+        print_value(form, output)
+
+
+@context.command()
+@click.pass_context
+def current(ctx: click.Context) -> None:
+    """Print the name of the context in use.
+
+    \b
+    Example:
+      kshadow context current
+    """
+    with _loaded() as contexts:
+        name = _in_use(ctx, contexts) or _fail_none_in_use()
+        contexts.entry(name)
+    echo(name)
+
+
+@context.command()
+@click.argument("name", type=NAME)
+def use(name: str) -> None:
+    """Use a context from now on.
+
+    \b
+    Example:
+      kshadow context use prod
+    """
+    with _loaded() as contexts:
+        contexts.entry(name)
+        contexts.current = name
+        contexts.save()
+    echo(f"{name} is in use")
+    if (named := os.environ.get("KSHADOW_CONTEXT")) not in (None, "", name):
+        warn(f"(but KSHADOW_CONTEXT says {named}, and wins in this shell)")
+
+
+def _remove_variables(command: click.Command) -> click.Command:
+    """What is kept must have been said here: a variable that stands by chance is no part of it."""
+    for parameter in command.params:
+        if isinstance(parameter, click.Option):
+            parameter.envvar, parameter.show_envvar = None, False
+            if parameter.name == "properties":
+                # As it was given: a reference is kept, not what it refers to.
+                parameter.type = NameValue("property", "NAME=VALUE")
+            elif parameter.name == "command_config":
+                parameter.type = click.Path(dir_okay=False)
+    return command
+
+
+@context.command("set")
+@click.argument("name", type=NAME)
+@source_options
+@click.option(
+    "--output", metavar="FORMAT", type=click.Choice(["table", "wide", "json", "ndjson", "yaml"]), help="How to print."
+)
+@click.option("--unset", multiple=True, metavar="OPTION", help="Forget this option, such as agent-user. Repeatable.")
+@click.pass_context
+def set_(ctx: click.Context, /, name: str, unset: tuple[str, ...], **_: Any) -> None:
+    """Make a context, or change what it says.
+
+    Options that are not given stay as they were. The first context is in use at once. A secret is given as a
+    reference: -X sasl.password='${KAFKA_PASSWORD}' is looked up in the environment each time; or it stands in the
+    --command-config file.
+
+    \b
+    Examples:
+      kshadow context set prod --agent http://kshadow.prod:9308
+      kshadow context set prod --bootstrap-server prod:9093 --command-config client.properties
+      kshadow context set prod --unset agent
+    """
+    from agent.cli.config_file import unknown_key
+    from agent.cli.contexts_file import KEYS, PATHS, ContextError, check_entry, check_name
+
+    with _loaded() as contexts:
+        check_name(name)
+        is_new = name not in contexts.entries
+        entry = dict(contexts.entries.get(name, {}))
+        given = _given(ctx)
+        for key in (it.removeprefix("--") for it in unset):
+            if key not in KEYS:
+                raise ContextError(f"--unset: {unknown_key(key, KEYS)}")
+            entry.pop(key, None)
+        for key, value in given.items():
+            if key == "property":
+                value = {**entry.get("property", {}), **dict(value)}
+            entry[key] = os.path.abspath(value) if key in PATHS and value != "-" else value
+        if is_new and not given:
+            raise ContextError(f"--agent URL or --bootstrap-server HOST:PORT expected: where is {name}?")
+        contexts.entries[name] = check_entry(entry)
+        first = contexts.current is None
+        if first:
+            contexts.current = name
+        contexts.save()
+    echo(f"{name} is {'made' if is_new else 'changed'}" + (", and in use" if first else "") + f": {contexts.path}")
+
+
+_remove_variables(set_)
+
+
+def _given(ctx: click.Context) -> Entry:
+    from agent.cli.contexts_file import KEYS
+
+    out: Entry = {}
+    for parameter in ctx.command.params:
+        assert parameter.name is not None, "a parameter has a name"
+        key = long_name(parameter)
+        if key in KEYS and ctx.get_parameter_source(parameter.name) is ParameterSource.COMMANDLINE:
+            out[key] = ctx.params[parameter.name]
+    return out
+
+
+@context.command()
+@click.argument("name", type=NAME)
+@click.argument("new")
+def rename(name: str, new: str) -> None:
+    """Give a context another name.
+
+    \b
+    Example:
+      kshadow context rename prod prod-eu
+    """
+    from agent.cli.contexts_file import ContextError, check_name
+
+    with _loaded() as contexts:
+        contexts.entry(name)
+        if check_name(new) in contexts.entries:
+            raise ContextError(f"there is a context {new!r}; kshadow context delete {new} removes it")
+        contexts.entries = {new if it == name else it: entry for it, entry in contexts.entries.items()}
+        contexts.current = new if contexts.current == name else contexts.current
+        contexts.save()
+    echo(f"{name} is {new} now")
+
+
+@context.command()
+@click.argument("name", type=NAME)
+def delete(name: str) -> None:
+    """Forget a context.
+
+    \b
+    Example:
+      kshadow context delete test
+    """
+    with _loaded() as contexts:
+        contexts.entry(name)
+        del contexts.entries[name]
+        was_used = contexts.current == name
+        contexts.current = None if was_used else contexts.current
+        contexts.save()
+    echo(f"{name} is gone")
+    if was_used and contexts.entries:
+        warn(f"(none is in use now; kshadow context use {next(iter(contexts.entries))} chooses one)")
+
+
+@contextmanager
+def _loaded() -> Iterator[Contexts]:
+    """The file; what is wrong with it, or with what is done to it, is a usage error."""
+    from agent.cli.contexts_file import ContextError, contexts_path, load_contexts
+
+    try:
+        yield load_contexts(contexts_path(os.environ))
+    except ContextError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _in_use(ctx: click.Context, contexts: Contexts) -> str | None:
+    from agent.cli.context_defaults import requested_name
+
+    return requested_name(ctx) or contexts.current
+
+
+def _fail_none_in_use() -> str:
+    raise click.UsageError("no context is in use; kshadow context use NAME chooses one, kshadow context list has all")
+
+
+def _form(name: str, entry: Entry, *, current: bool) -> dict[str, Any]:
+    from agent.cli.contexts_file import SOURCES
+
+    source = next((it for it in SOURCES if it in entry), None)
+    return {
+        "name": name,
+        "current": current,
+        "source": source,
+        "where": None if source is None else str(entry[source]),
+        "options": {key: value for key, value in entry.items() if key != source},
+    }
+
+
+def _option_texts(options: Entry) -> list[str]:
+    out = []
+    for key, value in options.items():
+        out += [f"{name}={item}" for name, item in value.items()] if isinstance(value, dict) else [f"{key}={value}"]
+    return out

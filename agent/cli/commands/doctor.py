@@ -1,0 +1,185 @@
+"""`kshadow doctor`: what the agent needs, tried."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from agent.cli.options import (
+    bootstrap_option,
+    command_config_option,
+    librdkafka_config,
+    option,
+    output_option,
+    property_option,
+)
+from agent.cli.output import EXIT_UNREACHABLE, bold, echo, print_rows, printable
+from agent.cli.tables import MIN_FOLDED_WIDTH, Column
+from agent.config.options import Parsed
+from agent.config.values import parse_address, parse_snapshot_location
+
+if TYPE_CHECKING:
+    from agent.config.settings import ClusterSettings
+    from agent.config.values import Address, SnapshotLocation
+    from agent.tools.doctor import Check, DoctorRequest
+
+LISTED = {
+    "section": "Start",
+    "place": 2,
+    "number": 16,
+    "help": "Check connection, permissions, topic and clock: what works, and how to fix what does not.",
+}
+
+_COLUMNS = {
+    "check": Column("CHECK", folds=MIN_FOLDED_WIDTH),
+    "on": Column("ON", folds=16),
+    "outcome": Column("OUTCOME"),
+    "found": Column("FOUND", folds=30),
+}
+
+
+@click.command()
+@bootstrap_option
+@command_config_option
+@property_option
+@option("--admin/--no-admin", default=True, show_default=True, help="Whether the agent is to observe groups.")
+@option("--lag/--no-lag", default=True, show_default=True, help="Whether the agent is to know lag.")
+@option("--history-topic", metavar="NAME", help="The topic that the agent is to write the history to.")
+@option(
+    "--history-topic-create/--no-history-topic-create",
+    default=True,
+    show_default=True,
+    help="Whether the agent is to make that topic.",
+)
+@option(
+    "--snapshots",
+    type=Parsed("DIR|kafka:TOPIC", parse_snapshot_location),
+    metavar="DIR|kafka:TOPIC",
+    help="Where the agent is to keep snapshots.",
+)
+@option("--state-dir", type=click.Path(), help="Where the agent is to keep what must last.")
+@option("--share-group", metavar="ID", help="The group by which agents are to share the partitions.")
+@option(
+    "--listen",
+    type=Parsed("HOST:PORT", parse_address),
+    default="127.0.0.1:9308",
+    show_default=True,
+    metavar="HOST:PORT",
+    help="Where it is to serve.",
+)
+@option(
+    "--timeout",
+    type=click.FloatRange(0.5, 600),
+    default=10,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long each answer may take.",
+)
+@option("--cluster", metavar="NAME", help="One of the configuration file's clusters, with all that stands there.")
+@output_option()
+@click.pass_context
+def doctor(
+    ctx: click.Context,
+    bootstrap_server: str | None,
+    properties: tuple[tuple[str, str], ...],
+    command_config: Any,
+    admin: bool,
+    lag: bool,
+    history_topic: str | None,
+    history_topic_create: bool,
+    snapshots: SnapshotLocation | None,
+    state_dir: str | None,
+    share_group: str | None,
+    listen: Address,
+    timeout: float,
+    cluster: str | None,
+    output: str,
+) -> None:
+    """Check connection, permissions, topic and clock: what works, and how to fix what does not.
+
+    Takes the options that kshadow run is to be started with and tries what they need: names, connections, TLS, the
+    login, every broker, each right by name, the topic's format, clocks, directories, the port. Writes nothing to the
+    cluster. Exit code 3 if something that is needed fails; warnings do not count.
+
+    \b
+    Examples:
+      kshadow doctor --bootstrap-server localhost:9092
+      kshadow doctor --bootstrap-server localhost:9092 --no-admin --no-lag -o json
+    """
+    from agent.cli.data_source import source_errors_reported
+    from agent.cli.run_settings import cluster_settings
+    from agent.config.resolving import NEEDS_BROKERS
+    from agent.tools.doctor import CheckOutcome, DoctorRequest, examine
+
+    in_file = None if _says_which(ctx) else cluster_settings(ctx, cluster)
+    if in_file is not None:
+        wanted = _wanted(in_file)
+    elif bootstrap_server is None:
+        raise click.UsageError(NEEDS_BROKERS)
+    else:
+        wanted = DoctorRequest(
+            librdkafka_config(bootstrap_server, properties),
+            observer=admin,
+            lag=lag,
+            history_topic=history_topic,
+            history_topic_create=history_topic_create,
+            snapshot_topic=None if snapshots is None else snapshots.topic,
+            share_group=share_group,
+            directories=_directories(state_dir, snapshots),
+        )
+    wanted = replace(wanted, listen=(listen.host, listen.port), timeout_s=timeout)
+    with source_errors_reported():
+        made: list[Check] = []
+        print_rows(_noted(examine(wanted), made), output, _COLUMNS)
+    if output == "table":
+        _print_fixes(made)
+    if any(it.outcome is CheckOutcome.FAILED for it in made):
+        raise click.exceptions.Exit(EXIT_UNREACHABLE)
+
+
+def _says_which(ctx: click.Context) -> bool:
+    """Whether the command line says which brokers, and the file's clusters are of no account."""
+    return ctx.get_parameter_source("bootstrap_server") is ParameterSource.COMMANDLINE
+
+
+def _wanted(cluster: ClusterSettings) -> DoctorRequest:
+    from agent.tools.doctor import DoctorRequest
+
+    place, state_dir = cluster.snapshots.location, cluster.state_dir
+    return DoctorRequest(
+        cluster.conf,
+        observer=cluster.admin.enabled,
+        lag=cluster.lag.enabled,
+        history_topic=cluster.history.topic,
+        history_topic_create=cluster.history.create_topic,
+        snapshot_topic=None if place is None else place.topic,
+        share_group=cluster.read.share_group,
+        directories=_directories(state_dir, place),
+    )
+
+
+def _directories(state_dir: str | None, snapshots: SnapshotLocation | None) -> dict[str, Path]:
+    out = {} if state_dir is None else {"state": Path(state_dir)}
+    if snapshots is not None and snapshots.directory is not None:
+        out["snapshots"] = Path(snapshots.directory)
+    return out
+
+
+def _noted(checks: Iterator[Check], made: list[Check]) -> Iterator[dict[str, Any]]:
+    for check in checks:
+        made.append(check)
+        yield check.form()
+
+
+def _print_fixes(made: list[Check]) -> None:
+    """What to do, unfolded: commands are there to be copied."""
+    for it in made:
+        if it.fix:
+            echo("\n" + bold(printable(f"{it.check}, {it.on}: {it.outcome}")))
+            for fix in it.fix:
+                echo(f"  {printable(fix)}")

@@ -1,0 +1,361 @@
+"""`kshadow generate`: synthetic histories of groups as real records of the topic."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+from click.core import ParameterSource
+
+from agent.cli.options import (
+    Decorator,
+    command_config_option,
+    exactly_one_of,
+    librdkafka_config,
+    option,
+    property_option,
+)
+from agent.cli.output import UnwritableOutput, echo, printable, warn
+from agent.cli.text import iso_time
+from agent.common import clock
+from agent.common.timespec import TimeSpec
+from agent.config.options import Duration, Time
+from agent.simulation.generator.scenario_kinds import SCENARIO_KINDS
+from agent.simulation.generator.settings import ASSIGNOR_WEIGHTS, GeneratorSettings, IntegerRange
+
+if TYPE_CHECKING:
+    from agent.core.records import RawRecord
+    from agent.kafka.writer import Written
+    from agent.simulation.generator.group_history import GroupTruth
+
+LISTED = {
+    "section": "Records and history",
+    "place": 4,
+    "number": 18,
+    "help": "Write synthetic histories of groups as real records.",
+}
+
+_STDOUT = "-"
+_PROGRESS_S = 0.2
+_LOADED = """\
+Readers of the topic see them at once. A broker does not: it reads the topic when it becomes the leader of a
+partition. Restart it, or move the leadership, and it has these groups; as nobody heartbeats for them, their members
+are removed when their session timeout is over (--session-timeout)."""
+
+
+class Range(click.ParamType[IntegerRange]):
+    """A whole number, or two with a dash between."""
+
+    name = "N|N-M"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> IntegerRange:
+        """Split at the dash; whether the bounds can be is seen when they are used."""
+        if isinstance(value, IntegerRange):
+            return value
+        least, _, most = str(value).partition("-")
+        try:
+            return IntegerRange(int(least), int(most or least))
+        except ValueError:
+            self.fail(f"a number or two (5, 1-30) expected, {str(value)[:100]!r} came", param, ctx)
+
+
+class Weight(click.ParamType[tuple[str, float]]):
+    """A name with its weight, which is 1 if there is none."""
+
+    name = "NAME[=WEIGHT]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, float]:
+        """Split at the `=`; whether there is such a name is seen when it is used."""
+        if isinstance(value, tuple):
+            return value
+        name, _, weight = str(value).partition("=")
+        try:
+            return name, float(weight or 1)
+        except ValueError:
+            self.fail(f"a name with its weight (crash=3) expected, {str(value)[:100]!r} came", param, ctx)
+
+
+class Target(NamedTuple):
+    """Where the records go: how many partitions the topic has there, and what writes them."""
+
+    name: str
+    partitions: int
+    write: Callable[[Iterator[RawRecord]], Written]
+
+
+def _settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    count = click.IntRange(min=1)
+    defaults = GeneratorSettings(0)
+    decorators: Sequence[Decorator] = (
+        option("--groups", type=count, default=defaults.groups, show_default=True, help="How many groups."),
+        option(
+            "--members",
+            type=Range(),
+            default="{}-{}".format(*defaults.members),
+            show_default=True,
+            help="Members a group; most have few, and none more than partitions unless its fate says so.",
+        ),
+        option("--topics", type=count, default=defaults.topics, show_default=True, help="Topics that groups share."),
+        option(
+            "--partitions",
+            type=Range(),
+            default="{}-{}".format(*defaults.partitions),
+            show_default=True,
+            help="Partitions of such a topic.",
+        ),
+        option("--duration", type=Duration(), default="1h", show_default=True, help="How long the history is."),
+        option(
+            "--commit-interval",
+            type=Duration(),
+            default="5s",
+            show_default=True,
+            help="How often a member commits; some groups have an interval of their own.",
+        ),
+        option(
+            "--records",
+            type=count,
+            help="About so many records: the commit interval follows, or, where that is given, the duration.",
+        ),
+        option(
+            "--session-timeout", type=Duration(), help="session.timeout.ms of all members [45s, for some 30s or 10s]."
+        ),
+        option("--mix", type=Weight(), multiple=True, help="A fate and its weight, those above. Repeatable."),
+        option(
+            "--assignor",
+            "assignors",
+            type=Weight(),
+            multiple=True,
+            help=f"A partition.assignment.strategy and its weight. Repeatable. [{_weights(ASSIGNOR_WEIGHTS)}]",
+        ),
+        option("--seed", type=int, default=0, show_default=True, help="Another seed, another history."),
+        option("--start", type=Time(), help="When it begins [so that it ends now]."),
+        option("--offsets-partitions", type=count, help="Partitions of the topic, where no broker is asked [50]."),
+    )
+    for decorate in reversed(decorators):
+        command = decorate(command)
+    return command
+
+
+def _weights(weights: Any) -> str:
+    return " ".join(f"{name}={weight:g}" for name, weight in weights.items())
+
+
+_TOTAL_WEIGHT = f"{sum(kind.weight for kind in SCENARIO_KINDS.values()):g}"
+_FATES = "\n".join(f"  {name:16} {kind.weight:3g}  {kind.summary}" for name, kind in SCENARIO_KINDS.items())
+
+HELP = f"""Write synthetic histories of groups as real records.
+
+The model of the protocol plays each group's clients, and what a broker would have written of them is written: to
+segment files, to NDJSON, or into the topic of a broker. The same options, --start among them, give the same bytes.
+What becomes of a group is its fate; by default so many of {_TOTAL_WEIGHT} groups
+have this one:
+
+\b
+{_FATES}
+
+\b
+Examples:
+  kshadow generate --out /tmp/history
+  kshadow generate --groups 20 --records 5000 --out - | kshadow replay -
+  kshadow generate --mix crash=3 --mix storm --truth /tmp/truth.ndjson --out /tmp/crashes.ndjson.gz
+  kshadow generate --session-timeout 20m --bootstrap-server localhost:9092
+"""
+
+
+@click.command(help=HELP)
+@_settings_options
+@option(
+    "--out",
+    metavar="DIR|FILE.ndjson[.gz]|-",
+    help="Where to: a directory of segment files, an NDJSON file, or standard output.",
+)
+@option(
+    "--bootstrap-server", metavar="HOST:PORT[,…]", help="Kafka brokers to start from: writes into __consumer_offsets."
+)
+@command_config_option
+@property_option
+@option("--create-topic", is_flag=True, help="Let the broker make the topic if it is not there.")
+@option(
+    "--truth",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Also write what really happened to each group, as NDJSON.",
+)
+@option("--force", is_flag=True, help="Replace what is there.")
+@click.pass_context
+def generate(
+    ctx: click.Context,
+    /,
+    records: int | None,
+    start: TimeSpec | None,
+    truth: Path | None,
+    force: bool,
+    **_: Any,
+) -> None:
+    """See `HELP`."""
+    from agent.simulation.generator.histories import generate as generated
+
+    kind = exactly_one_of(ctx, "out", "bootstrap_server")
+    with _writing():
+        try:
+            settings = _settings(ctx, records, start)
+        except ValueError as error:
+            raise click.UsageError(printable(str(error))) from None
+        target = _broker(ctx) if kind == "bootstrap_server" else _file(ctx, force=force)
+        settings = replace(settings, offsets_partitions=target.partitions)
+        with _truth_file(truth, force=force) as tell, _progress(settings.groups) as count:
+
+            def told(of: GroupTruth) -> None:
+                tell(of)
+                count()
+
+            written = target.write(generated(settings, told))
+    if target.name == _STDOUT and not sys.stderr.isatty():
+        return
+    say = warn if target.name == _STDOUT else echo
+    say(
+        f"{written.records:,} records of {settings.groups:,} groups in {written.partitions} partitions,"
+        f" {written.size_bytes:,} bytes: {iso_time(settings.start_ms)} to {iso_time(settings.until_ms)}"
+    )
+    if kind == "bootstrap_server":
+        say(_LOADED)
+
+
+def _settings(ctx: click.Context, records: int | None, start: TimeSpec | None) -> GeneratorSettings:
+    """Raises `ValueError` for what cannot be."""
+    settings = _fitted(ctx, records)
+    now_ms = clock.now_ms()
+    return replace(settings, start_ms=now_ms - settings.duration_ms if start is None else start.before(now_ms))
+
+
+def _fitted(ctx: click.Context, records: int | None) -> GeneratorSettings:
+    from agent.simulation.generator.record_count import with_duration_for, with_interval_for
+
+    given, defaults = ctx.params, GeneratorSettings(0)
+    settings = GeneratorSettings(
+        0,
+        groups=given["groups"],
+        duration_ms=given["duration"],
+        members=given["members"],
+        topics=given["topics"],
+        partitions=given["partitions"],
+        commit_interval_ms=given["commit_interval"],
+        session_timeout_ms=given["session_timeout"],
+        mix=dict(given["mix"]) or defaults.mix,
+        assignors=dict(given["assignors"]) or defaults.assignors,
+        seed=given["seed"],
+    )
+    if records is None:
+        return settings
+    if not _is_given(ctx, "commit_interval"):
+        return with_interval_for(settings, records)
+    if _is_given(ctx, "duration"):
+        raise click.UsageError("--records, --duration and --commit-interval: each follows from the other two")
+    return with_duration_for(settings, records)
+
+
+def _is_given(ctx: click.Context, name: str) -> bool:
+    return ctx.get_parameter_source(name) is not ParameterSource.DEFAULT
+
+
+def _file(ctx: click.Context, *, force: bool) -> Target:
+    from agent.kafka.source.ndjson import is_ndjson
+    from agent.kafka.writer.ndjson import write_lines, write_ndjson
+    from agent.kafka.writer.segments import write_segments
+
+    for name in ("properties", "command_config", "create_topic"):
+        if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(
+                "--property and --create-topic go with --bootstrap-server, as --command-config does"
+            )
+    out = ctx.params["out"]
+    partitions = ctx.params["offsets_partitions"] or GeneratorSettings(0).offsets_partitions
+    if out == _STDOUT:
+        return Target(out, partitions, lambda records: write_lines(records, sys.stdout.buffer))
+    if is_ndjson(out):
+        return Target(out, partitions, lambda records: write_ndjson(records, Path(out), replace=force))
+    return Target(out, partitions, lambda records: write_segments(records, Path(out), replace=force))
+
+
+def _broker(ctx: click.Context) -> Target:
+    from agent.kafka.writer.topic import partition_count, write_topic
+
+    if ctx.get_parameter_source("bootstrap_server") is not ParameterSource.COMMANDLINE:
+        # Whoever set a variable to look at a cluster does not mean to fill its topic.
+        raise click.UsageError("groups are written into a cluster only with --bootstrap-server on the command line")
+    if ctx.get_parameter_source("offsets_partitions") is ParameterSource.COMMANDLINE:
+        raise click.UsageError("--offsets-partitions is for where no broker is asked; the broker knows")
+    conf = librdkafka_config(ctx.params["bootstrap_server"], ctx.params["properties"])
+    partitions = partition_count(conf, create=ctx.params["create_topic"])
+    return Target(
+        conf["bootstrap.servers"], partitions, lambda records: write_topic(records, conf, placed_for=partitions)
+    )
+
+
+@contextmanager
+def _writing() -> Iterator[None]:
+    """Turn what cannot be written into a message and the exit code of the contract."""
+    from agent.cli.answers import exit_unreachable
+    from agent.kafka.writer.errors import SinkDenied, SinkError, SinkUnreachable, TopicMissing
+
+    try:
+        yield
+    except TopicMissing as error:
+        exit_unreachable(f"{error}; --create-topic has it made")
+    except (SinkUnreachable, SinkDenied) as error:
+        exit_unreachable(str(error))
+    except SinkError as error:
+        if isinstance(error.__cause__, PermissionError):
+            exit_unreachable(f"{error}; run kshadow as a user who may write there")
+        raise click.UsageError(printable(str(error))) from None
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        why = error.strerror or str(error) or type(error).__name__
+        raise UnwritableOutput(f"cannot write the output: {why}") from None
+
+
+@contextmanager
+def _truth_file(path: Path | None, *, force: bool) -> Iterator[Callable[[GroupTruth], object]]:
+    """What writes a line of the file, which is there when all is done."""
+    from agent.kafka.writer.errors import SinkPathError
+    from agent.kafka.writer.ndjson import whole_or_not
+
+    if path is None:
+        yield lambda truth: None
+        return
+    if not force and path.exists():
+        raise SinkPathError(f"{path}: expected a name that is not taken, there is something")
+    with ExitStack() as stack:
+        try:
+            file = stack.enter_context(whole_or_not(path))
+        except OSError as error:
+            raise SinkPathError(f"{path}: expected a file to write to: {error}") from error
+        yield lambda truth: file.write(json.dumps(truth, separators=(",", ":")).encode() + b"\n")
+
+
+@contextmanager
+def _progress(groups: int) -> Iterator[Callable[[], None]]:
+    """What counts a group, for whoever looks on at a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda: None
+        return
+    done, next_s = 0, 0.0
+
+    def count() -> None:
+        nonlocal done, next_s
+        done += 1
+        if time.monotonic() >= next_s:
+            next_s = time.monotonic() + _PROGRESS_S
+            click.echo(f"\r{done:,} of {groups:,} groups", err=True, nl=False)
+
+    try:
+        yield count
+    finally:
+        click.echo("\r\x1b[K", err=True, nl=False)

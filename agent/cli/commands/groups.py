@@ -1,0 +1,137 @@
+"""`kshadow groups`: every group, a row each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from agent.cli.options import follow_options, output_option, source_options
+from agent.cli.output import print_rows, warn
+from agent.cli.sort_filter import (
+    match_option,
+    matches_any,
+    sort_option,
+    sort_rows,
+    state_option,
+    type_option,
+)
+from agent.cli.tables import Column
+from agent.cli.text import iso_time
+
+if TYPE_CHECKING:
+    pass
+
+if TYPE_CHECKING:
+    from agent.cli.answers import Answers
+
+LISTED = {"section": "See what is going on", "place": 1, "number": 5, "help": "List the groups."}
+
+_GROUP_COLUMNS = {
+    "group": Column("GROUP", folds=20),
+    "group_type": Column("TYPE"),
+    "state": Column("STATE"),
+    "generation": Column("GENERATION", spare=3),
+    "protocol": Column("PROTOCOL", spare=4),
+    "members": Column("MEMBERS"),
+    "partitions": Column("PARTITIONS"),
+    "rebalances": Column("REBALANCES"),
+    "lag": Column("LAG", spare=1, unit="count"),
+    "last_commit": Column("LAST COMMIT", spare=2),
+    "state_since": Column("STATE SINCE", wide=True),
+    "committed_partitions": Column("COMMITTED", wide=True),
+    "coordinator_partition": Column("COORDINATOR", wide=True),
+    "generations_skipped": Column("SKIPPED", wide=True),
+    "anomalies": Column("ANOMALIES", wide=True),
+}
+_FOLLOWED_COLUMNS = ("group", "group_type", "state", "generation", "protocol", "members", "partitions", "rebalances")
+"""Columns in which a change is news."""
+
+
+@click.command()
+@source_options
+@match_option
+@state_option
+@type_option
+@sort_option
+@follow_options
+@output_option()
+@click.pass_context
+def groups(
+    ctx: click.Context,
+    /,
+    match: tuple[str, ...],
+    states: tuple[str, ...],
+    types: tuple[str, ...],
+    sort_by: tuple[str, ...],
+    follows: bool,
+    interval: float,
+    output: str,
+    **_: Any,
+) -> None:
+    """List the groups.
+
+    With --follow each whose state, generation, members or partitions change, again; Dead is one that is gone.
+
+    \b
+    Examples:
+      kshadow groups --from /var/lib/kafka/data --sort-by rebalances:desc --type classic
+      kshadow groups --from /var/lib/kafka/data
+      kshadow groups --bootstrap-server localhost:9092 -o json
+      kshadow groups --agent http://localhost:9308
+    """
+    from agent.cli.data_source import open_source
+
+    def is_wanted(row: dict[str, Any]) -> bool:
+        return (
+            matches_any(row["group"], match)
+            and (not states or row["state"] in states)
+            and (not types or row["group_type"] in types)
+        )
+
+    if follows:
+        _follow(ctx, is_wanted, interval, output)
+    with open_source(ctx) as answers:
+        rows = list(filter(is_wanted, answers.groups()))
+        rows = sort_rows(rows, sort_by, _GROUP_COLUMNS)
+        if output == "table":
+            rows = [
+                {
+                    **row,
+                    "last_commit": iso_time(row["last_commit_ms"]),
+                    "state_since": iso_time(row["state_since_ms"]),
+                }
+                for row in rows
+            ]
+        print_rows(
+            rows, output, _GROUP_COLUMNS, empty="no group is like that" if match or states or types else "no groups"
+        )
+        if answers.report(warn):
+            ctx.exit(1)
+
+
+def _follow(
+    ctx: click.Context, is_wanted: Callable[[dict[str, Any]], bool], interval_s: float, output: str
+) -> NoReturn:
+    from agent.cli.following import RowPrinter, follow
+
+    lines = RowPrinter(output, {"seen": Column("SEEN"), **{key: _GROUP_COLUMNS[key] for key in _FOLLOWED_COLUMNS}})
+    before: dict[str, dict[str, Any]] = {}
+
+    def poll(answers: Answers) -> None:
+        nonlocal before
+        rows = {row["group"]: row for row in answers.groups()}
+        gone = [{**row, "state": "Dead", "members": 0} for name, row in before.items() if name not in rows]
+        new = [row for name, row in rows.items() if _fingerprint(row) != _fingerprint(before.get(name))]
+        before = rows
+        seen: dict[str, Any] = {"seen_ms": answers.now_ms}
+        if output == "table":
+            seen["seen"] = iso_time(answers.now_ms)
+        lines.print([{**row, **seen} for row in filter(is_wanted, [*new, *gone])])
+
+    follow(ctx, poll, interval_s=interval_s, output=output)
+
+
+def _fingerprint(row: dict[str, Any] | None) -> list[Any] | None:
+    return None if row is None else [row.get(key) for key in _FOLLOWED_COLUMNS]

@@ -1,0 +1,220 @@
+"""`kshadow lag`: how far behind a group is, partition by partition."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from types import UnionType
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from agent.cli.options import follow_options, output_option, source_options
+from agent.cli.output import echo, print_rows, print_table, warn
+from agent.cli.sort_filter import matches_any, sort_option, sort_rows, topic_option
+from agent.cli.tables import MIN_FOLDED_WIDTH, Column
+from agent.cli.text import iso_time
+
+if TYPE_CHECKING:
+    from agent.cli.answers import Answers
+
+LISTED = {
+    "section": "See what is going on",
+    "place": 4,
+    "number": 8,
+    "help": "Show how far behind one group is, by partition.",
+}
+
+Row = dict[str, Any]
+
+_COLUMNS = {
+    "topic": Column("TOPIC", folds=MIN_FOLDED_WIDTH),
+    "partition": Column("PARTITION"),
+    "offset": Column("COMMITTED", unit="count"),
+    "log_start": Column("LOG START", spare=3, unit="count"),
+    "end": Column("END", unit="count"),
+    "lag": Column("LAG", unit="count"),
+    "lag_seconds": Column("SECONDS"),
+    "committed": Column("COMMITTED AT", spare=2),
+    "member": Column("MEMBER", folds=MIN_FOLDED_WIDTH, spare=1),
+    "lag_note": Column("NOTE", folds=MIN_FOLDED_WIDTH),
+}
+_TOTALS = (Column("TOPIC", folds=MIN_FOLDED_WIDTH), "PARTITIONS", Column("LAG", unit="count"), "SECONDS", "UNKNOWN")
+_TEXTS = {
+    "below_log_start": "records it had not read were deleted",
+    "open_transaction": "more lies behind an open transaction",
+    "unknown_end": "the end is not known",
+    "stale_end": "the end was not seen lately",
+    "topic_deleted": "the topic is gone",
+    "topic_denied": "no right to Describe the topic",
+    "topic_recreated": "committed in an earlier topic of that name",
+    "beyond_end": "committed beyond the end",
+    "not_committed": "nothing committed",
+}
+
+
+@click.command()
+@click.argument("group")
+@source_options
+@topic_option
+@sort_option
+@follow_options
+@output_option()
+@click.pass_context
+def lag(
+    ctx: click.Context,
+    /,
+    group: str,
+    topics: tuple[str, ...],
+    sort_by: tuple[str, ...],
+    follows: bool,
+    interval: float,
+    output: str,
+    **_: Any,
+) -> None:
+    """Show how far behind one group is, by partition.
+
+    In records, and in seconds: how long the next record to read has been there. What is not known is absent (null).
+    Needs Describe on the topics that the group commits to. Files do not say where topics end. --follow prints each
+    topic whose lag has changed (with -o ndjson each partition).
+
+    \b
+    Examples:
+      kshadow lag payments --bootstrap-server localhost:9092
+      kshadow lag payments --agent http://localhost:9308 -o json
+    """
+    from agent.cli.answers import find_group
+    from agent.cli.data_source import open_source
+
+    if follows:
+        _follow(ctx, group, topics, interval, output)
+    with open_source(ctx, group, lag=True) as answers:
+        by_topic = [row for row in lag_rows(find_group(ctx, answers, group)) if matches_any(row["topic"], topics)]
+        rows = [it["row"] for it in sort_rows([_sortable(row) for row in by_topic], sort_by, _COLUMNS)]
+        if output == "table":
+            print_rows([_shown(row) for row in rows], output, _COLUMNS, empty="no offsets committed")
+            if rows:
+                echo("")
+                print_table(
+                    [list(_total(topic, list(of))) for topic, of in groupby(by_topic, lambda it: it["topic"])],
+                    _TOTALS,
+                )
+        else:
+            print_rows(rows, output, _COLUMNS)
+        if ctx.params["from_path"] is not None and not answers.capabilities.live:
+            warn("lag is not known: files do not say where topics end; --bootstrap-server and --agent do")
+        if answers.report(warn):
+            ctx.exit(1)
+
+
+def _follow(ctx: click.Context, group: str, topics: tuple[str, ...], interval_s: float, output: str) -> NoReturn:
+    from agent.cli.answers import find_group
+    from agent.cli.following import RowPrinter, follow
+
+    columns = {"seen": Column("SEEN"), "topic": Column("TOPIC")}
+    lines = RowPrinter(
+        output, columns | {key: Column(key.upper()) for key in ("partitions", "lag", "seconds", "unknown")}
+    )
+    before: dict[tuple[str, int], Any] = {}
+
+    def poll(answers: Answers) -> None:
+        nonlocal before
+        form = answers.describe(group) if before else find_group(ctx, answers, group)
+        rows = [row for row in lag_rows(form or {**_NOTHING}) if matches_any(row["topic"], topics)]
+        now = {(row["topic"], row["partition"]): row["lag"] for row in rows}
+        new = [row for row in rows if before.get(key := (row["topic"], row["partition"]), key) != row["lag"]]
+        before = now
+        if output != "table":
+            lines.print([{**row, "seen_ms": answers.now_ms} for row in new])
+            return
+        changed = {row["topic"] for row in new}
+        names = ("topic", "partitions", "lag", "seconds", "unknown")
+        totals = [_total(topic, list(of)) for topic, of in groupby(rows, lambda it: it["topic"]) if topic in changed]
+        seen = {"seen": iso_time(answers.now_ms)}
+        lines.print([seen | dict(zip(names, total, strict=True)) for total in totals])
+
+    follow(ctx, poll, interval_s=interval_s, output=output, group=group, lag=True)
+
+
+_NOTHING: Row = {"members": [], "offsets": [], "group_type": ""}
+
+
+def lag_rows(form: Row) -> list[Row]:
+    """A description's partitions, by topic: those that were committed, and those that a member holds without."""
+    owners = {
+        (topic, partition): member
+        for member in form["members"]
+        for topic, partitions in member["assignment"].items()
+        if isinstance(partitions, list)
+        for partition in partitions
+        if isinstance(partition, int)
+    }
+    committed = {(it["topic"], it["partition"]): it for it in form["offsets"]}
+    rows = []
+    for topic, partition in sorted(committed.keys() | (owners.keys() if _has_topics(form) else set())):
+        it = committed.get((topic, partition), {})
+        owner = owners.get((topic, partition), {})
+        rows.append(
+            {
+                "topic": topic,
+                "partition": partition,
+                **{name: _of_kind(it.get(name), kind) for name, kind in _LAG.items()},
+                **{name: owner.get(name) for name in ("member_id", "client_id", "client_host")},
+            }
+        )
+        if not it:
+            rows[-1]["lag_note"] = "not_committed"
+    return rows
+
+
+_LAG: dict[str, type | UnionType] = {
+    "offset": int,
+    "log_start": int,
+    "end": int,
+    "lag": int,
+    "lag_seconds": int | float,
+    "lag_seconds_at_least": bool,
+    "lag_note": str,
+    "held_back": int,
+    "lost": int,
+    "committed_ms": int,
+}
+
+
+def _of_kind(value: Any, kind: type | UnionType) -> Any:
+    """What an agent of another version, or anybody, does not say so is not known."""
+    return value if isinstance(value, kind) else None
+
+
+def _has_topics(form: Row) -> bool:
+    """Whether its members hold partitions of topics, and not tasks."""
+    return form["group_type"] in ("classic", "consumer")
+
+
+def _shown(row: Row) -> Row:
+    note = row["lag_note"]
+    seconds = row["lag_seconds"]
+    return {
+        **row,
+        "lag_seconds": f"≥ {seconds:g}" if row["lag_seconds_at_least"] else seconds,
+        "committed": iso_time(row["committed_ms"]),
+        "member": row["client_id"] if row["client_id"] else row["member_id"],
+        "lag_note": _TEXTS.get(note, note),
+    }
+
+
+def _sortable(row: Row) -> Row:
+    return {**row, "member": row["client_id"] or row["member_id"], "row": row}
+
+
+def _total(topic: str, rows: list[Row]) -> tuple[Any, ...]:
+    known = [row for row in rows if row["lag"] is not None]
+    seconds = [row["lag_seconds"] for row in known]
+    longest = None if not seconds or None in seconds else max(seconds)
+    at_least = longest is not None and any(row["lag_seconds_at_least"] for row in known)
+    return (
+        topic,
+        len(rows),
+        sum(row["lag"] for row in known) if known else None,
+        f"≥ {longest:g}" if at_least else longest,
+        len(rows) - len(known),
+    )

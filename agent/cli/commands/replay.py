@@ -1,0 +1,126 @@
+"""`kshadow replay`: the history that the log tells."""
+
+from __future__ import annotations
+
+import click
+
+from agent.cli.options import analyzer_options, broker_log_options, choose_analyzers, option, output_option
+from agent.cli.output import print_rows, warn
+from agent.cli.sort_filter import (
+    cause_option,
+    event_matches,
+    event_option,
+    match_option,
+    matches_any,
+    sort_option,
+    sort_rows,
+)
+from agent.cli.tables import MIN_FOLDED_WIDTH, Column
+from agent.cli.text import iso_time
+
+LISTED = {
+    "section": "Records and history",
+    "place": 2,
+    "number": 4,
+    "help": "Print the history that the log tells, as events.",
+}
+
+_COLUMNS = {
+    "at": Column("AT"),
+    "group": Column("GROUP", folds=MIN_FOLDED_WIDTH),
+    "group_type": Column("TYPE", spare=1),
+    "type": Column("EVENT"),
+    "what": Column("WHAT", folds=20),
+}
+
+
+@click.command()
+@click.argument("paths", metavar="PATH…", nargs=-1, required=True, type=click.Path(allow_dash=True))
+@option("--cluster", help="The cluster's name, written into each event.")
+@option("--group", "groups", multiple=True, help="Only the events of this group. Repeatable.")
+@match_option
+@event_option
+@cause_option
+@sort_option
+@analyzer_options
+@broker_log_options
+@output_option("ndjson")
+@click.pass_context
+def replay(
+    ctx: click.Context,
+    paths: tuple[str, ...],
+    cluster: str | None,
+    groups: tuple[str, ...],
+    match: tuple[str, ...],
+    event_types: tuple[str, ...],
+    causes: tuple[str, ...],
+    sort_by: tuple[str, ...],
+    analyzer_names: str,
+    tuned: tuple[tuple[str, str], ...],
+    broker_logs: tuple[str, ...],
+    broker_log_timezone: str,
+    output: str,
+) -> None:
+    """Print the history that the log tells, as events.
+
+    They come in the order of time, partition and offset, and are the same each time. What the analyzers find is
+    among them, as events of type finding. PATH is as for decode. Transactions that were aborted or are still open are
+    not applied. With --broker-log, what a broker's log says stands in place of what is inferred; rotated
+    files beside it (server.log.*) are read too.
+
+    \b
+    Examples:
+      kshadow replay /var/lib/kafka/data | jq 'select(.type == "rebalance")'
+      kshadow replay /var/lib/kafka/data --broker-log /opt/kafka/logs/server.log
+    """
+    from agent.cli.data_source import source_errors_reported
+    from agent.kafka.source.brokerlog import BrokerLogs, time_zone
+    from agent.runtime.offline import check_readable, load
+
+    chosen = choose_analyzers(analyzer_names, tuned)
+    with source_errors_reported():
+        check_readable(paths)
+        logs = BrokerLogs(broker_logs, time_zone(broker_log_timezone))
+        loaded = load(paths, cluster=cluster, on_problem=warn, witness=logs if broker_logs else None, chosen=chosen)
+    logs.report(warn)
+    rows = [
+        event
+        for event in loaded.events()
+        if (not groups or event["group"] in groups)
+        and (not match or (event["group"] is not None and matches_any(event["group"], match)))
+        and event_matches(event, event_types, causes)
+    ]
+    if sort_by:
+        rows = sort_rows(rows, sort_by, _COLUMNS)
+    if output == "table":
+        rows = [{**row, "at": iso_time(row["at_ms"]), "what": _what(row)} for row in rows]
+    print_rows(rows, output, _COLUMNS, empty="no events")
+    if loaded.report(warn):
+        ctx.exit(1)
+
+
+def _what(event: dict[str, object]) -> str:
+    match event["type"]:
+        case "rebalance":
+            joined, left = event["joined"], event["left"]
+            assert isinstance(joined, list), "a list of members"
+            assert isinstance(left, list), "a list of members"
+            names = [f"+{member['client_id']}" for member in joined] + [f"-{member['client_id']}" for member in left]
+            how = "observed" if event["observed"] and event["confidence"] == 1 else "inferred"
+            cause = "" if event["cause"] == "unknown" else f"({how}: {event['cause']})"
+            return " ".join([f"generation {event['generation']}, {event['members']} members", *names, cause]).rstrip()
+        case "member_joined" | "member_left" | "static_member_replaced":
+            member = event["member"]
+            assert isinstance(member, dict), "a member"
+            return str(member["member_id"])
+        case "assignment_changed":
+            return (
+                f"{event['assigned_partitions']} assigned, {event['gained_partitions']} moved, "
+                f"{event['lost_partitions']} without an owner"
+            )
+        case "offsets_deleted":
+            return f"{event['topic']}-{event['topic_partition']} at {event['committed_offset']}"
+        case "finding":
+            return f"{event['severity']} {event['analyzer']} {event['state']}: {event['summary']}"
+        case _:
+            return ""

@@ -1,0 +1,172 @@
+"""`kshadow report`: one HTML page about a time range."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from agent import __version__
+from agent.cli.options import (
+    analyzer_options,
+    broker_log_options,
+    option,
+    range_options,
+    resolve_range,
+    source_options,
+)
+from agent.cli.output import UnwritableOutput, echo, printable, warn
+from agent.common.timespec import TimeSpec
+
+if TYPE_CHECKING:
+    from agent.presentation.narrative.gains import Gains
+    from agent.presentation.report.fleet_report import GroupSummary
+    from agent.presentation.report.gather import ReplayGains
+    from agent.simulation.whatif.group_recorders import GroupRecorders
+
+LISTED = {
+    "section": "Find out why, and what to change",
+    "place": 3,
+    "number": 15,
+    "help": "Write one HTML page about a time range, to keep or to send.",
+}
+
+WHATIF_S = 30.0
+"""For all groups together."""
+
+
+@click.command()
+@click.argument("groups", nargs=-1, metavar="[GROUP]…")
+@source_options
+@range_options
+@analyzer_options
+@broker_log_options
+@option("--out", metavar="FILE.html|-", type=click.Path(allow_dash=True), required=True, help="The page.")
+@option("--title", metavar="TEXT", help="Its heading [what happened to whom].")
+@option(
+    "--top",
+    type=click.IntRange(0, 200),
+    default=20,
+    show_default=True,
+    help="Groups told of in full where none is named: those in most trouble. The others are a table.",
+)
+@option(
+    "--whatif/--no-whatif",
+    "is_with_whatif",
+    default=True,
+    show_default=True,
+    help="Also replay what happened under other settings, as kshadow whatif does, for at most 30 s in all.",
+)
+@click.pass_context
+def report(
+    ctx: click.Context,
+    /,
+    groups: tuple[str, ...],
+    since: TimeSpec | None,
+    until: TimeSpec | None,
+    broker_logs: tuple[str, ...],
+    broker_log_timezone: str,
+    out: str,
+    title: str | None,
+    top: int,
+    is_with_whatif: bool,
+    **_: Any,
+) -> None:
+    """Write one HTML page about a time range, to keep or to send.
+
+    Swim lanes, causes, costs, findings and advice of the groups named, or of those in most trouble. The page is one
+    file without scripts, asks for nothing, and prints well; a page of that name is replaced once the new one is
+    whole.
+
+    \b
+    Examples:
+      kshadow report --from /var/lib/kafka/data --out incident.html
+      kshadow report payments --bootstrap-server localhost:9092 --since 6h --out payments.html
+      kshadow report --from /var/lib/kafka/data --broker-log /opt/kafka/logs/server.log --out incident.html
+      kshadow report --agent http://localhost:9308 --since 24h --title "Night of the 21st" --out night.html
+    """
+    from agent.cli.answers import no_such_group
+    from agent.cli.commands.explain import open_broker_logs
+    from agent.cli.data_source import open_source
+    from agent.common.clock import now_ms
+    from agent.presentation.narrative.words import count
+    from agent.presentation.report.document import document
+    from agent.presentation.report.fleet_report import ReportOrigin
+    from agent.presentation.report.gather import NoSuchGroup, ReportRequest, gather
+    from agent.simulation.whatif.group_recorders import GroupRecorders
+
+    logs = open_broker_logs(ctx, broker_logs, broker_log_timezone)
+    one = groups[0] if len(groups) == 1 else None
+    recorders = GroupRecorders(groups) if is_with_whatif else None
+    with open_source(ctx, one, history=True, recorder=recorders, witness=logs) as answers:
+        since_ms, until_ms = resolve_range(since, until, answers.now_ms)
+        problems: list[str] = []
+        if logs is not None:
+            logs.report(problems.append)
+        is_bad = answers.report(problems.append)
+        for problem in problems:
+            warn(problem)
+        made = ReportOrigin(
+            source=answers.where,
+            version=__version__,
+            made_at_ms=now_ms(),
+            title=title,
+            problems=tuple(problems),
+        )
+        try:
+            gains = None if recorders is None else _gains(ctx, recorders, since_ms, until_ms, answers.now_ms)
+            facts = gather(answers, made, ReportRequest(groups, since_ms, until_ms, top), gains)
+        except NoSuchGroup as missing:
+            no_such_group(ctx, answers, str(missing))
+        page = document(facts).encode("utf-8", "backslashreplace")
+        _write(page, out)
+        if out != "-":
+            told = f"{len(facts.details)} of {count(len(facts.groups), 'group')} in full"
+            echo(f"{printable(out)}: {told}, {max(len(page) // 1000, 1):,} kB")
+        if is_bad:
+            ctx.exit(1)
+
+
+def _gains(
+    ctx: click.Context, recorders: GroupRecorders, since_ms: int | None, until_ms: int | None, at_ms: int
+) -> ReplayGains:
+    """What replays each group, as long as there is time left."""
+    from agent.cli.whatif_gains import BUDGET_S, gains_of_agent, gains_within_budget, whatif_command
+    from agent.presentation.narrative.gains import Gains
+
+    over = time.monotonic() + WHATIF_S
+
+    def gained(row: GroupSummary) -> Gains | None:
+        if (row.rebalances or 0) < 2:
+            # The first is how a group begins: there is nothing to save.
+            return None
+        whatif = whatif_command(row.group, ctx.params, since_ms, until_ms)
+        if ctx.params["agent"] is not None:
+            return gains_of_agent(whatif) if row.group_type == "classic" else None
+        if recorders.gave_up:
+            return Gains(untold="so many groups are not replayed at once", command=whatif)
+        budget_s = min(BUDGET_S, max(over - time.monotonic(), 0))
+        return gains_within_budget(
+            recorders.of(row.group), since_ms, until_ms, at_ms, command=whatif, budget_s=budget_s
+        )
+
+    return gained
+
+
+def _write(page: bytes, out: str) -> None:
+    from agent.kafka.writer.ndjson import whole_or_not
+
+    try:
+        if out == "-":
+            sys.stdout.flush()
+            sys.stdout.buffer.write(page)
+            return
+        with whole_or_not(Path(out)) as file:
+            file.write(page)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise UnwritableOutput(f"{out}: expected a file to write to: {error.strerror or error}") from error

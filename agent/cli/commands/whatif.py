@@ -1,0 +1,242 @@
+"""`kshadow whatif`: what one group's own history would have come to under other settings."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable, Mapping
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from agent.cli.options import exactly_one_of, option, output_option, range_options, resolve_range, source_options
+from agent.cli.output import bold, echo, print_rows, print_value, printable, warn
+from agent.cli.tables import Column
+from agent.cli.text import MAX_TEXT, truncated
+from agent.common.timespec import TimeSpec
+from agent.config.options import Duration
+from agent.simulation.whatif.changes import CHANGES, Alternative
+
+if TYPE_CHECKING:
+    from agent.simulation.whatif.calibrated_replay import CalibratedReplay
+    from agent.simulation.whatif.comparison import Comparison
+
+LISTED = {
+    "section": "Find out why, and what to change",
+    "place": 4,
+    "number": 11,
+    "help": "Replay one group's history under other settings.",
+}
+
+MAX_WIDTH = 100
+"""Columns of a text: longer lines are hard to read."""
+
+_COLUMNS = {
+    "setting": Column("SETTING", folds=24),
+    "rebalances": Column("REBALANCES"),
+    "stopped": Column("STOPPED"),
+    "rebalancing": Column("REBALANCING", spare=1),
+    "undetected": Column("UNDETECTED", spare=2),
+    "unowned": Column("UNOWNED", spare=3),
+    "detects": Column("DETECTS A DEATH IN", folds=18),
+    "saved": Column("SAVES", folds=14),
+}
+
+DURATION = Duration("a duration such as 30s, 5m or 500ms")
+
+
+def change_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """An option for each of the settings that can be changed."""
+    kinds: Mapping[str, Callable[[tuple[str, ...]], dict[str, Any]]] = {
+        "flag": lambda _: {"is_flag": True},
+        "duration": lambda _: {"type": DURATION, "multiple": True},
+        "choice": lambda choices: {"type": click.Choice(choices), "multiple": True},
+    }
+    for change in reversed(tuple(CHANGES.values())):
+        repeats = "" if change.kind == "flag" else " Repeatable."
+        attributes = kinds[change.kind](change.choices)
+        command = option(f"--{change.name}", _parameter(change.name), help=change.help + repeats, **attributes)(
+            command
+        )
+    return command
+
+
+def _parameter(name: str) -> str:
+    return "change_" + name.replace("-", "_")
+
+
+@click.command()
+@click.argument("group")
+@source_options
+@range_options
+@change_options
+@option(
+    "--broker-initial-delay",
+    type=DURATION,
+    help="The brokers' group.initial.rebalance.delay.ms as it was [as the log tells, else 3s].",
+)
+@option(
+    "--client-heartbeat-interval",
+    type=DURATION,
+    help="The clients' heartbeat.interval.ms as it was [as the log tells, else 3s].",
+)
+@output_option()
+@click.pass_context
+def whatif(
+    ctx: click.Context,
+    /,
+    group: str,
+    since: TimeSpec | None,
+    until: TimeSpec | None,
+    broker_initial_delay: int | None,
+    client_heartbeat_interval: int | None,
+    output: str,
+    **_: Any,
+) -> None:
+    """Replay one group's history under other settings.
+
+    What its clients did (they came, went, died, stalled) is read from the log and played through a model of the
+    group protocol: under today's settings, which must come to what the log shows, and under others. Settings that
+    are given together are tried together, each value of a repeated one by itself; without any, a standard set is
+    tried. STOPPED is for how long partitions stood still, in seconds summed over partitions.
+
+    \b
+    Examples:
+      kshadow whatif payments --from /var/lib/kafka/data --since 7d
+      kshadow whatif payments --bootstrap-server localhost:9092 --static --session-timeout 2m
+    """
+    from agent.cli.answers import no_such_group
+    from agent.cli.data_source import open_source
+    from agent.simulation.whatif.calibrated_replay import CannotReplay, calibrate
+    from agent.simulation.whatif.comparison import compare
+    from agent.simulation.whatif.recorded_script import NothingToReplay, reason_not_replayable
+    from agent.simulation.whatif.recorder import GroupRecorder
+
+    if exactly_one_of(ctx, "from_path", "bootstrap_server", "agent") == "agent":
+        raise click.UsageError(
+            "--agent: an agent keeps events, and those lack the timeouts, subscriptions and assignments of members; "
+            "use --bootstrap-server or --from"
+        )
+    recorder = GroupRecorder(group)
+    with open_source(ctx, group, recorder=recorder) as answers:
+        since_ms, until_ms = resolve_range(since, until, answers.now_ms)
+        if answers.describe(group) is None and not recorder.recording().states:
+            no_such_group(ctx, answers, group)
+        recording = recorder.recording()
+        if (reason := reason_not_replayable(recording)) is not None:
+            answers.report(warn)
+            warn(f"Error: {truncated(repr(group), MAX_TEXT)}: {reason}")
+            ctx.exit(1)
+        try:
+            end_ms = answers.now_ms if until_ms is None else min(until_ms, answers.now_ms)
+            found = calibrate(
+                recording.between(since_ms, until_ms),
+                end_ms,
+                heartbeat_ms=client_heartbeat_interval,
+                delay_ms=broker_initial_delay,
+            )
+            result = compare(found, _alternatives(ctx, found))
+        except (NothingToReplay, CannotReplay) as error:
+            answers.report(warn)
+            warn(f"Error: {truncated(repr(group), MAX_TEXT)}: {error}")
+            ctx.exit(1)
+        if output == "table":
+            _print(found, result)
+        else:
+            print_value(_form(found, result), output)
+        if recording.earlier:
+            warn(f"({recording.earlier} earlier in the log under that name, deleted or of another type, left out)")
+        if answers.report(warn):
+            ctx.exit(1)
+
+
+def _alternatives(ctx: click.Context, found: CalibratedReplay) -> list[Alternative]:
+    """What the options ask for, each value of a repeated one by itself; else the standard set."""
+    from agent.simulation.whatif.changes import standard_alternatives, starts
+
+    given = {
+        name: [True] if change.kind == "flag" else list(ctx.params[_parameter(name)])
+        for name, change in CHANGES.items()
+        if ctx.params[_parameter(name)]
+    }
+    if not given:
+        return standard_alternatives(found.recorded.script)
+    out = [Alternative(dict(zip(given, values, strict=True))) for values in product(*given.values())]
+    for alternative in out:
+        for start in starts(alternative.apply(found.recorded.script)):
+            settings = start.settings
+            beat_ms = settings.heartbeat_interval_ms
+            if not 0 < beat_ms < min(settings.session_timeout_ms, settings.max_poll_interval_ms):
+                raise click.UsageError(
+                    "the heartbeat interval must be less than the session and the poll timeout, or no rebalance "
+                    f"could end: {beat_ms}, {settings.session_timeout_ms} and {settings.max_poll_interval_ms} ms"
+                )
+    return out
+
+
+def _form(found: CalibratedReplay, result: Comparison) -> dict[str, Any]:
+    from agent.simulation.whatif.comparison import outcome_json
+    from agent.simulation.whatif.sentences import advice, assumptions, reproduced
+
+    it = found.reproduction
+    return {
+        "group": found.recorded.script.group,
+        "since_ms": found.recorded.opening_ms,
+        "until_ms": found.recorded.closing_ms,
+        "reproduced": {
+            "exact": it.is_exact,
+            "generations": it.generations,
+            "matched": it.matched,
+            "missing": it.generations - it.matched,
+            "extra": sum(difference.recorded is None for difference in it.differences),
+            "never_completed": found.recorded.notes.get("never_completed", 0),
+            "log_stopped_partition_ms": found.recorded.stopped_ms,
+            "off_at_most_ms": max(map(abs, it.late_ms), default=None),
+            "sentences": reproduced(found, result),
+        },
+        "settings": [outcome_json(result, outcome) for outcome in result.outcomes],
+        "not_played": [{"setting": alternative.label, "reason": reason} for alternative, reason in result.not_played],
+        "advice": advice(found, result),
+        "assumptions": list(assumptions(found, result)),
+    }
+
+
+def _print(found: CalibratedReplay, result: Comparison) -> None:
+    from agent.simulation.whatif.sentences import advice, assumptions, detection, headline, reproduced, saving
+
+    _print_paragraphs([headline(found), *reproduced(found, result)])
+    echo("")
+    rows = [
+        {
+            "setting": it.alternative.label,
+            "rebalances": it.rebalances,
+            "stopped": _seconds(it.stopped_ms),
+            "rebalancing": _seconds(it.stopped.rebalancing),
+            "undetected": _seconds(it.stopped.undetected),
+            "unowned": _seconds(it.stopped.unowned),
+            "detects": detection(it),
+            "saved": saving(result, it),
+        }
+        for it in result.outcomes
+    ]
+    print_rows(rows, "table", _COLUMNS)
+    echo("\n" + bold("What would have helped most"))
+    _print_paragraphs(advice(found, result), "  - ")
+    echo("\n" + bold("What this takes for granted"))
+    _print_paragraphs(list(assumptions(found, result)), "  - ")
+
+
+def _seconds(ms: int) -> float:
+    return round(ms / 1000, 1)
+
+
+def _print_paragraphs(texts: list[str], mark: str = "") -> None:
+    from agent.cli.tables import fold_words
+
+    width = min(shutil.get_terminal_size().columns, MAX_WIDTH) if sys.stdout.isatty() else None
+    for text in texts:
+        shown = printable(text)
+        lines = [shown] if width is None else fold_words(shown, width - len(mark))
+        for at, line in enumerate(lines):
+            echo((" " * len(mark) if at else mark) + line)

@@ -1,0 +1,143 @@
+"""What a context says to the command that is called, where nothing stronger names a source.
+
+A context is taken whole or not at all: where the command line, the environment or the file of `--config` says which
+source is asked, nothing of it counts. Its credentials are for its own cluster, and are sent to no other.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from agent.cli.options import long_name
+from agent.cli.output import warn
+from agent.cli.session import RequestedContext, session_of
+from agent.config.value_source import GivenValue, GivenValues, ValueSource
+
+if TYPE_CHECKING:
+    from agent.cli.contexts_file import Contexts
+
+_BROKERS_ONLY = ("run", "doctor", "coordinator")
+"""Commands without `--agent` that look at a cluster that is there; others write to it, or tell others of it."""
+
+
+def remember_name(ctx: click.Context, name: str | None, in_file: str | None) -> None:
+    """Keep what `--context`, its variable, or the file's `context` says."""
+    if name:
+        source = ctx.get_parameter_source("context") or ParameterSource.COMMANDLINE
+        session_of(ctx).requested_context = RequestedContext(name, source)
+    elif in_file is not None:
+        session_of(ctx).requested_context = RequestedContext(in_file, ParameterSource.DEFAULT_MAP)
+
+
+def requested_name(ctx: click.Context) -> str | None:
+    """The name of the context asked for, if one is."""
+    requested = session_of(ctx).requested_context
+    return None if requested is None else requested.name
+
+
+def context_defaults(
+    ctx: click.Context, name: str, command: click.Command, said: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What the context in use gives a command, by parameter; nothing where a source is named elsewhere.
+
+    `said`: what the file says to it. Raises `click.UsageError` for a context that is asked for and is not there.
+    """
+    takes = {long_name(it): it for it in command.params if isinstance(it, click.Option)}
+    if name not in _BROKERS_ONLY and not {"agent", "bootstrap-server"} <= takes.keys():
+        return {}
+    if {"-h", "--help"} & {*session_of(ctx).arguments}:
+        return {}
+    stronger = _source_named_elsewhere(ctx, name, command, said)
+    asked = session_of(ctx).requested_context
+    if stronger is not None:
+        if asked is not None and asked.source is ParameterSource.COMMANDLINE:
+            warn(f"(--context {asked.name} says nothing here: {stronger} names the source, and wins)")
+        return {}
+    contexts = _load_contexts()
+    chosen = asked.name if asked is not None else contexts.current
+    if chosen is None:
+        return {}
+    values = _context_values(ctx, contexts, chosen, takes)
+    if name == "run":
+        # The agent's settings are taken typed, with where they come from.
+        session_of(ctx).context_values = {
+            key: GivenValue(it[1], ValueSource.CONTEXT, it[2]) for key, it in values.items()
+        }
+    return {str(takes[key].name): it[0] for key, it in values.items()}
+
+
+def run_values(
+    ctx: click.Context, takes: Mapping[str, click.Option], given: GivenValues, file: GivenValues
+) -> GivenValues:
+    """What the context gives to `kshadow run`, by option; nothing where something stronger names the brokers."""
+    if any(values["bootstrap-server"].is_given for values in (given, file) if "bootstrap-server" in values):
+        return {}
+    found = session_of(ctx).context_values
+    if found is None:
+        contexts = _load_contexts()
+        chosen = requested_name(ctx) or contexts.current
+        values = {} if chosen is None else _context_values(ctx, contexts, chosen, takes)
+        found = {key: GivenValue(it[1], ValueSource.CONTEXT, it[2]) for key, it in values.items()}
+    return found
+
+
+def _load_contexts() -> Contexts:
+    from agent.cli.contexts_file import ContextError, contexts_path, load_contexts
+
+    try:
+        return load_contexts(contexts_path(os.environ))
+    except ContextError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _context_values(
+    ctx: click.Context, contexts: Contexts, name: str, takes: Mapping[str, click.Option]
+) -> dict[str, tuple[Any, Any, str]]:
+    """By option: the value as the command line would have it, what the option makes of it, and where it stands."""
+    from agent.cli.config_file import coerce
+    from agent.cli.contexts_file import AGENT_KEYS, BROKER_KEYS, SOURCES, ContextError
+
+    try:
+        entry = contexts.entry(name)
+    except ContextError as error:
+        raise click.UsageError(str(error)) from None
+    source = next((it for it in SOURCES if it in entry and it in takes), None)
+    if source is None:
+        return {}
+    goes_with = {"agent": AGENT_KEYS, "bootstrap-server": BROKER_KEYS}.get(source, ())
+    out = {}
+    for key in (source, *goes_with, "output"):
+        if key not in entry or key not in takes:
+            continue
+        where = f"{contexts.path}: {name}: {key}"
+        try:
+            taken = coerce(takes[key], entry[key], ctx, contexts.path.parent)
+        except ValueError as error:
+            raise click.UsageError(f"{where}: {error}") from None
+        if taken is not None:
+            out[key] = (*taken, where)
+    return out
+
+
+def _source_named_elsewhere(
+    ctx: click.Context, name: str, command: click.Command, said: Mapping[str, Any]
+) -> str | None:
+    """What names a source already: an option, a variable or the file. None where nothing does."""
+    probe = command.make_context(name, list(session_of(ctx).arguments), parent=ctx, resilient_parsing=True)
+    for parameter in command.params:
+        if long_name(parameter) not in ("agent", "bootstrap-server", "from"):
+            continue
+        assert parameter.name is not None, "a parameter has a name"
+        source = probe.get_parameter_source(parameter.name)
+        if source is ParameterSource.COMMANDLINE:
+            return f"--{long_name(parameter)}"
+        if source is ParameterSource.ENVIRONMENT and probe.params.get(parameter.name):
+            return str(parameter.envvar)
+        if said.get(parameter.name):
+            return f"the file of --config ({long_name(parameter)})"
+    return None

@@ -1,0 +1,97 @@
+"""Which source a query command was given, opened: files, a broker that is read to its end, or a running agent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+from click.core import ParameterSource
+
+from agent.cli.answers import Answers, exit_unreachable
+from agent.cli.options import AGENT_OPTIONS, choose_analyzers, exactly_one_of, librdkafka_config
+from agent.common.sanitize import printable
+
+if TYPE_CHECKING:
+    from agent.common.timespec import TimeSpec
+    from agent.core.inference.external_evidence import EvidenceSource
+    from agent.simulation.whatif.recorder import GroupRecorder
+
+SOURCES = ("from_path", "bootstrap_server", "agent")
+
+
+@contextmanager
+def source_errors_reported() -> Iterator[None]:
+    """Turn a source that cannot be read into a message and the exit code of the contract."""
+    from agent.kafka.source.errors import SourceDenied, SourceError, SourceUnreachable
+
+    try:
+        yield
+    except SourceUnreachable as error:
+        exit_unreachable(
+            f"{error}; kshadow doctor tries what a connection needs, step by step, and says how to fix it"
+        )
+    except SourceDenied as error:
+        exit_unreachable(str(error))
+    except SourceError as error:
+        if isinstance(error.__cause__, PermissionError):
+            exit_unreachable(f"{error}; run kshadow as a user who may read it")
+        raise click.UsageError(printable(str(error))) from None
+
+
+@contextmanager
+def open_source(
+    ctx: click.Context,
+    group: str | None = None,
+    *,
+    history: bool = False,
+    until: TimeSpec | None = None,
+    recorder: GroupRecorder | None = None,
+    witness: EvidenceSource | None = None,
+    lag: bool = False,
+) -> Iterator[Answers]:
+    """The answers of the one source that the command was given.
+
+    `group`: only that one will be asked for. `history`: events and findings will be, too. `until`: as it was then.
+    `recorder` follows its group through what is read here, and `witness` testifies to it; an agent has read already.
+    `lag`: a broker is asked for the ends of what the group has committed.
+    """
+    from_path, bootstrap_server, agent = (ctx.params[name] for name in SOURCES)
+    kind = exactly_one_of(ctx, *SOURCES)
+    check_source_options(ctx, kind)
+    if kind == "agent" and until is not None:
+        raise click.UsageError("--until goes with --from and --bootstrap-server; an agent knows groups as they are")
+    # An agent has its own; and to look for them all takes long.
+    looks = history and kind != "agent"
+    chosen = choose_analyzers(ctx.params["analyzer_names"], ctx.params["tuned"]) if looks else None
+    with source_errors_reported():
+        match kind:
+            case "from_path":
+                from agent.cli.reading import answers_of_files
+
+                yield answers_of_files(from_path, group, chosen, until, recorder, witness)
+            case "bootstrap_server":
+                from agent.cli.reading import answers_of_brokers
+
+                conf = librdkafka_config(bootstrap_server, ctx.params["properties"])
+                yield answers_of_brokers(conf, group, chosen, until, recorder, witness, lag=lag)
+            case _:
+                from agent.cli.agent_client import AgentClient
+
+                yield AgentClient(agent, {name: ctx.params.get(name) for name in AGENT_OPTIONS})
+
+
+def check_source_options(ctx: click.Context, kind: str) -> None:
+    """Raise `click.UsageError` for options on the command line that go with another kind of source."""
+    if kind != "bootstrap_server" and ctx.get_parameter_source("properties") is ParameterSource.COMMANDLINE:
+        raise click.UsageError("--property goes with --bootstrap-server")
+    if kind != "bootstrap_server" and ctx.get_parameter_source("command_config") is ParameterSource.COMMANDLINE:
+        raise click.UsageError("--command-config goes with --bootstrap-server")
+    tuning = ("analyzer_names", "tuned")
+    if kind == "agent" and any(ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE for name in tuning):
+        raise click.UsageError("--analyzers and --tune go with --from and --bootstrap-server; an agent has its own")
+    if kind != "agent":
+        for name in AGENT_OPTIONS:
+            if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+                raise click.UsageError(f"--{name.replace('_', '-')} goes with --agent")

@@ -1,0 +1,150 @@
+"""Which rows are shown, and in which order: `--sort-by` and the filters that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from typing import Any, TypeVar
+
+import click
+
+from agent.cli.options import Decorator, option
+from agent.cli.tables import Column
+from agent.core.causes import Cause
+
+Row = Mapping[str, Any]
+T = TypeVar("T", bound=Row)
+
+STATES = (
+    "Empty",
+    "Stable",
+    "PreparingRebalance",
+    "CompletingRebalance",
+    "Assigning",
+    "Reconciling",
+    "NotReady",
+    "Dead",
+)
+TYPES = ("classic", "connect", "consumer", "share", "streams")
+EVENTS = (
+    "group_created",
+    "rebalance",
+    "member_joined",
+    "member_left",
+    "static_member_replaced",
+    "assignment_changed",
+    "group_emptied",
+    "group_deleted",
+    "offsets_deleted",
+    "finding",
+)
+CAUSES = tuple(map(str, Cause))
+
+sort_option: Decorator = option(
+    "--sort-by",
+    metavar="COLUMN[:desc]",
+    multiple=True,
+    help="Sort by this column, or field of -o json; what has no value comes last. Repeatable, the first weighs most.",
+)
+match_option: Decorator = option(
+    "--match", metavar="GLOB", multiple=True, help="Only groups whose names match, such as 'payments-*'. Repeatable."
+)
+state_option: Decorator = option(
+    "--state",
+    "states",
+    type=click.Choice(STATES, case_sensitive=False),
+    metavar="STATE",
+    multiple=True,
+    help=f"Only groups in this state: {', '.join(STATES)}. Repeatable.",
+)
+type_option: Decorator = option(
+    "--type", "types", type=click.Choice(TYPES), multiple=True, help="Only groups of this type. Repeatable."
+)
+topic_option: Decorator = option(
+    "--topic", "topics", metavar="GLOB", multiple=True, help="Only topics whose names match, or are it. Repeatable."
+)
+event_option: Decorator = option(
+    "--event",
+    "event_types",
+    type=click.Choice(EVENTS),
+    metavar="TYPE",
+    multiple=True,
+    help=f"Only events of this type: {', '.join(EVENTS)}. Repeatable.",
+)
+cause_option: Decorator = option(
+    "--cause",
+    "causes",
+    type=click.Choice(CAUSES),
+    metavar="CAUSE",
+    multiple=True,
+    help=f"Only rebalances with this cause, and members that left so: {', '.join(CAUSES)}. Repeatable.",
+)
+
+
+def matches_any(name: str, globs: Sequence[str]) -> bool:
+    """Whether a name is one of those asked for; every one is where nothing is asked for."""
+    return not globs or any(name == glob or fnmatchcase(name, glob) for glob in globs)
+
+
+def event_matches(event: Row, types: Sequence[str], causes: Sequence[str]) -> bool:
+    """Whether an event is of the types, and about the causes, that are asked for."""
+    if types and event["type"] not in types:
+        return False
+    if not causes:
+        return True
+    member = event.get("member")
+    said = [
+        *(event.get("causes") or ()),
+        event.get("cause"),
+        member.get("cause") if isinstance(member, dict) else None,
+    ]
+    return any(cause in causes for cause in said)
+
+
+def sort_rows(rows: Iterable[T], keys: Sequence[str], columns: Mapping[str, Column]) -> list[T]:
+    """Sorted by columns, or by fields. A usage error says which there are, where there is no such one."""
+    out = list(rows)
+    for key in reversed(keys):
+        name, _, direction = key.rpartition(":") if key.endswith((":desc", ":asc")) else (key, "", "")
+        field = _field(name, out, columns)
+        known = [row for row in out if _value(row, field) is not None]
+        unknown = [row for row in out if _value(row, field) is None]
+        out = sorted(known, key=_sort_key(field), reverse=direction == "desc") + unknown
+    return out
+
+
+def _field(name: str, rows: Sequence[Row], columns: Mapping[str, Column]) -> str:
+    wanted = _normalized(name)
+    fields = {field: field for row in rows for field in row}
+    fields |= {_normalized(column.heading): key for key, column in columns.items()} | {key: key for key in columns}
+    if wanted in fields:
+        return fields[wanted]
+    near = get_close_matches(wanted, fields, n=1, cutoff=0.6)
+    there = ", ".join(columns)
+    raise click.UsageError(
+        f"--sort-by: no column {name!r}; " + (f"did you mean {near[0]!r}?" if near else f"there are {there}")
+    )
+
+
+def _normalized(name: str) -> str:
+    return name.strip().lower().replace(" ", "_").replace("-", "_")
+
+
+def _value(row: Row, field: str) -> Any:
+    """What a column shows, as it is: a time is kept in milliseconds."""
+    milliseconds = row.get(f"{field}_ms")
+    return row.get(field) if milliseconds is None else milliseconds
+
+
+def _sort_key(field: str) -> Callable[[Row], tuple[int, Any]]:
+    def order(row: Row) -> tuple[int, Any]:
+        match _value(row, field):
+            case int() | float() as number:
+                return 0, number
+            case list() | dict() | tuple() as several:
+                return 0, len(several)
+            case other:
+                return 1, str(other).casefold()
+
+    return order

@@ -1,0 +1,90 @@
+"""From a job to its exit code: the checks, the archive, `spark-submit`."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from collections.abc import Mapping
+
+import click
+
+from agent.cli.data_source import source_errors_reported
+from agent.cli.output import echo, printable, warn
+from agent.cli.spark_options import SubmitOptions
+from agent.tools.embedded.jars import cache_directory
+from agent.tools.spark_submit import checks, command, paths
+from agent.tools.spark_submit.checkpoint import check_checkpoint, claim
+from agent.tools.spark_submit.errors import SubmitError
+from agent.tools.spark_submit.jobs import SECRETS, Job, Stream
+from agent.tools.spark_submit.package import Code, build
+from agent.tools.spark_submit.running import run
+from agent.tools.spark_submit.spark import Spark, find_spark
+
+
+def submit(job: Job, asked: SubmitOptions) -> int:
+    """Check, and run the job or print the command that would. The exit code."""
+    try:
+        with source_errors_reported():
+            return _submit(job, asked)
+    except SubmitError as error:
+        raise click.UsageError(printable(str(error))) from None
+
+
+def _submit(job: Job, asked: SubmitOptions) -> int:
+    cache = cache_directory() / "spark"
+    placing = asked.placement(cache)
+    if placing.is_local:
+        job = paths.with_absolute_paths(job)
+    java, spark = _check(job, placing, asked)
+    if asked.checks:
+        checks.check_brokers(job)
+    job_in_the_open, secrets = command.split_secrets(job)
+    command.check_secrets(secrets, placing)
+    code = build(cache)
+    argv = command.command(job_in_the_open, placing, spark, code)
+    environment = command.environment(placing, spark)
+    if asked.verbose:
+        warn(f"Spark {spark.version} for Scala {spark.scala} at {spark.home}; {java}; our code in {code.archive}")
+    if asked.dry_run:
+        _print(argv, environment, secrets)
+        return 0
+    if isinstance(job, Stream) and placing.drives_here:
+        claim(job)
+    inherited = {**os.environ, **environment}
+    return _run(argv, inherited if not secrets else {**inherited, SECRETS: json.dumps(secrets)}, code, asked)
+
+
+def _check(job: Job, placing: command.SubmitSettings, asked: SubmitOptions) -> tuple[str, Spark]:
+    """What can be seen without asking anybody."""
+    java = checks.check_java()
+    spark = find_spark(asked.spark_home)
+    command.check_coordinates(placing.packages, spark)
+    checks.check_modules(job, placing)
+    if placing.is_local:
+        paths.check_paths(job)
+    if isinstance(job, Stream) and placing.drives_here:
+        check_checkpoint(job)
+    return java, spark
+
+
+def _print(argv: list[str], environment: Mapping[str, str], secrets: Mapping[str, str]) -> None:
+    """For a shell; what it must have in its environment besides goes to standard error."""
+    variables = [f"{name}={shlex.quote(value)}" for name, value in environment.items()]
+    echo(" ".join((*variables, shlex.join(argv))))
+    if secrets:
+        warn(f"{SECRETS} must be set where it runs: a JSON object with {', '.join(secrets)}")
+
+
+def _run(argv: list[str], environment: Mapping[str, str], code: Code, asked: SubmitOptions) -> int:
+    try:
+        ended = run(argv, environment, code.main, warn, verbose=asked.verbose)
+    except OSError as error:
+        raise SubmitError(f"{argv[0]}: cannot be run: {error.strerror}") from error
+    if ended.hidden:
+        warn(f"the last {len(ended.hidden)} lines of Spark (--verbose shows all):")
+        for line in ended.hidden:
+            warn(f"  {line}")
+    if ended.message is not None:
+        warn(f"Error: {ended.message}")
+    return ended.code

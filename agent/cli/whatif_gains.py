@@ -1,0 +1,64 @@
+"""What other settings would have saved, for who explains a group: within a budget of time, and what tells more."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from agent.presentation.narrative.gains import Gains
+from agent.presentation.narrative.words import MAX_NAME, clock, day
+
+if TYPE_CHECKING:
+    from agent.simulation.whatif.recorder import GroupRecorder
+
+BUDGET_S = 10.0
+"""Longer than that nobody waits for a paragraph; between two plays it is looked at."""
+
+
+def gains_within_budget(
+    recorder: GroupRecorder,
+    since_ms: int | None,
+    until_ms: int | None,
+    now_ms: int,
+    *,
+    command: str = "",
+    budget_s: float = BUDGET_S,
+) -> Gains:
+    """What other settings would have made of what was recorded in a range, as far as the budget goes.
+
+    `command` is what tells more, for where it does not.
+    """
+    from agent.simulation.whatif.recommendations import recommend as gained
+
+    over = time.monotonic() + budget_s
+    end_ms = now_ms if until_ms is None else min(until_ms, now_ms)
+    found = gained(recorder.recording(), since_ms, until_ms, end_ms, lambda: time.monotonic() >= over)
+    return replace(found, command=command) if found.is_cut_short else found
+
+
+def gains_of_agent(command: str) -> Gains:
+    """Where an agent answers: it keeps events, and those lack what a replay takes."""
+    return Gains(
+        untold="that takes the log; an agent keeps events only, without timeouts, subscriptions and assignments",
+        command=command,
+    )
+
+
+def whatif_command(group: str, source: Mapping[str, Any], since_ms: int | None, until_ms: int | None) -> str:
+    """`kshadow whatif` of the same group and range, as a shell takes it. `source`: the options of a query."""
+    if source.get("from_path") is not None:
+        where = ["--from", str(source["from_path"])]
+    else:
+        where = ["--bootstrap-server", str(source.get("bootstrap_server") or "HOST:9092")]
+    bounds = [
+        part
+        for option, at_ms in (("--since", since_ms), ("--until", until_ms))
+        if at_ms is not None
+        for part in (option, f"{day(at_ms)}T{clock(at_ms)}Z")
+    ]
+    # One whose name is that long, or could be taken for an option, is asked for by hand.
+    shown = group if len(group) <= MAX_NAME and group.isprintable() and not group.startswith("-") else "GROUP"
+    return shlex.join(["kshadow", "whatif", shown, *where, *bounds])

@@ -1,0 +1,305 @@
+"""What an option is: the types of options' values, and `OptionSpec`, from which all else about one is derived.
+
+Here stand the options that several commands share; those of `kshadow run` alone are rows of `agent.config.settings`.
+Every command imports this module: what a type needs to parse a value is imported when one comes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import click
+
+if TYPE_CHECKING:
+    from agent.common.timespec import TimeSpec
+
+_UNITS_MS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000))
+_UNITS_BYTES = (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
+
+
+class Parsed(click.ParamType[Any]):
+    """What a function makes of a text; it raises `ValueError` that says what was expected and what came."""
+
+    def __init__(self, name: str, parse: Callable[[str], Any], *, keeps_text: bool = False) -> None:
+        """`name` stands for the value in the help. With `keeps_text` the text itself is the value, once checked."""
+        self.name = name
+        self._parse, self._keeps_text = parse, keeps_text
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Parse a text; what is no text was parsed before."""
+        if not isinstance(value, str):
+            return value
+        try:
+            parsed = self._parse(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        return value if self._keeps_text else parsed
+
+
+class Size(Parsed):
+    """Bytes, shown in the largest unit that needs no fraction."""
+
+    def show(self, value: int) -> str:
+        """`1GiB` for 1073741824."""
+        return _in_units(value, _UNITS_BYTES, "")
+
+
+class Time(click.ParamType["TimeSpec"]):
+    """A time: so long before now, ISO 8601, or epoch milliseconds."""
+
+    name = "TIME"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> TimeSpec:
+        """Parse it; "now" comes later."""
+        from agent.common.timespec import TimeSpec, parse_time
+
+        if isinstance(value, TimeSpec):
+            return value
+        try:
+            return parse_time(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class Duration(click.ParamType[int]):
+    """A duration in milliseconds, as people write it. `example` is what a message expects in place of all forms."""
+
+    name = "DURATION"
+
+    def __init__(self, example: str | None = None) -> None:
+        self._example = example
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Parse it."""
+        from agent.common.timespec import parse_duration
+
+        if isinstance(value, int):
+            return value
+        try:
+            return parse_duration(str(value))
+        except ValueError as error:
+            expected = self._example
+            self.fail(str(error) if expected is None else f"{expected} expected, {value!r} came", param, ctx)
+
+
+class MinDuration(Duration):
+    """A duration of at least so long, in milliseconds; None for `never`, where that is allowed."""
+
+    def __init__(self, least: str, *, never: bool = False) -> None:
+        super().__init__()
+        self._least, self._never = least, never
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Parse it."""
+        if self._never and value == "never":
+            return None  # type: ignore[return-value]  # click takes it for what it is
+        duration_ms = super().convert(value, param, ctx)
+        if duration_ms < super().convert(self._least, param, ctx):
+            self.fail(f"at least {self._least} expected, {value!r} came", param, ctx)
+        return duration_ms
+
+    def show(self, value: int | None) -> str | None:
+        """`5m` for 300000."""
+        if value is None:
+            return "never" if self._never else None
+        return _in_units(value, _UNITS_MS, "ms")
+
+
+class NameValue(click.ParamType[tuple[str, str]]):
+    """A name and its value, split at the first `=`; whether there is such a name is seen where it is used."""
+
+    def __init__(self, what: str, metavar: str) -> None:
+        """`metavar` is what it looks like, in the help and in errors; the name has a dot where it does so there."""
+        self.what, self.name = what, metavar
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        """The two; from the settings' file they come as such."""
+        if isinstance(value, tuple) and value[0]:
+            return value
+        name, equals, text = str(value).partition("=")
+        if not equals or not name or ("." in self.name and "." not in name):
+            # Of a property it may be half of a password, parted at a blank.
+            came = f"{value!r} came" if "." in self.name else "something else came (not shown: it may be a secret)"
+            self.fail(f"a {self.what} is {self.name}, {came}", param, ctx)
+        return name, text
+
+    def show(self, values: Sequence[tuple[str, str]]) -> dict[str, str]:
+        """All of them by name."""
+        return dict(values)
+
+
+class LibrdkafkaProperty(NameValue):
+    """A librdkafka property. A value that is exactly `${NAME}` stands in the environment, as it may in the file."""
+
+    def __init__(self) -> None:
+        super().__init__("property", "NAME=VALUE")
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        """The two; what comes from the file as such was looked up there."""
+        name, text = super().convert(value, param, ctx)
+        if isinstance(value, tuple):
+            return value
+        from agent.config.secrets import resolve_variable
+
+        try:
+            found = resolve_variable(text, os.environ)
+        except ValueError as error:
+            self.fail(f"{name}: {error}", param, ctx)
+        return name, text if found is None else found
+
+    def show(self, values: Sequence[tuple[str, str]]) -> dict[str, str]:
+        """All of them by name, without secrets."""
+        from agent.config.secrets import redact_properties
+
+        return redact_properties(values)
+
+
+class CommandConfigFile(click.ParamType[Any]):
+    """A file of a Java client's properties, as `agent.config.command_config.CommandConfig`."""
+
+    name = "FILE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Read and translate it."""
+        if not isinstance(value, str):
+            return value
+        from agent.config.command_config import read_command_config
+
+        try:
+            return read_command_config(value)
+        except ValueError as error:
+            self.fail(f"{value}: {error}", param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+        """Files."""
+        return click.Path().shell_complete(ctx, param, incomplete)
+
+
+class OptionSpec(NamedTuple):
+    """All that is known of an option.
+
+    Click's options, keys of files, `config show`, the table of the docs, the chart's schema and what a reload may
+    change are made of it. Its environment variable is `KSHADOW_` and its name.
+
+    `flags`: as click takes them, such as `-X`, `--property` or `--lag/--no-lag`. `parameter`: click's name of it,
+    where that is not the flag's. `type`: a click type; None is any text, or a switch where there are two flags.
+    `default`: as it would be typed. `goes_with`: it says nothing without one of these options. `live`: a change takes
+    effect while the agent runs. `secret`: its value may hold one, and is in no `repr`. `chart`: who sets it under
+    Helm: the user under `config`, the chart itself (`chart`), or the chart unless there are several clusters
+    (`chart, or a cluster`).
+    """
+
+    flags: tuple[str, ...]
+    help: str
+    type: Any = None
+    default: Any = None
+    parameter: str | None = None
+    metavar: str | None = None
+    multiple: bool = False
+    goes_with: tuple[str, ...] = ()
+    live: bool = False
+    secret: bool = False
+    chart: Literal["config", "chart", "chart, or a cluster"] = "config"
+
+    @property
+    def name(self) -> str:
+        """Its long flag without dashes: the key in a file."""
+        return next(flag for flag in self.flags if flag.startswith("--")).partition("/")[0][2:]
+
+    def show(self, value: Any) -> Any:
+        """A value as JSON has it and a person would write it, without secrets."""
+        if hasattr(self.type, "show"):
+            return self.type.show(value)
+        match value:
+            case tuple():
+                return list(value)
+            case str():
+                from agent.config.secrets import redact
+
+                return redact(value)
+            case None | bool() | int() | float():
+                return value
+            case _:
+                return str(value)
+
+    def show_text(self, value: Any) -> str:
+        """The same as one text; empty for nothing."""
+        match self.show(value):
+            case None:
+                return ""
+            case dict() as named:
+                return ", ".join(f"{name}={text}" for name, text in named.items())
+            case list() as several:
+                return ", ".join(map(str, several))
+            case bool() as switch:
+                return "true" if switch else "false"
+            case float() as number:
+                return f"{number:g}"
+            case shown:
+                return str(shown)
+
+
+def _in_units(value: int, units: tuple[tuple[str, int], ...], smallest: str) -> str:
+    for unit, size in units:
+        if value and value % size == 0:
+            return f"{value // size}{unit}"
+    return f"{value}{smallest}"
+
+
+BOOTSTRAP_SERVER = OptionSpec(
+    ("--bootstrap-server",),
+    metavar="HOST:PORT[,…]",
+    help="Kafka brokers to start from: reads the live topic.",
+    chart="chart, or a cluster",
+)
+COMMAND_CONFIG = OptionSpec(
+    ("--command-config",),
+    type=CommandConfigFile(),
+    metavar="FILE",
+    help="Client properties as Kafka's own tools take them, such as security.protocol and sasl.jaas.config; -X wins "
+    "over them.",
+    secret=True,
+)
+PROPERTY = OptionSpec(
+    ("-X", "--property"),
+    parameter="properties",
+    type=LibrdkafkaProperty(),
+    multiple=True,
+    help="A librdkafka property, such as security.protocol=SASL_SSL; a value that is exactly ${NAME} stands in the "
+    "environment. Repeatable; blanks part those in the variable.",
+    secret=True,
+    chart="chart, or a cluster",
+)
+BROKER_LOG = OptionSpec(
+    ("--broker-log",),
+    parameter="broker_logs",
+    type=click.Path(),
+    metavar="PATH",
+    multiple=True,
+    help="A broker's server.log, or the directory it is in: its coordinator's lines become evidence with "
+    "confidence 1. Repeatable, one a broker; colons part those in the variable.",
+)
+BROKER_LOG_TIMEZONE = OptionSpec(
+    ("--broker-log-timezone",),
+    metavar="ZONE",
+    default="UTC",
+    help="The zone of times in broker logs that name none: UTC, local, +02:00, or Europe/Berlin.",
+    goes_with=("broker-log",),
+)
+ANALYZERS = OptionSpec(
+    ("--analyzers",),
+    parameter="analyzer_names",
+    default="all",
+    metavar="NAME,…",
+    help="Which analyzers to run: all, none, or their names.",
+)
+TUNE = OptionSpec(
+    ("--tune",),
+    parameter="tuned",
+    type=NameValue("setting", "ANALYZER.SETTING=VALUE"),
+    multiple=True,
+    help="A setting of an analyzer, such as session_timeout.window_s=3600; kshadow analyzers lists them. "
+    "Repeatable; blanks part those in the variable.",
+)

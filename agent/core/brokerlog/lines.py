@@ -1,0 +1,321 @@
+"""Lines of the group coordinator in a broker's log, of Kafka 2.3 to 4.x, to events.
+
+Owns the forms of the lines, and nothing of what they mean. Forms differ in punctuation: 3.x names the partition
+in parentheses (`group g in state … (__consumer_offsets-4) (reason: …)`) where 4.x has it in the logger's
+prefix, and prints removed members as a Scala set. Order differs too: 3.x says that a member left (`left_late`)
+after the rebalance that this began, or even completed, and it says of a new dynamic member only that it got an id
+(`pending`), not that it came back with it (4.x: `joined`).
+
+Layouts differ by deployment: Kafka's own (`[time] LEVEL message (logger)`), Strimzi's (`time LEVEL message (logger)
+[thread]`), either behind a container runtime's own time or name, and JSON. So the message is found by the
+coordinator's prefix, and the time is the last one before it. A time without an offset is the broker host's local
+time: `utc` makes it epoch milliseconds.
+
+Groups, members and reasons are strangers' text: any character may come, and a line may be of any length.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from calendar import timegm
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+MAX_LINE_CHARACTERS = 8192
+"""Longer lines are not matched, except those that list members or groups: a name or reason in them is no real one."""
+
+MAX_REASON_CHARACTERS = 300
+_KEPT_EXAMPLES = 5
+_SMALLEST_EPOCH_MS = 10**11
+"""Smaller numbers are seconds."""
+
+_MARKER = re.compile(r"\[Group(?:Coordinator|MetadataManager)[^\]]{0,200}\]:? ")
+_TIME = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(?: ?(Z|UTC|GMT|[+-]\d\d:?\d\d)(?![\w:]))?"
+)
+# Kafka's `(%c)`, with a line number (Connect's pattern) or a thread (Strimzi's) behind it.
+_LOGGER = re.compile(r" \((?:org\.apache\.)?kafka\.coordinator\.[\w.$]{1,200}(?::\d+)?\)(?: \[[^\]]*\])?\s*$")
+
+# Kind of event, and its line from the beginning. `<name>` becomes a field, `<>` is anything, `<?words>` may be
+# missing. A full stop at the end may be missing everywhere: 3.x has none.
+_LINE_TEMPLATES = (
+    (
+        "preparing",
+        "Preparing to rebalance group <group> in state <state> with old generation <generation>"
+        "<?place> (reason: <reason>)",
+    ),
+    ("stabilized", "Stabilized group <group> generation <generation><?place><?with>"),
+    ("empty", "Group <group> with generation <generation> is now empty<?place>"),
+    (
+        "assigned",
+        "Assignment received from leader <member> for group <group> for generation <generation>. "
+        "The group has <members> members<>",
+    ),
+    ("assigned", "Assignment received from leader for group <group> for generation <generation><?size>"),
+    (
+        "joined",
+        "Pending dynamic member with id <member> joins group <group> in <state> state. Adding to the group now",
+    ),
+    (
+        "pending",
+        "Dynamic member with unknown member id joins group <group> in <state> state. "
+        "Created a new member id <member> and request the member to rejoin with this id",
+    ),
+    ("pending_gone", "Pending member <member> in group <group> has been removed after session timeout expiration"),
+    ("pending_gone", "[Group <group>] Pending member <member> has left group through explicit `LeaveGroup` <>"),
+    (
+        "pending_gone",
+        "Pending member with memberId=<member> has left group <group> through explicit `LeaveGroup` request",
+    ),
+    (
+        "joined_at_once",
+        "Dynamic member with unknown member id joins group <group> in state <state>. "
+        "Created a new member id <member> and added the member to the group",
+    ),
+    (
+        "joined_at_once",
+        "Dynamic member with unknown member id joins group <group> in <state> state. "
+        "Created a new member id <member> for this member and add to the group",
+    ),
+    (
+        "static_joined",
+        "Static member with groupInstanceId=<instance> and unknown member id joins group <group> in <state> state. "
+        "Created a new member id <member> for this member and <>",
+    ),
+    (
+        "static_replaced",
+        "Static member with groupInstanceId=<instance> and unknown member id joins group <group> in <state> state. "
+        "Replacing previously mapped member <member> with this groupInstanceId",
+    ),
+    ("left", "[Group <group>] Member <member> has left group through explicit `LeaveGroup` request<?client>"),
+    (
+        "left_late",
+        "Member MemberMetadata(memberId=<member>, <>) has left group <group> through explicit `LeaveGroup`"
+        "<?request><?client>",
+    ),
+    ("failed", "Member <member> in group <group> has failed, removing it from the group"),
+    ("epoch", "[GroupId <group>]<?member_id> Bumped <?streams>group epoch to <generation><?hash>"),
+    ("modern_away", "[GroupId <group>] Static member <member> with instance id <instance> temporarily left the <>"),
+    ("modern_left", "[GroupId <group>]<?member_id> Member <member> left the <state> group"),
+    ("modern_left", "[GroupId <group>] Static member <member> with instance id <instance> left the <state> group"),
+    (
+        "modern_left_classic",
+        "[Group<?id> <group>] Dynamic member <member> has left group through explicit `LeaveGroup` request<?client>",
+    ),
+    (
+        "modern_left_classic",
+        "[Group<?id> <group>] Static member <member> with instance id <instance> has left group through explicit "
+        "`LeaveGroup` request<?client>",
+    ),
+    ("modern_fenced", "[GroupId <group>]<?member_id> Member <member> fenced from the group because <reason>"),
+    ("modern_fenced", "[GroupId <group>] Streams member <member> fenced from the group because <reason>"),
+    ("unloaded", "Unloading group metadata for <group> with generation <generation>"),
+    ("unloaded", "[GroupId=<group>] Unload<> group metadata for <> <generation>"),
+)
+# These list names, so that they may be long. They are taken apart without a pattern.
+_REMOVED = (" removed dynamic members who haven't joined: ", "removed")
+_DELETED = ("The following groups were deleted: ", ". A total of ", "deleted")
+
+_FIELDS = {"generation": r"-?\d{1,10}", "members": r"\d{1,10}", "state": r"\w+", "reason": r".*?"}
+_OPTIONAL = {
+    "place": r" \(__consumer_offsets-\d+\)",
+    "member_id": r"\[MemberId [^\]]+\]",
+    "streams": "streams ",
+    "with": r" with (?P<members>\d{1,10}) members",
+    "size": r"\. The group has (?P<members>\d{1,10}) members.*",
+    "id": "Id",
+    "request": " request",
+    "client": "; client reason: (?P<reason>.*?)",
+    "hash": " with .*",
+}
+# A line with such a word that is of no known form counts, unless nothing here follows from it.
+_OF_INTEREST = re.compile(
+    r"\bmembers?\b|rebalanc|leavegroup|stabilized|assignment received|is now empty", re.IGNORECASE
+)
+_OF_NO_INTEREST = re.compile(
+    r"requesting the member to rejoin|joins the |new assignment state|updated its |will not trigger|is fenced by|"
+    r"failed to join before|had already been unloaded|loaded |cannot (?:up|down)grade|computed |offsets |"
+    r"the topology ",
+    re.IGNORECASE,
+)
+
+
+class _LinePattern(NamedTuple):
+    kind: str
+    literal: str
+    """The longest fixed part, in lower case: a line without it is not of this form."""
+    pattern: re.Pattern[str]
+
+
+def _compile_template(kind: str, form: str) -> _LinePattern:
+    def token(match: re.Match[str]) -> str:
+        name = match[1]
+        if name.startswith("?"):
+            return f"(?:{_OPTIONAL[name[1:]]})?"
+        return f"(?P<{name}>{_FIELDS.get(name, '.+?')})" if name else ".*?"
+
+    pieces = re.split(r"(<[?\w]*>)", form)
+    literal = max((piece for piece in pieces if piece[:1] != "<"), key=len).lower()
+    pattern = "".join(re.sub(r"<([?\w]*)>", token, p) if p[:1] == "<" else re.escape(p) for p in pieces)
+    return _LinePattern(kind, literal, re.compile(pattern + r"\.?", re.IGNORECASE | re.DOTALL))
+
+
+_LINE_PATTERNS = tuple(_compile_template(*form) for form in _LINE_TEMPLATES)
+_MEMBERS = re.compile(r"[^\s,\[\](){}]+")
+
+LocalToEpochMs = Callable[[int], int]
+"""Milliseconds since 1970 as the broker host's local clock shows them → epoch milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogEvent:
+    """One line about one group. `reason` is what stands there as the reason, or the names of removed members."""
+
+    kind: str
+    time_text: str
+    at_ms: int
+    group: str
+    member: str = ""
+    generation: int = -1
+    reason: str = ""
+    instance: str = ""
+    members: int = -1
+    state: str = ""
+
+    def removed_members(self) -> list[str]:
+        """The members of a `removed` line: Java prints `[a, b]`, Scala `Set(a, b)`."""
+        inner = re.sub(r"^[A-Za-z]*Set", "", self.reason)
+        return _MEMBERS.findall(inner)
+
+
+class LineReader:
+    """Reads lines, and counts those of the coordinator that it does not understand. Never raises for a line."""
+
+    def __init__(self, utc: LocalToEpochMs = lambda local_ms: local_ms) -> None:
+        """`utc`: what local times of this log mean; UTC unless told."""
+        self._utc = utc
+        self.recognized = 0
+        self.unrecognized = 0
+        self.examples: deque[str] = deque(maxlen=_KEPT_EXAMPLES)
+        """The latest lines that were not understood, each cut short."""
+
+    def parse_all(self, lines: Iterable[str]) -> Iterator[LogEvent]:
+        """What lines say, in their order; those of others are skipped."""
+        for line in lines:
+            if (event := self.parse(line)) is not None:
+                yield event
+
+    def parse(self, line: str) -> LogEvent | None:
+        """What one line says, None if it says nothing about a group's membership."""
+        if "[Group" not in line:
+            return None
+        moment: str | int | None = None
+        if line.startswith("{") and (within := _json_fields(line)) is not None:
+            line, moment = within
+        marker = _MARKER.search(line)
+        if marker is None:
+            return None
+        text = _LOGGER.sub("", line[marker.end() :].rstrip("\r\n"))
+        found = _fields_of(text)
+        at = self._time_of(line[: marker.start()], moment) if found is not None else None
+        if found is None or at is None:
+            self._count_unrecognized(text, known=found is not None)
+            return None
+        self.recognized += 1
+        kind, named = found
+        return _event(kind, *at, named)
+
+    def _count_unrecognized(self, text: str, *, known: bool) -> None:
+        text = text[:MAX_LINE_CHARACTERS]
+        if known or (_OF_INTEREST.search(text) and not _OF_NO_INTEREST.search(text)):
+            self.unrecognized += 1
+            self.examples.append(text[:MAX_REASON_CHARACTERS])
+
+    def _time_of(self, head: str, fallback: str | int | None) -> tuple[str, int] | None:
+        """The last time in the text before the message, or that of the JSON around it: as it stands there, and epoch
+        milliseconds."""
+        times = list(_TIME.finditer(head[-200:]))
+        found = times[-1] if times else None
+        if found is None and isinstance(fallback, str):
+            found = _TIME.search(fallback[:200])
+        if found is not None:
+            at_ms = self._epoch_ms(found)
+            return None if at_ms is None else (found[0], at_ms)
+        if isinstance(fallback, int):
+            return str(fallback), fallback * (1000 if fallback < _SMALLEST_EPOCH_MS else 1)
+        return None
+
+    def _epoch_ms(self, time: re.Match[str]) -> int | None:
+        try:
+            seconds = timegm(tuple(int(time[number]) for number in range(1, 7)))
+            local_ms = seconds * 1000 + int((time[7] or "").ljust(3, "0")[:3])
+            return self._utc(local_ms) if time[8] is None else local_ms - _offset_ms(time[8])
+        except (ValueError, OverflowError, OSError):
+            # No such day, or one beyond what the machine's calendar has.
+            return None
+
+
+def _offset_ms(offset: str) -> int:
+    if offset[0] not in "+-":
+        return 0
+    minutes = int(offset[1:3]) * 60 + int(offset[-2:])
+    return (-minutes if offset[0] == "-" else minutes) * 60_000
+
+
+def _fields_of(text: str) -> tuple[str, dict[str, str | None]] | None:
+    """Kind and fields of a message."""
+    if text.startswith("Group ") and _REMOVED[0] in text:
+        group, _, members = text[6:].partition(_REMOVED[0])
+        return _REMOVED[1], {"group": group, "reason": members}
+    if text.startswith(_DELETED[0]) and _DELETED[1] in text:
+        return _DELETED[2], {"reason": text[len(_DELETED[0]) :].rpartition(_DELETED[1])[0]}
+    if len(text) > MAX_LINE_CHARACTERS:
+        return None
+    low = text.lower()
+    for form in _LINE_PATTERNS:
+        if form.literal in low and (found := form.pattern.fullmatch(text)) is not None:
+            return form.kind, found.groupdict()
+    return None
+
+
+def _json_fields(line: str) -> tuple[str, str | int | None] | None:
+    """The message of a line in JSON, and its time: log4j's JSON layouts, Elastic's and Logstash's, Docker's files."""
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    text = next((row[name] for name in ("message", "log", "msg") if isinstance(row.get(name), str)), None)
+    if text is None:
+        return None
+    time = next(
+        (
+            row[name]
+            for name in ("@timestamp", "timestamp", "time", "ts", "timeMillis")
+            if isinstance(row.get(name), str | int) and not isinstance(row[name], bool)
+        ),
+        None,
+    )
+    instant = row.get("instant")
+    if time is None and isinstance(instant, dict):
+        seconds, nanos = instant.get("epochSecond"), instant.get("nanoOfSecond", 0)
+        if isinstance(seconds, int) and isinstance(nanos, int):
+            time = seconds * 1000 + nanos // 1_000_000
+    return text, time
+
+
+def _event(kind: str, time: str, at_ms: int, fields: dict[str, str | None]) -> LogEvent:
+    return LogEvent(
+        kind=kind,
+        time_text=time,
+        at_ms=at_ms,
+        group=fields.get("group") or "",
+        member=fields.get("member") or "",
+        generation=int(fields.get("generation") or -1),
+        reason=fields.get("reason") or "",
+        instance=fields.get("instance") or "",
+        members=int(fields.get("members") or -1),
+        state=fields.get("state") or "",
+    )

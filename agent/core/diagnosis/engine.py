@@ -1,0 +1,430 @@
+"""Runs the analyzers over the groups of one partition, on the event clock of that partition.
+
+The clock is the greatest record timestamp seen. What is due on it (an analyzer that wants to be asked again, a
+finding that waits to open or close, the sample of each minute) happens before the first record that is as late or
+later is applied, and carries the time at which it was due. So the findings depend on the records alone, and not on
+how they come in runs. Live, `advance` moves the clock of a partition that nothing is written to.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import accumulate
+from typing import ClassVar
+
+from agent.core.diagnosis.api import WINDOW_MS, Analyzer, Finding, PartitionLoad, Sample, TopicPartition
+from agent.core.diagnosis.consumption import Consumption
+from agent.core.diagnosis.hysteresis import FindingChange, Hysteresis
+from agent.core.records import RecordBatch
+from agent.core.shadow.mirror import PartitionMirror
+from agent.core.shadow.transitions import GroupDeleted, LogPosition, OffsetsDeleted, Transition
+from agent.core.shadow.views import CommittedOffset, GroupView
+from agent.core.state_fields import StateFields
+
+SAMPLE_MS = 60_000
+"""From sample to sample, on the event clock: whole minutes."""
+
+MIN_RECORDS_PER_POSITION = 60
+"""A sample costs for each position what reading one or two commits does. So that it costs a fortieth of the reading,
+it waits where positions were committed less often than this since the last one, till its window of five minutes
+ends."""
+
+AnalyzerFactory = Callable[[], Analyzer]
+"""Makes an analyzer for one more group."""
+
+DiagnosisOutput = Transition | Finding
+
+RecordObserver = Callable[[PartitionMirror, Sequence[Transition]], None]
+"""Sees what a record has changed, while the mirror is as that record left it."""
+
+
+class AnalyzerFailure(RuntimeError):
+    """An analyzer raised: which, and on which group."""
+
+
+class MirroredGroup:
+    """What an analyzer sees of its group: `agent.core.diagnosis.api.Group`."""
+
+    def __init__(
+        self, name: str, now_ms: int, known_ms: int, mirror: PartitionMirror, consumption: Consumption
+    ) -> None:
+        self.name = name
+        self.now_ms = now_ms
+        self.known_ms = known_ms
+        self._mirror, self._consumption = mirror, consumption
+
+    @cached_property
+    def view(self) -> GroupView | None:
+        """As of now; None if the group is gone.
+
+        Topics go by the names that this partition's records have shown: what others show depends on how far they
+        were read.
+        """
+        return self._mirror.view(self.name)
+
+    @cached_property
+    def offsets(self) -> tuple[CommittedOffset, ...]:
+        """Every committed position."""
+        return self._mirror.committed(self.name)
+
+    @cached_property
+    def consumed(self) -> Mapping[TopicPartition, int]:
+        """Records by partition of the last minutes."""
+        return self._consumption.records_until(self.now_ms)
+
+
+class AnalyzerRun:
+    """One analyzer on one group."""
+
+    STATE: ClassVar = StateFields(
+        {
+            "analyzer": Analyzer,
+            "hysteresis": Hysteresis,
+        }
+    )
+
+    __slots__ = ("analyzer", "hysteresis")
+
+    def __init__(self, analyzer: Analyzer) -> None:
+        self.analyzer = analyzer
+        self.hysteresis = Hysteresis.of(analyzer.settings)
+
+
+class GroupAnalyzers:
+    """All analyzers of one group, and when it is to be looked at next."""
+
+    STATE: ClassVar = StateFields(
+        {
+            "consumption": Consumption,
+            "due_ms": int | None,
+            "group_type": str,
+            "watches": list[AnalyzerRun],
+        }
+    )
+
+    __slots__ = ("consumption", "due_ms", "group_type", "watches")
+
+    def __init__(self, makes: Iterable[AnalyzerFactory]) -> None:
+        self.watches = [AnalyzerRun(make()) for make in makes]
+        self.consumption = Consumption()
+        self.due_ms: int | None = None
+        self.group_type = ""
+
+
+class PartitionDiagnosis:
+    """The analyzers of one partition's groups. Everything goes through `replay_run` and `advance`."""
+
+    STATE: ClassVar = StateFields(
+        {
+            "_groups": dict[str, GroupAnalyzers],
+            "_next_sample_ms": int | None,
+            "clock_ms": int | None,
+            "loads": dict[int, tuple[PartitionLoad, int]],
+            "loads_from_ms": int,
+            "_active": set[str],
+            "_window_records": int,
+            "_records": int,
+            "_counted_ms": int,
+        }
+    )
+
+    def __init__(
+        self,
+        mirror: PartitionMirror,
+        makes: Sequence[AnalyzerFactory],
+        *,
+        on_failure: Callable[[AnalyzerFailure], None] | None = None,
+        observe: RecordObserver | None = None,
+    ) -> None:
+        """An analyzer that raises is dropped for its group after `on_failure` was told; without that the `Failure` is
+        raised. `observe` is told of each record that changes a group, once it is applied."""
+        self._mirror = mirror
+        self._observer = observe
+        self._makes = makes
+        self._on_failure = on_failure
+        self._groups: dict[str, GroupAnalyzers] = {}
+        self._wakes: list[tuple[int, str]] = []
+        # None: to be set by the next record, whose minute it is.
+        self._next_sample_ms: int | None = None
+        self.clock_ms: int | None = None
+        """The greatest record timestamp seen, or what `advance` moved it to; None before the first record."""
+        self.loads: dict[int, tuple[PartitionLoad, int]] = {}
+        """What the partition took in, for whoever watches all of them, by the window's end: with the offset of the
+        last record by then. Windows that ended by `loads_from_ms` are not kept any more."""
+        self.loads_from_ms = 0
+        self._active: set[str] = set()
+        self._window_records = 0
+        self._records = 0
+        self._counted_ms = 0
+        mirror.offsets.track_touched()
+
+    def after_restore(self) -> None:
+        """Wakes follow from what is due."""
+        self._wakes = [(it.due_ms, name) for name, it in self._groups.items() if it.due_ms is not None]
+        heapq.heapify(self._wakes)
+
+    def replay_batch(self, run: RecordBatch) -> list[DiagnosisOutput]:
+        """Apply consecutive records: the transitions and findings that come of it, in order."""
+        out: list[DiagnosisOutput] = []
+        times = run.timestamps_ms
+        index, stop, end = 0, 0, len(run)
+        # The clock at each record, as far as this run moves it: the times themselves, but for records that are late.
+        peaks = times if isinstance(times, list) else [*times]
+        if peaks != sorted(peaks):
+            peaks = list(accumulate(peaks, max))
+        in_bulk = True
+        while index < end:
+            if index == stop:
+                due = self._due_ms()
+                if due is not None and times[index] >= due:
+                    out += self._run_due(due)
+                    continue
+                stop = self._next_due_index(peaks, index)
+            before = index
+            index, transitions = self._mirror.replay_until_transition(run, index, stop, in_bulk=in_bulk)
+            in_bulk = not transitions
+            self.clock_ms = max(self.clock_ms or 0, peaks[index - 1])
+            self._records += index - before
+            if transitions:
+                if self._observer is not None:
+                    self._observer(self._mirror, transitions)
+                out += transitions
+                out += self._observe(transitions)
+                # What came of it may be due before the rest of the stretch.
+                stop = min(stop, self._next_due_index(peaks, index))
+        return out
+
+    def advance(self, now_ms: int) -> list[DiagnosisOutput]:
+        """Let time pass to `now_ms` without a record: what is due by then."""
+        out: list[DiagnosisOutput] = []
+        if self.clock_ms is None or now_ms <= self.clock_ms:
+            return out
+        while (due := self._due_ms()) is not None and due <= now_ms:
+            out += self._run_due(due)
+        self.clock_ms = max(self.clock_ms, now_ms)
+        return out
+
+    def consumed(self, group: str) -> Mapping[TopicPartition, int]:
+        """Records by partition that a group consumed in the last minutes."""
+        watched = self._groups.get(group)
+        return {} if watched is None or self.clock_ms is None else watched.consumption.records_until(self.clock_ms)
+
+    def consumption(self, group: str) -> Consumption | None:
+        """What `consumed` is told from: whoever asks often can see whether it changed."""
+        watched = self._groups.get(group)
+        return None if watched is None else watched.consumption
+
+    # The clock.
+
+    def _due_ms(self) -> int | None:
+        """When the next thing is due."""
+        while self._wakes:
+            due, name = self._wakes[0]
+            watched = self._groups.get(name)
+            if watched is not None and watched.due_ms == due:
+                break
+            heapq.heappop(self._wakes)
+        return min(self._due_times(), default=None)
+
+    def _due_times(self) -> Iterator[int]:
+        if self._wakes:
+            yield self._wakes[0][0]
+        if self._next_sample_ms is not None:
+            yield self._next_sample_ms
+
+    def _next_due_index(self, peaks: Sequence[int], start: int) -> int:
+        """Up to which index nothing comes due. Records that are late count as of the clock."""
+        if start == len(peaks):
+            return start
+        if self._next_sample_ms is None:
+            now = max(self.clock_ms or 0, peaks[start])
+            self._next_sample_ms = (now // SAMPLE_MS + 1) * SAMPLE_MS
+        due = self._due_ms()
+        assert due is not None, "the next sample is"
+        return bisect_left(peaks, due, start)
+
+    def _run_due(self, due_ms: int) -> list[DiagnosisOutput]:
+        """Do what is due at `due_ms`, and nothing that is due later."""
+        assert self.clock_ms is not None, "the clock stands before the first record"
+        self.clock_ms = max(self.clock_ms, due_ms)
+        out: list[DiagnosisOutput] = []
+        if self._next_sample_ms == due_ms:
+            out += self._sample(due_ms)
+        while self._wakes and self._wakes[0][0] <= due_ms:
+            due, name = heapq.heappop(self._wakes)
+            watched = self._groups.get(name)
+            if watched is not None and watched.due_ms == due:
+                ripe = [
+                    it for it in watched.watches if it.hysteresis.due_ms is not None and it.hysteresis.due_ms <= due
+                ]
+                out += self._judge(name, watched, ripe, self._context_of(name, watched))
+        return out
+
+    # The analyzers.
+
+    def _observe(self, transitions: Sequence[Transition]) -> list[DiagnosisOutput]:
+        """What one record changed; nearly always of one group."""
+        out: list[DiagnosisOutput] = []
+        by_group: dict[str, list[Transition]] = {}
+        for transition in transitions:
+            by_group.setdefault(transition.group, []).append(transition)
+        for name, changes in by_group.items():
+            out += self._group_changed(name, changes)
+        return out
+
+    def _group_changed(self, name: str, changes: Sequence[Transition]) -> list[DiagnosisOutput]:
+        watched = self._analyzers_of(name)
+        watched.group_type = str(changes[-1].group_type)
+        deleted = None
+        for position, change in enumerate(changes):
+            if isinstance(change, OffsetsDeleted):
+                watched.consumption.drop((change.topic, change.topic_partition))
+            if isinstance(change, GroupDeleted):
+                deleted = position
+        out: list[DiagnosisOutput] = []
+        if deleted is not None:
+            out += self._group_deleted(name, watched)
+            changes = changes[deleted + 1 :]
+            if name not in self._mirror.groups:
+                return out
+            watched = self._analyzers_of(name)
+            watched.group_type = str(self._mirror.groups[name].group_type)
+        return out + self._judge(name, watched, watched.watches, self._context_of(name, watched), changes)
+
+    def _group_deleted(self, name: str, watched: GroupAnalyzers) -> list[DiagnosisOutput]:
+        """A group was deleted: its findings close."""
+        del self._groups[name]
+        out: list[DiagnosisOutput] = []
+        for watch in watched.watches:
+            if (change := watch.hysteresis.close()) is not None:
+                out.append(self._finding(name, watched, watch, change))
+        return out
+
+    def end_loads(self) -> None:
+        """The input has ended, and with it the window that is under way."""
+        if self._next_sample_ms is not None:
+            self._count(self._next_sample_ms)
+            self._end_window(-(-self._next_sample_ms // WINDOW_MS) * WINDOW_MS)
+
+    def forget_loads(self, until_ms: int) -> None:
+        """Keep no loads of windows that ended by then."""
+        if until_ms > self.loads_from_ms:
+            self.loads_from_ms = until_ms
+            for end_ms in [it for it in self.loads if it <= until_ms]:
+                del self.loads[end_ms]
+
+    def _count(self, at_ms: int) -> list[tuple[str, GroupAnalyzers, Sample]]:
+        """What each group committed since it was counted last."""
+        samples = []
+        self._counted_ms = at_ms
+        for name, positions in self._mirror.offsets.take_touched().items():
+            watched = self._analyzers_of(name)
+            sample = Sample(at_ms, positions)
+            watched.consumption.add(sample)
+            samples.append((name, watched, sample))
+            self._active.add(name)
+        self._window_records += self._records
+        self._records = 0
+        return samples
+
+    def _end_window(self, end_ms: int) -> None:
+        commits = {
+            name: self._groups[name].consumption.take_commit_count() for name in self._active if name in self._groups
+        }
+        most = max(commits, key=lambda name: (commits[name], name), default=None)
+        load = PartitionLoad(self._window_records, most, 0 if most is None else commits[most])
+        self.loads[end_ms] = load, self._mirror.next_offset - 1
+        self._active, self._window_records = set(), 0
+
+    def _sample(self, due_ms: int) -> list[DiagnosisOutput]:
+        """A minute has ended: hand what was committed since the last sample to who wants it, if that is worth it."""
+        out: list[DiagnosisOutput] = []
+        is_window_end = not due_ms % WINDOW_MS
+        # In a window that has begun each minute is looked at, so that its end is.
+        self._next_sample_ms = None if is_window_end else due_ms + SAMPLE_MS
+        if not is_window_end and self._records < MIN_RECORDS_PER_POSITION * self._mirror.offsets.touched:
+            return out
+        for name, watched, sample in self._count(due_ms):
+            wanting = [watch for watch in watched.watches if watch.analyzer.samples]
+            if not wanting:
+                continue
+            out += self._judge(name, watched, wanting, self._context_of(name, watched), sample=sample)
+        if is_window_end:
+            self._end_window(due_ms)
+        return out
+
+    def _judge(
+        self,
+        name: str,
+        watched: GroupAnalyzers,
+        watches: Iterable[AnalyzerRun],
+        group: MirroredGroup,
+        changes: Sequence[Transition] = (),
+        sample: Sample | None = None,
+    ) -> list[DiagnosisOutput]:
+        """Tell analyzers what came, ask them, and open and close findings. One that raises is dropped."""
+        out: list[DiagnosisOutput] = []
+        for watch in tuple(watches):
+            analyzer = watch.analyzer
+            try:
+                for transition in changes:
+                    analyzer.observe(transition, group)
+                if sample is not None:
+                    analyzer.sample(sample, group)
+                change = watch.hysteresis.apply(analyzer.judge(group), group.now_ms)
+            except Exception as error:
+                failure = AnalyzerFailure(
+                    f"analyzer {analyzer.name} on group {name!r}: {type(error).__name__}: {error}"
+                )
+                if self._on_failure is None:
+                    raise failure from error
+                failure.__cause__ = error
+                watched.watches.remove(watch)
+                self._on_failure(failure)
+                continue
+            if change is not None:
+                out.append(self._finding(name, watched, watch, change))
+        dues = [watch.hysteresis.due_ms for watch in watched.watches if watch.hysteresis.due_ms is not None]
+        due = min(dues, default=None)
+        if due is not None and due != watched.due_ms:
+            heapq.heappush(self._wakes, (due, name))
+        watched.due_ms = due
+        return out
+
+    def _finding(self, name: str, watched: GroupAnalyzers, watch: AnalyzerRun, change: FindingChange) -> Finding:
+        assert self.clock_ms is not None, "findings come of records"
+        at = LogPosition(self._mirror.partition, self._mirror.next_offset - 1, self.clock_ms)
+        return finding(at, name, watched.group_type, watch.analyzer.name, change)
+
+    def _analyzers_of(self, name: str) -> GroupAnalyzers:
+        watched = self._groups.get(name)
+        if watched is None:
+            watched = self._groups[name] = GroupAnalyzers(self._makes)
+        return watched
+
+    def _context_of(self, name: str, watched: GroupAnalyzers) -> MirroredGroup:
+        assert self.clock_ms is not None, "groups come of records"
+        known_ms = self._counted_ms if self._mirror.offsets.touched else self.clock_ms
+        return MirroredGroup(name, self.clock_ms, known_ms, self._mirror, watched.consumption)
+
+
+def finding(
+    at: LogPosition, group: str | None, group_type: str | None, analyzer: str, change: FindingChange
+) -> Finding:
+    """A change of a finding, to be told."""
+    condition = change.condition
+    return Finding(
+        at,
+        group,
+        group_type,
+        analyzer,
+        condition.severity,
+        change.state,
+        change.since_ms,
+        condition.summary,
+        condition.advice,
+        condition.numbers,
+    )

@@ -1,0 +1,214 @@
+"""Where partitions end and since when, and what that makes of a commit: its lag in records and in seconds.
+
+Pure: time is an argument (epoch milliseconds), answers are values. Owns every rule by which lag is told or is not.
+
+*Records.* The high watermark less the committed offset, as Kafka's own tools count. Where a transaction is open, what
+lies behind the last stable offset can be read by no read_committed consumer, and a commit does not tell how its
+consumer reads: so a commit at or before the last stable offset counts up to that, and `held_back` says how much lies
+behind it; a commit beyond it can only come from a read_uncommitted consumer and counts up to the high watermark.
+Below the log's start only what is still there counts (`lost` says how much is not).
+
+*Seconds.* How long ago the end passed the committed offset: how long the next record to read has been there. The end
+is seen once an interval; between two looks it is taken to have moved evenly. It is 0 where nothing is to be read.
+Beyond what is known of the past, a bound that is sure is told (`at_least`), and nothing otherwise.
+
+*Nothing* is told, rather than something wrong, where the end is unknown or was not seen for three intervals, where
+the topic was deleted, where the commit is one of another topic of that name, and where the commit lies beyond the
+end although the end was seen after it.
+
+Ends are as of the last look. A commit that came since may lie beyond the end that was seen: it is then at the end, as
+far as anybody knows.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+from agent.core.wire.primitives import ZERO_UUID
+
+PartitionId = tuple[str, int]
+"""A topic and a partition of it."""
+TimedOffset = tuple[int, int]
+"""When, and where the partition ended then."""
+
+
+class LagNote(StrEnum):
+    """What is to be said of a lag, or why there is none."""
+
+    BELOW_LOG_START = "below_log_start"
+    OPEN_TRANSACTION = "open_transaction"
+    # Without a lag:
+    UNKNOWN_END = "unknown_end"
+    STALE_END = "stale_end"
+    TOPIC_DELETED = "topic_deleted"
+    TOPIC_DENIED = "topic_denied"
+    TOPIC_RECREATED = "topic_recreated"
+    BEYOND_END = "beyond_end"
+    NOT_COMMITTED = "not_committed"
+
+
+class Lag(NamedTuple):
+    """How far a commit is behind. None is unknown; `at_least`: the seconds are a bound, it may be longer.
+
+    `held_back` records lie behind an open transaction and are not counted; `lost` records were deleted unread.
+    """
+
+    records: int | None = None
+    seconds: float | None = None
+    at_least: bool = False
+    note: LagNote | None = None
+    held_back: int = 0
+    lost: int = 0
+
+
+class PartitionEnd(NamedTuple):
+    """One partition: where it starts (None if not asked for) and ends, and is stable up to; seen at `at_ms`."""
+
+    start: int | None
+    end: int
+    stable: int
+    at_ms: int
+
+
+class TopicState(NamedTuple):
+    """What is known of a topic as a whole.
+
+    `topic_id` is zero if unknown. A topic of this name was seen to be another one up to `since_ms` (0: never).
+    `absent` says why there are no ends of it.
+    """
+
+    topic_id: bytes = ZERO_UUID
+    since_ms: int = 0
+    absent: LagNote | None = None
+
+
+UNKNOWN_TOPIC = TopicState()
+NOT_ASKED = -1
+"""Where a log starts, if that was not asked for: before any offset."""
+CAUGHT_UP = Lag(0, 0.0)
+
+
+class EndOffsets:
+    """All that is known at one time. Never changed once made, so any thread may read it.
+
+    The history is one column of ends for each look that is kept, by the partition's `number`: all partitions are
+    looked at together, so they share the times. Numbers are given in order, so what came later is missing at the end
+    of older columns. `seeds` are points of before the first column.
+    """
+
+    def __init__(
+        self,
+        *,
+        numbers: Mapping[PartitionId, int],
+        times_ms: Sequence[int],
+        columns: Sequence[array[int]],
+        seen_ms: array[int],
+        starts: array[int],
+        stable: Mapping[int, int],
+        seeds: Mapping[int, Sequence[TimedOffset]],
+        complete: frozenset[int],
+        topics: Mapping[str, TopicState],
+        interval_ms: int,
+    ) -> None:
+        """`stable`: last stable offsets, where they are behind the end. `complete`: partitions whose seeds go as far
+        back as is ever asked."""
+        self.numbers, self.times_ms, self.columns = numbers, times_ms, columns
+        self.seen_ms, self.starts, self.stable, self.seeds = seen_ms, starts, stable, seeds
+        self.topics, self.interval_ms = topics, interval_ms
+        self.newest: Sequence[int] = columns[-1] if columns else array("q")
+        """The ends as last seen, by number."""
+        self.at_ms = times_ms[-1] if times_ms else 0
+        """When all but those with an older `seen_ms` were."""
+        self._complete = complete
+
+    @property
+    def stale_ms(self) -> int:
+        """From when on (how long after it was seen) an end is not taken for known."""
+        return 3 * self.interval_ms
+
+    def end(self, topic: str, partition: int, now_ms: int) -> PartitionEnd | None:
+        """Where a partition ends; None where that is not known."""
+        number = self.numbers.get((topic, partition))
+        if number is None or now_ms - self.seen_ms[number] > self.stale_ms:
+            return None
+        end, start = self.newest[number], self.starts[number]
+        return PartitionEnd(
+            None if start == NOT_ASKED else start, end, self.stable.get(number, end), self.seen_ms[number]
+        )
+
+    def lag(self, topic: str, partition: int, offset: int, committed_ms: int, topic_id: bytes, now_ms: int) -> Lag:
+        """How far a commit is behind; `topic_id` is the one in the commit, zero if it has none."""
+        known = self.topics.get(topic, UNKNOWN_TOPIC)
+        number = self.numbers.get((topic, partition))
+        if number is None:
+            return Lag(note=known.absent or LagNote.UNKNOWN_END)
+        if now_ms - self.seen_ms[number] > self.stale_ms:
+            return Lag(note=known.absent or LagNote.STALE_END)
+        if is_of_other_topic(known, topic_id, committed_ms):
+            return Lag(note=LagNote.TOPIC_RECREATED)
+        end = self.newest[number]
+        if offset > end:
+            # Clocks differ; and a commit that is older than one interval was there when the end was seen.
+            is_newer = committed_ms > self.seen_ms[number] - self.interval_ms
+            return CAUGHT_UP if is_newer else Lag(note=LagNote.BEYOND_END)
+        stable = self.stable.get(number, end)
+        note, held_back = None, 0
+        if offset <= stable < end:
+            note, held_back, end = LagNote.OPEN_TRANSACTION, end - stable, stable
+        if offset == end:
+            return Lag(0, 0.0, False, note, held_back)
+        passed_ms, at_least = self.passed_ms(number, offset)
+        seconds = None if passed_ms is None else max(now_ms - passed_ms, 0) / 1000
+        start = self.starts[number]
+        if offset < start:
+            return Lag(max(end - start, 0), seconds, at_least, LagNote.BELOW_LOG_START, held_back, start - offset)
+        return Lag(end - offset, seconds, at_least, note, held_back)
+
+    def passed_ms(self, number: int, offset: int) -> tuple[float | None, bool]:
+        """When the record at this offset, which is before the end, was written; whether it may have been earlier."""
+        columns = self.columns
+        first = bisect_right(columns, number, key=len)
+        at = bisect_right(columns, offset, first, key=lambda column: column[number])
+        if at > first:
+            before, after = columns[at - 1][number], columns[at][number]
+            return interpolated_ms((self.times_ms[at - 1], before), (self.times_ms[at], after), offset), False
+        points = [*self.seeds.get(number, ()), (self.times_ms[first], columns[first][number])]
+        at = bisect_right(points, offset, key=lambda point: point[1])
+        if at > 0:
+            return interpolated_ms(points[at - 1], points[at], offset), False
+        # What was there before the log's start cannot be asked for, but was written no later than what follows it.
+        start = self.starts[number]
+        if offset < start < self.newest[number]:
+            return self.passed_ms(number, start)[0], True
+        return (points[0][0], True) if number in self._complete else (None, False)
+
+
+def interpolated_ms(before: TimedOffset, after: TimedOffset, offset: int) -> float:
+    """When the end passed an offset, if it moved evenly: it was at most at it first, and behind it then."""
+    (since_ms, low), (until_ms, high) = before, after
+    return since_ms + (until_ms - since_ms) * (offset + 1 - low) / (high - low)
+
+
+def is_of_other_topic(known: TopicState, topic_id: bytes, committed_ms: int) -> bool:
+    """Whether a commit is one of another topic of that name, deleted since."""
+    if topic_id != ZERO_UUID and known.topic_id != ZERO_UUID:
+        return topic_id != known.topic_id
+    return committed_ms < known.since_ms
+
+
+NO_END_OFFSETS = EndOffsets(
+    numbers={},
+    times_ms=(),
+    columns=(),
+    seen_ms=array("q"),
+    starts=array("q"),
+    stable={},
+    seeds={},
+    complete=frozenset(),
+    topics={},
+    interval_ms=0,
+)

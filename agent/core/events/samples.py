@@ -1,0 +1,81 @@
+"""Samples: how a group stands at one time, as an event. Pure.
+
+Unlike the other events they are no part of what the log tells: nobody who replays it gets them. They are made by a
+live agent, if it is asked to, for what cannot be had later: lag.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import NamedTuple
+
+import msgspec
+
+from agent.core.events.events import SAMPLE, Event, GroupSampleEvent
+
+
+class GroupLagTotal(NamedTuple):
+    """The lag of a group's committed positions: how many there are, and of how many it is known.
+
+    `records` is the sum and `seconds` the longest of those, None where it is known of none. `at_least`: the seconds
+    are a bound, it may be longer.
+    """
+
+    positions: int = 0
+    known: int = 0
+    records: int | None = None
+    seconds: float | None = None
+    at_least: bool = False
+
+
+NO_LAG = GroupLagTotal()
+
+
+class GroupSample(NamedTuple):
+    """A group as of `at_ms` (epoch milliseconds), with every record up to `offset` of its coordinator's partition.
+
+    The ratios are the metrics': largest share / fair share, of partitions and of records; None where not known.
+    """
+
+    at_ms: int
+    partition: int
+    offset: int
+    group: str
+    group_type: str
+    state: str
+    members: int
+    imbalance_ratio: float | None
+    load_imbalance_ratio: float | None
+    lag: GroupLagTotal
+
+
+def sample_event(sample: GroupSample, cluster: str | None = None) -> Event:
+    """A sample as an event; `cluster` is the cluster's name, None where it has none."""
+    lag = sample.lag
+    own: Event = {
+        "state": sample.state,
+        "members": sample.members,
+        "partitions": lag.positions,
+        "lag_records": lag.records,
+        "lag_seconds": None if lag.seconds is None else round(lag.seconds, 3),
+        "lag_partitions": lag.known,
+        "lag_at_least": lag.at_least,
+        "imbalance_ratio": sample.imbalance_ratio,
+        "load_imbalance_ratio": sample.load_imbalance_ratio,
+    }
+    # All that it says goes in: so no two agents give one id to what differs, whatever their clocks do. Where nothing
+    # is written all have one offset for weeks: so the hash is a longer one than that of other events.
+    said = msgspec.json.encode([SAMPLE, sample.at_ms, sample.group_type, own])
+    name = sample.group.encode("utf-8", "surrogatepass")
+    digest = blake2b(name + b"\0" + said, digest_size=10).hexdigest()
+    return GroupSampleEvent(
+        event_id=f"{sample.partition}-{sample.offset}-{digest}",
+        type=SAMPLE,
+        cluster=cluster,
+        group=sample.group,
+        group_type=sample.group_type,
+        at_ms=sample.at_ms,
+        partition=sample.partition,
+        offset=sample.offset,
+        **own,
+    ).to_json()

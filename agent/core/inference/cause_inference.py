@@ -1,0 +1,431 @@
+"""Why a rebalance happened: inferred from what the log shows, and named as inferred.
+
+The log holds results, not reasons. What it does hold: who is there before and after, with their timeouts and
+subscriptions; the assignment; and when each partition's offset was last committed. Rules read what it shows plainly
+(`subscription_changed`, `partitions_grew`, and for rebalances in which nobody came or went `UNCHANGED_RULES`).
+Departures are weighed: `agent.core.inference.departure_likelihood` says when a member that went will have gone, by
+cause, and `agent.core.inference.rebalance_posterior` what came first.
+
+Where the evidence does not reach, the answer is `unknown_departure` or `unknown`. Known weaknesses: a member without
+commits (idle partitions, commits disabled) leaves no gap; one that commits seldom may leave quietly at any gap; equal
+session and poll timeouts look alike; a member that an admin removed looks like one that left, unless it is static or
+back at once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from agent.core.causes import Cause
+from agent.core.inference.departure_likelihood import (
+    departure_times,
+    kip848_departure_probabilities,
+    member_timeouts_ms,
+)
+from agent.core.inference.facts import NO_COMMITS, CommitActivity, Departure, Evidence, Inference, RebalanceFacts
+from agent.core.inference.likelihood_sums import Posterior
+from agent.core.inference.parameters import PARAMETERS as P
+from agent.core.inference.rebalance_posterior import (
+    RebalanceObservation,
+    posterior_of_another,
+    rebalance_posterior,
+    spread_evenly,
+)
+from agent.core.shadow.views import Member
+
+
+class Explanation(NamedTuple):
+    """What one rule makes of a rebalance: a cause, how sure it is (0 to 1), and by what evidence."""
+
+    cause: Cause
+    confidence: float
+    evidence: tuple[Evidence, ...] = ()
+
+
+def infer_rebalance(facts: RebalanceFacts) -> Inference:
+    """The cause of a classic group's rebalance."""
+    change = subscription_changed(facts) or partitions_grew(facts)
+    if facts.joined and not (
+        facts.left or facts.skipped_generations or facts.migrated or facts.withheld_partitions or change
+    ):
+        # As groups begin and grow: nothing is to be weighed.
+        return Inference(Cause.MEMBER_JOINED, (Cause.MEMBER_JOINED,), 1.0, (_joined(facts.joined),))
+    posterior, departures = _infer_departures(facts, rejoin_has_reason=change is not None)
+    evidence: list[Evidence] = [departure.evidence for departure in departures.values()]
+    if facts.skipped_generations:
+        evidence.append({"kind": "generation_gap", "never_completed": facts.skipped_generations})
+    if facts.migrated:
+        evidence.append({"kind": "migration", "to": "classic"})
+        return Inference(Cause.PROTOCOL_MIGRATED, (Cause.PROTOCOL_MIGRATED,), 1.0, tuple(evidence), departures)
+    causes = {departure.cause for departure in departures.values()}
+    if facts.joined:
+        causes.add(Cause.MEMBER_JOINED)
+        evidence.append(_joined(facts.joined))
+    if change is not None:
+        causes.add(change.cause)
+        evidence += change.evidence
+    if not causes:
+        cause, confidence, more = next(found for rule in UNCHANGED_RULES if (found := rule(facts)) is not None)
+        return Inference(cause, (cause,), confidence, (*evidence, *more), departures)
+    if facts.withheld_partitions and facts.after and posterior.followed_up >= P.least_trigger_confidence:
+        causes.add(Cause.COOPERATIVE_FOLLOWUP)
+        evidence.append(_withheld(facts))
+    trigger, confidence = _trigger(posterior, causes, change)
+    return Inference(trigger, tuple(sorted(causes)), confidence, tuple(evidence), departures)
+
+
+def _joined(members: Collection[Member]) -> Evidence:
+    return {"kind": "joined", "members": len(members)}
+
+
+def _withheld(facts: RebalanceFacts) -> Evidence:
+    return {"kind": "withheld", "partitions": facts.withheld_partitions}
+
+
+def _trigger(posterior: Posterior, causes: set[Cause], change: Explanation | None) -> tuple[Cause, float]:
+    """Which of several causes set the rebalance off, and how sure that is."""
+    if causes == {Cause.MEMBER_JOINED}:
+        return Cause.MEMBER_JOINED, 1.0
+    options = {
+        **posterior.departed_first,
+        Cause.MEMBER_JOINED: posterior.joined_first,
+        Cause.COOPERATIVE_FOLLOWUP: posterior.followed_up,
+        **({} if change is None else {change.cause: posterior.rejoined_first}),
+    }
+    first = _likeliest(options)
+    # Of a member of which it is not known how it went, it cannot be known that it began the rebalance so.
+    if options[first] >= P.least_trigger_confidence and first in causes - {Cause.UNKNOWN_DEPARTURE}:
+        return first, _confidence(options[first])
+    departed = sum(posterior.departed_first.values()) >= P.least_trigger_confidence
+    return Cause.UNKNOWN_DEPARTURE if departed else Cause.UNKNOWN, 0.0
+
+
+def _likeliest(probabilities: Mapping[Cause, float]) -> Cause:
+    return max(probabilities, key=lambda cause: (probabilities[cause], cause))
+
+
+def _confidence(probability: float) -> float:
+    return round(P.most_confidence * probability, 2)
+
+
+# Rules: what the members that are there before and after changed.
+
+
+def subscription_changed(facts: RebalanceFacts) -> Explanation | None:
+    """A member that stayed, or a static one that came back, has another subscription."""
+    stayed = [(facts.before[name], member) for name, member in facts.after.items() if name in facts.before]
+    for old, new in (*stayed, *facts.replaced):
+        had, has = set(old.subscription), set(new.subscription)
+        if had != has:
+            change: Evidence = {
+                "kind": "subscription",
+                "member_id": new.member_id,
+                "added": sorted(has - had),
+                "removed": sorted(had - has),
+            }
+            return Explanation(Cause.SUBSCRIPTION_CHANGED, 1.0, (change,))
+    return None
+
+
+def partitions_grew(facts: RebalanceFacts) -> Explanation | None:
+    """A topic of the assignment has more partitions than before; not told while partitions were withheld."""
+    if facts.withheld_partitions:
+        return None
+    before, after = _partition_counts(facts.before), _partition_counts(facts.after)
+    topics = {
+        topic: [before[topic], count] for topic, count in sorted(after.items()) if 0 < before.get(topic, 0) < count
+    }
+    if not topics:
+        return None
+    return Explanation(Cause.PARTITIONS_CHANGED, 1.0, ({"kind": "partitions", "topics": topics},))
+
+
+def _partition_counts(members: Mapping[str, Member]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for member in members.values():
+        for topic, partitions in member.assignment.items():
+            counts[topic] = max(counts.get(topic, 0), max(partitions, default=-1) + 1)
+    return counts
+
+
+# Rules: the same members with the same subscriptions and topics.
+
+
+def cooperative_followup(facts: RebalanceFacts) -> Explanation | None:
+    """The generation before left partitions without an owner, to be given away by this one."""
+    if not facts.withheld_partitions:
+        return None
+    return Explanation(Cause.COOPERATIVE_FOLLOWUP, P.followup_confidence, (_withheld(facts),))
+
+
+def static_member_replaced(facts: RebalanceFacts) -> Explanation | None:
+    """A static member came back. That starts no rebalance where it comes in time, not even if it leads: so this one
+    had been removed, or its session had run out."""
+    if not facts.replaced:
+        return None
+    gone = [old for old, _ in facts.replaced]
+    posterior, _ = _weigh(gone, facts, rejoin_has_reason=False, replaced=True)
+    evidence = tuple({**_commit_gap(old, facts), "kind": "static_member_replaced"} for old in gone)
+    first = posterior.departed_first
+    cause = _likeliest(first) if first else Cause.UNKNOWN
+    if first.get(cause, 0.0) < P.least_trigger_confidence or all(_leaves_no_trace(old, facts) for old in gone):
+        return Explanation(Cause.UNKNOWN, 0.0, evidence)
+    return Explanation(cause, _confidence(first[cause]), evidence)
+
+
+def generation_unseen(facts: RebalanceFacts) -> Explanation | None:
+    """The generation before or after is empty, or some between never completed: nothing can be compared."""
+    if not facts.before or facts.skipped_generations or not facts.after:
+        return Explanation(Cause.UNKNOWN, 0.0)
+    return None
+
+
+def internal_topics_created(facts: RebalanceFacts) -> Explanation | None:
+    """A Streams leader made the internal topics as it assigned the first tasks, and joins again for them."""
+    if not facts.creates_internal_topics:
+        return None
+    evidence = {"kind": "internal_topics", "members": len(facts.after)}
+    return Explanation(Cause.PARTITIONS_CHANGED, P.internal_topics_confidence, (evidence,))
+
+
+def leader_rejoined(facts: RebalanceFacts) -> Explanation | None:
+    """With nothing else changed a coordinator starts a rebalance for one reason only: the leader asked for one."""
+    evidence = {"kind": "nothing_changed", "members": len(facts.after)}
+    return Explanation(Cause.LEADER_REJOINED, P.leader_rejoined_confidence, (evidence,))
+
+
+UNCHANGED_RULES = (
+    cooperative_followup,
+    static_member_replaced,
+    generation_unseen,
+    internal_topics_created,
+    leader_rejoined,
+)
+"""For a rebalance in which nobody came, went or changed: the first that explains it is told. The last always does."""
+
+
+# Departures.
+
+
+def _infer_departures(facts: RebalanceFacts, *, rejoin_has_reason: bool) -> tuple[Posterior, dict[str, Departure]]:
+    """What came first, and why each member left, by member id."""
+    known = facts.known_departures
+    departures = {it.member_id: known[it.member_id] for it in facts.left if it.member_id in known}
+    unknown = [it for it in facts.left if it.member_id not in known]
+    with_commits = sorted(
+        (it for it in unknown if _activity(it, facts).last_commit_ms is not None),
+        key=lambda it: _activity(it, facts).last_commit_ms or 0,
+    )
+    without = [it for it in unknown if _activity(it, facts).last_commit_ms is None]
+    returned = _returned_clients(unknown, facts)
+    posteriors = []
+    # Those that never committed leave no trace of when they went: the others tell what came first.
+    for members in (with_commits, without) if with_commits and without else (with_commits or without,):
+        posterior, causes = _weigh(members, facts, returned, rejoin_has_reason=rejoin_has_reason)
+        posteriors.append(posterior)
+        for it in members:
+            departures[it.member_id] = _departure(it, facts, causes[it.member_id], returned=it.member_id in returned)
+    return posteriors[0], departures
+
+
+def _activity(member: Member, facts: RebalanceFacts) -> CommitActivity:
+    return facts.activity.get(member.member_id, NO_COMMITS)
+
+
+def _weigh(
+    gone: Sequence[Member],
+    facts: RebalanceFacts,
+    returned: Collection[str] = (),
+    *,
+    rejoin_has_reason: bool,
+    replaced: bool = False,
+) -> tuple[Posterior, dict[str, Mapping[Cause, float]]]:
+    """What came first, and the probabilities of each cause for each that went, by member id.
+
+    The clients of `returned` (member ids) are back; `replaced`: all are, as static members.
+    """
+    weighed = spread_evenly(gone, P.departures_weighed)
+    clients = set(map(_client, gone))
+    times = {
+        member.member_id: departure_times(
+            member,
+            _activity(member, facts),
+            facts.since_ms,
+            facts.end_ms,
+            client_returned=member.member_id in returned or replaced,
+            cooperative=facts.cooperative,
+            generations_skipped=facts.skipped_generations > 0,
+        )
+        for member in gone
+    }
+    stayed = facts.before.keys() & facts.after.keys()
+    stayed |= {old.member_id for old, _ in facts.replaced} - {member.member_id for member in gone}
+    seen = RebalanceObservation(
+        since_ms=facts.since_ms,
+        end_ms=facts.end_ms,
+        departure_times=[times[member.member_id] for member in weighed],
+        client_returned=[member.member_id in returned for member in weighed],
+        new_members=sum(_client(member) not in clients for member in facts.joined),
+        remaining=[facts.activity.get(member_id, NO_COMMITS) for member_id in sorted(stayed)],
+        has_withheld_partitions=bool(facts.withheld_partitions and facts.after),
+        rejoin_has_reason=rejoin_has_reason,
+        cooperative=facts.cooperative,
+        emptied=not facts.after,
+        longest_rebalance_timeout_ms=max((it.rebalance_timeout_ms or 0 for it in facts.before.values()), default=0),
+        notice_ms=facts.notice_ms,
+    )
+    posterior = rebalance_posterior(seen)
+    causes: dict[str, Mapping[Cause, float]] = {
+        member.member_id: each for member, each in zip(weighed, posterior.cause_probabilities, strict=True)
+    }
+    for name in times.keys() - causes.keys():
+        causes[name] = posterior_of_another(seen, posterior, times[name])
+    return posterior, causes
+
+
+def _returned_clients(gone: Sequence[Member], facts: RebalanceFacts) -> frozenset[str]:
+    """Ids of those whose client came in the same rebalance, where no other client is called so."""
+    came = Counter(map(_client, facts.joined))
+    were = Counter(map(_client, facts.before.values()))
+    return frozenset(
+        member.member_id
+        for member in gone
+        if member.instance_id is None and came[_client(member)] == were[_client(member)] == 1
+    )
+
+
+def _client(member: Member) -> tuple[str, str]:
+    return member.client_id, member.client_host
+
+
+def _departure(
+    member: Member, facts: RebalanceFacts, probabilities: Mapping[Cause, float], *, returned: bool
+) -> Departure:
+    last = _activity(member, facts).last_commit_ms
+    evidence = _commit_gap(member, facts)
+    if last is None and facts.since_ms is not None:
+        evidence["generation_lasted_ms"] = facts.end_ms - facts.since_ms
+    if returned:
+        evidence["client_is_back"] = True
+    if _leaves_no_trace(member, facts):
+        return Departure(member, Cause.UNKNOWN_DEPARTURE, 0.0, evidence)
+    cause, confidence = _tell_apart(probabilities, evidence)
+    departed = None
+    if last is not None and cause is not Cause.UNKNOWN_DEPARTURE:
+        session, poll = member_timeouts_ms(member)
+        renewed = max(last, facts.since_ms or last)
+        departed = {Cause.SESSION_TIMEOUT: renewed + session, Cause.POLL_TIMEOUT: last + poll}.get(cause, last)
+    return Departure(member, cause, confidence, evidence, departed)
+
+
+def _leaves_no_trace(member: Member, facts: RebalanceFacts) -> bool:
+    """Without a commit only that no timeout had time tells anything."""
+    if _activity(member, facts).last_commit_ms is not None:
+        return False
+    shortest = min(member_timeouts_ms(member)) - 2 * P.timer_precision_ms
+    return facts.since_ms is None or facts.end_ms - facts.since_ms >= shortest
+
+
+def _commit_gap(member: Member, facts: RebalanceFacts) -> Evidence:
+    return _commit_gap_of(member, _activity(member, facts), facts.end_ms)
+
+
+def _commit_gap_of(member: Member, activity: CommitActivity, end_ms: int) -> Evidence:
+    return {
+        "kind": "commit_gap",
+        "member_id": member.member_id,
+        "gap_ms": None if activity.last_commit_ms is None else end_ms - activity.last_commit_ms,
+        "commits_every_ms": activity.commit_interval_ms,
+        "session_timeout_ms": member.session_timeout_ms,
+        "rebalance_timeout_ms": member.rebalance_timeout_ms,
+    }
+
+
+_OTHER_TIMEOUT = {Cause.SESSION_TIMEOUT: Cause.POLL_TIMEOUT, Cause.POLL_TIMEOUT: Cause.SESSION_TIMEOUT}
+
+
+def _tell_apart(probabilities: Mapping[Cause, float], evidence: Evidence) -> tuple[Cause, float]:
+    """The cause that is likely enough, and how sure it is; else `evidence` gets the candidates."""
+    cause = _likeliest(probabilities)
+    other = _OTHER_TIMEOUT.get(cause)
+    is_guess = other is not None and probabilities[cause] < P.timeout_odds * probabilities.get(other, 0.0)
+    is_likely = probabilities[cause] >= P.least_departure_confidence
+    if is_likely and not is_guess and cause is not Cause.UNKNOWN_DEPARTURE:
+        return cause, _confidence(probabilities[cause])
+    possible = {it for it, probability in probabilities.items() if probability > P.candidate_probability}
+    evidence["candidates"] = sorted(possible - {Cause.UNKNOWN_DEPARTURE})
+    return Cause.UNKNOWN_DEPARTURE, 0.0
+
+
+def notice_time_ms(facts: RebalanceFacts, inferred: Inference) -> int | None:
+    """How long the members that stayed took to notice this rebalance; None where it is not known when it began."""
+    began = None
+    departures = list(inferred.departures.values())
+    if inferred.cause is Cause.COOPERATIVE_FOLLOWUP:
+        began = facts.since_ms
+    elif inferred.cause is Cause.MEMBER_LEFT and inferred.confidence >= P.sure_departure_confidence:
+        began = departures[0].departed_ms if len(departures) == 1 else None
+    if began is None or not facts.after.keys() & facts.before.keys():
+        return None
+    took = facts.end_ms - began
+    return took if took <= P.heartbeat_interval_ms + P.late_heartbeat_ms else None
+
+
+# Groups of KIP-848's kind.
+
+
+def infer_epoch_change(
+    joined: tuple[Member, ...],
+    left: tuple[Member, ...],
+    activity: Mapping[str, CommitActivity],
+    at_ms: int,
+    *,
+    expired: frozenset[str],
+    resubscribed: bool,
+    migrated: bool,
+) -> Inference:
+    """The cause of a raised epoch. Who came and went is written; how a member went is not, nor its session timeout.
+
+    `expired`: ids of members that had left for a restart (member epoch -2) and did not come back within their
+    session. `resubscribed`: a member that stayed changed its subscription. An epoch raised with nobody coming, going
+    or resubscribing answers a change of the topics: the broker has no other reason.
+    """
+    departures = {
+        member.member_id: _session_expired(member, at_ms)
+        if member.member_id in expired
+        else infer_kip848_departure(member, activity.get(member.member_id, NO_COMMITS), at_ms)
+        for member in left
+    }
+    evidence: list[Evidence] = [departure.evidence for departure in departures.values()]
+    causes: dict[Cause, float] = {departure.cause: departure.confidence for departure in departures.values()}
+    if joined:
+        causes[Cause.MEMBER_JOINED] = 1.0
+        evidence.append(_joined(joined))
+    if migrated:
+        causes = {Cause.PROTOCOL_MIGRATED: 1.0}
+        evidence.append({"kind": "migration", "to": "consumer"})
+    if resubscribed:
+        causes[Cause.SUBSCRIPTION_CHANGED] = 1.0
+    if not causes:
+        causes[Cause.PARTITIONS_CHANGED] = P.topics_changed_confidence
+        evidence.append({"kind": "nobody_changed"})
+    # The broker raises the epoch with each change, so what comes with one epoch came at one time.
+    surest = _likeliest(causes)
+    return Inference(surest, tuple(sorted(causes)), causes[surest], tuple(evidence), departures)
+
+
+def _session_expired(member: Member, at_ms: int) -> Departure:
+    evidence = {"kind": "static_member_expired", "member_id": member.member_id}
+    return Departure(member, Cause.SESSION_TIMEOUT, 1.0, evidence, at_ms)
+
+
+def infer_kip848_departure(member: Member, activity: CommitActivity, at_ms: int) -> Departure:
+    """Why a member of a KIP-848 group left: its departure is written as it happens, at `at_ms`."""
+    evidence = _commit_gap_of(member, activity, at_ms)
+    if activity.last_commit_ms is None:
+        return Departure(member, Cause.UNKNOWN_DEPARTURE, 0.0, evidence)
+    probabilities = kip848_departure_probabilities(member, activity, activity.last_commit_ms, at_ms)
+    cause, confidence = _tell_apart(probabilities, evidence)
+    return Departure(member, cause, confidence, evidence, None if cause is Cause.UNKNOWN_DEPARTURE else at_ms)

@@ -1,0 +1,138 @@
+"""How often the members of a group commit, and how fast they notice a rebalance: what tells a silence from a
+pause."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import ClassVar, NamedTuple
+
+from agent.core.inference.facts import CommitActivity
+from agent.core.inference.parameters import PARAMETERS as P
+from agent.core.shadow.diff import owner_key, owners_by_partition
+from agent.core.shadow.offsets import CommittedOffsets
+from agent.core.shadow.views import Member
+from agent.core.state_fields import StateFields
+
+Partition = tuple[str, int]
+
+
+class PartitionOwnership(NamedTuple):
+    """Since when a partition has the owner that it has, and how often it had been committed by then."""
+
+    owner: str
+    since_ms: int
+    commits: int
+
+
+class _MemberCommits(NamedTuple):
+    """Newest commit; mean interval and number of the partition committed most often (None: none twice); how long
+    after getting its partitions it first had committed one."""
+
+    last_ms: int | None
+    interval_ms: int | None
+    commits: int
+    first_after_ms: int | None
+
+
+class CommitCadence:
+    """The commits of one group: since each partition got its owner."""
+
+    STATE: ClassVar = StateFields(
+        {
+            "since_ms": int | None,
+            "usual_ms": int | None,
+            "_holds": dict[Partition, PartitionOwnership],
+            "_counts": dict[Partition, int],
+            "_notices": int,
+            "_slowest_ms": int,
+        }
+    )
+
+    __slots__ = ("_counts", "_holds", "_notices", "_slowest_ms", "since_ms", "usual_ms")
+
+    def __init__(self) -> None:
+        self.since_ms: int | None = None
+        """When the generation (or epoch) began, epoch milliseconds; None before the first."""
+        self.usual_ms: int | None = None
+        """How often members commit, as last seen of those that had committed often."""
+        self._holds: dict[Partition, PartitionOwnership] = {}
+        self._counts: Mapping[Partition, int] = {}
+        self._notices = 0
+        self._slowest_ms = 0
+
+    def begin_generation(self, at_ms: int, members: Iterable[Member], counts: Mapping[Partition, int]) -> None:
+        """A generation begins; `counts` is how often each position was committed so far."""
+        self.since_ms, self._counts = at_ms, counts
+        held = owners_by_partition(
+            {owner_key(member.member_id, member.instance_id): member.assignment for member in members}
+        )
+        self._holds = {
+            partition: before
+            if (before := self._holds.get(partition)) is not None and before.owner == owner
+            else PartitionOwnership(owner, at_ms, counts.get(partition, 0))
+            for partition, owner in held.items()
+        }
+
+    def record_notice_time(self, within_ms: int, members: int) -> None:
+        """So many members took so long, at the most, to notice a rebalance: up to a heartbeat interval each."""
+        self._notices += members
+        self._slowest_ms = max(self._slowest_ms, within_ms)
+
+    @property
+    def notice_ms(self) -> int:
+        """How long members take to notice a rebalance: hardly longer than the slowest of many."""
+        if not self._notices:
+            return P.heartbeat_interval_ms
+        # Each takes up to a heartbeat interval, evenly.
+        at_most: float = self._slowest_ms * P.notice_margin_factor ** (1 / self._notices)
+        return round(min(max(at_most, P.shortest_commit_interval_ms), P.heartbeat_interval_ms))
+
+    def commit_activities(
+        self, group: str, members: Iterable[Member], offsets: CommittedOffsets, *, across_owners: bool = False
+    ) -> dict[str, CommitActivity]:
+        """What each member committed since it got what it holds, by member id; `across_owners`: whoever had it
+        then."""
+        seen = {it.member_id: self._commits_of(group, it, offsets, across_owners) for it in members}
+        cadences = [it.interval_ms for it in seen.values() if it.commits >= P.commits_for_cadence]
+        if known := [interval for interval in cadences if interval is not None]:
+            self.usual_ms = min(known)
+        return {name: CommitActivity(it.last_ms, self._interval_ms(it)) for name, it in seen.items()}
+
+    def _interval_ms(self, seen: _MemberCommits) -> int | None:
+        if seen.interval_ms is not None or seen.first_after_ms is None:
+            return seen.interval_ms
+        # One commit tells that the next was not due for as long; members of a group are mostly configured alike.
+        return max(seen.first_after_ms, P.commit_interval_ms) if self.usual_ms is None else self.usual_ms
+
+    def _commits_of(self, group: str, member: Member, offsets: CommittedOffsets, across: bool) -> _MemberCommits:
+        owner = owner_key(member.member_id, member.instance_id)
+        last: int | None = None
+        first_after: int | None = None
+        interval, most = None, 0
+        for topic, partitions in member.assignment.items():
+            for partition in partitions:
+                found = offsets.commit(group, topic, partition)
+                owned = self._holds.get((topic, partition))
+                if across:
+                    owned = PartitionOwnership(owner, self.since_ms or 0, self._counts.get((topic, partition), 0))
+                if found is None or owned is None or owned.owner != owner:
+                    continue
+                position, count = found
+                if position.commit_ms < owned.since_ms and not across:
+                    continue
+                last = position.commit_ms if last is None else max(last, position.commit_ms)
+                after = position.commit_ms - owned.since_ms
+                first_after = after if first_after is None else min(first_after, after)
+                commits = count - owned.commits
+                if commits >= 2 and commits > most:
+                    interval, most = _mean_interval_ms(after, commits), commits
+        return _MemberCommits(last, interval, most, first_after)
+
+
+def _mean_interval_ms(within_ms: int, commits: int) -> int:
+    """Between commits, of which so many (2 at least) came within a time: the first within an interval of its
+    start."""
+    usual = P.commit_interval_ms
+    if within_ms <= usual * commits <= within_ms * commits / (commits - 1):
+        return usual
+    return round(within_ms / (commits - 0.5))

@@ -1,0 +1,81 @@
+"""What the inference takes (`RebalanceFacts`, `CommitActivity`) and gives (`Inference`, `Departure`): values only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from agent.core.causes import Cause
+from agent.core.inference.parameters import PARAMETERS
+from agent.core.shadow.views import Member
+
+Evidence = dict[str, Any]
+"""One item of a `rebalance` event's `evidence`, by its `kind`."""
+
+
+class CommitActivity(NamedTuple):
+    """What the log shows of one member's commits since it got the partitions that it holds.
+
+    `last_commit_ms` is its newest (epoch milliseconds; None: none), `commit_interval_ms` the mean time between two,
+    where it committed a partition more than once, else what is usual in its group (None: no commit).
+    """
+
+    last_commit_ms: int | None
+    commit_interval_ms: int | None
+
+
+NO_COMMITS = CommitActivity(None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """Why one member left, with how sure that is (0 to 1) and by what evidence."""
+
+    member: Member
+    cause: Cause
+    confidence: float
+    evidence: Evidence
+    departed_ms: int | None = None
+    """When it said goodbye or its time ran out, epoch milliseconds; None: not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inference:
+    """Why a rebalance happened: `cause` set it off, `causes` are all, sorted; `departures` are by member id."""
+
+    cause: Cause = Cause.UNKNOWN
+    causes: tuple[Cause, ...] = (Cause.UNKNOWN,)
+    confidence: float = 0.0
+    evidence: tuple[Evidence, ...] = ()
+    departures: Mapping[str, Departure] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RebalanceFacts:
+    """What is known of one rebalance of a classic group. Times are epoch milliseconds.
+
+    `before` and `after` are the members by id; `replaced` has static members that came back under another id, old and
+    new. `since_ms` is when the generation before was complete (None: not known), `end_ms` when the join phase ended.
+    `withheld_partitions` counts those that the generation before left without an owner, for a cooperative round to
+    follow; `skipped_generations` those that never completed. `cooperative`: members keep what they have through a
+    rebalance. `creates_internal_topics`: the first generation of a Streams application ends. `notice_ms` is how long
+    members take to notice a rebalance. `known_departures` are those that were inferred when they happened.
+    """
+
+    before: Mapping[str, Member]
+    after: Mapping[str, Member]
+    joined: tuple[Member, ...]
+    left: tuple[Member, ...]
+    replaced: tuple[tuple[Member, Member], ...]
+    activity: Mapping[str, CommitActivity]
+    since_ms: int | None
+    end_ms: int
+    leader: str | None
+    withheld_partitions: int
+    skipped_generations: int
+    migrated: bool
+    cooperative: bool = False
+    creates_internal_topics: bool = False
+    notice_ms: int = PARAMETERS.heartbeat_interval_ms
+    known_departures: Mapping[str, Departure] = field(default_factory=dict)

@@ -1,0 +1,286 @@
+"""What happened first in a rebalance, and how each member went: every order of events weighed against the log.
+
+A rebalance begins with a trigger: a member comes, or goes, or a cooperative round follows, or a member that stays
+asks for it. It ends (e, the end of the join phase) when the last of those that stay has noticed and rejoined, or when
+the last that has to be waited for is given up. When it began (b) is not written, so each b is weighed:
+
+    weight(b, order) = stay(b) · trigger(b) · departures(b, order) · ending(b, order)
+
+stay(b): the product over eager members that stay, with last commit c and commit interval i, of
+
+    commits_on_revoke_share · n(c - b)                                     if c >= b
+    (1 - commits_on_revoke_share) / i, times overdue_commit_factor         if it missed a commit by b
+
+n(t), N(t): density and distribution of how long a member takes to notice. With s = notices_in_time_share, v =
+slower_notice_share, h the heartbeat interval and k what members of the group took so far
+
+    n(t) = s · ( v · U[0, h] + (1 - v) · U[0, k] ) + (1 - s) · exponential(mean busy_ms)
+
+trigger(b): with m members that came, the generation's length l and x = (e - b) / l (the others came since b)
+
+    joined     m / l · x^(m-1)
+    followed   followup_share / followup_ms · x^m       within followup_ms of the generation before
+    rejoined   1 / l · x^m                              if a member that stays had a reason
+    departed   x^m, times replacement_odds if any came; when it went is in its own term, below
+
+departures(b, order): the product over members that went of their densities or probabilities of going just then at b
+(it was the trigger), between b and e, or at e (it was waited for); each by cause (`departure_likelihood`), and by
+whether its client is back. `likelihood_sums` sums over all orders; with same_way_share all go in the same way.
+
+ending(b, order): the density of the last rejoin at e, others · n(e - b) · N(e - b)^(others - 1); or, if a departed
+member was waited for, that all others had rejoined, N(e - b)^others.
+
+Everything is proportional; `rebalance_posterior` divides by the sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from heapq import nlargest
+from itertools import pairwise
+from math import exp, log
+from typing import TypeVar
+
+from agent.core.causes import Cause
+from agent.core.inference.departure_likelihood import TimesByCause, probability_between, return_probability
+from agent.core.inference.facts import CommitActivity
+from agent.core.inference.likelihood_sums import (
+    DepartureTerm,
+    OrderSums,
+    Posterior,
+    StartInterval,
+    add_departure_orders,
+)
+from agent.core.inference.parameters import PARAMETERS as P
+
+
+@dataclass(frozen=True, slots=True)
+class RebalanceObservation:
+    """What is known of one rebalance. Times are epoch milliseconds.
+
+    `since_ms` is when the generation before was complete (None: not known), `end_ms` when the join phase ended.
+    `departure_times` are those of each member that went, `client_returned` whether the same client is there again.
+    `new_members` counts members that came, without those whose client was there before; `remaining` has the commits
+    of those that stay. `rejoin_has_reason`: one of them had a reason to rejoin. `emptied`: nobody is left.
+    `notice_ms` is how long members of the group take to notice a rebalance, as far as is known.
+    """
+
+    since_ms: int | None
+    end_ms: int
+    departure_times: Sequence[TimesByCause]
+    client_returned: Sequence[bool]
+    new_members: int
+    remaining: Sequence[CommitActivity]
+    has_withheld_partitions: bool
+    rejoin_has_reason: bool
+    cooperative: bool
+    emptied: bool
+    longest_rebalance_timeout_ms: int
+    notice_ms: int
+
+
+LastCommits = Sequence[tuple[int, int]]
+"""Last commit and commit interval of members that stay, ascending."""
+
+Item = TypeVar("Item")
+
+
+def spread_evenly(items: Sequence[Item], most: int) -> list[Item]:
+    """At most so many of them, evenly spread."""
+    step = max(len(items) / most, 1)
+    return [items[int(index * step)] for index in range(min(len(items), most))]
+
+
+def rebalance_posterior(seen: RebalanceObservation) -> Posterior:
+    """Weigh every order of events."""
+    out = Posterior([dict.fromkeys(times, 0.0) for times in seen.departure_times])
+    starts = list(_start_intervals(seen))
+    commits = _sampled_last_commits(seen)
+    remaining = [_remaining_log_likelihood(seen, commits, start.middle_ms) for start in starts]
+    highest = max(remaining)
+    for start, logarithm in zip(starts, remaining, strict=True):
+        likelihood = exp(logarithm - highest)
+        if likelihood < P.negligible_start_factor:
+            continue
+        before = out.total_weight
+        _add_start_interval(seen, commits, start, likelihood * (start.high_ms - start.low_ms), out)
+        out.likeliest_starts.append((out.total_weight - before, start))
+    if seen.emptied:
+        # The last member went and nobody was left to notice: the rebalance was over as it began.
+        end, precision = seen.end_ms, P.timer_precision_ms
+        terms = _departure_terms(seen, end - precision, end + precision)
+        add_departure_orders(terms, OrderSums(0.0, exp(remaining[-1] - highest), 0.0, 0.0), out)
+    out.normalize()
+    out.likeliest_starts = nlargest(P.starts_kept, out.likeliest_starts, key=lambda weighed: weighed[0])
+    return out
+
+
+def posterior_of_another(seen: RebalanceObservation, found: Posterior, times: TimesByCause) -> dict[Cause, float]:
+    """How one more member went, that was not weighed with the others: given when it began, and how they went."""
+    out = dict.fromkeys(times, 0.0)
+    others = found.cause_probabilities
+    for weight, start in found.likeliest_starts:
+        for cause, intervals in times.items():
+            alike = sum(causes.get(cause, 0.0) for causes in others) / len(others)
+            inside = probability_between(
+                intervals, start.low_ms - P.timer_precision_ms, seen.end_ms + P.timer_precision_ms
+            )
+            out[cause] += weight * inside * (alike + 1 - P.same_way_share)
+    total = sum(out.values())
+    return {cause: share / total for cause, share in out.items()} if total else out
+
+
+def _start_intervals(seen: RebalanceObservation) -> Iterator[StartInterval]:
+    """Fine near the end, coarse far from it, and cut where something may have happened."""
+    end = seen.end_ms
+    first = end - seen.longest_rebalance_timeout_ms - P.start_margin_ms
+    if seen.since_ms is not None:
+        first = max(first, min(seen.since_ms, end) - P.timer_precision_ms)
+    cuts = {float(first), float(end), end - P.timer_precision_ms}
+    step, back = P.start_step_ms, 0.0
+    while end - back > first:
+        cuts.add(end - back)
+        back += step
+        if back >= P.fine_steps_ms:
+            step *= P.step_growth_factor
+    if seen.has_withheld_partitions and seen.since_ms is not None:
+        cuts.add(seen.since_ms + P.followup_ms)
+    cuts.update(it.last_commit_ms for it in seen.remaining[: P.remaining_sampled] if it.last_commit_ms is not None)
+    for times in seen.departure_times:
+        for interval in (interval for intervals in times.values() for interval in intervals):
+            if interval.high_ms - interval.low_ms <= P.narrow_ms:
+                cuts.update((interval.low_ms, interval.high_ms))
+    for low, high in pairwise(sorted(at for at in cuts if first <= at <= end)):
+        yield StartInterval(low, high)
+
+
+def _sampled_last_commits(seen: RebalanceObservation) -> LastCommits:
+    """Of those that stay and commit, spread evenly if they are many."""
+    known = sorted(
+        (it.last_commit_ms, it.commit_interval_ms or P.heartbeat_interval_ms)
+        for it in seen.remaining
+        if it.last_commit_ms is not None
+    )
+    return spread_evenly(known, P.remaining_sampled)
+
+
+def _notice_density(seen: RebalanceObservation, after_ms: float) -> float:
+    """n(t) of the module, a millisecond."""
+    density = (1 - P.notices_in_time_share) * exp(-after_ms / P.busy_ms) / P.busy_ms
+    if after_ms <= P.heartbeat_interval_ms + P.late_heartbeat_ms:
+        density += P.notices_in_time_share * P.slower_notice_share / P.heartbeat_interval_ms
+    if after_ms <= seen.notice_ms + P.late_heartbeat_ms:
+        density += P.notices_in_time_share * (1 - P.slower_notice_share) / seen.notice_ms
+    return density
+
+
+def _noticed_probability(seen: RebalanceObservation, after_ms: float) -> float:
+    """N(t) of the module: the share of members that have noticed by then."""
+    after_ms, slower = max(after_ms, 0.0), P.slower_notice_share
+    in_time = slower * min(after_ms / P.heartbeat_interval_ms, 1.0) + (1 - slower) * min(
+        after_ms / seen.notice_ms, 1.0
+    )
+    return P.notices_in_time_share * in_time + (1 - P.notices_in_time_share) * (1 - exp(-after_ms / P.busy_ms))
+
+
+def _remaining_log_likelihood(seen: RebalanceObservation, commits: LastCommits, began: float) -> float:
+    """ln stay(b) of the module. Cooperative members commit throughout, so theirs tell nothing."""
+    if seen.cooperative:
+        return 0.0
+    total = 0.0
+    for last, interval in commits:
+        if last >= began:
+            likelihood = P.commits_on_revoke_share * _notice_density(seen, last - began)
+        else:
+            overdue = 1.0 if began - last <= interval else P.overdue_commit_factor
+            likelihood = (1 - P.commits_on_revoke_share) / interval * overdue
+        total += log(max(likelihood, P.least_likelihood))
+    return total
+
+
+def _last_rejoin(seen: RebalanceObservation, commits: LastCommits, began: float) -> tuple[float, float]:
+    """The density of the last one's rejoin at the end, and how probable it is that all had rejoined before."""
+    end, precision = seen.end_ms, P.timer_precision_ms
+    if not seen.remaining:
+        # New members join at once.
+        return (0.0 if seen.emptied else P.least_likelihood), 1.0
+    revoked = 0 if seen.cooperative else sum(last >= began for last, _ in commits)
+    if revoked and commits[-1][0] >= end - 2 * precision:
+        return 1 / (2 * precision), P.least_likelihood
+    others = len(seen.remaining) - revoked
+    noticed = _noticed_probability(seen, end - began)
+    before = noticed ** max(others, 0)
+    if others <= 0:
+        # They had all given up their partitions, and still someone took long.
+        return P.slow_rejoin_share / P.busy_ms, before
+    return others * _notice_density(seen, end - began) * noticed ** (others - 1), before
+
+
+def _add_start_interval(
+    seen: RebalanceObservation, commits: LastCommits, start: StartInterval, likelihood: float, out: Posterior
+) -> None:
+    """Add the orders of events that begin in one stretch of time; `likelihood` is stay(b) times its length."""
+    end, began = seen.end_ms, start.middle_ms
+    by_rejoin, by_departure = _last_rejoin(seen, commits, began)
+    generation_began = seen.since_ms if seen.since_ms is not None else start.low_ms
+    lasted = max(end - generation_began, P.shortest_generation_ms)
+    part = (end - began + P.timer_precision_ms) / lasted
+    alone = likelihood * (1 - P.followup_share if seen.has_withheld_partitions else 1.0)
+    came = part**seen.new_members
+    terms = _departure_terms(seen, start.low_ms, start.high_ms)
+    joined = alone * seen.new_members / lasted * part ** max(seen.new_members - 1, 0)
+    followed = likelihood * P.followup_share / P.followup_ms * came if _may_follow_up(seen, began) else 0.0
+    asked = alone / lasted * came if seen.rejoin_has_reason else 0.0
+    if other := joined + followed + asked:
+        total = add_departure_orders(terms, OrderSums(other * by_rejoin, 0.0, other * by_departure, 0.0), out)
+        out.joined_first += total * joined / other
+        out.followed_up += total * followed / other
+        out.rejoined_first += total * asked / other
+    if any(seen.client_returned):
+        # The client of a dead member may be back before its session has run out.
+        others_returned = (part * lasted / P.restart_ms) ** (sum(seen.client_returned) - 1)
+        again = P.early_restart_odds * alone * came * others_returned / P.restart_ms
+        weights = OrderSums(again * by_rejoin, 0.0, again * by_departure, 0.0)
+        returned_before = _departure_terms(seen, start.low_ms, start.high_ms, returned_before=True)
+        out.joined_first += add_departure_orders(returned_before, weights, out)
+    went = alone * came * (P.replacement_odds if seen.new_members else 1.0)
+    add_departure_orders(terms, OrderSums(0.0, went * by_rejoin, 0.0, went * by_departure), out)
+
+
+def _departure_terms(
+    seen: RebalanceObservation, low: float, high: float, *, returned_before: bool = False
+) -> list[list[DepartureTerm]]:
+    """For each that went, for each cause: what a rebalance that began between `low` and `high` makes of it.
+
+    `returned_before`: clients that are back were back by then.
+    """
+    end, precision = seen.end_ms, P.timer_precision_ms
+    left = max(end - (low + high) / 2, precision)
+    out = []
+    for times, returned in zip(seen.departure_times, seen.client_returned, strict=True):
+        terms = []
+        for cause, intervals in times.items():
+            dies = cause in (Cause.SESSION_TIMEOUT, Cause.UNKNOWN_DEPARTURE)
+            if returned and returned_before and not dies:
+                continue
+            within = probability_between(intervals, low - precision, end + precision)
+            if not within:
+                continue
+            started = probability_between(intervals, low, high) / (high - low)
+            awaited = probability_between(intervals, end - precision, end + precision) / (2 * precision)
+            if not dies and cause is not Cause.POLL_TIMEOUT:
+                # As long as it lives it rejoins like the others, and is waited for no more.
+                awaited *= 1 - _noticed_probability(seen, left)
+            if returned and not returned_before:
+                # It came back after it went; only one that dies may do so earlier.
+                started *= return_probability(cause, left)
+                within *= return_probability(cause, left if dies else left / 2)
+                awaited *= return_probability(cause, left) if dies else 0.0
+            terms.append(DepartureTerm(cause, started, within, awaited))
+        out.append(terms)
+    return out
+
+
+def _may_follow_up(seen: RebalanceObservation, began: float) -> bool:
+    return seen.has_withheld_partitions and (seen.since_ms is None or began <= seen.since_ms + P.followup_ms)

@@ -1,0 +1,96 @@
+"""What is known of the groups: the questions that HTTP, the page, commands, `watch` and the report ask.
+
+Owns the questions and the shape of their answers, whoever answers: a running agent, several of them, files, or an
+agent over HTTP. Knows none of those, nor what is done with the answers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+JsonObject = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """Whether answers are whole and fresh (`ready`), and in words why, or why not."""
+
+    ready: bool
+    reason: str
+
+
+class Timeline(NamedTuple):
+    """One group's events in order, and from when on (epoch milliseconds) they are all there are.
+
+    `complete_since_ms` is None where they reach back to the log's beginning.
+    """
+
+    events: list[JsonObject]
+    complete_since_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a `GroupQueries` can do beyond its questions.
+
+    `live`: answers change as time passes; files end where they end. `clusters`: the names of those that answer
+    together; then rows and events carry a `cluster`, and `of_cluster` chooses one. `has_all_events`: `all_events`
+    answers.
+    """
+
+    live: bool = True
+    clusters: tuple[str, ...] = ()
+    has_all_events: bool = False
+
+
+class AmbiguousGroup(Exception):
+    """Several clusters have a group of the name that was asked for; the message names them."""
+
+
+class GroupQueries(Protocol):
+    """Answers about groups. Implementers inherit from it, so that mypy holds them to it."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """The same value for as long as this object lives."""
+        return Capabilities()
+
+    @property
+    def now_ms(self) -> int:
+        """What ages are counted back from, epoch milliseconds: the clock on the wall, or files' newest record."""
+
+    @property
+    def has_caught_up(self) -> bool:
+        """Whether the log was read to its end once: before that, an answer would be half of one."""
+
+    def ready(self) -> Health:
+        """Whether answers are whole and fresh now."""
+
+    def groups(self) -> list[JsonObject]:
+        """Every group's row (`agent.presentation.json_views.group_form`), by name."""
+
+    def describe(self, group: str) -> JsonObject | None:
+        """One group in full (`describe_form`); None if there is none of that name.
+
+        Raises `AmbiguousGroup` where several clusters have one.
+        """
+
+    def timeline(self, group: str, since_ms: int | None = None, until_ms: int | None = None) -> Timeline | None:
+        """One group's events of a range, bounds included; None if there is and was no group of that name.
+
+        Raises `AmbiguousGroup` where several clusters have one.
+        """
+
+    def findings(
+        self, since_ms: int | None = None, until_ms: int | None = None, group: str | None = None
+    ) -> list[JsonObject]:
+        """The newest event of each finding that was open in the range; without a range, of each that is open."""
+
+    def of_cluster(self, cluster: str) -> GroupQueries | None:
+        """Who answers for one cluster of several; None if none of them has that name."""
+        return None
+
+    def all_events(self) -> list[JsonObject]:
+        """Every event in order. Only where `capabilities.has_all_events`."""
+        raise TypeError("all events are not at hand here")

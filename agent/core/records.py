@@ -1,0 +1,60 @@
+"""The unit that travels from a source to the mirror: raw records of `__consumer_offsets`.
+
+Owns two shapes: one record, and a batch of records of one partition as columns. Knows nothing of what is
+inside a key or a value, nor where the bytes come from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class LogId(NamedTuple):
+    """A topic of a cluster, whatever it is called: one that is made anew under its name has another id. Before Kafka
+    2.8 topics have none: then it is zeros."""
+
+    cluster_id: str
+    topic_id: str
+
+
+class RawRecord(NamedTuple):
+    """One record as the log holds it.
+
+    `timestamp_ms` is the record's own timestamp (epoch milliseconds). `control` marks a transaction
+    marker: its key and value are the marker's, not a coordinator record's.
+    """
+
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    control: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RecordBatch:
+    """Consecutive committed records of one partition, in offset order, as columns of equal length.
+
+    Columns, because 999 records of 1,000 are offset commits and are handled many at a time. A batch holds
+    no control records and nothing of a transaction that was aborted or is still open: that is a source's
+    work. Offsets may have gaps (compaction, markers).
+    """
+
+    partition: int
+    offsets: Sequence[int]
+    timestamps_ms: Sequence[int]
+    keys: Sequence[bytes | None]
+    values: Sequence[bytes | None]
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def records(self) -> Iterator[RawRecord]:
+        """Each row as a `RawRecord`."""
+        for offset, timestamp_ms, key, value in zip(
+            self.offsets, self.timestamps_ms, self.keys, self.values, strict=True
+        ):
+            yield RawRecord(self.partition, offset, timestamp_ms, key, value)

@@ -1,0 +1,49 @@
+"""What a group keeps of things that should not be: counted by kind, the latest few in full."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from typing import Annotated, ClassVar
+
+from agent.core.shadow.transitions import LogPosition
+from agent.core.shadow.views import Anomaly
+from agent.core.state_fields import MaxLength, StateFields
+
+MAX_ANOMALIES = 16
+"""How many anomalies of one group are kept in full: enough to see a pattern, bounded whatever the log holds."""
+
+
+class AnomalyLog:
+    """The anomalies of one group."""
+
+    STATE: ClassVar = StateFields(
+        {
+            "counts": Counter[str],
+            "latest": Annotated[deque[Anomaly], MaxLength(MAX_ANOMALIES)],
+        }
+    )
+
+    __slots__ = ("counts", "latest")
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.latest: deque[Anomaly] = deque(maxlen=MAX_ANOMALIES)
+
+    def add(self, kind: str, message: str, at: LogPosition) -> None:
+        """Keep one. `kind` is from `ANOMALIES`."""
+        assert kind in ANOMALIES, f"{kind} is not described in ANOMALIES"
+        self.counts[kind] += 1
+        self.latest.append(Anomaly(kind, message, at.offset, at.timestamp_ms))
+
+
+ANOMALIES = {
+    "generation_gap": "a generation follows one that is not the one before it: rebalances between never completed",
+    "generation_regressed": "a generation or epoch is lower than the one before it",
+    "impossible_move": "a classic group is in a state that it cannot have come to in that generation",
+    "assignment_changed_without_rebalance": "the same members hold other partitions within one generation",
+    "members_changed_without_rebalance": "members of a classic group differ within one generation",
+    "undecodable_payload": "a member's subscription or assignment bytes are not of the group's protocol",
+    "tombstone_with_members": "a group was deleted while it had members, and was not migrated either",
+    "wrong_group_type": "a record of one type of group came for a group of another type",
+}
+"""Every kind of anomaly and what it means."""

@@ -1,0 +1,434 @@
+"""A classic group (Connect's too): one record is the whole group, as of the end of a rebalance.
+
+A coordinator writes it when the group is created (generation 0, Kafka 4.0 on), when the leader's assignment
+arrives, when the group becomes empty, and when a static member is replaced (same generation). What happens
+between two records, the log does not show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import ClassVar, Protocol, cast
+
+from agent.core.inference.cause_inference import infer_rebalance, notice_time_ms
+from agent.core.inference.commit_cadence import CommitCadence
+from agent.core.inference.facts import Departure, RebalanceFacts
+from agent.core.inference.stopped_time import stopped_partition_ms
+from agent.core.protocol.states import GroupState, GroupType, can_reach
+from agent.core.shadow.anomalies import AnomalyLog
+from agent.core.shadow.diff import MemberChanges, assignment_diff, member_changes, owner_key, owners_by_partition
+from agent.core.shadow.fairness import fairness
+from agent.core.shadow.offsets import CommittedOffsets
+from agent.core.shadow.transitions import (
+    AssignmentChanged,
+    GroupEmptied,
+    LogPosition,
+    MemberJoined,
+    MemberLeft,
+    Rebalanced,
+    StaticMemberReplaced,
+    Transition,
+)
+from agent.core.shadow.views import GroupView, Member
+from agent.core.state_fields import StateFields
+from agent.core.wire.classic import GroupMetadataValue, MemberMetadata
+from agent.core.wire.errors import WireError
+from agent.core.wire.payloads import (
+    ConnectAssignment,
+    ConnectWorkerState,
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    Payload,
+    TopicPartition,
+    decode_payload,
+)
+
+_MAX_CACHED_BYTES = 4096
+"""Longer subscriptions are read anew each time, so that what is remembered of them stays within 4 MB."""
+
+SIMPLE_GENERATION = -1
+"""The generation of a group that only commits offsets: the broker's own number for it."""
+
+
+class MigratedGroup(Protocol):
+    """What a classic group takes over from the KIP-848 group that it was."""
+
+    notes: AnomalyLog
+    rebalances: int
+    generations_skipped: int
+
+    def departed_members(self) -> tuple[Member, ...]:
+        """Members that left with the migration."""
+
+    def departures(self, at_ms: int, offsets: CommittedOffsets) -> Mapping[str, Departure]:
+        """How they left, by member id; `at_ms` is the time of the record that ends the migration."""
+
+
+class ClassicGroup:
+    """The mirror of one classic group; built by `replay` alone."""
+
+    STATE: ClassVar = StateFields(
+        {
+            "name": str,
+            "created_at": LogPosition,
+            "generation": int,
+            "protocol_type": str | None,
+            "protocol": str | None,
+            "leader": str | None,
+            "members": dict[str, Member],
+            "state_since_ms": int,
+            "version": int,
+            "rebalances": int,
+            "generations_skipped": int,
+            "notes": AnomalyLog,
+            "left_before": tuple[Member, ...],
+            "_migrated": bool,
+            "_told_before": dict[str, Departure],
+            "_is_first": bool,
+            "_withheld": dict[tuple[str, int], int],
+            "pace": CommitCadence,
+            "_raw": dict[str, MemberMetadata],
+        }
+    )
+
+    def __init__(self, name: str, at: LogPosition) -> None:
+        self.name = name
+        self.created_at = at
+        self.generation = SIMPLE_GENERATION
+        self.protocol_type: str | None = None
+        self.protocol: str | None = None
+        self.leader: str | None = None
+        self.members: dict[str, Member] = {}
+        self.state_since_ms = at.timestamp_ms
+        self.version = 0
+        """Raised by each record that is applied: while it stands, so does the group's view, but for its offsets."""
+        self.rebalances = 0
+        self.generations_skipped = 0
+        self.notes = AnomalyLog()
+        # Members that left with a migration back from KIP-848.
+        self.left_before: tuple[Member, ...] = ()
+        self._migrated = False
+        self._told_before: Mapping[str, Departure] = {}
+        # Whether the generation began in an empty group.
+        self._is_first = False
+        self._withheld: dict[tuple[str, int], int] = {}
+        self.pace = CommitCadence()
+        self._raw: dict[str, MemberMetadata] = {}
+
+    @property
+    def group_type(self) -> GroupType:
+        """`connect` by its protocol type, else `classic`."""
+        return GroupType.CONNECT if self.protocol_type == "connect" else GroupType.CLASSIC
+
+    @property
+    def state(self) -> GroupState:
+        """Stable or Empty, as a coordinator that loads the log has it: states in between are never written."""
+        return _resting_state(self.members)
+
+    @property
+    def is_simple(self) -> bool:
+        """Whether the log has shown offsets only, and no record of the group itself."""
+        return self.generation == SIMPLE_GENERATION and not self.members
+
+    def replay(self, value: GroupMetadataValue, at: LogPosition, offsets: CommittedOffsets) -> list[Transition]:
+        """Apply one record: what it changed, the rebalance first."""
+        self.version += 1
+        old = self.members
+        previous = None if self.is_simple else self.generation
+        self.protocol_type = value.protocol_type or None
+        leader = self.leader
+        self.protocol, self.leader = value.protocol, value.leader
+        self.generation = value.generation
+        self.members = self._read_members(value, at)
+        if value.current_state_timestamp >= 0:
+            self.state_since_ms = value.current_state_timestamp
+        else:
+            self.state_since_ms = at.timestamp_ms
+        changes = member_changes(old, self.members)
+        if previous is not None and value.generation == previous:
+            return self._same_generation(old, changes, at)
+        if value.generation == 0 and not self.members and not old:
+            return []
+        out = self._next_generation(previous, old, leader, changes, value, at, offsets)
+        self.pace.begin_generation(at.timestamp_ms, self.members.values(), offsets.commit_counts(self.name))
+        return out
+
+    def resume_from_migration(
+        self, before: MigratedGroup, value: GroupMetadataValue, at: LogPosition, offsets: CommittedOffsets
+    ) -> None:
+        """Take the record that ends a migration back from KIP-848: the group goes on in the generation it had.
+
+        That record completes no rebalance; members that left with the migration count as departures of the next one.
+        """
+        self.notes = before.notes
+        self.replay(value, at, offsets)
+        self._migrated = True
+        self.left_before = tuple(
+            member for member in before.departed_members() if member.member_id not in self.members
+        )
+        self._told_before = before.departures(at.timestamp_ms, offsets)
+        self.rebalances, self.generations_skipped = before.rebalances, before.generations_skipped
+
+    def _next_generation(
+        self,
+        previous: int | None,
+        old: Mapping[str, Member],
+        leader: str | None,
+        changes: MemberChanges,
+        value: GroupMetadataValue,
+        at: LogPosition,
+        offsets: CommittedOffsets,
+    ) -> list[Transition]:
+        generation = value.generation
+        skipped = 0
+        # A group is made in generation 0, and empty.
+        was, began = (GroupState.EMPTY, 0) if previous is None else (_resting_state(old), previous)
+        if previous is not None and generation < previous:
+            self.notes.add("generation_regressed", f"generation {generation} follows {previous}", at)
+        elif not can_reach(was, self.state, generation - began):
+            self.notes.add("impossible_move", f"{self.state} in generation {generation}", at)
+        elif previous is not None and generation > previous + 1:
+            skipped = generation - previous - 1
+            self.generations_skipped += skipped
+            self.notes.add(
+                "generation_gap", f"generation {generation} follows {previous}: {skipped} never completed", at
+            )
+        left = self.left_before + changes.left
+        self.left_before = ()
+        self.rebalances += 1
+        sync_ms = None
+        if self.members and value.current_state_timestamp >= 0:
+            sync_ms = max(at.timestamp_ms - value.current_state_timestamp, 0)
+        cooperative = self._is_cooperative()
+        facts = RebalanceFacts(
+            before=old,
+            after=self.members,
+            joined=changes.joined,
+            left=left,
+            replaced=changes.replaced,
+            activity=self.pace.commit_activities(self.name, old.values(), offsets),
+            since_ms=None if self.pace.since_ms is None else min(self.pace.since_ms, self.state_since_ms),
+            end_ms=self.state_since_ms,
+            leader=leader,
+            withheld_partitions=len(self._withheld),
+            skipped_generations=skipped,
+            migrated=self._migrated,
+            cooperative=cooperative,
+            creates_internal_topics=self._is_first and value.protocol == "stream",
+            notice_ms=self.pace.notice_ms,
+            known_departures=self._told_before,
+        )
+        inferred = infer_rebalance(facts)
+        if (took := notice_time_ms(facts, inferred)) is not None:
+            self.pace.record_notice_time(took, len(self.members) - len(changes.joined))
+        stopped_ms = stopped_partition_ms(facts, at.timestamp_ms, self._withheld, cooperative=cooperative)
+        self._migrated, self._told_before = False, {}
+        self._is_first = not old
+        self._withheld = self._newly_withheld(old, at) if cooperative else {}
+        who = (at, self.name, self.group_type)
+        out: list[Transition] = [
+            Rebalanced(
+                *who,
+                generation,
+                previous,
+                value.protocol,
+                changes.joined,
+                left,
+                len(self.members),
+                sync_ms=sync_ms,
+                stopped_partition_ms=stopped_ms,
+                inferred=inferred,
+            )
+        ]
+        out += [MemberLeft(*who, generation, member, inferred.departures.get(member.member_id)) for member in left]
+        out += [StaticMemberReplaced(*who, generation, before, after) for before, after in changes.replaced]
+        out += [MemberJoined(*who, generation, member) for member in changes.joined]
+        change = assignment_diff(_by_owner(old), _by_owner(self.members))
+        if change.gained or change.lost:
+            out.append(AssignmentChanged(*who, generation, *change, self._imbalance()))
+        if not self.members and (old or previous is None):
+            out.append(GroupEmptied(*who, generation))
+        return out
+
+    def _is_cooperative(self) -> bool:
+        """Whether members keep partitions through a rebalance: they say so by owning some as they join (KIP-429,
+        KIP-415 in Connect from its protocol version 1 on)."""
+        if self.group_type is GroupType.CONNECT:
+            return self.protocol != "default"
+        return any(member.owned for member in self.members.values())
+
+    def _newly_withheld(self, old: Mapping[str, Member], at: LogPosition) -> dict[tuple[str, int], int]:
+        """Partitions without an owner that are still wanted, and since when: a cooperative round takes them back from
+        one member before the next gives them to another."""
+        wanted = {topic for member in self.members.values() for topic in member.subscription}
+        held, holds = owners_by_partition(_by_owner(old)), owners_by_partition(_by_owner(self.members))
+        return {
+            partition: self._withheld.get(partition, at.timestamp_ms)
+            for partition in (held.keys() | self._withheld.keys()) - holds.keys()
+            if partition[0] in wanted or self.group_type is GroupType.CONNECT
+        }
+
+    def _same_generation(
+        self, old: Mapping[str, Member], changes: MemberChanges, at: LogPosition
+    ) -> list[Transition]:
+        who = (at, self.name, self.group_type)
+        change = assignment_diff(_by_owner(old), _by_owner(self.members))
+        is_moved = bool(change.gained or change.lost)
+        was = _resting_state(old)
+        if not can_reach(was, self.state, 0):
+            self.notes.add("impossible_move", f"{was} to {self.state} within generation {self.generation}", at)
+        elif changes.joined or changes.left:
+            self.notes.add(
+                "members_changed_without_rebalance",
+                f"{len(changes.joined)} joined and {len(changes.left)} left within generation {self.generation}",
+                at,
+            )
+        elif is_moved:
+            self.notes.add(
+                "assignment_changed_without_rebalance",
+                f"{change.gained} partitions gained an owner and {change.lost} lost theirs within generation"
+                f" {self.generation}",
+                at,
+            )
+        out: list[Transition] = [MemberLeft(*who, self.generation, member) for member in changes.left]
+        out += [StaticMemberReplaced(*who, self.generation, before, after) for before, after in changes.replaced]
+        out += [MemberJoined(*who, self.generation, member) for member in changes.joined]
+        if is_moved:
+            out.append(AssignmentChanged(*who, self.generation, *change, self._imbalance()))
+        if old and not self.members:
+            out.append(GroupEmptied(*who, self.generation))
+        return out
+
+    def _read_members(self, value: GroupMetadataValue, at: LogPosition) -> dict[str, Member]:
+        members: dict[str, Member] = {}
+        raw: dict[str, MemberMetadata] = {}
+        for metadata in value.members:
+            member_id = metadata.member_id
+            raw[member_id] = metadata
+            # Most members come out of a rebalance as they went in; their payloads need no second reading.
+            if self._raw.get(member_id) == metadata and member_id in self.members:
+                members[member_id] = self.members[member_id]
+            else:
+                members[member_id] = self._read_member(metadata, at)
+        self._raw = raw
+        return members
+
+    def _read_member(self, metadata: MemberMetadata, at: LogPosition) -> Member:
+        subscription: tuple[str, ...] = ()
+        rack_id = None
+        owned = None
+        assignment: dict[str, tuple[int, ...]] = {}
+        if self.protocol_type == "connect":
+            worker = self._payload(ConnectWorkerState, metadata.subscription, metadata, at)
+            brought = (worker.allocation if worker is not None else None) or b""
+            assignment = _merge_connect_tasks(
+                self._payload(ConnectAssignment, brought, metadata, at),
+                self._payload(ConnectAssignment, metadata.assignment, metadata, at),
+            )
+        elif self.protocol_type == "consumer":
+            wanted = self._payload(ConsumerProtocolSubscription, metadata.subscription, metadata, at)
+            given = self._payload(ConsumerProtocolAssignment, metadata.assignment, metadata, at)
+            if wanted is not None:
+                subscription, rack_id = wanted.topics, wanted.rack_id
+                owned = _partitions_by_topic(wanted.owned_partitions)
+            if given is not None:
+                assignment = _partitions_by_topic(given.assigned_partitions)
+        return Member(
+            member_id=metadata.member_id,
+            client_id=metadata.client_id,
+            client_host=metadata.client_host,
+            instance_id=metadata.group_instance_id,
+            rack_id=rack_id,
+            session_timeout_ms=metadata.session_timeout,
+            # Where the version has no rebalance timeout the broker uses the session timeout.
+            rebalance_timeout_ms=metadata.rebalance_timeout
+            if metadata.rebalance_timeout != -1
+            else metadata.session_timeout,
+            subscription=subscription,
+            assignment=assignment,
+            owned=owned,
+        )
+
+    def _payload(
+        self, message: type[Payload], data: bytes, metadata: MemberMetadata, at: LogPosition
+    ) -> Payload | None:
+        if not data:
+            # A member that joined while no assignment was made for it (or a client that sent none).
+            return None
+        try:
+            if message is ConsumerProtocolSubscription and len(data) <= _MAX_CACHED_BYTES:
+                return cast(Payload, _subscription(data))
+            return decode_payload(message, data, lenient=True)[1]
+        except WireError as error:
+            self.notes.add("undecodable_payload", f"member {metadata.member_id}: {error}", at)
+            return None
+
+    def _imbalance(self) -> float | None:
+        found = fairness(self.group_type, [it.partitions for it in self.members.values()], self._members_by_id)
+        return None if found is None else found.ratio
+
+    def _members_by_id(self) -> tuple[Member, ...]:
+        return tuple(self.members[member_id] for member_id in sorted(self.members))
+
+    def view(self, partition: int, committed_partitions: int, last_commit_ms: int | None) -> GroupView:
+        """The group as a plain value."""
+        return GroupView(
+            group=self.name,
+            group_type=self.group_type,
+            state=self.state,
+            generation=self.generation,
+            protocol_type=self.protocol_type,
+            protocol=self.protocol,
+            leader=self.leader,
+            target_generation=None,
+            state_since_ms=self.state_since_ms,
+            members=self._members_by_id(),
+            coordinator_partition=partition,
+            committed_partitions=committed_partitions,
+            last_commit_ms=last_commit_ms,
+            rebalances=self.rebalances,
+            generations_skipped=self.generations_skipped,
+            anomalies=tuple(self.notes.latest),
+        )
+
+
+def _resting_state(members: Mapping[str, Member]) -> GroupState:
+    """The state of a group with these members when no rebalance is going on."""
+    return GroupState.STABLE if members else GroupState.EMPTY
+
+
+def _partitions_by_topic(items: Iterable[TopicPartition]) -> dict[str, tuple[int, ...]]:
+    """A topic may come more than once: librdkafka's cooperative-sticky adds what is new behind what was there."""
+    out: dict[str, tuple[int, ...]] = {}
+    for item in items:
+        out[item.topic] = out.get(item.topic, ()) + item.partitions
+    return out
+
+
+@lru_cache(maxsize=1024)
+def _subscription(data: bytes) -> ConsumerProtocolSubscription:
+    # Members of a group, and groups of an application, mostly subscribe alike: to the byte.
+    return decode_payload(ConsumerProtocolSubscription, data, lenient=True)[1]
+
+
+def _merge_connect_tasks(
+    brought: ConnectAssignment | None, given: ConnectAssignment | None
+) -> dict[str, tuple[int, ...]]:
+    """What a Connect worker runs: what it brought, without what the leader took, with what it gave (KIP-415).
+
+    From version 1 on the leader sends only what changes (`WorkerCoordinator.onJoinComplete` merges it); in version
+    0 a worker brings nothing and is given everything.
+    """
+    held: dict[str, set[int]] = {}
+    for item in (brought.assignment if brought is not None else None) or ():
+        held.setdefault(item.connector, set()).update(item.tasks)
+    for item in (given.revoked if given is not None else None) or ():
+        held.setdefault(item.connector, set()).difference_update(item.tasks)
+    for item in (given.assignment if given is not None else None) or ():
+        held.setdefault(item.connector, set()).update(item.tasks)
+    return {connector: tuple(sorted(tasks)) for connector, tasks in held.items() if tasks}
+
+
+def _by_owner(members: Mapping[str, Member]) -> dict[str, Mapping[str, tuple[int, ...]]]:
+    return {owner_key(member.member_id, member.instance_id): member.assignment for member in members.values()}

@@ -1,0 +1,77 @@
+"""The mirrors of all partitions that are read, as one: find a group, list all, sum the counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from agent.core.inference.external_evidence import EvidenceSource
+from agent.core.records import RawRecord, RecordBatch
+from agent.core.shadow.mirror import PartitionMirror
+from agent.core.shadow.transitions import Transition
+from agent.core.shadow.views import CommittedOffset, GroupView
+from agent.core.wire.primitives import Uuid
+
+
+class ClusterMirror:
+    """Mirrors by partition, made as records of a partition come."""
+
+    def __init__(self, evidence_source: EvidenceSource | None = None) -> None:
+        self.partitions: dict[int, PartitionMirror] = {}
+        self._evidence_source = evidence_source
+
+    def partition(self, number: int) -> PartitionMirror:
+        """The mirror of one partition."""
+        mirror = self.partitions.get(number)
+        if mirror is None:
+            mirror = self.partitions[number] = PartitionMirror(number, self._evidence_source)
+        return mirror
+
+    def replay_batch(self, batch: RecordBatch) -> list[Transition]:
+        """Apply consecutive records of one partition."""
+        return self.partition(batch.partition).replay_batch(batch)
+
+    def replay(self, record: RawRecord) -> list[Transition]:
+        """Apply one record."""
+        return self.partition(record.partition).replay(record)
+
+    def forget(self, partition: int) -> None:
+        """Drop what was mirrored of a partition, to begin it anew."""
+        self.partitions.pop(partition, None)
+
+    def topic_names(self) -> dict[Uuid, str]:
+        """Topic names by id, as all partitions' records have shown them."""
+        names: dict[Uuid, str] = {}
+        for mirror in list(self.partitions.values()):
+            names.update(mirror.names)
+        return names
+
+    def views(self) -> Iterator[GroupView]:
+        """Every group, by name within its partition."""
+        names = self.topic_names()
+        for _, mirror in sorted(self.partitions.items()):
+            yield from mirror.views(names)
+
+    def view(self, group: str) -> GroupView | None:
+        """One group, or None."""
+        for mirror in list(self.partitions.values()):
+            if group in mirror.groups:
+                return mirror.view(group, self.topic_names())
+        return None
+
+    def find(self, group: str) -> tuple[GroupView, tuple[CommittedOffset, ...]] | None:
+        """One group with its committed offsets, or None."""
+        for mirror in list(self.partitions.values()):
+            if group in mirror.groups:
+                view = mirror.view(group, self.topic_names())
+                assert view is not None, "the mirror has the group"
+                return view, mirror.committed(group)
+        return None
+
+    def record_counts(self) -> Counter[str]:
+        """Records read, by type."""
+        return sum((mirror.record_counts for mirror in list(self.partitions.values())), Counter())
+
+    def error_counts(self) -> Counter[str]:
+        """Records that could not be decoded, by the kind of error."""
+        return sum((mirror.error_counts for mirror in list(self.partitions.values())), Counter())

@@ -1,0 +1,341 @@
+"""The mirror of one partition of `__consumer_offsets`: every group that lives in it, by replaying its records.
+
+One reducer: the agent, the offline commands and the Spark jobs all call this over the same records and get the
+same transitions. Partitions share nothing, so any number of them may be mirrored side by side.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap, Counter, deque
+from collections.abc import Iterator, Mapping
+from typing import ClassVar, NamedTuple, cast
+
+from agent.core.inference.external_evidence import EvidenceSource, apply_evidence
+from agent.core.protocol.states import GroupType
+from agent.core.records import RawRecord, RecordBatch
+from agent.core.shadow.classic import ClassicGroup
+from agent.core.shadow.kip848 import GROUP_CLASSES_BY_KEY_TYPE, ConsumerGroup, EpochGroup, ShareGroup, StreamsGroup
+from agent.core.shadow.offsets import CommittedOffsets
+from agent.core.shadow.transitions import GroupCreated, GroupDeleted, LogPosition, OffsetsDeleted, Transition
+from agent.core.shadow.views import CommittedOffset, GroupView
+from agent.core.state_fields import StateFields
+from agent.core.wire.classic import GroupMetadataKey, GroupMetadataValue
+from agent.core.wire.consumer import ConsumerGroupPartitionMetadataValue, GroupMemberKey
+from agent.core.wire.errors import WireError
+from agent.core.wire.offset_commit_fastpath import canonical_key, has_fixed_layout, read_commit, read_commit_key
+from agent.core.wire.offsets import OffsetCommitKey
+from agent.core.wire.primitives import ZERO_UUID, Uuid
+from agent.core.wire.records import Record, Tombstone, TransactionMarker, Undecodable, decode
+from agent.core.wire.share import ShareGroupStatePartitionMetadataValue
+
+OFFSET_COMMIT = "offset_commit"
+MAX_REJECTS = 100
+MIN_KNOWN_COMMITS = 256
+"""Commits of known positions in a row, before the rest of a batch is tried as a whole again."""
+
+Group = ClassicGroup | EpochGroup
+
+
+class RejectedRecord(NamedTuple):
+    """A record that could not be decoded: where it is, and why."""
+
+    at: LogPosition
+    error: WireError
+
+
+class PartitionMirror:
+    """The groups of one partition. State changes by `replay` and `replay_run` alone."""
+
+    STATE: ClassVar = StateFields(
+        {
+            "offsets": CommittedOffsets,
+            "groups": dict[str, ClassicGroup | ConsumerGroup | ShareGroup | StreamsGroup],
+            "_leaving": dict[str, ClassicGroup | ConsumerGroup | ShareGroup | StreamsGroup],
+            "names": dict[Uuid, str],
+            "next_offset": int,
+            "record_counts": Counter[str],
+            "error_counts": Counter[str],
+        }
+    )
+
+    def __init__(self, partition: int, evidence_source: EvidenceSource | None = None) -> None:
+        """`evidence_source` may know more of a rebalance than the records do: a broker's log, the Admin API."""
+        self.partition = partition
+        self._evidence_source = evidence_source
+        self.groups: dict[str, Group] = {}
+        self.offsets = CommittedOffsets()
+        self.names: dict[Uuid, str] = {}
+        """Topic names by id, as the partition's own records have shown them."""
+        self.names_version = 0
+        """Raised where `names` changes."""
+        self.next_offset = 0
+        """The offset behind the last record that was replayed."""
+        self.record_counts: Counter[str] = Counter()
+        """Records by type; what cannot be decoded is in `error_counts` instead."""
+        self.error_counts: Counter[str] = Counter()
+        self.rejects: deque[RejectedRecord] = deque(maxlen=MAX_REJECTS)
+        """The latest that could not be decoded, for whoever logs them to drain."""
+        # Groups whose record was deleted while they had members or offsets: a migration shows in what follows.
+        self._leaving: dict[str, Group] = {}
+
+    def replay_batch(self, batch: RecordBatch) -> list[Transition]:
+        """Apply consecutive records of the partition; the same as `replay` of each, only faster."""
+        out: list[Transition] = []
+        assert batch.partition == self.partition, "a batch belongs to one partition"
+        index, end, in_bulk = 0, len(batch), True
+        while index < end:
+            index, transitions = self.replay_until_transition(batch, index, end, in_bulk=in_bulk)
+            in_bulk = not transitions
+            out += transitions
+        return out
+
+    def replay_until_transition(
+        self, batch: RecordBatch, start: int, stop: int, *, in_bulk: bool = True
+    ) -> tuple[int, list[Transition]]:
+        """Apply a batch's records from index `start` on and before `stop`, at most to the first that changes a group.
+
+        The index behind the last that was applied, and its transitions. `in_bulk`: whether it is worth trying to
+        take all of them for commits of known positions, which is by far the fastest.
+        """
+        keys, values = batch.keys, batch.values
+        if in_bulk:
+            is_part = start or stop < len(keys)
+            some = (keys[start:stop], values[start:stop]) if is_part else (keys, values)
+            if self.offsets.put_known_batch(*some):
+                self.record_counts[OFFSET_COMMIT] += stop - start
+                self.next_offset = batch.offsets[stop - 1] + 1
+                return stop, []
+        put, commits, known_in_a_row = self.offsets.put_known, 0, 0
+        # After so many known ones the others may be known as well: a quarter, so that it is not tried too often.
+        enough = max(MIN_KNOWN_COMMITS, (stop - start) // 4)
+        transitions: list[Transition] = []
+        for index in range(start, stop):
+            key, value = keys[index], values[index]
+            if value is not None and has_fixed_layout(value):
+                if put(key, value):
+                    commits += 1
+                    known_in_a_row += 1
+                    if known_in_a_row == enough:
+                        break
+                    continue
+                known_in_a_row = 0
+                if (parsed := read_commit_key(key)) is not None:
+                    record = RawRecord(self.partition, batch.offsets[index], batch.timestamps_ms[index], key, value)
+                    transitions = self._commit(record, *parsed, value)
+                    commits += 1
+                    if transitions:
+                        break
+                    continue
+            record = RawRecord(self.partition, batch.offsets[index], batch.timestamps_ms[index], key, value)
+            transitions = self.replay(record)
+            if transitions:
+                break
+        self.record_counts[OFFSET_COMMIT] += commits
+        self.next_offset = batch.offsets[index] + 1
+        return index + 1, transitions
+
+    def replay(self, record: RawRecord) -> list[Transition]:
+        """Apply one record: the transitions that it shows, in order. Never raises for bad bytes: see `rejects`."""
+        at = LogPosition(record.partition, record.offset, record.timestamp_ms)
+        self.next_offset = record.offset + 1
+        entry = decode(record.key, record.value, control=record.control)
+        match entry:
+            case Undecodable(error=error):
+                self.error_counts[error.kind] += 1
+                self.rejects.append(RejectedRecord(at, error))
+                return []
+            case TransactionMarker():
+                self.record_counts["transaction_marker"] += 1
+                return []
+        self.record_counts[entry.type.name] += 1
+        match entry.key:
+            case OffsetCommitKey(group=group, topic=topic, partition=partition):
+                if isinstance(entry, Tombstone):
+                    return self._delete_commit(record, group, topic, partition, at)
+                assert record.value is not None, "only a tombstone has no value"
+                return self._commit(record, group, topic, partition, record.value)
+            case GroupMetadataKey(group=name):
+                out = self._replay_classic(name, entry.value if isinstance(entry, Record) else None, at)
+            case _:
+                out = self._replay_epoch_group(entry, at)
+        return out if self._evidence_source is None else apply_evidence(out, self._evidence_source)
+
+    def take_rejects(self) -> list[RejectedRecord]:
+        """The latest records that could not be decoded, since the last call; at most `KEPT_REJECTS`."""
+        taken = list(self.rejects)
+        self.rejects.clear()
+        return taken
+
+    # Offset commits.
+
+    def _commit(self, record: RawRecord, group: str, topic: str, partition: int, value: bytes) -> list[Transition]:
+        """A commit that is known to decode, of a position that may be new."""
+        assert record.key is not None, "a commit has a key"
+        if self.offsets.put(canonical_key(record.key), group, topic, partition, value):
+            topic_id = read_commit(value).topic_id
+            if topic_id != ZERO_UUID:
+                self._learn_name(topic_id, topic)
+        if group in self.groups:
+            return []
+        # The broker too makes a group of offsets that no group record announces: a simple consumer group.
+        at = LogPosition(record.partition, record.offset, record.timestamp_ms)
+        made = self.groups[group] = ClassicGroup(group, at)
+        return [GroupCreated(at, group, made.group_type, observed=False)]
+
+    def _delete_commit(
+        self, record: RawRecord, group: str, topic: str, partition: int, at: LogPosition
+    ) -> list[Transition]:
+        assert record.key is not None, "a tombstone has a key"
+        commit = self.offsets.remove(canonical_key(record.key), group)
+        if commit is None:
+            return []
+        known = self.groups.get(group)
+        group_type = GroupType.CLASSIC if known is None else known.group_type
+        out: list[Transition] = [OffsetsDeleted(at, group, group_type, topic, partition, commit.offset)]
+        if isinstance(known, ClassicGroup) and known.is_simple and not self.offsets.count(group):
+            # What was nothing but offsets goes with the last. 3.9 writes no more of it (GroupMetadataManager:
+            # a tombstone only behind generation 0); 4.x lists it until its next clean-up and deletes it then.
+            out += self._delete_group(group, known, at)
+        return out
+
+    # Classic groups.
+
+    def _replay_classic(self, name: str, value: object, at: LogPosition) -> list[Transition]:
+        group = self.groups.get(name)
+        if value is None:
+            return self._delete_group(name, group, at)
+        assert isinstance(value, GroupMetadataValue), "key type 2 has such values"
+        leaving = self._leaving.pop(name, None)
+        if isinstance(leaving, EpochGroup) and leaving.is_migrating:
+            # The last KIP-848 member of a group with classic members left: the group is a classic one again.
+            classic = self.groups[name] = ClassicGroup(name, at)
+            classic.resume_from_migration(leaving, value, at, self.offsets)
+            return []
+        out: list[Transition] = []
+        if leaving is not None:
+            out.append(GroupDeleted(at, name, leaving.group_type))
+        if isinstance(group, EpochGroup) or group is None:
+            made = self.groups[name] = ClassicGroup(name, at)
+        else:
+            made = group
+        if isinstance(group, EpochGroup):
+            made.notes = group.notes
+            made.notes.add("wrong_group_type", f"a classic group's record came for a {group.group_type} group", at)
+        elif isinstance(leaving, ClassicGroup) and leaving.members:
+            made.notes = leaving.notes
+            made.notes.add(
+                "tombstone_with_members", f"deleted with {len(leaving.members)} members, then made anew", at
+            )
+        changes = made.replay(value, at, self.offsets)
+        if group is None or leaving is not None:
+            out.append(GroupCreated(at, name, made.group_type, observed=value.generation <= 1))
+        return out + changes
+
+    def _delete_group(self, name: str, group: Group | None, at: LogPosition) -> list[Transition]:
+        """A group's own record was deleted. With members or offsets left it may be migrating: see `_leaving`."""
+        if group is None:
+            return []
+        del self.groups[name]
+        self._leaving.pop(name, None)
+        has_members = group.is_migrating if isinstance(group, EpochGroup) else bool(group.members)
+        has_offsets = self.offsets.count(name) > 0
+        if not has_members and not has_offsets:
+            return [GroupDeleted(at, name, group.group_type)]
+        self._leaving[name] = group
+        if has_offsets:
+            # What a broker that loads the log would have: offsets, and no group record.
+            self.groups[name] = ClassicGroup(name, at)
+        return []
+
+    # Consumer (KIP-848), share and streams groups.
+
+    def _replay_epoch_group(self, entry: Record | Tombstone, at: LogPosition) -> list[Transition]:
+        key = entry.key
+        name: str = key.group_id  # type: ignore[attr-defined]  # every key but types 0 to 2 has it
+        member_id = key.member_id if isinstance(key, GroupMemberKey) else None
+        key_type = entry.type.key_type
+        cls = GROUP_CLASSES_BY_KEY_TYPE[key_type]
+        role = cls.roles[key_type]
+        group = self.groups.get(name)
+        value = entry.value if isinstance(entry, Record) else None
+        if value is None:
+            if not isinstance(group, cls):
+                # As a broker that loads the log: deleting what it has not got is nothing. But a group that the log
+                # has shown by offsets only, of which none is left, was this one.
+                is_ghost = isinstance(group, ClassicGroup) and group.is_simple and not self.offsets.count(name)
+                return self._delete_group(name, group, at) if role == "epoch" and is_ghost else []
+            if role == "epoch":
+                return self._delete_group(name, group, at)
+            return group.replay(key_type, member_id, None, at, self.names, self.offsets)
+        self._learn_names(value)
+        out: list[Transition] = []
+        if not isinstance(group, cls):
+            group, out = self._create_epoch_group(name, cls, role, group, at)
+        return out + group.replay(key_type, member_id, value, at, self.names, self.offsets)
+
+    def _create_epoch_group(
+        self, name: str, cls: type[EpochGroup], role: str, group: Group | None, at: LogPosition
+    ) -> tuple[EpochGroup, list[Transition]]:
+        """Make the group of a record whose group is not known, or known as another type; with what that shows."""
+        leaving = self._leaving.pop(name, None)
+        if isinstance(leaving, ClassicGroup) and leaving.members:
+            # A classic group whose record was deleted right before: a member came that speaks KIP-848. An empty
+            # one is not taken over: its coordinator deletes it and starts a new one at the first epoch.
+            found = self.groups[name] = cls(name, at, leaving)
+            return found, []
+        found = self.groups[name] = cls(name, at)
+        out: list[Transition] = []
+        if leaving is not None:
+            out.append(GroupDeleted(at, name, leaving.group_type))
+        if isinstance(group, EpochGroup) or (group is not None and not group.is_simple):
+            found.notes = group.notes
+            problem = f"a {cls.group_type} group's record came for a {group.group_type} group"
+            found.notes.add("wrong_group_type", problem, at)
+        if group is None or leaving is not None:
+            # A coordinator's first record of such a group is its first member's.
+            out.append(GroupCreated(at, name, found.group_type, observed=role == "member"))
+        return found, out
+
+    def _learn_names(self, value: object) -> None:
+        match value:
+            case ConsumerGroupPartitionMetadataValue():
+                for known in value.topics:
+                    self._learn_name(known.topic_id, known.topic_name)
+            case ShareGroupStatePartitionMetadataValue():
+                for topic in (*value.initializing_topics, *value.initialized_topics):
+                    self._learn_name(topic.topic_id, topic.topic_name)
+
+    def _learn_name(self, topic_id: Uuid, name: str) -> None:
+        if self.names.get(topic_id) != name:
+            self.names[topic_id] = name
+            self.names_version += 1
+
+    # Views.
+
+    def views(self, names: Mapping[Uuid, str] | None = None) -> Iterator[GroupView]:
+        """Every group of the partition, by name."""
+        for name in sorted(self.groups):
+            view = self.view(name, names)
+            if view is not None:
+                yield view
+
+    def view(
+        self, name: str, names: Mapping[Uuid, str] | None = None, *, with_commit: bool = True
+    ) -> GroupView | None:
+        """One group; `names` adds topic names that the partition's own records do not show. None: no such group.
+
+        Without `with_commit` when it last committed is left out, which takes half the time."""
+        group = self.groups.get(name)
+        if group is None:
+            return None
+        count, last = self.offsets.count(name), self.offsets.last_commit_ms(name) if with_commit else None
+        if isinstance(group, ClassicGroup):
+            return group.view(self.partition, count, last)
+        # Chained, not merged: there may be as many groups as topics.
+        layers = (self.offsets.topic_ids(name), self.names, names or {})
+        known = ChainMap(*(cast(dict[Uuid, str], layer) for layer in layers))
+        return group.view(self.partition, count, last, known)
+
+    def committed(self, name: str) -> tuple[CommittedOffset, ...]:
+        """The committed offsets of one group."""
+        return self.offsets.view(name)

@@ -1,0 +1,240 @@
+"""Committed offsets of one partition of the topic: the newest raw value by raw key, read when asked for.
+
+Nearly every record of the topic only replaces one of these; see `agent.core.wire.offset_commit_fastpath`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Annotated, ClassVar
+
+from agent.core.shadow.views import CommittedOffset, Position
+from agent.core.state_fields import ORDERED, StateFields
+from agent.core.wire.json_form import uuid_text
+from agent.core.wire.offset_commit_fastpath import (
+    Commit,
+    has_fixed_layout,
+    have_one_fixed_layout,
+    read_commit,
+    read_commit_key,
+    read_positions,
+    read_topic_ids,
+)
+from agent.core.wire.offsets import OffsetCommitKey
+from agent.core.wire.primitives import ZERO_UUID, Uuid
+from agent.core.wire.records import RECORD_TYPES, encode_key
+
+Slots = dict[bytes, tuple[str, int]]
+"""The raw keys of one group, each with its topic and partition."""
+
+
+@lru_cache(maxsize=4_096)
+def interned_topic(topic: str) -> str:
+    """One object for equal names of topics, as long as not too many others come in between."""
+    return topic
+
+
+class CommittedOffsets:
+    """The committed offsets of all groups of one partition of the topic."""
+
+    STATE: ClassVar = StateFields(
+        {
+            "latest": dict[bytes, bytes],
+            "counts": Counter[bytes],
+            "_touched": Annotated[dict[bytes, bytes], ORDERED] | None,
+        },
+        packed=tuple[list[bytes], list[bytes], list[int], list[int] | None],
+    )
+
+    def __init__(self) -> None:
+        self.latest: dict[bytes, bytes] = {}
+        self.counts: Counter[bytes] = Counter()
+        """How often each position was committed: what a member's pace is told by."""
+        self._groups: dict[str, Slots] = {}
+        self._place: dict[bytes, tuple[str, tuple[str, int]]] = {}
+        self._touched: dict[bytes, bytes] | None = None
+        self.version = 0
+        """Another one each time that a position comes or goes: where groups have any."""
+
+    def __len__(self) -> int:
+        return len(self.latest)
+
+    def put_known_batch(self, keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> bool:
+        """Apply a batch of commits, if every key is known and all values have one fixed layout; else do nothing and
+        return False.
+
+        For the common case all of it runs in C: no Python code for each commit.
+        """
+        # A batch has each key many times over: so first the newest of each, then those few against all.
+        newest = dict(zip(keys, values, strict=True))
+        if keys and newest.keys() <= self.latest.keys() and have_one_fixed_layout(values):
+            self.counts.update(keys)  # type: ignore[arg-type]  # see below; counting runs in C too
+            self.latest.update(newest)  # type: ignore[arg-type]  # None is no known key, and no plain value
+            if self._touched is not None:
+                self._touched.update(newest)  # type: ignore[arg-type]  # likewise
+            return True
+        return False
+
+    def put_known(self, raw_key: bytes | None, raw_value: bytes) -> bool:
+        """Apply one commit with a plain value, if its key is known; whether it is."""
+        if raw_key not in self.latest:
+            return False
+        assert raw_key is not None, "None is no known key"
+        self.latest[raw_key] = raw_value
+        self.counts[raw_key] += 1
+        if self._touched is not None:
+            self._touched[raw_key] = raw_value
+        return True
+
+    def put(self, raw_key: bytes, group: str, topic: str, partition: int, raw_value: bytes) -> bool:
+        """Apply one commit that is known to decode; whether its group had none for the partition before."""
+        known = raw_key in self.latest
+        self.latest[raw_key] = raw_value
+        self.counts[raw_key] += 1
+        if self._touched is not None:
+            self._touched[raw_key] = raw_value
+        if not known:
+            slots = self._groups.setdefault(group, {})
+            # Names spelt anew by each record were a fifth of what a position takes: they are kept once.
+            group = self._place[next(iter(slots))][0] if slots else group
+            slot = slots[raw_key] = (interned_topic(topic), partition)
+            self._place[raw_key] = (group, slot)
+            self.version += 1
+        return not known
+
+    def remove(self, raw_key: bytes, group: str) -> Commit | None:
+        """Apply a tombstone; the commit that it deletes, if there was one."""
+        raw_value = self.latest.pop(raw_key, None)
+        if raw_value is None:
+            return None
+        del self.counts[raw_key], self._place[raw_key]
+        if self._touched is not None:
+            self._touched.pop(raw_key, None)
+        self.version += 1
+        slots = self._groups[group]
+        del slots[raw_key]
+        if not slots:
+            del self._groups[group]
+        return read_commit(raw_value)
+
+    def track_touched(self) -> None:
+        """From now on remember which positions were committed, for `take_touched`."""
+        if self._touched is None:
+            self._touched = {}
+
+    @property
+    def touched(self) -> int:
+        """How many positions were committed since the last `take_touched`."""
+        return len(self._touched or ())
+
+    def take_touched(self) -> dict[str, dict[tuple[str, int], Position]]:
+        """By group, the positions that were committed since the last call, as they stand."""
+        touched, self._touched = self._touched or {}, {}
+        out: dict[str, dict[tuple[str, int], Position]] = {}
+        places = map(self._place.__getitem__, touched)
+        counts = map(self.counts.__getitem__, touched)
+        last, found = None, dict[tuple[str, int], Position]()
+        for (group, slot), (offset, commit_ms), count in zip(
+            places, read_positions(touched.values()), counts, strict=True
+        ):
+            if group is not last:
+                # A client commits its partitions together.
+                last, found = group, out.setdefault(group, {})
+            found[slot] = Position(offset, commit_ms, count)
+        return out
+
+    def commit(self, group: str, topic: str, partition: int) -> tuple[Commit, int] | None:
+        """One position and how often it was committed."""
+        raw_key = encode_key(RECORD_TYPES[1], OffsetCommitKey(group, topic, partition))
+        raw_value = self.latest.get(raw_key)
+        return None if raw_value is None else (read_commit(raw_value), self.counts[raw_key])
+
+    @property
+    def groups(self) -> Mapping[str, Slots]:
+        """The groups that have positions, with these."""
+        return self._groups
+
+    def commit_counts(self, group: str) -> dict[tuple[str, int], int]:
+        """How often each of a group's positions was committed."""
+        return {slot: self.counts[raw_key] for raw_key, slot in self._groups.get(group, {}).items()}
+
+    def count(self, group: str) -> int:
+        """How many offsets a group keeps."""
+        return len(self._groups.get(group, ()))
+
+    def commits(self, group: str) -> Iterator[tuple[str, int, Commit]]:
+        """A group's positions: topic, partition, commit."""
+        for raw_key, (topic, partition) in self._groups.get(group, {}).items():
+            yield topic, partition, read_commit(self.latest[raw_key])
+
+    def slots(self, group: str) -> list[tuple[str, int]]:
+        """Topic and partition of each of a group's positions."""
+        return list(self._groups.get(group, {}).values())
+
+    def values(self, group: str) -> list[bytes]:
+        """The values of a group's positions in the order of `slots`, as they are, to be read later."""
+        return list(map(self.latest.__getitem__, self._groups.get(group, ())))
+
+    def last_commit_ms(self, group: str) -> int | None:
+        """When the group last committed, of the offsets that it still keeps."""
+        return max((commit_ms for _, commit_ms in read_positions(self.values(group))), default=None)
+
+    def view(self, group: str) -> tuple[CommittedOffset, ...]:
+        """A group's positions as plain values, by topic and partition."""
+        return tuple(
+            CommittedOffset(
+                topic=topic,
+                partition=partition,
+                offset=commit.offset,
+                leader_epoch=commit.leader_epoch,
+                metadata=commit.metadata,
+                committed_ms=commit.commit_ms,
+                topic_id=None if commit.topic_id == ZERO_UUID else uuid_text(commit.topic_id),
+            )
+            for topic, partition, commit in sorted(self.commits(group))
+        )
+
+    def topic_ids(self, group: str) -> Mapping[Uuid, str]:
+        """The topics of a group whose commits carry the topic's id."""
+        named = zip(read_topic_ids(self.values(group)), self.slots(group), strict=True)
+        return {topic_id: topic for topic_id, (topic, _) in named if topic_id != ZERO_UUID}
+
+    # Snapshots.
+
+    def pack_state(self) -> tuple[list[bytes], list[bytes], list[int], list[int] | None]:
+        """Keys, values, counts, and the numbers of touched keys in the order in which analyzers see them."""
+        touched = None
+        if self._touched is not None:
+            places = dict(zip(self.latest, range(len(self.latest)), strict=True)) if self._touched else {}
+            touched = [places[key] for key in self._touched]
+        return list(self.latest), list(self.latest.values()), list(map(self.counts.__getitem__, self.latest)), touched
+
+    @classmethod
+    def from_state(
+        cls, packed: tuple[list[bytes], list[bytes], list[int], list[int] | None], slots: Iterable[tuple[str, int]]
+    ) -> CommittedOffsets:
+        """The offsets that were packed. Raises `ValueError` or `WireError` for keys and values that are none."""
+        keys, values, counts, touched = packed
+        if values and not have_one_fixed_layout(values):
+            for value in values:
+                if not has_fixed_layout(value):
+                    read_commit(value)
+        out = cls()
+        out.latest = dict(zip(keys, values, strict=True))
+        out.counts = Counter(dict(zip(keys, counts, strict=True)))
+        same = {slot: slot for slot in slots}
+        last, group_slots = None, dict[bytes, tuple[str, int]]()
+        for key in keys:
+            parsed = read_commit_key(key)
+            if parsed is None:
+                raise ValueError(f"the key of an offset commit expected, {key!r} came")
+            group, topic, number = parsed
+            if group != last:
+                last, group_slots = group, out._groups.setdefault(group, {})
+            slot = group_slots[key] = same.setdefault((topic, number), (topic, number))
+            out._place[key] = (last, slot)
+        if touched is not None:
+            out._touched = {key: out.latest[key] for key in map(keys.__getitem__, touched)}
+        return out

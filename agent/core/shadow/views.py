@@ -1,0 +1,111 @@
+"""What can be asked of the mirror at any point: groups, members and committed offsets as plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from agent.core.state_fields import interned
+
+
+@interned
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A member of a group.
+
+    `assignment` is what it holds: topic to partitions; for Connect connector to tasks (-1 is the connector
+    itself), for Streams subtopology to active tasks. Topics that the log names only by id go by that id
+    until a name is known. `target` is what the coordinator wants it to hold (None in classic groups, where
+    the two are one). Timeouts are milliseconds, None where the group type does not write them.
+    """
+
+    member_id: str
+    client_id: str
+    client_host: str
+    instance_id: str | None = None
+    rack_id: str | None = None
+    session_timeout_ms: int | None = None
+    rebalance_timeout_ms: int | None = None
+    subscription: tuple[str, ...] = ()
+    subscription_regex: str | None = None
+    assignment: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    target: Mapping[str, tuple[int, ...]] | None = None
+    standby_tasks: Mapping[str, tuple[int, ...]] | None = None
+    warmup_tasks: Mapping[str, tuple[int, ...]] | None = None
+    owned: Mapping[str, tuple[int, ...]] | None = None
+    member_epoch: int | None = None
+    uses_classic_protocol: bool = True
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions (or tasks) it holds."""
+        return sum(map(len, self.assignment.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedOffset:
+    """A group's position in one partition: `offset` is the next record it would read.
+
+    `committed_ms` is epoch milliseconds; `topic_id` in Kafka's text form, None where the record has none.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int
+    metadata: str
+    committed_ms: int
+    topic_id: str | None
+
+
+@interned
+class Position(NamedTuple):
+    """A committed position in short. `commits` counts since the log begins; `commit_ms` is epoch milliseconds."""
+
+    offset: int
+    commit_ms: int
+    commits: int
+
+
+@dataclass(frozen=True, slots=True)
+class Anomaly:
+    """Something in the log that a coordinator should not write, kept and counted rather than swallowed."""
+
+    kind: str
+    message: str
+    offset: int
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView:
+    """A group as its coordinator sees it.
+
+    `generation` is the group epoch in KIP-848, share and streams groups, -1 in a group that only commits
+    offsets. `partitions` counts what its members hold, `committed_partitions` the offsets it keeps.
+    `rebalances` and `generations_skipped` (rebalances that never completed) count since the start of what
+    was read.
+    """
+
+    group: str
+    group_type: str
+    state: str
+    generation: int
+    protocol_type: str | None
+    protocol: str | None
+    leader: str | None
+    target_generation: int | None
+    state_since_ms: int
+    members: tuple[Member, ...]
+    coordinator_partition: int
+    committed_partitions: int
+    last_commit_ms: int | None
+    rebalances: int
+    generations_skipped: int
+    anomalies: tuple[Anomaly, ...]
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions (or tasks) its members hold."""
+        return sum(member.partitions for member in self.members)

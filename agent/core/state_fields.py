@@ -1,0 +1,76 @@
+"""How a class declares what a snapshot keeps of its objects. Pure: `agent.persistence.snapshot` reads it.
+
+    class CommitCadence:
+        STATE: ClassVar = StateFields({"since_ms": int | None, "_holds": dict[Slot, Hold]})
+
+Dataclasses and named tuples declare themselves: every field is kept, with the type it is annotated with. Attributes
+that are not declared are derived, or come from the running configuration. After its attributes are set, an object's
+`after_restore()` is called if its class has one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple, TypeVar, get_type_hints
+
+Class = TypeVar("Class", bound=type)
+
+
+class StateFields(dict[str, Any]):
+    """Attribute names with their types, as a class's `STATE`. Subclasses do not inherit it.
+
+    `packed`: the type of a compact form, where attribute by attribute would be too slow or too large. The class then
+    has `pack_state(self)`, which gives that form, and a class method `from_state(packed, slots)`, which reads it and
+    may reuse the (topic, partition) tuples of `slots`.
+    """
+
+    def __init__(self, fields: Mapping[str, Any], *, packed: Any = None) -> None:
+        super().__init__(fields)
+        self.packed = packed
+
+
+class MaxLength(NamedTuple):
+    """Says in `Annotated[deque[...], MaxLength(n)]` how many items the deque keeps."""
+
+    length: int
+
+
+class Ordered:
+    """Says in `Annotated[dict[...], ORDERED]` that the order of the keys is part of the state."""
+
+
+ORDERED: Final = Ordered()
+
+SHARED: set[type] = set()
+"""Classes marked by `shared`."""
+
+INTERNED: set[type] = set()
+"""Classes marked by `interned`."""
+
+
+def shared(cls: Class) -> Class:
+    """Mark a class whose objects may be held in two places: a restored state holds one object in both."""
+    SHARED.add(cls)
+    return cls
+
+
+def interned(cls: Class) -> Class:
+    """Mark a class of immutable values that are everywhere: a snapshot writes each value once."""
+    INTERNED.add(cls)
+    return cls
+
+
+def declared_state(cls: type) -> StateFields | None:
+    """What a class declares of itself; None if it declares nothing."""
+    declared = cls.__dict__.get("STATE")
+    if isinstance(declared, StateFields):
+        return declared
+    if dataclasses.is_dataclass(cls):
+        names = [field.name for field in dataclasses.fields(cls)]
+    elif issubclass(cls, tuple) and hasattr(cls, "_fields"):
+        names = list(cls._fields)
+    else:
+        return None
+    hints = get_type_hints(cls, include_extras=True)
+    return StateFields({name: hints[name] for name in names})

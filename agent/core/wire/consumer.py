@@ -1,0 +1,185 @@
+"""Consumer groups of KIP-848: key types 3 to 8 and 16."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agent.core.wire.primitives import Uuid
+from agent.core.wire.schema import BYTES, INT8, INT32, INT64, STRING, UUID, Message, array, nested, wire
+
+
+@dataclass(frozen=True, slots=True)
+class GroupIdKey(Message):
+    """A group: the key of every record that there is one of in a group."""
+
+    group_id: str = wire(STRING)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMemberKey(Message):
+    """A member of a group: the key of every record that there is one of for each member."""
+
+    group_id: str = wire(STRING)
+    member_id: str = wire(STRING)
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupRegularExpressionKey(Message):
+    """A regular expression that members of a group subscribe to."""
+
+    group_id: str = wire(STRING)
+    regular_expression: str = wire(STRING)
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupMetadataValue(Message):
+    """The group epoch: a bump asks for a new target assignment. The hash stands for the topics (KIP-1101, 4.1)."""
+
+    flexible = 0
+
+    epoch: int = wire(INT32)
+    metadata_hash: int = wire(INT64, tag=0)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRacks(Message):
+    """The racks that hold one partition."""
+
+    flexible = 0
+
+    partition: int = wire(INT32)
+    racks: tuple[str, ...] = wire(array(STRING))
+
+
+@dataclass(frozen=True, slots=True)
+class TopicMetadata(Message):
+    """A topic as the coordinator knew it. `partition_metadata` is not used after Kafka 4.0."""
+
+    flexible = 0
+
+    topic_id: Uuid = wire(UUID)
+    topic_name: str = wire(STRING)
+    num_partitions: int = wire(INT32)
+    partition_metadata: tuple[PartitionRacks, ...] = wire(array(PartitionRacks))
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupPartitionMetadataValue(Message):
+    """The subscribed topics; up to Kafka 4.0, replaced by `metadata_hash` (KIP-1101)."""
+
+    flexible = 0
+
+    topics: tuple[TopicMetadata, ...] = wire(array(TopicMetadata))
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicProtocol(Message):
+    """One protocol of a member that still speaks the classic protocol, with its subscription bytes."""
+
+    flexible = 0
+
+    name: str = wire(STRING)
+    metadata: bytes = wire(BYTES)
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicMemberMetadata(Message):
+    """What is kept of a member that speaks the classic protocol inside a consumer group (a migration)."""
+
+    flexible = 0
+
+    session_timeout_ms: int = wire(INT32)
+    supported_protocols: tuple[ClassicProtocol, ...] = wire(array(ClassicProtocol))
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupMemberMetadataValue(Message):
+    """One member and what it subscribes to. `classic_member_metadata` is None for a KIP-848 member.
+
+    Kafka's schema gives that field a JSON null as its default, which its generator reads as an empty struct:
+    so a missing tag is an empty struct, and null is written out.
+    """
+
+    flexible = 0
+
+    instance_id: str | None = wire(STRING, nullable=0)
+    rack_id: str | None = wire(STRING, nullable=0)
+    client_id: str = wire(STRING)
+    client_host: str = wire(STRING)
+    subscribed_topic_names: tuple[str, ...] = wire(array(STRING))
+    subscribed_topic_regex: str | None = wire(STRING, nullable=0)
+    rebalance_timeout_ms: int = wire(INT32, default=-1)
+    server_assignor: str | None = wire(STRING, nullable=0)
+    classic_member_metadata: ClassicMemberMetadata | None = wire(
+        nested(ClassicMemberMetadata), nullable=0, tag=0, default=ClassicMemberMetadata()
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TargetAssignmentMetadataValue(Message):
+    """The epoch of the newest target assignment, and since 4.3 (KIP-1263) when it was computed, epoch ms.
+
+    Key types 6, 12 and 20 share it.
+    """
+
+    flexible = 0
+
+    assignment_epoch: int = wire(INT32)
+    assignment_timestamp: int = wire(INT64, tag=0)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPartitions(Message):
+    """Partitions of one topic."""
+
+    flexible = 0
+
+    topic_id: Uuid = wire(UUID)
+    partitions: tuple[int, ...] = wire(array(INT32))
+
+
+@dataclass(frozen=True, slots=True)
+class TargetAssignmentMemberValue(Message):
+    """What the assignor wants one member to have. Key types 7 and 13 share it."""
+
+    flexible = 0
+
+    topic_partitions: tuple[TopicPartitions, ...] = wire(array(TopicPartitions))
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedTopicPartitions(Message):
+    """Partitions of one topic with the epoch at which each was assigned, where written.
+
+    As with `classic_member_metadata`, a missing tag is an empty list and null is written out.
+    """
+
+    flexible = 0
+
+    topic_id: Uuid = wire(UUID)
+    partitions: tuple[int, ...] = wire(array(INT32))
+    assignment_epochs: tuple[int, ...] | None = wire(array(INT32), nullable=0, tag=0, default=())
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupCurrentMemberAssignmentValue(Message):
+    """What one member has now. `state` is `MemberState`'s number: 0 stable, 1 and 2 unrevoked and unreleased."""
+
+    flexible = 0
+
+    member_epoch: int = wire(INT32)
+    previous_member_epoch: int = wire(INT32)
+    state: int = wire(INT8)
+    assigned_partitions: tuple[OwnedTopicPartitions, ...] = wire(array(OwnedTopicPartitions))
+    partitions_pending_revocation: tuple[OwnedTopicPartitions, ...] = wire(array(OwnedTopicPartitions))
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupRegularExpressionValue(Message):
+    """The topics that a regular expression resolved to; `timestamp` is epoch milliseconds."""
+
+    flexible = 0
+
+    topics: tuple[str, ...] = wire(array(STRING))
+    version: int = wire(INT64)
+    timestamp: int = wire(INT64)

@@ -1,0 +1,127 @@
+"""What clients put into a classic member's `subscription` and `assignment` bytes.
+
+Two protocols: the consumer's (Streams uses it too, with its own bytes as user data) and Connect's. Each
+payload starts with an int16 version. The consumer's rule for a version newer than one knows: read what one
+knows, and let the rest be (new versions only append). Connect's compatible protocols follow the same rule.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+from agent.core.wire import primitives as p
+from agent.core.wire.errors import UnknownVersion, WireError
+from agent.core.wire.schema import BYTES, INT16, INT32, INT64, STRING, Message, array, wire
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPartition(Message):
+    """Partitions of one topic, by name."""
+
+    versions = (0, 3)
+
+    topic: str = wire(STRING)
+    partitions: tuple[int, ...] = wire(array(INT32))
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerProtocolSubscription(Message):
+    """What a consumer asks for. `generation_id` -1: it owns nothing from a generation it knows."""
+
+    versions = (0, 3)
+
+    topics: tuple[str, ...] = wire(array(STRING))
+    user_data: bytes | None = wire(BYTES, nullable=0, default=None)
+    owned_partitions: tuple[TopicPartition, ...] = wire(array(TopicPartition), since=1)  # KIP-429
+    generation_id: int = wire(INT32, since=2, default=-1)
+    rack_id: str | None = wire(STRING, since=3, nullable=3, default=None)  # KIP-881
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerProtocolAssignment(Message):
+    """What the leader gives a consumer."""
+
+    versions = (0, 3)
+
+    assigned_partitions: tuple[TopicPartition, ...] = wire(array(TopicPartition))
+    user_data: bytes | None = wire(BYTES, nullable=0, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorTasks(Message):
+    """A connector and its tasks; task -1 is the connector itself."""
+
+    versions = (0, 2)
+
+    connector: str = wire(STRING)
+    tasks: tuple[int, ...] = wire(array(INT32))
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectWorkerState(Message):
+    """What a Connect worker says of itself. `allocation` (version 1 on, KIP-415) holds the assignment it has.
+
+    Version 0 is the eager protocol, 1 "compatible", 2 "sessioned".
+    """
+
+    versions = (0, 2)
+
+    url: str = wire(STRING)
+    config_offset: int = wire(INT64)
+    allocation: bytes | None = wire(BYTES, since=1, nullable=1, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectAssignment(Message):
+    """What the leading worker gives a worker. `delay` is milliseconds until the scheduled rebalance, 0 for none."""
+
+    versions = (0, 2)
+
+    error: int = wire(INT16)
+    leader: str = wire(STRING)
+    leader_url: str = wire(STRING)
+    config_offset: int = wire(INT64)
+    assignment: tuple[ConnectorTasks, ...] | None = wire(array(ConnectorTasks), nullable=1)
+    revoked: tuple[ConnectorTasks, ...] | None = wire(array(ConnectorTasks), since=1, nullable=1)
+    delay: int = wire(INT32, since=1)
+
+
+Payload = TypeVar("Payload", bound=Message)
+
+
+def decode_payload(message: type[Payload], data: bytes, *, lenient: bool = False) -> tuple[int, Payload]:
+    """Read a payload with its version: `(version as written, message)`.
+
+    A version newer than the newest known is read as that one, and what follows is let be. `lenient` lets
+    trailing bytes be in known versions as well, as Kafka's own readers do. Raises `WireError`.
+    """
+    try:
+        version, at = p.read_int16(data, 0)
+        lowest, highest = message.versions
+        if version < lowest:
+            raise UnknownVersion(f"version {version}, {lowest} or newer expected")
+        if version > highest or lenient:
+            return version, message.read(data, at, min(version, highest))[0]
+        return version, message.read_whole(data, at, version)
+    except WireError as error:
+        error.prepend_path(message.__name__)
+        raise
+
+
+def encode_payload(message: Message, version: int) -> bytes:
+    """A payload as `version` would write it, its version in front."""
+    lowest, highest = type(message).versions
+    if not lowest <= version <= highest:
+        raise UnknownVersion(f"version {version}, {lowest} to {highest} expected")
+    out = bytearray()
+    p.write_int16(out, version)
+    message.write(out, version)
+    return bytes(out)
+
+
+PAYLOADS: dict[str, tuple[type[Message], type[Message]]] = {
+    "consumer": (ConsumerProtocolSubscription, ConsumerProtocolAssignment),
+    "connect": (ConnectWorkerState, ConnectAssignment),
+}
+"""By a classic group's protocol type: what its members' subscription and assignment bytes hold."""

@@ -1,1 +1,0 @@
-"""Runs analyzers over the mirror on event time, and opens and closes their findings."""

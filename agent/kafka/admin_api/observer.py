@@ -1,0 +1,304 @@
+"""The observer at work: one thread, and a process that asks.
+
+Owns when something is asked. Nothing waits for it: the reader's thread leaves notes and takes what is there, a scrape
+reads counts, a stop waits a second at most. Should it fail, the agent goes on without.
+
+Three questions, each at its own pace. *Sweeps* ask which groups are rebalancing now, one request to each broker
+whatever the number of groups; they time join phases. *Descriptions*, so many groups a second, are what the mirror is
+compared with. *Lists* show groups of which the mirror has no record.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from agent.core.inference.external_evidence import RebalanceReport
+from agent.kafka.admin_api.asking import AdminAnswer, AdminOutcome, AdminProcess, Refusal
+from agent.kafka.admin_api.child import monotonic_ms
+from agent.kafka.admin_api.comparing import MirrorComparison, MirrorQueries
+from agent.kafka.admin_api.describe_scheduler import RateLimiter
+from agent.kafka.admin_api.divergence import DescribedGroup, ObserverReading
+from agent.kafka.admin_api.join_phase_observations import JoinPhaseObservations
+from agent.kafka.admin_api.pace import Backoff, Interval
+
+log = logging.getLogger("kshadow")
+
+GROUPS_PER_S = 20.0
+"""Descriptions a second: 2,000 groups in 100 s, for up to 60 small requests a second over all brokers."""
+SWEEP_S = 0.25
+"""Between two sweeps. A join phase's beginning is known to half of it, and one that is longer is not missed."""
+SWEEP_PAUSE_FACTOR = 4.0
+"""Times as long as a sweep took there is none: what is slow for the brokers is asked for less often."""
+DESCRIBE_S = 0.25
+LIST_S, LIST_AGAIN_S = 60.0, 5.0
+"""Between two lists, and where one showed something new about the groups that the mirror has not."""
+LEADERS_S, GROUPS_S = 30.0, 1.0
+"""How often the leaders of the topic's partitions are looked up, and which groups the mirror has."""
+RETRY_S = 5.0
+"""After a list, a sweep or a look-up of leaders that failed."""
+SILENT_S = 20.0
+"""After so long without an answer the process is started anew: librdkafka 2.16's client may wait for a connection
+that never comes again once a broker was restarted."""
+NO_BROKER = -1
+"""Leads a partition that has no leader."""
+PROCESS = -2
+"""Whose pauses are those between two starts of the process: no broker's."""
+TICK_S = 0.05
+"""The shortest rest of the thread: what is due within it is done together."""
+STOP_S = 1.0
+
+
+class AdminObserver:
+    """Started by the agent once it has caught up, stopped with it. A witness
+    (`agent.core.inference.external_evidence`) all the time."""
+
+    def __init__(self, conf: Mapping[str, str], *, groups_per_s: float = GROUPS_PER_S) -> None:
+        """`conf`: librdkafka properties."""
+        self._conf = dict(conf)
+        self._wake = threading.Event()
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._process: AdminProcess | None = None
+        self._join_phases = JoinPhaseObservations()
+        self._rate = RateLimiter(groups_per_s)
+        self._backoff = Backoff()
+        self._leaders: dict[int, int] = {}
+        self._moved: set[str] = set()
+        self._moved_lock = threading.Lock()
+        self._outcomes = Counter(dict.fromkeys(AdminOutcome, 0))
+        self._rebalancing: dict[str, int] = {}
+        self._logged: set[AdminOutcome] = set()
+        # Questions under way, by number; descriptions with the broker that is asked.
+        self._sweep_request: int | None = None
+        self._list_request: int | None = None
+        self._leaders_request: int | None = None
+        self._describe_requests: dict[int, int] = {}
+        self._restart_backoff = Backoff()
+        self._groups_interval, self._leaders_interval = Interval(GROUPS_S), Interval(LEADERS_S)
+        self._sweep_interval, self._list_interval, self._describe_interval = (
+            Interval(SWEEP_S),
+            Interval(LIST_S),
+            Interval(DESCRIBE_S),
+        )
+        self._answered_at = 0.0
+        self._comparison: MirrorComparison | None = None
+
+    # What the agent calls. None of it waits.
+
+    def start(self, mirrored: MirrorQueries) -> None:
+        """Begin to ask, in a thread."""
+        self._comparison = comparer = MirrorComparison(mirrored)
+        self._thread = threading.Thread(target=self._run, args=(comparer,), name="observer", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ask no more. What is under way is let go; takes `STOP_S` at most."""
+        self._stop.set()
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join(STOP_S)
+
+    def change_rate(self, groups_per_s: float) -> None:
+        """From now on describe so many groups a second."""
+        self._rate.per_s = groups_per_s
+
+    def record_arrived(self, partition: int, timestamp_ms: int) -> None:
+        """Records came, the last of them stamped so, and are about to be replayed."""
+        self._join_phases.record_arrived(self._leaders.get(partition, NO_BROKER), timestamp_ms, monotonic_ms())
+
+    def groups_changed(self, groups: Iterable[str]) -> None:
+        """These groups had a transition."""
+        with self._moved_lock:
+            self._moved.update(groups)
+
+    def rebalance_report(self, group: str, generation: int, end_ms: int) -> RebalanceReport | None:
+        """As `agent.core.inference.external_evidence.Witness`."""
+        return self._join_phases.rebalance_report(group, generation, end_ms)
+
+    def readings(self) -> ObserverReading | None:
+        """What a scrape exports; None unless the observer is at work."""
+        comparer = self._comparison
+        if comparer is None or self._thread is None or not self._thread.is_alive():
+            return None
+        compared = comparer.compared_groups
+        return ObserverReading(
+            requests={str(outcome): count for outcome, count in self._outcomes.items()},
+            compared_groups=compared,
+            # Before any group was compared nothing is known, which is not that nothing differs.
+            divergences=comparer.counts() if compared else {},
+            rebalancing=self._rebalancing,
+        )
+
+    # The thread.
+
+    def _run(self, comparer: MirrorComparison) -> None:
+        log.info("observing through the Admin API: up to %g groups a second are described", self._rate.per_s)
+        try:
+            while not self._stop.is_set():
+                self._tick(comparer, time.monotonic())
+                self._wake.wait(self._wait_s(time.monotonic()))
+                self._wake.clear()
+        except Exception:
+            log.exception("the observer stopped; the agent goes on without")
+        finally:
+            if self._process is not None:
+                self._process.close()
+
+    def _wait_s(self, now: float) -> float:
+        """Until the next is due; an answer ends it sooner. With one group, waking up is most of the work."""
+        due = (
+            self._groups_interval,
+            self._leaders_interval,
+            self._sweep_interval,
+            self._list_interval,
+            self._describe_interval,
+        )
+        return max(min(it.remaining_s(now) for it in due), TICK_S)
+
+    def _tick(self, comparer: MirrorComparison, now: float) -> None:
+        asker = self._live_process(now)
+        if asker is None:
+            return
+        for answer in asker.take_answers():
+            self._take(comparer, answer, now)
+        with self._moved_lock:
+            moved, self._moved = self._moved, set()
+        if self._groups_interval.due(now):
+            comparer.refresh_groups(now)
+        comparer.prioritize(moved, now)
+        if self._leaders_request is None and self._leaders_interval.due(now):
+            self._leaders_request = asker.ask("leaders")
+        if not self._leaders:
+            # Nor is the topic there, perhaps, and then nothing else would be answered.
+            return
+        if self._sweep_request is None and self._sweep_interval.due(now):
+            self._sweep_request = asker.ask("list_rebalancing")
+        if self._list_request is None and self._list_interval.due(now):
+            self._list_request = asker.ask("list")
+        if self._describe_interval.due(now):
+            self._describe(comparer, asker, now)
+
+    def _live_process(self, now: float) -> AdminProcess | None:
+        """The process, started anew where it ended or fell silent; None in the pause before."""
+        asker = self._process
+        if asker is not None:
+            code = asker.exit_code
+            if code is None and now - self._answered_at <= SILENT_S:
+                return asker
+            log.warning(
+                "the observer's process %s; another is started",
+                f"has had no answer for {SILENT_S:g} s" if code is None else f"ended with exit code {code}",
+            )
+            asker.close()
+            self._process = None
+            self._sweep_request = self._list_request = self._leaders_request = None
+            self._describe_requests.clear()
+            self._rebalancing = {}
+            self._leaders_interval.restart_in(0, now)
+            self._restart_backoff.failed(PROCESS, now)
+        if PROCESS in self._restart_backoff.waiting(now):
+            return None
+        self._answered_at = now
+        self._process = AdminProcess(self._conf, self._wake.set)
+        return self._process
+
+    def _take(self, comparer: MirrorComparison, it: AdminAnswer, now: float) -> None:
+        for refusal in it.refusals:
+            self._refused(
+                refusal, "a list of groups" if it.number != self._leaders_request else "the partitions' leaders"
+            )
+        if it.number == self._leaders_request:
+            self._leaders_request = None
+            if it.refusals:
+                self._leaders_interval.restart_in(RETRY_S, now)
+            else:
+                self._leaders, self._answered_at = dict(it.leaders), now
+        elif it.number == self._sweep_request:
+            self._sweep_request = None
+            self._take_sweep(comparer, it, now)
+        elif it.number == self._list_request:
+            self._list_request = None
+            self._take_list(comparer, it, now)
+        elif it.number in self._describe_requests:
+            self._take_descriptions(comparer, self._describe_requests.pop(it.number), it.descriptions, now)
+
+    def _take_sweep(self, comparer: MirrorComparison, it: AdminAnswer, now: float) -> None:
+        groups = comparer.in_mirror(it.groups, len(self._leaders))
+        preparing = [group for group, listed in groups.items() if listed.state == "PreparingRebalance"]
+        self._join_phases.add_sweep(preparing, it.asked_ms, it.answered_ms, whole=not it.refusals)
+        comparer.prioritize(groups, now)
+        if it.refusals:
+            self._rebalancing = {}
+            self._sweep_interval.restart_in(RETRY_S, now)
+            return
+        self._answered(now)
+        states = Counter(listed.state for listed in groups.values())
+        self._rebalancing = {state: states[state] for state in ("PreparingRebalance", "CompletingRebalance")}
+        self._sweep_interval.not_before(SWEEP_PAUSE_FACTOR * (it.answered_ms - it.asked_ms) / 1000, now)
+
+    def _take_list(self, comparer: MirrorComparison, it: AdminAnswer, now: float) -> None:
+        if it.refusals:
+            self._list_interval.restart_in(RETRY_S, now)
+            return
+        self._answered(now)
+        if comparer.compare_list(it.groups, len(self._leaders), now):
+            self._list_interval.restart_in(LIST_AGAIN_S, now)
+
+    def _take_descriptions(
+        self, comparer: MirrorComparison, broker: int, described: Mapping[str, DescribedGroup | Refusal], now: float
+    ) -> None:
+        failed = False
+        for group, answer in described.items():
+            if not isinstance(answer, Refusal):
+                self._answered(now)
+                comparer.compare_description(group, answer, now)
+                continue
+            self._refused(answer, f"a description of group {group[:200]!r}")
+            if answer.outcome in (AdminOutcome.DENIED, AdminOutcome.UNSUPPORTED):
+                comparer.suspend(group, now)
+            else:
+                failed = True
+        if failed:
+            self._backoff.failed(broker, now)
+        else:
+            self._backoff.succeeded(broker)
+
+    def _describe(self, comparer: MirrorComparison, asker: AdminProcess, now: float) -> None:
+        count = self._rate.available(now)
+        if not count:
+            return
+        # A partition without a leader has nobody to ask, as if its leader were busy.
+        busy = self._backoff.waiting(now) | set(self._describe_requests.values()) | {NO_BROKER}
+        led = self._leaders
+        batches: dict[int, list[str]] = {}
+        waiting = {partition for partition, broker in led.items() if broker in busy}
+        for group, partition in comparer.next_groups(count, now, waiting).items():
+            # A new partition of the topic's may not be known here yet.
+            if partition in led:
+                batches.setdefault(led[partition], []).append(group)
+        for broker, groups in batches.items():
+            self._describe_requests[asker.ask("describe", groups)] = broker
+            self._rate.spend(len(groups))
+
+    def _answered(self, now: float) -> None:
+        self._outcomes[AdminOutcome.ANSWERED] += 1
+        self._answered_at = now
+        self._restart_backoff.succeeded(PROCESS)
+
+    def _refused(self, refusal: Refusal, what: str) -> None:
+        self._outcomes[refusal.outcome] += 1
+        if refusal.outcome in self._logged:
+            return
+        self._logged.add(refusal.outcome)
+        match refusal.outcome:
+            case AdminOutcome.DENIED:
+                text = "the observer has no right to %s, ACL operation Describe on the group: %s; others are tried"
+            case AdminOutcome.UNSUPPORTED:
+                text = "the observer has no answer to %s: %s; others are tried"
+            case _:
+                text = "the observer has no answer to %s: %s; it goes on trying"
+        log.warning(text, what, refusal.reason)

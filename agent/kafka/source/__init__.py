@@ -1,0 +1,11 @@
+"""Where raw records come from: segment files, NDJSON, the live topic.
+
+Owns all input of `__consumer_offsets` bytes and what can be wrong with them on the way in. Refuses to know
+what is inside a key or a value, and who will read the records.
+"""
+
+NO_TIMESTAMP_MS = -1
+"""A record without a timestamp: the value that Kafka itself uses (`RecordBatch.NO_TIMESTAMP`)."""
+
+MAX_BATCH_RECORDS = 10_000
+"""The most records in one `Run` of any source: bounds memory, and amortizes the work for each run."""

@@ -1,0 +1,224 @@
+"""Brokers' logs as witnesses: read whole before a replay, or followed while the agent runs.
+
+Owns files, time zones, the thread and the waiting; `agent.core.brokerlog` knows what lines mean.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from functools import lru_cache
+from pathlib import Path
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from agent.core.brokerlog.lines import LineReader, LocalToEpochMs
+from agent.core.brokerlog.rebalances import BrokerLog
+from agent.core.inference.external_evidence import RebalanceReport
+from agent.kafka.source.errors import SourceMisconfigured
+from agent.kafka.source.logfile import FileTail, broker_log_file, lines_of, with_siblings
+
+log = logging.getLogger("kshadow")
+
+POLL_S = 0.5
+WAIT_S = 0.2
+"""How long an answer waits for lines that are not there yet, at most once in `PATIENCE_EVERY_S`."""
+
+WAIT_EVERY_S = 2.0
+FRESH_MS = 10_000
+"""Only what happened so recently is worth waiting for."""
+
+_STEP_S = 0.02
+_OFFSET = re.compile(r"([+-])(\d\d):?(\d\d)")
+
+
+def time_zone(name: str) -> LocalToEpochMs:
+    """What local times of a zone mean: `UTC`, `local`, `+02:00` or a name such as Europe/Berlin.
+
+    Raises `SourceMisconfigured`. Of an hour that a clock shows twice, the first is taken.
+    """
+    if name.upper() in ("UTC", "Z"):
+        return lambda local_ms: local_ms
+    if name.lower() == "local":
+        return _by_minutes(lambda local: local.replace(tzinfo=None).astimezone())
+    zone: tzinfo
+    if found := _OFFSET.fullmatch(name):
+        minutes = int(found[2]) * 60 + int(found[3])
+        if minutes >= 24 * 60:
+            raise SourceMisconfigured(f"time zone: expected an offset below 24 hours, {name!r} came")
+        zone = timezone(timedelta(minutes=-minutes if found[1] == "-" else minutes))
+    else:
+        try:
+            zone = ZoneInfo(name)
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            raise SourceMisconfigured(
+                "time zone: expected UTC, local, an offset such as +02:00, or a name such as Europe/Berlin that this "
+                f"machine knows; {name!r} came"
+            ) from None
+    return _by_minutes(lambda local: local.replace(tzinfo=zone))
+
+
+def _by_minutes(place: Callable[[datetime], datetime]) -> LocalToEpochMs:
+    """No zone changes within a minute."""
+
+    @lru_cache(maxsize=256)
+    def offset_ms(minute: int) -> int:
+        local = datetime.fromtimestamp(minute * 60, UTC)
+        return minute * 60_000 - round(place(local).timestamp() * 1000)
+
+    return lambda local_ms: local_ms - offset_ms(local_ms // 60_000)
+
+
+class _BrokerLogFile:
+    """One broker's log: its lines, and what they told."""
+
+    def __init__(self, path: Path, utc: LocalToEpochMs) -> None:
+        self.path = path
+        self.reader = LineReader(utc)
+        self.broker = BrokerLog()
+
+    def take(self, lines: Iterable[str]) -> None:
+        self.broker.apply_all(self.reader.parse_all(lines))
+
+
+class BrokerLogs:
+    """Witness: several brokers' logs, each read whole with its rotated siblings."""
+
+    def __init__(self, paths: Iterable[str | Path], utc: LocalToEpochMs) -> None:
+        """Reads. Raises `SourcePathError` for a PATH that is no log."""
+        self._sources: list[_BrokerLogFile] = []
+        taken: set[Path] = set()
+        for file in [broker_log_file(Path(path)) for path in paths]:
+            source = _BrokerLogFile(file, utc)
+            for each in with_siblings(file):
+                if (real := each.resolve()) not in taken:
+                    taken.add(real)
+                    source.take(lines_of(each))
+            self._sources.append(source)
+
+    def rebalance_report(self, group: str, generation: int, end_ms: int) -> RebalanceReport | None:
+        """What the broker says that coordinated it; the first that knows."""
+        return _first_report(self._sources, group, generation, end_ms)
+
+    def report(self, say: Callable[[str], None]) -> None:
+        """Say what is wrong with the logs."""
+        for source in self._sources:
+            for words in _problems_of(source).values():
+                say(words)
+
+
+class BrokerLogFollower:
+    """Witness: brokers' logs that grow, followed in a thread; lines that came are read again before each answer."""
+
+    def __init__(self, paths: Iterable[str | Path], utc: LocalToEpochMs) -> None:
+        """Raises `SourcePathError` for a PATH that is no log now; one that goes later is waited for."""
+        self._followed = [
+            (FileTail(file), _BrokerLogFile(file, utc)) for file in [broker_log_file(Path(it)) for it in paths]
+        ]
+        self._sources = [source for _, source in self._followed]
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._next_patience = 0.0
+        self._warned: set[tuple[Path, str]] = set()
+        self._thread = threading.Thread(target=self._follow, name="broker-log", daemon=True)
+
+    def start(self) -> None:
+        """Read what is there, then go on in a thread."""
+        with self._lock:
+            self._read()
+        for source in self._sources:
+            log.info("broker log %s: %d lines of the group coordinator", source.path, source.reader.recognized)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread and let go of the files."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        for tail, _ in self._followed:
+            tail.close()
+
+    def rebalance_report(self, group: str, generation: int, end_ms: int) -> RebalanceReport | None:
+        """What the broker says that coordinated it. Waits for a moment where its lines are still to come."""
+        told, awaited = self._ask(group, generation, end_ms)
+        if told is not None or not awaited or not self._may_wait(end_ms):
+            return told
+        deadline = time.monotonic() + WAIT_S
+        self._next_patience = deadline + WAIT_EVERY_S
+        while told is None and time.monotonic() < deadline:
+            time.sleep(_STEP_S)
+            told, _ = self._ask(group, generation, end_ms)
+        return told
+
+    def _ask(self, group: str, generation: int, end_ms: int) -> tuple[RebalanceReport | None, bool]:
+        """The answer, and whether a better one may come."""
+        with self._lock:
+            self._read()
+            awaited = any(source.broker.expects_generation(group, generation) for source in self._sources)
+            return _first_report(self._sources, group, generation, end_ms), awaited
+
+    def _may_wait(self, end_ms: int) -> bool:
+        # The coordinator logs before it writes the record, so that only a log that is written late is waited for.
+        return time.monotonic() >= self._next_patience and time.time() * 1000 - end_ms < FRESH_MS
+
+    def _follow(self) -> None:
+        while not self._stop.wait(POLL_S):
+            with self._lock:
+                self._read()
+                now = dict(self._problems())
+            for key in now.keys() - self._warned:
+                log.warning("%s", now[key])
+            self._warned = set(now)
+
+    def _read(self) -> None:
+        for tail, source in self._followed:
+            source.take(tail.lines())
+
+    def _problems(self) -> Iterator[tuple[tuple[Path, str], str]]:
+        for tail, source in self._followed:
+            if (missing := _missing(tail)) is not None:
+                yield (source.path, "missing"), missing
+            for kind, words in _problems_of(source).items():
+                yield (source.path, kind), words
+
+
+def _missing(tail: FileTail) -> str | None:
+    if tail.problem is None:
+        return None
+    return f"broker log {tail.path}: {tail.problem}; until it is back rebalances are explained from the topic alone"
+
+
+def _first_report(
+    sources: Iterable[_BrokerLogFile], group: str, generation: int, end_ms: int
+) -> RebalanceReport | None:
+    return next(
+        (
+            told
+            for source in sources
+            if (told := source.broker.rebalance_report(group, generation, end_ms)) is not None
+        ),
+        None,
+    )
+
+
+def _problems_of(source: _BrokerLogFile) -> dict[str, str]:
+    """What keeps a log from being of use, by its kind."""
+    out = {}
+    reader, broker = source.reader, source.broker
+    for quarters, times in broker.time_offsets.most_common(1):
+        if times > broker.answered:
+            hours, minutes = divmod(abs(quarters) * 15, 60)
+            way = "before" if quarters > 0 else "after"
+            out["time zone"] = (
+                f"broker log {source.path}: its times are {hours} h {minutes} min {way} those of the records: it has "
+                "the broker host's local time; say which zone with --broker-log-timezone"
+            )
+    if reader.unrecognized:
+        out["not understood"] = (
+            f"broker log {source.path}: lines of the group coordinator that were not understood: "
+            f"{reader.unrecognized}, such as {reader.examples[-1]!r}"
+        )
+    return out

@@ -1,0 +1,95 @@
+"""How far the reading of one partition is, and the news that a reader's owner must act upon.
+
+Owns the rules of caught up, behind and stalled. Refuses to know the client; offsets come as arguments.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from agent.core.records import LogId
+from agent.kafka.source.errors import SourceError
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetReset:
+    """The offset to read from does not exist: the partition is read from its beginning again.
+
+    What was built from the partition's earlier records is to be dropped, after the runs that `poll` returned
+    together with this.
+    """
+
+    partition: int
+    offset: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionCountChanged:
+    """The topic has another number of partitions than before; a reader of all has taken new ones in.
+
+    Groups hash to other coordinators once the brokers restart (offsets.topic.num.partitions).
+    """
+
+    before: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRecreated:
+    """The topic was deleted and made anew: it is another log now, which is read from its beginning.
+
+    What was built from the old one is to be dropped.
+    """
+
+    before: LogId
+    after: LogId
+
+
+ReaderNotice = OffsetReset | PartitionCountChanged | TopicRecreated
+
+
+class LogBounds(NamedTuple):
+    """The offsets of a partition's log: of its first record, and behind its last stable one."""
+
+    first: int
+    end: int
+
+
+@dataclass(slots=True)
+class PartitionProgress:
+    """One partition.
+
+    `position` is the offset of the next record to come, `target` its end when the reading started, `end` its
+    end as last asked for, `reached` whether it was caught up once, `error` why it cannot be read.
+    """
+
+    position: int
+    target: int
+    end: int
+    reached: bool = False
+    error: SourceError | None = None
+    _probed_position: int = -1
+
+    def __post_init__(self) -> None:
+        self.reached = self.position >= self.target
+
+    def advance(self, position: int, *, at_end: bool = False) -> None:
+        """Records before `position` came, or the log holds none before it for us."""
+        self.position = max(self.position, position)
+        self.error = None
+        self.reached = self.reached or at_end or self.position >= self.target
+
+    def check_stalled(self, end: int) -> bool:
+        """The partition now ends at `end`; whether it stalls.
+
+        It does when the end that was known at the last probe is still ahead, and not one record came since.
+        """
+        stalled = self._probed_position == self.position < self.end
+        self._probed_position, self.end = self.position, end
+        return stalled
+
+    def behind_records(self, high_watermark: int) -> int:
+        """How many offsets the end lies ahead; those of an open transaction are behind the high watermark only."""
+        return max(0, self.end - self.position, high_watermark - self.position)

@@ -1,0 +1,241 @@
+"""A partition's `.log` segment files → its records, raw or as a read_committed consumer would see them.
+
+Owns the order of segments, overlaps between them, and the outcome of transactions. Refuses to know frames and
+damage (`agent.kafka.source.batches`) and what a record means.
+
+A transaction's outcome stands behind its records. So at the first transactional batch another pass goes ahead
+from header to header, opens only the markers and learns, for each producer, at which offsets its transactions
+ended and how. A transactional batch of producer P at offset o has the outcome of P's first marker after o;
+without one the transaction is open, and dropped. That is right since a producer has one transaction at a time,
+and compaction keeps a commit's marker as long as the log holds a record of that transaction (Kafka's
+LogCleaner, CleanedTransactionMetadata). A marker lost to damage, though, lends its records the outcome of the
+producer's next transaction; the damage is reported.
+
+Unlike a live read_committed consumer, which stops at the first open transaction (the last stable offset),
+what other producers wrote after it is kept: a hanging transaction must not hide the rest of a log.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.core.records import RawRecord, RecordBatch
+from agent.kafka.source import MAX_BATCH_RECORDS, NO_TIMESTAMP_MS
+from agent.kafka.source.batches import (
+    CONTROL,
+    RECORD_ERRORS,
+    TRANSACTIONAL,
+    Batch,
+    BatchReader,
+    Record,
+)
+from agent.kafka.source.errors import SourcePathError
+from agent.kafka.source.problems import ProblemKind, SegmentProblem
+
+TOPIC = "__consumer_offsets"
+UNKNOWN_PARTITION = -1
+
+_PARTITION_DIRECTORY = re.compile(re.escape(TOPIC) + r"-(\d+)")
+_OF_TRANSACTION = TRANSACTIONAL | CONTROL
+_COMMIT = 1  # ControlRecordType: 0 is abort, 1 is commit
+
+# For each producer, the offsets of its markers in order, and which of them commit.
+_Outcomes = dict[int, tuple[list[int], list[bool]]]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLog:
+    """The segments of one partition, in order of base offset.
+
+    `partition` is -1 where neither a directory's name nor the caller says which it is.
+    """
+
+    partition: int
+    segments: tuple[Path, ...]
+
+    def raw(self) -> Iterator[RawRecord | SegmentProblem]:
+        """Every record with the transaction markers, whatever became of its transaction, in offset order."""
+        partition = self.partition
+        for walk, batch, expected in self._batches():
+            if isinstance(batch, SegmentProblem):
+                yield batch
+                continue
+            control = bool(batch.attributes & CONTROL)
+            records: list[Record] = []
+            problem = _take(records, walk, batch, expected)
+            for record in records:
+                timestamp = record.timestamp
+                yield RawRecord(
+                    partition,
+                    record.offset,
+                    NO_TIMESTAMP_MS if timestamp is None else timestamp,
+                    record.key,
+                    record.value,
+                    control,
+                )
+            if problem is not None:
+                yield problem
+
+    def committed(self) -> Iterator[RecordBatch | SegmentProblem]:
+        """Runs of at most `MAX_RUN_RECORDS` records: no markers, nothing of aborted or open transactions."""
+        outcomes: _Outcomes | None = None
+        pending: list[Record] = []
+        for walk, batch, expected in self._batches():
+            problem: SegmentProblem | None
+            if isinstance(batch, SegmentProblem):
+                problem = batch
+            else:
+                if batch.attributes & _OF_TRANSACTION:
+                    if batch.attributes & CONTROL:
+                        continue
+                    if outcomes is None:  # most partitions never had a transaction, and need one pass only
+                        outcomes = self._outcomes()
+                    if not _is_committed(outcomes, batch):
+                        continue
+                problem = _take(pending, walk, batch, expected)
+                if problem is None and len(pending) < MAX_BATCH_RECORDS:
+                    continue
+            yield from self._runs(pending)
+            pending = []
+            if problem is not None:
+                yield problem
+        yield from self._runs(pending)
+
+    def _batches(self) -> Iterator[tuple[BatchReader, Batch | SegmentProblem, int]]:
+        """Each batch with records still to come: its walk, the batch, the least offset not seen before.
+
+        Segments may overlap (a copy taken during compaction, a cleaned segment beside its source): what was
+        seen is passed over. Within one file offsets only grow, so going back is damage.
+        """
+        expected = 0
+        for segment in self.segments:
+            in_segment = 0
+            walk = BatchReader(segment, self.partition)
+            for batch in walk:
+                if isinstance(batch, SegmentProblem):
+                    yield walk, batch, expected
+                    continue
+                following = batch.next_offset
+                if following <= in_segment:
+                    message = f"expected an offset from {in_segment} on, the batch ends at {following - 1}"
+                    yield walk, walk.problem(ProblemKind.OFFSET, walk.position, following - 1, 0, message), expected
+                    continue
+                in_segment = following
+                if following > expected:
+                    yield walk, batch, expected
+                    expected = following
+
+    def _runs(self, records: list[Record]) -> Iterator[RecordBatch]:
+        for start in range(0, len(records), MAX_BATCH_RECORDS):
+            rows = records[start : start + MAX_BATCH_RECORDS]
+            timestamps = [row.timestamp for row in rows]
+            yield RecordBatch(
+                self.partition,
+                [row.offset for row in rows],
+                [NO_TIMESTAMP_MS if timestamp is None else timestamp for timestamp in timestamps],
+                [row.key for row in rows],
+                [row.value for row in rows],
+            )
+
+    def _outcomes(self) -> _Outcomes:
+        """For each producer, the offsets of its markers in order, and which of them commit."""
+        markers: list[tuple[int, int, bool]] = []
+        for segment in self.segments:
+            for batch in BatchReader(segment, self.partition, only=CONTROL):
+                if isinstance(batch, SegmentProblem):
+                    continue  # the other pass meets and reports it
+                commit = _marker(batch)
+                if commit is not None:
+                    markers.append((batch.base_offset, batch.producer_id, commit))
+        outcomes: _Outcomes = {}
+        for offset, producer_id, commit in sorted(markers):
+            offsets, commits = outcomes.setdefault(producer_id, ([], []))
+            offsets.append(offset)
+            commits.append(commit)
+        return outcomes
+
+
+def _take(into: list[Record], walk: BatchReader, batch: Batch, expected: int) -> SegmentProblem | None:
+    """Append the batch's records from `expected` on; those before a fault inside the batch, too."""
+    try:
+        if batch.base_offset >= expected:
+            into.extend(batch)
+        else:
+            into.extend(record for record in batch if record.offset >= expected)
+    except RECORD_ERRORS as error:
+        message = f"expected records as the header says, came {type(error).__name__}: {error}"
+        offset = None if batch.base_offset < 0 else batch.base_offset
+        return walk.problem(ProblemKind.RECORDS, walk.position, offset, 0, message)
+    return None
+
+
+def _marker(batch: Batch) -> bool | None:
+    """Whether the control batch commits; None if it ends no transaction.
+
+    A control record's key is `version int16, type int16` (Kafka's ControlRecordType).
+    """
+    records: list[Record] = []
+    try:
+        records.extend(batch)
+    except RECORD_ERRORS:
+        return None
+    for record in records:
+        if record.key is not None and len(record.key) >= 4:
+            kind = int.from_bytes(record.key[2:4])
+            if kind <= _COMMIT:
+                return kind == _COMMIT
+    return None
+
+
+def _is_committed(outcomes: _Outcomes, batch: Batch) -> bool:
+    offsets, commits = outcomes.get(batch.producer_id, ([], []))
+    index = bisect_right(offsets, batch.base_offset)
+    return index < len(offsets) and commits[index]
+
+
+def discover(path: Path, *, partition: int | None = None) -> list[PartitionLog]:
+    """The partitions that a PATH holds, by number.
+
+    A PATH is a `.log` file, a directory of one partition (`__consumer_offsets-N`, or any that holds `.log`
+    files), or a directory that holds directories `__consumer_offsets-N`, such as a broker's log directory.
+    `partition` stands in for a number that no directory's name tells. Raises `SourcePathError`.
+    """
+    if path.is_file() and path.suffix == ".log":
+        return [PartitionLog(_partition_of(path.absolute().parent, partition), (path,))]
+    if not path.is_dir():
+        came = "a file of another kind" if path.exists() else "nothing"
+        raise SourcePathError(f"{path}: expected a .log segment or a directory, came {came}")
+    try:
+        if _number(path.absolute()) is not None or any(path.glob("*.log")):
+            return [_directory(path, _partition_of(path.absolute(), partition))]
+        # A name that goes on (`-delete`, `-future`, `-stray`) is a directory the broker no longer counts in.
+        numbered = {number: child for child in path.iterdir() if (number := _number(child)) is not None}
+        logs = [_directory(numbered[number], number) for number in sorted(numbered)]
+    except OSError as error:
+        raise SourcePathError(f"{path}: expected a readable directory: {error.strerror}") from error
+    if not logs:
+        raise SourcePathError(f"{path}: expected .log segments or directories {TOPIC}-N, came neither")
+    return logs
+
+
+def _directory(path: Path, partition: int) -> PartitionLog:
+    def base_offset(segment: Path) -> tuple[int, str]:
+        return (int(segment.stem) if segment.stem.isdecimal() else 0, segment.name)
+
+    return PartitionLog(partition, tuple(sorted(path.glob("*.log"), key=base_offset)))
+
+
+def _number(directory: Path) -> int | None:
+    match = _PARTITION_DIRECTORY.fullmatch(directory.name)
+    return int(match[1]) if match else None
+
+
+def _partition_of(directory: Path, fallback: int | None) -> int:
+    number = _number(directory)
+    if number is not None:
+        return number
+    return UNKNOWN_PARTITION if fallback is None else fallback

@@ -1,0 +1,207 @@
+"""All that the agent knows of the groups, and all that it remembers of them, by partition of the topic.
+
+A partition's state is a pure function of its records up to `next_offset` and of the time that was let pass up to
+`clock_ms`. So is its image, from which it goes on as if nothing had been. Not thread-safe: whoever calls holds the
+lock, but for `Snapshot.encode`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import NamedTuple
+
+from agent.core.diagnosis.cluster import NO_ANALYZERS, AnalyzerSelection, ClusterDiagnosis
+from agent.core.diagnosis.engine import AnalyzerFailure, DiagnosisOutput
+from agent.core.events.counts import EventCounts, PartitionCounts
+from agent.core.events.recent import PartitionRecentEvents, RecentEvents
+from agent.core.inference.external_evidence import EvidenceSource
+from agent.core.records import LogId, RecordBatch
+from agent.core.shadow.cluster import ClusterMirror
+from agent.core.shadow.mirror import RejectedRecord
+from agent.core.shadow.transitions import LogPosition
+from agent.persistence.snapshot.envelope import Header, SnapshotIdentity, seal
+from agent.persistence.snapshot.errors import RefusalReason, SnapshotRefused
+from agent.persistence.snapshot.image_codec import CapturedState, ImageCodec, PartitionState
+
+
+class ReplayPosition(NamedTuple):
+    """How far a partition's state goes: every record before `next_offset`, and time up to `clock_ms` (0: none yet).
+
+    An event of a group was told by a state exactly if its offset is before `next_offset` and its time is not after
+    `clock_ms`. An event of the cluster (without a group), exactly if its time is not after `judged_until_ms`.
+    """
+
+    next_offset: int
+    clock_ms: int
+
+    def includes(self, at: LogPosition) -> bool:
+        """Whether an event of the partition, which was told then and there, was told by this state or before."""
+        return at.offset < self.next_offset and at.timestamp_ms <= self.clock_ms
+
+
+NO_LOG = LogId("", "")
+
+
+class Snapshot(NamedTuple):
+    """What was captured, up to where; to be encoded without the lock."""
+
+    header: Header
+    captured: CapturedState
+    images: ImageCodec
+
+    def encode(self, written_ms: int = 0) -> bytes:
+        """The bytes to keep. `written_ms` is the time on the wall, for whoever looks at them."""
+        return seal(self.header._replace(written_ms=written_ms), self.images.encode(self.captured))
+
+    @property
+    def omitted_analyzers(self) -> dict[str, str]:
+        """Analyzers that will start empty, since their state cannot be written: by name, what it is that cannot."""
+        return self.captured.omitted_analyzers
+
+
+def _every_group(group: str) -> bool:
+    return True
+
+
+class ClusterState:
+    """The mirror, the analyzers, what is counted and what is remembered of every partition that is read."""
+
+    def __init__(
+        self,
+        chosen: AnalyzerSelection = NO_ANALYZERS,
+        *,
+        witness: EvidenceSource | None = None,
+        is_shown: Callable[[str], bool] = _every_group,
+        scope: str = "",
+        on_failure: Callable[[AnalyzerFailure], None] | None = None,
+        cluster: str | None = None,
+        log: LogId = NO_LOG,
+    ) -> None:
+        """`is_shown`: whether a group of that name is told of, counted and remembered; every one is mirrored. `scope`
+        is the same in words: a snapshot of another scope is refused.
+
+        `on_failure` is told of analyzers that raise; without it their `AnalyzerFailure` is raised. `cluster` is the
+        name in the events that are remembered.
+        """
+        self.mirror = ClusterMirror(witness)
+        self.diagnosis = ClusterDiagnosis(self.mirror, chosen, on_failure=on_failure)
+        self.counts = EventCounts()
+        self.recent = RecentEvents(cluster=cluster)
+        self.log = log
+        self._is_shown = is_shown
+        self._latest_ms: dict[int, int] = {}
+        self._codec = ImageCodec(chosen, scope=scope, evidence_source=witness, on_failure=on_failure)
+
+    def replay_batch(self, run: RecordBatch) -> list[DiagnosisOutput]:
+        """Apply consecutive records of one partition: what came of it in groups that are shown, in order."""
+        outputs = self.diagnosis.replay_batch(run)
+        latest_ms = max(run.timestamps_ms, default=0)
+        self._latest_ms[run.partition] = max(self._latest_ms.get(run.partition, 0), latest_ms)
+        return self._record_outputs(outputs)
+
+    def advance(self, now_ms: int, partitions: Collection[int] | None = None) -> list[DiagnosisOutput]:
+        """Let time pass where nothing is written, in `partitions` (all unless told): what was due by then.
+
+        Not in partitions of which records up to then may yet be read: what is due there waits for them, and so do
+        the findings of the cluster.
+        """
+        return self._record_outputs(self.diagnosis.advance(now_ms, partitions))
+
+    def take_rejects(self, partition: int) -> list[RejectedRecord]:
+        """The latest records of a partition that could not be decoded, since the last call."""
+        mirror = self.mirror.partitions.get(partition)
+        return [] if mirror is None else mirror.take_rejects()
+
+    def forget(self, partition: int) -> None:
+        """Drop everything of a partition: its records are to be read anew, or by somebody else."""
+        self.diagnosis.forget(partition)
+        self.counts.forget(partition)
+        self.recent.forget(partition)
+        self._latest_ms.pop(partition, None)
+
+    def _record_outputs(self, outputs: list[DiagnosisOutput]) -> list[DiagnosisOutput]:
+        """What is shown of it, counted and remembered."""
+        shown = [it for it in outputs if it.group is None or self._is_shown(it.group)]
+        self.counts.observe(shown)
+        self.recent.observe(shown)
+        return shown
+
+    @property
+    def partitions(self) -> Collection[int]:
+        """The partitions of which a record was seen, ascending."""
+        return sorted(self._latest_ms)
+
+    def position(self, partition: int) -> ReplayPosition:
+        """How far the state of a partition goes."""
+        mirror = self.mirror.partitions.get(partition)
+        if mirror is None:
+            return ReplayPosition(0, 0)
+        clock_ms = self.diagnosis.clock_ms(partition)
+        return ReplayPosition(mirror.next_offset, self._latest_ms.get(partition, 0) if clock_ms is None else clock_ms)
+
+    @property
+    def judged_until_ms(self) -> int:
+        """Up to when what spans partitions was judged."""
+        return self.diagnosis.judged_until_ms
+
+    # Snapshots.
+
+    def capture(self, partition: int) -> Snapshot:
+        """Copy what there is of a partition. Raises `KeyError` for one of which no record was seen."""
+        captured = self._codec.capture(self.partition_state(partition))
+        return self._snapshot(partition, self.position(partition), captured)
+
+    def capture_cluster(self) -> Snapshot:
+        """Copy what there is of what spans partitions."""
+        captured = self._codec.capture_cluster(self.diagnosis, *self.cluster_parts())
+        return self._snapshot(None, ReplayPosition(0, self.judged_until_ms), captured)
+
+    def restore(self, partition: int, image: bytes) -> ReplayPosition:
+        """Put a snapshot in place of what there is of a partition: read on from the position that it gives.
+
+        Raises `SnapshotRefused`, and nothing is changed then.
+        """
+        header, plain = self._codec.open(image, SnapshotIdentity(*self.log, partition))
+        parts = self._codec.restore(plain, partition, header.format)
+        if parts.mirror.next_offset != header.next_offset:
+            at = f"offset {header.next_offset} expected, {parts.mirror.next_offset} came"
+            raise SnapshotRefused(RefusalReason.CORRUPT, f"the image is of another moment than its header: {at}")
+        self.forget(partition)
+        self.mirror.partitions[partition] = parts.mirror
+        if parts.diagnosis is not None:
+            self.diagnosis.partitions[partition] = parts.diagnosis
+        self.counts.partitions[partition] = parts.counts
+        self.recent.put(partition, parts.recent)
+        self._latest_ms[partition] = parts.clock_ms
+        return self.position(partition)
+
+    def restore_cluster(self, image: bytes) -> None:
+        """Put a snapshot in place of what spans partitions. It may be of an earlier or a later moment than theirs.
+
+        Raises `SnapshotRefused`, and nothing is changed then.
+        """
+        header, plain = self._codec.open(image, SnapshotIdentity(*self.log, None))
+        counts, recent = self._codec.restore_cluster(plain, self.diagnosis, header.format)
+        self.counts.partitions[None] = counts
+        self.recent.put(None, recent)
+
+    def partition_state(self, partition: int) -> PartitionState:
+        """All that there is of a partition. Raises `KeyError` for one of which no record was seen."""
+        return PartitionState(
+            self.mirror.partitions[partition],
+            self.diagnosis.partitions.get(partition),
+            self.counts.partitions.get(partition, PartitionCounts()),
+            self.recent.partitions.get(partition, PartitionRecentEvents()),
+            self._latest_ms[partition],
+        )
+
+    def cluster_parts(self) -> tuple[PartitionCounts, PartitionRecentEvents]:
+        """What is counted and remembered of what spans partitions."""
+        return (
+            self.counts.partitions.get(None, PartitionCounts()),
+            self.recent.partitions.get(None, PartitionRecentEvents()),
+        )
+
+    def _snapshot(self, partition: int | None, at: ReplayPosition, captured: CapturedState) -> Snapshot:
+        header = Header(SnapshotIdentity(*self.log, partition), self._codec.fingerprints(), *at, written_ms=0)
+        return Snapshot(header, captured, self._codec)

@@ -1,0 +1,307 @@
+"""The spool: what waits for a sink on disk, in order, over a crash of ours or of the machine.
+
+Owns a directory: a SQLite database in WAL mode (events by sequence, each with its CRC-32; the sequence that the sink
+wants next; the sequence behind the last event) and a lock against a second process. Knows events as bytes. Used
+under its owner's lock.
+
+SQLite replaced segment files of our own. Measured side by side on two busy cores, 200,000 events of 500 to 1,500
+bytes in portions of 1,000: put 45,000 to 90,000 a second (segments 100,000 to 200,000: SQLite writes each twice, to
+its log and to its file), drained 43,000 to 110,000 (segments 44,000 to 76,000), the slowest portion 30 to 120 ms (20
+to 65). An agent makes 20,000 a second at most.
+
+After a kill -9 nothing that was appended is lost; after a crash of the machine nothing that was synced. A damaged
+page costs the events on it, which are counted; a database that cannot be opened at all is kept aside, with a line in
+the log, and what was in it cannot be counted. Its file shrinks when all events are acknowledged; until then what is
+freed is used again.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import logging
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from zlib import crc32
+
+from agent.persistence.export.errors import SpoolLocked, SpoolUnusable
+
+log = logging.getLogger("kshadow.export")
+
+PAGE_BYTES = 4096
+_ROW_BYTES = 24
+"""What an event takes beside its payload, about."""
+
+_PRAGMAS = (
+    f"page_size={PAGE_BYTES}",
+    "auto_vacuum=INCREMENTAL",
+    "locking_mode=EXCLUSIVE",  # no shared memory file, so network file systems will do
+    "journal_mode=WAL",
+    "synchronous=NORMAL",  # safe from corruption; `handle` makes safe from loss
+    "journal_size_limit=4194304",
+    "cache_size=-4096",
+)
+_TABLES = """
+CREATE TABLE IF NOT EXISTS events (sequence INTEGER PRIMARY KEY, crc INTEGER NOT NULL, payload BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS bounds (wanted INTEGER NOT NULL, end INTEGER NOT NULL);
+INSERT INTO bounds SELECT 0, 0 WHERE NOT EXISTS (SELECT * FROM bounds);
+"""
+_INSERT = "INSERT OR REPLACE INTO events VALUES (?, ?, ?)"
+_SELECT = "SELECT sequence, crc, payload FROM events WHERE sequence "
+
+
+class Spool:
+    """Events by sequence: `append` puts them at the end, `read` gives each once, `acknowledge` lets go of them."""
+
+    def __init__(self, directory: Path, size_bytes: int) -> None:
+        """Open or make it; what an earlier process left is given first. `size_bytes` bounds the database; its log
+        may take some 4 MiB more. Raises `SpoolLocked`, `SpoolUnusable`."""
+        self._directory, self._path = directory, directory / "spool.sqlite"
+        self.bound_bytes = size_bytes
+        self.error: str | None = None
+        """Why the latest write failed; None if it did not."""
+        self.lost = 0
+        """Events that were damaged on disk."""
+        self.unsafe_end = 0
+        """Events before this sequence may not be on the disk: a sync of theirs failed."""
+        self.size_bytes = 0
+        """What the events take on disk."""
+        self.wanted = 0
+        """The sequence that the sink wants next."""
+        self._end = self._given = 0  # behind the last event on disk, and behind the last that was given
+        self._is_damaged = False
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            self._lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise SpoolUnusable(f"spool {directory}: expected a directory to write to: {error}") from error
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(self._lock)
+            raise SpoolLocked(f"spool {directory}: expected to be alone, another process writes there") from error
+        try:
+            self._open()
+            self._take_segments()
+            _sync_directory(directory)
+        except (OSError, sqlite3.Error) as error:
+            os.close(self._lock)
+            raise SpoolUnusable(f"spool {directory}: expected to read what is there: {error}") from error
+
+    @property
+    def has_more(self) -> bool:
+        """Whether `read` has something to give, as far as is known before it is read."""
+        return self.start < self._end
+
+    @property
+    def start(self) -> int:
+        """The sequence that is given next."""
+        return max(self._given, self.wanted)
+
+    @property
+    def end(self) -> int:
+        """The sequence behind the last on disk; never less than what the sink wants next."""
+        return max(self._end, self.wanted)
+
+    def append(self, first: int, payloads: Sequence[bytes]) -> int:
+        """Append as many as there is room for, `first` being the first one's sequence; how many were.
+
+        Where not all were, `error` says why. They are safe from a crash of the machine once `handle` was synced.
+        """
+        self.error = None
+        room, count = self.bound_bytes - self.size_bytes, 0
+        while count < len(payloads) and (room := room - len(payloads[count]) - _ROW_BYTES) >= 0:
+            count += 1
+        if count < len(payloads):
+            self.error = f"the spool is full: {self.size_bytes} of {self.bound_bytes} bytes"
+        rows = [(first + number, crc32(it), it) for number, it in enumerate(payloads[:count])]
+        return count if rows and self._write(_INSERT, rows, first + count) else 0
+
+    def read(self, most: int, most_bytes: int) -> tuple[list[bytes], int]:
+        """The next payloads that were not given yet, at most so many and of so many bytes, and the sequence behind
+        them.
+
+        At least one if there is any. The list is empty where all that is left is damaged: go on behind it.
+        """
+        out: list[bytes] = []
+        size = 0
+        while not out and self.has_more:
+            for found, payload in self._whole(most):
+                size += len(payload)
+                if out and size > most_bytes:
+                    break
+                self._count_lost(found)
+                self._given = found + 1
+                out.append(payload)
+            if not out:
+                self._count_lost(self._end)
+        return out, self._given
+
+    def peek(self) -> bytes | None:
+        """The next payload, which is not given by this."""
+        return next((payload for _, payload in self._whole(1)), None) if self.has_more else None
+
+    def acknowledge(self, sequence: int) -> None:
+        """All before `sequence` is done: store that, and free its room."""
+        if sequence <= self.wanted:
+            return
+        self.wanted = sequence
+        if not self._end:
+            return
+        if self._is_damaged and self.wanted >= self._end:
+            try:
+                self._start_anew()
+            except (OSError, sqlite3.Error) as error:
+                self.error = str(error)
+        elif self.size_bytes or self.wanted < self._end:
+            self._write("DELETE FROM events WHERE sequence < ?", [(sequence,)], self._end)
+
+    def handle(self) -> int | None:
+        """A descriptor to `os.fsync` and close, so that what was appended is safe; None if all is. The owner's lock
+        need not be held for that. Raises OSError."""
+        with suppress(FileNotFoundError):
+            return os.open(f"{self._path}-wal", os.O_RDONLY | os.O_CLOEXEC)
+        return None
+
+    def close(self) -> None:
+        """Let go; the database is synced by that."""
+        with suppress(sqlite3.Error):
+            self._database.close()
+        os.close(self._lock)
+
+    # Reading.
+
+    def _whole(self, most: int) -> Iterator[tuple[int, bytes]]:
+        """Sequence and payload of the next events that are not damaged."""
+        try:
+            for sequence, crc, payload in self._database.execute(
+                f"{_SELECT} >= ? ORDER BY sequence LIMIT ?", (self.start, most)
+            ):
+                if crc32(payload) == crc:
+                    yield sequence, payload
+                else:
+                    self._is_damaged = True
+        except sqlite3.DatabaseError as error:
+            self._note_damage(error)
+            yield from self._one_by_one()
+
+    def _one_by_one(self) -> Iterator[tuple[int, bytes]]:
+        """The next event that is on no damaged page."""
+        for sequence in range(self.start, self._end):
+            with suppress(sqlite3.DatabaseError):
+                for _, crc, payload in self._database.execute(f"{_SELECT} = ?", (sequence,)):
+                    if crc32(payload) == crc:
+                        yield sequence, payload
+                        return
+
+    def _note_damage(self, error: sqlite3.DatabaseError) -> None:
+        if not self._is_damaged:
+            log.error("spool %s: %s", self._directory, error)
+        self._is_damaged = True
+
+    def _count_lost(self, found: int) -> None:
+        """What is missing between what was wanted and what was found."""
+        if missing := found - self.start:
+            self.lost += missing
+            self._given = found
+            log.error("spool %s: %d events are damaged and lost", self._directory, missing)
+
+    # Writing.
+
+    def _write(self, statement: str, rows: Sequence[tuple[object, ...]], end: int) -> bool:
+        """Change the events and the bounds in one transaction; whether it was done, or `error` says why not."""
+        database = self._database
+        try:
+            database.execute("BEGIN IMMEDIATE")
+            database.executemany(statement, rows)
+            database.execute("UPDATE bounds SET wanted = ?, end = ?", (self.wanted, end))
+            database.execute("COMMIT")
+            self._end = end
+            if self.wanted >= end:
+                database.execute("PRAGMA incremental_vacuum").fetchall()
+            self._measure()
+        except sqlite3.DatabaseError as error:
+            is_full = error.sqlite_errorcode == sqlite3.SQLITE_FULL
+            self.error = str(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))) if is_full else str(error)
+            with suppress(sqlite3.Error):
+                database.execute("ROLLBACK")
+            if not isinstance(error, sqlite3.OperationalError):
+                self._note_damage(error)
+            return False
+        return True
+
+    def _measure(self) -> None:
+        pages, free = (
+            self._database.execute(f"PRAGMA {it}").fetchone()[0] for it in ("page_count", "freelist_count")
+        )
+        self.size_bytes = (pages - free) * PAGE_BYTES if self.wanted < self._end else 0
+
+    # After a restart.
+
+    def _open(self) -> None:
+        try:
+            self._connect()
+        except sqlite3.DatabaseError as error:
+            if isinstance(error, sqlite3.OperationalError):
+                raise
+            log.error("spool %s is damaged, kept aside as spool.damaged; its events are lost: %s", self._path, error)
+            self._start_anew(self._directory / "spool.damaged")
+
+    def _connect(self) -> None:
+        self._database = sqlite3.connect(self._path, timeout=0, isolation_level=None, check_same_thread=False)
+        for pragma in _PRAGMAS:
+            self._database.execute(f"PRAGMA {pragma}").fetchall()
+        self._database.executescript(_TABLES)
+        self.wanted, self._end = self._database.execute("SELECT wanted, end FROM bounds").fetchone()
+        self._given = self.wanted
+        self._measure()
+
+    def _start_anew(self, aside: Path | None = None) -> None:
+        """Another database in place of one that is damaged."""
+        wanted, end = self.wanted, self._end
+        self._database.close()
+        if aside is not None:
+            self._path.replace(aside)
+        for suffix in ("", "-wal", "-journal"):
+            Path(f"{self._path}{suffix}").unlink(missing_ok=True)
+        self._connect()
+        _sync_directory(self._directory)
+        self.wanted = self._given = wanted
+        self._end, self._is_damaged = end, False
+
+    def _take_segments(self) -> None:
+        """Take over what a release before SQLite left: files of events, and in `cursor` the sequence wanted next."""
+        cursor = self._directory / "cursor"
+        for path in sorted(self._directory.glob("*.spool")):
+            with suppress(OSError, ValueError, IndexError):
+                self.wanted = self._given = max(self.wanted, int(cursor.read_bytes().split()[0]))
+            rows = [(at, crc32(it), it) for at, it in _segment_events(path.read_bytes()) if at >= self.wanted]
+            if rows and not self._write(_INSERT, rows, rows[-1][0] + 1):
+                raise sqlite3.OperationalError(f"{self.error}, taking over {path.name} of an earlier release")
+            log.info("spool %s: took over %d events from %s of an earlier release", self._directory, len(rows), path)
+            path.unlink()
+        cursor.unlink(missing_ok=True)
+
+
+def _segment_events(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Sequence and payload of the whole records of a segment: mark(4) length(4) crc32(4) sequence(8) payload."""
+    at = 0
+    while (at := data.find(b"\xf5KR\xfa", at)) >= 0:
+        start, size = at + 20, int.from_bytes(data[at + 4 : at + 8], "big")
+        payload = data[start : start + size]
+        if crc32(payload, crc32(data[at + 12 : start])) == int.from_bytes(data[at + 8 : at + 12], "big"):
+            yield int.from_bytes(data[at + 12 : start], "big"), payload
+            at = start + size
+        else:
+            at += 1
+
+
+def _sync_directory(directory: Path) -> None:
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,145 @@
+"""How the analyzers of a partition's groups are written: those that run say what there is to write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import astuple, fields
+from typing import Any
+
+from agent.core.diagnosis.api import Analyzer, ClusterAnalyzer, Settings
+from agent.core.diagnosis.engine import (
+    AnalyzerFactory,
+    AnalyzerFailure,
+    AnalyzerRun,
+    GroupAnalyzers,
+    PartitionDiagnosis,
+)
+from agent.core.diagnosis.hysteresis import Hysteresis
+from agent.core.shadow.mirror import PartitionMirror
+from agent.core.state_fields import StateFields
+from agent.persistence.snapshot import third_party_state
+from agent.persistence.snapshot.codec import Form, Forms, Packing, Unpacking, generic
+from agent.persistence.snapshot.migrations import FORMAT
+
+
+def analyzer_form(forms: Forms, analyzer: Analyzer | ClusterAnalyzer, make: Callable[[], Any]) -> Form:
+    """How analyzers of its class are written; None where the state is that of a new one.
+
+    `analyzer` must be new; `make` gives more of them.
+    """
+    cls: Any = type(analyzer)
+    declared = cls.__dict__.get("STATE")
+    if not isinstance(declared, StateFields):
+        return _third_party_form(analyzer, make)
+    if not declared:
+        return Form(None, "", lambda it, to: None, lambda state, by: make())
+    settings = {name: value for name, value in vars(analyzer).items() if name not in declared}
+
+    def blank() -> Any:
+        it = cls.__new__(cls)
+        it.__dict__.update(settings)
+        return it
+
+    form = forms.of_class(cls, make=blank).form
+    new = form.pack(analyzer, Packing()) if forms.version == FORMAT else None
+
+    def pack(it: Any, to: Packing) -> Any:
+        state = form.pack(it, to)
+        return None if state == new else state
+
+    def unpack(state: Any, by: Unpacking) -> Any:
+        return make() if state is None else form.unpack(state, by)
+
+    return Form(form.plain | None, form.layout, pack, unpack)
+
+
+def _third_party_form(analyzer: Analyzer | ClusterAnalyzer, make: Callable[[], Any]) -> Form:
+    cls = type(analyzer)
+
+    def pack(it: Any, to: Packing) -> Any:
+        try:
+            return third_party_state.pack(it)
+        except third_party_state.UnsupportedValue as error:
+            to.omitted[it.name] = str(error)
+            return None
+
+    def unpack(state: Any, by: Unpacking) -> Any:
+        it = make()
+        if state is not None:
+            third_party_state.unpack(it, state)
+        return it
+
+    classes = ",".join(f"{it.__module__}.{it.__qualname__}" for it in third_party_state.classes_of(cls))
+    return Form(dict[str, Any] | None, f"{cls.__module__}.{cls.__qualname__}[{classes}]", pack, unpack)
+
+
+def settings_text(name: str, settings: Settings) -> str:
+    """An analyzer and its settings, as the fingerprint has them."""
+    names = (field.name for field in fields(settings))
+    return f"{name}({','.join(f'{name}={value!r}' for name, value in zip(names, astuple(settings), strict=True))})"
+
+
+def hysteresis_form(forms: Forms, settings: Settings) -> Form:
+    """How the hysteresis of an analyzer with these settings is written: its times come from them."""
+    times = Hysteresis.of(settings)
+    return forms.of_class(Hysteresis, make=lambda: Hysteresis(times.open_after_ms, times.close_after_ms)).form
+
+
+class AnalyzerStates:
+    """Writes and reads what the analyzers that run know of the groups of one partition."""
+
+    def __init__(self, forms: Forms, makes: Sequence[AnalyzerFactory]) -> None:
+        new = [make() for make in makes]
+        self._makes = makes
+        self._classes = [type(it) for it in new]
+        self._analyzers = [analyzer_form(forms, it, make) for it, make in zip(new, makes, strict=True)]
+        self._hysteresis = [hysteresis_form(forms, it.settings) for it in new]
+        closed = forms.of_class(Hysteresis).form
+        self._closed = closed.pack(Hysteresis(0, 0), Packing()) if forms.version == FORMAT else None
+        # By analyzer: hysteresis and state; True: as new, False: dropped.
+        runs = (generic(tuple, closed.plain | None, it.plain) | bool for it in self._analyzers)
+        layouts = "".join(f"{it.name}:{form.layout};" for it, form in zip(new, self._analyzers, strict=True))
+        watches = Form(generic(tuple, *runs), f"{closed.layout};{layouts}", self._pack_runs, self._unpack_runs)
+        group = forms.of_class(GroupAnalyzers, special={"watches": watches}, make=lambda: GroupAnalyzers(())).form
+        groups = forms.of(generic(dict, str, group))
+        self.form, self._fill = forms.of_class(PartitionDiagnosis, special={"_groups": groups})
+        self.settings = ";".join(settings_text(it.name, it.settings) for it in new)
+
+    def _pack_runs(self, runs: Sequence[AnalyzerRun], to: Packing) -> Any:
+        left, out = iter(runs), list[Any]()
+        run = next(left, None)
+        for cls, analyzer, hysteresis in zip(self._classes, self._analyzers, self._hysteresis, strict=True):
+            if run is None or type(run.analyzer) is not cls:
+                out.append(False)
+                continue
+            finding, state = hysteresis.pack(run.hysteresis, to), analyzer.pack(run.analyzer, to)
+            is_closed = finding == self._closed
+            out.append(True if is_closed and state is None else (None if is_closed else finding, state))
+            run = next(left, None)
+        return tuple(out)
+
+    def _unpack_runs(self, plain: Any, by: Unpacking) -> list[AnalyzerRun]:
+        out: list[AnalyzerRun] = []
+        for make, analyzer, hysteresis, packed in zip(
+            self._makes, self._analyzers, self._hysteresis, plain, strict=True
+        ):
+            if packed is False:
+                continue
+            finding, state = (None, None) if packed is True else packed
+            run = AnalyzerRun(make() if state is None else analyzer.unpack(state, by))
+            if finding is not None:
+                run.hysteresis = hysteresis.unpack(finding, by)
+            out.append(run)
+        return out
+
+    def unpack(
+        self,
+        plain: Any,
+        by: Unpacking,
+        mirror: PartitionMirror,
+        on_failure: Callable[[AnalyzerFailure], None] | None,
+    ) -> PartitionDiagnosis:
+        """The analyzers of a mirror that was unpacked."""
+        out = PartitionDiagnosis(mirror, self._makes, on_failure=on_failure)
+        self._fill(out, plain, by)
+        return out

@@ -1,0 +1,84 @@
+"""The version of the image format, and how images of earlier versions are read.
+
+To change what is kept of a class: change its declaration (`agent.core.state_fields`), raise `FORMAT`, and say under
+the new number in `MIGRATIONS` what changed. Images of every version since `OLDEST_FORMAT` are then read: the
+declarations of that version are derived by undoing the changes. `tests/unit/persistence/snapshot` holds an image and
+the layout of each version, and fails where a declaration changed without a version.
+
+Needs no entry: a class that is renamed or moved, an enum with one more value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+FORMAT = 2
+"""Of the container and of the fields; also raised where images must not be used though the fields are the same."""
+
+OLDEST_FORMAT = 2
+"""Images of versions before are refused. To be raised where a change cannot be told by the table below."""
+
+
+class Added(NamedTuple):
+    """A field that images before do not have; `default` makes its value. In a class that is its own plain form
+    (frozen, of plain values) the field's own default is taken."""
+
+    cls: type
+    field: str
+    default: Callable[[], Any]
+
+
+class Renamed(NamedTuple):
+    """A field that had another name."""
+
+    cls: type
+    before: str
+    field: str
+
+
+class Removed(NamedTuple):
+    """A field that images before have, and its type then."""
+
+    cls: type
+    field: str
+    type: Any
+
+
+MIGRATIONS: dict[int, Sequence[Added | Renamed | Removed]] = {}
+"""By the version that they came with: what changed since the version before."""
+
+
+class StoredField(NamedTuple):
+    """A field as images of a version have it; `attribute` is its name now, None if there is none any more."""
+
+    name: str
+    type: Any
+    attribute: str | None
+
+
+class StoredFields(NamedTuple):
+    """The fields of a class in images of a version, by name; and those that came since, with their defaults."""
+
+    fields: list[StoredField]
+    added: list[tuple[str, Callable[[], Any]]]
+
+
+def stored_fields(cls: type, declared: Mapping[str, Any], version: int) -> StoredFields:
+    """The fields of a class that declares these now."""
+    fields = {name: StoredField(name, kind, name) for name, kind in declared.items()}
+    added: list[tuple[str, Callable[[], Any]]] = []
+    for number in range(FORMAT, version, -1):
+        for change in MIGRATIONS.get(number, ()):
+            if change.cls is not cls:
+                continue
+            match change:
+                case Added(field=field, default=default):
+                    attribute = fields.pop(field).attribute
+                    if attribute is not None:
+                        added.append((attribute, default))
+                case Renamed(before=before, field=field):
+                    fields[before] = fields.pop(field)._replace(name=before)
+                case Removed(field=field, type=kind):
+                    fields[field] = StoredField(field, kind, None)
+    return StoredFields([fields[name] for name in sorted(fields)], added)

@@ -1,0 +1,132 @@
+"""History events as the story reads them: typed, and what a file or an agent may leave out as None.
+
+An event is a flat dict of the history's schema 1 (`agent.core.events.events`). Kinds of causes and of evidence may be
+added at any time, so none is an error here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import msgspec
+
+from agent.core.events.events import EVENT_CLASSES, FINDING, HistoryEvent
+from agent.core.events.events import Event as Event
+
+Evidence = Mapping[str, Any]
+
+
+class MemberRef(NamedTuple):
+    """A member as an event names it."""
+
+    member_id: str
+    client_id: str
+    host: str
+    instance_id: str | None
+
+    @property
+    def label(self) -> str:
+        """What people call it: its client id, or the member id where it has none."""
+        return self.client_id or self.member_id
+
+
+class Departure(NamedTuple):
+    """A member that left, how, and the evidence for it; `observed` where somebody saw it and nothing was inferred."""
+
+    member: MemberRef
+    cause: str
+    confidence: float
+    observed: bool
+    evidence: tuple[Evidence, ...]
+    at_ms: int
+
+
+BROKER_LOG_EVIDENCE = "broker_log"
+"""The kind of evidence of a witness who states causes; what it is certain of has confidence 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rebalance:
+    """A `rebalance` event. `stopped_ms` is stopped partition time, summed over partitions."""
+
+    at_ms: int
+    generation: int
+    previous_generation: int | None
+    cause: str
+    causes: tuple[str, ...]
+    confidence: float
+    observed: bool
+    evidence: tuple[Evidence, ...]
+    joined: tuple[MemberRef, ...]
+    left: tuple[Departure, ...]
+    protocol: str | None
+    members: int
+    stopped_ms: int | None
+
+
+def parse_rebalance(event: Event) -> Rebalance:
+    """The rebalance of an event."""
+    evidence = tuple(event["evidence"])
+    return Rebalance(
+        at_ms=event["at_ms"],
+        generation=event["generation"],
+        previous_generation=event["previous_generation"],
+        cause=event["cause"],
+        causes=tuple(event["causes"]),
+        confidence=event["confidence"],
+        observed=_is_observed(event["confidence"], event["observed"], evidence),
+        evidence=evidence,
+        joined=tuple(map(member_ref, event["joined"])),
+        left=tuple(_parse_left(form, event["at_ms"], evidence) for form in event["left"]),
+        protocol=event["protocol"],
+        members=event["members"],
+        stopped_ms=event["stopped_partition_ms"],
+    )
+
+
+def member_ref(form: Mapping[str, Any]) -> MemberRef:
+    """A member's form."""
+    return MemberRef(form["member_id"], form["client_id"], form["client_host"].lstrip("/"), form["instance_id"])
+
+
+def parse_departure(event: Event) -> Departure:
+    """The departure of a `member_left` event, which has no evidence of its own."""
+    return Departure(member_ref(event["member"]), event["cause"], event["confidence"], False, (), event["at_ms"])
+
+
+def _parse_left(form: Mapping[str, Any], at_ms: int, evidence: tuple[Evidence, ...]) -> Departure:
+    member = member_ref(form)
+    own = tuple(item for item in evidence if item.get("member_id") == member.member_id)
+    cause, confidence = form["cause"], form["confidence"]
+    return Departure(member, cause, confidence, _is_observed(confidence, True, own), own, at_ms)
+
+
+def _is_observed(confidence: float, observed: bool, evidence: tuple[Evidence, ...]) -> bool:
+    # A witness may have seen the rebalance and not its cause: then the cause is as inferred as ever.
+    return observed and confidence >= 1 and any(item.get("kind") == BROKER_LOG_EVIDENCE for item in evidence)
+
+
+def events_within(events: Iterable[Event], since_ms: int | None, until_ms: int | None) -> list[Event]:
+    """The events of a range, bounds included; None bounds nothing."""
+    return [
+        event
+        for event in events
+        if (since_ms is None or event["at_ms"] >= since_ms) and (until_ms is None or event["at_ms"] <= until_ms)
+    ]
+
+
+def int_field(evidence: Evidence, field: str) -> int | None:
+    """A number of an evidence object; None where it has none."""
+    value = evidence.get(field)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def is_story_event(form: Any) -> bool:
+    """Whether JSON of anyone's is an event: its type's fields are there, each of its type. More may come, and do."""
+    try:
+        event = msgspec.convert(form, EVENT_CLASSES.get(msgspec.convert(form, HistoryEvent).type, HistoryEvent))
+    except msgspec.ValidationError:
+        return False
+    return event.group is not None or event.type == FINDING

@@ -1,0 +1,238 @@
+"""What the evidence of a cause says, in sentences.
+
+The kinds are those of `agent.core.inference.cause_inference` and of witnesses. One that is not known here is
+shown with its fields, so that nothing is kept back because it is new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from agent.common.text import truncated
+from agent.presentation.narrative.events import Departure, Evidence, int_field
+from agent.presentation.narrative.words import clock, count, duration, duration_range, join_words, name, timestamp
+
+MAX_VALUE = 200
+"""Characters of a value of unknown evidence."""
+
+MAX_SENTENCES = 3
+"""Sentences of one kind of evidence: a storm has hundreds of the same."""
+
+EPOCH_FROM_MS = 10**11
+"""Milliseconds from here on are a time and no duration."""
+
+MAX_POLL_INTERVAL = "max.poll.interval.ms"
+SESSION_TIMEOUT = "session.timeout.ms"
+
+
+def departure_evidence(gone: Sequence[Departure]) -> list[str]:
+    """Why kshadow believes that these members, all of one cause, went so. Empty where nothing was measured."""
+    gaps = [item for it in gone for item in it.evidence if item.get("kind") == "commit_gap"]
+    measured = [item for item in gaps if int_field(item, "gap_ms") is not None]
+    out = [_commit_gap_sentence(gone[0].cause, measured)] if measured else []
+    short = [lasted for item in gaps if (lasted := int_field(item, "generation_lasted_ms")) is not None]
+    if short:
+        nothing = "It had not committed" if len(gone) == 1 else "Of some no commit shows"
+        out.append(
+            f"{nothing}, but the generation lasted only {duration_range(short)}: no timeout that began with it can "
+            f"have run out."
+        )
+    others = [item for it in gone for item in it.evidence if item.get("kind") != "commit_gap"]
+    return out + evidence_sentences(others)
+
+
+def _commit_gap_sentence(cause: str, gaps: Sequence[Evidence]) -> str:
+    whose, it = ("Its", "it") if len(gaps) == 1 else ("Each one's", "each")
+    every, session, poll = (
+        _int_fields(gaps, field) for field in ("commits_every_ms", "session_timeout_ms", "rebalance_timeout_ms")
+    )
+    # Newer group types write no session timeout, and have no join phase.
+    end = "the join phase ended" if session else "the epoch was raised"
+    text = f"{whose} last commit came {duration_range(_int_fields(gaps, 'gap_ms'))} before {end}"
+    pace = f"; until then {it} had committed about every {duration_range(every)}" if every else ""
+    match cause:
+        case "session_timeout" if session:
+            return f"{text}, and {SESSION_TIMEOUT} is {duration_range(session)}{pace}."
+        case "session_timeout":
+            return (
+                f"{text}{pace}. That is a silence, but too short for {MAX_POLL_INTERVAL}{_in_brackets(poll)} to "
+                f"have run out."
+            )
+        case "poll_timeout" if poll:
+            return f"{text}, and {MAX_POLL_INTERVAL} is {duration_range(poll)}, counted from its last poll{pace}."
+        case "member_left" | "admin_removed":
+            limit = f": {SESSION_TIMEOUT} ({duration_range(session)}) had not run out" if session else ""
+            return f"{text}{limit}{pace}."
+        case _:
+            return f"{text}{pace}."
+
+
+def _in_brackets(poll: Sequence[int]) -> str:
+    return f" ({duration_range(poll)})" if poll else ""
+
+
+def why_unknown(gone: Departure, group_type: str | None) -> str:
+    """Why it cannot be told how a member went, as a clause that holds for several too."""
+    for item in gone.evidence:
+        if item.get("kind") != "commit_gap":
+            continue
+        gap = int_field(item, "gap_ms")
+        if gap is None:
+            if group_type == "share":
+                return "share groups commit nothing to this topic, so there is no gap to measure"
+            return "nothing was committed of what was held, so there is no gap to measure"
+        session, poll = int_field(item, "session_timeout_ms"), int_field(item, "rebalance_timeout_ms")
+        limits = [
+            f"{label} {duration(limit)}"
+            for label, limit in ((SESSION_TIMEOUT, session), (MAX_POLL_INTERVAL, poll))
+            if limit is not None
+        ]
+        known = f" ({', '.join(limits)})" if limits else ""
+        candidates = item.get("candidates")
+        if isinstance(candidates, list) and candidates:
+            fits = join_words([str(it) for it in candidates])
+            return f"a last commit {duration(gap)} before, which fits {fits}{known}"
+        return f"a last commit {duration(gap)} before, which fits neither a goodbye nor a timeout{known}"
+    return "the history holds no evidence of it"
+
+
+def evidence_sentences(items: Iterable[Evidence]) -> list[str]:
+    """Evidence of one matter in sentences: one kind after another, the same ones once, and not more than a few."""
+    kinds: dict[str, list[Evidence]] = {}
+    for item in items:
+        kinds.setdefault(str(item.get("kind")), []).append(item)
+    out: list[str] = []
+    for kind, same in kinds.items():
+        said = list(dict.fromkeys(_WRITERS.get(kind, _unknown_kind_sentences)(same)))
+        out += said[:MAX_SENTENCES]
+        if len(said) > MAX_SENTENCES:
+            out.append(f"And {len(said) - MAX_SENTENCES} more like these.")
+    return out
+
+
+def _unknown_kind_sentences(items: Sequence[Evidence]) -> list[str]:
+    return list(map(_unknown_kind_sentence, items))
+
+
+def _unknown_kind_sentence(item: Evidence) -> str:
+    """Evidence of a kind that is not known here, or without its usual fields: all it says."""
+    kind = str(item.get("kind", "evidence"))[:MAX_VALUE].replace("_", " ")
+    fields = ", ".join(
+        f"{field} {_field_value(field, value)}"
+        for field, value in item.items()
+        if field not in ("kind", "observed") and value is not None
+    )
+    seen = "Seen" if item.get("observed") is True else "Also"
+    return f"{seen}: {kind}{f' ({fields})' if fields else ''}."
+
+
+def _field_value(field: str, value: Any) -> str:
+    if field.endswith("_ms") and isinstance(value, int) and not isinstance(value, bool):
+        return duration(value) if value < EPOCH_FROM_MS else f"{timestamp(value)} UTC"
+    return truncated(str(value), MAX_VALUE)
+
+
+def _int_fields(items: Iterable[Evidence], field: str) -> list[int]:
+    return [value for item in items if (value := int_field(item, field)) is not None]
+
+
+EvidenceWriter = Callable[[Sequence[Evidence]], list[str]]
+
+
+def _one_sentence_each(say: Callable[[Evidence], str | None]) -> EvidenceWriter:
+    """One sentence an item, with its fields as they are where they are not as expected."""
+    return lambda items: [say(item) or _unknown_kind_sentence(item) for item in items]
+
+
+def _fixed_sentence(text: str) -> EvidenceWriter:
+    return lambda _: [text]
+
+
+def _duration_sentence(field: str, text: str) -> EvidenceWriter:
+    """One sentence for all, with the least and the greatest duration."""
+
+    def say(items: Sequence[Evidence]) -> list[str]:
+        values = _int_fields(items, field)
+        return [text.format(duration_range(values))] if values else _unknown_kind_sentences(items)
+
+    return say
+
+
+def _no_sentence(_: Sequence[Evidence]) -> list[str]:
+    """What the line of the rebalance or its departures say already."""
+    return []
+
+
+def _withheld_sentence(item: Evidence) -> str | None:
+    held = int_field(item, "partitions")
+    return None if held is None else f"The round before had left {count(held, 'partition')} without an owner."
+
+
+def _broker_log_sentence(item: Evidence) -> str | None:
+    at_ms, reason = int_field(item, "at_ms"), item.get("reason")
+    if at_ms is None or not isinstance(reason, str):
+        return None
+    return f"The broker's log, at {clock(at_ms)}: “{_field_value('reason', reason)}”."
+
+
+def _admin_api_sentence(item: Evidence) -> str | None:
+    began, error = int_field(item, "began_ms"), int_field(item, "error_ms")
+    if began is None or error is None:
+        return None
+    return f"The Admin API saw the join phase begin at {clock(began)}, to within {duration(error)}."
+
+
+def _subscription_sentence(item: Evidence) -> str | None:
+    added, removed = item.get("added"), item.get("removed")
+    if not isinstance(added, list) or not isinstance(removed, list):
+        return None
+    changes = [
+        f"{verb} {join_words([name(str(it)) for it in topics])}"
+        for verb, topics in (("added", added), ("dropped", removed))
+        if topics
+    ]
+    who = str(item.get("member_id") or "a member")
+    return f"{name(who)} {' and '.join(changes)} in its subscription." if changes else None
+
+
+def _partitions_sentence(item: Evidence) -> str | None:
+    topics = item.get("topics")
+    if not isinstance(topics, dict) or not all(isinstance(it, list) and len(it) == 2 for it in topics.values()):
+        return None
+    grown = [f"{name(str(topic))} grew from {old} to {new} partitions" for topic, (old, new) in topics.items()]
+    return f"{join_words(grown)}." if grown else None
+
+
+def _migration_sentence(item: Evidence) -> str:
+    return f"It became a {'classic' if item.get('to') == 'classic' else 'KIP-848 consumer'} group, members and all."
+
+
+_WRITERS: dict[str, EvidenceWriter] = {
+    "joined": _no_sentence,
+    "commit_gap": _no_sentence,
+    "generation_gap": _no_sentence,
+    "withheld": _one_sentence_each(_withheld_sentence),
+    "subscription": _one_sentence_each(_subscription_sentence),
+    "partitions": _one_sentence_each(_partitions_sentence),
+    "migration": _one_sentence_each(_migration_sentence),
+    "nobody_changed": _fixed_sentence(
+        "Nobody came, went or changed its subscription: the broker then has no other reason than the topics."
+    ),
+    "nothing_changed": _fixed_sentence(
+        "The same members with the same subscriptions: then only the leader can have asked for a rebalance."
+    ),
+    "internal_topics": _fixed_sentence(
+        "The leader of a Streams group makes the internal topics as it assigns the first tasks, and joins again for "
+        "them."
+    ),
+    "static_member_replaced": _duration_sentence(
+        "gap_ms",
+        "A static member came back {} after its last commit; only one that had been taken out starts a rebalance.",
+    ),
+    "static_member_expired": _fixed_sentence(
+        "It had left for a restart (member epoch -2) and did not come back within its session."
+    ),
+    "broker_log": _one_sentence_each(_broker_log_sentence),
+    "admin_api": _one_sentence_each(_admin_api_sentence),
+}

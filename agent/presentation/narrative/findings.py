@@ -1,0 +1,46 @@
+"""Findings from their events: which are open, and which were at some time in a range."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from agent.presentation.narrative.events import Event
+
+FindingKey = tuple[object, ...]
+
+
+def select_findings(
+    events: Iterable[Event], since_ms: int | None, until_ms: int | None, group: str | None = None
+) -> list[Event]:
+    """From any events: the findings (of one group) that were open in a range; without one, those open at the end."""
+    found = [event for event in events if event["type"] == "finding" and (group is None or event["group"] == group)]
+    if since_ms is None and until_ms is None:
+        return open_at_end(found)
+    return open_within(found, since_ms, until_ms)
+
+
+def open_at_end(events: Iterable[Event]) -> list[Event]:
+    """The newest event of each finding that is open after these events, in the order in which they opened."""
+    return [event for event in _newest_of_each(events) if event["state"] != "resolved"]
+
+
+def open_within(events: Iterable[Event], since_ms: int | None, until_ms: int | None) -> list[Event]:
+    """The newest event up to `until_ms` of each finding that was open at some time in the range, bounds included."""
+    seen = (event for event in events if until_ms is None or event["at_ms"] <= until_ms)
+    return [
+        event
+        for event in _newest_of_each(seen)
+        if since_ms is None or event["state"] != "resolved" or event["at_ms"] >= since_ms
+    ]
+
+
+def _newest_of_each(events: Iterable[Event]) -> list[Event]:
+    latest: dict[FindingKey, Event] = {}
+    for event in events:
+        latest[finding_key(event)] = event
+    return sorted(latest.values(), key=lambda event: (event["since_ms"], event["analyzer"], event["group"] or ""))
+
+
+def finding_key(event: Event) -> FindingKey:
+    """What stays the same from a finding's opening to its end."""
+    return event.get("cluster"), event["analyzer"], event["group"], event["since_ms"]

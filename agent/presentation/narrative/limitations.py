@@ -1,0 +1,125 @@
+"""What could not be seen, and why: said as plainly as what was."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from agent.core.causes import Cause
+from agent.presentation.narrative.advice import clients_phrase
+from agent.presentation.narrative.events import BROKER_LOG_EVIDENCE, Departure
+from agent.presentation.narrative.evidence import why_unknown
+from agent.presentation.narrative.phrases import GROUP_TYPES, epochs, work
+from agent.presentation.narrative.timeline import TimelineEntry
+from agent.presentation.narrative.totals import Totals
+from agent.presentation.narrative.words import Calendar, capitalized, count, join_words
+
+Form = Mapping[str, Any]
+
+LAG_MATTERS_FROM_MS = 60_000
+"""From how much stopped partition time on it is worth asking what piled up."""
+
+
+def limitations(
+    told: Totals,
+    lines: Sequence[TimelineEntry],
+    group_type: str | None,
+    form: Form | None,
+    complete_since_ms: int | None,
+    calendar: Calendar,
+    of_agent: bool,
+) -> list[str]:
+    """Sentences, each with what would let it be seen, where anything would. `complete_since_ms`: from when on all
+    events are known; None if all are that the log holds. `of_agent`: an agent told of it, not the log."""
+    out = []
+    if complete_since_ms is not None:
+        out.append(
+            f"What was before {calendar.at(complete_since_ms)}: the agent keeps the latest events only. The same "
+            "question with --bootstrap-server reads all that the topic still holds."
+        )
+    if any(event["type"] == "group_created" and not event["observed"] for line in lines for event in line.events):
+        out.append(
+            "The beginning: the group may be older than what the log still holds. An agent that writes history "
+            "(`kshadow run --history-topic`) would have kept it."
+        )
+    unknown = [*_departure_limitations(told, group_type), *_cause_limitations(told, group_type)]
+    if told.never_completed:
+        unknown.append(
+            f"What happened in {count(told.never_completed, 'rebalance')} that never completed: only a jump of the "
+            f"{epochs(group_type)} shows {'it' if told.never_completed == 1 else 'them'}."
+        )
+    if unknown:
+        unknown[-1] += f" {_broker_log_hint(told, of_agent)}"
+    out += unknown
+    out += _cost_limitation(told, group_type)
+    if told.stopped_ms is not None and told.stopped_ms >= LAG_MATTERS_FROM_MS:
+        out.append(_lag_limitation(group_type))
+    kinds = {} if form is None else dict.fromkeys(str(item["kind"]).replace("_", " ") for item in form["anomalies"])
+    # Rebalances that never completed were told of above.
+    kinds.pop("generation gap", None)
+    if kinds:
+        out.append(f"Whether all of this is right: the log holds what it should not ({join_words(list(kinds))}).")
+    return out
+
+
+def _broker_log_hint(told: Totals, of_agent: bool) -> str:
+    """What would know how members went and what became of rounds."""
+    if any(item.get("kind") == BROKER_LOG_EVIDENCE for it in told.rebalances for item in it.evidence):
+        return "The broker's log that was read does not say either."
+    who = "an agent with" if of_agent else "the same question with"
+    return f"The coordinator's server.log says such things: {who} --broker-log PATH."
+
+
+def _lag_limitation(group_type: str | None) -> str:
+    """What stood still behind the group is not in this topic."""
+    return (
+        f"How many records piled up while {work(group_type)}s stood still: the log has no ends of topics. An agent "
+        "follows them (--lag); `kshadow lag` tells how far behind the group is now."
+    )
+
+
+def _cost_limitation(told: Totals, group_type: str | None) -> list[str]:
+    if not told.rebalances_of_unknown_cost:
+        return []
+    what = f"What {count(told.rebalances_of_unknown_cost, 'rebalance')} cost"
+    if group_type in ("classic", "connect", None):
+        return [f"{what}: the log does not show when partitions stopped."]
+    kind = GROUP_TYPES.get(group_type, "group")
+    # Java's consumer counts rebalances and their latency under either protocol.
+    theirs = " The clients' own metrics do (consumer-coordinator-metrics)." if group_type == "consumer" else ""
+    return [
+        f"{what}: members of a {kind} hand {work(group_type)}s over one by one, and for how long each stood still "
+        f"does not show.{theirs}"
+    ]
+
+
+def _departure_limitations(told: Totals, group_type: str | None) -> list[str]:
+    reasons: dict[str, list[Departure]] = {}
+    for gone in told.departures:
+        if gone.cause == Cause.UNKNOWN_DEPARTURE:
+            reasons.setdefault(why_unknown(gone, group_type), []).append(gone)
+    said = [f"How {clients_phrase(gone)} went: {reason}." for reason, gone in reasons.items()]
+    return said[:MAX_REASONS] + (
+        [f"How {count(_members_beyond(reasons), 'more member')} went: for reasons like these."]
+        if len(said) > MAX_REASONS
+        else []
+    )
+
+
+MAX_REASONS = 4
+
+
+def _members_beyond(reasons: Mapping[str, Sequence[Departure]]) -> int:
+    return sum(map(len, list(reasons.values())[MAX_REASONS:]))
+
+
+def _cause_limitations(told: Totals, group_type: str | None) -> list[str]:
+    unknown = [it for it in told.rebalances if it.cause == Cause.UNKNOWN]
+    if not unknown:
+        return []
+    which = join_words([str(it.generation) for it in unknown], 6)
+    text = f"what set off {count(len(unknown), 'rebalance')} ({epochs(group_type)} {which})"
+    both = sum(bool(it.joined and it.left) for it in unknown)
+    if both == len(unknown):
+        return [capitalized(f"{text}: members came and went, and nothing tells in which order.")]
+    return [capitalized(f"{text}: nothing in the log tells.")]

@@ -1,0 +1,166 @@
+"""What a report tells, as values: the whole fleet in rows, and in full the groups that are worth it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agent.core.causes import TIMEOUT_CAUSES
+from agent.presentation.narrative.events import Event
+from agent.presentation.narrative.explain import Story
+from agent.presentation.svg.issues import severity_rank
+from agent.presentation.svg.lanes import Lanes
+
+Form = Mapping[str, Any]
+
+HINT_RANK = severity_rank("info")
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSummary:
+    """One group in the range. `rebalances` and what follows from them are None where nobody was asked.
+
+    `causes` are the times of its rebalances by cause, `went` departures by cause, `stopped_ms` stopped partition time
+    as far as it is known, `findings` the newest event of each that was open at some time.
+    """
+
+    group: str
+    group_type: str | None
+    state: str | None
+    members: int | None
+    rebalances: int | None
+    causes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    departures: Mapping[str, int] = field(default_factory=dict)
+    stopped_ms: int | None = None
+    findings: tuple[Event, ...] = ()
+
+    @property
+    def timed_out(self) -> int:
+        """Departures that no member chose."""
+        return sum(n for cause, n in self.departures.items() if cause in TIMEOUT_CAUSES)
+
+    @property
+    def is_noteworthy(self) -> bool:
+        """Whether more happened to it than that it began."""
+        return bool(self.findings or self.departures or self.stopped_ms or (self.rebalances or 0) > 1)
+
+    def severity_key(self) -> tuple[Any, ...]:
+        """The worst first, when sorted by this."""
+        # A hint is no trouble by itself: there, what happened decides.
+        worst = min([severity_rank(str(it["severity"])) for it in self.findings], default=HINT_RANK)
+        return min(worst, HINT_RANK), -self.timed_out, -(self.stopped_ms or 0), -(self.rebalances or 0), self.group
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDetail:
+    """One group in full."""
+
+    summary: GroupSummary
+    story: Story
+    lanes: Lanes
+    description: Form | None
+    complete_since_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReportOrigin:
+    """How a page came to be: what was read, by which version, when. `title` is its heading, `problems` what was wrong
+    with the data."""
+
+    source: str
+    version: str
+    made_at_ms: int
+    title: str | None = None
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FleetReport:
+    """All of a page. `rows` are all groups by trouble; `are_groups_named` says that they were named.
+
+    `cluster_findings` are those of no group.
+    """
+
+    origin: ReportOrigin
+    since_ms: int
+    until_ms: int
+    groups: tuple[GroupSummary, ...]
+    details: tuple[GroupDetail, ...]
+    are_groups_named: bool
+    cluster_findings: tuple[Event, ...] = ()
+
+    @property
+    def groups_without_history(self) -> int:
+        """Rows without numbers."""
+        return sum(row.rebalances is None for row in self.groups)
+
+    @property
+    def rebalances(self) -> int:
+        """Of all rows."""
+        return sum(row.rebalances or 0 for row in self.groups)
+
+    @property
+    def stopped_ms(self) -> int | None:
+        """Of all rows where it is known; None if it is of none."""
+        known = [row.stopped_ms for row in self.groups if row.stopped_ms is not None]
+        return sum(known) if known else None
+
+    @property
+    def departures(self) -> Counter[str]:
+        """Departures by cause."""
+        out: Counter[str] = Counter()
+        for row in self.groups:
+            out.update(row.departures)
+        return out
+
+    @property
+    def causes(self) -> dict[str, list[int]]:
+        """Times of rebalances by cause."""
+        out: dict[str, list[int]] = {}
+        for row in self.groups:
+            for cause, times in row.causes.items():
+                out.setdefault(cause, []).extend(times)
+        return out
+
+
+def summarize_group(
+    group: str,
+    form: Form | None,
+    events: Sequence[Event],
+    findings: Sequence[Event],
+    since_ms: int | None = None,
+    until_ms: int | None = None,
+) -> GroupSummary:
+    """A row from a group's events (those of the range count), and from its row of `groups` where it still is."""
+    causes: dict[str, list[int]] = {}
+    went: Counter[str] = Counter()
+    stopped: list[int] = []
+    for it in events:
+        if (
+            it["type"] == "rebalance"
+            and (since_ms is None or it["at_ms"] >= since_ms)
+            and (until_ms is None or it["at_ms"] <= until_ms)
+        ):
+            causes.setdefault(it["cause"], []).append(it["at_ms"])
+            went.update(gone["cause"] for gone in it["left"])
+            if it["stopped_partition_ms"] is not None:
+                stopped.append(it["stopped_partition_ms"])
+    return GroupSummary(
+        group,
+        form["group_type"] if form is not None else events[-1]["group_type"] if events else None,
+        form["state"] if form is not None else "Dead",
+        None if form is None else member_count(form),
+        sum(map(len, causes.values())),
+        {cause: tuple(times) for cause, times in causes.items()},
+        dict(went),
+        sum(stopped) if stopped else None,
+        tuple(findings),
+    )
+
+
+def member_count(form: Form) -> int | None:
+    """How many members a form of `groups` or `describe` has."""
+    members = form.get("members")
+    return len(members) if isinstance(members, list) else members if isinstance(members, int) else None

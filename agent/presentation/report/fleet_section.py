@@ -1,0 +1,184 @@
+"""The whole fleet in the page: the main thing, totals, causes over time, groups by trouble."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+
+from agent.core.causes import TIMEOUT_CAUSES
+from agent.presentation.markup import Markup, escape, join, name, prose, shortened
+from agent.presentation.narrative.events import Event
+from agent.presentation.narrative.words import clock, count, duration, join_words, sentence, times, timestamp
+from agent.presentation.narrative.words import name as quoted
+from agent.presentation.report.elements import badge, figure, numbers, section, table
+from agent.presentation.report.fleet_report import FleetReport, GroupSummary
+from agent.presentation.report.group_section import NARROW, WIDE, group_anchor
+from agent.presentation.svg.causes_over_time import causes_over_time
+from agent.presentation.svg.glyphs import look, rank
+from agent.presentation.svg.issues import severity_rank as severity_rank
+
+MAX_ROWS = 1_000
+"""Rows of the table of all groups."""
+MAX_FINDINGS = 300
+
+_GROUP_HEADS = (
+    "Group", "~Findings", "State", "#Members", "#Rebalances", "#Thrown out", "#Went otherwise",
+    "#Stopped partition time",
+)  # fmt: skip
+
+
+def lead_paragraph(facts: FleetReport) -> Markup:
+    """The main thing, in a few sentences."""
+    moved = [row for row in facts.groups if row.rebalances]
+    if not moved:
+        return Markup('<p class="lead">No group rebalanced in this time, as far as is known.</p>')
+    if len(facts.groups) == 1:
+        # Its own section says all of it.
+        return Markup("")
+    said = [
+        f"{len(moved):,} of {_groups_word(len(facts.groups))} rebalanced, {_times_word(facts.rebalances)} in all."
+    ]
+    thrown = sum(row.timed_out for row in facts.groups)
+    if thrown:
+        ways = [
+            f"{n:,} {'session' if cause == 'session_timeout' else 'poll'} timeout{'' if n == 1 else 's'}"
+            for cause, n in facts.departures.most_common()
+            if cause in TIMEOUT_CAUSES
+        ]
+        said.append(f"Members were thrown out {_times_word(thrown)} ({join_words(ways)}).")
+    if facts.stopped_ms:
+        dearest = sorted((row for row in moved if row.stopped_ms), key=lambda row: -(row.stopped_ms or 0))[:3]
+        most = join_words([f"{quoted(row.group)} {duration(row.stopped_ms or 0)}" for row in dearest])
+        of = f"; the dearest were {most}" if len(dearest) > 1 else ""
+        said.append(f"Partitions stood still for {duration(facts.stopped_ms)}, summed over them{of}.")
+    worst = facts.groups[0]
+    if worst.findings:
+        told = join_words(list(dict.fromkeys(str(it["analyzer"]).replace("_", " ") for it in worst.findings)))
+        said.append(f"In most trouble was {quoted(worst.group)}: {told}.")
+    return Markup(f'<p class="lead">{prose(" ".join(said))}</p>')
+
+
+def _groups_word(number: int) -> str:
+    return f"{number:,} group{'' if number == 1 else 's'}"
+
+
+def _times_word(number: int) -> str:
+    return times(number) if number < 1_000 else f"{number:,} times"
+
+
+def headline_numbers(facts: FleetReport) -> Markup:
+    """Headline numbers of all groups."""
+    thrown = sum(row.timed_out for row in facts.groups)
+    worst = Counter(str(it["severity"]) for row in facts.groups for it in row.findings)
+    told = (
+        join_words([f"{n} {it}" for it, n in sorted(worst.items(), key=lambda it: severity_rank(it[0]))])
+        if worst
+        else ""
+    )
+    stopped = None if facts.stopped_ms is None else duration(facts.stopped_ms)
+    return numbers(
+        [
+            ("Groups", f"{len(facts.groups):,}", "", False),
+            ("Rebalances", f"{facts.rebalances:,}", "", False),
+            ("Thrown out", f"{thrown:,}", "sessions and polls that timed out", thrown > 0),
+            ("Went otherwise", f"{sum(facts.departures.values()) - thrown:,}", "", False),
+            ("Stopped partition time", stopped, "two partitions for 3 s make 6 s", False),
+            ("Findings", f"{sum(worst.values()):,}", told, False),
+        ]
+    )
+
+
+def fleet_section(facts: FleetReport) -> Markup:
+    """The section of all groups together: pictures, and those in most trouble with links."""
+    parts: list[str] = []
+    if facts.causes:
+        wide, narrow = (
+            causes_over_time(
+                facts.causes,
+                since_ms=facts.since_ms,
+                until_ms=facts.until_ms,
+                width=width,
+                label="What set off the rebalances of all groups",
+            )
+            for width in (WIDE, NARROW)
+        )
+        parts.append(figure(wide, narrow, "What set off rebalances, over all groups. The rows have one scale. UTC."))
+    shown = [it.summary for it in facts.details]
+    if shown:
+        links = {row.group for row in shown}
+        parts.append(
+            table(f"{_caption(facts)}, the worst first", _GROUP_HEADS, [_group_row(row, links) for row in shown])
+        )
+    if facts.cluster_findings:
+        parts += ["<h3>Findings on the cluster</h3>", findings_table(facts.cluster_findings)]
+    return section("fleet", "All groups together", *parts)
+
+
+def _caption(facts: FleetReport) -> str:
+    return (
+        "The groups asked for" if facts.are_groups_named else f"{count(len(facts.details), 'group')} told of in full"
+    )
+
+
+def other_groups_section(facts: FleetReport) -> Markup:
+    """The section with the rest of the groups, as a table."""
+    told = {it.summary.group for it in facts.details}
+    rest = [row for row in facts.groups if row.group not in told]
+    shown = rest[:MAX_ROWS]
+    parts: list[str] = []
+    caption = f"The first {len(shown):,} of {len(rest):,}" if len(shown) < len(rest) else count(len(rest), "group")
+    parts.append(table(f"{caption}, the worst first", _GROUP_HEADS, [_group_row(row, ()) for row in shown]))
+    left = rest[MAX_ROWS:]
+    if left:
+        quiet = sum(not row.is_noteworthy for row in left)
+        parts.append(
+            f'<p class="note">{len(left):,} more are not in the table; nothing happened to {quiet:,} of them. '
+            "Name them to have them told of, or ask for a shorter time.</p>"
+        )
+    return section("others", "Other groups", *parts)
+
+
+def _group_row(row: GroupSummary, links: Collection[str]) -> Sequence[str | None]:
+    who = name(row.group)
+    unknown = row.rebalances is None
+    return (
+        Markup(f'<a href="#{group_anchor(row.group)}">{who}</a>') if row.group in links else who,
+        _badges(row.findings),
+        row.state or "gone",
+        None if row.members is None else f"{row.members:,}",
+        None if row.rebalances is None else f"{row.rebalances:,}",
+        None if unknown else f"{row.timed_out:,}",
+        None if unknown else _other_departures(row),
+        None if row.stopped_ms is None else duration(row.stopped_ms),
+    )
+
+
+def _other_departures(row: GroupSummary) -> Markup:
+    rest = {cause: n for cause, n in row.departures.items() if cause not in TIMEOUT_CAUSES}
+    about = ", ".join(f"{look(cause).label} {n:,}" for cause, n in sorted(rest.items(), key=lambda it: rank(it[0])))
+    total = f"{sum(rest.values()):,}"
+    return Markup(f'<span title="{escape(about)}">{total}</span>' if about else total)
+
+
+def _badges(found: Sequence[Event]) -> Markup:
+    worst: dict[str, str] = {}
+    for it in sorted(found, key=lambda it: severity_rank(str(it["severity"]))):
+        worst.setdefault(shortened(str(it["analyzer"]), 40).replace("_", " "), str(it["severity"]))
+    return join((badge(severity, f"{severity}: {analyzer}") for analyzer, severity in worst.items()), " ")
+
+
+def findings_table(found: Sequence[Event]) -> Markup:
+    """Findings as a table."""
+    worst = sorted(found, key=lambda it: (severity_rank(str(it["severity"])), it["since_ms"]))[:MAX_FINDINGS]
+    rows = [
+        (
+            str(it["analyzer"]).replace("_", " "),
+            badge(str(it["severity"])),
+            f"{timestamp(it['since_ms'])} to {'now' if it['state'] != 'resolved' else clock(it['at_ms'])}",
+            Markup(f"{escape(sentence(it['summary']))}<br><small>{escape(it['advice'])}</small>"),
+        )
+        for it in worst
+    ]
+    return table(
+        count(len(found), "finding"), ("Analyzer", "Severity", "Open (UTC)", "~What, and what to change"), rows
+    )

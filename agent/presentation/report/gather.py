@@ -1,0 +1,175 @@
+"""Asks a source what a report tells of: all groups in numbers, and those in most trouble in full."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from agent.core.queries import GroupQueries
+from agent.presentation.narrative import findings as found
+from agent.presentation.narrative.events import Event
+from agent.presentation.narrative.explain import StoryRequest, explain
+from agent.presentation.narrative.gains import Gains
+from agent.presentation.report.fleet_report import (
+    FleetReport,
+    GroupDetail,
+    GroupSummary,
+    ReportOrigin,
+    summarize_group,
+)
+from agent.presentation.svg.lanes import build_lanes
+
+MAX_ASKED = 200
+"""Groups whose past is fetched from a running agent, one request each."""
+
+
+class ReportRequest(NamedTuple):
+    """What is asked for: these groups in full, or the `most` that are in most trouble."""
+
+    groups: tuple[str, ...]
+    since_ms: int | None
+    until_ms: int | None
+    max_groups: int
+
+
+class NoSuchGroup(LookupError):
+    """There is and was none of that name."""
+
+
+ReplayGains = Callable[[GroupSummary], Gains | None]
+"""What other settings would have made of a group's history, where somebody replays it."""
+
+
+def gather(
+    source: GroupQueries,
+    made: ReportOrigin,
+    wanted: ReportRequest,
+    gains: ReplayGains | None = None,
+) -> FleetReport:
+    """The facts. Where not all events are at hand, each group's timeline is asked for.
+
+    Raises `NoSuchGroup`.
+    """
+    asking = _Gatherer(source, wanted)
+    since_ms, until_ms = asking.range_ms()
+    rows = sorted(
+        (asking.summary(group, since_ms, until_ms) for group in asking.group_names()), key=GroupSummary.severity_key
+    )
+    if wanted.groups:
+        chosen = [next(row for row in rows if row.group == group) for group in dict.fromkeys(wanted.groups)]
+    else:
+        chosen = [row for row in rows if row.rebalances is not None and row.is_noteworthy][: wanted.max_groups]
+    return FleetReport(
+        origin=made,
+        since_ms=since_ms,
+        until_ms=until_ms,
+        groups=tuple(rows),
+        details=tuple(asking.detail(row, since_ms, until_ms, gains) for row in chosen),
+        are_groups_named=bool(wanted.groups),
+        cluster_findings=() if wanted.groups else asking.findings_of(None, since_ms, until_ms),
+    )
+
+
+class _Gatherer:
+    """What was asked so far: each group's past once."""
+
+    def __init__(self, source: GroupQueries, wanted: ReportRequest) -> None:
+        self._source, self._wanted = source, wanted
+        self._forms = {str(row["group"]): row for row in source.groups()}
+        self._events: dict[str, list[Event]] = {}
+        self._complete: dict[str, int | None] = {}
+        self._all = source.capabilities.has_all_events
+        self._found: dict[str | None, list[Event]] = {}
+        for event in source.all_events() if self._all else ():
+            if event["group"] is not None:
+                self._events.setdefault(event["group"], []).append(event)
+            if event["type"] == "finding":
+                self._found.setdefault(event["group"], []).append(event)
+        if not self._all:
+            # Without a range an agent tells of those that are open; of a range, of those that were, too.
+            for event in source.findings(wanted.since_ms or 0, wanted.until_ms):
+                self._found.setdefault(event["group"], []).append(event)
+            for group in wanted.groups or self._candidates():
+                self._ask(group)
+        for group in wanted.groups:
+            if group not in self._forms and group not in self._events:
+                raise NoSuchGroup(group)
+
+    def _candidates(self) -> list[str]:
+        """Those to whom something may have happened: an agent's rows tell since when each is as it is."""
+        since_ms = self._wanted.since_ms or 0
+
+        def order(group: str) -> tuple[bool, int]:
+            return group not in self._found, -int(self._forms[group].get("rebalances") or 0)
+
+        moved = [it for it, row in self._forms.items() if it in self._found or row["state_since_ms"] >= since_ms]
+        return sorted(moved, key=order)[:MAX_ASKED]
+
+    def _ask(self, group: str) -> None:
+        past = self._source.timeline(group)
+        if past is not None:
+            self._events[group] = past.events
+            self._complete[group] = past.complete_since_ms
+
+    def group_names(self) -> list[str]:
+        """Of whom there are rows."""
+        if self._wanted.groups:
+            return list(dict.fromkeys(self._wanted.groups))
+        return list(dict.fromkeys([*self._forms, *self._events]))
+
+    def range_ms(self) -> tuple[int, int]:
+        """The range, to where there is something."""
+        names = set(self.group_names())
+        times = [events[0]["at_ms"] for group, events in self._events.items() if events and group in names]
+        last = [events[-1]["at_ms"] for group, events in self._events.items() if events and group in names]
+        now_ms = max([self._source.now_ms, *last])
+        until_ms = now_ms if self._wanted.until_ms is None else min(self._wanted.until_ms, now_ms)
+        since_ms = min([*times, until_ms]) if self._wanted.since_ms is None else self._wanted.since_ms
+        return since_ms, max(until_ms, since_ms)
+
+    def findings_of(self, group: str | None, since_ms: int, until_ms: int) -> tuple[Event, ...]:
+        """The newest event of each that was open in the range."""
+        return tuple(found.open_within(self._found.get(group, ()), since_ms, until_ms))
+
+    def summary(self, group: str, since_ms: int, until_ms: int) -> GroupSummary:
+        """A row; without numbers where nobody was asked."""
+        form = self._forms.get(group)
+        findings = self.findings_of(group, since_ms, until_ms)
+        row = summarize_group(group, form, self._events.get(group, ()), findings, since_ms, until_ms)
+        known = self._all or group in self._events
+        quiet = form is not None and 0 <= form["state_since_ms"] < since_ms
+        return (
+            row
+            if known or quiet
+            else GroupSummary(row.group, row.group_type, row.state, row.members, None, findings=findings)
+        )
+
+    def detail(self, row: GroupSummary, since_ms: int, until_ms: int, gains: ReplayGains | None) -> GroupDetail:
+        """The group in full."""
+        group = row.group
+        events = self._events.get(group, [])
+        form = self._source.describe(group)
+        complete = self._complete.get(group)
+        if complete is not None and self._wanted.since_ms is not None and since_ms >= complete:
+            complete = None
+        source, wanted = self._source, self._wanted
+        asked = StoryRequest(
+            group,
+            source.now_ms,
+            wanted.since_ms,
+            wanted.until_ms,
+            is_live=source.capabilities.live,
+            complete_since_ms=complete,
+            of_agent=not self._all,
+        )
+        now = {} if form is None else {"members": form["members"], "generation": form["generation"]}
+        # What an agent has forgotten the beginning of is told by its findings all the same.
+        known = {event["event_id"] for event in events}
+        more = [event for event in self._found.get(group, ()) if event["event_id"] not in known]
+        return GroupDetail(
+            summary=row,
+            story=explain(asked, events, row.findings, form, gains=None if gains is None else gains(row)),
+            lanes=build_lanes([*more, *events], since_ms=since_ms, until_ms=until_ms, known_since_ms=complete, **now),
+            description=form,
+            complete_since_ms=complete,
+        )

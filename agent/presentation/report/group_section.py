@@ -1,0 +1,121 @@
+"""One group in the page: numbers, lanes, causes, the story."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+from agent.presentation.markup import Markup, name, prose, shortened
+from agent.presentation.narrative.explain import ADVICE_TITLE
+from agent.presentation.narrative.gains import Gains
+from agent.presentation.narrative.words import capitalized, count, duration, percent
+from agent.presentation.report.elements import details, figure, numbers, paragraphs, scroll_box, section, table
+from agent.presentation.report.fleet_report import GroupDetail
+from agent.presentation.svg.causes_over_time import causes_over_time
+from agent.presentation.svg.swimlane_table import swimlane_table
+from agent.presentation.svg.swimlanes import swimlanes
+
+WIDE, NARROW = 980, 370
+"""Pixels of the two drawings."""
+CAUSES_PLOT_FROM = 12
+"""From so many rebalances on, when which cause came is a picture of its own."""
+
+
+def group_anchor(group: str) -> str:
+    """The same for a group in every report, whatever its name holds."""
+    return f"group-{blake2b(group.encode('utf-8', 'surrogatepass'), digest_size=5).hexdigest()}"
+
+
+def group_section(detail: GroupDetail, since_ms: int, until_ms: int) -> Markup:
+    """Its section."""
+    parts: list[str] = []
+    told = detail.story.sections()
+    if told and not told[0][0]:
+        first, *rest = told.pop(0)[1]
+        parts.append(f'<p class="lead">{prose(first)}</p>')
+        parts += [f"<p>{prose(text)}</p>" for text in rest]
+    parts += [_numbers(detail), _lanes(detail)]
+    if (detail.summary.rebalances or 0) >= CAUSES_PLOT_FROM:
+        parts.append(_causes(detail, since_ms, until_ms))
+    for title, texts in told:
+        parts.append(f"<h3>{title}</h3>")
+        parts.append(paragraphs(texts, "advice" if title == ADVICE_TITLE else ""))
+        if title == ADVICE_TITLE and detail.story.gains is not None and detail.story.gains.gains:
+            parts.append(_gains(detail.story.gains))
+    return section(group_anchor(detail.summary.group), Markup(name(detail.summary.group)), *parts, kind="group")
+
+
+def _numbers(detail: GroupDetail) -> Markup:
+    row, told = detail.summary, detail.story.numbers
+    share = told.get("stopped_share")
+    others = sum(row.departures.values()) - row.timed_out
+    open_now = [found for found in row.findings if found["state"] != "resolved"]
+    is_bad = any(found["severity"] != "info" for found in open_now)
+    stopped = None if row.stopped_ms is None else duration(row.stopped_ms)
+    return numbers(
+        [
+            ("State", row.state or "gone", _group_kind(detail), False),
+            ("Rebalances", None if row.rebalances is None else f"{row.rebalances:,}", "", False),
+            ("Thrown out", f"{row.timed_out:,}", "sessions and polls that timed out", row.timed_out > 0),
+            ("Went otherwise", f"{others:,}", "", False),
+            (
+                "Stopped partition time",
+                stopped,
+                "" if share is None else f"{percent(share)} of what its partitions could have worked",
+                False,
+            ),
+            ("Findings", str(len(row.findings)), f"{len(open_now)} open at the end" if row.findings else "", is_bad),
+        ]
+    )
+
+
+def _group_kind(detail: GroupDetail) -> str:
+    kind = "" if detail.summary.group_type is None else f"{detail.summary.group_type} group"
+    return kind if detail.summary.members is None else f"{kind}, {count(detail.summary.members, 'member')}"
+
+
+def _lanes(detail: GroupDetail) -> Markup:
+    shown = detail.lanes
+    if not (shown.lanes or shown.generations or shown.issues):
+        return Markup('<p class="note">Nobody came or went, so there is nothing to draw.</p>')
+    caption = "Who was in the group when; the troubled first. Times are UTC."
+    if any(gone.silent_since_ms is not None for lane in shown.lanes for gone in lane.departures):
+        caption += " The hatched end of a lane is the time from the last commit to being thrown out."
+    table = scroll_box(f"Rebalances of {shortened(detail.summary.group)}", swimlane_table(shown))
+    below = details("The same as a table", table) if shown.rebalances else Markup("")
+    return figure(swimlanes(shown, width=WIDE), swimlanes(shown, width=NARROW), caption, below)
+
+
+def _gains(gains: Gains) -> Markup:
+    """The numbers behind the settings that would have helped."""
+    heads = ("Setting", "#Rebalances", "#Stopped partition time", "#A death is noticed after")
+    first = gains.gains[0]
+    rows: list[tuple[str, str, str, str]] = [
+        ("As today", f"{gains.rebalances:,}", _seconds(gains.stopped_s), _detection_time(first.detects_before_ms))
+    ]
+    rows += [
+        (
+            capitalized(it.setting),
+            f"{it.rebalances_after:,}",
+            _seconds(it.stopped_after_s),
+            _detection_time(it.detects_after_ms),
+        )
+        for it in gains.gains
+    ]
+    return table("The same history, replayed under other settings", heads, rows)
+
+
+def _seconds(seconds: float) -> str:
+    return duration(round(seconds * 1000))
+
+
+def _detection_time(ms: int | None) -> str:
+    return "-" if ms is None else duration(ms)
+
+
+def _causes(detail: GroupDetail, since_ms: int, until_ms: int) -> Markup:
+    label = f"Causes of {count(detail.summary.rebalances or 0, 'rebalance')} over time"
+    wide, narrow = (
+        causes_over_time(detail.summary.causes, since_ms=since_ms, until_ms=until_ms, width=width, label=label)
+        for width in (WIDE, NARROW)
+    )
+    return Markup(f"<h3>Causes over time</h3>{figure(wide, narrow, 'What set off the rebalances, and when.')}")

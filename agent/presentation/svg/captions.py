@@ -1,0 +1,94 @@
+"""What the drawing and its table say in words: hovers, notes, the summary."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from agent.presentation.markup import Markup, escape, shortened
+from agent.presentation.narrative.events import MemberRef
+from agent.presentation.narrative.phrases import because, epochs, went
+from agent.presentation.narrative.words import (
+    certainty_percent,
+    count,
+    duration,
+    join_counted,
+    join_words,
+    times,
+    timestamp,
+)
+from agent.presentation.svg.lanes import Generation, Lanes
+from agent.presentation.svg.member_slots import Lane, LaneDeparture
+
+MAX_NAMED = 4
+
+
+def departure_phrase(cause: str, confidence: float) -> str:
+    """`was thrown out because its session timed out (very likely, 97 %)`."""
+    text = went(cause)
+    return text if confidence >= 1 or confidence <= 0 else f"{text} ({certainty_percent(confidence)})"
+
+
+def departure_caption(lane: Lane, gone: LaneDeparture) -> Markup:
+    """On hover."""
+    said = f"{shortened(lane.label)}, {timestamp(gone.at_ms)} UTC: {departure_phrase(gone.cause, gone.confidence)}"
+    if gone.silent_since_ms is not None:
+        said += f"; its last commit came {duration(gone.at_ms - gone.silent_since_ms)} before"
+    return escape(said)
+
+
+def departures_caption(gone: list[LaneDeparture]) -> Markup:
+    """Of several that are drawn as one."""
+    ways = join_counted([it.cause.replace("_", " ") for it in gone])
+    return escape(
+        f"{count(len(gone), 'departure')}, {timestamp(gone[0].at_ms)} to {timestamp(gone[-1].at_ms)} UTC: {ways}"
+    )
+
+
+def generation_caption(generation: Generation, group_type: str | None) -> Markup:
+    """On hover."""
+    said = f"{epochs(group_type)} {generation.generation}, {timestamp(generation.since_ms)} UTC"
+    said += f", {count(generation.members, 'member')}"
+    if generation.cause is not None:
+        said += f": {because(generation.cause)}"
+    if generation.stopped_ms:
+        said += f"; {duration(generation.stopped_ms)} of partition time stood still"
+    return escape(said)
+
+
+def generations_caption(rounds: list[Generation], group_type: str | None) -> Markup:
+    """Of several that are drawn as one."""
+    why = join_counted([it.cause.replace("_", " ") for it in rounds if it.cause is not None])
+    unit = epochs(group_type)
+    return escape(
+        f"{unit}s {rounds[0].generation} to {rounds[-1].generation}, {count(len(rounds), 'rebalance')}: {why}"
+    )
+
+
+def total_stopped_ms(lanes: Lanes) -> int | None:
+    """Stopped partition time of all rebalances of which it is known; None if it is of none."""
+    known = [it.stopped_ms for it in lanes.rebalances if it.stopped_ms is not None]
+    return sum(known) if known else None
+
+
+def member_names(who: tuple[MemberRef, ...]) -> str:
+    """Client ids, shortened; the most frequent first."""
+    return join_counted([shortened(it.label, 60) for it in who], MAX_NAMED)
+
+
+def summary(lanes: Lanes) -> str:
+    """What the picture shows, in a few sentences."""
+    named = f" of {shortened(lanes.group)}" if lanes.group else ""
+    out = [
+        f"Swim lanes{named} from {timestamp(lanes.since_ms)} to {timestamp(lanes.until_ms)} UTC: "
+        f"{count(len(lanes.lanes) + lanes.unnamed, 'member seat')}, {count(len(lanes.rebalances), 'rebalance')}."
+    ]
+    gone = Counter(it.cause for lane in lanes.lanes for it in lane.departures)
+    if gone:
+        ways = [f"{times(n)} {cause.replace('_', ' ')}" for cause, n in gone.most_common()]
+        out.append(f"Departures: {join_words(ways, 6)}.")
+    stopped = total_stopped_ms(lanes)
+    if stopped:
+        out.append(f"Partitions stood still for {duration(stopped)}, summed over them.")
+    if lanes.issues:
+        out.append(f"Findings: {join_counted([it.analyzer for it in lanes.issues], 6)}.")
+    return " ".join(out)

@@ -1,0 +1,50 @@
+"""The picture in rows: for who cannot see it, and for who wants to copy it."""
+
+from __future__ import annotations
+
+from agent.presentation.markup import Markup, escape, shortened
+from agent.presentation.narrative.events import MemberRef
+from agent.presentation.narrative.phrases import because, epochs
+from agent.presentation.narrative.words import capitalized, count, duration, timestamp
+from agent.presentation.svg import captions
+from agent.presentation.svg.lanes import Generation, Lanes
+
+MAX_ROWS = 120
+"""Rebalances in rows: more are counted, the latest are shown."""
+
+
+def swimlane_table(lanes: Lanes) -> str:
+    """One `<table>`: a row for each rebalance of the range, in order."""
+    done = lanes.rebalances
+    shown = done[-MAX_ROWS:]
+    unit = capitalized(epochs(lanes.group_type))
+    left_out = f"; the last {len(shown)} of {len(done)}" if len(shown) < len(done) else ""
+    of = f" of {shortened(lanes.group)}" if lanes.group else ""
+    caption = f"{count(len(done), 'rebalance')}{of}, times in UTC{left_out}"
+    heads = ("When", unit, "Why", "Came", "Went", "Members", "Stopped partition time")
+    head = "".join(f'<th scope="col">{it}</th>' for it in heads)
+    body = "".join(_row(it) for it in shown)
+    return f"<table><caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _row(generation: Generation) -> str:
+    went: dict[tuple[str, float], list[MemberRef]] = {}
+    for who, cause, confidence in generation.left:
+        went.setdefault((cause, confidence), []).append(who)
+    ways = "; ".join(
+        f"{captions.member_names(tuple(who))} {captions.departure_phrase(*way)}" for way, who in went.items()
+    )
+    cells: list[str] = [
+        str(generation.generation),
+        because(generation.cause or "unknown"),
+        captions.member_names(generation.joined) if generation.joined else "",
+        ways,
+        str(generation.members),
+        "not known" if generation.stopped_ms is None else duration(generation.stopped_ms),
+    ]
+    row = "".join(f"<td>{_cell(cell)}</td>" for cell in cells)
+    return f'<tr><th scope="row">{timestamp(generation.since_ms)}</th>{row}</tr>'
+
+
+def _cell(text: str) -> Markup:
+    return escape(text) if text else Markup("-")

@@ -1,0 +1,92 @@
+"""The running agent: its life, from the first connection to the last thing made safe.
+
+Owns the order in which its parts start and stop. `reader_loop` reads, `queries` answers, `scrape` gives metrics their
+values; `parts` has what they share.
+"""
+
+from __future__ import annotations
+
+import time
+
+from agent.config.settings import ClusterSettings
+from agent.runtime.parts import AgentOptions, build_parts, sample_interval_s
+from agent.runtime.queries import AgentQueries
+from agent.runtime.reader_loop import ReaderLoop
+from agent.runtime.sampling import Sampler
+from agent.runtime.scrape import ScrapeReader
+
+STOP_S = 13.0
+"""For all of a stop: what does not come to its end by then is left."""
+
+
+class Agent:
+    """Follows the topic of one cluster from `start` to `stop`; `queries` answers what is asked of it."""
+
+    def __init__(self, options: AgentOptions) -> None:
+        """Connects to nothing yet. Raises `SourceMisconfigured`."""
+        self.options = options
+        self._parts = parts = build_parts(options)
+        self.state, self.lock = parts.state, parts.lock
+        self._loop = ReaderLoop(parts, self._on_caught_up)
+        self._scrape = ScrapeReader(parts, self._loop)
+        self.queries = AgentQueries(parts, self._loop, self._scrape)
+        self._sampler = None
+        if options.exports is not None:
+            self._sampler = Sampler(
+                parts.state,
+                parts.lock,
+                parts.lags.scraped,
+                options.exports,
+                cluster=options.cluster,
+                shows=options.visibility.shows_group,
+                is_current=lambda: self.queries.ready().ready,
+                interval_s=options.sample_interval_s,
+            )
+
+    def start(self, timeout_s: float = 10.0) -> None:
+        """Connect within `timeout_s`, then read in a thread. Raises what `TopicReader.connect` raises."""
+        parts, options = self._parts, self.options
+        if options.broker_log is not None:
+            options.broker_log.start()
+        parts.reader.connect(timeout_s)
+        if options.exports is not None:
+            options.exports.start()
+        if parts.checkpointer is not None:
+            parts.checkpointer.start()
+        self._loop.start()
+
+    def _on_caught_up(self) -> None:
+        if self.options.observer is not None:
+            self.options.observer.start(self.queries)
+        for part in (self._parts.lags.watcher, self._sampler):
+            if part is not None:
+                part.start()
+
+    def stop(self, timeout_s: float = STOP_S) -> None:
+        """Stop reading, make safe what is known and what happened, and let go of the connections."""
+        deadline = time.monotonic() + timeout_s
+        parts, options = self._parts, self.options
+        self._loop.request_stop()
+        for part in (options.observer, parts.lags.watcher, self._sampler):
+            if part is not None:
+                part.stop()
+        self._loop.join(timeout_s / 3)
+        # Partitions that are shared are given up here, and kept once more before.
+        parts.reader.close()
+        if parts.checkpointer is not None:
+            parts.checkpointer.stop(max(1.0, (deadline - time.monotonic()) / 2))
+        if options.exports is not None:
+            options.exports.stop(max(1.0, deadline - time.monotonic()))
+        if options.broker_log is not None:
+            options.broker_log.stop()
+
+    def change(self, settings: ClusterSettings) -> None:
+        """Take what can change while it runs; what is not at work is left as it is."""
+        self.options.visibility.change(settings.filters)
+        self._scrape.change_granularity(settings.metrics.granularity)
+        if self.options.observer is not None:
+            self.options.observer.change_rate(settings.admin.groups_per_s)
+        if self._parts.lags.watcher is not None:
+            self._parts.lags.watcher.change_interval(settings.lag.interval_ms / 1000)
+        if self._sampler is not None:
+            self._sampler.change_interval(sample_interval_s(settings.history))

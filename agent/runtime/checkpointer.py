@@ -1,0 +1,391 @@
+"""Keeps the agent's state across restarts: a snapshot a partition, and how far its history is safe.
+
+Owns when and in which order things are kept, and what of a kept state is fit to go on from. Refuses to know how a
+state is encoded (`agent.persistence.snapshot`) and where it lies (a `Store`).
+
+In a cycle each partition's state is imaged under the agent's lock, one at a time; then it is waited for that all
+events of those states are safe with the sinks or in their spools; then it is noted how far they are; then the images
+are stored. So no snapshot is ever ahead of the history.
+
+A log that is compacted forgets: the tombstone of a group that was deleted goes a day later (`delete.retention.ms`).
+Who reads on from an older snapshot would keep the group for ever, so such a snapshot is refused.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import NamedTuple
+
+from agent.common import clock
+from agent.core.records import LogId
+from agent.kafka.source.progress import LogBounds
+from agent.persistence.cluster_state import ClusterState, ReplayPosition, Snapshot
+from agent.persistence.export.errors import PositionRefused
+from agent.persistence.export.history_position import PartitionLog, decode_position, encode_position
+from agent.persistence.export.pipeline import ExportPipeline
+from agent.persistence.snapshot.envelope import Header, read_header
+from agent.persistence.snapshot.errors import RefusalReason, SnapshotRefused, UnwritableState
+from agent.persistence.snapshot.store import SnapshotStore, StoreError, StoreErrorReason
+from agent.runtime.export_deduplicator import ExportDeduplicator
+
+log = logging.getLogger("kshadow")
+
+INTERVAL_S = 60.0
+FIRST_S = 10.0
+MAX_AGE_S = 23 * 3600.0
+"""Kafka keeps a tombstone for a day at least (`delete.retention.ms`): less, for clocks and for reading."""
+RENEW_S = 1800.0
+"""A partition that nothing is written to is kept anew that often, so that its snapshot does not get too old."""
+BARRIER_S = 30.0
+"""For how long a cycle waits for the events to be safe; then it is given up, and the next one tries."""
+
+CLUSTER = "cluster"
+
+
+class CheckpointReading(NamedTuple):
+    """What is told of the snapshots: counts since the process began, and how it stands now."""
+
+    oldest_age_s: float | None
+    """Of the partitions that are read, the one kept longest ago; None before each was kept once."""
+    writes: Mapping[str, int]
+    """Partitions' snapshots by outcome: ok, failed."""
+    refused: Mapping[str, int]
+    """Snapshots that were not fit to go on from, by the reason's name."""
+    restored: int
+    """Partitions that went on from a snapshot."""
+    error: str | None
+    """Why the latest cycle failed; None if it did not."""
+
+
+OpenStore = Callable[[str], SnapshotStore]
+"""Gives the store for the cluster of that id. Raises `StoreError`."""
+
+
+class _Stored(NamedTuple):
+    """What is stored of a partition, and since when (monotonic seconds)."""
+
+    position: ReplayPosition
+    at_s: float
+
+
+class _Image(NamedTuple):
+    """A partition's state on its way to the store."""
+
+    position: ReplayPosition
+    blob: bytes
+
+
+class _Ledger:
+    """What is stored of which log, and under which names: shared by `Restorer` and `Checkpointer`."""
+
+    def __init__(self, scope: str | None, exports: ExportPipeline | None) -> None:
+        self.cluster = None if scope is None else f"{CLUSTER}-{scope}" if scope else CLUSTER
+        self.store: SnapshotStore | None = None
+        self.log_id: LogId | None = None
+        self.stored: dict[int, _Stored] = {}
+        self._sinks = "" if exports is None else ".".join(sorted(exports.names))
+
+    def partition_log(self, number: int | None) -> PartitionLog:
+        """Which log a history position is of; None is what spans partitions."""
+        assert self.log_id is not None, "partitions are taken in by `restore`"
+        return PartitionLog(*self.log_id, -1 if number is None else number)
+
+    def history_name(self, number: int | None) -> str:
+        """The name of a history position. It is of these sinks together: another one is told everything anew."""
+        return f"history-{self._sinks}-{self.cluster if number is None else number}"
+
+
+class Restorer:
+    """Goes on from what is stored, where the log still has what follows. Used in the reader's thread."""
+
+    def __init__(
+        self,
+        ledger: _Ledger,
+        open_store: OpenStore,
+        state: ClusterState,
+        lock: threading.Lock,
+        exported: ExportDeduplicator,
+        exports: ExportPipeline | None,
+        max_age_s: float,
+    ) -> None:
+        """`open_store` is called once it is known which cluster it is. Snapshots older than `max_age_s` are
+        refused."""
+        self._ledger, self._open_store = ledger, open_store
+        self._state, self._lock = state, lock
+        self._deduplicator, self._exports, self._max_age_s = exported, exports, max_age_s
+        self._has_cluster = False
+        self._other_formats: dict[str, list[str]] = {}
+        self.refused: Counter[str] = Counter()
+        """Snapshots that were not fit to go on from, by reason."""
+        self.restored = 0
+        """Partitions that went on from a snapshot."""
+
+    def restore(self, log_id: LogId, bounds: Mapping[int, LogBounds]) -> dict[int, int]:
+        """Restore what is kept of these partitions; where to read on, for those that were restored.
+
+        Raises `StoreError` where the store cannot be opened.
+        """
+        if self._ledger.store is None:
+            self._ledger.store = self._open_store(log_id.cluster_id)
+        if self._ledger.log_id != log_id:
+            self._ledger.stored.clear()
+            self._ledger.log_id = log_id
+            with self._lock:
+                self._state.log = log_id
+        names = [name for number in bounds for name in (_partition(number), self._ledger.history_name(number))]
+        try:
+            own = [] if self._ledger.cluster is None else [self._ledger.cluster, self._ledger.history_name(None)]
+            blobs = self._ledger.store.load([*names, *own])
+        except StoreError as error:
+            self.refused["unreadable"] += len(bounds)
+            log.error("snapshots cannot be read, so partitions are read from their beginnings: %s", error)
+            return {}
+        self._learn_exported([*bounds, None], blobs)
+        if not self._has_cluster and self._ledger.cluster in blobs:
+            self._restore_cluster(blobs[self._ledger.cluster])
+        self._has_cluster = True
+        began_s = time.monotonic()
+        out: dict[int, int] = {}
+        for number, it in bounds.items():
+            blob = blobs.get(_partition(number))
+            if blob is not None and (position := self._restore(number, blob, it)) is not None:
+                out[number] = position.next_offset
+        self._warn_of_other_formats()
+        took_ms = round((time.monotonic() - began_s) * 1000)
+        if out:
+            log.info("%d of %d partitions go on from their snapshots (%d ms)", len(out), len(bounds), took_ms)
+        return out
+
+    def _restore(self, number: int, blob: bytes, bounds: LogBounds) -> ReplayPosition | None:
+        try:
+            header, _ = read_header(blob)
+            if header.identity[:2] == self._ledger.log_id:
+                self._check(header, bounds)
+            with self._lock:
+                position = self._state.restore(number, blob)
+        except SnapshotRefused as refusal:
+            self._refuse(f"partition {number}", refusal, "it is read from its beginning")
+            return None
+        self.restored += 1
+        age_s = max(0.0, time.time() - header.written_ms / 1000)
+        self._ledger.stored[number] = _Stored(position, time.monotonic() - age_s)
+        return position
+
+    def _check(self, header: Header, bounds: LogBounds) -> None:
+        """Whether the log still has what follows. Raises `Refused`."""
+        offset, age_s = header.next_offset, time.time() - header.written_ms / 1000
+        if not bounds.first <= offset <= bounds.end:
+            raise SnapshotRefused(
+                RefusalReason.OFFSET_GONE,
+                f"an offset from {bounds.first} to {bounds.end} to go on at expected, {offset} came",
+            )
+        if age_s > self._max_age_s:
+            raise SnapshotRefused(
+                RefusalReason.TOO_OLD,
+                f"at most {self._max_age_s / 3600:g} hours old expected, {age_s / 3600:.1f} came: the log may have"
+                " dropped tombstones of groups that were deleted since",
+            )
+
+    def _restore_cluster(self, blob: bytes) -> None:
+        try:
+            with self._lock:
+                self._state.restore_cluster(blob)
+        except SnapshotRefused as refusal:
+            self._refuse("the cluster's analyzers", refusal, "they begin anew")
+
+    def _refuse(self, what: str, refusal: SnapshotRefused, then: str) -> None:
+        self.refused[str(refusal.reason)] += 1
+        if refusal.reason is RefusalReason.OTHER_FORMAT:
+            self._other_formats.setdefault(str(refusal), []).append(what)
+            return
+        log.warning("snapshot of %s refused, %s: %s", what, then, refusal)
+
+    def _warn_of_other_formats(self) -> None:
+        """After an upgrade all snapshots are refused for the same reason: one line."""
+        for refusal, what in self._other_formats.items():
+            more = f" and {len(what) - 3} more" if len(what) > 3 else ""
+            log.warning(
+                "snapshots of another release refused (%s%s), what they hold is read from the beginning: %s",
+                ", ".join(what[:3]), more, refusal,
+            )  # fmt: skip
+        self._other_formats.clear()
+
+    def _learn_exported(self, partitions: Iterable[int | None], blobs: Mapping[str, bytes]) -> None:
+        """Up to where each partition's events are safe with the sinks (None: the cluster's)."""
+        if self._exports is None:
+            return
+        for number in partitions:
+            blob = blobs.get(self._ledger.history_name(number))
+            if blob is None:
+                continue
+            try:
+                safe = decode_position(blob, self._ledger.partition_log(number))
+            except PositionRefused as refusal:
+                log.warning("%s; what the log shows is told again", refusal)
+                continue
+            with self._lock:
+                if number is None:
+                    self._deduplicator.mark_cluster_exported(safe.clock_ms)
+                else:
+                    self._deduplicator.mark_exported(number, safe)
+
+
+class Checkpointer:
+    """Started and stopped by the agent. `partitions_revoked` and `restorer` are called in the reader's thread."""
+
+    def __init__(
+        self,
+        open_store: OpenStore,
+        state: ClusterState,
+        lock: threading.Lock,
+        exported: ExportDeduplicator,
+        exports: ExportPipeline | None,
+        *,
+        is_current: Callable[[int], bool],
+        scope: str | None = "",
+        interval_s: float = INTERVAL_S,
+        max_age_s: float = MAX_AGE_S,
+    ) -> None:
+        """`open_store` is called once it is known which cluster it is. `lock` is what `state` and `exported` are used
+        under. `is_current`: whether a partition is read to its end, but for what is on its way.
+
+        `scope` names the partitions that are read, where several agents keep theirs in one place: what spans them is
+        each one's own. None: they come and go, so it is not kept."""
+        self._ledger = _Ledger(scope, exports)
+        self.restorer = Restorer(self._ledger, open_store, state, lock, exported, exports, max_age_s)
+        self._state, self._lock = state, lock
+        self._exports = exports
+        self._is_current = is_current
+        self._interval_s = interval_s
+        self._writes = Counter({"ok": 0, "failed": 0})
+        self._error: str | None = None
+        self._said: set[str] = set()
+        # Held from a state's image to its place in the store: so that an older one never follows a newer one there.
+        self._storing = threading.Lock()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="snapshots", daemon=True)
+
+    def start(self) -> None:
+        """Keep what is known every `interval_s`, in a thread."""
+        self._thread.start()
+
+    def stop(self, timeout_s: float) -> None:
+        """Keep it once more, and let go of the store."""
+        deadline = time.monotonic() + timeout_s
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout_s / 2)
+        self.save(self._partitions(), max(1.0, deadline - time.monotonic()))
+        if self._ledger.store is not None:
+            self._ledger.store.close()
+
+    def reading(self) -> CheckpointReading:
+        """How it goes."""
+        now_s = time.monotonic()
+        partitions = self._partitions()
+        ages = [now_s - self._ledger.stored[number].at_s for number in partitions if number in self._ledger.stored]
+        is_whole = bool(ages) and len(ages) == len(partitions)
+        return CheckpointReading(
+            max(ages) if is_whole else None,
+            dict(self._writes),
+            dict(self.restorer.refused),
+            self.restorer.restored,
+            self._error,
+        )
+
+    def _partitions(self) -> list[int]:
+        with self._lock:
+            return list(self._state.partitions)
+
+    def _run(self) -> None:
+        # The first one soon: what took long to read need not be read again.
+        wait_s = min(self._interval_s, FIRST_S)
+        while not self._stop.wait(wait_s):
+            self.save(self._partitions(), BARRIER_S)
+            wait_s = self._interval_s
+
+    def save(self, partitions: Collection[int], timeout_s: float) -> bool:
+        """One cycle over these, those that changed; whether all of it is stored."""
+        store = self._ledger.store
+        if store is None:
+            return False
+        with self._storing:
+            try:
+                images = self._images(partitions)
+                cluster = self._cluster_image() if images and self._ledger.cluster is not None else None
+                if self._exports is not None and not self._exports.wait_durable(timeout_s):
+                    raise StoreError(StoreErrorReason.UNREACHABLE, f"history is not safe after {timeout_s:g} s")
+                self._save(store, images, cluster)
+            except (StoreError, UnwritableState) as error:
+                self._writes["failed"] += 1
+                if self._error is None:
+                    log.error("snapshots fail, and are tried again every %g s: %s", self._interval_s, error)
+                self._error = str(error)
+                return False
+        if self._error is not None:
+            log.info("snapshots are kept again")
+            self._error = None
+        return True
+
+    def partitions_revoked(self, partitions: Collection[int], *, lost: bool) -> None:
+        """These are another's next: kept once more, unless they are lost."""
+        if not lost:
+            self.save(partitions, BARRIER_S)
+        for number in partitions:
+            self._ledger.stored.pop(number, None)
+
+    def _images(self, partitions: Collection[int]) -> dict[int, _Image]:
+        out: dict[int, _Image] = {}
+        now_s = time.monotonic()
+        for number in sorted(partitions):
+            with self._lock:
+                if number not in self._state.partitions:
+                    continue
+                position, kept = self._state.position(number), self._ledger.stored.get(number)
+                if kept is not None and kept.position == position and now_s - kept.at_s < RENEW_S:
+                    continue
+                snapshot = self._state.capture(number)
+            # Far behind the end, a state is as old as its last record: that is what its age is told by.
+            now_ms = clock.now_ms()
+            as_of_ms = now_ms if self._is_current(number) else min(now_ms, position.clock_ms)
+            self._say_left_out(snapshot)
+            out[number] = _Image(position, snapshot.encode(as_of_ms))
+        return out
+
+    def _cluster_image(self) -> _Image:
+        with self._lock:
+            snapshot, until_ms = self._state.capture_cluster(), self._state.judged_until_ms
+        return _Image(ReplayPosition(0, until_ms), snapshot.encode(clock.now_ms()))
+
+    def _say_left_out(self, snapshot: Snapshot) -> None:
+        for name, what in snapshot.omitted_analyzers.items():
+            if name not in self._said:
+                self._said.add(name)
+                log.warning("analyzer %s begins anew after a restart: snapshots cannot hold its %s", name, what)
+
+    def _save(self, store: SnapshotStore, images: Mapping[int, _Image], cluster: _Image | None) -> None:
+        for number, it in images.items():
+            if self._exports is not None:
+                store.save(
+                    self._ledger.history_name(number),
+                    encode_position(it.position, self._ledger.partition_log(number)),
+                )
+            store.save(_partition(number), it.blob)
+            self._ledger.stored[number] = _Stored(it.position, time.monotonic())
+            self._writes["ok"] += 1
+        if cluster is not None:
+            assert self._ledger.cluster is not None, "what spans partitions is imaged where it has a name"
+            if self._exports is not None:
+                store.save(
+                    self._ledger.history_name(None),
+                    encode_position(cluster.position, self._ledger.partition_log(None)),
+                )
+            store.save(self._ledger.cluster, cluster.blob)
+
+
+def _partition(number: int) -> str:
+    return f"partition-{number}"

@@ -1,0 +1,56 @@
+"""Which events are safe with the sinks already: so that what is read again is not told again.
+
+Owns the rule. A partition's state tells an event when it gets to the event's offset and time; so how far the state
+had come when all its events were safe says of each event whether it was among them. That matters where a partition is
+read again from its beginning: compaction has taken records since, and what the rest shows would go out under the ids
+of other events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from agent.core.diagnosis.engine import DiagnosisOutput
+from agent.persistence.cluster_state import ReplayPosition
+
+
+class ExportDeduplicator:
+    """By partition, how far its events are safe. Not thread-safe: its owner holds the lock."""
+
+    def __init__(self) -> None:
+        self._safe: dict[int, ReplayPosition] = {}
+        self._cluster_ms = 0
+
+    def mark_exported(self, partition: int, position: ReplayPosition) -> None:
+        """Of this partition everything up to there is safe."""
+        self._safe[partition] = position
+
+    def mark_cluster_exported(self, clock_ms: int) -> None:
+        """Of the cluster's findings everything up to then is safe."""
+        self._cluster_ms = clock_ms
+
+    def forget(self, partitions: Collection[int] | None = None) -> None:
+        """Nothing is known of these, or of any: it is another log, or another's partition."""
+        if partitions is None:
+            self._safe.clear()
+            self._cluster_ms = 0
+        for partition in partitions or ():
+            self._safe.pop(partition, None)
+
+    def unexported(self, outputs: Iterable[DiagnosisOutput]) -> list[DiagnosisOutput]:
+        """Those that are to be told."""
+        if not self._safe and not self._cluster_ms:
+            return list(outputs)
+        return [it for it in outputs if not self._is_exported(it)]
+
+    def advance(self, partition: int, position: ReplayPosition) -> None:
+        """The partition's state has come this far: behind what was safe there is nothing left to compare with."""
+        safe = self._safe.get(partition)
+        if safe is not None and safe.next_offset <= position.next_offset and safe.clock_ms <= position.clock_ms:
+            del self._safe[partition]
+
+    def _is_exported(self, output: DiagnosisOutput) -> bool:
+        if output.group is None:
+            return output.at.timestamp_ms <= self._cluster_ms
+        safe = self._safe.get(output.at.partition)
+        return safe is not None and safe.includes(output.at)

@@ -1,0 +1,193 @@
+"""What an agent is made of: its options as one value, and its collaborators built from them.
+
+Owns how the collaborators are tied together. Starts and stops nothing: that is `agent.runtime.agent`.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from agent.config.filters import Filters
+from agent.config.settings import FilterSettings, Granularity, HistorySettings
+from agent.core.diagnosis.cluster import NO_ANALYZERS, AnalyzerSelection
+from agent.core.diagnosis.engine import AnalyzerFailure, DiagnosisOutput
+from agent.core.inference.external_evidence import CombinedEvidence
+from agent.kafka.admin_api.observer import AdminObserver
+from agent.kafka.source.brokerlog import BrokerLogFollower
+from agent.kafka.source.shared import SharedTopicReader
+from agent.kafka.source.topic import TopicReader
+from agent.persistence.cluster_state import ClusterState
+from agent.persistence.export.pipeline import ExportPipeline
+from agent.runtime.checkpointer import INTERVAL_S, Checkpointer, OpenStore
+from agent.runtime.export_deduplicator import ExportDeduplicator
+from agent.runtime.group_lags import GroupLags
+
+log = logging.getLogger("kshadow")
+
+MAX_BEHIND_RECORDS = 10_000
+"""Records to the end of a partition: with fewer, what is known of it is as of now."""
+
+
+class SharedGroup(NamedTuple):
+    """The consumer group of replicas that share the partitions, and this one's static id in it (None: none)."""
+
+    group: str
+    instance_id: str | None = None
+
+
+class Visibility:
+    """Which groups and topics are shown; the filters may change while the agent runs."""
+
+    def __init__(self, groups: Collection[str] | None = None, filters: FilterSettings | None = None) -> None:
+        """`groups`: the only ones to show; None for all. Raises `ValueError` for a pattern that is none."""
+        self._only = None if groups is None else frozenset(groups)
+        self._filters = Filters()
+        if filters is not None:
+            self.change(filters)
+
+    def change(self, it: FilterSettings) -> None:
+        """Filter by other patterns from now on. Raises `ValueError` for one that is none."""
+        self._filters = Filters(it.allow_groups, it.deny_groups, it.allow_topics, it.deny_topics)
+
+    def shows_group(self, group: str) -> bool:
+        """Whether a group of this name is asked for."""
+        return (self._only is None or group in self._only) and self._filters.shows_group(group)
+
+    def shows_topic(self, topic: str) -> bool:
+        """Whether anything is told of a topic of this name."""
+        return self._filters.shows_topic(topic)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentOptions:
+    """What an agent is to do. Intervals are in seconds, None for never.
+
+    `cluster` is its name in events. `partitions` to read (None: all; a rule holds for those to come as well), or
+    `sharing` with other replicas. `observe` is called in the reader's thread with what each batch changed, once the
+    topic's end was reached. `broker_log` and `observer` may know more of a rebalance than the topic. Events go to
+    `exports`, and so do samples of all groups. The state is kept across restarts in what `open_store` opens; `scope`
+    names the partitions that are read, if they are some of them. `wall_s` is the clock on the wall, which may jump.
+    """
+
+    conf: Mapping[str, str]
+    cluster: str | None = None
+    partitions: Collection[int] | Callable[[int], bool] | None = None
+    sharing: SharedGroup | None = None
+    visibility: Visibility = field(default_factory=Visibility)
+    observe: Callable[[list[DiagnosisOutput]], None] | None = None
+    broker_log: BrokerLogFollower | None = None
+    observer: AdminObserver | None = None
+    analyzers: AnalyzerSelection = NO_ANALYZERS
+    exports: ExportPipeline | None = None
+    open_store: OpenStore | None = None
+    scope: str = ""
+    snapshot_interval_s: float = INTERVAL_S
+    sample_interval_s: float | None = None
+    lag_interval_s: float | None = None
+    granularity: Granularity = Granularity.TOPIC
+    wall_s: Callable[[], float] = time.time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentParts:
+    """An agent's collaborators. `lock` is held for whatever is read from or done to `state` and `deduplicator`."""
+
+    options: AgentOptions
+    state: ClusterState
+    lock: threading.Lock
+    deduplicator: ExportDeduplicator
+    checkpointer: Checkpointer | None
+    reader: TopicReader
+    lags: GroupLags
+
+    @property
+    def is_sole_owner(self) -> bool:
+        """Whether no other replica can have the partitions that are read by now."""
+        return not isinstance(self.reader, SharedTopicReader) or self.reader.is_sole_owner
+
+
+class _Revocation:
+    """What happens to partitions that another replica takes over: a `PartitionOwner`."""
+
+    def __init__(
+        self,
+        state: ClusterState,
+        lock: threading.Lock,
+        deduplicator: ExportDeduplicator,
+        checkpointer: Checkpointer | None,
+    ) -> None:
+        self._state, self._lock = state, lock
+        self._deduplicator, self._checkpointer = deduplicator, checkpointer
+
+    def partitions_revoked(self, partitions: Collection[int], *, lost: bool) -> None:
+        """Store them once more unless they are `lost`, then forget them."""
+        log.info("partitions %s are another replica's%s", sorted(partitions), " (lost)" if lost else "")
+        if self._checkpointer is not None:
+            self._checkpointer.partitions_revoked(partitions, lost=lost)
+        with self._lock:
+            for partition in partitions:
+                self._state.forget(partition)
+            self._deduplicator.forget(partitions)
+
+
+def sample_interval_s(history: HistorySettings) -> float | None:
+    """How often each group is sampled into the history; None for never."""
+    return None if history.samples_ms is None else history.samples_ms / 1000
+
+
+def build_parts(options: AgentOptions) -> AgentParts:
+    """The collaborators, tied together; nothing is connected yet. Raises `SourceMisconfigured`."""
+    conf, sharing, shown = options.conf, options.sharing, options.visibility
+    sources = [it for it in (options.broker_log, options.observer) if it is not None]
+    state = ClusterState(
+        options.analyzers,
+        witness=CombinedEvidence(sources) if sources else None,
+        is_shown=shown.shows_group,
+        on_failure=_on_failure,
+        cluster=options.cluster,
+    )
+    lock, deduplicator = threading.Lock(), ExportDeduplicator()
+    checkpointer = None
+    if options.open_store is not None:
+        checkpointer = Checkpointer(
+            options.open_store,
+            state,
+            lock,
+            deduplicator,
+            options.exports,
+            # Asked only once there is something to store: the reader is there by then.
+            is_current=lambda partition: _is_current(reader, partition),
+            scope=options.scope if sharing is None else None,
+            interval_s=options.snapshot_interval_s,
+        )
+    start = None if checkpointer is None else checkpointer.restorer.restore
+    reader: TopicReader
+    if sharing is None:
+        reader = TopicReader(conf, partitions=options.partitions, start=start)
+    else:
+        owner = _Revocation(state, lock, deduplicator, checkpointer)
+        reader = SharedTopicReader(
+            conf, group=sharing.group, instance_id=sharing.instance_id, owner=owner, start=start
+        )
+    return AgentParts(
+        options=options,
+        state=state,
+        lock=lock,
+        deduplicator=deduplicator,
+        checkpointer=checkpointer,
+        reader=reader,
+        lags=GroupLags(state, lock, conf, options.lag_interval_s, shown.shows_topic),
+    )
+
+
+def _is_current(reader: TopicReader, partition: int) -> bool:
+    return reader.healthy and reader.behind_records.get(partition, MAX_BEHIND_RECORDS) < MAX_BEHIND_RECORDS
+
+
+def _on_failure(failure: AnalyzerFailure) -> None:
+    log.error("%s; it is off for that group", failure, exc_info=failure.__cause__)

@@ -1,0 +1,174 @@
+"""What is asked of a running agent: answers from its state, partition by partition under the lock, and its health."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import asdict
+
+from agent.common import clock
+from agent.core.queries import Health, JsonObject, Timeline
+from agent.core.shadow.views import GroupView
+from agent.presentation.json_views import describe_json, group_json, lag_json
+from agent.presentation.narrative import findings
+from agent.presentation.narrative.events import events_within
+from agent.runtime.parts import AgentParts
+from agent.runtime.reader_loop import ReaderLoop
+from agent.runtime.scrape import ScrapeReader
+from agent.serving.metrics.readings import Readings
+from agent.serving.queries import ServedQueries
+
+
+class AgentQueries(ServedQueries):
+    """Answers of an agent that reads the topic; also what its observer compares the brokers' answers with
+    (`agent.kafka.admin_api.comparing.MirrorQueries`)."""
+
+    def __init__(self, parts: AgentParts, loop: ReaderLoop, scrape: ScrapeReader) -> None:
+        self._parts, self._loop, self._scrape = parts, loop, scrape
+        self._reader, self._state, self._lock, self._lags = parts.reader, parts.state, parts.lock, parts.lags
+        self._shown, self._exports = parts.options.visibility, parts.options.exports
+        self.shows_group = self._shown.shows_group
+        """Whether a group of a name is asked for."""
+
+    @property
+    def now_ms(self) -> int:
+        """The clock on the wall."""
+        return clock.now_ms()
+
+    @property
+    def has_caught_up(self) -> bool:
+        """Whether the topic was read to its end once."""
+        return self._loop.has_caught_up
+
+    def alive(self) -> Health:
+        """Whether the process does its work at all: a restart would help if not."""
+        if self._loop.failure is not None:
+            return Health(False, f"the reader stopped: {self._loop.failure!r}")
+        return Health(True, "reading")
+
+    def ready(self) -> Health:
+        """Whether answers are whole and fresh."""
+        alive = self.alive()
+        if not alive.ready:
+            return alive
+        # The reader is there before the mirror is: the batch that got it there has yet to be applied.
+        if not (self.has_caught_up and self._reader.caught_up):
+            behind = sum(self._reader.behind_records.values())
+            return Health(False, f"catching up with the topic's end: {behind} records to go")
+        if not self._reader.healthy:
+            return Health(False, f"reading has stopped: {self._reader.last_error}")
+        if not self._parts.is_sole_owner:
+            return Health(False, "no word from the brokers for long: other replicas may have these partitions now")
+        return Health(True, "; ".join(["caught up", *self._warnings()]))
+
+    def _warnings(self) -> Iterator[str]:
+        """What is not as it should be, while answers are whole and fresh all the same."""
+        if self._exports is not None and (backing_up := self._exports.health()) is not None:
+            yield backing_up
+        if self._parts.checkpointer is not None and (failing := self._parts.checkpointer.reading().error) is not None:
+            yield f"snapshots fail: {failing}"
+
+    def status(self) -> JsonObject:
+        """How it goes, for people and scripts: where each partition is, what is kept, what goes where."""
+        reached, behind = self._reader.caught_up_partitions, self._reader.behind_records
+        with self._lock:
+            clocks = {number: self._state.position(number).clock_ms for number in self._state.partitions}
+        kept = None if self._parts.checkpointer is None else self._parts.checkpointer.reading()
+        log_id = self._reader.log_id
+        return {
+            "cluster_id": None if log_id is None else log_id.cluster_id,
+            "topic_id": None if log_id is None else log_id.topic_id,
+            "partitions": {
+                str(number): {
+                    "next_offset": position,
+                    "behind_records": behind.get(number),
+                    "caught_up": reached.get(number, False),
+                    "clock_ms": clocks.get(number),
+                }
+                for number, position in sorted(self._reader.positions.items())
+            },
+            "snapshots": None if kept is None else kept._asdict(),
+            "history": None if self._exports is None else [asdict(reading) for reading in self._exports.readings()],
+            "worries": [*self._warnings()],
+        }
+
+    def groups(self) -> list[JsonObject]:
+        """Every group's row, by name."""
+        lags = self._lags.totals()
+        views = sorted(self._views(), key=lambda view: view.group)
+        return [group_json(view, lags.get(view.group)) for view in views]
+
+    def describe(self, group: str) -> JsonObject | None:
+        """One group in full, or None."""
+        if not self.shows_group(group):
+            return None
+        with self._lock:
+            found = self._state.mirror.find(group)
+        if found is None:
+            return None
+        view, offsets = found
+        shown = tuple(it for it in offsets if self._shown.shows_topic(it.topic))
+        ends = None if self._lags.watcher is None else lag_json(self._lags.ends(), clock.now_ms())
+        return describe_json(view, shown, ends)
+
+    def group_partitions(self) -> dict[str, int]:
+        """The groups that are shown, and the partition each is in."""
+        with self._lock:
+            partitions = list(self._state.mirror.partitions.values())
+        out: dict[str, int] = {}
+        for mirror in partitions:
+            with self._lock:
+                out.update((group, mirror.partition) for group in mirror.groups if self.shows_group(group))
+        return out
+
+    def view(self, group: str) -> GroupView | None:
+        """One group that is shown, or None."""
+        if not self.shows_group(group):
+            return None
+        with self._lock:
+            return self._state.mirror.view(group)
+
+    def read_partitions(self) -> Collection[int]:
+        """The partitions of the topic that are read."""
+        return self._reader.positions
+
+    def records_behind(self) -> Mapping[int, int]:
+        """For each partition that is read how many offsets its end lies ahead, as far as is known."""
+        return self._reader.behind_records if self._reader.healthy else {}
+
+    def timeline(self, group: str, since_ms: int | None = None, until_ms: int | None = None) -> Timeline | None:
+        """One group's events of a range (bounds included), and from when on these are all: None if from the log's
+        beginning. None instead of both if there is no such group and nothing is remembered of one."""
+        if not self.shows_group(group):
+            return None
+        with self._lock:
+            kept, complete_since_ms = self._state.recent.timeline(group)
+            known = self._state.mirror.find(group) is not None
+        events = list(kept)
+        return Timeline(events_within(events, since_ms, until_ms), complete_since_ms) if events or known else None
+
+    def findings(
+        self, since_ms: int | None = None, until_ms: int | None = None, group: str | None = None
+    ) -> list[JsonObject]:
+        """The newest event of each finding that was open in the range; without a range, of each that is open."""
+        with self._lock:
+            kept = self._state.recent.findings(group)
+        return findings.select_findings(kept, since_ms, until_ms)
+
+    def event_totals(self) -> tuple[Mapping[str, int], Mapping[str, int]]:
+        """Rebalances and departures of each group since the log begins, whatever their cause."""
+        with self._lock:
+            return self._state.counts.totals()
+
+    def readings(self) -> Readings:
+        """What a scrape needs."""
+        return self._scrape.read()
+
+    def _views(self) -> list[GroupView]:
+        with self._lock:
+            names = self._state.mirror.topic_names()
+            partitions = list(self._state.mirror.partitions.values())
+        views: list[GroupView] = []
+        for mirror in partitions:
+            with self._lock:
+                views += (view for view in mirror.views(names) if self.shows_group(view.group))
+        return views

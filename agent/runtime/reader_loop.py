@@ -1,0 +1,156 @@
+"""The reader's thread: applies what the topic holds to the state, lets time pass, and hands on what happened.
+
+A batch is applied under the lock (some milliseconds); whoever asks holds it for one partition at a time, so neither
+waits long.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from agent.core.diagnosis.engine import DiagnosisOutput
+from agent.core.events.events import event_of
+from agent.core.records import RecordBatch
+from agent.core.shadow.transitions import Transition
+from agent.kafka.source.progress import OffsetReset, ReaderNotice, TopicRecreated
+from agent.runtime.event_clock import EventClock
+from agent.runtime.parts import AgentParts
+
+log = logging.getLogger("kshadow")
+
+ADVANCE_S = 1.0
+"""How often time passes for partitions that nothing is written to."""
+
+GRACE_S = 5.0
+"""How far event time stays behind the clock on the wall then: records on their way, brokers' clocks."""
+
+POLL_S = 0.5
+"""How long one poll waits: the longest that a stop takes to be noticed."""
+
+
+class ReaderLoop:
+    """Reads until stopped."""
+
+    def __init__(self, parts: AgentParts, on_caught_up: Callable[[], None]) -> None:
+        """`on_caught_up` is called once, in the reader's thread, when the topic was read to its end."""
+        self._parts, self._on_caught_up = parts, on_caught_up
+        self._reader, self._state, self._lock = parts.reader, parts.state, parts.lock
+        self._exports, self._observer = parts.options.exports, parts.options.observer
+        self.has_caught_up = False
+        self.failure: BaseException | None = None
+        """What ended the thread, if not `stop`."""
+        self._advance_at = 0.0
+        self._event_clock = EventClock()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="reader", daemon=True)
+
+    def start(self) -> None:
+        """Read in a thread."""
+        self._thread.start()
+
+    def request_stop(self) -> None:
+        """Read no more once the batch under way was applied."""
+        self._stop.set()
+
+    def join(self, timeout_s: float) -> None:
+        """Wait for the thread's end, at most for `timeout_s`."""
+        if self._thread.is_alive():
+            self._thread.join(timeout_s)
+
+    def _run(self) -> None:
+        try:
+            while not self._stop.is_set():
+                self._step()
+        except BaseException as error:
+            # A dead reader must show in /healthz, whatever killed it.
+            self.failure = error
+            log.exception("the reader stopped; the agent is blind")
+
+    def _step(self) -> None:
+        for batch in self._reader.poll(POLL_S):
+            self._apply(batch)
+            self._wait_for_sinks()
+        for notice in self._reader.take_notices():
+            self._handle_notice(notice)
+        if not self.has_caught_up and self._reader.caught_up:
+            self.has_caught_up = True
+            log.info("caught up: %d groups", sum(len(it.groups) for it in self._state.mirror.partitions.values()))
+            self._on_caught_up()
+        self._advance_time()
+
+    def _apply(self, batch: RecordBatch) -> None:
+        newest_ms = batch.timestamps_ms[-1]
+        if self._observer is not None:
+            self._observer.record_arrived(batch.partition, newest_ms)
+        self._event_clock.record_read(newest_ms)
+        if self.has_caught_up:
+            self._event_clock.record_arrived(newest_ms, time.monotonic())
+        with self._lock:
+            outputs = self._state.replay_batch(batch)
+            rejects = self._state.take_rejects(batch.partition)
+            self._export(outputs)
+            self._parts.deduplicator.advance(batch.partition, self._state.position(batch.partition))
+        self._notify(outputs)
+        if self._observer is not None:
+            self._observer.groups_changed(it.group for it in outputs if isinstance(it, Transition))
+        for reject in rejects:
+            at = reject.at
+            log.warning("partition %d offset %d: %s: %s", at.partition, at.offset, reject.error.kind, reject.error)
+
+    def _handle_notice(self, notice: ReaderNotice) -> None:
+        """News that what was mirrored is not what the log holds."""
+        log.warning("%s", notice)
+        deduplicator = self._parts.deduplicator
+        match notice:
+            case OffsetReset(partition=partition):
+                # It may be gone from the log: begin that partition anew, without telling again what was told.
+                with self._lock:
+                    deduplicator.mark_exported(partition, self._state.position(partition))
+                    self._state.forget(partition)
+            case TopicRecreated():
+                with self._lock:
+                    deduplicator.forget()
+                    for partition in list(self._state.partitions):
+                        self._state.forget(partition)
+
+    def _export(self, outputs: list[DiagnosisOutput]) -> None:
+        """Hand on what happened. The caller holds the lock: so what the state has told, the exports have."""
+        if self._exports is not None and outputs:
+            cluster = self._parts.options.cluster
+            self._exports.put([event_of(it, cluster) for it in self._parts.deduplicator.unexported(outputs)])
+
+    def _wait_for_sinks(self) -> None:
+        """The log can wait, and a history of years comes faster than sinks take it: so it does not fill the spool."""
+        while self._exports is not None and not self.has_caught_up and self._exports.is_backlogged:
+            if self._stop.wait(0.05):
+                return
+
+    def _advance_time(self) -> None:
+        """Where nothing is written, what is due comes by the time that passes, as far as all is known to be read.
+
+        Not being told of anything to read is not to know it: a broker that is silent, a network that is cut or an
+        open transaction may hold back what was written long before.
+        """
+        now_s = time.monotonic()
+        if not self.has_caught_up or now_s < self._advance_at:
+            return
+        self._advance_at = now_s + ADVANCE_S
+        # What was asked a moment ago is as good as now: that is less than the grace.
+        read = [number for number, until_s in self._reader.read_until_s.items() if now_s - until_s < GRACE_S / 2]
+        if not read:
+            return
+        now_ms = self._event_clock.now_ms(now_s, round(self._parts.options.wall_s() * 1000))
+        if now_ms is None:
+            return
+        with self._lock:
+            outputs = self._state.advance(now_ms - round(GRACE_S * 1000), read)
+            self._export(outputs)
+        self._notify(outputs)
+
+    def _notify(self, outputs: list[DiagnosisOutput]) -> None:
+        observe = self._parts.options.observe
+        if observe is not None and outputs and self.has_caught_up:
+            observe(outputs)

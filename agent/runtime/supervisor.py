@@ -1,0 +1,294 @@
+"""Clusters that are tried again and again: each with an agent of its own, which answers as if it were alone.
+
+A cluster that cannot be reached, or whose agent breaks, gets a new agent after a while. Of several in one process the
+others do not notice; what they say together names the cluster, and `of_cluster` gives one of them.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol, TypeVar
+
+from agent.common import clock
+from agent.core.queries import AmbiguousGroup, Capabilities, Health, JsonObject, Timeline
+from agent.kafka.source.errors import SourceError
+from agent.serving.metrics.readings import Readings
+from agent.serving.queries import ServedQueries
+
+log = logging.getLogger("kshadow")
+
+T = TypeVar("T")
+
+LOOK_S = 1.0
+"""How often an agent is looked after."""
+WAIT_S = (1.0, 60.0)
+"""How long a cluster is left alone after a failure: at first, and at most; twice as long each time."""
+STEADY_S = 300.0
+"""Who ran for so long is tried again as if for the first time."""
+
+
+class SupervisedAgent(Protocol):
+    """An agent that is started once, and stopped once even if the start failed."""
+
+    @property
+    def queries(self) -> ServedQueries:
+        """What answers for it."""
+
+    def start(self) -> None:
+        """Raises `SourceError` where the cluster cannot be read."""
+
+    def stop(self) -> None:
+        """Lets go of everything."""
+
+
+class ClusterSupervisor(ServedQueries):
+    """A cluster: its agent while there is one, what is wrong while there is none."""
+
+    def __init__(
+        self,
+        name: str | None,
+        make: Callable[[], SupervisedAgent],
+        *,
+        look_s: float = LOOK_S,
+        wait_s: tuple[float, float] = WAIT_S,
+        steady_s: float = STEADY_S,
+    ) -> None:
+        """`make` gives a new agent; it may raise `SourceError`. The name is None where there is but one cluster."""
+        self.name = name
+        self._log_prefix = "" if name is None else f"cluster {name}: "
+        self._make, self._look_s, self._wait_s, self._steady_s = make, look_s, wait_s, steady_s
+        self._agent: ServedQueries | None = None
+        self._reason = "connecting"
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._keep, name=f"cluster {name or ''}", daemon=True)
+
+    def start(self) -> None:
+        """Connect and read, in a thread."""
+        self._thread.start()
+
+    def request_stop(self) -> None:
+        """Stop soon; `join` waits for it."""
+        self._stopping.set()
+
+    def join(self) -> None:
+        """Wait until it has stopped."""
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def stop(self) -> None:
+        """Stop, and wait for it."""
+        self.request_stop()
+        self.join()
+
+    def _keep(self) -> None:
+        """Have an agent run until a stop is asked for."""
+        least_s, most_s = self._wait_s
+        wait_s = least_s
+        while not self._stopping.is_set():
+            looks = self._run()
+            if self._stopping.is_set():
+                return
+            wait_s = least_s if looks * self._look_s >= self._steady_s else wait_s
+            log.warning("%s%s; trying again in %.0f s", self._log_prefix, self._reason, wait_s)
+            self._stopping.wait(wait_s)
+            wait_s = min(2 * wait_s, most_s)
+
+    def _run(self) -> int:
+        """One agent's life; how often it was found alive."""
+        made: SupervisedAgent | None = None
+        looks = 0
+        try:
+            made = self._make()
+            made.start()
+            # What the one before it knew was answered until now.
+            self._agent = queries = made.queries
+            while not self._stopping.wait(self._look_s):
+                alive = queries.alive()
+                if not alive.ready:
+                    self._reason = alive.reason
+                    break
+                looks += 1
+        except SourceError as error:
+            self._reason = str(error)
+        except Exception as error:
+            # One cluster's trouble, whatever it is, must not end the others.
+            self._reason = repr(error)
+            log.exception("%sthe agent", self._log_prefix)
+        finally:
+            self._end(made)
+        return looks
+
+    def _end(self, agent: SupervisedAgent | None) -> None:
+        if agent is None:
+            return
+        try:
+            agent.stop()
+        except Exception:
+            log.exception("%sstopping", self._log_prefix)
+
+    # What others ask: as an agent answers, with the cluster's name in it.
+
+    @property
+    def queries(self) -> ServedQueries:
+        """Itself."""
+        return self
+
+    @property
+    def now_ms(self) -> int:
+        """The clock on the wall."""
+        return clock.now_ms()
+
+    @property
+    def has_caught_up(self) -> bool:
+        """Whether its topic was read to its end once."""
+        agent = self._agent
+        return agent is not None and agent.has_caught_up
+
+    def alive(self) -> Health:
+        """Whether it is looked after: a broken agent is replaced without a restart."""
+        if self._thread.is_alive():
+            return Health(True, "reading" if self._agent is not None else self._reason)
+        return Health(False, f"{self._log_prefix}nobody looks after it")
+
+    def ready(self) -> Health:
+        """Whether its answers are whole and fresh."""
+        agent = self._agent
+        return Health(False, self._reason) if agent is None else agent.ready()
+
+    def status(self) -> JsonObject:
+        """What its agent tells of itself."""
+        agent = self._agent
+        return {} if agent is None else agent.status()
+
+    def groups(self) -> list[JsonObject]:
+        """Every group's row, by name."""
+        agent = self._agent
+        return [] if agent is None else [self._named(row) for row in agent.groups()]
+
+    def describe(self, group: str) -> JsonObject | None:
+        """One group in full, or None."""
+        agent = self._agent
+        form = None if agent is None else agent.describe(group)
+        return None if form is None else self._named(form)
+
+    def timeline(self, group: str, since_ms: int | None = None, until_ms: int | None = None) -> Timeline | None:
+        """As an agent's."""
+        agent = self._agent
+        past = None if agent is None else agent.timeline(group, since_ms, until_ms)
+        return None if past is None else past._replace(events=[self._named(event) for event in past.events])
+
+    def findings(
+        self, since_ms: int | None = None, until_ms: int | None = None, group: str | None = None
+    ) -> list[JsonObject]:
+        """As an agent's."""
+        agent = self._agent
+        return [] if agent is None else [self._named(it) for it in agent.findings(since_ms, until_ms, group)]
+
+    def readings(self) -> Readings:
+        """What a scrape needs; of a cluster that was never reached, that it is not read."""
+        agent = self._agent
+        if agent is None:
+            return Readings(caught_up={}, behind_records={}, healthy=False, record_counts={}, error_counts={})
+        return agent.readings()
+
+    def _named(self, form: Mapping[str, object]) -> JsonObject:
+        return dict(form) if self.name is None else {**form, "cluster": self.name}
+
+
+class SupervisedClusters(ServedQueries):
+    """All of them together. Of a cluster that has not caught up nothing is told but that it has not."""
+
+    def __init__(self, clusters: Iterable[ClusterSupervisor]) -> None:
+        """Each has a name, and none that of another."""
+        self._clusters = {str(cluster.name): cluster for cluster in clusters}
+
+    def start(self) -> None:
+        """Start them all; returns at once, whoever can be reached."""
+        for cluster in self._clusters.values():
+            cluster.start()
+
+    def stop(self) -> None:
+        """Stop them all, at the same time."""
+        for cluster in self._clusters.values():
+            cluster.request_stop()
+        for cluster in self._clusters.values():
+            cluster.join()
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """The clusters' names, in the order in which they were given."""
+        return Capabilities(clusters=tuple(self._clusters))
+
+    def of_cluster(self, cluster: str) -> ClusterSupervisor | None:
+        """The one of this name."""
+        return self._clusters.get(cluster)
+
+    @property
+    def queries(self) -> ServedQueries:
+        """Itself."""
+        return self
+
+    @property
+    def now_ms(self) -> int:
+        """The clock on the wall."""
+        return clock.now_ms()
+
+    @property
+    def has_caught_up(self) -> bool:
+        """Whether anything can be told: at least one has."""
+        return any(cluster.has_caught_up for cluster in self._clusters.values())
+
+    def alive(self) -> Health:
+        """Whether all are looked after."""
+        return next((it for it in (one.alive() for one in self._clusters.values()) if not it.ready), _READING)
+
+    def ready(self) -> Health:
+        """Whether all are ready; the reason names those that are not."""
+        states = {name: cluster.ready() for name, cluster in self._clusters.items()}
+        reasons = [f"cluster {name}: {state.reason}" for name, state in states.items() if not state.ready]
+        return Health(False, "; ".join(reasons)) if reasons else Health(True, "caught up")
+
+    def status(self) -> JsonObject:
+        """Of each cluster whether it is ready, and why not."""
+        states = {name: cluster.ready() for name, cluster in self._clusters.items()}
+        return {"clusters": {name: {"ready": it.ready, "reason": it.reason} for name, it in states.items()}}
+
+    def groups(self) -> list[JsonObject]:
+        """Every group's row, by name, then in the order of the clusters."""
+        rows = [row for cluster in self._caught_up().values() for row in cluster.groups()]
+        return sorted(rows, key=lambda row: str(row["group"]))
+
+    def describe(self, group: str) -> JsonObject | None:
+        """One group in full, or None. Raises `AmbiguousGroup` where several clusters have one of that name."""
+        told = {name: one.describe(group) for name, one in self._caught_up().items()}
+        return self._only({name: found for name, found in told.items() if found is not None})
+
+    def timeline(self, group: str, since_ms: int | None = None, until_ms: int | None = None) -> Timeline | None:
+        """As an agent's. Raises `AmbiguousGroup` where several clusters have one of that name."""
+        told = {name: one.timeline(group, since_ms, until_ms) for name, one in self._caught_up().items()}
+        return self._only({name: found for name, found in told.items() if found is not None})
+
+    def findings(
+        self, since_ms: int | None = None, until_ms: int | None = None, group: str | None = None
+    ) -> list[JsonObject]:
+        """As an agent's, of all clusters, in the order in which they opened."""
+        found = [it for one in self._caught_up().values() for it in one.findings(since_ms, until_ms, group)]
+        return sorted(found, key=lambda it: (it["since_ms"], it["analyzer"], it["group"] or ""))
+
+    def readings(self) -> Readings:
+        """There is no one: each cluster has its own, by `of_cluster`."""
+        raise TypeError("several clusters have a reading each")
+
+    def _caught_up(self) -> dict[str, ClusterSupervisor]:
+        return {name: cluster for name, cluster in self._clusters.items() if cluster.has_caught_up}
+
+    @staticmethod
+    def _only(found: dict[str, T]) -> T | None:
+        if len(found) > 1:
+            raise AmbiguousGroup(f"several clusters have this group: {', '.join(found)}; ?cluster=NAME chooses one")
+        return next(iter(found.values()), None)
+
+
+_READING = Health(True, "reading")

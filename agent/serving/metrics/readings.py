@@ -1,0 +1,77 @@
+"""What a scrape needs, as plain values: who fills them in knows nothing of Prometheus."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from agent.config.settings import Granularity as Granularity
+from agent.core.shadow.offsets import CommittedOffsets
+from agent.kafka.admin_api.divergence import ObserverReading
+from agent.serving.metrics.group_metrics import GroupReading, PartitionLag, TopicLag
+
+
+class PartitionLags(Protocol):
+    """What groups had committed in one partition of the offsets topic at one time, and how far behind that is."""
+
+    def topics(self) -> Iterable[tuple[str, TopicLag]]:
+        """By group, those of one group together. Asked for without any lock, in the scrape's thread."""
+
+    def partitions(self) -> Iterable[tuple[str, PartitionLag]]:
+        """Likewise."""
+
+
+class LagReader(Protocol):
+    """Who knows the ends of the topics that groups consume."""
+
+    def take(self, partition: int, offsets: CommittedOffsets) -> PartitionLags:
+        """Take what groups have committed in a partition of the offsets topic. The lock is held meanwhile."""
+
+
+class SinkReading(NamedTuple):
+    """Where history goes to: events written and dropped since the start, those that wait, and for how many seconds
+    the oldest of them has (None: none waits)."""
+
+    events: int
+    buffered: int
+    dropped: int
+    oldest_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotReading:
+    """`age_s` is None before the first was written or read; `writes` by outcome, `refused` by reason."""
+
+    age_s: float | None = None
+    writes: Mapping[str, int] = field(default_factory=dict)
+    refused: Mapping[str, int] = field(default_factory=dict)
+
+
+class ReloadReading(NamedTuple):
+    """The latest attempt to read the configuration, and when one last succeeded (epoch seconds; None: never)."""
+
+    successful: bool
+    success_s: float | None
+
+
+@dataclass(slots=True)
+class Readings:
+    """What a scrape needs of one cluster, taken at one time. What is None or empty is not exported."""
+
+    caught_up: Mapping[int, bool]
+    behind_records: Mapping[int, int]
+    healthy: bool
+    record_counts: Mapping[str, int]
+    error_counts: Mapping[str, int]
+    groups: Sequence[GroupReading] = ()
+    """By name, each once."""
+    findings: Sequence[tuple[tuple[str, str], bool]] = ()
+    """The cluster's own, as in `GroupCounts`."""
+    series_left_out: Mapping[str, int] = field(default_factory=dict)
+    """By reason, where there is a limit: the exporter fills it in."""
+    partitions_owned: int | None = None
+    observed: ObserverReading | None = None
+    lag_requests: Mapping[str, int] = field(default_factory=dict)
+    history: Mapping[str, SinkReading] = field(default_factory=dict)
+    snapshots: SnapshotReading | None = None

@@ -1,0 +1,165 @@
+"""Every metric: those of groups, and those of a cluster's reader, of which the values are functions of `Readings`.
+
+The exporter, the documentation and the dashboards read `METRICS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from agent.serving.metrics.group_metrics import GROUP_METRICS
+from agent.serving.metrics.readings import Readings
+from agent.serving.metrics.text import Metric
+
+Values = Mapping[str, float] | Mapping[int, float] | float | None
+"""By the value of a metric's one label; or the value of a metric without labels; None: there is no sample."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterMetric(Metric):
+    """A metric of one cluster and of the agent's reader of it."""
+
+    values: Callable[[Readings], Values]
+
+    def samples(self, readings: Readings) -> Iterator[tuple[tuple[str, ...], float]]:
+        """The values of the labels, and the value."""
+        values = self.values(readings)
+        if isinstance(values, Mapping):
+            for key, value in values.items():
+                yield (str(key),), value
+        elif values is not None:
+            yield (), values
+
+
+def _gauge(name: str, text: str, values: Callable[[Readings], Values], *labels: str) -> ClusterMetric:
+    return ClusterMetric(name, "gauge", labels, text, values)
+
+
+def _counter(name: str, text: str, values: Callable[[Readings], Values], *labels: str) -> ClusterMetric:
+    return ClusterMetric(name, "counter", labels, text, values)
+
+
+CLUSTER_METRICS = (
+    _counter(
+        "kshadow_records",
+        "Records of the topic that were read, by type.",
+        lambda it: dict(sorted(it.record_counts.items())),
+        "type",
+    ),
+    _counter(
+        "kshadow_decode_errors",
+        "Records of the topic that could not be decoded.",
+        lambda it: it.error_counts,
+        "reason",
+    ),
+    _gauge(
+        "kshadow_topic_behind_records",
+        "Offsets between what was read and the end of the topic's partition.",
+        lambda it: it.behind_records,
+        "partition",
+    ),
+    _gauge(
+        "kshadow_caught_up",
+        "1 once the partition was read to where it ended at the start.",
+        lambda it: it.caught_up,
+        "partition",
+    ),
+    _gauge(
+        "kshadow_shadow_divergence_groups",
+        "Groups of which the brokers and the mirror say different things, seen twice, by what differs.",
+        lambda it: it.observed.divergences if it.observed else None,
+        "field",
+    ),
+    _gauge(
+        "kshadow_shadow_compared_groups",
+        "Groups of which the mirror was compared with what the brokers say.",
+        lambda it: it.observed.compared_groups if it.observed else None,
+    ),
+    _gauge(
+        "kshadow_rebalancing_groups",
+        "Groups of classic consumers that the brokers say are rebalancing now, by state.",
+        lambda it: it.observed.rebalancing if it.observed else None,
+        "state",
+    ),
+    _counter(
+        "kshadow_admin_requests",
+        "Lists and descriptions of groups that the brokers were asked for, by how that ended.",
+        lambda it: it.observed.requests if it.observed else None,
+        "outcome",
+    ),
+    _gauge("kshadow_source_healthy", "1 while reading the topic is known to work.", lambda it: it.healthy),
+    _gauge(
+        "kshadow_partitions_owned", "Partitions of the topic that this agent reads.", lambda it: it.partitions_owned
+    ),
+    _counter(
+        "kshadow_lag_requests",
+        "Requests for the ends of the topics that groups consume, by how they ended.",
+        lambda it: it.lag_requests,
+        "outcome",
+    ),
+    _gauge(
+        "kshadow_series_left_out",
+        "Series that groups would have and have not got in this scrape, by reason.",
+        lambda it: it.series_left_out,
+        "reason",
+    ),
+    _counter(
+        "kshadow_history_events",
+        "Events of the history that a sink has taken.",
+        lambda it: {sink: of.events for sink, of in it.history.items()},
+        "sink",
+    ),
+    _gauge(
+        "kshadow_history_buffered_events",
+        "Events that wait for a sink to take them.",
+        lambda it: {sink: of.buffered for sink, of in it.history.items()},
+        "sink",
+    ),
+    _counter(
+        "kshadow_history_dropped",
+        "Events that were dropped before a sink took them.",
+        lambda it: {sink: of.dropped for sink, of in it.history.items()},
+        "sink",
+    ),
+    _gauge(
+        "kshadow_history_oldest_buffered_seconds",
+        "For how long the oldest event that waits for a sink has waited.",
+        lambda it: {sink: of.oldest_s for sink, of in it.history.items() if of.oldest_s is not None},
+        "sink",
+    ),
+    _gauge(
+        "kshadow_snapshot_age_seconds",
+        "Time since the oldest of the newest snapshots was taken.",
+        lambda it: it.snapshots.age_s if it.snapshots else None,
+    ),
+    _counter(
+        "kshadow_snapshot_writes",
+        "Snapshots that were written, by how that ended.",
+        lambda it: it.snapshots.writes if it.snapshots else None,
+        "outcome",
+    ),
+    _counter(
+        "kshadow_snapshot_refused",
+        "Snapshots that were found at the start and not used, by reason.",
+        lambda it: it.snapshots.refused if it.snapshots else None,
+        "reason",
+    ),
+)
+
+_AGENT_METRICS = (
+    Metric(
+        "kshadow_config_last_reload_successful", "gauge", (), "1 if the configuration could be read when it last was."
+    ),
+    Metric(
+        "kshadow_config_last_reload_success_timestamp_seconds",
+        "gauge",
+        (),
+        "When the configuration was last read and taken, Unix time.",
+    ),
+    Metric("kshadow_build_info", "gauge", ("version",), "1; the version is the label."),
+)
+"""Their values are those of the whole agent: the exporter has them."""
+
+METRICS: Mapping[str, Metric] = {it.name: it for it in (*GROUP_METRICS, *CLUSTER_METRICS, *_AGENT_METRICS)}
+"""By name, in the order in which they are exported."""

@@ -1,0 +1,314 @@
+"""The OpenAPI 3.1 description of what an agent answers over HTTP, as plain data.
+
+Owns the description alone: routes, parameters, statuses, headers; the shapes are those of
+`agent.presentation.schemas`.
+`agent.serving.routes` serves it, docs/schemas/openapi.json is the same as a file, and tests hold the routes to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, NamedTuple
+
+from agent.common.timespec import EXPECTED
+from agent.presentation.schemas.builders import REF, TEXT, Schema, array_of, ref
+from agent.presentation.schemas.documents import DEFS, VERSION, needed_by
+
+PATH = "/api/v1/openapi.json"
+COMPONENT = "#/components/schemas/"
+
+DURATION = "^([0-9]{1,9}(ms|s|m|h|d|w))+$"
+EPOCH_MS = "^(0|[1-9][0-9]{11,14})$"
+_TIME: Schema = {
+    "anyOf": [
+        {"type": "string", "format": "date-time"},
+        {"type": "string", "pattern": DURATION},
+        {"type": "string", "pattern": EPOCH_MS},
+        {"type": "string", "const": "now"},
+    ],
+}
+MAX_EVENTS = 10_000
+DEFAULT_EVENTS = 1_000
+"""As `agent.serving.routes` has them."""
+
+_JSON, _TEXT, _HTML = "application/json", "text/plain", "text/html"
+_OPENMETRICS = "application/openmetrics-text"
+
+
+class _Route(NamedTuple):
+    """An address. `answers`: schema by media type of its 200; `refusals`: statuses of its own."""
+
+    path: str
+    name: str
+    summary: str
+    answers: Mapping[str, Schema]
+    parameters: tuple[str, ...] = ()
+    refusals: tuple[str, ...] = ()
+    headers: tuple[str, ...] = ()
+    tag: str = "api"
+    about: str = ""
+    is_open: bool = False
+
+
+PARAMETERS: dict[str, dict[str, Any]] = {
+    "group_in_path": {
+        "name": "group",
+        "in": "path",
+        "required": True,
+        "description": "The group's name, percent-encoded: a slash in it is %2F.",
+        "schema": TEXT,
+    },
+    "cluster": {
+        "name": "cluster",
+        "in": "query",
+        "description": "One of the clusters that the agent reads, by its name. Without it: all of them.",
+        "schema": TEXT,
+    },
+    "since": {
+        "name": "since",
+        "in": "query",
+        "description": f"Only what was at or after that time: {EXPECTED}. Not later than `until`.",
+        "schema": _TIME,
+        "examples": {"two hours": {"value": "2h"}, "a time": {"value": "2026-11-21T10:02:00Z"}},
+    },
+    "until": {
+        "name": "until",
+        "in": "query",
+        "description": f"Only what was at or before that time: {EXPECTED}.",
+        "schema": _TIME,
+        "examples": {"a minute ago": {"value": "1m"}},
+    },
+    "limit": {
+        "name": "limit",
+        "in": "query",
+        "description": f"How many events at most: the newest. More than {MAX_EVENTS:,} are {MAX_EVENTS:,}.",
+        "schema": {"type": "integer", "minimum": 1, "maximum": 999_999_999, "default": DEFAULT_EVENTS},
+    },
+    "group": {
+        "name": "group",
+        "in": "query",
+        "description": "Only findings on that group.",
+        "schema": TEXT,
+    },
+}
+
+_RETRY = {"Retry-After": {"description": "Seconds.", "schema": {"type": "string", "pattern": "^[0-9]+$"}}}
+REFUSALS: dict[str, dict[str, Any]] = {
+    "400": {"description": "A parameter is not what it should be, or several clusters have that group."},
+    "401": {
+        "description": "A user's name and password are needed (where a web-config file names users).",
+        "headers": {"WWW-Authenticate": {"required": True, "schema": TEXT}},
+    },
+    "404": {"description": "No such group, or no such cluster."},
+    "405": {
+        "description": "Another method than GET and HEAD.",
+        "headers": {"Allow": {"required": True, "schema": TEXT}},
+    },
+    "413": {"description": "The request has a body."},
+    "429": {"description": "Too many passwords to check at a time.", "headers": _RETRY},
+    "500": {"description": "A mistake of ours; the agent's log says more."},
+    "503": {
+        "description": "Not ready, such as before the topic was read to its end; or too busy: then with Retry-After.",
+        "headers": _RETRY,
+    },
+}
+ALWAYS = ("401", "405", "413", "429", "500")
+"""What any address may answer. Probes (`is_open`) need no password."""
+
+HEADERS: dict[str, dict[str, Any]] = {
+    "Kshadow-Complete-Since": {
+        "description": "From when on (epoch milliseconds) these are all events. Absent: from the log's beginning.",
+        "schema": {"type": "string", "pattern": "^-?[0-9]+$"},
+    },
+}
+
+_READ = ("400", "404", "503")
+_PAGE = ("404", "503")
+ROUTES: tuple[_Route, ...] = (
+    _Route(
+        "/api/v1/groups",
+        "groups",
+        "Every group's row, by name.",
+        {_JSON: array_of(ref("group"))},
+        ("cluster",),
+        _READ,
+    ),
+    _Route(
+        "/api/v1/groups/{group}",
+        "group",
+        "One group in full: members, assignment, offsets, lag.",
+        {_JSON: ref("describe")},
+        ("group_in_path", "cluster"),
+        _READ,
+    ),
+    _Route(
+        "/api/v1/groups/{group}/timeline",
+        "timeline",
+        "What happened to one group, in order: its newest events.",
+        {_JSON: array_of(ref("event"))},
+        ("group_in_path", "since", "until", "limit", "cluster"),
+        _READ,
+        ("Kshadow-Complete-Since",),
+        about="Of a group that is gone, too, as long as anything is remembered of it.",
+    ),
+    _Route(
+        "/api/v1/findings",
+        "findings",
+        "What the analyzers hold open, or found in a range.",
+        {_JSON: array_of(ref("finding"))},
+        ("since", "until", "group", "cluster"),
+        _READ,
+        about=f"The newest event of each; the {MAX_EVENTS:,} newest at most.",
+    ),
+    _Route("/api/v1/status", "status", "What the agent says of itself.", {_JSON: ref("status")}, (), ("503",)),
+    _Route(PATH, "openapi", "This description.", {_JSON: {"type": "object"}}, (), ("503",)),
+    _Route(
+        "/metrics",
+        "metrics",
+        "Metrics for Prometheus.",
+        {_TEXT: TEXT, _OPENMETRICS: TEXT},
+        (),
+        ("503",),
+        tag="monitoring",
+        about="OpenMetrics for who accepts it. Nothing of a group before the topic was read to its end.",
+    ),
+    _Route(
+        "/healthz",
+        "healthz",
+        "Whether a restart would not help.",
+        {_TEXT: TEXT},
+        (),
+        ("503",),
+        tag="monitoring",
+        about="200 while the reader lives, else 503; a word or the reason.",
+        is_open=True,
+    ),
+    _Route(
+        "/readyz",
+        "readyz",
+        "Whether answers are whole and fresh.",
+        {_TEXT: TEXT},
+        (),
+        ("503",),
+        tag="monitoring",
+        about="503 until the topic was read to its end, when reading has stopped, and while the agent stops.",
+        is_open=True,
+    ),
+    _Route("/", "page", "The page for people: the fleet.", {_HTML: TEXT}, ("cluster",), _PAGE, tag="people"),
+    _Route(
+        "/findings", "findings_page", "What is open, as a page.", {_HTML: TEXT}, ("cluster",), _PAGE, tag="people"
+    ),
+    _Route(
+        "/groups/{group}",
+        "group_page",
+        "One group, as a page.",
+        {_HTML: TEXT},
+        ("group_in_path", "cluster"),
+        ("400", *_PAGE),
+        tag="people",
+    ),
+)
+
+
+@cache
+def openapi() -> dict[str, Any]:
+    """The document. Not to be changed: everybody has the same."""
+    shapes = {name: DEFS[name] for name in needed_by(["error", *_answer_schemas()])}
+    paths = {it.path: {"get": _operation(it)} for it in ROUTES}
+    document: dict[str, Any] = _with_component_refs(
+        {
+            "openapi": "3.1.0",
+            "info": {
+                "title": "kshadow",
+                "version": str(VERSION),
+                "summary": "Why Kafka consumer groups rebalance.",
+                "description": (
+                    "Read-only: GET and HEAD. Within a version there are only additions: pass over fields, types of "
+                    "events and words that you do not know. JSON is plain ASCII, everything else in it escaped."
+                ),
+                "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+            },
+            "servers": [{"url": "/"}],
+            "tags": [
+                {"name": "api", "description": "Groups, their history, findings."},
+                {"name": "monitoring", "description": "Metrics and probes."},
+                {"name": "people", "description": "A page."},
+            ],
+            "security": [{}, {"password": []}],
+            "paths": paths,
+            "components": {
+                "schemas": shapes,
+                "parameters": PARAMETERS,
+                "headers": HEADERS,
+                "responses": {status: _error_answer(it) for status, it in REFUSALS.items()},
+                "securitySchemes": {
+                    "password": {
+                        "type": "http",
+                        "scheme": "basic",
+                        "description": "Where a web-config file names users; else nothing is asked.",
+                    }
+                },
+            },
+        }
+    )
+    return document
+
+
+def _operation(route: _Route) -> dict[str, Any]:
+    responses: dict[str, Any] = {
+        "200": {
+            "description": route.summary,
+            "content": {kind: {"schema": schema} for kind, schema in route.answers.items()},
+        }
+    }
+    if route.headers:
+        responses["200"]["headers"] = {name: {"$ref": f"#/components/headers/{name}"} for name in route.headers}
+    for status in sorted({*ALWAYS, *route.refusals}):
+        responses[status] = {"$ref": f"#/components/responses/{status}"}
+    if route.is_open:
+        del responses["401"]
+    if route.tag != "api":
+        # What is busy says so in JSON everywhere; else a page is refused with a page, a probe with a word.
+        own = {kind: {"schema": schema} for kind, schema in route.answers.items()}
+        for status in route.refusals:
+            responses[status] = {**REFUSALS[status], "content": {**own, **_ERROR}}
+    operation: dict[str, Any] = {"operationId": route.name, "summary": route.summary, "tags": [route.tag]}
+    if route.about:
+        operation["description"] = route.about
+    if route.parameters:
+        operation["parameters"] = [{"$ref": f"#/components/parameters/{name}"} for name in route.parameters]
+    if route.is_open:
+        operation["security"] = []
+    return {**operation, "responses": responses}
+
+
+_ERROR = {_JSON: {"schema": ref("error")}}
+
+
+def _error_answer(form: Mapping[str, Any]) -> dict[str, Any]:
+    return {**form, "content": _ERROR}
+
+
+def _answer_schemas() -> list[str]:
+    """The shapes that answers consist of."""
+    found: dict[str, None] = {}
+    for route in ROUTES:
+        for schema in route.answers.values():
+            target = schema.get("$ref") or schema.get("items", {}).get("$ref")
+            if target:
+                found[target.removeprefix(REF)] = None
+    return list(found)
+
+
+def _with_component_refs(value: Any) -> Any:
+    """With references to where OpenAPI has its shapes."""
+    match value:
+        case dict():
+            return {name: _with_component_refs(it) for name, it in value.items()}
+        case list() | tuple():
+            return [_with_component_refs(it) for it in value]
+        case str() if value.startswith(REF):
+            return COMPONENT + value.removeprefix(REF)
+        case _:
+            return value

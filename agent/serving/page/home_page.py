@@ -1,0 +1,322 @@
+"""The fleet: what is wrong, and every group, those in trouble first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from math import ceil
+
+from agent.core.diagnosis.severity import Severity
+from agent.presentation.markup import Markup
+from agent.presentation.narrative.words import capitalized, count
+from agent.serving.page.findings_page import brief_item
+from agent.serving.page.fleet import SORTS, Fleet, FleetGroup, GroupRow, histogram
+from agent.serving.page.frame import Page
+from agent.serving.page.markup import (
+    address,
+    ago,
+    bars,
+    group_address,
+    link,
+    name,
+    number,
+    severity,
+    state,
+    text,
+)
+
+ROWS_PER_PAGE = 100
+"""Rows of a page of the table: more nobody reads, and each costs time to make, to send and to show."""
+MAX_FINDINGS = 5
+"""Open findings that are shown above the groups."""
+MAX_CHIPS = 3
+"""Findings that are named in a group's row."""
+MAX_QUERY = 200
+MAX_WORDS = 8
+
+DEFAULT_SORT = "trouble"
+COLUMNS = (
+    # Name of the sort, heading, how it is sorted first, class.
+    ("group", "Group", "group", "name"),
+    ("state", "State", "state", ""),
+    ("members", "Members", "-members", "number"),
+    ("partitions", "Partitions", "-partitions", "number"),
+    ("lag", "Lag", "-lag", "number"),
+    ("rebalances", "Rebalances, 1 h", "-rebalances", "number"),
+    ("commit", "Last commit", "-commit", "number"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FleetQuery:
+    """Which of the groups, and how: what the address says, and whatever it says, something can be shown."""
+
+    query: str = ""
+    sort: str = DEFAULT_SORT
+    page: int = 1
+    cluster: str | None = None
+
+    @classmethod
+    def of(cls, asked: Mapping[str, str]) -> FleetQuery:
+        """From an address."""
+        sort = asked.get("sort", DEFAULT_SORT)
+        page = asked.get("page", "1")
+        return cls(
+            asked.get("q", "").strip()[:MAX_QUERY],
+            sort if sort.removeprefix("-") in SORTS else DEFAULT_SORT,
+            int(page) if page.isascii() and page.isdecimal() and len(page) < 7 else 1,
+            asked.get("cluster"),
+        )
+
+    def address(self, **changed: str | None) -> str:
+        """The same with something else: what is as always is left out."""
+        said = {
+            "q": self.query or None,
+            "sort": None if self.sort == DEFAULT_SORT else self.sort,
+            "page": None if self.page < 2 else str(self.page),
+            "cluster": self.cluster,
+        }
+        return address("/", **{**said, **changed})
+
+
+def home_page(fleet: Fleet, wanted: FleetQuery, clusters: Sequence[str] = ()) -> Page:
+    """The page. `clusters` are the names of all, where there are several."""
+    words = wanted.query.lower().split()[:MAX_WORDS]
+    found = (
+        [it for it in fleet.sorted_by(wanted.sort) if it.matches(words)] if words else fleet.sorted_by(wanted.sort)
+    )
+    headline = _headline(fleet)
+    body = Markup(f"""<div class="lead">
+<h1 id="headline">{headline}</h1>
+<p class="under" id="under">{_under(fleet)}</p>
+</div>
+{_clusters(wanted, clusters)}{key_figures(fleet)}
+{_findings(fleet, wanted)}
+{_groups(fleet, found, wanted)}""")
+    return Page(
+        title="Fleet",
+        body=body,
+        at_ms=fleet.at_ms,
+        nav_item="fleet",
+        announcement=f"{headline}. {count(len(fleet.findings), 'open finding')}.",
+        ready=fleet.ready,
+        version=version_of(fleet, wanted),
+        cluster=wanted.cluster,
+    )
+
+
+def version_of(fleet: Fleet, wanted: FleetQuery) -> str:
+    """What tells one state of the page from another. A minute later, bars have moved."""
+    asked = blake2b(repr(wanted).encode("utf-8", "backslashreplace"), digest_size=4).hexdigest()
+    return f"{fleet.version}-{fleet.at_ms // 60_000}-{asked}"
+
+
+def _headline(fleet: Fleet) -> str:
+    if not fleet.groups:
+        return "No groups yet"
+    if not fleet.has_history:
+        # Nobody looks for findings then.
+        return count(len(fleet.groups), "group")
+    wrong = sum(it.severity_level > 1 for it in fleet.groups)
+    if wrong:
+        return f"{wrong} of {count(len(fleet.groups), 'group')} {'needs' if wrong == 1 else 'need'} a look"
+    everyone = f"{count(len(fleet.groups), 'group')}, nothing wrong" if len(fleet.groups) > 1 else "Nothing wrong"
+    return everyone if not fleet.findings else f"{count(len(fleet.groups), 'group')}, nothing urgent"
+
+
+def _under(fleet: Fleet) -> str:
+    said = ["the agent has caught up" if fleet.ready.ready else "the agent does not see"]
+    if fleet.has_history:
+        restless = sum(bool(it.recent_ms) for it in fleet.groups)
+        last = f"{count(restless, 'group')} rebalanced within the last hour"
+        said.insert(0, last if restless else "no rebalance for an hour")
+    if fleet.ready.ready:
+        # What else there is to say, where all is well otherwise.
+        said += [it for it in fleet.ready.reason.split("; ") if it != "caught up"]
+    return f"{text(capitalized('; '.join(said)), 600)}."
+
+
+def _clusters(wanted: FleetQuery, clusters: Sequence[str]) -> Markup:
+    if not clusters:
+        return Markup("")
+    chosen = [
+        link(wanted.address(cluster=name, page=None), text(words), **_current(name == wanted.cluster))
+        for name, words in [(None, "All clusters"), *((it, it) for it in clusters)]
+    ]
+    return Markup(f'<nav class="chips" aria-label="Clusters" id="clusters">{"".join(chosen)}</nav>')
+
+
+def _current(it: bool) -> dict[str, str]:
+    return {"aria_current": "true"} if it else {}
+
+
+def _findings(fleet: Fleet, wanted: FleetQuery) -> Markup:
+    if not fleet.findings:
+        return Markup("")
+    shown = fleet.findings[:MAX_FINDINGS]
+    rest = len(fleet.findings) - len(shown)
+    several = any(it.cluster is not None for it in fleet.groups)
+    items = "".join(brief_item(it, fleet.at_ms, several=several) for it in shown)
+    more = link(address("/findings", cluster=wanted.cluster), f"All {len(fleet.findings)} open findings")
+    return Markup(f"""<section aria-labelledby="findings-title" id="findings">
+<h2 id="findings-title">What is wrong</h2>
+<ul class="findings rows">{items}</ul>
+{f'<p class="more">{more}</p>' if rest else ""}
+</section>""")
+
+
+def _groups(fleet: Fleet, found: Sequence[FleetGroup], wanted: FleetQuery) -> Markup:
+    pages = max(1, ceil(len(found) / ROWS_PER_PAGE))
+    page = min(max(wanted.page, 1), pages)
+    first = (page - 1) * ROWS_PER_PAGE
+    shown = found[first : first + ROWS_PER_PAGE]
+    several = any(it.cluster is not None for it in fleet.groups)
+    said = f"{len(found)} of {count(len(fleet.groups), 'group')}" if wanted.query else count(len(found), "group")
+    span = f"; {first + 1} to {first + len(shown)} shown" if pages > 1 else ""
+    kept = "".join(
+        f'<input type="hidden" name="{name}" value="{text(value)}">'
+        for name, value in (
+            ("sort", wanted.sort if wanted.sort != DEFAULT_SORT else None),
+            ("cluster", wanted.cluster),
+        )
+        if value is not None
+    )
+    rows = "".join(_row(it, fleet.at_ms, several) for it in shown)
+    none = "" if shown else f'<p class="none" id="none">{_none(wanted)}</p>'
+    return Markup(f"""<section aria-labelledby="groups-title" id="groups">
+<div class="heading">
+<h2 id="groups-title">Groups</h2>
+<form role="search" action="/" method="get" class="filter" data-filter>
+<label class="sr" for="q">Filter groups by name, state, type or finding</label>
+<input type="search" id="q" name="q" value="{text(wanted.query)}" placeholder="Filter: name, state, type, finding"
+ autocomplete="off" spellcheck="false" maxlength="{MAX_QUERY}" aria-keyshortcuts="/">{kept}
+<button>Filter</button>
+</form>
+<p class="count" id="count">{said}{span}</p>
+{_by_trouble(wanted)}
+</div>
+<div class="scroll" role="region" aria-label="Table of groups" tabindex="0">
+<table class="groups rows">
+<caption class="sr">Groups, {_sorted(wanted.sort)}</caption>
+<thead><tr>{"".join(_head(it, wanted) for it in COLUMNS)}</tr></thead>
+<tbody id="rows">{rows}</tbody>
+</table>
+</div>{none}{_pager(wanted, page, pages)}
+</section>""")
+
+
+def _none(wanted: FleetQuery) -> Markup:
+    if not wanted.query:
+        return Markup("No group is known. One shows up once it has members or commits an offset.")
+    return Markup(
+        f"No group matches <q>{text(wanted.query)}</q>. {link(wanted.address(q=None, page=None), 'Show all')}"
+    )
+
+
+def _sorted(sort: str) -> str:
+    if sort == DEFAULT_SORT:
+        return "those in trouble first"
+    key = sort.removeprefix("-")
+    heads = {column: head for column, head, _, _ in COLUMNS}
+    return f"by {heads.get(key, key).lower()}{', backwards' if sort.startswith('-') else ''}"
+
+
+def _by_trouble(wanted: FleetQuery) -> Markup:
+    if wanted.sort == DEFAULT_SORT:
+        return Markup('<p class="order" id="order">Those in trouble first</p>')
+    back = link(wanted.address(sort=None, page=None), "Those in trouble first", data_swap="")
+    return Markup(f'<p class="order" id="order">Sorted {_sorted(wanted.sort)}. {back}</p>')
+
+
+def _head(column: tuple[str, str, str, str], wanted: FleetQuery) -> Markup:
+    key, words, first, how = column
+    now = wanted.sort.removeprefix("-") == key
+    backwards = wanted.sort.startswith("-")
+    other = f"{'' if backwards else '-'}{key}" if now else first
+    aria = f' aria-sort="{"descending" if backwards else "ascending"}"' if now else ""
+    arrow = f'<span aria-hidden="true" class="arrow">{"↓" if backwards else "↑"}</span>' if now else ""
+    shown = link(wanted.address(sort=other, page=None), Markup(f"{words}{arrow}"), data_swap="")
+    return Markup(f'<th scope="col" class="{how}"{aria}>{shown}</th>')
+
+
+def _row(group: FleetGroup, now_ms: int, several: bool) -> Markup:
+    row = group.row
+    href = group_address(group.name, group.cluster)
+    chips = "".join(severity(event["severity"], event["analyzer"]) for event in group.findings[:MAX_CHIPS])
+    if len(group.findings) > MAX_CHIPS:
+        chips += f'<span class="severity">and {len(group.findings) - MAX_CHIPS} more</span>'
+    counts = histogram(group.recent_ms, now_ms)
+    trend = (
+        bars(counts, words=f"in 5 minutes each: {', '.join(map(str, counts))}", most=3)
+        if group.recent_ms
+        else '<span class="bars"></span>'
+    )
+    recent = number(None if row["rebalances"] is None else len(group.recent_ms))
+    where = f'<span class="kind">{text(group.cluster)}</span>' if several else ""
+    kind = "" if row["group_type"] == "classic" else f'<span class="kind">{text(row["group_type"])}</span>'
+    worst = f" worst-{Severity.of(group.findings[0]['severity'])}" if group.findings else ""
+    return Markup(
+        f'<tr data-key="{text(href or group.name, 100_000)}" class="row{worst}">'
+        f'<th scope="row" class="name">{link(href, name(group.name))}{where}{kind}'
+        f"{f'<span class=chips-of>{chips}</span>' if chips else ''}</th>"
+        f'<td data-label="State">{state(row["state"])}</td>'
+        f'<td class="number" data-label="Members">{number(row["members"])}</td>'
+        f'<td class="number" data-label="Partitions">{number(row["partitions"])}</td>'
+        f'<td class="number" data-label="Lag">{number(row["lag"])}</td>'
+        f'<td class="number trend" data-label="Rebalances, 1 h">{trend}<b>{recent}</b></td>'
+        f'<td class="number" data-label="Last commit">{_commit(row, now_ms)}</td></tr>'
+    )
+
+
+def _commit(row: GroupRow, now_ms: int) -> str:
+    none = "not known" if row["rebalances"] is None else "never"
+    return ago(row["last_commit_ms"], now_ms, none=none)
+
+
+def _pager(wanted: FleetQuery, page: int, pages: int) -> Markup:
+    if pages == 1:
+        return Markup("")
+    before = None if page == 1 else wanted.address(page=None if page == 2 else str(page - 1))
+    after = None if page == pages else wanted.address(page=str(page + 1))
+    links = [
+        link(href, words, data_swap="", rel=rel) if href else f'<span class="off">{words}</span>'
+        for href, words, rel in ((before, "Previous", "prev"), (after, "Next", "next"))
+    ]
+    said = f"Page {page} of {pages}"
+    return Markup(
+        f'<nav class="pager" aria-label="Pages of groups" id="pager">{links[0]}<span>{said}</span>{links[1]}</nav>'
+    )
+
+
+def key_figures(fleet: Fleet) -> Markup:
+    """As a list of terms. What is not known of any group is not known, and no 0."""
+    severities = fleet.severities()
+    said = "".join(
+        f"<li>{severity(str(it), f'{severities[it]} {it}')}</li>" for it in reversed(Severity) if severities[it]
+    )
+    recent = [at for it in fleet.groups for at in it.recent_ms]
+    counts = histogram(recent, fleet.at_ms)
+    lags = [it.row["lag"] for it in fleet.groups if it.row["lag"] is not None]
+    unknown = len(fleet.groups) - len(lags)
+    lag = number(sum(lags) if lags else None)
+    members = sum(it.row["members"] for it in fleet.groups)
+    findings = link(address("/findings", cluster=_only_cluster(fleet)), str(len(fleet.findings)))
+    shown = bars(counts, words=f"{count(len(recent), 'rebalance')} in the last hour, in 5 minutes each: {counts}")
+    return Markup(f"""<dl class="figures" id="figures">
+<div><dt>Open findings</dt><dd>{findings}<ul class="severities">{said or "<li>none</li>"}</ul></dd></div>
+<div><dt>Groups</dt><dd>{number(len(fleet.groups))}<small>{count(members, "member")}</small></dd></div>
+<div><dt>Rebalances, last hour</dt><dd>{number(len(recent) if fleet.has_history else None)}{shown}</dd></div>
+<div><dt>Lag, records</dt><dd>{lag}<small>{_unknown_lag(unknown, len(fleet.groups))}</small></dd></div>
+</dl>""")
+
+
+def _only_cluster(fleet: Fleet) -> str | None:
+    names = {it.cluster for it in fleet.groups}
+    return names.pop() if len(names) == 1 else None
+
+
+def _unknown_lag(unknown: int, groups: int) -> str:
+    if not unknown:
+        return "of all groups"
+    return "not known of any group" if unknown == groups else f"not known of {count(unknown, 'group')}"

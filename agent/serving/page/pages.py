@@ -1,0 +1,183 @@
+"""The routes of the page: from an address to a document, or to the part of it that is asked for again.
+
+Who asks with `live` in the query gets the page's main part alone, and nothing at all (304) if it shows what they
+have: so an open page costs little while nothing happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from agent.core.queries import GroupQueries, Timeline
+from agent.presentation.markup import Markup
+from agent.presentation.narrative import findings as of_findings
+from agent.serving.page.findings_page import RECENT_MS, FindingsQuery, findings_page
+from agent.serving.page.fleet import Event, Fleet, FleetCache
+from agent.serving.page.frame import HEADERS, Page, document, etag, main_part
+from agent.serving.page.group_page import GroupData, chosen_range, group_page, range_start_ms
+from agent.serving.page.home_page import FleetQuery, home_page, version_of
+from agent.serving.page.markup import address, group_address, link, text
+from agent.serving.page.static import HEADERS as STATIC_HEADERS
+from agent.serving.page.static import static_files
+
+LIVE_PARAMETER = "live"
+REFRESH_STEP_MS = 30_000
+"""What is said of durations in sentences is made anew that often, even if nothing else changed."""
+MAX_CLUSTERS = 200
+
+
+class Pages:
+    """The pages over one agent."""
+
+    def __init__(self, agent: GroupQueries, wall_ms: Callable[[], int]) -> None:
+        self._agent, self._wall_ms = agent, wall_ms
+        self._fleets = FleetCache(agent, wall_ms)
+
+    def home(self, request: Request) -> Response:
+        """The fleet."""
+        wanted = FleetQuery.of(request.query_params)
+        clusters = self._clusters()
+        fleet: Fleet | None = None
+        if self._agent.has_caught_up:
+            fleet = self._fleets.current()
+        if wanted.cluster is not None:
+            refusal = self._refusal(wanted.cluster)
+            if refusal is not None:
+                return self._answer(request, refusal)
+            fleet = None if fleet is None else fleet.of_cluster(wanted.cluster)
+        if fleet is None:
+            return self._answer(request, self._waiting(self._agent, wanted.cluster))
+        version = version_of(fleet, wanted)
+        if _client_has(request, version):
+            return self._unchanged(version)
+        return self._answer(request, home_page(fleet, wanted, clusters))
+
+    def findings(self, request: Request) -> Response:
+        """What is open, and what was lately."""
+        chosen = FindingsQuery.of(request.query_params)
+        refusal = self._refusal(chosen.cluster)
+        if refusal is not None:
+            return self._answer(request, refusal)
+        queries = self._queries_of(chosen.cluster)
+        assert queries is not None, "it would have been refused"
+        now_ms = self._wall_ms()
+        events = recent_findings(queries, now_ms)
+        version = _digest(events, now_ms // REFRESH_STEP_MS, chosen.severity, chosen.analyzer, queries.ready().reason)
+        several = bool(self._clusters())
+        return self._answer(request, findings_page(events, chosen, now_ms, queries.ready(), version, several=several))
+
+    def group(self, request: Request) -> Response:
+        """One group. Raises what `describe` and `timeline` raise where several clusters have it."""
+        name = request.path_params["group"] or request.query_params.get("group", "")
+        cluster = request.query_params.get("cluster")
+        refusal = self._refusal(cluster)
+        if refusal is not None:
+            return self._answer(request, refusal)
+        queries = self._queries_of(cluster)
+        assert queries is not None, "it would have been refused"
+        now_ms = self._wall_ms()
+        form, past = queries.describe(name), queries.timeline(name)
+        if form is None and past is None:
+            return self._answer(request, self._missing("No such group", f"No group {text(name)} is known.", cluster))
+        events, complete_since_ms = past or Timeline([])
+        chosen = chosen_range(request.query_params, events, now_ms)
+        since_ms = range_start_ms(chosen, now_ms)
+        kept = of_findings.select_findings(queries.findings(since_ms or 0, None, name), since_ms or 0, None)
+        known = GroupData(name, form, events, complete_since_ms, kept)
+        last = events[-1]["event_id"] if events else None
+        ready = queries.ready()
+        version = _digest(form, len(events), last, kept, chosen, now_ms // REFRESH_STEP_MS, ready.reason)
+        shown = cluster if cluster is not None or form is None else form.get("cluster")
+        if _client_has(request, version):
+            return self._unchanged(version)
+        return self._answer(request, group_page(known, chosen, now_ms, ready, version, _text_or_none(shown)))
+
+    def ambiguous(self, request: Request, said: str) -> Response:
+        """Several clusters have a group of that name: which?"""
+        name = request.path_params["group"] or request.query_params.get("group", "")
+        links = ", ".join(
+            link(group_address(name, it), text(it)) for it in self._clusters() if self._has_group(it, name)
+        )
+        body = _plain("Which cluster?", f"{text(said, 500)}. {links}")
+        return self._answer(request, Page("Which cluster?", body, self._wall_ms(), status=400))
+
+    async def static(self, request: Request) -> Response:
+        """A file. In the event loop: it is small and there."""
+        found = static_files().get(request.path_params["name"])
+        if found is None:
+            return self._answer(request, self._missing("Not found", "There is no such file.", None))
+        zipped = "gzip" in request.headers.get("accept-encoding", "")
+        headers = {**STATIC_HEADERS, "Content-Type": found.kind, **({"Content-Encoding": "gzip"} if zipped else {})}
+        return Response(found.zipped if zipped else found.body, headers=headers)
+
+    # How they are made.
+
+    def _clusters(self) -> Sequence[str]:
+        return self._agent.capabilities.clusters[:MAX_CLUSTERS]
+
+    def _queries_of(self, cluster: str | None) -> GroupQueries | None:
+        return self._agent if cluster is None else self._agent.of_cluster(cluster)
+
+    def _has_group(self, cluster: str, name: str) -> bool:
+        queries = self._queries_of(cluster)
+        return queries is not None and queries.has_caught_up and queries.describe(name) is not None
+
+    def _refusal(self, cluster: str | None) -> Page | None:
+        """What there is to say where nothing can be told."""
+        queries = self._queries_of(cluster)
+        if queries is None:
+            return self._missing("No such cluster", f"No cluster {text(cluster)} is read here.", None)
+        return None if queries.has_caught_up else self._waiting(queries, cluster)
+
+    def _waiting(self, queries: GroupQueries, cluster: str | None) -> Page:
+        reason = queries.ready().reason
+        said = f"{text(reason, 500)}. Half an answer is none: groups are shown once the topic was read to its end."
+        body = _plain("Not ready yet", said)
+        now_ms = self._wall_ms()
+        return Page(
+            "Not ready yet", body, now_ms, announcement=reason, version=_digest(reason), cluster=cluster, status=503
+        )
+
+    def _missing(self, title: str, said: str, cluster: str | None) -> Page:
+        body = _plain(title, f"{said} {link(address('/', cluster=cluster), 'To the fleet')}")
+        return Page(title, body, self._wall_ms(), status=404)
+
+    def _unchanged(self, version: str) -> Response:
+        return Response(status_code=304, headers={**HEADERS, "ETag": f'W/"{version}"'})
+
+    def _answer(self, request: Request, page: Page) -> Response:
+        if page.version is not None and page.status == 200 and _client_has(request, page.version):
+            return self._unchanged(page.version)
+        made = main_part(page) if LIVE_PARAMETER in request.query_params else document(page)
+        tagged = {} if page.version is None else {"ETag": etag(page)}
+        return HTMLResponse(made, status_code=page.status, headers={**HEADERS, **tagged})
+
+
+def recent_findings(agent: GroupQueries, now_ms: int) -> list[Event]:
+    """The newest event of each finding that was open within a day."""
+    return agent.findings(now_ms - RECENT_MS, None)
+
+
+def _plain(title: str, said: str) -> Markup:
+    return Markup(
+        f'<div class="lead plain"><h1 id="headline">{title}</h1><p class="under" id="under">{said}</p></div>'
+    )
+
+
+def _client_has(request: Request, version: str) -> bool:
+    return LIVE_PARAMETER in request.query_params and request.headers.get("if-none-match") == f'W/"{version}"'
+
+
+def _digest(*parts: object) -> str:
+    # Deterministic for what JSON has; strangers' text may hold what UTF-8 does not.
+    said = msgspec.json.encode(repr(parts).encode("utf-8", "backslashreplace").decode())
+    return blake2b(said, digest_size=8).hexdigest()
+
+
+def _text_or_none(value: object) -> str | None:
+    return value if isinstance(value, str) else None

@@ -1,0 +1,174 @@
+"""The tables of a group's page: its members and what they hold, how far it is behind, what happened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from agent.presentation.markup import Markup
+from agent.presentation.narrative.phrases import work
+from agent.presentation.narrative.timeline import TimelineEntry
+from agent.presentation.narrative.words import count, day, duration
+from agent.serving.page.markup import ago, at, hidden, name, number, sentences, severity, text
+
+Form = Mapping[str, Any]
+
+MAX_ENTRIES = 200
+"""Lines of what happened; the newest are shown."""
+MAX_MEMBERS = 300
+MAX_TOPICS = 200
+"""Rows of the tables; the API has all."""
+MAX_TOPIC_NAMES = 12
+"""Topics of a member that are named."""
+
+
+def events_section(lines: Sequence[TimelineEntry], now_ms: int, everything: bool) -> Markup:
+    """What happened, the newest first; `everything` says that the range is all there is."""
+    newest = [*reversed(lines)][:MAX_ENTRIES]
+    rest = len(lines) - len(newest)
+    today = day(now_ms)
+    rows = "".join(_entry(it, today) for it in newest)
+    more = f'<p class="more">And {rest} older lines: choose a shorter range, or ask the API.</p>' if rest else ""
+    none = "Nothing happened in this range." if not everything else "Nothing is known to have happened."
+    table = f"""<div class="scroll" role="region" aria-label="Table of events" tabindex="0">
+<table class="events">
+<caption class="sr">What happened, the newest first</caption>
+<thead><tr><th scope="col">Time</th><th scope="col">What</th>
+<th scope="col" class="number">Stood still</th></tr></thead>
+<tbody id="entries">{rows}</tbody>
+</table>
+</div>{more}"""
+    return Markup(f"""<section aria-labelledby="events-title" id="events">
+<h2 id="events-title">Events</h2>
+{table if rows else f'<p class="none">{none}</p>'}
+</section>""")
+
+
+def _entry(entry: TimelineEntry, today: str) -> Markup:
+    cost = "" if entry.cost_ms is None else duration(entry.cost_ms)
+    found = entry.events[0]
+    label = severity(found["severity"], "finding") if entry.label == "finding" else f"<b>{text(entry.label)}</b>"
+    if entry.label == "finding" and found["state"] == "resolved":
+        label = "<b>resolved</b>"
+    return Markup(
+        f'<tr data-key="{text(found["event_id"])}"><td class="at">{at(entry.at_ms, today)}</td>'
+        f'<td class="what">{label} {sentences(entry.text)}</td><td class="number">{cost}</td></tr>'
+    )
+
+
+def members_section(form: Form | None) -> Markup:
+    """Who is in the group, and what each holds; those that hold most first."""
+    if form is None or not form["members"]:
+        return Markup("")
+    members = sorted(form["members"], key=lambda it: (-_held(it), it["client_id"], it["member_id"]))
+    most = max(map(_held, members))
+    noun = work(form["group_type"])
+    rows = "".join(_member(it, most, it["member_id"] == form.get("leader")) for it in members[:MAX_MEMBERS])
+    rest = len(members) - MAX_MEMBERS
+    more = f'<p class="more">And {rest} more members.</p>' if rest > 0 else ""
+    return Markup(f"""<section aria-labelledby="members-title" id="members">
+<h2 id="members-title">Members</h2>
+<div class="scroll" role="region" aria-label="Table of members" tabindex="0">
+<table class="members">
+<caption class="sr">Members, those that hold most first</caption>
+<thead><tr><th scope="col">Client</th><th scope="col">Host</th>
+<th scope="col" class="number">{noun.capitalize()}s</th>
+<th scope="col">Which</th><th scope="col" class="number">Session</th></tr></thead>
+<tbody>{rows}</tbody>
+</table>
+</div>{more}
+</section>""")
+
+
+def _held(member: Form) -> int:
+    return sum(map(len, member["assignment"].values()))
+
+
+def _member(member: Form, most: int, leads: bool) -> Markup:
+    held = _held(member)
+    share = round(80 * held / most) if most else 0
+    static = (
+        f'<span class="kind" title="static: its instance id">{text(member["instance_id"])}</span>'
+        if member["instance_id"]
+        else ""
+    )
+    leader = '<span class="kind">leader</span>' if leads else ""
+    session = member["session_timeout_ms"]
+    said = duration(session) if isinstance(session, int) and session >= 0 else number(None)
+    return Markup(
+        f'<tr data-key="{text(member["member_id"], 1_000)}"><th scope="row" class="name">'
+        f'<span title="{text(member["member_id"])}">{name(member["client_id"] or member["member_id"])}</span>'
+        f"{static}{leader}</th>"
+        f"<td>{text(member['client_host'].lstrip('/'))}</td>"
+        f'<td class="number">{held if held else "none"}<svg class="share" viewBox="0 0 80 6" width="80" height="6" '
+        f'aria-hidden="true"><rect width="80" height="6" rx="3" class="ground"/>'
+        f'<rect width="{share}" height="6" rx="3"/></svg></td>'
+        f'<td class="which">{_assignment(member["assignment"])}</td><td class="number">{said}</td></tr>'
+    )
+
+
+def _assignment(assignment: Mapping[str, Sequence[int]]) -> Markup:
+    shown = [*assignment.items()][:MAX_TOPIC_NAMES]
+    out = " ".join(f'<span class="topic">{name(topic)}<b>{number_ranges(its)}</b></span>' for topic, its in shown)
+    rest = len(assignment) - len(shown)
+    return Markup(f"{out} and {count(rest, 'more topic')}" if rest else out or hidden("nothing"))
+
+
+def number_ranges(numbers: Sequence[int]) -> str:
+    """`0-3, 7`: runs of numbers, in order."""
+    runs: list[list[int]] = []
+    for it in sorted(numbers):
+        if runs and it == runs[-1][1] + 1:
+            runs[-1][1] = it
+        else:
+            runs.append([it, it])
+    said = [str(first) if first == last else f"{first}-{last}" for first, last in runs]
+    return ", ".join(said[:20]) + (f" and {len(said) - 20} more" if len(said) > 20 else "")
+
+
+def lag_section(form: Form | None, now_ms: int) -> Markup:
+    """How far it is behind by topic; the farthest first."""
+    if form is None or not form["offsets"]:
+        return Markup("")
+    topics: dict[str, list[Form]] = {}
+    for it in form["offsets"]:
+        topics.setdefault(it["topic"], []).append(it)
+    by_lag = sorted(topics.items(), key=lambda it: (-(_sum(it[1]) or 0), it[0]))
+    rows = "".join(_topic(topic, its, now_ms) for topic, its in by_lag[:MAX_TOPICS])
+    rest = len(topics) - MAX_TOPICS
+    more = f'<p class="more">And {rest} more topics.</p>' if rest > 0 else ""
+    return Markup(f"""<section aria-labelledby="lag-title" id="lag">
+<h2 id="lag-title">Lag by topic</h2>
+<div class="scroll" role="region" aria-label="Table of lag by topic" tabindex="0">
+<table class="lags">
+<caption class="sr">Committed offsets and lag by topic, the greatest lag first</caption>
+<thead><tr><th scope="col">Topic</th><th scope="col" class="number">Partitions</th>
+<th scope="col" class="number">Lag, records</th><th scope="col" class="number">Slowest waits for</th>
+<th scope="col" class="number">Most behind</th><th scope="col" class="number">Last commit</th></tr></thead>
+<tbody>{rows}</tbody>
+</table>
+</div>{more}
+</section>""")
+
+
+def _sum(offsets: Sequence[Form]) -> int | None:
+    known = [it["lag"] for it in offsets if it["lag"] is not None]
+    return sum(known) if known else None
+
+
+def _topic(topic: str, its: Sequence[Form], now_ms: int) -> Markup:
+    waits = [it["lag_seconds"] for it in its if it.get("lag_seconds") is not None]
+    commits = [it["committed_ms"] for it in its if it["committed_ms"] is not None]
+    known = [it for it in its if it["lag"] is not None]
+    worst = max(known, key=lambda it: it["lag"], default=None)
+    most = number(None)
+    if worst is not None:
+        which = f"<small>partition {worst['partition']}</small>" if worst["lag"] else ""
+        most = Markup(f"{number(worst['lag'])}{which}")
+    slowest = duration(round(max(waits) * 1000)) if waits else number(None)
+    return Markup(
+        f'<tr data-key="{text(topic, 1_000)}"><th scope="row" class="name">{name(topic)}</th>'
+        f'<td class="number">{len(its)}</td><td class="number">{number(_sum(its))}</td>'
+        f'<td class="number">{slowest}</td><td class="number">{most}</td>'
+        f'<td class="number">{ago(max(commits, default=None), now_ms)}</td></tr>'
+    )

@@ -1,0 +1,25 @@
+"""What is served over HTTP: the questions about groups, and what is asked of whoever answers them.
+
+Imports neither the web framework nor Prometheus, so that who answers may import it before either is needed.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from agent.core.queries import GroupQueries, Health, JsonObject
+from agent.serving.metrics.readings import Readings
+
+
+class ServedQueries(GroupQueries, Protocol):
+    """Answers about groups, and how whoever gives them is."""
+
+    def alive(self) -> Health:
+        """Whether the process does its work at all; not ready where only a restart would help."""
+
+    def status(self) -> JsonObject:
+        """What `/api/v1/status` says beside version, readiness and uptime."""
+        return {}
+
+    def readings(self) -> Readings:
+        """What a scrape needs. Raises `TypeError` where several clusters answer: each has readings of its own."""

@@ -1,0 +1,209 @@
+"""HTTP: metrics, health and the read-only API.
+
+Owns the routes over whatever answers as an agent does. What strangers wrote (group names, client ids, metadata)
+leaves it as ASCII: JSON with escapes, metrics as `agent.serving.metrics.exporter` shows them. Whatever may be
+large is made in a thread, a few at a time; health is answered at once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from starlette.applications import Starlette
+from starlette.convertors import Convertor, register_url_convertor
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from agent import __version__
+from agent.common import clock
+from agent.common.sanitize import printable
+from agent.common.timespec import parse_range
+from agent.core.queries import AmbiguousGroup, GroupQueries, Health
+from agent.serving.metrics.exporter import Exporter, MetricsSource
+from agent.serving.openapi import PATH as OPENAPI
+from agent.serving.openapi import openapi
+from agent.serving.page import Pages
+from agent.serving.queries import ServedQueries
+from agent.serving.web.answers import AnswerSlots, AsciiJSONResponse, LargeAnswer, error_response
+from agent.serving.web.auth_middleware import IS_AUTHENTICATED, AuthMiddleware
+from agent.serving.web.config_file import WebConfigFile
+from agent.serving.web.content_negotiation import negotiate_exposition
+
+GROUPS = b"/api/v1/groups/"
+TIMELINE = b"/timeline"
+TIMELINE_EVENTS = 1_000
+MOST_EVENTS = 10_000
+"""Events of one answer: unless told, and at most. The newest are given."""
+
+COMPLETE_SINCE = "Kshadow-Complete-Since"
+"""The header that says from when on (epoch milliseconds) an answer has all events; absent if from the beginning."""
+
+
+class AnyPath(Convertor[str]):
+    """The rest of a path: a group's name may hold slashes and line breaks, and starlette's `path` takes no breaks."""
+
+    regex = r"[\s\S]*"
+
+    def convert(self, value: str) -> str:
+        """As it is."""
+        return value
+
+
+register_url_convertor("anything", AnyPath())
+
+
+def application(
+    agent: ServedQueries,
+    *,
+    exporter: Exporter | None = None,
+    files: WebConfigFile | None = None,
+    stopping: Callable[[], bool] = lambda: False,
+    wall_ms: Callable[[], int] = clock.now_ms,
+) -> ASGIApp:
+    """The routes over one agent.
+
+    `exporter` makes the metrics, of that agent alone unless told. `files` say who may ask; where `stopping`, /readyz
+    sends clients elsewhere. `wall_ms` is the clock of the page for people, epoch milliseconds.
+    """
+    places = AnswerSlots()
+    pages = Pages(agent, wall_ms)
+    metered = exporter or Exporter([MetricsSource(None, agent.readings)])
+    began = time.monotonic()
+
+    def metrics(request: Request) -> Response:
+        wanted = negotiate_exposition(request.headers.get("accept", ""))
+        text = b"".join(metered.render(wanted.openmetrics))
+        return Response(text, headers={"Content-Type": wanted.content_type})
+
+    # In the event loop, not in a thread: probes are answered whatever else is asked.
+    async def healthz(request: Request) -> Response:
+        return _health(agent.alive(), request)
+
+    async def readyz(request: Request) -> Response:
+        return _health(Health(False, "stopping") if stopping() else agent.ready(), request)
+
+    def status(request: Request) -> Response:
+        ready = agent.ready()
+        form = {"version": __version__, "ready": ready.ready and not stopping(), "reason": ready.reason}
+        return AsciiJSONResponse({**form, "uptime_s": round(time.monotonic() - began, 3), **agent.status()})
+
+    def group_page(request: Request) -> Response:
+        try:
+            return pages.group(request)
+        except AmbiguousGroup as several:
+            return pages.ambiguous(request, str(several))
+
+    def asked(answer: Callable[[GroupQueries, Request], Response]) -> Callable[[Request], Response]:
+        """An answer of whoever has the cluster that is asked for, once it has one."""
+
+        def made(request: Request) -> Response:
+            cluster = request.query_params.get("cluster")
+            queries = agent if cluster is None else agent.of_cluster(cluster)
+            if queries is None:
+                return error_response(404, "no such cluster")
+            if not queries.has_caught_up:
+                # An agent that lost its broker later says what it knows.
+                return error_response(503, queries.ready().reason)
+            try:
+                return answer(queries, request)
+            except AmbiguousGroup as several:
+                return error_response(400, str(several))
+
+        return made
+
+    large: dict[str, Callable[[Request], Response]] = {
+        "/": pages.home,
+        "/findings": pages.findings,
+        "/groups/{group:anything}": group_page,
+        "/metrics": metrics,
+        "/api/v1/status": status,
+        OPENAPI: lambda request: AsciiJSONResponse(openapi()),
+        "/api/v1/groups": asked(_groups),
+        "/api/v1/groups/{group:anything}": asked(_group),
+        "/api/v1/findings": asked(_findings),
+    }
+    routes = [Route(path, LargeAnswer(make, places), methods=["GET"]) for path, make in large.items()]
+    routes += [Route("/healthz", healthz), Route("/readyz", readyz)]
+    routes += [Route("/static/{name}", pages.static, methods=["GET"])]
+    return AuthMiddleware(
+        Starlette(routes=routes, exception_handlers={HTTPException: _refused, Exception: _failed}), files
+    )
+
+
+async def _refused(request: Request, refusal: Exception) -> Response:
+    """What starlette refuses: an unknown address, another method than GET and HEAD."""
+    assert isinstance(refusal, HTTPException)
+    return error_response(refusal.status_code, refusal.detail.lower(), headers=refusal.headers)
+
+
+async def _failed(request: Request, failure: Exception) -> Response:
+    """A mistake of ours, which the server logs: what it says may be nobody else's business."""
+    return error_response(500, "internal error; the agent's log says more")
+
+
+def _groups(agent: GroupQueries, request: Request) -> Response:
+    return AsciiJSONResponse(agent.groups())
+
+
+def _group(agent: GroupQueries, request: Request) -> Response:
+    name = request.path_params["group"]
+    # Only the address as it was sent tells the route of `a` from the group `a/timeline`, whose slash is %2F.
+    if request.scope.get("raw_path", b"").partition(GROUPS)[2].endswith(TIMELINE):
+        return _timeline(agent, name.removesuffix(TIMELINE.decode()), request)
+    form = agent.describe(name)
+    return _no_such_group() if form is None else AsciiJSONResponse(form)
+
+
+def _findings(agent: GroupQueries, request: Request) -> Response:
+    try:
+        since_ms, until_ms = _range(request)
+    except ValueError as problem:
+        return error_response(400, str(problem))
+    return AsciiJSONResponse(agent.findings(since_ms, until_ms, request.query_params.get("group"))[-MOST_EVENTS:])
+
+
+def _timeline(agent: GroupQueries, group: str, request: Request) -> Response:
+    try:
+        since_ms, until_ms = _range(request)
+        limit = _limit(request.query_params.get("limit"))
+    except ValueError as problem:
+        return error_response(400, str(problem))
+    told = agent.timeline(group, since_ms, until_ms)
+    if told is None:
+        return _no_such_group()
+    events, complete_since_ms = told
+    if len(events) > limit:
+        complete_since_ms = events[-limit - 1]["at_ms"] + 1
+        events = events[-limit:]
+    headers = {} if complete_since_ms is None else {COMPLETE_SINCE: str(complete_since_ms)}
+    return AsciiJSONResponse(events, headers=headers)
+
+
+def _range(request: Request) -> tuple[int | None, int | None]:
+    """`since` and `until`. Raises `ValueError`."""
+    return parse_range(request.query_params.get("since"), request.query_params.get("until"), clock.now_ms())
+
+
+def _limit(text: str | None) -> int:
+    if text is None:
+        return TIMELINE_EVENTS
+    if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text) > 0):
+        raise ValueError(f"limit: a number from 1 to {MOST_EVENTS} expected, {text[:100]!r} came")
+    return min(int(text), MOST_EVENTS)
+
+
+def _no_such_group() -> Response:
+    return error_response(404, "no such group")
+
+
+def _health(health: Health, request: Request) -> Response:
+    """The reason is for those who may know; a probe without a password gets a word."""
+    # A reason may quote a broker's words.
+    reason = (
+        printable(health.reason) if request.scope["state"][IS_AUTHENTICATED] else ("yes" if health.ready else "no")
+    )
+    return PlainTextResponse(reason + "\n", status_code=200 if health.ready else 503)

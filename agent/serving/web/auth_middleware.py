@@ -1,0 +1,68 @@
+"""What each request passes on its way to the routes: limits, headers, a password."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from agent.serving.web.answers import error_response
+from agent.serving.web.config import WebConfig
+from agent.serving.web.config_file import WebConfigFile
+from agent.serving.web.connection_limits import CONNECTION, LimitedConnection
+from agent.serving.web.users import PasswordChecker, TooManyPasswordChecks
+
+PUBLIC_PATHS = ("/healthz", "/readyz")
+"""Answered without a password, in one word: what asks there is a probe, and its manifest is no place for one."""
+IS_AUTHENTICATED = "kshadow.known"
+"""Where a request's state says whether the client may know everything."""
+DEFAULT_HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
+"""Headers of each answer, unless it has others or the web-config file says otherwise."""
+
+
+class AuthMiddleware:
+    """The outermost application."""
+
+    def __init__(self, routes: ASGIApp, files: WebConfigFile | None) -> None:
+        self._routes, self._files, self._users = routes, files, PasswordChecker()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or refuse it."""
+        connection = cast("LimitedConnection | None", scope["state"].get(CONNECTION))
+        if connection is not None:
+            connection.answer_begins()
+        try:
+            await self._answer(scope, receive, send)
+        finally:
+            if connection is not None:
+                connection.answer_ends()
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        config = WebConfig() if self._files is None else self._files.current()
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in DEFAULT_HEADERS.items():
+                    headers.setdefault(name, value)
+                headers.update(config.headers)
+            await send(message)
+
+        headers = Headers(scope=scope)
+        if headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:
+            refusal = error_response(413, "requests have no body here", headers={"Connection": "close"})
+            return await refusal(scope, receive, send_with_headers)
+        try:
+            known = not config.users or await self._users.authenticate(headers.get("authorization"), config.users)
+        except TooManyPasswordChecks:
+            refusal = error_response(
+                429, "too many passwords to check; try again in a while", headers={"Retry-After": "5"}
+            )
+            return await refusal(scope, receive, send_with_headers)
+        if not known and scope["path"] not in PUBLIC_PATHS:
+            asks = {"WWW-Authenticate": 'Basic realm="kshadow", charset="UTF-8"'}
+            refusal = error_response(401, "a user's name and password are needed", headers=asks)
+            return await refusal(scope, receive, send_with_headers)
+        scope["state"][IS_AUTHENTICATED] = known
+        await self._routes(scope, receive, send_with_headers)

@@ -1,0 +1,413 @@
+"""A member of a classic group: its poll loop and its heartbeat thread, over virtual time.
+
+After the Java client's `AbstractCoordinator`: it sends requests and takes responses. What it offers when it joins,
+how it assigns as the leader, and what it does with its assignment, is a consumer's (`classic_consumer.py`) or a
+Connect worker's (`connect_worker.py`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from enum import StrEnum
+from typing import Any, ClassVar
+
+from agent.core.protocol.assignors import Slot
+from agent.simulation.groups.coordinator_connection import JOIN_GROUP_TIMEOUT_LAPSE_MS, CoordinatorConnection
+from agent.simulation.groups.messages import (
+    ClassicRequest,
+    ErrorCode,
+    FindCoordinatorResponse,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    LeavingMember,
+    RebalanceReason,
+    SupportedProtocol,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+from agent.simulation.groups.script import ClientSettings
+from agent.simulation.groups.timers import earliest
+
+RETRY_MS = 100
+"""`retry.backoff.ms`: how long a client waits before it asks again after a retriable error."""
+
+
+class ClassicPhase(StrEnum):
+    """Where a member stands."""
+
+    STOPPED = "stopped"
+    UNJOINED = "unjoined"
+    JOINING = "joining"
+    SYNCING = "syncing"
+    STABLE = "stable"
+    FAILED = "failed"
+
+
+_HEARTBEATING = frozenset({ClassicPhase.SYNCING, ClassicPhase.STABLE})
+"""Where the heartbeat thread runs; while it waits to join, a consumer hears only in its poll loop."""
+
+
+class ClassicClient(ABC):
+    """One client.
+
+    Each method that makes something happen gives the requests that it sends for it.
+    """
+
+    protocol_type: ClassVar[str]
+
+    def __init__(self, group: str, settings: ClientSettings) -> None:
+        self.group = group
+        self.settings = settings
+        self.phase = ClassicPhase.STOPPED
+        self.member_id = ""
+        self.generation = -1
+        self.protocol: str | None = None
+        self.owned: frozenset[Slot] = frozenset()
+        self.not_polling_since_ms: int | None = None
+        """Since when it does not poll (stalled, frozen or dead), None while it does."""
+        self.fatal_error: ErrorCode | None = None
+        self._connection = CoordinatorConnection(group)
+        self._heartbeat_at_ms: int | None = None
+        self._rejoin_at_ms: int | None = None
+        self._resumes_polling_at_ms: int | None = None
+        self._frozen_until_ms: int | None = None
+        self._rejoins_without_member_id = False
+        self._deferred_responses: list[Any] = []
+        self._rejoin_reason: RebalanceReason | None = None
+
+    # What happens to it.
+
+    def start(self, now: int) -> list[ClassicRequest]:
+        """Subscribe and poll."""
+        self.phase, self.not_polling_since_ms = ClassicPhase.UNJOINED, None
+        return self._join(now)
+
+    def close(self, now: int) -> list[ClassicRequest]:
+        """Close in order: a dynamic member says so, a static one keeps its place until its session ends."""
+        if self.settings.instance_id is not None:
+            return self.kill(now)
+        requests = self._leave_requests(RebalanceReason.MEMBER_LEFT)
+        self._stop()
+        return requests
+
+    def kill(self, now: int) -> list[ClassicRequest]:
+        """Die without a word: what it was and held stays with it until somebody notices."""
+        member_id, owned, since = self.member_id, self.owned, self.not_polling_since_ms
+        self._stop()
+        self.member_id, self.owned = member_id, owned
+        self.not_polling_since_ms = now if since is None else since
+        return []
+
+    def stall(self, for_ms: int, now: int) -> list[ClassicRequest]:
+        """Do not poll for so long; heartbeats go on."""
+        self.not_polling_since_ms = now if self.not_polling_since_ms is None else self.not_polling_since_ms
+        self._resumes_polling_at_ms = _later(now + for_ms, self._resumes_polling_at_ms)
+        return []
+
+    def freeze(self, for_ms: int, now: int) -> list[ClassicRequest]:
+        """Stand still for so long, with every thread."""
+        self._frozen_until_ms = _later(now + for_ms, self._frozen_until_ms)
+        return self.stall(for_ms, now)
+
+    def resubscribe(self, topics: frozenset[str], now: int) -> list[ClassicRequest]:
+        """Want these topics; if it wants them already, nothing comes of it."""
+        if topics == self.settings.topics:
+            return []
+        self.settings = replace(self.settings, topics=topics)
+        return self._request_rejoin(now, RebalanceReason.SUBSCRIPTION_CHANGED)
+
+    def rejoin(self, now: int) -> list[ClassicRequest]:
+        """Ask to join again (`enforceRebalance`)."""
+        return self._request_rejoin(now, RebalanceReason.LEADER_REJOINED)
+
+    @abstractmethod
+    def metadata_changed(self, now: int) -> list[ClassicRequest]:
+        """The number of some topic's partitions changed."""
+
+    # Time.
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process is there at all."""
+        return self.phase not in (ClassicPhase.STOPPED, ClassicPhase.FAILED)
+
+    @property
+    def due_ms(self) -> int | None:
+        """When it does something by itself next, heartbeats among them."""
+        return earliest(
+            self.due_ms_except_heartbeats, None if self._is_frozen else self._heartbeat_at_ms, self._link_due
+        )
+
+    @property
+    def due_ms_except_heartbeats(self) -> int | None:
+        """When it does something else than a heartbeat next."""
+        if not self.is_running:
+            return None
+        rejoins_at = self._rejoin_at_ms if self.not_polling_since_ms is None and self._connection.is_known else None
+        return earliest(self._resumes_polling_at_ms, self._frozen_until_ms, self._poll_times_out_at, rejoins_at)
+
+    @property
+    def _link_due(self) -> int | None:
+        """When the coordinator is looked for if nothing is heard of it, by the heartbeat thread or the poll loop."""
+        listens = not self._is_frozen and (
+            self.phase in _HEARTBEATING or (self.is_running and self.not_polling_since_ms is None)
+        )
+        return self._connection.due_ms if listens else None
+
+    @property
+    def _is_frozen(self) -> bool:
+        return self._frozen_until_ms is not None
+
+    @property
+    def _poll_times_out_at(self) -> int | None:
+        if self.not_polling_since_ms is None or self._is_frozen or self.phase not in _HEARTBEATING:
+            return None
+        return self.not_polling_since_ms + self.settings.max_poll_interval_ms
+
+    @property
+    def beats_safely(self) -> bool:
+        """Whether its heartbeats follow each other faster than its session could end."""
+        settings = self.settings
+        beats = self._heartbeat_at_ms is not None and not self._is_frozen
+        return beats and 2 * settings.heartbeat_interval_ms < settings.session_timeout_ms
+
+    def skip_heartbeats(self, until: int) -> int | None:
+        """Take all heartbeats before `until` for sent: when the last of them was, None if there is none."""
+        if self._heartbeat_at_ms is None or self._is_frozen or self._heartbeat_at_ms >= until:
+            return None
+        interval = self.settings.heartbeat_interval_ms
+        last = self._heartbeat_at_ms + (until - 1 - self._heartbeat_at_ms) // interval * interval
+        self._heartbeat_at_ms = last + interval
+        return last
+
+    def coordinator_responded(self, now: int) -> None:
+        """The coordinator answered: so it is there."""
+        if self.phase in _HEARTBEATING:
+            self._connection.expect_response_by(now + self.settings.session_timeout_ms)
+
+    def wake(self, now: int) -> list[ClassicRequest]:
+        """Do what is due at `now`."""
+        requests = self._resume(now)
+        late = self._poll_times_out_at
+        if late is not None and late <= now:
+            requests += self._poll_timed_out()
+        if self._link_due is not None:
+            requests += self._connection.wake(now)
+            if not self._connection.is_known:
+                self._heartbeat_at_ms = None
+        if self._heartbeat_at_ms is not None and not self._is_frozen and self._heartbeat_at_ms <= now:
+            self._heartbeat_at_ms = now + self.settings.heartbeat_interval_ms
+            requests.append(HeartbeatRequest(self.group, self.generation, self.member_id, self.settings.instance_id))
+        return requests + self._join_if_due(now)
+
+    def _resume(self, now: int) -> list[ClassicRequest]:
+        if self._frozen_until_ms is not None and self._frozen_until_ms <= now:
+            self._frozen_until_ms = None
+        if self._resumes_polling_at_ms is not None and self._resumes_polling_at_ms <= now:
+            self._resumes_polling_at_ms = self.not_polling_since_ms = None
+            if self.phase is ClassicPhase.UNJOINED:
+                self._rejoin_at_ms = now
+        kept, self._deferred_responses = self._deferred_responses, []
+        return [request for answer in kept for request in self.handle_response(answer, now)]
+
+    def _poll_timed_out(self) -> list[ClassicRequest]:
+        """A dynamic member leaves. A static one only ceases to say that it is there; both come back without an id."""
+        requests = self._leave_requests(RebalanceReason.POLL_TIMEOUT) if self.settings.instance_id is None else []
+        self.phase = ClassicPhase.UNJOINED
+        self._heartbeat_at_ms = self._rejoin_at_ms = None
+        self._rejoins_without_member_id = True
+        self._connection.expect_response_by(None)
+        return requests
+
+    # Answers.
+
+    def handle_response(self, answer: Any, now: int) -> list[ClassicRequest]:
+        """Take an answer. A frozen process takes it when it runs again, and one to JoinGroup waits for a poll."""
+        if not self.is_running:
+            return []
+        if self._is_frozen or (self.not_polling_since_ms is not None and isinstance(answer, JoinGroupResponse)):
+            self._deferred_responses.append(answer)
+            return []
+        self.coordinator_responded(now)
+        match answer:
+            case FindCoordinatorResponse():
+                return self._handle_coordinator_found(now)
+            case JoinGroupResponse():
+                return self._handle_join_response(answer, now)
+            case SyncGroupResponse():
+                return self._handle_sync_response(answer, now)
+            case HeartbeatResponse():
+                return self._handle_heartbeat_response(answer, now)
+            case LeaveGroupResponse():
+                return []
+        raise TypeError(f"an answer of a coordinator expected, {answer!r} came")
+
+    def _handle_coordinator_found(self, now: int) -> list[ClassicRequest]:
+        """It is known again: who waits for it to answer a JoinGroup asks again, who is a member says so at once."""
+        if self._connection.is_known:
+            return []
+        self._connection.coordinator_found()
+        self.coordinator_responded(now)
+        if self.phase is ClassicPhase.JOINING:
+            return self._join(now)
+        if self.phase in _HEARTBEATING:
+            self._heartbeat_at_ms = now
+        return self.wake(now)
+
+    def _handle_join_response(self, answer: JoinGroupResponse, now: int) -> list[ClassicRequest]:
+        if self.phase is not ClassicPhase.JOINING:
+            return []
+        if answer.error is ErrorCode.MEMBER_ID_REQUIRED:
+            self.member_id = answer.member_id
+            return self._join(now)
+        if answer.error is not ErrorCode.NONE:
+            return self._handle_error(answer.error, now)
+        self.phase = ClassicPhase.SYNCING
+        self.member_id, self.generation, self.protocol = answer.member_id, answer.generation, answer.protocol
+        self._heartbeat_at_ms = now + self.settings.heartbeat_interval_ms
+        self.coordinator_responded(now)
+        leads = answer.leader == answer.member_id
+        self._generation_began(answer, now)
+        assignments = self._assign(answer) if leads and not answer.skip_assignment else {}
+        return [
+            SyncGroupRequest(
+                self.group,
+                self.generation,
+                self.member_id,
+                self.settings.instance_id,
+                answer.protocol_type,
+                answer.protocol,
+                assignments,
+            )
+        ]
+
+    def _handle_sync_response(self, answer: SyncGroupResponse, now: int) -> list[ClassicRequest]:
+        if self.phase is not ClassicPhase.SYNCING:
+            return []
+        if answer.error is not ErrorCode.NONE:
+            return self._handle_error(answer.error, now)
+        self.phase = ClassicPhase.STABLE
+        return self._take_assignment(answer.assignment, now)
+
+    def _handle_heartbeat_response(self, answer: HeartbeatResponse, now: int) -> list[ClassicRequest]:
+        if self.phase not in _HEARTBEATING or answer.error is ErrorCode.NONE:
+            return []
+        if answer.error is ErrorCode.REBALANCE_IN_PROGRESS:
+            if self.phase is ClassicPhase.STABLE and self._rejoin_at_ms is None:
+                self._rejoin_at_ms = now + self.settings.rejoin_delay_ms
+            return self._join_if_due(now)
+        return self._handle_error(answer.error, now)
+
+    def _handle_error(self, error: ErrorCode, now: int) -> list[ClassicRequest]:
+        wait_ms = 0
+        match error:
+            case ErrorCode.REBALANCE_IN_PROGRESS:
+                # Until it polls it is a member as before.
+                self._rejoin_at_ms = now
+                return self._join_if_due(now)
+            case ErrorCode.UNKNOWN_MEMBER_ID:
+                self._reset_membership()
+            case ErrorCode.ILLEGAL_GENERATION:
+                self.generation = -1
+                self._generation_lost()
+            case ErrorCode.COORDINATOR_NOT_AVAILABLE:
+                wait_ms = RETRY_MS
+            case _:
+                # The application's to handle: poll() throws.
+                self._stop()
+                self.phase, self.fatal_error = ClassicPhase.FAILED, error
+                return []
+        self.phase = ClassicPhase.UNJOINED
+        self._heartbeat_at_ms = None
+        self._rejoin_at_ms = now + wait_ms
+        self._connection.expect_response_by(None)
+        return self._join_if_due(now)
+
+    # Joining.
+
+    def _request_rejoin(self, now: int, why: RebalanceReason) -> list[ClassicRequest]:
+        self._rejoin_reason = why
+        if self.phase is ClassicPhase.STABLE:
+            self._rejoin_at_ms = now
+        return self._join_if_due(now)
+
+    def _join_if_due(self, now: int) -> list[ClassicRequest]:
+        due = self._rejoin_at_ms is not None and self._rejoin_at_ms <= now
+        return self._join(now) if due and self.not_polling_since_ms is None and self._connection.is_known else []
+
+    def _join(self, now: int) -> list[ClassicRequest]:
+        if self._rejoins_without_member_id:
+            self._reset_membership()
+        offers = self._prepare_join()
+        self.phase = ClassicPhase.JOINING
+        self._rejoin_at_ms = self._heartbeat_at_ms = None
+        settings, why = self.settings, self._rejoin_reason
+        self._connection.expect_response_by(now + settings.max_poll_interval_ms + JOIN_GROUP_TIMEOUT_LAPSE_MS)
+        self._rejoin_reason = None
+        return [
+            JoinGroupRequest(
+                self.group,
+                settings.session_timeout_ms,
+                settings.max_poll_interval_ms,
+                self.member_id,
+                self.protocol_type,
+                offers,
+                settings.instance_id,
+                settings.client_id,
+                settings.client_host,
+                why,
+            )
+        ]
+
+    # What is a consumer's or a worker's own.
+
+    @abstractmethod
+    def _prepare_join(self) -> tuple[SupportedProtocol, ...]:
+        """Make ready to join: what it supports, and says of itself."""
+
+    @abstractmethod
+    def _generation_began(self, answer: JoinGroupResponse, now: int) -> None:
+        """A generation begins, with or without it as the leader."""
+
+    @abstractmethod
+    def _assign(self, answer: JoinGroupResponse) -> dict[str, Any]:
+        """As the leader: who gets what, by member id."""
+
+    @abstractmethod
+    def _take_assignment(self, assignment: Any, now: int) -> list[ClassicRequest]:
+        """What it is given."""
+
+    @abstractmethod
+    def _generation_lost(self) -> None:
+        """It is no longer in the generation in which it got what it has."""
+
+    # Leaving.
+
+    def _leave_requests(self, why: RebalanceReason) -> list[ClassicRequest]:
+        if not self.member_id or self.phase is ClassicPhase.UNJOINED:
+            return []
+        return [LeaveGroupRequest(self.group, (LeavingMember(self.member_id, self.settings.instance_id, why),))]
+
+    def _reset_membership(self) -> None:
+        self.member_id, self.generation, self._rejoins_without_member_id = "", -1, False
+        self._generation_lost()
+
+    def _stop(self) -> None:
+        self._reset_membership()
+        self.owned = frozenset()
+        self.phase = ClassicPhase.STOPPED
+        self._heartbeat_at_ms = self._rejoin_at_ms = self._resumes_polling_at_ms = self._frozen_until_ms = (
+            self.not_polling_since_ms
+        ) = None
+        self._deferred_responses = []
+        self._rejoin_reason = None
+        self._connection = CoordinatorConnection(self.group)
+
+
+def _later(at_ms: int, other_ms: int | None) -> int:
+    return at_ms if other_ms is None else max(at_ms, other_ms)

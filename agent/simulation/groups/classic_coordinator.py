@@ -1,0 +1,342 @@
+"""The coordinator of a classic group: what it answers to each request, and what it writes, over virtual time.
+
+After `GroupMetadataManager` of Kafka 4.3. Every request is answered, at once or by a later effect. The states and
+timers are `ClassicGroupMachine`'s. It must not know what members want or hold: that is for their assignors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Mapping
+
+from agent.core.protocol.hashing import OFFSETS_PARTITIONS, partition_for_group
+from agent.simulation.groups.classic_group import COMPLETING, EMPTY, PREPARING, STABLE, ClassicGroupMachine
+from agent.simulation.groups.classic_roster import ClassicMember
+from agent.simulation.groups.messages import (
+    ClassicRequest,
+    Effect,
+    ErrorCode,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    LeavingMember,
+    RebalanceReason,
+    RecordAppended,
+    ResponseSent,
+    SyncGroupRequest,
+    SyncGroupResponse,
+    Token,
+)
+from agent.simulation.groups.script import BrokerSettings
+
+
+class ClassicCoordinator:
+    """The coordinator of the one classic group `name`. `group` is None until somebody joins.
+
+    `handle` and `fire_timers` take the time (milliseconds), which must not decrease, and return the effects in order.
+    A request that arrives at the moment at which a timer is due comes before the timer. `new_id` makes the second
+    half of member ids.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        settings: BrokerSettings,
+        new_id: Callable[[], str],
+        offsets_partitions: int = OFFSETS_PARTITIONS,
+    ) -> None:
+        self.group: ClassicGroupMachine | None = None
+        self._name = name
+        self._settings = settings
+        self._new_id = new_id
+        self._offsets_partitions = offsets_partitions
+
+    @property
+    def members(self) -> Mapping[str, ClassicMember]:
+        """The members by id, in the order in which they joined."""
+        return {} if self.group is None else self.group.members
+
+    @property
+    def due_ms(self) -> int | None:
+        """When the next timer fires, None if none is set."""
+        return None if self.group is None else self.group.due_ms
+
+    def due_ms_without(self, member_ids: Container[str]) -> int | None:
+        """When the next timer fires, not counting the session deadlines of these members."""
+        return None if self.group is None else self.group.due_ms_without(member_ids)
+
+    def handle(self, request: ClassicRequest, token: Token, now_ms: int) -> list[Effect]:
+        """Take a request. Its response carries `token`, and may come with a later call.
+
+        The first member that joins without a member id creates the group, even if the join itself is rejected.
+        """
+        if isinstance(request, FindCoordinatorRequest):
+            partition = partition_for_group(request.group, self._offsets_partitions)
+            return [ResponseSent(token, FindCoordinatorResponse(partition))]
+        if self.group is not None:
+            return _handle(self.group, request, token, now_ms)
+        if isinstance(request, JoinGroupRequest) and not _session_timeout_is_allowed(self._settings, request):
+            return [ResponseSent(token, JoinGroupResponse(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id))]
+        if not isinstance(request, JoinGroupRequest) or request.member_id:
+            return [ResponseSent(token, _UNKNOWN_GROUP_RESPONSES[type(request)](request))]
+        group = self.group = ClassicGroupMachine(self._name, self._settings, self._new_id, now_ms)
+        empty = group.image()
+        return [*_handle(group, request, token, now_ms), RecordAppended(empty)]
+
+    def fire_timers(self, now_ms: int) -> list[Effect]:
+        """Let all timers fire that are due at `now_ms` or before."""
+        return [] if self.group is None else self.group.fire_timers(now_ms)
+
+    def renew_session(self, member_id: str, at_ms: int) -> None:
+        """Extend the member's session as an uneventful heartbeat at `at_ms` would; the group must be stable."""
+        assert self.group is not None
+        self.group.renew_session(member_id, at_ms)
+
+    def delete_group(self, now_ms: int) -> list[Effect]:
+        """Delete the group, which must exist. Raises `ValueError` if it has members."""
+        assert self.group is not None
+        effects = self.group.delete(now_ms)
+        self.group = None
+        return effects
+
+
+_UNKNOWN_GROUP_RESPONSES: Mapping[type, Callable[..., object]] = {
+    JoinGroupRequest: lambda request: JoinGroupResponse(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id),
+    SyncGroupRequest: lambda request: SyncGroupResponse(ErrorCode.UNKNOWN_MEMBER_ID),
+    HeartbeatRequest: lambda request: HeartbeatResponse(ErrorCode.UNKNOWN_MEMBER_ID),
+    LeaveGroupRequest: lambda request: LeaveGroupResponse(
+        ErrorCode.NONE, tuple(ErrorCode.UNKNOWN_MEMBER_ID for _ in request.members)
+    ),
+}
+
+
+def _handle(group: ClassicGroupMachine, request: ClassicRequest, token: Token, now_ms: int) -> list[Effect]:
+    effects = group.fire_timers(now_ms - 1)
+    group.now_ms = now_ms
+    match request:
+        case JoinGroupRequest():
+            _join(group, request, token)
+        case SyncGroupRequest():
+            response = _sync(group, request, token)
+            if response is not None:
+                group.respond(token, response)
+        case HeartbeatRequest():
+            group.respond(token, HeartbeatResponse(_heartbeat(group, request)))
+        case LeaveGroupRequest():
+            _leave(group, request, token)
+    return effects + group.take_effects()
+
+
+# JoinGroup.
+
+
+def _join(group: ClassicGroupMachine, request: JoinGroupRequest, token: Token) -> None:
+    error = _refusal(group, request)
+    if error is not None:
+        group.respond(
+            token, JoinGroupResponse(error, "" if error in _ERRORS_WITHOUT_MEMBER_ID else request.member_id)
+        )
+    elif not request.member_id:
+        _join_as_new(group, request, token)
+    elif request.member_id in group.roster.pending_member_ids:
+        _add_new_member(group, request, request.member_id, token)
+    else:
+        _rejoin(group, request, token)
+
+
+def _refusal(group: ClassicGroupMachine, request: JoinGroupRequest) -> ErrorCode | None:
+    member_id = request.member_id
+    if not _session_timeout_is_allowed(group.settings, request):
+        return ErrorCode.INVALID_SESSION_TIMEOUT
+    if not _has_room(group, member_id):
+        _reject_for_size(group, member_id)
+        return ErrorCode.GROUP_MAX_SIZE_REACHED
+    if not _supports(group, request):
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    if member_id in group.roster.pending_member_ids:
+        # A static member is never given an id to come back with; the broker has no better error for one that does.
+        return None if request.instance_id is None else ErrorCode.UNKNOWN_SERVER_ERROR
+    return group.roster.identity_error(member_id, request.instance_id) if member_id else None
+
+
+def _supports(group: ClassicGroupMachine, request: JoinGroupRequest) -> bool:
+    if group.state is EMPTY:
+        return bool(request.protocol_type and request.protocols)
+    return request.protocol_type == group.protocol_type and group.roster.supports(request.protocols)
+
+
+def _has_room(group: ClassicGroupMachine, member_id: str) -> bool:
+    """Whether a member may join (`group.max.size`): in a join phase, first come, first served."""
+    most = group.settings.max_size
+    if group.state is PREPARING:
+        member = group.members.get(member_id)
+        return (member is not None and member.pending_join is not None) or group.roster.joining_count < most
+    return group.state is EMPTY or member_id in group.members or len(group.members) < most
+
+
+def _reject_for_size(group: ClassicGroupMachine, member_id: str) -> None:
+    """Remove the member, or the id that was given out, for which there is no room.
+
+    The join phase does not end by this, even if all others have joined.
+    """
+    group.forget_pending(member_id)
+    if member_id in group.members:
+        group.remove_member(group.members[member_id], RebalanceReason.NOT_REJOINED)
+
+
+def _join_as_new(group: ClassicGroupMachine, request: JoinGroupRequest, token: Token) -> None:
+    instance_id = request.instance_id
+    member_id = f"{request.client_id if instance_id is None else instance_id}-{group.new_id()}"
+    known = None if instance_id is None else group.roster.member_id_of_instance(instance_id)
+    if known is not None:
+        _replace(group, request, group.members[known], member_id, token)
+    elif instance_id is None and request.requires_known_member_id:
+        group.roster.pending_member_ids.add(member_id)
+        group.start_pending_member_timer(member_id, request.session_timeout_ms)
+        group.respond(token, JoinGroupResponse(ErrorCode.MEMBER_ID_REQUIRED, member_id))
+    else:
+        _add_new_member(group, request, member_id, token)
+
+
+def _add_new_member(group: ClassicGroupMachine, request: JoinGroupRequest, member_id: str, token: Token) -> None:
+    if not group.members:
+        group.protocol_type = request.protocol_type
+    member = ClassicMember(
+        member_id,
+        request.instance_id,
+        request.client_id,
+        request.client_host,
+        request.session_timeout_ms,
+        request.rebalance_timeout_ms,
+        request.protocols,
+        is_new=True,
+        pending_join=token,
+    )
+    group.add_member(member)
+
+
+def _rejoin(group: ClassicGroupMachine, request: JoinGroupRequest, token: Token) -> None:
+    member = group.members[request.member_id]
+    changed = member.protocols != request.protocols
+    follows = group.state is STABLE and member.member_id != group.leader
+    if not changed and (follows or group.state is COMPLETING):
+        # It may have missed a response: it gets the current generation again.
+        group.respond(token, group.join_response(member))
+    else:
+        _update(group, member, request, token)
+        if group.state is PREPARING:
+            group.complete_if_all_joined()
+        else:
+            group.prepare_rebalance(request.reason or _rejoin_reason(changed), member.member_id)
+
+
+def _update(group: ClassicGroupMachine, member: ClassicMember, request: JoinGroupRequest, token: Token) -> None:
+    group.roster.update_protocols(member, request.protocols)
+    member.session_timeout_ms = request.session_timeout_ms
+    member.rebalance_timeout_ms = request.rebalance_timeout_ms
+    if member.pending_join is not None and member.pending_join != token:
+        # The member sent a JoinGroup before and did not wait for its response.
+        group.respond(member.pending_join, JoinGroupResponse(ErrorCode.UNKNOWN_MEMBER_ID))
+    member.pending_join = token
+
+
+def _replace(
+    group: ClassicGroupMachine, request: JoinGroupRequest, old: ClassicMember, member_id: str, token: Token
+) -> None:
+    """A static member rejoins without its member id: the new id takes over the assignment of the old one."""
+    new = ClassicMember(
+        member_id,
+        old.instance_id,
+        old.client_id,
+        old.client_host,
+        request.session_timeout_ms,
+        request.rebalance_timeout_ms,
+        request.protocols,
+        old.assignment,
+        pending_join=token,
+    )
+    group.replace_static_member(old, new)
+
+
+# SyncGroup.
+
+
+def _sync(group: ClassicGroupMachine, request: SyncGroupRequest, token: Token) -> SyncGroupResponse | None:
+    error = _sync_refusal(group, request)
+    if error is not None:
+        return SyncGroupResponse(error)
+    member = group.members[request.member_id]
+    group.record_sync(member)
+    if group.state is STABLE:
+        return SyncGroupResponse(ErrorCode.NONE, member.assignment, group.protocol_type, group.protocol)
+    if member.pending_sync is not None:
+        group.respond_to_sync(member, SyncGroupResponse(ErrorCode.REBALANCE_IN_PROGRESS))
+    member.pending_sync = token
+    if member.member_id == group.leader:
+        group.assign(request.assignments)
+    return None
+
+
+def _sync_refusal(group: ClassicGroupMachine, request: SyncGroupRequest) -> ErrorCode | None:
+    if group.state is EMPTY:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    error = group.roster.identity_error(request.member_id, request.instance_id)
+    if error is not None:
+        return error
+    if request.generation != group.generation:
+        return ErrorCode.ILLEGAL_GENERATION
+    for said, known in ((request.protocol_type, group.protocol_type), (request.protocol, group.protocol)):
+        if None not in (said, known) and said != known:
+            return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    return ErrorCode.REBALANCE_IN_PROGRESS if group.state is PREPARING else None
+
+
+# Heartbeat and LeaveGroup.
+
+
+def _heartbeat(group: ClassicGroupMachine, request: HeartbeatRequest) -> ErrorCode:
+    error = group.roster.identity_error(request.member_id, request.instance_id)
+    if error is not None:
+        return error
+    if request.generation != group.generation:
+        return ErrorCode.ILLEGAL_GENERATION
+    group.extend_deadline(group.members[request.member_id])
+    return ErrorCode.REBALANCE_IN_PROGRESS if group.state is PREPARING else ErrorCode.NONE
+
+
+def _leave(group: ClassicGroupMachine, request: LeaveGroupRequest, token: Token) -> None:
+    errors = tuple(_remove_leaving_member(group, leaver) for leaver in request.members)
+    left = [leaver for leaver, error in zip(request.members, errors, strict=True) if error is ErrorCode.NONE]
+    group.respond(token, LeaveGroupResponse(ErrorCode.NONE, errors))
+    if left and group.state is not EMPTY:
+        group.request_rebalance(left[0].reason, left[0].member_id)
+
+
+def _remove_leaving_member(group: ClassicGroupMachine, leaver: LeavingMember) -> ErrorCode:
+    member_id = leaver.member_id
+    if not member_id:
+        member_id = group.roster.member_id_of_instance(leaver.instance_id or "") or ""
+    elif member_id in group.roster.pending_member_ids:
+        group.forget_pending(member_id)
+        return ErrorCode.NONE
+    error = group.roster.identity_error(member_id, leaver.instance_id)
+    if error is None:
+        group.remove_member(group.members[member_id], leaver.reason)
+    return error or ErrorCode.NONE
+
+
+_ERRORS_WITHOUT_MEMBER_ID = (ErrorCode.GROUP_MAX_SIZE_REACHED, ErrorCode.UNKNOWN_SERVER_ERROR)
+"""Refusals that do not repeat the member's id."""
+
+
+def _session_timeout_is_allowed(settings: BrokerSettings, request: JoinGroupRequest) -> bool:
+    """Whether the session timeout that is asked for is within the broker's bounds."""
+    return settings.min_session_timeout_ms <= request.session_timeout_ms <= settings.max_session_timeout_ms
+
+
+def _rejoin_reason(changed: bool) -> RebalanceReason:
+    return RebalanceReason.SUBSCRIPTION_CHANGED if changed else RebalanceReason.LEADER_REJOINED

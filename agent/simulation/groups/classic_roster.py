@@ -1,0 +1,188 @@
+"""Who is in a classic group: its members, the ids given out and not used yet, static ids, and who leads.
+
+Owns the rules about who is who and who may come in, and the elections. Knows no time, no states and no answers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from agent.core.protocol.hashing import hash_map_order
+from agent.simulation.groups.messages import ClassicMemberImage, ErrorCode, SupportedProtocol, Token
+
+
+@dataclass(slots=True)
+class ClassicMember:
+    """`pending_join` and `pending_sync` are the tokens of requests that are not answered yet.
+
+    `is_new` until its first join is answered: a new member may be expired while it waits.
+    """
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocols: tuple[SupportedProtocol, ...]
+    assignment: Any = ()
+    is_new: bool = False
+    pending_join: Token | None = None
+    pending_sync: Token | None = None
+
+    @property
+    def protocol_names(self) -> list[str]:
+        """The protocols it supports, in its order of preference."""
+        return [offer.name for offer in self.protocols]
+
+    @property
+    def is_waiting_for_response(self) -> bool:
+        """Whether its silence means nothing: it waits for an answer, and has been in a generation before."""
+        return not self.is_new and (self.pending_join is not None or self.pending_sync is not None)
+
+    def metadata(self, protocol: str | None) -> Any:
+        """What it said of itself for `protocol`."""
+        return next((offer.metadata for offer in self.protocols if offer.name == protocol), None)
+
+    def vote(self, candidates: set[str]) -> str:
+        """Its first preference among the candidates, all of which it supports."""
+        return next(name for name in self.protocol_names if name in candidates)
+
+    def image(self, protocol: str | None, assignment: Any) -> ClassicMemberImage:
+        """As it goes into the log."""
+        return ClassicMemberImage(
+            self.member_id,
+            self.instance_id,
+            self.client_id,
+            self.client_host,
+            self.session_timeout_ms,
+            self.rebalance_timeout_ms,
+            self.metadata(protocol),
+            assignment,
+        )
+
+
+class ClassicRoster:
+    """A group's members by id, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self.members: dict[str, ClassicMember] = {}
+        self.pending_member_ids: set[str] = set()
+        """Member ids that were given out and not used yet."""
+        self.leader: str | None = None
+        self._instances: dict[str, str] = {}
+        # By protocol, how many members support it.
+        self._supporters: Counter[str] = Counter()
+        # Java's map of members grows with them and never shrinks, and with it the order in which it gives them.
+        self._peak_size = 0
+
+    # Who is who.
+
+    def member_id_of_instance(self, instance_id: str) -> str | None:
+        """The member id that a static id has now."""
+        return self._instances.get(instance_id)
+
+    def identity_error(self, member_id: str, instance_id: str | None) -> ErrorCode | None:
+        """What is wrong with who asks, None if it is who it says."""
+        if instance_id is not None:
+            known = self._instances.get(instance_id)
+            if known is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+            if known != member_id:
+                return ErrorCode.FENCED_INSTANCE_ID
+        return None if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
+
+    def members_not_rejoined(self) -> list[ClassicMember]:
+        """Members that have not rejoined, and are not excused from it by a static id."""
+        return [it for it in self.members.values() if it.pending_join is None and it.instance_id is None]
+
+    @property
+    def joining_count(self) -> int:
+        """How many members have asked to join and have no answer yet."""
+        return sum(member.pending_join is not None for member in self.members.values())
+
+    @property
+    def all_joined(self) -> bool:
+        """Whether everybody has asked to join, and nobody is on the way."""
+        return not self.pending_member_ids and self.joining_count == len(self.members)
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """How long a join phase may take: the longest that a member asked for."""
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    # Who comes and goes.
+
+    def add(self, member: ClassicMember) -> None:
+        """A new member; the first one leads."""
+        self.pending_member_ids.discard(member.member_id)
+        self.members[member.member_id] = member
+        self._supporters.update(set(member.protocol_names))
+        self._peak_size = max(self._peak_size, len(self.members))
+        if member.instance_id is not None:
+            self._instances[member.instance_id] = member.member_id
+        if self.leader is None:
+            self.leader = member.member_id
+
+    def remove(self, member: ClassicMember) -> None:
+        """A member goes; if it led, another one does."""
+        del self.members[member.member_id]
+        self._supporters.subtract(set(member.protocol_names))
+        if member.instance_id is not None:
+            del self._instances[member.instance_id]
+        if self.leader == member.member_id:
+            self.leader = next(iter(self._in_order(self.members)), None)
+
+    def replace(self, old: ClassicMember, new: ClassicMember) -> None:
+        """A static member goes on under a new member id, and leads if the old one did."""
+        assert new.instance_id is not None
+        del self.members[old.member_id]
+        self.members[new.member_id] = new
+        self._supporters.subtract(set(old.protocol_names))
+        self._supporters.update(set(new.protocol_names))
+        self._instances[new.instance_id] = new.member_id
+        if self.leader == old.member_id:
+            self.leader = new.member_id
+
+    def update_protocols(self, member: ClassicMember, protocols: tuple[SupportedProtocol, ...]) -> None:
+        """A member supports other protocols, or says something else of itself."""
+        self._supporters.subtract(set(member.protocol_names))
+        member.protocols = protocols
+        self._supporters.update(set(member.protocol_names))
+
+    # Elections.
+
+    def common_protocols(self) -> set[str]:
+        """The protocols that all members support; there must be a member."""
+        return {name for name, count in self._supporters.items() if count == len(self.members)}
+
+    def supports(self, offers: tuple[SupportedProtocol, ...]) -> bool:
+        """Whether one of these is supported by all members."""
+        if not self.members:
+            return bool(offers)
+        shared = self.common_protocols()
+        return any(offer.name in shared for offer in offers)
+
+    def elected_protocol(self) -> str:
+        """The vote: each member for its first preference among what all support; most votes win."""
+        shared = self.common_protocols()
+        votes: dict[str, int] = {}
+        for member in self.members.values():
+            name = member.vote(shared)
+            votes[name] = votes.get(name, 0) + 1
+        return max(hash_map_order(votes), key=lambda name: votes[name])
+
+    def elect_leader(self) -> bool:
+        """Whether somebody leads who has rejoined: a leader that has not gives way to one that has."""
+        if self.leader is not None and self.members[self.leader].pending_join is not None:
+            return True
+        ready = [member_id for member_id, member in self.members.items() if member.pending_join is not None]
+        if ready:
+            self.leader = self._in_order(ready)[0]
+        return bool(ready)
+
+    def _in_order(self, member_ids: Iterable[str]) -> list[str]:
+        return hash_map_order(member_ids, self._peak_size)

@@ -1,0 +1,182 @@
+"""Whether a play comes to what the log shows: the same generations with the same clients in them.
+
+The log bounds when something happened; within the bounds the first guess is taken that reproduces the log, or else
+the one that comes nearest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import NamedTuple
+
+from agent.core.protocol.assignors import ASSIGNORS
+from agent.simulation.groups.script import Script
+from agent.simulation.groups.simulate import SimulationResult, simulate
+from agent.simulation.groups.simulation import TooManyMoments
+from agent.simulation.whatif.changes import starts
+from agent.simulation.whatif.recorded_script import RecordedGeneration, RecordedScript, reconstruct
+from agent.simulation.whatif.recorder import GroupRecording
+
+TRIGGER_SHARES = (0.5, 0.9, 0.1)
+"""How much of a heartbeat interval before the end of a join phase that came which set it off, as it is tried."""
+
+HEARTBEAT_INTERVALS_MS = (1_500, 1_000, 2_000)
+"""Heartbeat intervals that are tried where the log does not tell it and the default reproduces less."""
+
+LOOKAHEAD_GENERATIONS = 16
+"""So many generations ahead a play is searched for one that the log shows."""
+
+
+MAX_MOMENTS = 20_000
+"""Of one play; a day of storms comes to 500. Records that claim timeouts of a millisecond would make it billions, and
+all of them are remembered."""
+
+
+class CannotReplay(ValueError):
+    """The model cannot play a script; the message says why."""
+
+
+def replay(script: Script) -> SimulationResult:
+    """Play a script. Raises `CannotReplay`."""
+    settings = [it.settings for it in starts(script)]
+    unknown = {name for it in settings for name in it.assignors} - ASSIGNORS.keys()
+    if unknown:
+        raise CannotReplay(f"the model has no assignor {' or '.join(sorted(unknown))}")
+    try:
+        return simulate(script, MAX_MOMENTS)
+    except TooManyMoments as error:
+        raise CannotReplay(f"too much happens in this group to be played again: {error}") from None
+
+
+class SimulatedGeneration(NamedTuple):
+    """A generation of a play, numbered as the log's: when it was complete, and its clients."""
+
+    generation: int
+    at_ms: int
+    clients: frozenset[str]
+
+
+class GenerationDifference(NamedTuple):
+    """A generation of the log that the play lacks (`played` None), or one of the play that the log lacks."""
+
+    recorded: RecordedGeneration | None
+    played: SimulatedGeneration | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayAccuracy:
+    """Of `generations` that the log shows, `matched` came in their order with the same members.
+
+    `late_ms`: by how much the play's assignments come later than the log's, of each that matched.
+    """
+
+    generations: int
+    matched: int
+    differences: tuple[GenerationDifference, ...]
+    late_ms: tuple[int, ...]
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether every generation came, with its members, and no other."""
+        return not self.differences
+
+
+class CalibratedReplay(NamedTuple):
+    """A recording as a script, its play, and how near that is."""
+
+    recorded: RecordedScript
+    result: SimulationResult
+    reproduction: ReplayAccuracy
+
+
+def calibrate(
+    recording: GroupRecording,
+    end_ms: int,
+    *,
+    heartbeat_ms: int | None = None,
+    delay_ms: int | None = None,
+    enough: Callable[[], bool] = lambda: False,
+) -> CalibratedReplay:
+    """The script that reproduces the log best.
+
+    `heartbeat_ms` and `delay_ms` as for `reconstruct`. `enough` is asked after each guess: the best so far may do.
+    Raises `NothingToReplay` and `CannotReplay`.
+    """
+    best: CalibratedReplay | None = None
+    for found in _guesses(recording, end_ms, heartbeat_ms, delay_ms):
+        if best is None or _rank(found) > _rank(best):
+            best = found
+        if best.reproduction.is_exact or enough():
+            break
+    assert best is not None, "there are guesses"
+    return best
+
+
+def _rank(found: CalibratedReplay) -> tuple[int, int]:
+    return found.reproduction.matched, -len(found.reproduction.differences)
+
+
+def _guesses(
+    recording: GroupRecording, end_ms: int, heartbeat_ms: int | None, delay_ms: int | None
+) -> Iterator[CalibratedReplay]:
+    """What is told, or the default; then other heartbeat intervals, and no delay, where nobody told them."""
+    first = reconstruct(recording, end_ms, heartbeat_ms=heartbeat_ms, delay_ms=delay_ms)
+    intervals = (None,) if first.heartbeat_told else (None, *HEARTBEAT_INTERVALS_MS)
+    delays = (None,) if first.delay_told else (None, 0)
+    for interval, delay in product(intervals, delays):
+        for share in TRIGGER_SHARES:
+            found = reconstruct(
+                recording,
+                end_ms,
+                heartbeat_ms=heartbeat_ms if interval is None else interval,
+                delay_ms=delay_ms if delay is None else delay,
+                share=share,
+            )
+            found = replace(found, heartbeat_told=first.heartbeat_told, delay_told=first.delay_told)
+            came = replay(found.script)
+            yield CalibratedReplay(found, came, replay_accuracy(found, came))
+
+
+def simulated_generations(recorded: RecordedScript, came: SimulationResult) -> list[SimulatedGeneration]:
+    """The generations of a play from the opening on that a broker would have written."""
+    every = [
+        SimulatedGeneration(it.generation, it.completed_ms, frozenset(it.clients))
+        for it in came.rebalances
+        if it.completed_ms is not None
+    ]
+    if recorded.opening is None:
+        return every
+    before = [it for it in every if it.at_ms <= recorded.opening_ms]
+    shift = recorded.opening.generation - (before[-1].generation if before else 0)
+    return [it._replace(generation=it.generation + shift) for it in every[len(before) :]]
+
+
+def replay_accuracy(recorded: RecordedScript, played: SimulationResult) -> ReplayAccuracy:
+    """Compare in order: generations that match, and those that are in one of the two only."""
+    came = simulated_generations(recorded, played)
+    differences: list[GenerationDifference] = []
+    late: list[int] = []
+    at = 0
+    for it in recorded.expected:
+        found = _next(it, came, at)
+        if found is None:
+            differences.append(GenerationDifference(it, None))
+            continue
+        differences += [GenerationDifference(None, extra) for extra in came[at:found]]
+        late.append(came[found].at_ms - it.at_ms)
+        at = found + 1
+    differences += [GenerationDifference(None, extra) for extra in came[at:]]
+    return ReplayAccuracy(len(recorded.expected), len(late), tuple(differences), tuple(late))
+
+
+def _next(it: RecordedGeneration, came: Sequence[SimulatedGeneration], at: int) -> int | None:
+    return next(
+        (
+            index
+            for index in range(at, min(at + LOOKAHEAD_GENERATIONS, len(came)))
+            if came[index].clients == it.clients
+        ),
+        None,
+    )

@@ -1,0 +1,157 @@
+"""Which other settings would have helped a group, beyond what the replay itself may be off by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from agent.presentation.narrative.gains import Gain, Gains
+from agent.presentation.narrative.words import capitalized, duration
+from agent.simulation.whatif import config_lines
+from agent.simulation.whatif.calibrated_replay import CalibratedReplay, CannotReplay, calibrate
+from agent.simulation.whatif.changes import CHANGES, CURRENT_SETTINGS, standard_alternatives, starts
+from agent.simulation.whatif.comparison import (
+    LEAST_SAVED_SHARE,
+    AlternativeOutcome,
+    Comparison,
+    evaluate,
+    tolerable_cost_ms,
+)
+from agent.simulation.whatif.recorded_script import NothingToReplay, reason_not_replayable
+from agent.simulation.whatif.recorder import GroupRecording
+
+MAX_RECOMMENDATIONS = 3
+"""So many settings are named."""
+
+LEAST_SAVED_MS = 1_000
+"""What saves less partition time than this saves nothing."""
+
+MAX_STOPPED_TIME_RATIO = 3
+"""Where replayed and logged standstill differ by more than this factor no price of more standstill can be named."""
+
+NOISE_FACTOR = 2
+"""So many times what the replay is off by from what the log shows must be saved to be no chance."""
+
+LEAST_MATCHED_SHARE = 0.5
+"""From which part of its generations on a replay that is not exact says anything."""
+
+LEAST_REBALANCES_FOR_PRICE, LEAST_SHARE_FOR_PRICE = 2, 0.5
+"""What costs standstill is worth naming where it saves so many rebalances, and such a part of them."""
+
+BudgetSpent = Callable[[], bool]
+
+
+def recommend(
+    recording: GroupRecording,
+    since_ms: int | None,
+    until_ms: int | None,
+    end_ms: int,
+    enough: BudgetSpent = lambda: False,
+) -> Gains:
+    """Replay what was recorded in a range, up to `end_ms`, under the standard set of settings.
+
+    `enough` is asked between plays: once it says so, what was tried by then is all.
+    """
+    if (reason := reason_not_replayable(recording)) is not None:
+        return Gains(untold=reason)
+    try:
+        found = calibrate(recording.between(since_ms, until_ms), end_ms, enough=enough)
+        outcomes = [evaluate(found.recorded, CURRENT_SETTINGS)]
+    except (NothingToReplay, CannotReplay) as error:
+        return Gains(untold=str(error))
+    near = found.reproduction
+    if near.matched < LEAST_MATCHED_SHARE * near.generations:
+        return Gains(
+            untold=f"replayed under today's settings only {near.matched} of {near.generations} generations come out "
+            "as they were, so no other numbers can be trusted"
+        )
+    is_over = False
+    for alternative in standard_alternatives(found.recorded.script):
+        if is_over := enough():
+            break
+        try:
+            outcomes.append(evaluate(found.recorded, alternative))
+        except CannotReplay:
+            continue
+    compared = Comparison(tuple(outcomes), ())
+    return Gains(
+        gains=tuple(_gain(found, compared, it) for it in helpful_outcomes(found, compared)),
+        tried=len(outcomes) - 1,
+        rebalances=compared.today.rebalances,
+        stopped_s=compared.today.stopped_ms / 1000,
+        log_rebalances=near.generations,
+        log_stopped_s=found.recorded.stopped_ms / 1000,
+        generations=near.generations,
+        matched=near.matched,
+        untold="replaying it takes longer than there is time for here" if is_over else "",
+        is_cut_short=is_over,
+    )
+
+
+def helpful_outcomes(found: CalibratedReplay, compared: Comparison) -> list[AlternativeOutcome]:
+    """What helps, the best first: what saves standstill, else rebalances; where nothing does so without a price, what
+    saves many rebalances for one that can be borne. Of several with the same change in them one stands for all."""
+    noise_ms = max(
+        LEAST_SAVED_MS,
+        LEAST_SAVED_SHARE * compared.today.stopped_ms,
+        NOISE_FACTOR * abs(compared.today.stopped_ms - found.recorded.stopped_ms),
+    )
+
+    def rank(it: AlternativeOutcome) -> tuple[int, int, int, int]:
+        rebalances, saved_ms = compared.saved(it)
+        # What differs by less than the noise is the same: then what saves rebalances, or is the smaller change.
+        return round(saved_ms / noise_ms), rebalances, -len(it.alternative.values), saved_ms
+
+    others = sorted(compared.outcomes[1:], key=rank, reverse=True)
+    free = [
+        it
+        for it in others
+        if compared.saved(it)[1] > noise_ms
+        or (compared.saved(it)[0] > 0 and compared.saved(it)[1] >= -LEAST_SAVED_MS)
+    ]
+    out: list[AlternativeOutcome] = []
+    for it in free:
+        if not any(it.alternative.values.keys() & chosen.alternative.values.keys() for chosen in out):
+            out.append(it)
+    least_ms, most_ms = sorted([compared.today.stopped_ms, found.recorded.stopped_ms])
+    if out or most_ms > MAX_STOPPED_TIME_RATIO * least_ms:
+        return out[:MAX_RECOMMENDATIONS]
+    price_ms, least = (
+        tolerable_cost_ms(found.recorded, compared),
+        max(LEAST_REBALANCES_FOR_PRICE, LEAST_SHARE_FOR_PRICE * compared.today.rebalances),
+    )
+    dear = [it for it in others if compared.saved(it)[0] >= least and compared.saved(it)[1] >= -price_ms]
+    return sorted(dear, key=compared.saved, reverse=True)[:1]
+
+
+def _gain(found: CalibratedReplay, compared: Comparison, it: AlternativeOutcome) -> Gain:
+    values, today = it.alternative.values, compared.today
+    clients = sorted({step.client for step in starts(found.recorded.script)})
+    price = [*config_lines.notes(values), *_price(found, today, it)]
+    return Gain(
+        setting=it.alternative.label,
+        exact=config_lines.lines(values, clients[0], found.recorded.heartbeat_ms),
+        where=config_lines.where(values),
+        rebalances_before=today.rebalances,
+        rebalances_after=it.rebalances,
+        stopped_before_s=today.stopped_ms / 1000,
+        stopped_after_s=it.stopped_ms / 1000,
+        detects_before_ms=today.detects_ms,
+        detects_after_ms=it.detects_ms,
+        price=" ".join(price),
+        assumptions=tuple(f"{capitalized(CHANGES[name].assumes)}." for name in values),
+    )
+
+
+def _price(found: CalibratedReplay, today: AlternativeOutcome, it: AlternativeOutcome) -> list[str]:
+    """What is worse with it."""
+    out = []
+    session_ms = it.alternative.values.get("session-timeout")
+    sessions = [step.settings.session_timeout_ms for step in starts(found.recorded.script)]
+    if session_ms is not None and session_ms < max(sessions):
+        out.append(f"A client that pauses for longer than {duration(session_ms)} would then be thrown out.")
+    now, then = today.detects_ms, it.detects_ms
+    if now is not None and then is not None and then > 1.1 * now:
+        out.append(f"A member that dies is then taken out after {duration(then)}, today after {duration(now)}.")
+    elif len(it.detected_ms) < len(today.detected_ms):
+        out.append("One that dies is noticed only if it is not back before its session ends.")
+    return out

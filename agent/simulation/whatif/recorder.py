@@ -1,0 +1,160 @@
+"""What the log shows of one group, record by record: more than its events, since every member is kept in full."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from agent.core.inference.facts import Inference
+from agent.core.records import RecordBatch
+from agent.core.shadow.mirror import PartitionMirror
+from agent.core.shadow.transitions import GroupCreated, GroupDeleted, Rebalanced, Transition
+from agent.core.shadow.views import GroupView, Member
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedState:
+    """A group as of one of its records. Times are epoch milliseconds.
+
+    `joined_ms` is when the join phase ended, `at_ms` when the assignment was written: both never before those of the
+    record before. `inferred` is None in a record that completes no rebalance. `join_ms` is how long the join phase
+    took, None if nobody saw it; `stopped_ms` the standstill that the mirror makes of it, in partition-milliseconds,
+    None if that is not known. `last_ms`: of members of the record before, the last commit by now of what they held,
+    by member id.
+    """
+
+    at_ms: int
+    joined_ms: int
+    generation: int
+    group_type: str
+    protocol_type: str | None
+    protocol: str | None
+    leader: str | None
+    members: Mapping[str, Member]
+    inferred: Inference | None
+    join_ms: int | None = None
+    stopped_ms: int | None = None
+    last_ms: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRecording:
+    """One group from one beginning: later ones of the same name are recordings of their own.
+
+    `created_ms` is when the group was made, None where the log does not say. `earlier` counts the recordings of the
+    same name before it.
+    """
+
+    group: str
+    states: tuple[RecordedState, ...]
+    created_ms: int | None = None
+    earlier: int = 0
+
+    def between(self, since_ms: int | None, until_ms: int | None) -> GroupRecording:
+        """What happened in a range, bounds included; its first record is how the group was found at its beginning."""
+        seen = [it for it in self.states if until_ms is None or it.at_ms <= until_ms]
+        before = 0 if since_ms is None else sum(it.at_ms < since_ms for it in seen)
+        if since_ms is None or not before:
+            return replace(self, states=tuple(seen))
+        found = replace(seen[before - 1], at_ms=since_ms, joined_ms=since_ms, inferred=None, stopped_ms=None)
+        return replace(self, states=(found, *seen[before:]), created_ms=None)
+
+
+class GroupRecorder:
+    """Follows one group while its partition's records are replayed."""
+
+    def __init__(self, group: str) -> None:
+        self.group = group
+        self._seen: list[RecordedState] = []
+        self._earlier = 0
+        self._is_over = False
+        self._created_ms: int | None = None
+        # When the group was made that the next record will be the first of.
+        self._made_ms: int | None = None
+
+    def replay_batch(self, mirror: PartitionMirror, run: RecordBatch) -> list[Transition]:
+        """Apply a run as `mirror.replay_run` does, and keep what each record makes of the group."""
+        out: list[Transition] = []
+        index, in_bulk = 0, True
+        while index < len(run):
+            index, transitions = mirror.replay_until_transition(run, index, len(run), in_bulk=in_bulk)
+            in_bulk = not transitions
+            self.observe(mirror, transitions)
+            out += transitions
+        return out
+
+    def observe(self, mirror: PartitionMirror, transitions: Sequence[Transition]) -> None:
+        """Keep what one record made of the group; the mirror has just applied it."""
+        mine = [it for it in transitions if it.group == self.group]
+        if mine:
+            self._see(mirror, mine)
+
+    def recording(self) -> GroupRecording:
+        """The latest beginning of the group, to its end."""
+        return GroupRecording(self.group, tuple(self._seen), self._created_ms, self._earlier)
+
+    def _see(self, mirror: PartitionMirror, transitions: Sequence[Transition]) -> None:
+        rebalanced: Rebalanced | None = None
+        at_ms = 0
+        for it in transitions:
+            at_ms = it.at.timestamp_ms
+            match it:
+                case GroupDeleted():
+                    self._is_over = True
+                case GroupCreated(observed=observed):
+                    self._is_over, self._made_ms = True, at_ms if observed else None
+                case Rebalanced():
+                    rebalanced = it
+        if rebalanced is not None and any(isinstance(it, GroupCreated) for it in transitions):
+            # A record of its own says when a group was made (Kafka 4.0 on), or none.
+            self._made_ms = None
+        view = mirror.view(self.group)
+        if view is None or view.generation < 1:
+            return
+        before = self._before(view)
+        if rebalanced is None and before is not None and view.members == tuple(before.members.values()):
+            return
+        least_ms = 0 if before is None else before.at_ms
+        at_ms = max(at_ms, least_ms)
+        members = {member.member_id: member for member in view.members}
+        old = {} if before is None else before.members
+        last_ms = {member_id: _last_commit_ms(mirror, self.group, member) for member_id, member in old.items()}
+        self._seen.append(
+            RecordedState(
+                at_ms=at_ms,
+                joined_ms=at_ms if rebalanced is None else min(max(view.state_since_ms, least_ms), at_ms),
+                generation=view.generation,
+                group_type=str(view.group_type),
+                protocol_type=view.protocol_type,
+                protocol=view.protocol,
+                leader=view.leader,
+                members=members,
+                inferred=None if rebalanced is None else rebalanced.inferred,
+                join_ms=None if rebalanced is None else rebalanced.join_ms,
+                stopped_ms=None if rebalanced is None else rebalanced.stopped_partition_ms,
+                last_ms={member_id: last for member_id, last in last_ms.items() if last is not None},
+            )
+        )
+
+    def _before(self, view: GroupView) -> RecordedState | None:
+        """The record before this one, None where this is the first of a new beginning."""
+        before = self._seen[-1] if self._seen else None
+        # A coordinator never counts back, and a group of another type is another group.
+        goes_on = before is not None and before.group_type == view.group_type and before.generation <= view.generation
+        if goes_on and not self._is_over:
+            return before
+        self._earlier += before is not None
+        self._seen, self._is_over = [], False
+        # One whose first record is of a later generation is older than that.
+        self._created_ms, self._made_ms = self._made_ms if view.generation == 1 else None, None
+        return None
+
+
+def _last_commit_ms(mirror: PartitionMirror, group: str, member: Member) -> int | None:
+    """The newest commit of what a member held."""
+    found = (
+        mirror.offsets.commit(group, topic, partition)
+        for topic, partitions in member.assignment.items()
+        for partition in partitions
+    )
+    return max((commit[0].commit_ms for commit in found if commit is not None), default=None)

@@ -1,0 +1,55 @@
+"""The project's alerts and recording rules, as a Prometheus of the demo takes them.
+
+They come with the package. The chart has the same files: both are rendered from the mixin.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ALERTS, RECORDED = "alerts.yaml", "rules.yaml"
+GROUPS = "kshadow-groups"
+"""What the alerts about consumer groups are called together."""
+
+FILES = Path(__file__).parent / "prometheus"
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_PART = re.compile(r"(\d+)(ms|[smhd])")
+
+
+def load(name: str) -> Any:
+    """One of the files: `{"groups": [{"name": …, "rules": […]}]}`."""
+    return yaml.safe_load((FILES / name).read_text(encoding="utf-8"))
+
+
+def with_shorter_durations(rules: Any, at_most_s: int) -> Any:
+    """The same rules; alerts about groups wait for so many seconds at most until they fire.
+
+    Those about agents stay as they are: an agent that was not scraped yet is no alert.
+    """
+    return {
+        "groups": [
+            _with_shorter_durations(group, at_most_s) if group["name"] == GROUPS else group
+            for group in rules["groups"]
+        ]
+    }
+
+
+def _with_shorter_durations(group: dict[str, Any], at_most_s: int) -> dict[str, Any]:
+    return {
+        **group,
+        "rules": [
+            {**rule, "for": f"{at_most_s}s"} if seconds(rule.get("for", "0s")) > at_most_s else rule
+            for rule in group["rules"]
+        ],
+    }
+
+
+def seconds(duration: str) -> float:
+    """Of a duration as Prometheus writes it: `1h30m`. Raises `ValueError`."""
+    if not re.fullmatch(rf"(?:{_PART.pattern})+", duration):
+        raise ValueError(f"{duration!r} is no duration of Prometheus'")
+    return sum(int(number) * _UNITS[unit] for number, unit in _PART.findall(duration))

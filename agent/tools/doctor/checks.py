@@ -1,0 +1,104 @@
+"""One check and its outcome, what is wanted, and the commands that put a missing right right. No I/O."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+OFFSETS_TOPIC = "__consumer_offsets"
+
+
+class CheckOutcome(StrEnum):
+    """What came of a check. `failed`: what is wanted does not work; `skipped`: nothing is known, `found` says why."""
+
+    OK = "ok"
+    WARNING = "warning"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What was tried `on` what, what came of it and what that means; `fix` are sentences and commands, one each."""
+
+    check: str
+    on: str
+    outcome: CheckOutcome
+    tried: str
+    found: str
+    fix: tuple[str, ...] = ()
+
+    def form(self) -> dict[str, object]:
+        """As JSON has it."""
+        return {
+            "check": self.check,
+            "on": self.on,
+            "outcome": str(self.outcome),
+            "tried": self.tried,
+            "found": self.found,
+            "fix": list(self.fix),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class DoctorRequest:
+    """What the agent is to do: its connection, and each part that needs rights or a place of its own."""
+
+    conf: Mapping[str, str]
+    observer: bool = True
+    lag: bool = True
+    history_topic: str | None = None
+    history_topic_create: bool = True
+    snapshot_topic: str | None = None
+    share_group: str | None = None
+    directories: Mapping[str, Path] = field(default_factory=dict)
+    """By what they are for."""
+    listen: tuple[str, int] | None = None
+    timeout_s: float = 10.0
+    """How long each answer may take."""
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """As librdkafka has them."""
+        return self.conf.get("bootstrap.servers") or self.conf["metadata.broker.list"]
+
+
+def principal(conf: Mapping[str, str]) -> str:
+    """Who we are to an authorizer that maps names as Kafka does by default."""
+    if uses_sasl(conf):
+        return f"User:{conf.get('sasl.username') or 'NAME'}"
+    if uses_tls(conf) and {"ssl.certificate.location", "ssl.certificate.pem", "ssl.keystore.location"} & conf.keys():
+        return "User:DISTINGUISHED-NAME-OF-THE-CERTIFICATE"
+    return "User:ANONYMOUS"
+
+
+def protocol(conf: Mapping[str, str]) -> str:
+    """`security.protocol`, in capitals."""
+    return conf.get("security.protocol", "plaintext").upper()
+
+
+def uses_tls(conf: Mapping[str, str]) -> bool:
+    """Whether connections are by TLS."""
+    return protocol(conf) in ("SSL", "SASL_SSL")
+
+
+def uses_sasl(conf: Mapping[str, str]) -> bool:
+    """Whether a user and a password, or what is in their place, are sent."""
+    return protocol(conf).startswith("SASL_")
+
+
+def mechanism(conf: Mapping[str, str]) -> str:
+    """`sasl.mechanism`; librdkafka's default is GSSAPI."""
+    return (conf.get("sasl.mechanism") or conf.get("sasl.mechanisms") or "GSSAPI").upper()
+
+
+def grant_command(wanted: DoctorRequest, operations: Sequence[str], *resource: str) -> str:
+    """The command that grants operations on a resource, `"--topic", "orders"`."""
+    words = ["kafka-acls.sh", "--bootstrap-server", wanted.bootstrap_servers, "--command-config", "admin.properties"]
+    words += ["--add", "--allow-principal", principal(wanted.conf)]
+    for operation in operations:
+        words += ["--operation", operation]
+    return shlex.join([*words, *resource])

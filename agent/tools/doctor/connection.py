@@ -1,0 +1,186 @@
+"""From the bootstrap servers to a client that is logged in, and the brokers that the cluster tells of."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+
+from agent.kafka.client import quiet
+from agent.kafka.source.errors import SourceMisconfigured
+from agent.tools.doctor.checks import Check, CheckOutcome, DoctorRequest, mechanism, uses_sasl
+from agent.tools.doctor.endpoint import Endpoint, probe
+from agent.tools.doctor.handshake import KIP_848, KIP_932, KIP_1071, ApiVersions
+
+PORT = 9092
+MOST_BROKERS = 200
+"""Of a greater cluster some are looked at."""
+_THREADS = 16
+
+_BAD_CREDENTIALS = (KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED)
+
+
+@dataclass(slots=True)
+class AdminConnection:
+    """A client, and what its connections said. Questions are asked by its `admin`."""
+
+    admin: AdminClient
+    timeout_s: float
+    said: list[KafkaError] = field(default_factory=list)
+
+    def ask(self, question: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        """The answer to one question of the Admin API. Raises `KafkaException`, with what the connections said where
+        the answer is only that none came."""
+        asked = question(*arguments, request_timeout=self.timeout_s, **named)
+        future: Future[Any] = next(iter(asked.values())) if isinstance(asked, dict) else asked
+        deadline = time.monotonic() + self.timeout_s + 5
+        while not future.done() and time.monotonic() < deadline:
+            self.admin.poll(0.05)  # serves the errors of connections
+            if any(it.code() in _BAD_CREDENTIALS for it in self.said):
+                deadline = min(deadline, time.monotonic() + _OTHERS_S)
+        try:
+            return future.result(0)
+        except (KafkaException, TimeoutError) as error:
+            reasons = [it for it in self.said if it.code() != KafkaError._ALL_BROKERS_DOWN]
+            no_answer = isinstance(error, TimeoutError) or error.args[0].code() in _NO_ANSWER
+            if no_answer:
+                raise KafkaException(reasons[-1] if reasons else KafkaError(KafkaError._TIMED_OUT)) from error
+            raise
+
+
+_OTHERS_S = 1.0
+"""Once a broker did not let us in: another may."""
+_NO_ANSWER = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._DESTROY)
+
+
+def connect_admin(wanted: DoctorRequest) -> AdminConnection:
+    """A client that is not connected yet. Raises `SourceMisconfigured`."""
+    said: list[KafkaError] = []
+    properties = quiet({"client.id": "kshadow", **wanted.conf})
+    try:
+        return AdminConnection(AdminClient(properties | {"error_cb": said.append}), wanted.timeout_s, said)
+    except KafkaException as error:
+        raise SourceMisconfigured(f"librdkafka does not take the properties: {error.args[0].str()}") from error
+
+
+def addresses(bootstrap_servers: str) -> list[tuple[str, int]]:
+    """Hosts and ports as librdkafka reads them: a scheme may stand before, the port may be missing."""
+    found = []
+    for item in bootstrap_servers.split(","):
+        address = item.strip().rpartition("://")[2]
+        host, colon, port = address.rpartition(":")
+        if not colon or not port.isdecimal():
+            host, port = address, str(PORT)
+        if host:
+            found.append((host.strip("[]"), int(port)))
+    return found
+
+
+def probe_endpoints(places: Iterable[tuple[str, int]], conf: Mapping[str, str], timeout_s: float) -> list[Endpoint]:
+    """All of them at once, in their order."""
+    with ThreadPoolExecutor(_THREADS, thread_name_prefix="doctor") as pool:
+        return list(pool.map(lambda place: probe(place[0], place[1], conf, timeout_s), places))
+
+
+def bootstrap(wanted: DoctorRequest) -> tuple[list[Check], ApiVersions | None]:
+    """The bootstrap servers. One that works is enough: what others lack is then a warning."""
+    endpoints = probe_endpoints(addresses(wanted.bootstrap_servers), wanted.conf, wanted.timeout_s)
+    working = [it for it in endpoints if it.works]
+    checks = [check for endpoint in endpoints for check in endpoint.checks]
+    if not working:
+        return checks, None
+    lenient = [
+        replace(it, outcome=CheckOutcome.WARNING) if it.outcome is CheckOutcome.FAILED else it for it in checks
+    ]
+    return [*lenient, _version_check(working[0])], working[0].versions
+
+
+def _version_check(endpoint: Endpoint) -> Check:
+    """What the broker's requests tell of its version."""
+    tried = "compared the broker's API versions"
+    versions = endpoint.versions
+    assert versions is not None, "a broker that works was asked"
+    kinds = {"consumer (KIP-848)": KIP_848, "share": KIP_932, "streams (KIP-1071)": KIP_1071}
+    known = ["classic", *(kind for kind, api in kinds.items() if api in versions.apis)]
+    features = ", ".join(f"{name}={level}" for name, level in sorted(versions.features.items()))
+    found = f"group types {', '.join(known)}; features {features or 'none told'}"
+    if KIP_848 in versions.apis:
+        return Check("version", endpoint.address, CheckOutcome.OK, tried, found)
+    found += "; older than Kafka 3.7, and kshadow is tested with 3.9 and 4.x"
+    return Check("version", endpoint.address, CheckOutcome.WARNING, tried, found, ("upgrade the brokers",))
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """What a cluster says of itself: its id, and by broker id the address of each broker, for clients like us."""
+
+    cluster_id: str
+    brokers: Mapping[int, tuple[str, int]]
+
+
+def login(wanted: DoctorRequest, link: AdminConnection) -> tuple[Check, Cluster | None]:
+    """Whether the cluster lets us in; what it says of itself, or None."""
+    conf = wanted.conf
+    tried = "asked for the cluster's brokers" + (f", logged in by {mechanism(conf)}" if uses_sasl(conf) else "")
+    try:
+        cluster = _cluster(link)
+    except KafkaException as error:
+        return _failed_login(wanted, tried, error.args[0]), None
+    found = f"cluster {cluster.cluster_id}, {_count_text(len(cluster.brokers), 'broker')}"
+    return Check("login", wanted.bootstrap_servers, CheckOutcome.OK, tried, found), cluster
+
+
+def _cluster(link: AdminConnection) -> Cluster:
+    """Raises `KafkaException`."""
+    try:
+        told = link.ask(link.admin.describe_cluster)
+    except KafkaException as error:
+        if error.args[0].code() in _BAD_CREDENTIALS:
+            raise
+        # That question goes to a broker's advertised address. This one, which asks for every topic, is answered at a
+        # bootstrap server's, too.
+        metadata = link.admin.list_topics(timeout=link.timeout_s)
+        brokers = {number: (str(broker.host), broker.port) for number, broker in metadata.brokers.items()}
+        return Cluster(str(metadata.cluster_id), brokers)
+    return Cluster(str(told.cluster_id), {node.id: (node.host, node.port) for node in told.nodes})
+
+
+def _failed_login(wanted: DoctorRequest, tried: str, error: KafkaError) -> Check:
+    fix, found = "see what the broker's log says of connections from here", ""
+    if error.code() in _BAD_CREDENTIALS:
+        found = "the broker does not let us in with these credentials: "
+        user = wanted.conf.get("sasl.username")
+        fix = (
+            f"correct sasl.username and sasl.password: the broker knows no user {user!r} with this password"
+            if user is not None
+            else "correct the sasl.* properties"
+        )
+    elif error.code() == KafkaError._SSL:
+        fix = "correct the ssl.* properties"
+    return Check("login", wanted.bootstrap_servers, CheckOutcome.FAILED, tried, f"{found}{error.str()}", (fix,))
+
+
+def advertised(wanted: DoctorRequest, cluster: Cluster) -> Iterator[Check]:
+    """Every broker at the address that it advertises to us: clients go there, whatever they were started with."""
+    places = dict(list(cluster.brokers.items())[:MOST_BROKERS])
+    tried = "connected to it at the address that the cluster tells clients"
+    # A cluster of which a broker does not answer is one that agents must live with: do not wait for long.
+    for number, endpoint in zip(
+        places, probe_endpoints(places.values(), wanted.conf, min(wanted.timeout_s, 5.0)), strict=True
+    ):
+        on = f"{number} at {endpoint.address}"
+        bad = next((it for it in endpoint.checks if it.outcome is CheckOutcome.FAILED), None)
+        if bad is None:
+            yield Check("broker", on, CheckOutcome.OK, tried, "answers")
+            continue
+        fix = f"correct advertised.listeners of broker {number} if {endpoint.address} is not its address for clients"
+        yield Check("broker", on, CheckOutcome.FAILED, tried, f"{bad.check}: {bad.found}", (*bad.fix, fix))
+
+
+def _count_text(count: int, what: str) -> str:
+    return f"{count} {what}" + ("" if count == 1 else "s")

@@ -1,0 +1,138 @@
+"""The two requests that a broker answers before it knows who asks: ApiVersions and SaslHandshake, as bytes.
+
+Clients send them first, and hide what comes of them behind a failed connection. Asked by themselves they tell what
+listens there, what it can do, and which ways to log in it takes. Formats: Kafka's ApiVersions version 3 (KIP-511,
+features KIP-584) and SaslHandshake version 1 (KIP-43, KIP-152). No I/O.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from agent import __version__
+from agent.core.wire.errors import Invalid
+from agent.core.wire.primitives import read_int16, read_int32, read_uvarint, string_codec
+
+MOST_BYTES = 1 << 20
+"""An answer that says to be longer is none of Kafka's."""
+
+_API_VERSIONS, _SASL_HANDSHAKE = 18, 17
+_UNSUPPORTED_VERSION, _UNSUPPORTED_MECHANISM, _ILLEGAL_SASL_STATE = 35, 33, 34
+_FINALIZED_FEATURES = 2
+_CLIENT = b"kshadow"
+_read_text, _ = string_codec(compact=False, nullable=False)
+_read_compact_text, _ = string_codec(compact=True, nullable=False)
+
+# The request that each came with.
+KIP_848, KIP_932, KIP_1071 = 68, 76, 88
+
+
+@dataclass(frozen=True, slots=True)
+class ApiVersions:
+    """What a broker can do: its newest version of each request by key, and the cluster's features with their level.
+
+    A broker older than 2.4 (KIP-511) tells neither.
+    """
+
+    apis: dict[int, int]
+    features: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class SaslHandshake:
+    """Whether a listener wants a login (None: it did not say), whether by this mechanism, and the ones it takes."""
+
+    wanted: bool | None
+    taken: bool
+    mechanisms: tuple[str, ...]
+
+
+def api_versions_request() -> bytes:
+    """An ApiVersions request."""
+    version = __version__.encode()
+    body = bytes([len(_CLIENT) + 1]) + _CLIENT + bytes([len(version) + 1]) + version + b"\0"
+    return _framed(_API_VERSIONS, 3, b"\0" + body)
+
+
+def sasl_handshake_request(mechanism: str) -> bytes:
+    """A SaslHandshake request."""
+    name = mechanism.encode()
+    return _framed(_SASL_HANDSHAKE, 1, struct.pack(">h", len(name)) + name)
+
+
+def _framed(api: int, version: int, rest: bytes) -> bytes:
+    header = struct.pack(">hhih", api, version, 0, len(_CLIENT)) + _CLIENT
+    return struct.pack(">i", len(header + rest)) + header + rest
+
+
+def parse_api_versions(answer: bytes) -> ApiVersions:
+    """An ApiVersions answer, without its length. Raises `WireError`."""
+    error, at = _skip_header(answer)
+    if error == _UNSUPPORTED_VERSION:
+        return ApiVersions({}, {})
+    _check_error_code(error)
+    apis: dict[int, int] = {}
+    features: dict[str, int] = {}
+    count, at = read_uvarint(answer, at)
+    for _ in range(count - 1):
+        api, at = read_int16(answer, at)
+        _, at = read_int16(answer, at)
+        apis[api], at = read_int16(answer, at)
+        at = _skip_tags(answer, at)
+    _, at = read_int32(answer, at)
+    tags, at = read_uvarint(answer, at)
+    for _ in range(tags):
+        tag, at = read_uvarint(answer, at)
+        size, at = read_uvarint(answer, at)
+        if tag == _FINALIZED_FEATURES:
+            features = _read_features(answer, at)
+        at += size
+    return ApiVersions(apis, features)
+
+
+def _read_features(answer: bytes, at: int) -> dict[str, int]:
+    features = {}
+    count, at = read_uvarint(answer, at)
+    for _ in range(count - 1):
+        name, at = _read_compact_text(answer, at)
+        features[name], at = read_int16(answer, at)
+        _, at = read_int16(answer, at)
+        at = _skip_tags(answer, at)
+    return features
+
+
+def parse_sasl_handshake(answer: bytes) -> SaslHandshake:
+    """A SaslHandshake answer, without its length. Raises `WireError`."""
+    error, at = _skip_header(answer)
+    if error == _ILLEGAL_SASL_STATE:
+        return SaslHandshake(wanted=False, taken=False, mechanisms=())
+    if error != _UNSUPPORTED_MECHANISM:
+        _check_error_code(error)
+    mechanisms = []
+    count, at = read_int32(answer, at)
+    for _ in range(count):
+        mechanism, at = _read_text(answer, at)
+        mechanisms.append(mechanism)
+    return SaslHandshake(wanted=True, taken=error == 0, mechanisms=tuple(sorted(mechanisms)))
+
+
+def _skip_header(answer: bytes) -> tuple[int, int]:
+    number, at = read_int32(answer, 0)
+    if number != 0:
+        raise Invalid(f"the answer to request 0 is expected, that to {number} came")
+    return read_int16(answer, at)
+
+
+def _check_error_code(error: int) -> None:
+    if error != 0:
+        raise Invalid(f"no error is expected, {error} came")
+
+
+def _skip_tags(answer: bytes, at: int) -> int:
+    tags, at = read_uvarint(answer, at)
+    for _ in range(tags):
+        _, at = read_uvarint(answer, at)
+        size, at = read_uvarint(answer, at)
+        at += size
+    return at

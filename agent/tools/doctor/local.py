@@ -1,0 +1,157 @@
+"""This machine: what is installed, where the agent writes, where it listens. Nothing here needs a cluster."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import platform
+import re
+import resource
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import confluent_kafka
+
+import agent
+from agent.serving.web.listener import bound_socket
+from agent.tools.doctor.checks import Check, CheckOutcome, DoctorRequest
+
+OURS = ("agent", "analyzers", "spark_jobs")
+"""Top-level packages: generic names, which others may have, too."""
+DISTRIBUTION = "kshadow"
+LEAST_LIBRDKAFKA = (2, 11)
+LEAST_FREE = 1 << 30
+LEAST_FILES = 1024
+
+_REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)[^;]*(?:;(.*))?")
+_EXTRA = re.compile(r"extra\s*==\s*['\"]([^'\"]+)['\"]")
+
+
+def check_machine(wanted: DoctorRequest) -> Iterator[Check]:
+    """All of it."""
+    yield _versions()
+    yield _packages()
+    yield _extras()
+    yield _files()
+    for purpose, directory in wanted.directories.items():
+        yield _directory(purpose, directory)
+    if wanted.listen is not None:
+        yield _port(*wanted.listen)
+
+
+def _versions() -> Check:
+    text, _ = confluent_kafka.libversion()
+    found = f"kshadow {agent.__version__}, Python {platform.python_version()}, librdkafka {text}"
+    tried = "looked at versions"
+    if tuple(int(part) for part in re.findall(r"\d+", text)[:2]) < LEAST_LIBRDKAFKA:
+        needed = ".".join(map(str, LEAST_LIBRDKAFKA))
+        fix = f"pip install 'confluent-kafka>={needed}'"
+        return Check(
+            "versions", "here", CheckOutcome.FAILED, tried, f"{found}, and {needed} or newer is needed", (fix,)
+        )
+    return Check("versions", "here", CheckOutcome.OK, tried, found)
+
+
+def _packages() -> Check:
+    """Whether each of our packages is ours: another distribution may install one of the same name."""
+    tried = f"looked where the packages {', '.join(OURS)} come from"
+    root = Path(agent.__file__).parents[1]
+    others = [
+        f"{name} is also in {owner}"
+        for name, owners in importlib.metadata.packages_distributions().items()
+        for owner in owners
+        if name in OURS and owner != DISTRIBUTION
+    ]
+    for name in OURS:
+        spec = importlib.util.find_spec(name)
+        places = [Path(place).resolve() for place in (spec.submodule_search_locations or ())] if spec else []
+        if root.resolve() / name not in places:
+            others.append(f"{name} is not kshadow's but from {places[0] if places else 'nowhere'}")
+    if others:
+        fix = "python3 -m venv kshadow-venv && kshadow-venv/bin/pip install kshadow, alone in its own environment"
+        return Check("packages", "here", CheckOutcome.FAILED, tried, "; ".join(sorted(set(others))), (fix,))
+    return Check("packages", "here", CheckOutcome.OK, tried, f"all from {root}")
+
+
+def _extras() -> Check:
+    """Which optional parts are installed."""
+    tried = "looked for what the optional parts need"
+    try:
+        requires = importlib.metadata.requires(DISTRIBUTION) or []
+    except importlib.metadata.PackageNotFoundError:
+        return Check(
+            "extras", "here", CheckOutcome.SKIPPED, tried, "kshadow runs from its sources and is not installed"
+        )
+    missing: dict[str, list[str]] = {}
+    broken: list[str] = []
+    for line in requires:
+        match = _REQUIREMENT.match(line)
+        assert match is not None, "a requirement begins with a name"
+        extra = _EXTRA.search(match[2] or "")
+        lacking = missing.setdefault(extra[1], []) if extra else broken
+        if match[1] != DISTRIBUTION and not _is_installed(match[1]):
+            lacking.append(match[1])
+    if broken:
+        fix = "pip install --force-reinstall kshadow"
+        return Check("extras", "here", CheckOutcome.FAILED, tried, f"not installed: {', '.join(broken)}", (fix,))
+    missing.pop("dev", None)
+    parts = [f"{extra}: " + (f"needs {', '.join(it)}" if it else "installed") for extra, it in missing.items()]
+    return Check("extras", "here", CheckOutcome.OK, tried, "; ".join(parts) or "there are none")
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def _files() -> Check:
+    """Connections to brokers and from scrapers are open files."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    tried, found = "asked for the limit of open files", f"{soft}"
+    if soft != resource.RLIM_INFINITY and soft < LEAST_FILES:
+        fix = f"ulimit -n {LEAST_FILES} (the most is {hard}), or LimitNOFILE={LEAST_FILES} in the systemd unit"
+        found += ": few for a cluster of many brokers, each of which takes two or three"
+        return Check("open files", "here", CheckOutcome.WARNING, tried, found, (fix,))
+    return Check("open files", "here", CheckOutcome.OK, tried, found)
+
+
+def _directory(purpose: str, directory: Path) -> Check:
+    check, on, tried = f"{purpose} directory", str(directory), "wrote a file and took it away"
+    there = next((it for it in (directory, *directory.absolute().parents) if it.exists()), directory)
+    try:
+        with tempfile.TemporaryFile(dir=there) as file:
+            file.write(b"kshadow")
+        free = shutil.disk_usage(there).free
+    except OSError as error:
+        fix = f"mkdir -p {directory} && chown {_user()} {directory}"
+        return Check(check, on, CheckOutcome.FAILED, tried, f"{there}: {error.strerror}", (fix,))
+    found = f"{free / (1 << 30):.1f} GiB free" + ("" if there == directory else f"; it will be made in {there}")
+    if free < LEAST_FREE:
+        fix = "make room, or name another directory"
+        return Check(check, on, CheckOutcome.WARNING, tried, found, (fix,))
+    return Check(check, on, CheckOutcome.OK, tried, found)
+
+
+def _user() -> str:
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # an id without a name, as in many a container
+        return "USER"
+
+
+def _port(host: str, port: int) -> Check:
+    on, tried = f"{host}:{port}", "listened there and stopped again"
+    try:
+        bound_socket(host, port).close()
+    except OSError as error:
+        fix = f"--listen with another port, or end who has it: ss -ltnp 'sport = :{port}'"
+        found = f"{error.strerror or error}; perhaps the agent itself runs already"
+        return Check("port", on, CheckOutcome.FAILED, tried, found, (fix,))
+    return Check("port", on, CheckOutcome.OK, tried, "free")

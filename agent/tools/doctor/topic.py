@@ -1,0 +1,231 @@
+"""The offsets topic: its format, and a sample of its newest records, decoded, with what they tell of the clocks."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]
+
+from agent.core.wire import decode
+from agent.core.wire.offset_commit_fastpath import is_commit_key, read_commit_key
+from agent.core.wire.records import Record, Tombstone, Undecodable
+from agent.kafka.source.client import consumer_properties
+from agent.kafka.source.cluster import EARLIEST, LATEST, leaders, offsets_at
+from agent.kafka.source.errors import SourceDenied, SourceUnreachable
+from agent.tools.doctor.checks import OFFSETS_TOPIC, Check, CheckOutcome, DoctorRequest
+from agent.tools.doctor.connection import AdminConnection
+
+SAMPLE = 2000
+"""Records, over all partitions."""
+WATCH_S = 3.0
+"""How long new records are waited for, to compare clocks by."""
+STAMPED_MS = 100
+"""How long before a record shows it may have been stamped: coordinators gather a batch, and replicas take it over."""
+SKEW_MS = 5000
+"""What a run can bear: time passes that much behind the clock (`agent.runtime.agent.GRACE_S`)."""
+
+
+@dataclass(slots=True)
+class TopicSample:
+    """What the newest records are. Times are epoch milliseconds."""
+
+    kinds: Counter[str] = field(default_factory=Counter)
+    errors: Counter[str] = field(default_factory=Counter)
+    groups: set[str] = field(default_factory=set)
+    topics: set[str] = field(default_factory=set)
+    newest_ms: int | None = None
+    read_at_ms: int = 0
+    skews_ms: list[tuple[float, float]] = field(default_factory=list)
+    """For each record that came while we watched the least and the most that the broker's clock may be ahead."""
+    reached: bool = True
+    """Whether all of the sample came in time."""
+
+    def add(self, message: Message) -> None:
+        """One more record."""
+        key, value = message.key(), message.value()
+        entry = decode(_raw(key), _raw(value))
+        match entry:
+            case Record(type=kind, version=version):
+                self.kinds[f"{kind.name} v{version}"] += 1
+            case Tombstone(type=kind):
+                self.kinds[f"{kind.name} tombstone"] += 1
+            case Undecodable(error=error):
+                self.errors[error.kind] += 1
+        if isinstance(entry, Record):
+            self.groups.add(str(getattr(entry.key, "group", None) or getattr(entry.key, "group_id", "")))
+        if is_commit_key(_raw(key)) and (commit := read_commit_key(_raw(key))) is not None:
+            self.topics.add(commit[1])
+        if (at_ms := message.timestamp()[1]) >= 0:
+            self.newest_ms = max(at_ms, self.newest_ms or 0)
+
+
+def _raw(data: object) -> bytes | None:
+    return data if isinstance(data, bytes) else None
+
+
+def check_format(description: Any) -> Iterator[Check]:
+    """Partitions, leaders and replicas, by the topic's description."""
+    tried, partitions = "asked for the topic's partitions", description.partitions
+    replicas = min(len(it.replicas) for it in partitions)
+    found = f"{len(partitions)} partitions with {replicas} replica{'s' if replicas > 1 else ''}"
+    leaderless = [it.id for it in partitions if it.leader is None or it.leader.id < 0]
+    lagging = [it.id for it in partitions if len(it.isr) < len(it.replicas)]
+    if leaderless:
+        found += f"; none leads {_numbers(leaderless)}"
+        fix = "start the brokers that hold them: kafka-topics.sh --describe --unavailable-partitions"
+        yield Check("topic", OFFSETS_TOPIC, CheckOutcome.FAILED, tried, found, (fix,))
+    elif lagging:
+        found += f"; not all are in sync of {_numbers(lagging)}"
+        fix = "kafka-topics.sh --describe --under-replicated-partitions; start the brokers that are missing"
+        yield Check("topic", OFFSETS_TOPIC, CheckOutcome.WARNING, tried, found, (fix,))
+    elif replicas == 1:
+        found += ": with its broker all groups of a partition go, and what kshadow reads"
+        fix = "kafka-reassign-partitions.sh with three replicas for each partition"
+        yield Check("topic", OFFSETS_TOPIC, CheckOutcome.WARNING, tried, found, (fix,))
+    else:
+        yield Check("topic", OFFSETS_TOPIC, CheckOutcome.OK, tried, found)
+
+
+def check_settings(link: AdminConnection) -> Check:
+    """How the topic is cleaned; known only to whom DescribeConfigs was granted, which the agent does not need."""
+    tried, on = "asked for the topic's settings", OFFSETS_TOPIC
+    try:
+        entries = link.ask(link.admin.describe_configs, [ConfigResource(ResourceType.TOPIC, OFFSETS_TOPIC)])
+    except KafkaException as error:
+        found = error.args[0].str()
+        if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            found = "not granted: DescribeConfigs on the topic, which kshadow does not need"
+        return Check("settings", on, CheckOutcome.SKIPPED, tried, found)
+    value: Mapping[str, str] = {name: it.value for name, it in entries.items()}
+    policy, in_sync = value.get("cleanup.policy", ""), value.get("min.insync.replicas", "")
+    found = (
+        f"cleanup.policy={policy}, min.insync.replicas={in_sync}, compression.type={value.get('compression.type')}"
+    )
+    alter = f"kafka-configs.sh --alter --entity-type topics --entity-name {OFFSETS_TOPIC} --add-config"
+    if policy != "compact":
+        found += ": groups that have not changed for long are deleted from the log, and brokers forget them, too"
+        return Check("settings", on, CheckOutcome.WARNING, tried, found, (f"{alter} cleanup.policy=compact",))
+    if in_sync == "1":
+        found += ": a commit may be lost with one broker"
+        fix = f"{alter} min.insync.replicas=2 (with three replicas)"
+        return Check("settings", on, CheckOutcome.WARNING, tried, found, (fix,))
+    return Check("settings", on, CheckOutcome.OK, tried, found)
+
+
+def read_sample(wanted: DoctorRequest, sample: TopicSample) -> None:
+    """Take in the newest records of each partition, and those that come in a moment more. Raises `SourceError`."""
+    # Uncommitted: what an open transaction holds back was written long before it is seen, and clocks seemed wrong.
+    consumer = Consumer({**consumer_properties(wanted.conf), "isolation.level": "read_uncommitted"})
+    try:
+        numbers = [
+            number for number, leader in leaders(consumer, OFFSETS_TOPIC, wanted.timeout_s).items() if leader >= 0
+        ]
+        begins = offsets_at(consumer, OFFSETS_TOPIC, numbers, EARLIEST, wanted.timeout_s)
+        ends = offsets_at(consumer, OFFSETS_TOPIC, numbers, LATEST, wanted.timeout_s)
+        most = max(10, SAMPLE // max(1, len(numbers)))
+        starts = {number: max(begins[number], ends[number] - most) for number in numbers}
+        consumer.assign([TopicPartition(OFFSETS_TOPIC, number, at) for number, at in starts.items()])
+        _read(
+            consumer, sample, {number for number in numbers if starts[number] < ends[number]}, ends, wanted.timeout_s
+        )
+        _watch(consumer, sample, numbers, wanted.timeout_s)
+    finally:
+        consumer.close()
+
+
+def _read(consumer: Consumer, sample: TopicSample, left: set[int], ends: Mapping[int, int], timeout_s: float) -> None:
+    """Up to where each partition ended. Without a record an answer is waited for, too: only a fetch shows whether
+    Read was granted."""
+    deadline = time.monotonic() + timeout_s
+    heard = False
+    while left or not heard:
+        if time.monotonic() > deadline:
+            sample.reached = False
+            return
+        message = consumer.poll(0.2)
+        if message is None or message.topic() != OFFSETS_TOPIC:
+            continue
+        heard = True
+        partition, offset = message.partition() or 0, message.offset() or 0
+        error = message.error()
+        if error is None:
+            sample.add(message)
+            offset += 1
+        elif error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            raise SourceDenied(error.str(), right=f"ACL operation Read on topic {OFFSETS_TOPIC}")
+        elif error.code() != KafkaError._PARTITION_EOF:
+            raise SourceUnreachable(f"partition {partition}: {error.str()}")
+        if offset >= ends[partition]:
+            left.discard(partition)
+    sample.read_at_ms = round(time.time() * 1000)
+
+
+def _watch(consumer: Consumer, sample: TopicSample, numbers: list[int], timeout_s: float) -> None:
+    """What is written from now on tells of the broker's clock: it was stamped after the end was asked for, or hardly
+    before, and before it came here."""
+    asked = time.time()
+    ends = offsets_at(consumer, OFFSETS_TOPIC, numbers, LATEST, timeout_s)
+    deadline = time.monotonic() + WATCH_S
+    while time.monotonic() < deadline:
+        message = consumer.poll(0.1)
+        came = time.time()
+        if message is None or message.error() is not None:
+            continue
+        at_ms, partition = message.timestamp()[1], message.partition() or 0
+        if at_ms >= 0 and (message.offset() or 0) >= ends.get(partition, 0):
+            sample.skews_ms.append((at_ms - came * 1000, at_ms - asked * 1000 + STAMPED_MS))
+
+
+def check_decoded(sample: TopicSample) -> Check:
+    """Whether what the topic holds is what kshadow knows."""
+    tried = "decoded the newest records of each partition"
+    count, bad = sample.kinds.total(), sample.errors.total()
+    kinds = ", ".join(f"{number} {kind}" for kind, number in sample.kinds.most_common(12))
+    found = f"{count} records: {kinds}" if count else "no record yet"
+    if bad:
+        errors = ", ".join(f"{number} {kind}" for kind, number in sample.errors.most_common())
+        fix = "kshadow decode shows them; a newer kshadow may know what they are"
+        found = f"{bad} of {count + bad} records cannot be decoded: {errors}; {found}"
+        return Check("records", OFFSETS_TOPIC, CheckOutcome.WARNING, tried, found, (fix,))
+    if not sample.reached:
+        fix = "see whether the brokers are busy, or raise the quota of this client"
+        return Check("records", OFFSETS_TOPIC, CheckOutcome.WARNING, tried, f"{found}; not all came in time", (fix,))
+    return Check("records", OFFSETS_TOPIC, CheckOutcome.OK, tried, found)
+
+
+def check_clocks(sample: TopicSample) -> Check:
+    """How far the brokers' clocks and ours are apart, as far as records can tell."""
+    tried, on = f"compared record timestamps with this clock, for {WATCH_S:g} s", "brokers' clocks"
+    fix = ("run NTP (chrony) here and on the brokers: chronyc tracking",)
+    if sample.skews_ms:
+        # Brokers have clocks of their own: the bounds hold for each record's, and together for the widest.
+        least, most = max(low for low, _ in sample.skews_ms), min(high for _, high in sample.skews_ms)
+        if least > most:
+            low, high = min(low for low, _ in sample.skews_ms), max(high for _, high in sample.skews_ms)
+            found = f"brokers disagree: between {low / 1000:+.2f} s and {high / 1000:+.2f} s ahead of this clock"
+            bad = high > SKEW_MS or low < -SKEW_MS
+            return Check(
+                "clock", on, CheckOutcome.WARNING if bad else CheckOutcome.OK, tried, found, fix if bad else ()
+            )
+        found = f"between {least / 1000:+.2f} s and {most / 1000:+.2f} s ahead of this clock"
+        bad = least > SKEW_MS or most < -SKEW_MS
+        return Check("clock", on, CheckOutcome.WARNING if bad else CheckOutcome.OK, tried, found, fix if bad else ())
+    if sample.newest_ms is None:
+        return Check("clock", on, CheckOutcome.SKIPPED, tried, "no record with a time")
+    ahead_ms = sample.newest_ms - sample.read_at_ms
+    if ahead_ms > 0:
+        found = f"at least {ahead_ms / 1000:.2f} s ahead of this clock: so far in the future is the newest record"
+        bad = ahead_ms > SKEW_MS
+        return Check("clock", on, CheckOutcome.WARNING if bad else CheckOutcome.OK, tried, found, fix if bad else ())
+    found = f"not known: nothing was written meanwhile, the newest record is {-ahead_ms / 1000:.0f} s old"
+    return Check("clock", on, CheckOutcome.SKIPPED, tried, found)
+
+
+def _numbers(numbers: list[int]) -> str:
+    shown = ", ".join(map(str, sorted(numbers)[:10]))
+    return f"partitions {shown}" + (" and others" if len(numbers) > 10 else "")

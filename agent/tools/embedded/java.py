@@ -1,0 +1,74 @@
+"""Finds a Java that can run Kafka, and runs Kafka's command line classes with it.
+
+Owns the lowest Java version and the JVM options; knows nothing of where jars come from or of brokers.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from agent.tools.embedded.errors import JavaMissingError, JavaTooOldError, ToolFailedError
+
+# Kafka 4 brokers and tools need Java 17 (KIP-1013); 3.9 runs on it too, so one floor does for both.
+MINIMUM_MAJOR = 17
+
+# Short-lived or idle JVMs: the second compiler tier and the parallel collectors cost more than they give.
+FAST_START_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+
+_INSTALL = f"install Java {MINIMUM_MAJOR} or newer (Debian and Ubuntu: the package openjdk-17-jre-headless)"
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+
+
+def find_java(environ: Mapping[str, str] | None = None, *, needed_by: str = "Kafka") -> Path:
+    """The `java` of JAVA_HOME, or else the first on PATH. `needed_by` is what messages say runs on it.
+
+    Raises `JavaMissingError` or `JavaTooOldError`.
+    """
+    environ = os.environ if environ is None else environ
+    if home := environ.get("JAVA_HOME"):
+        java = Path(home, "bin", "java")
+        if not os.access(java, os.X_OK):
+            raise JavaMissingError(f"JAVA_HOME is {home}, which has no bin/java: correct it, or {_INSTALL}")
+    elif found := shutil.which("java", path=environ.get("PATH", "")):
+        java = Path(found)
+    else:
+        raise JavaMissingError(f"{needed_by} runs on Java, and there is no java on PATH: {_INSTALL}")
+    _check_version(java, needed_by)
+    return java
+
+
+def _check_version(java: Path, needed_by: str) -> None:
+    try:
+        answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise JavaMissingError(f"{java} does not run ({error}): {_INSTALL}") from error
+    text = answer.stderr + answer.stdout
+    match = _VERSION.search(text)
+    if match is None:
+        raise JavaMissingError(f"{java} -version answered {text.strip()[:200]!r}, no version: {_INSTALL}")
+    major = int(match[1])
+    if major < MINIMUM_MAJOR:
+        raise JavaTooOldError(f"{java} is Java {major}, and {needed_by} needs {MINIMUM_MAJOR}: {_INSTALL}")
+
+
+def run_class(classpath: str, main_class: str, *arguments: str, timeout_s: float = 60.0) -> str:
+    """Run a Java class to its end and give what it wrote to standard output.
+
+    `kafka.tools.DumpLogSegments` and the like. Raises `ToolFailedError` with the end of its output.
+    """
+    # Without a configuration log4j 2 writes errors to standard output, into what callers parse.
+    options = (*FAST_START_OPTIONS, "-Xmx256m", "-Dlog4j2.level=OFF", "-cp", classpath)
+    command = [str(find_java()), *options, main_class, *arguments]
+    try:
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise ToolFailedError(f"{main_class} was stopped after {timeout_s:g} seconds") from error
+    if ended.returncode != 0:
+        said = "\n".join((ended.stdout + ended.stderr).strip().splitlines()[-15:])
+        raise ToolFailedError(f"{main_class} ended with exit code {ended.returncode}:\n{said}")
+    return ended.stdout

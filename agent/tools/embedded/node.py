@@ -1,0 +1,179 @@
+"""One Kafka process: its files, its life, and its last words.
+
+Owns a directory with `server.properties`, `data` and `server.log`, and the process that runs on them. Knows neither
+which ports to take nor what else the cluster is made of.
+
+The JVM runs in a session of its own, so that Ctrl-C in the terminal reaches only us and the broker is
+still there while clients leave in order. A `Leash` ends it when we die without cleaning up.
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from agent.tools.embedded.errors import BrokerFailedError
+from agent.tools.embedded.jars import Jars
+from agent.tools.embedded.java import FAST_START_OPTIONS, find_java, run_class
+from agent.tools.embedded.process_reaper import ProcessReaper
+from agent.tools.embedded.settings import logging_configuration, render_properties
+
+_CLUSTER_ID = "a3NoYWRvdy1lbWJlZGRlZA"  # sixteen bytes in URL-safe base64, as Kafka wants it
+
+
+class Node:
+    """A broker, a controller, or both in one, on data that `format` makes."""
+
+    def __init__(
+        self, jars: Jars, directory: Path, leash: ProcessReaper, *, heap: str, start_timeout_s: float
+    ) -> None:
+        self.jars, self.directory = jars, directory
+        self._leash = leash
+        self._heap, self._start_timeout_s = heap, start_timeout_s
+        self._process: subprocess.Popen[bytes] | None = None
+        self._answers_at: str | None = None
+        self._log_start = 0
+        self._paused = False
+
+    @property
+    def log_dirs(self) -> tuple[Path, ...]:
+        """Directories with one directory for each partition, `__consumer_offsets-0` and so on."""
+        return (self.directory / "data",)
+
+    @property
+    def log_file(self) -> Path:
+        """The server's log at level INFO, with the group coordinator's lines; appended to by restarts."""
+        return self.directory / "server.log"
+
+    @property
+    def pid(self) -> int | None:
+        """The JVM's process id, None while there is none."""
+        return self._process.pid if self._process and self._process.poll() is None else None
+
+    @property
+    def answers(self) -> bool:
+        """Whether there is a process that is not paused."""
+        return self.pid is not None and not self._paused
+
+    def format(self, properties: Mapping[str, str], *, answers_at: str | None) -> None:
+        """Write the properties and make the data anew. `answers_at` is where a broker speaks without TLS and
+        credentials, so that `wait` can ask; None for a controller. Raises `ToolFailedError`."""
+        shutil.rmtree(self.directory / "data", ignore_errors=True)
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self._answers_at = answers_at
+        file = self.directory / "server.properties"
+        file.write_text(render_properties({**properties, "log.dirs": str(self.directory / "data")}))
+        (self.directory / "logging.properties").write_text(logging_configuration(self.jars.major)[1])
+        tool = ("kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", str(file))
+        run_class(self.jars.classpath, *tool)
+
+    def launch(self) -> None:
+        """Start the process, and do not wait for its answer."""
+        assert self.pid is None, "the node is already started"
+        logging_property, _ = logging_configuration(self.jars.major)
+        logging_file = self.directory / "logging.properties"
+        options = [*FAST_START_OPTIONS, f"-Xmx{self._heap}", f"-D{logging_property}={logging_file.as_uri()}"]
+        command = [str(find_java()), *options, "-cp", self.jars.classpath, "kafka.Kafka"]
+        self._log_start = self.log_file.stat().st_size if self.log_file.exists() else 0
+        with self.log_file.open("ab") as log:
+            self._process = subprocess.Popen(
+                [*command, str(self.directory / "server.properties")],
+                cwd=self.directory,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self._leash.watch(self._process.pid)
+
+    def wait(self) -> None:
+        """Until the broker answers; at once for a controller. Raises `BrokerFailedError` and ends the process."""
+        assert self._process is not None, "the node was not started"
+        try:
+            self._await_answer(self._process)
+        except BaseException:
+            self.kill()
+            raise
+
+    def start(self) -> None:
+        """Start on the data that is there, and wait until it answers."""
+        self.launch()
+        self.wait()
+
+    def restart(self) -> None:
+        """End the process if it runs, then start it on the same data and ports."""
+        self.stop()
+        self.start()
+
+    def stop(self) -> None:
+        """SIGTERM: a broker hands its leaderships over first. The data stays."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """SIGKILL: what a power cut is to a broker. The data stays."""
+        self._end(signal.SIGKILL)
+
+    def pause(self) -> None:
+        """SIGSTOP: connections stay open and nothing answers."""
+        if self._process:
+            self._process.send_signal(signal.SIGSTOP)
+            self._paused = True
+
+    def resume(self) -> None:
+        """SIGCONT, after a `pause`."""
+        if self._process:
+            self._process.send_signal(signal.SIGCONT)
+            self._paused = False
+
+    def _await_answer(self, process: subprocess.Popen[bytes]) -> None:
+        deadline = time.monotonic() + self._start_timeout_s
+        while self._answers_at is not None and not (_listens(self._answers_at) and _answers(self._answers_at)):
+            if (code := process.poll()) is not None:
+                raise BrokerFailedError(f"the broker ended with exit code {code}:\n{self._log_end()}")
+            if time.monotonic() > deadline:
+                waited = f"within {self._start_timeout_s:g} seconds"
+                raise BrokerFailedError(f"no answer from the broker {waited}:\n{self._log_end()}")
+            time.sleep(0.05)
+
+    def _log_end(self) -> str:
+        with self.log_file.open("rb") as log:
+            log.seek(self._log_start)
+            lines = log.read().decode(errors="replace").splitlines()
+        errors = [line for line in lines if " ERROR " in line or " FATAL " in line or "Exception" in line]
+        return "\n".join((errors or lines)[-15:])
+
+    def _end(self, how: signal.Signals, timeout_s: float = 10.0) -> None:
+        process, self._process, self._paused = self._process, None, False
+        if process is None:
+            return
+        process.send_signal(how)
+        process.send_signal(signal.SIGCONT)  # a paused process would keep SIGTERM waiting
+        try:
+            process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        self._leash.release(process.pid)
+
+
+def _listens(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    with socket.socket() as probe:
+        probe.settimeout(1.0)
+        return probe.connect_ex((host, int(port))) == 0
+
+
+def _answers(bootstrap_servers: str) -> bool:
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
+    try:
+        return bool(admin.list_topics(timeout=2.0).brokers)
+    except KafkaException:
+        return False

@@ -1,0 +1,191 @@
+"""The container beside a consumer or a broker, as Kubernetes has it. Pure.
+
+It is the one of the library chart (`helm/kshadow/charts/kshadow-lib`); a test holds the two together. There is no
+readiness probe, since a pod must not be out of service for its sidecar, and no startup probe, which would hold up the
+other containers of a native one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from agent.config.secrets import variable_name
+
+NAME = "kshadow"
+PORT = 9308
+CERTIFICATES = "kshadow-certificates"
+CERTIFICATES_PATH = "/etc/kshadow/certificates"
+USER = 65532
+
+_SECRET = re.compile(r"(password|passphrase|secret|\.key\.pem|jaas\.config)$")
+"""Properties whose values are secrets; what ends in `.location` names a file."""
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_QUANTITY = re.compile(r"[0-9]+(\.[0-9]+)?([EPTGMk]i?|Ki|m)?")
+_OBJECT = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+_KEY = re.compile(r"[-._a-zA-Z0-9]+")
+
+Form = dict[str, Any]
+
+
+class SidecarError(ValueError):
+    """These values make no container; says which."""
+
+
+class SecretKey(NamedTuple):
+    """Where a variable comes from: a Secret's name, and a key in it."""
+
+    secret: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resources:
+    """What the container asks for and may have, as Kubernetes writes quantities. CPU has no limit: catching up after
+    a start takes more of it for some seconds."""
+
+    cpu_request: str = "10m"
+    memory_request: str = "64Mi"
+    memory_limit: str = "128Mi"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sidecar:
+    """What is to be run. `properties` are librdkafka's; `extra` are further arguments of `kshadow run`, taken as they
+    are. `broker_log` is a directory, on the pod's volume `broker_log_volume`. `native`: an init container that stays.
+    """
+
+    image: str
+    bootstrap_server: str
+    groups: tuple[str, ...] = ()
+    cluster: str | None = None
+    properties: tuple[tuple[str, str], ...] = ()
+    secret_env: Mapping[str, SecretKey] = field(default_factory=dict)
+    certificates_secret: str | None = None
+    broker_log: str | None = None
+    broker_log_volume: str | None = None
+    admin: bool = False
+    lag: bool = True
+    port: int = PORT
+    native: bool = True
+    resources: Resources = field(default_factory=Resources)
+    extra: tuple[str, ...] = ()
+
+
+def parse_secret_key(text: str) -> SecretKey:
+    """SECRET/KEY. Raises `NotPossible`."""
+    secret, slash, key = text.partition("/")
+    if not slash or not _OBJECT.fullmatch(secret) or not _KEY.fullmatch(key):
+        raise SidecarError(f"a Secret's name and a key in it expected, SECRET/KEY, {text!r} came")
+    return SecretKey(secret, key)
+
+
+def check(it: Sidecar) -> None:
+    """Raises `NotPossible` where Kubernetes or kshadow would not take it, or where a secret stands in plain text."""
+    for name, value in it.properties:
+        variable = variable_name(value)
+        if variable is None and _SECRET.search(name):
+            raise SidecarError(
+                f"--property {name} is a secret in plain text (not shown): write {name}=${{NAME}}, and "
+                "--secret-env NAME=SECRET/KEY says which Secret it is in"
+            )
+        if variable is not None and variable not in it.secret_env:
+            raise SidecarError(f"--property {name}: --secret-env {variable}=SECRET/KEY is needed, or nothing sets it")
+    for variable in it.secret_env:
+        if not _VARIABLE.fullmatch(variable):
+            raise SidecarError(f"--secret-env: the name of a variable expected, {variable!r} came")
+    if (it.broker_log is None) != (it.broker_log_volume is None):
+        raise SidecarError("--broker-log and --broker-log-volume go together")
+    if it.broker_log is not None and (not it.broker_log.startswith("/") or it.broker_log.endswith(".log")):
+        raise SidecarError(
+            f"--broker-log: the directory of the broker's log expected, from /, {it.broker_log!r} came"
+        )
+    for text in (it.resources.cpu_request, it.resources.memory_request, it.resources.memory_limit):
+        if not _QUANTITY.fullmatch(text):
+            raise SidecarError(f"a quantity of Kubernetes expected, such as 10m or 64Mi, {text!r} came")
+    for text in arguments(it):
+        if "\0" in text or text.encode("utf-8", "replace").decode() != text:
+            raise SidecarError(f"an argument of a container is text in UTF-8 without NUL, {text!r} is not")
+
+
+def container(it: Sidecar) -> Form:
+    """The container, in the order in which people read one. Raises `NotPossible`."""
+    check(it)
+    out: Form = {"name": NAME, "image": it.image}
+    if it.native:
+        out["restartPolicy"] = "Always"
+    out["args"] = arguments(it)
+    if it.secret_env:
+        out["env"] = [
+            {"name": name, "valueFrom": {"secretKeyRef": {"name": at.secret, "key": at.key}}}
+            for name, at in sorted(it.secret_env.items())
+        ]
+    out["ports"] = [{"name": NAME, "containerPort": it.port, "protocol": "TCP"}]
+    out["livenessProbe"] = {
+        "httpGet": {"path": "/healthz", "port": NAME},
+        "initialDelaySeconds": 30,
+        "periodSeconds": 20,
+        "timeoutSeconds": 5,
+        "failureThreshold": 6,
+    }
+    out["resources"] = {
+        "requests": {"cpu": it.resources.cpu_request, "memory": it.resources.memory_request},
+        "limits": {"memory": it.resources.memory_limit},
+    }
+    out["securityContext"] = {
+        "runAsNonRoot": True,
+        "runAsUser": USER,
+        "runAsGroup": USER,
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    if mounts := list(_mounts(it)):
+        out["volumeMounts"] = mounts
+    return out
+
+
+def volumes(it: Sidecar) -> list[Form]:
+    """What the pod needs beside the volumes that it has."""
+    if it.certificates_secret is None:
+        return []
+    return [{"name": CERTIFICATES, "secret": {"secretName": it.certificates_secret}}]
+
+
+def scrape_annotations(it: Sidecar) -> dict[str, str]:
+    """For a Prometheus that finds pods by annotations."""
+    return {"prometheus.io/scrape": "true", "prometheus.io/port": str(it.port), "prometheus.io/path": "/metrics"}
+
+
+def arguments(it: Sidecar) -> list[str]:
+    """One item an option, in the order of `kshadow run --help`."""
+    out = [] if it.cluster is None else [f"--cluster={it.cluster}"]
+    out.append(f"--bootstrap-server={it.bootstrap_server}")
+    out += (f"--property={name}={value}" for name, value in sorted(dict(it.properties).items()))
+    out += (f"--group={group}" for group in it.groups)
+    if it.broker_log is not None:
+        out.append(f"--broker-log={it.broker_log}")
+    if not it.admin:
+        out.append("--no-admin")
+    if not it.lag:
+        out.append("--no-lag")
+    out.append("--keep-trying")  # its end would keep the pod from being ready
+    out.append(f"--listen=[::]:{it.port}")
+    return ["run", *map(escape_expansion, out), *it.extra]
+
+
+def escape_expansion(text: str) -> str:
+    """An argument as Kubernetes must have it to leave it alone: there `$(X)` is a variable, and `$$` one `$`."""
+    return text.replace("$", "$$") if "$(" in text or "$$" in text else text
+
+
+def _mounts(it: Sidecar) -> list[Form]:
+    out: list[Form] = []
+    if it.broker_log is not None:
+        out.append({"name": it.broker_log_volume, "mountPath": it.broker_log, "readOnly": True})
+    if it.certificates_secret is not None:
+        out.append({"name": CERTIFICATES, "mountPath": CERTIFICATES_PATH, "readOnly": True})
+    return out

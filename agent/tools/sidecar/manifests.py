@@ -1,0 +1,110 @@
+"""Manifests as text and as nodes with their places in it; which pod templates are in them. No I/O.
+
+Nothing is made of the values: `on`, `0123` or a number of thirty digits never become anything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import NamedTuple
+
+import yaml
+from yaml import MappingNode, Node, ScalarNode, SequenceNode
+
+_SPECS: Mapping[str, tuple[str, ...]] = {
+    "Pod": (),
+    **dict.fromkeys(("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job"), ("spec", "template")),
+    "CronJob": ("spec", "jobTemplate", "spec", "template"),
+}
+"""By kind where the pod template is, of which `spec` is the pod's."""
+
+KINDS = tuple(_SPECS)
+
+
+class ManifestError(ValueError):
+    """The manifests are not what they should be; says where."""
+
+
+class PodTemplate(NamedTuple):
+    """A pod template: of which object, and what of it is looked at. `claims` are a StatefulSet's own volumes."""
+
+    kind: str
+    name: str
+    template: MappingNode
+    pod: MappingNode
+    claims: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name!r}"
+
+
+def parse(text: str) -> list[Node]:
+    """The documents. Raises `ManifestError` where it is no YAML."""
+    try:
+        return list(yaml.compose_all(text, yaml.SafeLoader))
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = "" if mark is None else f"line {mark.line + 1}, column {mark.column + 1}: "
+        raise ManifestError(f"{where}YAML expected: {error.problem or error.context}") from None
+    except yaml.YAMLError as error:
+        raise ManifestError(f"YAML expected: {error}") from None
+    except RecursionError:
+        raise ManifestError("YAML expected: it is nested too deep") from None
+
+
+def templates(documents: Collection[Node]) -> Iterator[PodTemplate]:
+    """Every pod template, those within lists too. Raises `ManifestError` for one that has no pod's spec."""
+    for node in documents:
+        if not isinstance(node, MappingNode):
+            continue
+        kind = text_of(child(node, "kind")) or ""
+        items = child(node, "items")
+        if kind.endswith("List") and isinstance(items, SequenceNode):
+            yield from templates(items.value)
+        elif kind in _SPECS:
+            yield _template(kind, node)
+
+
+def _template(kind: str, node: MappingNode) -> PodTemplate:
+    name = text_of(child(child(node, "metadata"), "name")) or text_of(child(child(node, "metadata"), "generateName"))
+    found: Node | None = node
+    for key in _SPECS[kind]:
+        found = child(found, key)
+    pod = child(found, "spec")
+    if not isinstance(found, MappingNode) or not isinstance(pod, MappingNode):
+        at = ".".join((*_SPECS[kind], "spec"))
+        raise ManifestError(f"line {node.start_mark.line + 1}: {kind} {name or ''!r}: {at} expected, there is none")
+    claims = child(child(node, "spec"), "volumeClaimTemplates")
+    return PodTemplate(kind, name or "", found, pod, tuple(names_in(claims, "metadata")))
+
+
+def names_in(node: Node | None, *below: str) -> list[str]:
+    """The names of a list's items; each stands in the item, or `below` in it."""
+    out = []
+    for item in node.value if isinstance(node, SequenceNode) else ():
+        for key in below:
+            item = child(item, key)
+        out.append(text_of(child(item, "name")) or "")
+    return out
+
+
+def child(node: Node | None, key: str) -> Node | None:
+    """What a mapping has at a key; None where it has none, or is none."""
+    return next((value for name, value in pairs(node) if text_of(name) == key), None)
+
+
+def pairs(node: Node | None) -> list[tuple[Node, Node]]:
+    """A mapping's keys and values; nothing of anything else."""
+    return list(node.value) if isinstance(node, MappingNode) else []
+
+
+def text_of(node: Node | None) -> str | None:
+    """A scalar as it is written, without quotes."""
+    return str(node.value) if isinstance(node, ScalarNode) else None
+
+
+def is_null(node: Node) -> bool:
+    """Whether it is null, or an empty collection."""
+    if isinstance(node, ScalarNode):
+        return node.style is None and node.value in ("", "~", "null", "Null", "NULL")
+    return not node.value

@@ -1,0 +1,143 @@
+"""What a stream's checkpoint belongs to: one set of settings, and one directory of tables.
+
+Spark goes on from a checkpoint without asking by what it was made: another topic's offsets would be taken for this
+one's, and into tables of another checkpoint records would be written twice or, batches being numbered, not at all.
+So `kshadow.json` lies beside Spark's own files and `_kshadow.json` beside the tables (Spark does not read what begins
+with `_`).
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from agent.tools.spark_submit.errors import SubmitError
+from agent.tools.spark_submit.jobs import Stream
+from agent.tools.spark_submit.paths import local
+
+MARK, OUT_MARK = "kshadow.json", "_kshadow.json"
+_SPARKS = ("metadata", "offsets")
+
+
+class CheckpointOwner(msgspec.Struct, frozen=True, kw_only=True):
+    """By what a checkpoint was made; `id` is its own."""
+
+    id: str
+    reads: str
+    history_topic: str | None
+    history: str | None
+    cluster: str | None
+    analyzers: str
+    tuned: dict[str, str]
+
+
+class Tables(msgspec.Struct, frozen=True, kw_only=True):
+    """Which checkpoint the tables belong to."""
+
+    id: str
+    checkpoint: str
+
+
+def check_checkpoint(job: Stream) -> None:
+    """Raise `CannotSubmit` where the checkpoint or the tables belong to another stream. Writes nothing."""
+    checkpoint = local(job.checkpoint)
+    if checkpoint is not None:
+        _check(job, checkpoint)
+
+
+def claim(job: Stream) -> None:
+    """The same, and write down that they belong to this one from now on."""
+    checkpoint = local(job.checkpoint)
+    if checkpoint is None:
+        return
+    owner = _check(job, checkpoint) or _owner(job)
+    try:
+        _write(checkpoint / MARK, owner)
+        if (out := local(job.out)) is not None:
+            _write(out / OUT_MARK, Tables(id=owner.id, checkpoint=job.checkpoint))
+    except OSError as error:
+        raise SubmitError(f"cannot write {error.filename}: {error.strerror}") from error
+
+
+def _check(job: Stream, checkpoint: Path) -> CheckpointOwner | None:
+    owner: CheckpointOwner | None = _read(checkpoint / MARK, CheckpointOwner)
+    there = sorted(it.name for it in checkpoint.iterdir()) if checkpoint.is_dir() else []
+    if owner is None and there:
+        raise SubmitError(_unowned(checkpoint, there))
+    if owner is not None:
+        _compare(owner, _owner(job), checkpoint)
+    out = local(job.out)
+    tables: Tables | None = None if out is None else _read(out / OUT_MARK, Tables)
+    if tables is not None and (owner is None or owner.id != tables.id):
+        raise SubmitError(
+            f"--out {job.out}: tables of the checkpoint {job.checkpoint} expected, those of {tables.checkpoint}"
+            f"{'' if tables.checkpoint != job.checkpoint else ', as it was before it was made anew,'} came:"
+            " name another --out, or that --checkpoint"
+        )
+    return owner
+
+
+def _unowned(checkpoint: Path, there: list[str]) -> str:
+    of_spark = set(_SPARKS) <= set(there)
+    kind = "one of Spark's that no kshadow spark stream made" if of_spark else "a directory of others"
+    return (
+        f"--checkpoint {checkpoint}: the checkpoint of a kshadow spark stream expected, or none yet; {kind} came"
+        f" (there is no {MARK} in it): name another directory"
+    )
+
+
+def _compare(made_by: CheckpointOwner, asked: CheckpointOwner, checkpoint: Path) -> None:
+    names = [
+        it for it in CheckpointOwner.__struct_fields__ if it != "id" and getattr(made_by, it) != getattr(asked, it)
+    ]
+    if names:
+        differing = "; ".join(
+            f"{it.replace('_', '-')}: {_said(getattr(made_by, it))} then, {_said(getattr(asked, it))} now"
+            for it in names
+        )
+        raise SubmitError(
+            f"--checkpoint {checkpoint}: made with other settings ({differing}): start it with those, or name"
+            " another --checkpoint and --out"
+        )
+
+
+def _said(value: object) -> str:
+    if isinstance(value, dict):
+        return " ".join(f"{name}={text}" for name, text in sorted(value.items())) or "none"
+    return "none" if value is None else str(value)
+
+
+def _owner(job: Stream) -> CheckpointOwner:
+    return CheckpointOwner(
+        id=uuid.uuid4().hex,
+        reads=job.reads,
+        history_topic=job.history_topic,
+        history=job.history,
+        cluster=job.cluster,
+        analyzers=job.diagnosis.analyzers,
+        tuned=job.diagnosis.tuned,
+    )
+
+
+def _read(path: Path, kind: type[Any]) -> Any:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise SubmitError(f"cannot read {path}: {error.strerror}") from error
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise SubmitError(f"{path}: what kshadow spark stream wrote expected, something else came: {error}") from None
+
+
+def _write(path: Path, value: Any) -> None:
+    if path.exists():
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    partial.write_bytes(msgspec.json.encode(value) + b"\n")
+    os.replace(partial, path)

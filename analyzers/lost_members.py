@@ -1,0 +1,86 @@
+"""What the analyzers of timeouts share: members that a group lost to one kind of them, lately."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from agent.core.causes import Cause
+from agent.core.shadow.transitions import Transition
+from agent.core.state_fields import StateFields
+from analyzers.api import Analyzer, Condition, GroupContext, Settings, Verdict, setting
+from analyzers.formatting import distinct_names, milliseconds, names_text
+from analyzers.windows import ClientIdentity, LostMember, LostMembers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LostMembersSettings(Settings):
+    """The window is the hysteresis: a loss is news for as long as it counts. Told with 0.65 and
+    more, 98 of 100 sessions and 84 of 100 stalls were right on the rig, whose timeouts are nearer than people's."""
+
+    close_after_s: float = setting(0.0, "seconds that it must be gone before the finding closes")
+    window_s: float = setting(3600.0, "seconds for which a timeout counts", least=1)
+    min_confidence: float = setting(0.65, "least confidence of the inferred cause, 0 to 1")
+    repeats: int = setting(2, "timeouts of one client within window_s that make it a repeat offender", least=2)
+
+
+class LostMembersAnalyzer(Analyzer):
+    """Watches for one cause of departures."""
+
+    STATE: ClassVar = StateFields(
+        {
+            "_losses": LostMembers,
+            "_condition": Condition | None,
+        }
+    )
+
+    cause: ClassVar[Cause]
+    settings: LostMembersSettings
+
+    def __init__(self, settings: LostMembersSettings) -> None:
+        super().__init__(settings)
+        self._losses = LostMembers(
+            self.cause, settings.min_confidence, milliseconds(settings.window_s), settings.repeats
+        )
+        self._condition: Condition | None = None
+
+    def observe(self, transition: Transition, group: GroupContext) -> None:
+        """Note who went, and who came back."""
+        self._losses.observe(transition, group.now_ms)
+
+    def judge(self, group: GroupContext) -> Verdict:
+        """Whether anyone was lost lately."""
+        self._losses.prune(group.now_ms)
+        if self._losses.changed:
+            self._losses.changed = False
+            lost = list(self._losses.recent)
+            self._condition = (
+                self._describe(lost, self._losses.identities(), self._losses.repeat_offenders()) if lost else None
+            )
+        return Verdict(self._condition, self._losses.recent.expires_ms)
+
+    @abstractmethod
+    def _describe(
+        self, lost: Sequence[LostMember], seats: Sequence[ClientIdentity], repeaters: Sequence[ClientIdentity]
+    ) -> Condition:
+        """The condition, given those that were lost, where they sat, and which seats are repeat offenders."""
+
+    def _identity_numbers(
+        self, lost: Sequence[LostMember], seats: Sequence[ClientIdentity], repeaters: Sequence[ClientIdentity]
+    ) -> dict[str, Any]:
+        """The numbers that say who it was."""
+        return {
+            "departures": len(lost),
+            "window_s": self.settings.window_s,
+            "clients": distinct_names(seat.client_id for seat in seats),
+            "hosts": distinct_names(it.member.client_host for it in lost),
+            "instance_ids": distinct_names(seat.instance_id for seat in seats if seat.instance_id is not None),
+            "repeat_offenders": distinct_names(seat.name for seat in repeaters),
+        }
+
+
+def host_names(lost: Sequence[LostMember]) -> str:
+    """Where they were, for a sentence. Brokers write Java's form of an address, with a slash before it."""
+    return names_text(it.member.client_host.removeprefix("/") for it in lost)

@@ -1,0 +1,110 @@
+"""One partition of the topic on its way through the agent's own reducer: what batch and stream have in common.
+
+Its state can be taken as bytes and put back: the agent's images, without what it remembers for its API.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+
+from agent.core.diagnosis.cluster import ClusterDiagnosis
+from agent.core.diagnosis.engine import DiagnosisOutput
+from agent.core.events.counts import PartitionCounts
+from agent.core.events.recent import PartitionRecentEvents
+from agent.core.records import RecordBatch
+from agent.core.shadow.cluster import ClusterMirror
+from agent.persistence.snapshot.envelope import Header, SnapshotIdentity, seal
+from agent.persistence.snapshot.image_codec import ImageCodec, PartitionState
+from agent.tools.spark_submit.jobs import Diagnosis
+from analyzers.registry import parse_analyzer_names, select_analyzers
+from spark_jobs.rows import DecodeErrors, Note, PartitionDone, PartitionLoads, SourceProblem
+
+SHOWN = 5
+"""Of the records of a partition that cannot be decoded."""
+
+
+class PartitionReducer:
+    """A partition's mirror and its analyzers."""
+
+    def __init__(self, partition: int, diagnosis: Diagnosis) -> None:
+        """Raises `analyzers.registry.Misconfigured`."""
+        self.partition = partition
+        self._failed: list[str] = []
+        self._chosen = select_analyzers(parse_analyzer_names(diagnosis.analyzers), diagnosis.tuned)
+        self._mirror = ClusterMirror()
+        self._diagnosis = ClusterDiagnosis(
+            self._mirror, self._chosen, on_failure=lambda it: self._failed.append(str(it))
+        )
+        self._records, self._first, self._last = 0, -1, -1
+        self._errors = 0
+
+    def take(self, run: RecordBatch) -> list[DiagnosisOutput]:
+        """Apply consecutive records: what comes of it."""
+        if not self._records:
+            self._first = run.offsets[0]
+        self._records += len(run)
+        self._last = run.offsets[-1]
+        return self._diagnosis.replay_batch(run)
+
+    def finish(self) -> Iterator[Note]:
+        """The partition was read to its end: what else there is to say of it."""
+        diagnosis = self._diagnosis.partition(self.partition)
+        if diagnosis is not None:
+            diagnosis.end_loads()
+        yield from self.notes()
+
+    def notes(self) -> Iterator[Note]:
+        """What there is to say of the records since `restore`."""
+        yield PartitionDone(self.partition, self._records, self._first, self._last)
+        yield from map(SourceProblem, self._failed)
+        mirror = self._mirror.partition(self.partition)
+        errors = sum(mirror.error_counts.values()) - self._errors
+        if errors:
+            rejects = mirror.take_rejects()[-SHOWN:]
+            texts = [f"partition {at.partition}, offset {at.offset}: {e.kind}: {e}" for at, e in rejects]
+            yield DecodeErrors(self.partition, errors, texts)
+        diagnosis = self._diagnosis.partition(self.partition)
+        if diagnosis is not None:
+            yield PartitionLoads.of(self.partition, diagnosis.clock_ms, diagnosis.loads)
+            diagnosis.forget_loads(max(diagnosis.loads, default=0))
+
+    @property
+    def next_offset(self) -> int:
+        """Behind the last record."""
+        return self._mirror.partition(self.partition).next_offset
+
+    def image(self) -> bytes:
+        """The state, to go on from."""
+        images, diagnosis = self._images(), self._diagnosis.partition(self.partition)
+        mirror = self._mirror.partition(self.partition)
+        clock_ms = 0 if diagnosis is None else diagnosis.clock_ms or 0
+        captured = images.capture(
+            PartitionState(mirror, diagnosis, PartitionCounts(), PartitionRecentEvents(), clock_ms)
+        )
+        header = Header(self._identity, images.fingerprints(), mirror.next_offset, clock_ms, 0)
+        return seal(header, images.encode(captured))
+
+    def restore(self, image: bytes) -> None:
+        """Go on from a state. Raises `Refused` for one of another version, or of other analyzers or settings."""
+        images = self._images()
+        header, plain = images.open(image, self._identity)
+        parts = images.restore(plain, self.partition, header.format)
+        self._mirror.partitions[self.partition] = parts.mirror
+        if parts.diagnosis is not None:
+            self._diagnosis.partitions[self.partition] = parts.diagnosis
+        self._errors = sum(parts.mirror.error_counts.values())
+        parts.mirror.take_rejects()
+
+    @property
+    def _identity(self) -> SnapshotIdentity:
+        return SnapshotIdentity("", "", self.partition)
+
+    def _images(self) -> ImageCodec:
+        return ImageCodec(self._chosen, on_failure=lambda it: self._failed.append(str(it)))
+
+
+def relax() -> None:
+    """As `agent.cli.main` does: looking for cycles took a third of the time, and there are none."""
+    gc.freeze()
+    gc.set_threshold(500_000, 50, 100)

@@ -1,0 +1,153 @@
+"""What the page says first."""
+
+from __future__ import annotations
+
+from agent.presentation.narrative.words import join_words
+from spark_jobs.report.page import markup as m
+from spark_jobs.report.page import words as w
+from spark_jobs.report.report_data import Comparison, ReportData, Row
+
+STATES = {
+    "stable_ms": "stable",
+    "empty_ms": "without members",
+    "preparing_rebalance_ms": "in join phases",
+    "completing_rebalance_ms": "in sync phases",
+}
+NEGLIGIBLE_CHANGE = 0.05
+"""A change that is less is none worth the name."""
+
+
+def header(found: ReportData) -> m.Markup:
+    """Title, the main thing, the totals."""
+    return m.join(
+        [
+            m.Markup("<header><h1>Consumer groups: what their rebalances cost</h1>"),
+            m.paragraph(_range(found)),
+            m.Markup(f'<p class="lead">{m.join(_main(found), " ")}</p>'),
+            _totals(found),
+            _departures(found),
+            m.note(
+                "Stopped partition time is for how long partitions had nobody during rebalances, summed over them:",
+                "two partitions for three seconds make six. It says nothing of how many records waited.",
+            ),
+            m.Markup("</header>"),
+        ],
+        "\n",
+    )
+
+
+def _range(found: ReportData) -> m.Markup:
+    groups, clusters = found.totals["groups"], found.totals["clusters"]
+    named = [m.name(it) if it else m.Markup("one without a name") for it in sorted(clusters, key=lambda it: not it)]
+    where = m.join([" in the clusters " if len(named) > 1 else " of the cluster ", join_names(named)])
+    where = where if any(clusters) else m.Markup("")
+    return m.join(
+        [
+            f"From {w.moment(found.span.since_ms)} to {w.moment(found.span.until_ms)} UTC ",
+            f"({w.time(found.span.until_ms - found.span.since_ms)}): ",
+            f"{w.number(groups)} group{'' if groups == 1 else 's'}",
+            where,
+            ". " if found.zone == "UTC" else f". Days and hours are those of {found.zone}.",
+        ]
+    )
+
+
+def join_names(names: list[m.Markup], most: int = 6) -> m.Markup:
+    """Names in a sentence."""
+    more = [m.Markup(f"{len(names) - most} more")] if len(names) > most else []
+    shown = [*names[:most], *more]
+    return shown[0] if len(shown) == 1 else m.Markup(f"{', '.join(shown[:-1])} and {shown[-1]}")
+
+
+def _main(found: ReportData) -> list[m.Cell]:
+    return [it for it in (_dearest(found), _trend(found)) if it is not None]
+
+
+def _dearest(found: ReportData) -> m.Markup | None:
+    whole = found.totals["stopped_partition_ms"]
+    if whole is None:
+        return m.Markup("How long partitions stood still is not known.")
+    first = [row for row in found.ranking[:3] if row["stopped_partition_ms"]]
+    if not first:
+        return m.Markup("Rebalances kept no partition from being worked on.")
+    names = join_names([m.name(it["group"], cluster=it["cluster"]) for it in first])
+    part = sum(it["stopped_partition_ms"] for it in first)
+    cause = first[0]["main_cause"]
+    part_of = w.share(first[0]["main_cause_share"])
+    why = (
+        ""
+        if cause is None
+        else f". The main cause of the first is {cause_words(cause)}, of {part_of} of its rebalances"
+    )
+    return m.join(
+        [
+            f"Rebalances kept partitions from being worked on for {w.time(whole)} of partition time. ",
+            names,
+            f" cost the most: {w.part(part, whole)} of it",
+            why,
+            ".",
+        ]
+    )
+
+
+def cause_words(cause: str | None) -> str:
+    """`session timeout`."""
+    return "not known" if cause is None else m.shortened(cause.replace("_", " "))
+
+
+def _trend(found: ReportData) -> str | None:
+    if found.compared is not None:
+        return verdict(found.compared, "After the change", ("before", "after"))
+    if found.halves is not None:
+        return verdict(found.halves, "In the second half of the range", ("in the first", "in the second"))
+    return None
+
+
+def verdict(compared: Comparison, when: str, names: tuple[str, str]) -> str | None:
+    """Whether stopped partition time became less, of all groups that are known in both ranges."""
+    row = of_all(compared, "stopped_partition_ms_per_day")
+    if row is None or row["before"] is None or row["after"] is None:
+        return None
+    before, after = row["before"], row["after"]
+    told = f"{w.time(before)} for each group and day {names[0]}, {w.time(after)} {names[1]}"
+    if before == after or (before and abs(after / before - 1) < NEGLIGIBLE_CHANGE):
+        return f"{when} it was about the same: {told}."
+    better = after < before
+    change = w.changed(before, after)
+    told += f" ({change})" if change is not None else ""
+    return f"{when} it was {'better' if better else 'worse'}: {told}."
+
+
+def of_all(compared: Comparison, measure: str, cause: str | None = None) -> Row | None:
+    """The row of all groups."""
+    return next((it for it in compared.of_all if (it["measure"], it["cause"]) == (measure, cause)), None)
+
+
+def _totals(found: ReportData) -> m.Markup:
+    it = found.totals
+    known = it["known_ms"]
+    parts = [
+        ("Groups", w.number(it["groups"]), None),
+        ("Rebalances", w.number(it["rebalances"]), None),
+        ("Stopped partition time", w.time(it["stopped_partition_ms"]), None),
+        ("Members that went", w.number(it["departures"]), None),
+        ("Known group time", w.time(known), "summed over groups"),
+        *((f"Time {word}", w.part(it[name], known), w.time(it[name])) for name, word in STATES.items()),
+    ]
+    return m.Markup(f"<dl>{''.join(_total(*part) for part in parts)}</dl>")
+
+
+def _total(name: str, value: str | None, about: str | None) -> str:
+    small = "" if about is None else f"<small>{m.html(about)}</small>"
+    return f"<div><dt>{m.html(name)}</dt><dd>{m.html(value)}{small}</dd></div>"
+
+
+def _departures(found: ReportData) -> m.Markup:
+    rows = found.departures
+    if not rows:
+        return m.paragraph("No cause of a departure is told.")
+    most = 6
+    told = [f"{cause_words(it['cause'])} {w.number(it['count'])}" for it in rows[:most]]
+    rest = sum(it["count"] for it in rows[most:])
+    told += [f"other causes {w.number(rest)}"] if rest else []
+    return m.paragraph(f"Why they went: {join_words(told, most + 1)}.")

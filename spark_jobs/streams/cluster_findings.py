@@ -1,0 +1,114 @@
+"""What only all partitions together show, in a stream: judged by the driver, batch by batch.
+
+Its state is kept in the checkpoint, a file a batch: a batch that is made again begins where the one before it ended.
+A window is judged once every partition that had records in a batch is past it; one that had none was at its end when
+the batch was planned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from pyspark.sql import SparkSession
+
+from agent.core.diagnosis.api import Finding
+from agent.core.diagnosis.cluster import ClusterDiagnosis
+from agent.core.events.counts import PartitionCounts
+from agent.core.events.recent import PartitionRecentEvents
+from agent.core.shadow.cluster import ClusterMirror
+from agent.persistence.snapshot.image_codec import ImageCodec
+from agent.tools.spark_submit.jobs import Diagnosis
+from analyzers.registry import parse_analyzer_names, select_analyzers
+from spark_jobs.rows import Note, PartitionLoads
+
+KEPT = 10
+"""Files."""
+
+
+class State(msgspec.Struct, frozen=True):
+    """Between two batches."""
+
+    image: bytes
+    partitions: list[tuple[int, int]]
+    """Each with its clock."""
+    loads: list[PartitionLoads]
+    """What is not judged yet."""
+
+
+class ClusterFindings:
+    """The analyzers of the cluster, over the batches of a stream."""
+
+    def __init__(self, spark: SparkSession, checkpoint: str, diagnosis: Diagnosis) -> None:
+        self._directory = f"{checkpoint}/kshadow-cluster"
+        self._spark = spark
+        self._chosen = select_analyzers(parse_analyzer_names(diagnosis.analyzers), diagnosis.tuned)
+
+    def findings(self, batch_id: int, notes: Sequence[Note]) -> list[Finding]:
+        """What a batch's notes show, with those of the batches before it."""
+        if not self._chosen.cluster_analyzers:
+            return []
+        images = ImageCodec(self._chosen)
+        whole = ClusterDiagnosis(ClusterMirror(), self._chosen._replace(makes=()))
+        self._restore(batch_id - 1, images, whole)
+        told = [note for note in notes if isinstance(note, PartitionLoads)]
+        found: list[Finding] = []
+        if told:
+            newest_ms = max(note.clock_ms or 0 for note in told)
+            for partition in [*whole.partitions]:
+                whole.merge_partition(partition, {}, newest_ms)
+            for note in told:
+                note.add_to(whole)
+            least_ms = min(note.clock_ms or 0 for note in told)
+            found = [it for it in whole.advance(least_ms, ()) if isinstance(it, Finding)]
+        self._store(batch_id, images, whole)
+        return found
+
+    def _restore(self, batch_id: int, images: ImageCodec, whole: ClusterDiagnosis) -> None:
+        there = [it for it in self._batches() if it <= batch_id]
+        if not there:
+            return
+        files, make = self._files()
+        stream = files.open(make(f"{self._directory}/{max(there)}"))
+        try:
+            state = _decode(bytes(stream.readAllBytes()))
+        finally:
+            stream.close()
+        images.restore_cluster(state.image, whole)
+        for partition, clock_ms in state.partitions:
+            whole.merge_partition(partition, {}, clock_ms)
+        for note in state.loads:
+            note.add_to(whole)
+
+    def _store(self, batch_id: int, images: ImageCodec, whole: ClusterDiagnosis) -> None:
+        image = images.encode(images.capture_cluster(whole, PartitionCounts(), PartitionRecentEvents()))
+        clocks = [(number, it.clock_ms or 0) for number, it in sorted(whole.partitions.items())]
+        loads = [
+            PartitionLoads.of(n, it.clock_ms, it.loads) for n, it in sorted(whole.partitions.items()) if it.loads
+        ]
+        files, make = self._files()
+        # Written aside and renamed: one that is broken off is not there.
+        aside, target = make(f"{self._directory}/.{batch_id}"), make(f"{self._directory}/{batch_id}")
+        stream = files.create(aside, True)
+        stream.write(bytearray(_encode(State(image, clocks, loads))))
+        stream.close()
+        files.delete(target, False)
+        files.rename(aside, target)
+        for old in sorted(self._batches())[:-KEPT]:
+            files.delete(make(f"{self._directory}/{old}"), False)
+
+    def _batches(self) -> list[int]:
+        files, make = self._files()
+        root = make(self._directory)
+        names = [it.getPath().getName() for it in files.listStatus(root)] if files.exists(root) else []
+        return [int(name) for name in names if name.isdecimal()]
+
+    def _files(self) -> tuple[Any, Any]:
+        make: Any = self._spark._jvm.org.apache.hadoop.fs.Path
+        context: Any = self._spark.sparkContext._jsc
+        return make(self._directory).getFileSystem(context.hadoopConfiguration()), make
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(State).decode

@@ -1,1 +1,0 @@
-"""Benchmarks: `python -m tests.bench` or `make bench`. Ratios side by side in one run; never a timed unit test."""

@@ -1,4 +1,0 @@
-"""Kafka's own assignors, asked live: a Java program that answers problems, and random groups to ask it about.
-
-`python -m tests.coordinator.kafka_assignors` records the answers that the plain tests are held to.
-"""

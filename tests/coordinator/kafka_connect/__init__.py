@@ -1,4 +1,0 @@
-"""Kafka's own Connect workers, asked live: a Java program that plays stories, and random stories to play.
-
-`python -m tests.coordinator.kafka_connect` records the answers that the plain tests are held to.
-"""

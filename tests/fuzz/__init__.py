@@ -1,1 +1,0 @@
-"""Coverage-guided fuzzing of `agent.wire`: `python -m tests.fuzz`."""

@@ -1,0 +1,88 @@
+"""The part of the chart's values.schema.json that is made of the options of `kshadow run`.
+
+To write it anew: `python -m tests.generate.chart_schema`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from agent.cli.run_options import RUN_OPTIONS
+from agent.config.options import MinDuration, NameValue, Parsed
+from agent.config.settings import OPTIONS, PER_CLUSTER
+from tests.generate import chart_spark_values
+from tests.live.helm.chart.rendering import CHART
+
+FILE = CHART / "values.schema.json"
+
+CHARTS_OWN = frozenset(name for name, spec in OPTIONS.items() if spec.chart != "config")
+"""Options that the chart gives by itself: its templates refuse them, and say which value they come from."""
+
+OF_A_CLUSTER = frozenset(name for name in PER_CLUSTER if OPTIONS[name].chart != "chart")
+
+_SCALAR = {"type": ["string", "number", "boolean"]}
+_FROM_FILE = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["file"],
+    "properties": {"file": {"type": "string", "minLength": 1}},
+}
+_NUMBERS_TOO = ("SIZE", "0-24,30")
+"""Types that a bare number is a value of."""
+
+
+def definitions() -> dict[str, Any]:
+    """JSON Schema definitions: `options` for `config`, `clusterOptions` for an entry of `config.clusters`."""
+    top = {name: {} if name in CHARTS_OWN else schema_of(option) for name, option in RUN_OPTIONS.items()}
+    top["clusters"] = {
+        "type": "object",
+        "propertyNames": {"pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"},
+        "additionalProperties": {"$ref": "#/definitions/clusterOptions"},
+        "description": "Several clusters in one agent, by name, each with options of its own.",
+    }
+    cluster = {name: schema_of(option) for name, option in RUN_OPTIONS.items() if name in OF_A_CLUSTER}
+    return {"clusterOptions": _strict(cluster), "options": _strict(top)}
+
+
+def _strict(properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "additionalProperties": False, "properties": properties}
+
+
+def schema_of(option: click.Option) -> dict[str, Any]:
+    """What a file may say to an option; what only the agent can judge is left to it."""
+    return {**_values(option), "description": option.help}
+
+
+def _values(option: click.Option) -> dict[str, Any]:
+    it = option.type
+    if option.is_flag:
+        return {"type": "boolean"}
+    if isinstance(it, NameValue):
+        return {"type": "object", "additionalProperties": {"anyOf": [_SCALAR, _FROM_FILE]}}
+    if option.multiple:
+        return {"type": "array", "items": {"type": "string", "minLength": 1}}
+    if isinstance(it, click.Choice):
+        return {"enum": list(it.choices)}
+    if isinstance(it, click.IntRange | click.FloatRange):
+        whole = isinstance(it, click.IntRange)
+        bounds = {"minimum": it.min, "maximum": it.max}
+        return {"type": "integer" if whole else "number", **{k: v for k, v in bounds.items() if v is not None}}
+    if isinstance(it, MinDuration):
+        return {"type": "string", "pattern": "^(never|([0-9]+(ms|s|m|h|d))+)$"}
+    if isinstance(it, Parsed) and it.name in _NUMBERS_TOO:
+        return {"type": ["string", "integer"]}
+    return {"type": "string", "minLength": 1}
+
+
+def text() -> str:
+    """The whole file, with these definitions in it."""
+    schema = json.loads(FILE.read_text())
+    schema["definitions"] |= definitions() | chart_spark_values.definitions(schema_of)
+    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+
+
+if __name__ == "__main__":
+    FILE.write_text(text())

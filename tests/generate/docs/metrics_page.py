@@ -1,0 +1,111 @@
+"""`docs/reference/metrics.md`: every metric, from the exporter's own table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from agent.core.causes import Cause
+from agent.core.diagnosis.severity import Severity
+from agent.core.protocol.states import GroupState, GroupType
+from agent.core.wire.errors import KINDS
+from agent.core.wire.records import RECORD_TYPES
+from agent.kafka.admin_api.asking import AdminOutcome
+from agent.kafka.admin_api.divergence import FIELDS
+from agent.persistence.export.parquet_sink import ParquetSink
+from agent.persistence.export.topic_sink import TopicSink
+from agent.persistence.snapshot.errors import RefusalReason
+from agent.serving.metrics.group_metrics import GROUP_METRICS
+from agent.serving.metrics.limits import Reason
+from agent.serving.metrics.table import METRICS
+from agent.serving.metrics.text import Metric
+from analyzers.registry import known_analyzers
+from tests.generate.docs.markdown import code, prose, table
+
+HEAD = """\
+# Metrics
+
+What `kshadow run` serves at `/metrics`, as Prometheus text or OpenMetrics. Nothing of a group is there before the
+topic was read to its end, and what is not known is absent, never 0 or -1. Times are computed when they are asked
+for; a scrape asks no broker. Python's own `process_*` and `python_*` are there as well.
+
+Where one agent reads several clusters each series of a group has the label `cluster`. Label values are at most 200
+characters; what was longer, or not printable, ends in `~` and a hash. How many groups have series:
+[`--allow-group`, `--deny-group`, `--max-series`, `--expire-after`, `--granularity`](options.md). Names of other
+exporters: [migration.md](../migration.md). Alerts made of these: [alerts.md](alerts.md).
+"""
+UNITS = {
+    "_timestamp_seconds": "Unix time, s",
+    "_partition_seconds": "partition-seconds",
+    "_seconds": "seconds",
+    "_records": "records",
+    "_offset": "offset",
+    "_ratio": "ratio",
+    "_members": "members",
+    "_groups": "groups",
+    "_events": "events",
+    "_info": "always 1",
+}
+"""What a name ends in (without `_total`) says what is counted; others are plain numbers."""
+
+VALUES: dict[str, Iterable[str]] = {
+    "analyzer": sorted(known_analyzers()),
+    "cause": Cause,
+    "group_type": GroupType,
+    "severity": Severity,
+    "sink": (ParquetSink.name, TopicSink.name),
+    "state": GroupState,
+}
+"""Labels that have the same values wherever they are."""
+
+OWN: dict[tuple[str, str], Iterable[str]] = {
+    ("kshadow_admin_requests", "outcome"): AdminOutcome,
+    ("kshadow_decode_errors", "reason"): KINDS,
+    ("kshadow_lag_requests", "outcome"): AdminOutcome,
+    ("kshadow_records", "type"): (*(it.name for it in RECORD_TYPES.values()), "transaction_marker"),
+    ("kshadow_series_left_out", "reason"): Reason,
+    ("kshadow_shadow_divergence_groups", "field"): FIELDS,
+    ("kshadow_snapshot_refused", "reason"): (*RefusalReason, "unreadable"),
+}
+"""Those of one metric alone."""
+
+
+def page() -> str:
+    """The whole page."""
+    others = [metric for metric in METRICS.values() if metric not in GROUP_METRICS]
+    parts = [
+        HEAD,
+        "## Of groups\n",
+        _table(GROUP_METRICS),
+        "## Of the agent and what it reads\n",
+        _table(others),
+        "## Values of labels\n",
+        table(("label", "values"), [*_shared(), *_own()]),
+    ]
+    return "\n".join(parts)
+
+
+def unit(metric: Metric) -> str:
+    """What its value counts."""
+    return next((text for ending, text in UNITS.items() if metric.name.endswith(ending)), "")
+
+
+def _table(metrics: Iterable[Metric]) -> str:
+    rows = (
+        (code(it.sample_name), it.kind, ", ".join(code(name) for name in it.labels), unit(it), prose(it.help))
+        for it in metrics
+    )
+    return table(("metric", "type", "labels", "unit", "what"), rows)
+
+
+def _shared() -> Iterable[tuple[str, str]]:
+    return ((code(name), _codes(values)) for name, values in VALUES.items())
+
+
+def _own() -> Iterable[tuple[str, str]]:
+    for (name, label), values in OWN.items():
+        assert label in METRICS[name].labels
+        yield f"{code(label)} of {code(METRICS[name].sample_name)}", _codes(values)
+
+
+def _codes(values: Iterable[str]) -> str:
+    return ", ".join(code(str(value)) for value in values)

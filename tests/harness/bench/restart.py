@@ -1,0 +1,55 @@
+"""From `kill -9` to ready again: from a snapshot, and as the others start."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.harness.bench.catchup import COLUMNS, start
+from tests.harness.bench.frame import READY_S, Frame, tell
+from tests.harness.bench.report import Row, Table
+from tests.harness.bench.tools import KShadow, has_option
+
+INTERVAL_S = 2
+SNAPSHOT = "kshadow from a snapshot"
+
+
+def restart(frame: Frame) -> Table:
+    """kshadow with and without a snapshot; the others have none and read everything again."""
+    table = Table("restart", f"Restart after kill -9, {frame.sizes.commits:,} commits on the topic", COLUMNS)
+    servers = frame.loaded().bootstrap_servers
+    rivals: dict[str, Callable[[], Row]] = {}
+    if has_option("--snapshots"):
+        directory = frame.directory / "snapshots"
+        ours = KShadow(SNAPSHOT, ("--snapshots", str(directory), "--snapshot-interval", f"{INTERVAL_S}s"))
+        _kill_with_snapshot(frame, ours, servers, directory)
+        rivals[ours.name] = lambda: start(frame, ours, servers, kill=True)
+    else:
+        table.notes.append(f"{SNAPSHOT}: left out, `kshadow run` has no --snapshots")
+    for tool in frame.readers:
+        rivals[tool.name] = lambda tool=tool: start(frame, tool, servers, kill=True)  # type: ignore[misc]
+    frame.take_turns(table, rivals)
+    ours_s = table.value(SNAPSHOT, "wall_s")
+    table.number("seconds from a snapshot", ours_s, at_most=3)
+    for name in ("kshadow", "kminion", "Burrow"):
+        table.ratio(f"{name}'s time to ready / ours from a snapshot", table.value(name, "wall_s"), ours_s)
+    return table
+
+
+def _kill_with_snapshot(frame: Frame, tool: KShadow, servers: str, directory: Path) -> None:
+    """Run until a snapshot of everything is there, and for another two of them, then kill."""
+    with tool.running(servers, frame.directory) as it:
+        it.service.until(lambda: tool.is_ready(it), READY_S)
+        deadline = time.monotonic() + 60
+        while _bytes(directory) == 0:
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"no snapshot in {directory} after a minute")
+            time.sleep(INTERVAL_S)
+        time.sleep(2 * INTERVAL_S)
+        tell(f"snapshot: {_bytes(directory) / 1e6:.1f} MB")
+        it.service.kill()
+
+
+def _bytes(directory: Path) -> int:
+    return sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())

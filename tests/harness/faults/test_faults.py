@@ -1,0 +1,28 @@
+"""Some of the faults, in a short form; `python -m tests.harness.faults` plays them all, for as long as one likes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.harness.faults import log_scenes as log_scenes
+from tests.harness.faults import scenes as scenes
+from tests.harness.faults.scene import Scale
+from tests.harness.faults.stage import FAULTS
+
+pytestmark = pytest.mark.usefixtures("kafka")
+
+
+@pytest.mark.parametrize(
+    ("name", "scale"),
+    [
+        ("killed", Scale(times=3, seconds=60)),  # 1
+        ("network-paused", Scale(times=2, seconds=60)),  # 2
+        ("replicas", Scale(seconds=75)),  # 3
+    ],
+)
+def test_nothing_is_lost_and_nothing_told_twice_in_other_words(name: str, scale: Scale, tmp_path: Path) -> None:
+    verdict = FAULTS[name](tmp_path / name, scale)
+    print(verdict)
+    assert verdict.is_right, verdict

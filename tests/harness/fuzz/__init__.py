@@ -1,0 +1,1 @@
+"""Coverage-guided fuzzing of `agent.core.wire`: `python -m tests.harness.fuzz`."""

@@ -1,0 +1,99 @@
+"""What is generated is up to date, and what is written at two places is the same."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+import yaml
+
+from agent import __version__
+from agent.cli.main import cli
+from agent.cli.run_options import RUN_OPTIONS as OPTIONS
+from tests.generate import chart_readme, chart_schema
+from tests.live.helm.chart.rendering import CHART, LIBRARY
+
+_FREE = {
+    *("affinity", "podSecurityContext", "securityContext", "resources/requests", "resources/limits", "global"),
+    *("kshadow-lib", "serviceMonitor/tlsConfig", "serviceMonitor/basicAuth"),
+}
+"""What Kubernetes or the Prometheus Operator checks, or Helm itself hands in."""
+
+
+def _values(chart: Any = CHART) -> dict[str, Any]:
+    values: dict[str, Any] = yaml.safe_load((chart / "values.yaml").read_text())
+    return values
+
+
+def _defined(template: str, name: str) -> Any:
+    """A named template of the library that is plain YAML."""
+    text = (LIBRARY / "templates" / template).read_text()
+    return yaml.safe_load(text.split(f'{{{{- define "{name}" -}}}}')[1].split("{{- end -}}")[0])
+
+
+def test_the_schema_has_the_options_of_today() -> None:
+    assert chart_schema.FILE.read_text() == chart_schema.text()
+
+
+def test_the_readmes_have_the_values_of_today() -> None:
+    for chart in (CHART, LIBRARY):
+        assert (chart / "README.md").read_text() == chart_readme.text(chart)
+
+
+def test_every_value_is_described() -> None:
+    for chart in (CHART, LIBRARY):
+        assert chart_readme.undescribed(chart_readme.described(chart / "values.yaml")) == []
+
+
+def test_every_value_is_in_the_schema_and_what_is_not_is_refused() -> None:
+    for chart in (CHART, LIBRARY):
+        whole = json.loads((chart / "values.schema.json").read_text())
+        _same_keys(whole, whole, _values(chart), "")
+
+
+def _same_keys(whole: dict[str, Any], node: dict[str, Any], values: Any, where: str) -> None:
+    if "$ref" in node:
+        node = whole["definitions"][node["$ref"].rsplit("/", 1)[1]]
+    if node.get("type") != "object" or where in _FREE:
+        return
+    assert "additionalProperties" in node, where
+    if node["additionalProperties"] is not False:
+        return
+    if where != "config":
+        assert set(values or {}) >= set(node["properties"]) - {"claims", "global", "kshadow-lib"}, where
+    assert set(values or {}) <= set(node["properties"]), where
+    for key, value in (values or {}).items():
+        _same_keys(whole, node["properties"][key], value, f"{where}/{key}".lstrip("/"))
+
+
+def test_the_chart_refuses_the_options_that_it_sets_itself() -> None:
+    text = (CHART / "templates" / "_config.tpl").read_text()
+    own = yaml.safe_load(text.split('{{- define "kshadow.ownOptions" -}}')[1].split("{{- end -}}")[0])
+    assert set(own) == chart_schema.CHARTS_OWN
+    assert set(OPTIONS) >= chart_schema.CHARTS_OWN
+
+
+def test_doctor_is_told_all_that_it_can_be() -> None:
+    """What stands at the top of the file goes to every command; to doctor, cluster means something else."""
+    text = (CHART / "templates" / "_config.tpl").read_text()
+    shared = set(text.split("$shared := list ")[1].split(" -}}")[0].replace('"', "").split()) - {"clusters"}
+    command = cli.get_command(click.Context(cli), "doctor")
+    assert command is not None
+    doctor = {flag.removeprefix("--") for it in command.params for flag in it.opts}
+    assert shared == (doctor & set(OPTIONS)) - chart_schema.CHARTS_OWN - {"cluster"}
+
+
+def test_versions_are_those_of_the_agent() -> None:
+    chart, library = (yaml.safe_load((it / "Chart.yaml").read_text()) for it in (CHART, LIBRARY))
+    assert chart["version"] == library["version"] == chart["appVersion"] == __version__
+    assert chart["dependencies"] == [{"name": "kshadow-lib", "version": __version__}]
+    assert _values(LIBRARY)["image"] == f"kshadow:{__version__}"
+
+
+def test_the_librarys_defaults_are_those_of_its_values() -> None:
+    assert _defined("_settings.tpl", "kshadow-lib.defaults") == _values(LIBRARY)
+
+
+def test_both_charts_have_the_same_security_context() -> None:
+    assert _defined("_parts.tpl", "kshadow-lib.securityContext") == _values()["securityContext"]

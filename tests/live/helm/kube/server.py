@@ -1,0 +1,165 @@
+"""A Kubernetes API server with its etcd, on loopback, for as long as a test session lasts."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import yaml
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+from agent.tools.embedded import ProcessReaper
+from tests.live.helm.kube.api import Api
+
+_START_S = 60.0
+_STOP_S = 10.0
+
+
+class Programs(NamedTuple):
+    """The two programs it takes."""
+
+    etcd: Path
+    apiserver: Path
+
+
+class Server(NamedTuple):
+    """One that answers. `api` is asked as one who may do everything, as is who brings `kubeconfig`."""
+
+    api: Api
+    kubeconfig: Path
+
+
+@contextmanager
+def running(programs: Programs, directory: Path) -> Iterator[Server]:
+    """Start both below `directory`, and end both, whatever happens: if this process is killed, a leash does it.
+
+    Raises `AssertionError` with the last lines of its log where the server does not get ready.
+    """
+    etcd_port, peer_port, port = _free_ports(3)
+    token = secrets.token_hex(16)
+    keys = _make_keys(directory)
+    tokens = directory / "tokens.csv"
+    tokens.write_text(f"{token},admin,1,system:masters\n")
+    command = _apiserver(programs, directory, etcd_port, port, keys, tokens)
+    with (
+        closing(ProcessReaper()) as leash,
+        _child(leash, _etcd(programs, directory, etcd_port, peer_port), directory / "etcd.log"),
+        _child(leash, command, directory / "apiserver.log") as process,
+    ):
+        url, authority = f"https://127.0.0.1:{port}", directory / "certs" / "apiserver.crt"
+        _await_ready(url, authority, token, process, directory / "apiserver.log")
+        with Api(url, authority, token) as api:
+            yield Server(api, _kubeconfig(directory / "kubeconfig", url, authority, token))
+
+
+def _etcd(programs: Programs, directory: Path, port: int, peer_port: int) -> list[str]:
+    client, peer = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{peer_port}"
+    return [
+        str(programs.etcd),
+        f"--data-dir={directory / 'etcd'}",
+        "--unsafe-no-fsync",
+        f"--listen-client-urls={client}",
+        f"--advertise-client-urls={client}",
+        f"--listen-peer-urls={peer}",
+        f"--initial-advertise-peer-urls={peer}",
+        f"--initial-cluster=default={peer}",
+    ]
+
+
+def _apiserver(
+    programs: Programs, directory: Path, etcd_port: int, port: int, keys: tuple[Path, Path], tokens: Path
+) -> list[str]:
+    private, public = keys
+    return [
+        str(programs.apiserver),
+        f"--etcd-servers=http://127.0.0.1:{etcd_port}",
+        "--bind-address=127.0.0.1",
+        "--advertise-address=127.0.0.1",
+        "--endpoint-reconciler-type=none",
+        f"--secure-port={port}",
+        f"--cert-dir={directory / 'certs'}",
+        "--service-account-issuer=https://kubernetes.default.svc",
+        f"--service-account-key-file={public}",
+        f"--service-account-signing-key-file={private}",
+        f"--token-auth-file={tokens}",
+        "--authorization-mode=RBAC",
+        "--service-cluster-ip-range=10.96.0.0/24",
+        # As every installation has it: so that Pod Security alone refuses it.
+        "--allow-privileged=true",
+    ]
+
+
+@contextmanager
+def _child(leash: ProcessReaper, command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    with log.open("wb") as file:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=file, stderr=file)
+    leash.watch(process.pid)
+    try:
+        yield process
+    finally:
+        process.terminate()
+        try:
+            process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        leash.release(process.pid)
+
+
+def _await_ready(url: str, authority: Path, token: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + _START_S
+    while not (authority.exists() and Api.is_ready(url, authority, token)):
+        ended = process.poll()
+        assert ended is None, f"the API server ended with {ended}: {_last(log)}"
+        assert time.monotonic() < deadline, f"the API server is not ready after {_START_S:.0f} s: {_last(log)}"
+        time.sleep(0.1)
+
+
+def _last(log: Path) -> str:
+    return "\n".join(log.read_text(errors="replace").splitlines()[-10:])
+
+
+def _make_keys(directory: Path) -> tuple[Path, Path]:
+    """For the tokens of service accounts: the private and the public one."""
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    private, public = directory / "sa.key", directory / "sa.pub"
+    pem = serialization.Encoding.PEM
+    private.write_bytes(key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()))
+    public.write_bytes(key.public_key().public_bytes(pem, serialization.PublicFormat.SubjectPublicKeyInfo))
+    return private, public
+
+
+def _kubeconfig(path: Path, url: str, authority: Path, token: str) -> Path:
+    cluster = {"name": "it", "cluster": {"server": url, "certificate-authority": str(authority)}}
+    path.write_text(
+        yaml.safe_dump(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "clusters": [cluster],
+                "users": [{"name": "admin", "user": {"token": token}}],
+                "contexts": [{"name": "it", "context": {"cluster": "it", "user": "admin"}}],
+                "current-context": "it",
+            }
+        )
+    )
+    return path
+
+
+def _free_ports(count: int) -> list[int]:
+    """Different ones: each is held until all are found."""
+    probes = [socket.socket() for _ in range(count)]
+    try:
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [int(probe.getsockname()[1]) for probe in probes]
+    finally:
+        for probe in probes:
+            probe.close()

@@ -1,0 +1,91 @@
+"""Which log it is: a topic that is made anew under its name is read anew, and nobody takes one for the other."""
+
+import time
+
+import pytest
+from confluent_kafka import Consumer
+from confluent_kafka.admin import AdminClient, NewPartitions
+
+from agent.core.records import LogId
+from agent.kafka.source.errors import TopicMissing
+from agent.kafka.source.identity import IdentityClient
+from agent.kafka.source.progress import LogBounds, PartitionCountChanged, TopicRecreated
+from agent.kafka.source.topic import TopicReader
+from agent.tools.embedded import EmbeddedBroker, fetch_jars
+from tests.live.kafka.source.test_topic import QUIET, await_all, caught_up, poll_until, produce
+
+pytestmark = pytest.mark.usefixtures("kafka")
+
+TOPIC = "__consumer_offsets"
+
+
+@pytest.fixture
+def broker():
+    with EmbeddedBroker(fetch_jars(), properties={"offsets.topic.num.partitions": "3"}, heap="256m") as broker:
+        yield broker
+
+
+def make_topic(conf):
+    """It is made when a group looks for its coordinator."""
+    consumer = Consumer({**conf, "group.id": "any", "log_level": 0})
+    consumer.subscribe(["none"])
+    consumer.poll(3)
+    consumer.close()
+
+
+def test_a_topic_that_was_made_anew_is_another_log(broker):
+    conf = {"bootstrap.servers": broker.bootstrap_servers, "client.id": "__admin_client"}
+    identity = IdentityClient(conf)
+    with pytest.raises(TopicMissing):
+        identity.ask(TOPIC, 3)
+    make_topic(conf)
+    asked: list[tuple[LogId, dict[int, LogBounds]]] = []
+
+    def start(log_id, bounds):
+        asked.append((log_id, dict(bounds)))
+        return {0: 2}
+
+    produce(conf, TOPIC, 5, partition=0)
+    produce(conf, TOPIC, 9, partition=2)
+    with TopicReader(conf, start=start, partitions=lambda number: number != 1) as reader:
+        assert [it.offset for it in caught_up(reader) if it.partition == 0] == [2, 3, 4]
+        first = reader.log_id
+        assert first == identity.ask(TOPIC, 3)
+        assert first.cluster_id == "a3NoYWRvdy1lbWJlZGRlZA"
+        assert asked == [(first, {0: LogBounds(0, 5), 2: LogBounds(0, 9)})]
+        assert reader.take_notices() == []
+
+        admin = AdminClient({**conf, **QUIET})
+        await_all(admin.delete_topics([TOPIC]))
+        deadline = time.monotonic() + 20
+        while True:
+            try:
+                if identity.ask(TOPIC, 3) != first:
+                    break
+            except TopicMissing:
+                make_topic(conf)
+            assert time.monotonic() < deadline
+        # More than there was, so that going on from the old offset would find records too.
+        produce(conf, TOPIC, 8, partition=0)
+        records = poll_until(reader, lambda: reader.log_id != first and reader.caught_up)
+        second = reader.log_id
+        assert [it for it in reader.take_notices() if isinstance(it, TopicRecreated)] == [
+            TopicRecreated(first, second)
+        ]
+        assert asked[1][0] == second
+        assert asked[1][1].keys() == {0, 2}
+        # This owner begins at 2 whatever the log; all that is before the notice is nothing to it.
+        assert [it.offset for it in records if it.partition == 0][-6:] == [2, 3, 4, 5, 6, 7]
+        assert second != first
+
+
+def test_a_rule_holds_for_partitions_that_come_later(broker):
+    conf = {"bootstrap.servers": broker.bootstrap_servers, "client.id": "__admin_client"}
+    make_topic(conf)
+    with TopicReader(conf, partitions=lambda number: number % 2 == 0, probe_interval_s=0.3) as reader:
+        caught_up(reader)
+        assert set(reader.positions) == {0, 2}
+        admin = AdminClient({**conf, **QUIET})
+        await_all(admin.create_partitions([NewPartitions(TOPIC, 6)]))
+        poll_until(reader, lambda: set(reader.positions) == {0, 2, 4})
+        assert reader.take_notices() == [PartitionCountChanged(3, 6)]

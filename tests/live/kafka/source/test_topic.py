@@ -1,0 +1,284 @@
+"""The live reader against a real broker."""
+
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+from confluent_kafka import KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewPartitions,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from agent.core.records import RawRecord
+from agent.kafka.source.errors import SourceDenied, SourceMisconfigured, SourceUnreachable, TopicMissing
+from agent.kafka.source.once import read_to_end
+from agent.kafka.source.progress import OffsetReset, PartitionCountChanged
+from agent.kafka.source.topic import TopicReader
+from agent.tools.embedded import EmbeddedBroker, fetch_jars
+
+pytestmark = pytest.mark.usefixtures("kafka")
+
+QUIET = {"log_level": 0}
+AUTHORIZER = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+    "offsets.topic.num.partitions": "3",
+}
+
+
+@pytest.fixture(scope="module")
+def broker():
+    with EmbeddedBroker(fetch_jars(), properties=AUTHORIZER) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def admin(broker):
+    return AdminClient({"bootstrap.servers": broker.bootstrap_servers, **QUIET})
+
+
+@pytest.fixture
+def conf(broker):
+    return {"bootstrap.servers": broker.bootstrap_servers}
+
+
+@pytest.fixture
+def topic(admin):
+    name = f"t-{uuid.uuid4()}"
+    await_all(admin.create_topics([NewTopic(name, 3, 1)]))
+    return name
+
+
+def await_all(futures):
+    for future in futures.values():
+        future.result(20)
+
+
+def produce(conf, topic, count, *, partition=0, transaction: str | None = None, end: str = "commit"):
+    """`count` records of one partition; the producer, whose transaction is left open when `end` is neither."""
+    more = {} if transaction is None else {"transactional.id": transaction}
+    producer = Producer({**conf, **more, **QUIET, "client.id": "__admin_client"})
+    if transaction is not None:
+        producer.init_transactions(20)
+        producer.begin_transaction()
+    for index in range(count):
+        producer.produce(topic, partition=partition, key=b"k%d" % index, value=b"v", timestamp=1000 + index)
+    producer.flush(20)
+    if transaction is not None and end == "commit":
+        producer.commit_transaction(20)
+    elif transaction is not None and end == "abort":
+        producer.abort_transaction(20)
+    return producer
+
+
+def poll_until(reader: TopicReader, done: Callable[[], bool], *, within_s: float = 30.0) -> list[RawRecord]:
+    records: list[RawRecord] = []
+    deadline = time.monotonic() + within_s
+    while not done():
+        assert time.monotonic() < deadline, (reader.last_error, reader.positions, reader.behind_records)
+        for run in reader.poll(0.2):
+            records.extend(run.records())
+    return records
+
+
+def caught_up(reader: TopicReader) -> list[RawRecord]:
+    return poll_until(reader, lambda: reader.caught_up)
+
+
+def test_offsets_topic_of_a_new_cluster_is_waited_for_and_then_read():
+    with (
+        EmbeddedBroker(fetch_jars(), properties={"offsets.topic.num.partitions": "3"}, heap="256m") as fresh,
+        TopicReader({"bootstrap.servers": fresh.bootstrap_servers}) as reader,
+    ):
+        # librdkafka looks up the coordinator of its group, and that makes the topic; before, it is missing.
+        with suppress(TopicMissing):
+            reader.connect()
+        assert caught_up(reader) == []
+        assert (reader.healthy, reader.partition_count) == (True, 3)
+        produce({"bootstrap.servers": fresh.bootstrap_servers}, "__consumer_offsets", 2, partition=1)
+        records = poll_until(reader, lambda: reader.positions[1] == 2)
+        assert records == [RawRecord(1, i, 1000 + i, b"k%d" % i, b"v") for i in range(2)]
+        assert sum(reader.behind_records.values()) == 0
+
+
+def test_runs_positions_and_going_on_from_them(conf, topic):
+    produce(conf, topic, 25_000, partition=0)
+    produce(conf, topic, 5, partition=2)
+    with TopicReader(conf, topic=topic) as reader:
+        records = caught_up(reader)
+        assert len(records) == 25_005
+        assert [r.offset for r in records if r.partition == 0] == list(range(25_000))
+        assert reader.positions == {0: 25_000, 1: 0, 2: 5}
+        assert reader.behind_records == {0: 0, 1: 0, 2: 0}
+        start = reader.positions
+    produce(conf, topic, 1, partition=2)
+    with TopicReader(conf, topic=topic, partitions=[2], start=start) as reader:
+        assert [r.offset for r in caught_up(reader)] == [5]
+        assert reader.positions == {2: 6}
+    assert reader.positions == {2: 6}
+    assert not reader.healthy
+
+
+def test_ends_that_no_record_reaches(conf, topic):
+    """Markers, an aborted transaction, and a beginning that was deleted up to the end."""
+    produce(conf, topic, 3, partition=0, transaction=f"{topic}-0")
+    produce(conf, topic, 3, partition=0, transaction=f"{topic}-0", end="abort")
+    produce(conf, topic, 3, partition=1, transaction=f"{topic}-1", end="abort")
+    produce(conf, topic, 4, partition=2)
+    admin = AdminClient({**conf, **QUIET})
+    await_all(admin.delete_records([TopicPartition(topic, 2, 4)]))
+    with TopicReader(conf, topic=topic) as reader:
+        assert [(r.partition, r.offset) for r in caught_up(reader)] == [(0, 0), (0, 1), (0, 2)]
+        poll_until(reader, lambda: not any(reader.behind_records.values()))
+        assert reader.positions == {0: 8, 1: 4, 2: 4}
+
+
+def test_an_open_transaction_is_not_waited_for_but_shown(conf, topic):
+    produce(conf, topic, 2)
+    open_one = produce(conf, topic, 3, transaction=topic, end="neither")
+    with TopicReader(conf, topic=topic) as reader:
+        assert [r.offset for r in caught_up(reader)] == [0, 1]
+        poll_until(reader, lambda: reader.behind_records[0] == 3)
+        open_one.commit_transaction(20)
+        assert [r.offset for r in poll_until(reader, lambda: reader.positions[0] >= 5)] == [2, 3, 4]
+        poll_until(reader, lambda: reader.behind_records[0] == 0)  # the marker
+
+
+def test_an_offset_that_is_not_there_is_told_and_read_again_from_the_beginning(conf, topic):
+    produce(conf, topic, 3)
+    with TopicReader(conf, topic=topic, start={0: 1000}) as reader:
+        records = poll_until(reader, lambda: reader.positions.get(0) == 3)
+        assert [r.offset for r in records] == [0, 1, 2]
+        (notice,) = reader.take_notices()
+        assert isinstance(notice, OffsetReset)
+        assert (notice.partition, notice.offset) == (0, 1000)
+        assert "Offset out of range" in notice.reason
+        assert reader.take_notices() == []
+        assert reader.healthy
+
+
+def test_partitions_that_are_added_are_read_too(conf, topic, admin):
+    with TopicReader(conf, topic=topic, probe_interval_s=0.2) as reader:
+        caught_up(reader)
+        await_all(admin.create_partitions([NewPartitions(topic, 5)]))
+        produce(conf, topic, 2, partition=4)
+        poll_until(reader, lambda: reader.positions.get(4) == 2)
+        assert reader.take_notices() == [PartitionCountChanged(3, 5)]
+        assert reader.partition_count == 5
+
+
+def test_a_topic_deleted_under_the_reader(conf, topic, admin):
+    produce(conf, topic, 2)
+    with TopicReader(conf, topic=topic, probe_interval_s=0.2) as reader:
+        caught_up(reader)
+        await_all(admin.delete_topics([topic]))
+        poll_until(reader, lambda: not reader.healthy)
+        assert isinstance(reader.last_error, TopicMissing)
+
+
+def test_partitions_that_are_not_there(conf, topic):
+    with TopicReader(conf, topic=topic, partitions=[1, 7]) as reader:
+        with pytest.raises(SourceMisconfigured, match=r"expected partitions below 3, came \[7\]"):
+            reader.connect()
+        with pytest.raises(SourceMisconfigured):
+            reader.poll(0)
+
+
+def acl(topic: str, operation: AclOperation) -> AclBinding:
+    rule = (ResourcePatternType.LITERAL, "User:ANONYMOUS", "*", operation, AclPermissionType.DENY)
+    return AclBinding(ResourceType.TOPIC, topic, *rule)
+
+
+def no_acl(topic: str) -> AclBindingFilter:
+    rule = (ResourcePatternType.LITERAL, None, None, AclOperation.ANY, AclPermissionType.ANY)
+    return AclBindingFilter(ResourceType.TOPIC, topic, *rule)
+
+
+def test_without_the_right_to_describe(conf, topic, admin):
+    await_all(admin.create_acls([acl(topic, AclOperation.DESCRIBE)]))
+    with TopicReader(conf, topic=topic) as reader:
+        with pytest.raises(SourceDenied, match=f"ACL operation Describe on topic {topic}"):
+            reader.connect()
+        assert reader.poll(0.1) == []
+        assert isinstance(reader.last_error, SourceDenied)
+        assert not reader.healthy
+        await_all(admin.delete_acls([no_acl(topic)]))
+        caught_up(reader)
+        assert reader.healthy
+
+
+def test_without_the_right_to_read_and_with_it_again(conf, topic, admin):
+    produce(conf, topic, 2)
+    await_all(admin.create_acls([acl(topic, AclOperation.READ)]))
+    # Where a topic has rules at all, none is allowed that they do not name: to describe is refused, too, and first.
+    with pytest.raises(SourceDenied, match="Topic authorization failed; needed: ACL operation Describe"):
+        list(read_to_end(conf, topic=topic, timeout_s=20))
+    await_all(admin.delete_acls([no_acl(topic)]))
+    with TopicReader(conf, topic=topic) as reader:
+        assert len(caught_up(reader)) == 2
+        await_all(admin.create_acls([acl(topic, AclOperation.READ)]))
+        poll_until(reader, lambda: isinstance(reader.last_error, SourceDenied))
+        assert reader.caught_up
+        await_all(admin.delete_acls([no_acl(topic)]))
+        poll_until(reader, lambda: reader.healthy)  # though not one record came: the end itself is answer enough
+
+
+def test_without_any_right_to_the_group(conf, topic, admin):
+    produce(conf, topic, 2)
+    rule = (ResourcePatternType.LITERAL, "User:ANONYMOUS", "*", AclOperation.ALL, AclPermissionType.DENY)
+    await_all(admin.create_acls([AclBinding(ResourceType.GROUP, "nobody", *rule)]))
+    with TopicReader({**conf, "group.id": "nobody"}, topic=topic) as reader:
+        assert len(caught_up(reader)) == 2
+        time.sleep(1)
+        reader.poll(0.1)
+        assert reader.healthy
+
+
+def test_read_to_end(conf, topic):
+    produce(conf, topic, 12, partition=1)
+    runs = list(read_to_end(conf, topic=topic))
+    assert [record.offset for run in runs for record in run.records()] == list(range(12))
+    with pytest.raises(TopicMissing):
+        list(read_to_end(conf, topic="no-such-topic", timeout_s=5))
+
+
+def test_no_group_is_made(conf, topic, admin):
+    list(read_to_end({**conf, "group.id": "kshadow-reader"}, topic=topic))
+    groups = admin.list_consumer_groups().result(20)
+    assert "kshadow-reader" not in {group.group_id for group in groups.valid}
+
+
+def test_a_broker_that_goes_and_comes_back(tmp_path):
+    with EmbeddedBroker(fetch_jars(), directory=tmp_path, heap="256m") as broker:
+        conf = {"bootstrap.servers": broker.bootstrap_servers}
+        admin = AdminClient({**conf, **QUIET})
+        await_all(admin.create_topics([NewTopic("t", 1, 1)]))
+        produce(conf, "t", 2)
+        more = {"reconnect.backoff.max.ms": "500", "socket.timeout.ms": "2000"}
+        with TopicReader({**conf, **more}, topic="t", probe_interval_s=1.0) as reader:
+            assert len(caught_up(reader)) == 2
+            broker.kill()
+            poll_until(reader, lambda: not reader.healthy)
+            assert isinstance(reader.last_error, SourceUnreachable)
+            assert "Connection refused" in str(reader.last_error) or "isconnected" in str(reader.last_error)
+            assert reader.caught_up
+            with pytest.raises((SourceUnreachable, KafkaException)):
+                list(read_to_end(conf, topic="t", timeout_s=1))
+            broker.restart()
+            poll_until(reader, lambda: reader.healthy)
+            produce(conf, "t", 1)
+            assert [r.offset for r in poll_until(reader, lambda: reader.positions[0] == 3)] == [2]
+            broker.pause()  # connections stay open, nothing answers
+            poll_until(reader, lambda: not reader.healthy)
+            broker.resume()
+            poll_until(reader, lambda: reader.healthy)

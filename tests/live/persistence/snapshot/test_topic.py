@@ -1,0 +1,270 @@
+"""Snapshots in a compacted topic of a real broker: whole or not at all, whoever reads, whoever died."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ConfigResource,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from agent.persistence.snapshot.store import StoreError, StoreErrorReason
+from agent.persistence.snapshot.topic_store import PARTITIONS, TOPIC_CONFIG, TopicStore
+from agent.tools.embedded import EmbeddedBroker, fetch_jars
+from tests import ROOT
+
+pytestmark = pytest.mark.usefixtures("kafka")
+
+TOPIC, CLUSTER = "kshadow-snapshots", "cluster-1"
+PROPERTIES = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+    "auto.create.topics.enable": "true",
+    "log.cleaner.backoff.ms": "200",
+}
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker(fetch_jars(), properties=PROPERTIES) as broker:
+        yield broker
+
+
+@pytest.fixture
+def conf(broker: EmbeddedBroker) -> dict[str, str]:
+    return {"bootstrap.servers": broker.bootstrap_servers}
+
+
+def some(size: int, seed: int = 0) -> bytes:
+    return random.Random(seed).randbytes(size)
+
+
+def make(conf: dict[str, str], topic: str, **config: str) -> None:
+    admin = AdminClient({**conf})
+    new = NewTopic(topic, num_partitions=3, replication_factor=1, config=config)
+    for future in admin.create_topics([new]).values():
+        future.result(20)
+    while topic not in admin.list_topics(timeout=10).topics:
+        time.sleep(0.1)
+
+
+def test_the_topic_is_made_to_keep_the_newest(conf: dict[str, str]) -> None:
+    TopicStore(conf, TOPIC, CLUSTER).close()
+    admin = AdminClient({**conf})
+    assert len(admin.list_topics(TOPIC, timeout=10).topics[TOPIC].partitions) == PARTITIONS
+    (future,) = admin.describe_configs([ConfigResource(ResourceType.TOPIC, TOPIC)]).values()
+    found = future.result(20)
+    assert {name: found[name].value for name in TOPIC_CONFIG} == TOPIC_CONFIG
+
+
+def test_another_client_loads_the_newest(conf: dict[str, str]) -> None:
+    writer = TopicStore(conf, TOPIC, CLUSTER)
+    blobs = {"partition-7": some(400_000), "partition-17": some(5_000_000, 1), "cluster": b""}
+    for name, blob in blobs.items():
+        writer.save(name, some(2_000_000, 2))
+        writer.save(name, blob)
+    reader = TopicStore(conf, TOPIC, CLUSTER, create=False)
+    assert reader.load([*blobs, "partition-8"]) == blobs
+    # It takes over: what it writes is what the other finds then.
+    reader.save("partition-17", b"taken over")
+    assert writer.load(["partition-17"]) == {"partition-17": b"taken over"}
+    writer.delete("partition-17")
+    writer.delete("never-there")
+    assert reader.load(blobs) == {"partition-7": blobs["partition-7"], "cluster": b""}
+    assert TopicStore(conf, TOPIC, "cluster-2").load(blobs) == {}, "another cluster's are its own"
+    writer.close()
+    reader.close()
+
+
+def records_of(conf: dict[str, str], topic: str, partition: int) -> dict[bytes, bytes | None]:
+    """What compaction would leave."""
+    consumer = Consumer({**conf, "group.id": "test", "enable.partition.eof": "true"})
+    consumer.assign([TopicPartition(topic, partition, 0)])
+    out: dict[bytes, bytes | None] = {}
+    while (message := consumer.poll(10)) is not None and message.error() is None:
+        key, value = message.key(), message.value()
+        assert isinstance(key, bytes)
+        assert value is None or isinstance(value, bytes)
+        out[key] = value
+    consumer.close()
+    return out
+
+
+def test_nothing_is_left_of_older_ones(conf: dict[str, str]) -> None:
+    store = TopicStore(conf, TOPIC, CLUSTER, chunk_bytes=1_000)
+    for size in (5_500, 9_500, 2_500, 100, 3_000, 3_001):
+        store.save("partition-3", some(size, size))
+    standing = {key for key, value in records_of(conf, TOPIC, 3).items() if value is not None}
+    prefix = b"cluster-1/partition-3"
+    assert standing == {prefix, *(prefix + b"/1/%d" % number for number in range(4))}
+    # One that knows nothing of what was written before goes on there.
+    other = TopicStore(conf, TOPIC, CLUSTER, chunk_bytes=1_000)
+    other.save("partition-3", some(1_500, 5))
+    standing = {key for key, value in records_of(conf, TOPIC, 3).items() if value is not None}
+    assert standing == {prefix, prefix + b"/0/0", prefix + b"/0/1"}
+    other.delete("partition-3")
+    assert {key for key, value in records_of(conf, TOPIC, 3).items() if value is not None} == set()
+
+
+def test_a_takeover_reads_one_partition(conf: dict[str, str]) -> None:
+    store = TopicStore(conf, TOPIC, CLUSTER)
+    store.save("history-topic-24", b"there")
+    assert b"cluster-1/history-topic-24" in records_of(conf, TOPIC, 24 % PARTITIONS)
+
+
+SAVING = """
+import sys
+from agent.persistence.snapshot.topic_store import TopicStore
+store = TopicStore({"bootstrap.servers": sys.argv[1]}, sys.argv[2], "cluster-1", chunk_bytes=5_000)
+for number in range(1, 200):
+    print("saving", number, flush=True)
+    store.save("partition-5", bytes([number]) * 3_000_000)
+    print("saved", number, flush=True)
+"""
+
+
+def test_a_writer_killed_between_chunks_leaves_a_whole_one(conf: dict[str, str]) -> None:
+    for round_ in range(4):
+        command = [sys.executable, "-c", SAVING, conf["bootstrap.servers"], TOPIC]
+        child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+        assert child.stdout is not None
+        lines: list[str] = []
+        while lines[-1:] != ["saving 3\n"]:
+            lines.append(child.stdout.readline())
+        time.sleep(0.02 * round_)
+        child.send_signal(signal.SIGKILL)
+        lines += child.stdout.readlines()
+        child.wait()
+        child.stdout.close()
+        saved = max(int(line.split()[1]) for line in lines if line.startswith("saved"))
+        reader = TopicStore(conf, TOPIC, CLUSTER, chunk_bytes=5_000)
+        blob = reader.load(["partition-5"])["partition-5"]
+        assert blob == blob[:1] * 3_000_000
+        assert blob[0] in (saved, saved + 1)
+        # Whoever comes next writes over what was left.
+        reader.save("partition-5", b"\xff" * 20_000)
+        assert reader.load(["partition-5"]) == {"partition-5": b"\xff" * 20_000}
+
+
+def test_what_is_no_snapshot_is_none(conf: dict[str, str]) -> None:
+    store = TopicStore(conf, TOPIC, CLUSTER, chunk_bytes=1_000)
+    store.save("partition-9", some(5_000))
+    producer = Producer({**conf})
+    for key, value in (
+        (b"cluster-1/partition-9/0/1", b"of another writer"),
+        (b"cluster-1/partition-19", b"\xc1 no head"),
+        (b"\xff\xfe", b"no key of ours"),
+        (None, b"no key"),
+    ):
+        if key is not None:  # a compacted topic takes none without
+            producer.produce(TOPIC, value, key, 9)
+    producer.flush(20)
+    assert store.load(["partition-9", "partition-19"]) == {}
+    store.save("partition-9", b"well again")
+    assert store.load(["partition-9"]) == {"partition-9": b"well again"}
+
+
+def test_a_topic_that_forgets_is_refused(conf: dict[str, str]) -> None:
+    make(conf, "forgetful", **{"cleanup.policy": "delete"})
+    with pytest.raises(StoreError, match="compact expected, so that snapshots stay, delete came") as told:
+        TopicStore(conf, "forgetful", CLUSTER)
+    assert told.value.reason is StoreErrorReason.MISCONFIGURED
+
+
+def test_no_topic_is_made_unless_asked(conf: dict[str, str]) -> None:
+    with pytest.raises(StoreError, match="there is none") as told:
+        TopicStore(conf, "nowhere", CLUSTER, create=False)
+    assert told.value.reason is StoreErrorReason.MISSING
+    assert "nowhere" not in AdminClient({**conf}).list_topics(timeout=10).topics
+
+
+def test_what_the_topic_does_not_take_is_told(conf: dict[str, str]) -> None:
+    make(conf, "narrow", **{"cleanup.policy": "compact", "max.message.bytes": "2000"})
+    store = TopicStore(conf, "narrow", CLUSTER)
+    store.save("partition-1", b"small")
+    with pytest.raises(StoreError, match="writing partition-1 to topic narrow") as told:
+        store.save("partition-1", some(100_000))
+    assert told.value.reason is StoreErrorReason.MISCONFIGURED
+    assert store.load(["partition-1"]) == {"partition-1": b"small"}
+    store.save("partition-1", b"small again")
+    assert store.load(["partition-1"]) == {"partition-1": b"small again"}
+
+
+def test_a_right_that_lacks_is_named(conf: dict[str, str]) -> None:
+    store = TopicStore(conf, TOPIC, CLUSTER)
+    store.save("partition-2", b"before")
+    admin = AdminClient({**conf})
+    everything = (ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY)
+    binding = AclBinding(
+        ResourceType.TOPIC,
+        TOPIC,
+        ResourcePatternType.LITERAL,
+        "User:ANONYMOUS",
+        "*",
+        AclOperation.WRITE,
+        AclPermissionType.DENY,
+    )
+    allow = AclBinding(
+        ResourceType.TOPIC,
+        TOPIC,
+        ResourcePatternType.LITERAL,
+        "User:ANONYMOUS",
+        "*",
+        AclOperation.READ,
+        AclPermissionType.ALLOW,
+    )
+    for future in admin.create_acls([binding, allow]).values():
+        future.result(20)
+    try:
+        with pytest.raises(
+            StoreError, match=f"needed: ACL operations Read, Write and Describe on topic {TOPIC}"
+        ) as it:
+            store.save("partition-2", b"after")
+        assert it.value.reason is StoreErrorReason.DENIED
+        assert store.load(["partition-2"]) == {"partition-2": b"before"}
+    finally:
+        for deleted in admin.delete_acls([AclBindingFilter(ResourceType.ANY, None, *everything)]).values():
+            deleted.result(20)
+
+
+def test_a_broker_that_stands_still_is_told_in_time(broker: EmbeddedBroker, conf: dict[str, str]) -> None:
+    store = TopicStore(conf, TOPIC, CLUSTER, timeout_s=10)
+    store.save("partition-4", b"before")
+    store._timeout_s = 3.0
+    store._producer = None
+    broker.pause()
+    try:
+        for ask in (lambda: store.save("partition-4", b"after"), lambda: store.load(["partition-4"])):
+            began = time.monotonic()
+            with pytest.raises(StoreError) as told:
+                ask()
+            assert told.value.reason is StoreErrorReason.UNREACHABLE
+            assert time.monotonic() - began < 60
+    finally:
+        broker.resume()
+    store = TopicStore(conf, TOPIC, CLUSTER)
+    assert store.load(["partition-4"])["partition-4"] in (b"before", b"after")
+
+
+def test_nobody_there() -> None:
+    with pytest.raises(StoreError) as told:
+        TopicStore({"bootstrap.servers": "127.0.0.1:1"}, TOPIC, CLUSTER, timeout_s=2)
+    assert told.value.reason is StoreErrorReason.UNREACHABLE
+    with pytest.raises(StoreError) as told:
+        TopicStore({"bootstrap.servers": "127.0.0.1:1", "no.such": "property"}, TOPIC, CLUSTER)
+    assert told.value.reason is StoreErrorReason.MISCONFIGURED

@@ -1,0 +1,141 @@
+"""The least rights: Read and Describe on the offsets topic, alone, are all that the agent and the commands need."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer
+from confluent_kafka.admin import NewTopic
+
+from agent.tools.embedded import fetch_jars
+from tests.live.scenarios import faults
+from tests.live.scenarios.secured import DESCRIBE_GROUPS, DESCRIBE_TOPIC, READ_TOPIC, TOPIC, Secured, secured
+from tests.live.scenarios.test_run import Running
+from tests.unit.cli.running import kshadow
+
+pytestmark = pytest.mark.usefixtures("kafka")
+
+VERSIONS = ("4.3.1", "3.9.2")
+PARTITIONS = 4
+PROPERTIES = {"offsets.topic.num.partitions": str(PARTITIONS)}
+USER = "kshadow-agent"
+GROUP = "orders"
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    with secured(fetch_jars(request.param), tmp_path_factory.mktemp("rights"), properties=PROPERTIES) as it:
+        faults.create(it.broker, PARTITIONS)
+        for made in it.admin.create_topics([NewTopic("orders", 4, 1)]).values():
+            made.result(20)
+        conf = {"bootstrap.servers": it.broker.admin_servers, "group.id": GROUP, "auto.offset.reset": "earliest"}
+        consumer = Consumer({**conf, "session.timeout.ms": 6000, "log_level": 0})
+        consumer.subscribe(["orders"])
+        deadline = time.monotonic() + 30
+        while not consumer.assignment():
+            assert time.monotonic() < deadline
+            consumer.poll(0.1)
+        it.user(USER)
+        yield it
+        consumer.close()
+
+
+def properties(cluster: Secured) -> tuple[str, ...]:
+    conf = cluster.conf(USER).items()
+    return tuple(it for name, value in conf if name != "bootstrap.servers" for it in ("-X", f"{name}={value}"))
+
+
+def source(cluster: Secured) -> tuple[str, ...]:
+    return ("--bootstrap-server", cluster.broker.bootstrap_servers, *properties(cluster))
+
+
+COMMANDS = [
+    ("groups",),
+    ("describe", GROUP),
+    ("members", GROUP),
+    ("timeline", GROUP),
+    ("explain", GROUP),
+    ("findings",),
+    ("coordinator", GROUP),
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda it: it[0])
+def test_commands_need_no_more(cluster: Secured, command: tuple[str, ...]) -> None:
+    cluster.allow(USER, READ_TOPIC, DESCRIBE_TOPIC)
+    result = kshadow(*command, *source(cluster), "-o", "json")
+    assert (result.exit_code, result.stderr) == (0, "")
+    if command[0] not in ("findings", "coordinator"):
+        assert "orders" in result.stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda it: it[0])
+def test_commands_say_which_right_is_missing(cluster: Secured, command: tuple[str, ...]) -> None:
+    for granted, missing in (((), "Describe"), ((READ_TOPIC, DESCRIBE_TOPIC._replace(deny=True)), "Describe")):
+        cluster.allow(USER, *granted)
+        result = kshadow(*command, *source(cluster))
+        assert result.exit_code == 3
+        assert f"needed: ACL operation {missing} on topic {TOPIC}" in result.stderr
+    cluster.allow(USER, DESCRIBE_TOPIC)
+    result = kshadow(*command, *source(cluster))
+    if command[0] == "coordinator":
+        assert result.exit_code == 0, "it does not read"
+    else:
+        assert result.exit_code == 3
+        assert f"needed: ACL operation Read on topic {TOPIC}" in result.stderr
+
+
+def test_the_agent_needs_no_more_without_the_observer(cluster: Secured, tmp_path: Path) -> None:
+    cluster.allow(USER, READ_TOPIC, DESCRIBE_TOPIC)
+    it = Running(cluster.broker.bootstrap_servers, tmp_path / "log", *properties(cluster), "--no-admin")
+    try:
+        it.await_ready()
+        assert [(row["group"], row["state"]) for row in json.loads(it.get("/api/v1/groups")[1])] == [
+            (GROUP, "Stable")
+        ]
+        time.sleep(3)  # that librdkafka may not ask for its group's coordinator is of no account, now or later
+        assert it.get("/readyz")[0] == 200
+        assert it.end() < 5
+        assert not {"ERROR", "WARNING"} & set(it.log.read_text().split()), it.log.read_text()
+    finally:
+        it.close()
+
+
+def test_the_observer_says_what_it_may_not_and_the_agent_goes_on(cluster: Secured, tmp_path: Path) -> None:
+    cluster.allow(USER, READ_TOPIC, DESCRIBE_TOPIC)
+    it = Running(cluster.broker.bootstrap_servers, tmp_path / "log", *properties(cluster))
+    try:
+        it.await_ready()
+        said = "the observer has no right to a description of group 'orders', ACL operation Describe on the group"
+        faults.until(lambda: said in it.log.read_text(), "it says so")
+        assert it.get("/readyz")[0] == 200
+        assert it.end() < 5
+        assert it.log.read_text().count("no right") == 1
+    finally:
+        it.close()
+    cluster.allow(USER, READ_TOPIC, DESCRIBE_TOPIC, DESCRIBE_GROUPS)
+    it = Running(cluster.broker.bootstrap_servers, tmp_path / "log", *properties(cluster))
+    try:
+        it.await_ready()
+        faults.until(lambda: 'outcome="answered"' in it.get("/metrics")[1], "it has answers")
+        assert "WARNING" not in it.log.read_text()
+    finally:
+        it.close()
+
+
+@pytest.mark.parametrize(("granted", "missing"), [((), "Describe"), ((DESCRIBE_TOPIC,), "Read")])
+def test_the_agent_ends_at_once_and_says_which_right_is_missing(
+    cluster: Secured, granted: tuple[object, ...], missing: str, tmp_path: Path
+) -> None:
+    cluster.allow(USER, *granted)  # type: ignore[arg-type]
+    it = Running(cluster.broker.bootstrap_servers, tmp_path / "log", *properties(cluster), "--no-admin")
+    try:
+        assert it.process.wait(20) == 3
+        assert f"needed: ACL operation {missing} on topic {TOPIC}" in it.log.read_text()
+        assert "Traceback" not in it.log.read_text()
+    finally:
+        it.close()

@@ -1,0 +1,292 @@
+"""`kshadow doctor` on real brokers: what works, and one thing after the other that does not."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AclOperation, NewTopic, ResourceType
+
+from agent.tools.doctor import Check, CheckOutcome, DoctorRequest, examine, topic
+from agent.tools.embedded import EmbeddedBroker, EmbeddedCluster, fetch_jars
+from tests.live.scenarios import faults
+from tests.live.scenarios.certificates import DAY, Authority
+from tests.live.scenarios.scenarios import free_port
+from tests.live.scenarios.secured import (
+    DESCRIBE_GROUPS,
+    DESCRIBE_TOPIC,
+    DESCRIBE_TOPICS,
+    READ_TOPIC,
+    TOPIC,
+    Right,
+    Secured,
+    secured,
+)
+from tests.unit.cli.running import kshadow
+
+pytestmark = pytest.mark.usefixtures("kafka")
+
+VERSIONS = ("4.3.1", "3.9.2")
+PARTITIONS = 4
+PROPERTIES = {"offsets.topic.num.partitions": str(PARTITIONS)}
+USER = "ks-doctor"
+HISTORY, SNAPSHOTS, NEW, SHARE = "kshadow-history", "kshadow-snapshots", "kshadow-new", "kshadow-shards"
+
+
+def topic_right(operation: AclOperation, name: str) -> Right:
+    return Right(operation, ResourceType.TOPIC, name)
+
+
+ALL = {
+    "Describe __consumer_offsets": DESCRIBE_TOPIC,
+    "Read __consumer_offsets": READ_TOPIC,
+    "Describe groups": DESCRIBE_GROUPS,
+    "Describe topics": DESCRIBE_TOPICS,
+    f"Write {HISTORY}": topic_right(AclOperation.WRITE, HISTORY),
+    f"Read {SNAPSHOTS}": topic_right(AclOperation.READ, SNAPSHOTS),
+    f"Write {SNAPSHOTS}": topic_right(AclOperation.WRITE, SNAPSHOTS),
+    f"Create {NEW}": topic_right(AclOperation.CREATE, NEW),
+    f"Read group {SHARE}": Right(AclOperation.READ, ResourceType.GROUP, SHARE),
+}
+OPTIONS = ("--history-topic", HISTORY, "--snapshots", f"kafka:{SNAPSHOTS}", "--share-group", SHARE)
+
+
+@pytest.fixture(autouse=True)
+def no_watching(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topic, "WATCH_S", 0.2)
+
+
+def commit(servers: str, count: int = 20) -> None:
+    conf = {"bootstrap.servers": servers, "group.id": "orders", "log_level": 0, "enable.auto.commit": False}
+    consumer = Consumer(conf)
+    for offset in range(count):
+        consumer.commit(offsets=[TopicPartition("orders", 0, offset)], asynchronous=False)
+    consumer.close()
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    directory = tmp_path_factory.mktemp("doctor")
+    with secured(fetch_jars(request.param), directory, properties=PROPERTIES) as it:
+        faults.create(it.broker, PARTITIONS)
+        for made in it.admin.create_topics(
+            [NewTopic(name, 1, 1) for name in ("orders", HISTORY, SNAPSHOTS)]
+        ).values():
+            made.result(20)
+        commit(it.broker.admin_servers)
+        it.user(USER)
+        yield it
+
+
+def doctor(conf: dict[str, str], *options: str) -> Result:
+    properties = [
+        it for name, value in conf.items() if name != "bootstrap.servers" for it in ("-X", f"{name}={value}")
+    ]
+    listen = ("--listen", f"127.0.0.1:{free_port()}")
+    return kshadow("doctor", "--bootstrap-server", conf["bootstrap.servers"], *properties, *listen, *options)
+
+
+def outcomes(result: Result) -> dict[str, str]:
+    """By check and what it is of."""
+    return {f"{it['check']} {it['on']}": it["outcome"] for it in map(json.loads, result.stdout.splitlines())}
+
+
+def failed(conf: dict[str, str], timeout_s: float = 5, **wanted: object) -> list[Check]:
+    checks = examine(DoctorRequest(conf, timeout_s=timeout_s, **wanted))  # type: ignore[arg-type]
+    return [it for it in checks if it.outcome is CheckOutcome.FAILED]
+
+
+def test_everything_is_granted(cluster: Secured, tmp_path: Path) -> None:
+    cluster.allow(USER, *ALL.values())
+    conf = cluster.conf(USER)
+    result = doctor(conf, *OPTIONS, "--state-dir", str(tmp_path), "-o", "ndjson")
+    assert (result.exit_code, result.stderr) == (0, "")
+    made = outcomes(result)
+    assert "failed" not in made.values()
+    rights = {name.removeprefix("right: "): outcome for name, outcome in made.items() if name.startswith("right: ")}
+    assert rights == {name: "ok" for name in ALL if NEW not in name}
+    assert made[f"records {TOPIC}"] == "ok"
+    assert made[f"topic {TOPIC}"] == "warning", "one replica"
+    assert made[f"settings {TOPIC}"] == "skipped", "DescribeConfigs is not granted, and not needed"
+    assert made[f"state directory {tmp_path}"] == "ok"
+    table = doctor(conf, *OPTIONS)
+    assert table.exit_code == 0
+    assert re.search(
+        r"^records +__consumer_offsets +ok +20 records: 20 offset_commit v\d$", table.stdout, re.MULTILINE
+    )
+    created = doctor(conf, "--history-topic", NEW, "-o", "ndjson")
+    assert (created.exit_code, outcomes(created)[f"right: Create {NEW}"]) == (0, "ok")
+    assert NEW not in cluster.admin.list_topics(timeout=10).topics, "nothing was made"
+
+
+@pytest.mark.parametrize("missing", ALL)
+def test_the_right_that_is_missing_is_named(cluster: Secured, missing: str) -> None:
+    right = ALL[missing]
+    # Read and a right to all topics bring Describe along: so what is granted elsewhere is denied here.
+    denied = right._replace(deny=True)
+    others = [it for name, it in ALL.items() if name != missing]
+    cluster.allow(USER, *others, *([denied] if right.name == TOPIC else []))
+    options = ("--history-topic", NEW) if missing == f"Create {NEW}" else OPTIONS
+    if missing == f"Create {NEW}":
+        cluster.allow(USER, *others, topic_right(AclOperation.DESCRIBE, NEW))
+    result = doctor(cluster.conf(USER), *options, "-o", "ndjson")
+    assert result.exit_code == 3
+    bad = [it for it in map(json.loads, result.stdout.splitlines()) if it["outcome"] == "failed"]
+    assert [f"{it['check'].removeprefix('right: ')} {it['on']}" for it in bad] == [missing]
+    assert bad[0]["found"].startswith(f"missing: {missing.split()[0]} on ")
+    command = bad[0]["fix"][0]
+    assert command.startswith(f"kafka-acls.sh --bootstrap-server {cluster.broker.bootstrap_servers} ")
+    assert f"--add --allow-principal User:{USER} " in command
+    assert f"--operation {missing.split()[0]} " in command
+    assert command.endswith((f" {right.name}", " '*'"))
+
+
+def test_the_least_rights_suffice_for_what_is_wanted(cluster: Secured) -> None:
+    cluster.allow(USER, READ_TOPIC, DESCRIBE_TOPIC)
+    result = doctor(cluster.conf(USER), "--no-admin", "--no-lag", "-o", "ndjson")
+    assert (result.exit_code, set(outcomes(result).values())) == (0, {"ok", "warning", "skipped"})
+
+
+@pytest.mark.parametrize(
+    ("properties", "check", "found", "fix"),
+    [
+        ({"sasl.password": "wrong"}, "login", "does not let us in with these credentials", "no user 'ks-doctor'"),
+        ({"sasl.username": "nobody"}, "login", "does not let us in with these credentials", "no user 'nobody'"),
+        ({"sasl.mechanism": "PLAIN"}, "mechanism", "does not take PLAIN; it takes SCRAM-SHA-512", "SCRAM-SHA-512"),
+        ({"security.protocol": "PLAINTEXT"}, "protocol", r"wants TLS \(SASL_SSL\)", "security.protocol=SASL_SSL"),
+        ({"security.protocol": "SASL_PLAINTEXT"}, "protocol", r"wants TLS \(SASL_SSL\)", "=SASL_SSL"),
+        ({"security.protocol": "SSL"}, "protocol", "wants a login.* takes SCRAM-SHA-512", "=SASL_SSL"),
+    ],
+    ids=lambda it: "-".join(it) if isinstance(it, dict) else None,
+)
+def test_properties_that_are_wrong(
+    cluster: Secured, properties: dict[str, str], check: str, found: str, fix: str
+) -> None:
+    result = doctor({**cluster.conf(USER), **properties}, "-o", "ndjson")
+    assert result.exit_code == 3
+    (bad,) = (it for it in map(json.loads, result.stdout.splitlines()) if it["outcome"] == "failed")
+    assert bad["check"] == check
+    assert re.search(found, bad["found"])
+    assert fix in bad["fix"][0]
+
+
+def test_tls_and_a_login_to_a_port_that_has_neither(cluster: Secured) -> None:
+    (bad,) = failed({**cluster.conf(USER), "bootstrap.servers": cluster.broker.admin_servers})
+    assert (bad.check, bad.fix[0].partition(",")[0]) == ("tls", "-X security.protocol=PLAINTEXT")
+    conf = {**cluster.conf(USER), "security.protocol": "SASL_PLAINTEXT"}
+    (bad,) = failed({**conf, "bootstrap.servers": cluster.broker.admin_servers})
+    assert (bad.check, bad.fix[0].partition(",")[0]) == ("protocol", "-X security.protocol=PLAINTEXT")
+
+
+def test_an_authority_that_nobody_trusts(cluster: Secured, tmp_path: Path) -> None:
+    other = Authority(tmp_path)
+    (bad,) = failed({**cluster.conf(USER), "ssl.ca.location": str(other.file)})
+    assert bad.check == "certificate"
+    assert "signed by kshadow test authority, which is not among those in" in bad.found
+
+
+def test_one_bootstrap_server_is_enough(cluster: Secured) -> None:
+    cluster.allow(USER, *ALL.values())
+    conf = cluster.conf(USER)
+    conf["bootstrap.servers"] = f"127.0.0.1:{free_port()},{conf['bootstrap.servers']}"
+    checks = list(examine(DoctorRequest(conf)))
+    assert [it for it in checks if it.outcome is CheckOutcome.FAILED] == []
+    assert [it.outcome for it in checks if it.check == "connection"] == [CheckOutcome.WARNING, CheckOutcome.OK]
+
+
+def test_clocks_by_what_is_written_meanwhile(cluster: Secured, monkeypatch: pytest.MonkeyPatch) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    monkeypatch.setattr(topic, "WATCH_S", 4.0)
+    conf = {"bootstrap.servers": cluster.broker.admin_servers}
+    sample = topic.TopicSample()
+    with ThreadPoolExecutor() as pool:
+        reading = pool.submit(topic.read_sample, DoctorRequest(conf), sample)
+        while not reading.done():
+            commit(cluster.broker.admin_servers, 5)
+        reading.result()
+    assert sample.skews_ms
+    least, most = max(low for low, _ in sample.skews_ms), min(high for _, high in sample.skews_ms)
+    assert least <= 0 <= most, "the broker has our clock"
+    assert topic.check_clocks(sample).outcome is CheckOutcome.OK
+
+
+@pytest.mark.parametrize(
+    ("hosts", "ends_in", "found"),
+    [(["127.0.0.1"], -DAY, "has expired"), (["kafka.example.com"], DAY, "not for 127.0.0.1, but for kafka.example")],
+    ids=["expired", "another host"],
+)
+def test_a_broker_with_a_bad_certificate(hosts: list[str], ends_in: object, found: str, tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    signed = authority.sign("broker", hosts=hosts, begins_in=-9 * DAY, ends_in=ends_in)  # type: ignore[arg-type]
+    with secured(fetch_jars(), tmp_path / "it", properties=PROPERTIES, certificate=signed) as it:
+        (bad,) = failed({**it.user(USER), "ssl.ca.location": str(authority.file)})
+        assert bad.check == "certificate"
+        assert found in bad.found
+
+
+def test_a_broker_that_wants_our_certificate(tmp_path: Path) -> None:
+    with secured(fetch_jars(), tmp_path, properties=PROPERTIES, client_certificates=True) as it:
+        conf = it.user(USER)
+        (bad,) = failed(conf)
+        assert (bad.check, "refuses our certificate" in bad.found) == ("protocol", True)
+        signed = it.authority.sign("client")
+        conf |= {"ssl.certificate.location": str(signed.certificate), "ssl.key.location": str(signed.key)}
+        assert [bad.on for bad in failed(conf, observer=False, lag=False)] == [TOPIC], "in, and without rights"
+
+
+def test_a_plain_broker_and_its_troubles(tmp_path: Path) -> None:
+    with EmbeddedBroker(fetch_jars(), properties=PROPERTIES, heap="256m") as broker:
+        conf = {"bootstrap.servers": broker.bootstrap_servers}
+        (bad,) = failed(conf)
+        assert (bad.check, "there is no such topic" in bad.found) == ("topic", True)
+        time.sleep(1)
+        admin = faults.admin_of(broker)
+        assert not admin.list_topics(timeout=10).topics, "nor did our questions make it"
+        faults.create(broker, PARTITIONS)
+        assert failed(conf, timeout_s=30) == []
+        producer = Producer({**conf, "client.id": "__admin_client", "log_level": 0})
+        producer.produce(TOPIC, b"value", b"\x7f\xffkey", partition=1)
+        assert producer.flush(20) == 0
+        checks = {it.check: it for it in examine(DoctorRequest(conf))}
+        assert checks["records"].outcome is CheckOutcome.WARNING
+        assert "1 of 1 records cannot be decoded: 1 unknown_key_type" in checks["records"].found
+        assert checks["settings"].outcome is CheckOutcome.WARNING
+        with faults.configured(broker, cleanup_policy="delete"):
+            settings = next(it for it in examine(DoctorRequest(conf)) if it.check == "settings")
+            assert "cleanup.policy=delete" in settings.found
+        broker.pause()
+        (bad,) = failed(conf)
+        assert (bad.check, "hangs" in bad.found) == ("protocol", True)
+        broker.resume()
+        broker.kill()
+        (bad,) = failed(conf)
+        assert (bad.check, "nothing listens" in bad.found) == ("connection", True)
+
+
+def test_a_broker_that_advertises_an_address_that_is_not_known() -> None:
+    properties = {**PROPERTIES, "advertised.listeners": "CLIENT://nowhere.invalid:9092"}
+    with EmbeddedBroker(fetch_jars(), properties=properties, heap="256m") as broker:
+        (bad,) = failed({"bootstrap.servers": broker.bootstrap_servers})
+        assert (bad.check, bad.on) == ("broker", "1 at nowhere.invalid:9092")
+        assert "correct advertised.listeners of broker 1" in bad.fix[1]
+
+
+def test_a_cluster_that_has_lost_a_broker() -> None:
+    with EmbeddedCluster(fetch_jars(), properties=PROPERTIES, heap="256m") as cluster:
+        faults.create(cluster, PARTITIONS, replicas=2)
+        cluster.await_in_sync()
+        conf = {"bootstrap.servers": cluster.bootstrap_servers}
+        assert failed(conf, timeout_s=30) == []
+        cluster.brokers[1].kill()
+        faults.until(lambda: set(cluster.leaders(TOPIC).values()) == {2}, "the other broker leads")
+        checks = list(examine(DoctorRequest(conf)))
+        assert [it for it in checks if it.outcome is CheckOutcome.FAILED] == []
+        (form,) = (it for it in checks if it.check == "topic")
+        assert (form.outcome, "not all are in sync" in form.found) == (CheckOutcome.WARNING, True)

@@ -1,0 +1,129 @@
+"""The embedded broker's life, with real brokers."""
+
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from agent.tools.embedded import EmbeddedBroker, fetch_jars
+from agent.tools.embedded.errors import BrokerFailedError, ToolFailedError
+
+pytestmark = pytest.mark.usefixtures("kafka")
+
+QUIET = {"log_level": 0}
+
+
+def produce(bootstrap: str, topic: str, values: list[bytes]) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
+    for created in admin.create_topics([NewTopic(topic, 1, 1)]).values():
+        created.result(20)
+    producer = Producer({"bootstrap.servers": bootstrap, **QUIET})
+    for value in values:
+        producer.produce(topic, value)
+    assert producer.flush(20) == 0
+
+
+def consume(bootstrap: str, topic: str, count: int) -> list[bytes]:
+    settings = {"group.id": f"{topic}-{uuid.uuid4()}", "auto.offset.reset": "earliest", "session.timeout.ms": 1000}
+    consumer = Consumer({"bootstrap.servers": bootstrap, **settings, **QUIET})
+    try:
+        consumer.subscribe([topic])
+        values, deadline = [], time.monotonic() + 20
+        while len(values) < count and time.monotonic() < deadline:
+            message = consumer.poll(0.2)
+            if message is not None and message.error() is None:
+                values.append(message.value())
+        return values
+    finally:
+        consumer.close()
+
+
+def has_ended(pid: int) -> bool:
+    stat = Path(f"/proc/{pid}/stat")
+    return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+@pytest.mark.parametrize("version", ["4.3.1", "3.9.2"])
+def test_a_broker_of_each_version(version):
+    with EmbeddedBroker(fetch_jars(version), properties={"offsets.topic.num.partitions": "3"}) as broker:
+        pid, directory = broker.pid, broker.directory
+        produce(broker.bootstrap_servers, "orders", [b"one", b"two"])
+        assert consume(broker.bootstrap_servers, "orders", 2) == [b"one", b"two"]
+
+        partitions = {path.name for path in broker.log_dirs[0].glob("__consumer_offsets-*")}
+        assert partitions == {f"__consumer_offsets-{number}" for number in range(3)}
+        assert "GroupCoordinator" in broker.log_file.read_text()
+        groups = broker.run_tool(
+            "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+            *("--bootstrap-server", broker.bootstrap_servers, "--list"),
+        )
+        assert groups.strip().startswith("orders-")
+        if version.startswith("4."):
+            features = broker.run_tool(
+                "org.apache.kafka.tools.FeatureCommand", "--bootstrap-server", broker.bootstrap_servers, "describe"
+            )
+            for feature in ("group.version", "share.version", "streams.version"):
+                line = next(line for line in features.splitlines() if f"Feature: {feature}" in line)
+                assert "FinalizedVersionLevel: 1" in line
+    assert pid is not None
+    assert has_ended(pid)
+    assert broker.pid is None
+    assert not directory.exists()
+
+
+def test_pause_kill_and_restart_keep_data_and_address(tmp_path):
+    with EmbeddedBroker(fetch_jars(), directory=tmp_path, heap="256m") as broker:
+        address = broker.bootstrap_servers
+        produce(address, "orders", [b"one"])
+
+        broker.pause()
+        admin = AdminClient({"bootstrap.servers": address, **QUIET})
+        with pytest.raises(KafkaException, match=r"_TRANSPORT|_TIMED_OUT"):
+            admin.list_topics(timeout=1.0)
+        broker.resume()
+        assert "orders" in admin.list_topics(timeout=20).topics
+
+        broker.kill()
+        assert broker.pid is None
+        broker.restart()
+        assert broker.bootstrap_servers == address
+        assert consume(address, "orders", 1) == [b"one"]
+
+        broker.pause()  # stopping must not wait for what cannot hear
+        began = time.monotonic()
+    assert time.monotonic() - began < 9
+    assert (tmp_path / "server.log").exists(), "a directory of ours is kept"
+
+
+def test_broker_that_cannot_start_says_why_and_leaves_nothing(tmp_path):
+    broker = EmbeddedBroker(fetch_jars(), properties={"group.max.size": "none"})
+    with pytest.raises(ToolFailedError, match=r"Invalid value none for configuration group\.max\.size"):
+        broker.start()
+
+    broker = EmbeddedBroker(fetch_jars(), directory=tmp_path, properties={"authorizer.class.name": "no.such.Class"})
+    with pytest.raises(BrokerFailedError, match=r"no\.such\.Class"):
+        broker.start()
+    assert broker.pid is None
+
+
+def test_broker_dies_with_its_owner():
+    owner = """if True:
+        import os, signal
+        from agent.tools.embedded import EmbeddedBroker, fetch_jars
+        broker = EmbeddedBroker(fetch_jars())
+        broker.start()
+        print(broker.pid, broker.directory, flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+    """
+    ended = subprocess.run([sys.executable, "-c", owner], capture_output=True, text=True, timeout=90)
+    pid, directory = ended.stdout.split()
+    deadline = time.monotonic() + 10
+    while (not has_ended(int(pid)) or Path(directory).exists()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert has_ended(int(pid))
+    assert not Path(directory).exists()

@@ -1,1 +1,0 @@
-"""Stops that end in time, of real processes."""

@@ -1,0 +1,303 @@
+"""`--agent`: a real server that answers as the agent does, and others that listen where one was expected."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from agent.core.diagnosis.cluster import NO_ANALYZERS
+from agent.core.events.recent import RecentEvents
+from agent.serving.queries import ServedQueries
+from tests.unit.cli.hostile import LETTERS, TEXTS, pairs, raw
+from tests.unit.cli.running import FORMATS, SEGMENTS, kshadow, lines
+from tests.unit.core.shadow import build as b
+from tests.unit.core.shadow.build import Log
+from tests.unit.presentation.narrative import made as m
+from tests.unit.serving.routes.replayed import Replayed, of_log, of_path, served
+
+
+@contextmanager
+def answering(
+    code: int, body: bytes, kind: str = "application/json", paths: Mapping[str, tuple[int, bytes]] | None = None
+) -> Iterator[str]:
+    """A web server that always says the same, but for some paths."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, said = (paths or {}).get(self.path, (code, body))
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(said)))
+            self.end_headers()
+            self.wfile.write(said)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+SAME = [
+    ["groups"],
+    ["describe", "fraud-848"],
+    ["members", "pricing-poll"],
+    ["timeline", "fraud-848"],
+    ["timeline", "ads-eos", "--since", "2026-11-21T07:28:19.400", "--until", "2026-11-21T07:29"],
+    ["findings"],
+]
+
+
+@pytest.mark.parametrize("command", SAME, ids=" ".join)
+def test_an_agent_says_what_the_files_say(command: list[str]) -> None:
+    with served(Replayed(of_path(SEGMENTS))) as url:
+        for output in FORMATS:
+            asked = kshadow(*command, "--agent", f"{url}/", "-o", output)
+            read = kshadow(*command, "--from", SEGMENTS, "-o", output)
+            assert (asked.exit_code, asked.stdout, asked.stderr) == (0, read.stdout, read.stderr)
+
+
+def test_an_agent_explains_as_of_now() -> None:
+    with served(Replayed(of_path(SEGMENTS))) as url:
+        live = json.loads(kshadow("explain", "pricing-poll", "--agent", url, "-o", "json").stdout)
+        read = json.loads(kshadow("explain", "pricing-poll", "--from", SEGMENTS, "-o", "json").stdout)
+    assert live["paragraphs"][0]["text"].startswith("`pricing-poll` is a classic group, Stable for ")
+    assert live["numbers"]["rebalances"] == read["numbers"]["rebalances"] > 0
+    assert live["not_seen"][-1].startswith(
+        "What other settings would have saved: that takes the log; an agent keeps "
+    )
+    assert live["not_seen"][-1].endswith(" `kshadow whatif pricing-poll --bootstrap-server HOST:9092` tells.")
+    assert (live["whatif"]["tried"], live["whatif"]["gains"]) == (0, [])
+    assert read["whatif"]["tried"] > 0
+    assert [it for it in live["paragraphs"] if it["kind"] == "why"] == [
+        it for it in read["paragraphs"] if it["kind"] == "why"
+    ]
+
+
+def test_an_unknown_group() -> None:
+    with served(Replayed(of_path(SEGMENTS))) as url:
+        result = kshadow("describe", "pricing-pol", "--agent", url)
+        assert result.exit_code == 1
+        assert result.stderr == f"Error: no group 'pricing-pol' at {url}; did you mean 'pricing-poll'?\n"
+        assert kshadow("describe", "\udcff", "--agent", url).exit_code == 1
+
+
+@pytest.mark.parametrize("text", [pytest.param(text, id=name) for name, text in {**TEXTS, **LETTERS}.items()])
+def test_hostile_groups_through_an_agent(text: str) -> None:
+    if len(text) > 20_000:
+        text = text[:8000]  # an address has a limit: uvicorn's for one line is 64 KB, in %1B for each
+    with served(Replayed(of_log(Log().add(*pairs(text))))) as url:
+        for output in FORMATS:
+            result = kshadow("describe", "-o", output, "--agent", url, "--", text)
+            assert result.exit_code == 0, result.stderr
+            assert raw(result.stdout) == raw(result.stderr) == []
+            if output == "json":
+                assert json.loads(result.stdout)["group"] == text
+            for command in ("timeline", "explain"):
+                told = kshadow(command, "-o", output, "--agent", url, "--", text)
+                assert (told.exit_code, told.stderr) == (0, "")
+                assert raw(told.stdout) == []
+
+
+@pytest.mark.parametrize("text", [pytest.param(text, id=name) for name, text in {**TEXTS, **LETTERS}.items()])
+def test_hostile_findings(text: str) -> None:
+    found = {"severity": text, "summary": text, "advice": text, "numbers": {text: text}, "group": "g"}
+    replayed = Replayed(of_log(Log().add(b.new_group("g"))))
+    replayed.recent.observe([{**m.finding(text), **found}])
+    with served(replayed) as url:
+        for output in FORMATS:
+            for command in (["findings", "--since", "0"], ["timeline", "g"], ["explain", "g"]):
+                result = kshadow(*command, "-o", output, "--agent", url)
+                assert (result.exit_code, result.stderr) == (0, "")
+                assert raw(result.stdout) == []
+                assert "g" in result.stdout
+        assert json.loads(kshadow("findings", "--agent", url, "-o", "json").stdout)[0]["advice"] == text
+
+
+def test_findings() -> None:
+    replayed = Replayed(of_path(SEGMENTS), chosen=NO_ANALYZERS)
+    now = time.time_ns() // 1_000_000
+    replayed.recent.observe(
+        [
+            m.finding("idle_members", now - 3 * m.MINUTE, group="ads-eos", severity="info"),
+            m.finding("rebalance_storm", now - 2 * m.MINUTE, group="fraud-848"),
+            m.finding("coordinator_hotspot", now - m.MINUTE, group=None, group_type=None, severity="critical"),
+            m.finding("rebalance_storm", now - 9, group="fraud-848", state="resolved", since_ms=now - 2 * m.MINUTE),
+        ]
+    )
+    with served(replayed) as url:
+
+        def found(*options: str) -> list[str]:
+            result = kshadow("findings", "--agent", url, "-o", "ndjson", *options)
+            assert (result.exit_code, result.stderr) == (0, "")
+            return [json.loads(line)["analyzer"] for line in lines(result)]
+
+        assert found() == ["idle_members", "coordinator_hotspot"]
+        assert found("--since", "1h") == ["idle_members", "rebalance_storm", "coordinator_hotspot"]
+        assert found("--until", "90s") == ["idle_members", "rebalance_storm"]
+        assert found("--severity", "warning") == ["coordinator_hotspot"]
+        assert found("--analyzer", "idle_members") == found("--group", "ads-eos") == ["idle_members"]
+        assert found("--group", "nobody") == []
+        table = lines(kshadow("findings", "--agent", url, "--since", "1h"))
+        assert [row.split()[2:] for row in table[1:]] == [
+            ["-", "info", "idle_members", "ads-eos", *SAID],
+            [*table[2].split()[2:4], "warning", "rebalance_storm", "fraud-848", *SAID],
+            ["-", "critical", "coordinator_hotspot", "-", *SAID],
+        ]
+        text = kshadow("explain", "fraud-848", "--agent", url).stdout
+        assert "What is found to be wrong\n  rebalance_storm (warning), open from " in text
+
+
+SAID = ["too", "many", "rebalances", "find", "out", "who", "leaves"]
+
+
+def test_an_agent_that_remembers_the_latest_only() -> None:
+    replayed = Replayed([])
+    replayed.recent = RecentEvents(per_group=5)
+    for run in of_path(SEGMENTS):
+        replayed.recent.observe(replayed.mirror.replay_batch(run))
+    with served(replayed) as url:
+        table = kshadow("timeline", "fraud-848", "--agent", url)
+        assert table.exit_code == 0
+        assert table.stderr.startswith("(the agent keeps the latest events only: here those from 2026-11-21 07:28:")
+        assert kshadow("timeline", "fraud-848", "--agent", url, "--since", "2026-11-21T07:28:19").stderr == ""
+        story = json.loads(kshadow("explain", "fraud-848", "--agent", url, "-o", "json").stdout)
+        assert story["not_seen"][0].startswith("What was before ")
+        assert " 07:28:14: the agent keeps the latest events only. " in story["not_seen"][0]
+        later = kshadow("explain", "fraud-848", "--agent", url, "-o", "json", "--since", "2026-11-21T07:28:19")
+        assert not any("the agent keeps" in text for text in json.loads(later.stdout)["not_seen"])
+
+
+def test_an_older_agent_has_no_timeline() -> None:
+    group = json.dumps({**ROW, "members": [], "offsets": [], "anomalies": []}).encode()
+    answers = {"/api/v1/groups/g": (200, group), "/api/v1/groups": (200, b"[]")}
+    with answering(404, b'{"error":"no such group"}', paths=answers) as url:
+        for command in ("timeline", "explain"):
+            result = kshadow(command, "g", "--agent", url)
+            assert (result.exit_code, result.stdout) == (3, "")
+            assert "/timeline?limit=10000: expected a timeline, came something else" in result.stderr
+            assert "another version" in result.stderr
+            unknown = kshadow(command, "x", "--agent", url)
+            assert (unknown.exit_code, unknown.stderr.split(";")[0]) == (1, f"Error: no group 'x' at {url}")
+    with answering(404, b"Not Found", kind="text/plain") as url:
+        result = kshadow("findings", "--agent", url)
+        assert (result.exit_code, "answered 404 Not Found" in result.stderr) == (3, True)
+
+
+@pytest.mark.parametrize("body", [b"{}", b"[{}]", b'["a"]', b"null", json.dumps([m.rebalance(1)]).encode()])
+def test_what_is_no_history(body: bytes) -> None:
+    with answering(200, body) as url:
+        result = kshadow("findings", "--agent", url)
+        assert (result.exit_code, result.stdout) == (3, "")
+        assert "came something else" in result.stderr
+        if b"rebalance" not in body:
+            assert kshadow("timeline", "g", "--agent", url).exit_code == 3
+
+
+def test_a_group_whose_name_looks_like_a_route() -> None:
+    log = Log().add(b.new_group("a")).add(b.new_group("a/timeline")).add(b.new_group("timeline"))
+    with served(Replayed(of_log(log))) as url:
+        for group in ("a", "a/timeline", "timeline"):
+            told = kshadow("timeline", group, "--agent", url, "-o", "ndjson")
+            assert [json.loads(line)["group"] for line in lines(told)] == [group]
+            assert json.loads(kshadow("describe", group, "--agent", url, "-o", "json").stdout)["group"] == group
+
+
+def test_an_agent_that_catches_up() -> None:
+    with served(Replayed([], has_caught_up=False)) as url:
+        for command in (["groups"], ["describe", "g"]):
+            result = kshadow(*command, "--agent", url)
+            assert (result.exit_code, result.stdout) == (3, "")
+            assert "503 Service Unavailable: catching up with the topic's end: 12 records to go; try" in result.stderr
+
+
+ROW = {
+    "group": "g",
+    "group_type": "classic",
+    "state": "Empty",
+    "generation": 1,
+    "state_since_ms": 1,
+    "last_commit_ms": 1,
+}
+
+# 1-12: what is no kshadow agent, or no longer this version's.
+OTHERS = [
+    (200, b"<html>", "expected JSON"),  # 1: a page
+    (200, b"\xff", "expected JSON"),  # 2: bytes
+    (200, b"[" * 100_000, "expected JSON"),  # 3: JSON too deep
+    (200, b'{"a": 1}', "came something else: no kshadow agent, or one of another version"),  # 4
+    (200, b'["a"]', "came something else"),  # 5
+    (200, b'[{"group": "g"}]', "came something else"),  # 6: fields are missing
+    (200, json.dumps([{**ROW, "last_commit_ms": "soon"}]).encode(), "came something else"),  # 7: of another type
+    (200, json.dumps({**ROW, "members": [{}], "offsets": [], "anomalies": []}).encode(), "came something else"),  # 8
+    (200, b"null", "came something else"),  # 9
+    (404, b"Not Found", "answered 404 Not Found: Not Found"),  # 10: another web server
+    (500, b"", "answered 500 Internal Server Error: nothing more"),  # 11
+    (500, b'{"error": 5}', 'answered 500 Internal Server Error: {"error": 5}'),  # 12
+    (403, b"\x1b[2J" + b"[" * 5000, "answered 403 Forbidden: \\u001b[2J[[["),  # 13: hostile
+]
+
+
+@pytest.mark.parametrize(("code", "body", "said"), OTHERS)
+def test_others_that_listen(code: int, body: bytes, said: str) -> None:
+    with answering(code, body) as url:
+        for command in (["groups"], ["describe", "g"], ["members", "g"]):
+            result = kshadow(*command, "--agent", url)
+            if command == ["groups"] and body.startswith(b'{"group"'):
+                continue
+            assert (result.exit_code, result.stdout) == (3, ""), result.stderr
+            assert said in result.stderr
+            assert raw(result.stderr) == []
+
+
+def test_a_fields_type_that_no_table_expects() -> None:
+    """More than the shape asks is shown as it comes."""
+    form = {**ROW, "members": [{"member_id": "m", "assignment": {"t": ["x", 1]}}], "offsets": [], "anomalies": []}
+    with answering(200, json.dumps(form).encode()) as url:
+        result = kshadow("members", "g", "--agent", url)
+        assert (result.exit_code, "t[x,1]" in result.stdout) == (0, True)
+
+
+def test_what_is_no_web_server() -> None:
+    """A broker's port, as one easily gets it wrong; and nobody at all."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+
+        def babble() -> None:
+            for _ in range(2):
+                connection, _ = listener.accept()
+                with connection:
+                    connection.recv(10_000)
+                    connection.sendall(b"\x00\x00\x00\x04\x1b[2J\n")
+
+        thread = threading.Thread(target=babble)
+        thread.start()
+        for _ in range(2):
+            result = kshadow("groups", "--agent", f"http://127.0.0.1:{port}")
+            assert result.exit_code == 3
+            assert f"no agent answers at http://127.0.0.1:{port}: " in result.stderr
+            assert raw(result.stderr) == []
+        thread.join()
+    result = kshadow("groups", "--agent", f"http://127.0.0.1:{port}")
+    assert result.exit_code == 3
+    assert "Connection refused; kshadow run starts one" in result.stderr
+
+
+def test_the_agent_itself_fits_the_protocol() -> None:
+    """mypy checks the types; this, that the stand-in has no more and no less than what is asked."""
+    asked = {name for name in vars(Replayed) if not name.startswith("_")}
+    assert asked <= {name for name in dir(ServedQueries) if not name.startswith("_")}

@@ -1,0 +1,373 @@
+"""`kshadow assign`: problems of files, groups of the log, and one of a real broker."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from confluent_kafka import Consumer
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+
+from agent.cli.assignment_plan import NotAssignable, assignment_plan
+from agent.tools.embedded import EmbeddedBroker, fetch_jars
+from tests.generate.kafka_assignors.asking import RECORDED, expected_of
+from tests.unit.cli.hostile import TEXTS, raw
+from tests.unit.cli.running import FORMATS, kshadow, lines, ndjson
+from tests.unit.cli.test_decode import line
+from tests.unit.core.shadow import build as b
+from tests.unit.core.shadow.build import Pair
+
+PROBLEM: dict[str, Any] = {
+    "assignor": "cooperative-sticky",
+    "partitions": {"t": 5},
+    "members": {
+        "a": {"topics": ["t"], "instance_id": None, "owned": [["t", number] for number in range(5)]},
+        "b": {"topics": ["t"]},
+    },
+}
+
+
+def answers(*problems: dict[str, Any]) -> list[Any]:
+    result = kshadow("assign", "-", "-o", "ndjson", stdin="".join(json.dumps(it) + "\n" for it in problems))
+    assert (result.exit_code, result.stderr) == (0, "")
+    return [json.loads(text) for text in lines(result)]
+
+
+def test_problems_are_answered_as_by_kafkas_own_classes() -> None:
+    rows = [json.loads(text) for text in RECORDED.read_text(encoding="utf-8").splitlines()]
+    # A problem has no racks; the coordinator's range is the consumer's then.
+    asked = [row for row in rows if "racks" not in row]
+    assert {row["assignor"] for row in asked} == {"range", "roundrobin", "sticky", "cooperative-sticky", "uniform"}
+    for row, answer in zip(asked, answers(*asked), strict=True):
+        assert list(answer) == ["assignor", "assignment"]
+        assert (answer["assignor"], expected_of(answer["assignment"])) == (
+            row["assignor"],
+            expected_of(row["expect"]),
+        )
+
+
+def test_a_round_of_a_problem_is_one_round() -> None:
+    first = {"a": [["t", 0], ["t", 1], ["t", 2]], "b": []}
+    assert answers(PROBLEM) == [{"assignor": "cooperative-sticky", "assignment": first}]
+
+
+def test_formats_of_problems_say_the_same(tmp_path: Path) -> None:
+    path = ndjson(tmp_path / "problems", json.dumps(PROBLEM), "", json.dumps({**PROBLEM, "assignor": "range"}))
+    said = json.loads(kshadow("assign", path, "-o", "json").stdout)
+    assert yaml.safe_load(kshadow("assign", path, "-o", "yaml").stdout) == said
+    assert [json.loads(it) for it in lines(kshadow("assign", path, "-o", "ndjson"))] == said
+    assert [" ".join(it.split()) for it in lines(kshadow("assign", path))] == [
+        "PROBLEM ASSIGNOR MEMBERS PARTITIONS SPREAD IDLE MOVES",
+        "1 cooperative-sticky 2 5 2-3 0 2",
+        "2 range 2 5 2-3 0 2",
+    ]
+
+
+def changed(**more: Any) -> str:
+    return json.dumps({**PROBLEM, **more})
+
+
+BAD = [
+    (1, "no JSON", "{", "expected a JSON object, came {"),
+    (2, "no object", "[]", "expected a JSON object with assignor, partitions and members, came []"),
+    (3, "nothing in it", "{}", "the problem: expected assignor in it, came nothing"),
+    (4, "no members", '{"assignor":"range","partitions":{}}', "expected members in it, came assignor, partitions"),
+    (5, "another assignor", changed(assignor="best"), "assignor: expected one of range, roundrobin, sticky"),
+    (6, "an assignor that cannot be", changed(assignor=["range"]), "came ['range']"),
+    (7, "a count that is none", changed(partitions={"t": "5"}), "expected partitions of t: a count from 0 to"),
+    (8, "less than none", changed(partitions={"t": -1}), "from 0 to 1,000,000, came -1"),
+    (9, "too many", changed(partitions={"t": 10**12}), "came 1000000000000"),
+    (10, "too many in all", changed(partitions={"t": 600_000, "u": 600_000}), "came 1,200,000"),
+    (11, "true is no count", changed(partitions={"t": True}), "came True"),
+    (12, "members in a list", changed(members=[]), "expected members: objects by member id, came []"),
+    (13, "a member that is none", changed(members={"a": 1}), "expected member a: an object with topics, came 1"),
+    (14, "no topics", changed(members={"a": {}}), "member a: expected topics in it, came nothing"),
+    (15, "a topic's name alone", changed(members={"a": {"topics": "t"}}), "member a: a list of topics, came t"),
+    (16, "a topic by number", changed(members={"a": {"topics": [1]}}), "expected topics by name, came 1"),
+    (17, "no static id", changed(members={"a": {"topics": [], "instance_id": 1}}), "as instance_id, came 1"),
+    (18, "no generation", changed(members={"a": {"topics": [], "generation": "1"}}), "as generation, came 1"),
+    (19, "owned is no list", changed(members={"a": {"topics": [], "owned": {"t": 1}}}), "a list as owned, came"),
+    (20, "owned by topic", changed(members={"a": {"topics": [], "owned": ["t"]}}), '["topic", partition] in owned'),
+    (21, "owned below 0", changed(members={"a": {"topics": [], "owned": [["t", -1]]}}), "came ['t', -1]"),
+    (22, "no text", b"\xff\xfe{}", "expected a JSON object, came"),
+    (23, "too deep", "[" * 100_000, "expected a JSON object, came [["),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), [pytest.param(*row[2:], id=f"{row[0]}-{row[1]}") for row in BAD])
+def test_a_bad_line_is_told_and_the_others_are_answered(text: str | bytes, expected: str) -> None:
+    data = text if isinstance(text, bytes) else text.encode()
+    good = json.dumps(PROBLEM).encode()
+    result = kshadow("assign", "-", "-o", "ndjson", stdin=b"\n".join([good, data, good]))
+    assert result.exit_code == 1
+    assert len(lines(result)) == 2
+    told, summary = result.stderr.splitlines()
+    assert told.startswith("stdin: line 2: ")
+    assert expected in told
+    assert len(told) < 400
+    assert summary == "1 line is no problem, as said above; all others are answered"
+
+
+@pytest.mark.parametrize("output", FORMATS)
+def test_hostile_problems(output: str) -> None:
+    texts = list(TEXTS.values())
+    good = [
+        {"assignor": "sticky", "partitions": {text: 2}, "members": {text: {"topics": [text], "instance_id": text}}}
+        for text in texts
+    ]
+    bad = [{"assignor": text, "partitions": {}, "members": {}} for text in texts]
+    worse = [{"assignor": "range", "partitions": {}, "members": {text: {"topics": [text, 1]}}} for text in texts]
+    stdin = "".join(json.dumps(it) + "\n" for it in [*good, *bad, *worse])
+    result = kshadow("assign", "-", "-o", output, stdin=stdin)
+    assert result.exit_code == 1
+    assert raw(result.stdout) == raw(result.stderr) == []
+    assert len(result.stderr.splitlines()) == 2 * len(texts) + 1
+    if output == "json":
+        assert [list(it["assignment"]) for it in json.loads(result.stdout)] == [[text] for text in texts]
+
+
+def test_nothing_asked() -> None:
+    result = kshadow("assign", "-", stdin="\n")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "no problems\n")
+
+
+def group_file(directory: Path, *pairs: Pair) -> Path:
+    rows = [line(*pair, partition=7, offset=offset) for offset, pair in enumerate(pairs)]
+    return ndjson(directory / "log.ndjson", *rows)
+
+
+@pytest.fixture
+def payments(tmp_path: Path) -> Path:
+    """A group with `range`: two topics of two partitions, and the third member idle."""
+    members = [
+        b.member("m-1", {"t": [0], "u": [0]}, topics=["t", "u"]),
+        b.member("m-2", {"t": [1], "u": [1]}, topics=["t", "u"]),
+        b.member("m-3", {}, topics=["t", "u"], rack_id="a"),
+    ]
+    records = [b.new_group("payments"), b.classic_group(1, *members, group="payments")]
+    return group_file(tmp_path, *records, b.commit("t", 1, group="payments"), b.commit("old", 3, group="payments"))
+
+
+def test_a_group(payments: Path) -> None:
+    result = kshadow("assign", "payments", "--from", payments)
+    assert (result.exit_code, result.stderr) == (0, "")
+    rows = [" ".join(it.split()) for it in lines(result)]
+    assert rows[:6] == [
+        "ASSIGNOR SPREAD IDLE MOVES STOPPED ROUNDS",
+        "today (range) 0-2 1 - - -",
+        "range (as today) 0-2 1 0 4 1",
+        "roundrobin 1-2 0 2 4 1",
+        "sticky 1-2 0 1 4 1",
+        "cooperative-sticky 1-2 0 1 1 2",
+    ]
+    assert rows[6].startswith("Note: partitions of t and u are the least there can be")
+    assert rows[7].startswith("Note: members have racks")
+    assert len(rows) == 8
+
+
+def test_which_member_gets_what(payments: Path) -> None:
+    result = kshadow("assign", "payments", "--from", payments, "--members", "--assignor", "cooperative-sticky")
+    rows = [" ".join(it.split()) for it in lines(result)]
+    at = rows.index("ASSIGNOR MEMBER PARTITIONS ASSIGNMENT")
+    assert rows[at + 1 : at + 7] == [
+        "today (range) m-1 2 t[0] u[0]",
+        "today (range) m-2 2 t[1] u[1]",
+        "today (range) m-3 0 -",
+        "cooperative-sticky m-1 2 t[0] u[0]",
+        "cooperative-sticky m-2 1 t[1]",
+        "cooperative-sticky m-3 1 u[1]",
+    ]
+
+
+def test_partitions_that_the_log_does_not_show(payments: Path) -> None:
+    result = kshadow(
+        "assign", "payments", "--from", payments, "--partitions", "t=6", "--partitions", "x=1", "-o", "json"
+    )
+    said = json.loads(result.stdout)
+    assert said["partitions"] == {"t": 6, "u": 2, "x": 1}
+    assert said["partitions_from"] == {"t": "option", "u": "seen", "x": "option"}
+    assert said["notes"][1] == "nobody subscribes to x"
+    by_name = {it["assignor"]: it for it in said["alternatives"]}
+    assert {name: it["largest"] for name, it in by_name.items()} == {
+        "range": 3,
+        "roundrobin": 3,
+        "sticky": 3,
+        "cooperative-sticky": 3,
+    }
+    assert by_name["range"]["assignment"]["m-1"] == [["t", 0], ["t", 1], ["u", 0]]
+
+
+def test_formats_of_a_group_say_the_same(payments: Path) -> None:
+    said = json.loads(kshadow("assign", "payments", "--from", payments, "-o", "json").stdout)
+    assert yaml.safe_load(kshadow("assign", "payments", "--from", payments, "-o", "yaml").stdout) == said
+    rows = [json.loads(it) for it in lines(kshadow("assign", "payments", "--from", payments, "-o", "ndjson"))]
+    assert rows == said["alternatives"]
+    assert said["assignor"] == "range"
+    assert said["today"]["assignment"] == {"m-1": [["t", 0], ["u", 0]], "m-2": [["t", 1], ["u", 1]], "m-3": []}
+
+
+def test_a_group_of_kip_848(tmp_path: Path) -> None:
+    records = [
+        b.c_member("m-1", topics=["t"]),
+        b.c_member("m-2", topics=[], regex="t.*"),
+        b.c_epoch(2),
+        b.c_topics("t"),
+        b.c_target("m-1", {"t": [0, 1, 2]}),
+        b.c_target("m-2", {"t": [3]}),
+        b.c_target_epoch(2),
+        b.c_current("m-1", 2, {"t": [0, 1, 2, 3]}),
+    ]
+    path = group_file(tmp_path, *records)
+    said = json.loads(kshadow("assign", b.GROUP, "--from", path, "-o", "json").stdout)
+    assert [it["assignor"] for it in said["alternatives"]] == ["uniform", "range"]
+    assert [(it["moves"], it["stopped"], it["rounds"]) for it in said["alternatives"]] == [(1, 1, 1), (1, 1, 1)]
+    assert (said["today"]["least"], said["today"]["largest"]) == (1, 3)
+    assert "by pattern" in said["notes"][-1]
+    result = kshadow("assign", b.GROUP, "--from", path, "--assignor", "sticky")
+    assert result.exit_code == 2
+    assert "is a group of KIP-848, which has no assignor sticky; it has uniform, range" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("form", "expected"),
+    [
+        ({"group_type": "connect"}, "is a Connect cluster"),
+        ({"group_type": "share"}, "is a share group"),
+        ({"group_type": "streams"}, "is a streams group"),
+        ({"group_type": "classic", "protocol": "stream"}, "is a streams group"),
+        ({"group_type": "classic", "protocol_type": "sr"}, "is no group of consumers"),
+    ],
+    ids=str,
+)
+def test_groups_that_choose_no_assignor(form: dict[str, Any], expected: str) -> None:
+    with pytest.raises(NotAssignable, match=expected):
+        assignment_plan({"group": "g", "members": [], "offsets": [], **form}, [], {}, None)
+
+
+def test_a_group_of_another_kind_is_wrong_usage(tmp_path: Path) -> None:
+    path = group_file(tmp_path, b.classic_group(1, b.member("m-1", {}), protocol_type="connect"))
+    result = kshadow("assign", b.GROUP, "--from", path)
+    assert result.exit_code == 2
+    assert "no assignor is chosen" in result.stderr
+
+
+def test_a_group_without_members(tmp_path: Path) -> None:
+    path = group_file(tmp_path, b.new_group("payments"), b.commit("t", 3, group="payments"))
+    result = kshadow("assign", "payments", "--from", path)
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == "no members: there is nobody to assign to\n"
+    said = json.loads(kshadow("assign", "payments", "--from", path, "-o", "json").stdout)
+    assert (said["alternatives"], said["notes"]) == ([], [])
+
+
+def test_what_an_agent_may_say_by_mistake_is_not_believed() -> None:
+    members = [
+        {
+            "member_id": "m",
+            "assignment": {"t": [0, "1", 10**15, -1], "u": "0"},
+            "subscription": ["t", "u", 3],
+            "instance_id": 7,
+        }
+    ]
+    form = {"group": "g", "group_type": "classic", "generation": 1, "protocol": 5, "members": members}
+    offsets = [{"topic": "t", "partition": 10**15}, {"topic": "u", "partition": 1}]
+    plan = assignment_plan({**form, "offsets": offsets}, ["range"], {}, None)
+    assert plan["partitions"] == {"t": 1, "u": 2}
+    assert plan["assignor"] is None
+    assert plan["alternatives"][0]["assignment"] == {"m": [("t", 0), ("u", 0), ("u", 1)]}
+
+
+WRONG = [
+    (1, "neither file nor source", ["payments"], "no file 'payments'; for a group of that name one of --from"),
+    (2, "an option of groups", ["-", "--partitions", "t=1"], "go with a GROUP"),
+    (3, "an option of groups", ["-", "--members"], "go with a GROUP"),
+    (4, "standard input and a source", ["-", "--from", "x.ndjson"], "need no other source"),
+    (5, "no number", ["g", "--from", "x", "--partitions", "t"], "TOPIC=N with N from 1 to 1,000,000 expected"),
+    (6, "zero", ["g", "--from", "x", "--partitions", "t=0"], "'t=0' came"),
+    (7, "too many", ["g", "--from", "x", "--partitions", "t=99999999999"], "expected"),
+    (8, "no such assignor", ["g", "--from", "x", "--assignor", "best"], "'best' is not one of"),
+    (9, "two sources", ["g", "--from", "x", "--agent", "http://localhost:1"], "exactly one of"),
+    (10, "an option of groups", ["-", "--until", "2h"], "go with a GROUP"),
+    (
+        11,
+        "the past of an agent",
+        ["g", "--agent", "http://localhost:1", "--until", "2h"],
+        "an agent knows groups as they",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"), [pytest.param(*row[2:], id=f"{row[0]}-{row[1]}") for row in WRONG]
+)
+def test_wrong_usage(arguments: list[str], expected: str) -> None:
+    result = kshadow("assign", *arguments)
+    assert result.exit_code == 2
+    assert expected in " ".join(result.stderr.split())
+
+
+def test_no_such_group(payments: Path) -> None:
+    result = kshadow("assign", "payment", "--from", payments)
+    assert result.exit_code == 1
+    assert "did you mean 'payments'?" in result.stderr
+
+
+def test_a_source_in_the_environment_hides_no_file(payments: Path, tmp_path: Path) -> None:
+    path = ndjson(tmp_path / "problems.ndjson", json.dumps(PROBLEM))
+    env = {"KSHADOW_FROM": str(payments)}
+    assert "cooperative-sticky" in kshadow("assign", path, env=env).stdout
+    assert "cooperative-sticky" in kshadow("assign", "-", env=env, stdin=json.dumps(PROBLEM)).stdout
+    assert "today (range)" in kshadow("assign", "payments", env=env).stdout
+
+
+@pytest.mark.usefixtures("kafka")
+def test_a_live_group_by_what_its_broker_says() -> None:
+    with EmbeddedBroker(fetch_jars(), properties={"offsets.topic.num.partitions": "3"}) as broker:
+        conf = {"bootstrap.servers": broker.bootstrap_servers, "log_level": 0}
+        admin = AdminClient(conf)
+        for created in admin.create_topics([NewTopic("t", 5, 1), NewTopic("u", 1, 1)]).values():
+            created.result(20)
+        settings = {**conf, "group.id": "payments", "partition.assignment.strategy": "range"}
+        consumers = [Consumer(settings) for _ in range(2)]
+        try:
+            for consumer in consumers:
+                consumer.subscribe(["t", "u", "no-such-topic"])
+            deadline = time.monotonic() + 60
+            while sorted(len(it.assignment()) for it in consumers) != [2, 4] and time.monotonic() < deadline:
+                for consumer in consumers:
+                    consumer.poll(0.2)
+            # Offsets and assignments show 5 and 1; nobody holds anything of what came since.
+            admin.create_partitions([NewPartitions("t", 8)])["t"].result(20)
+            command = ["assign", "payments", "--bootstrap-server", broker.bootstrap_servers]
+            said = json.loads(kshadow(*command, "-o", "json").stdout)
+            assert said["partitions"] == {"t": 8, "u": 1}
+            assert set(said["partitions_from"].values()) == {"broker"}
+            assert said["assignor"] == "range"
+            assert (said["today"]["least"], said["today"]["largest"]) == (2, 4)
+            by_name = {it["assignor"]: it for it in said["alternatives"]}
+            assert {name: (it["least"], it["largest"]) for name, it in by_name.items()} == dict.fromkeys(
+                ("range", "roundrobin", "sticky", "cooperative-sticky"), (4, 5)
+            )
+            assert by_name["cooperative-sticky"]["moves"] == by_name["sticky"]["moves"] == 0
+            assert "range (as today)" in kshadow(*command).stdout
+            before_ms = time.time_ns() // 1_000_000
+            while consumers:
+                consumers.pop().close()
+            deadline = time.monotonic() + 30
+            gone = said
+            while gone["as_of_ms"] is None and time.monotonic() < deadline:
+                gone = json.loads(kshadow(*command, "-o", "json").stdout)
+            assert gone["as_of_ms"] >= before_ms
+            asked = json.loads(kshadow(*command, "--until", str(before_ms), "-o", "json").stdout)
+            assert asked["as_of_ms"] == before_ms
+            for then in (gone, asked):
+                assert {**then, "as_of_ms": None, "notes": said["notes"]} == said
+                assert "as the broker says that they have now" in then["notes"][0]
+            assert "then (range)" in kshadow(*command).stdout
+        finally:
+            for consumer in consumers:
+                consumer.close()

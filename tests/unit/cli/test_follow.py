@@ -1,0 +1,192 @@
+"""`--follow`: real processes that watch a real web server, whose group lives on, goes away and comes back."""
+
+from __future__ import annotations
+
+import json
+import queue
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import IO, Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from agent.serving.server import WebServer, serving
+from tests.unit.cli.running import SEGMENTS, kshadow, spawn
+from tests.unit.core.shadow import build as b
+from tests.unit.core.shadow.build import Log, run_of
+from tests.unit.presentation.narrative import made as m
+from tests.unit.serving.routes.replayed import Replayed
+
+DEADLINE_S = 90
+
+
+class Live:
+    """A mirror that reads on."""
+
+    def __init__(self) -> None:
+        self.log = Log()
+        self.replayed = Replayed([])
+
+    def add(self, *batch: b.Pair) -> None:
+        before = len(self.log.records)
+        self.log.add(*batch)
+        self.replayed.state.replay_batch(run_of(self.log.records[before:]))
+
+
+class Following:
+    """A command that goes on, and what it printed."""
+
+    def __init__(self, *arguments: object) -> None:
+        self.process = spawn(*arguments, "--follow", "--interval", "0.1")
+        self._lines: dict[str, queue.Queue[str]] = {"stdout": queue.Queue(), "stderr": queue.Queue()}
+        self._threads = [
+            threading.Thread(target=self._pump, args=(name, getattr(self.process, name))) for name in self._lines
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def _pump(self, name: str, stream: IO[bytes]) -> None:
+        for line in stream:
+            self._lines[name].put(line.decode())
+
+    def line(self, stream: str = "stdout") -> str:
+        return self._lines[stream].get(timeout=DEADLINE_S)
+
+    def left(self, stream: str) -> list[str]:
+        return [self._lines[stream].get_nowait() for _ in range(self._lines[stream].qsize())]
+
+    def end(self, number: int = signal.SIGKILL) -> int:
+        self.process.send_signal(number)
+        code = self.process.wait(DEADLINE_S)
+        for thread in self._threads:
+            thread.join()
+        for stream in (self.process.stdout, self.process.stderr):
+            assert stream is not None
+            stream.close()
+        return code
+
+
+@contextmanager
+def following(*arguments: object) -> Iterator[Following]:
+    it = Following(*arguments)
+    try:
+        yield it
+    finally:
+        if it.process.returncode is None:
+            it.end()
+
+
+def generation(number: int, *clients: str) -> b.Pair:
+    return b.classic_group(number, *(b.member(it, {"t": [at]}) for at, it in enumerate(clients)), group="g")
+
+
+@pytest.mark.usefixtures("process")
+def test_a_group_that_lives_on() -> None:
+    live = Live()
+    live.add(b.new_group("g"), generation(1, "m-1"))
+    live.replayed.recent.observe([m.finding("idle_members", live.log.now_ms, group="g")])
+    with (
+        serving(live.replayed) as url,
+        following("timeline", "g", "--agent", url, "-o", "ndjson", "--event", "rebalance") as events,
+        following("groups", "--agent", url) as groups,
+        following("lag", "g", "--agent", url, "-o", "ndjson") as lag,
+        following("findings", "--agent", url, "-o", "ndjson") as found,
+    ):
+        assert json.loads(events.line())["generation"] == 1
+        assert groups.line().split()[:3] == ["SEEN", "GROUP", "TYPE"]
+        assert groups.line().split()[2:6] == ["g", "classic", "Stable", "1"]
+        assert json.loads(lag.line())["lag_note"] == "not_committed"
+        assert json.loads(found.line())["analyzer"] == "idle_members"
+        live.add(generation(2, "m-1", "m-2"))
+        assert json.loads(events.line())["generation"] == 2
+        assert groups.line().split()[4:6] == ["Stable", "2"]
+        assert json.loads(lag.line())["partition"] == 1
+        _away_and_back(live, (events, groups, lag, found))
+
+
+def _away_and_back(live: Live, followers: tuple[Following, ...]) -> None:
+    live.replayed.has_caught_up = False  # as an agent that was started again: 503
+    for it in followers:
+        assert it.line("stderr").endswith("try again in a while; waiting for it)\n")
+    live.replayed.has_caught_up = True
+    live.add(generation(3, "m-2"))
+    events, groups, lag, found = followers
+    assert json.loads(events.line())["generation"] == 3
+    assert groups.line().split()[4:6] == ["Stable", "3"]
+    for it in followers:
+        assert it.end(signal.SIGINT) == 130
+        assert it.left("stderr") == []
+    assert lag.left("stdout") == found.left("stdout") == []
+
+
+@pytest.mark.usefixtures("process")
+def test_an_agent_that_ends_and_is_started_again() -> None:
+    live = Live()
+    live.add(b.new_group("g"), generation(1, "m-1"))
+    with ExitStack() as stack:
+        server = WebServer(live.replayed, "127.0.0.1", 0).start()
+        stack.callback(lambda: server.stop())
+        url, port = server.url, urlsplit(server.url).port or 0
+        it = stack.enter_context(following("timeline", "g", "--agent", url, "--event", "rebalance"))
+        assert it.line().split() == ["AT", "EVENT", "WHAT", "COST"]
+        assert "generation 1" in it.line()
+        server.stop()
+        assert "no agent answers at" in it.line("stderr")
+        live.add(generation(2, "m-1", "m-2"))
+        server = WebServer(live.replayed, "127.0.0.1", port).start()
+        assert "generation 2" in it.line()
+        it.end()
+        assert it.left("stderr") == []
+
+
+@pytest.mark.usefixtures("process")
+def test_a_reader_that_goes_away() -> None:
+    """Also where nothing more is to be said."""
+    live = Live()
+    live.add(b.new_group("g"), generation(1, "m-1"))
+    with serving(live.replayed) as url:
+        process = spawn("groups", "--agent", url, "--follow", "--interval", "0.1", "-o", "ndjson")
+        head = subprocess.run(
+            ["head", "-n1"], stdin=process.stdout, capture_output=True, timeout=DEADLINE_S, check=True
+        )
+        assert process.stdout is not None
+        process.stdout.close()
+        try:
+            assert json.loads(head.stdout)["group"] == "g"
+            assert process.wait(DEADLINE_S) == 0
+            assert process.stderr is not None
+            assert process.stderr.read() == b""
+        finally:
+            process.kill()
+            process.wait()
+            assert process.stderr is not None
+            process.stderr.close()
+
+
+# 1-6: what does not go with it.
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["groups", "--from", str(SEGMENTS)], "--follow goes with --agent and --bootstrap-server"),  # 1
+        (["groups", "--agent", "http://localhost:1", "-o", "json"], "-o table or -o ndjson, not json"),  # 2
+        (["timeline", "g", "--agent", "http://localhost:1", "--until", "1h"], "--until is for what is over"),  # 3
+        (["lag", "g", "--agent", "http://localhost:1", "--sort-by", "lag"], "--sort-by is for what is over"),  # 4
+        (["groups", "--agent", "http://localhost:1", "-X", "a=b"], "--property goes with --bootstrap-server"),  # 5
+        (["groups"], "exactly one of"),  # 6
+    ],
+)
+def test_refusals(arguments: list[str], said: str) -> None:
+    result = kshadow(*arguments, "--follow")
+    assert (result.exit_code, result.stdout, said in result.stderr) == (2, "", True)
+
+
+def test_nobody_there() -> None:
+    result = kshadow("groups", "--agent", "http://localhost:1", "--follow")
+    assert (result.exit_code, "no agent answers" in result.stderr) == (3, True)
+    unknown: Any = Live()
+    with serving(unknown.replayed) as url:
+        assert kshadow("timeline", "x", "--agent", url, "--follow").exit_code == 1

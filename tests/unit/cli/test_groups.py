@@ -1,0 +1,191 @@
+"""`groups`, `describe`, `members` and `coordinator`: offline, in each format, on a terminal."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from agent.cli.data_source import source_errors_reported
+from agent.core.protocol.hashing import partition_for_group
+from agent.kafka.source.errors import SourceDenied, SourcePathError
+from tests.unit.cli.running import SEGMENTS, kshadow, lines, on_terminal
+from tests.unit.cli.test_decode import line
+from tests.unit.core.shadow import build as b
+
+GROUPS = ["ads-eos", "fraud-848", "geo-stream", "ledger-share", "pricing-poll", "quota-kstreams"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["groups"], ["members", "fraud-848"], *(["describe", group] for group in GROUPS)],
+    ids=" ".join,
+)
+def test_formats_say_the_same(command: list[str]) -> None:
+    said = json.loads(kshadow(*command, "--from", SEGMENTS, "-o", "json").stdout)
+    assert yaml.safe_load(kshadow(*command, "--from", SEGMENTS, "-o", "yaml").stdout) == said
+    rows = [json.loads(it) for it in lines(kshadow(*command, "--from", SEGMENTS, "-o", "ndjson"))]
+    assert rows == said if isinstance(said, list) else rows == [said]
+    table = kshadow(*command, "--from", SEGMENTS)
+    assert (table.exit_code, table.stderr) == (0, "")
+    assert not [it for it in lines(table) if it != it.rstrip()], "no blanks at the ends of lines"
+    assert "\x1b" not in table.stdout
+
+
+def test_groups_has_what_the_contract_names() -> None:
+    rows = json.loads(kshadow("groups", "--from", SEGMENTS, "-o", "json").stdout)
+    assert [row["group"] for row in rows] == GROUPS
+    of_group = "group group_type state generation protocol members partitions coordinator_partition last_commit_ms"
+    assert all({*of_group.split(), "rebalances"} <= set(row) for row in rows)
+    form = json.loads(kshadow("describe", "fraud-848", "--from", SEGMENTS, "-o", "json").stdout)
+    of_member = (
+        "member_id client_id client_host instance_id session_timeout_ms rebalance_timeout_ms subscription assignment"
+    )
+    assert set(of_member.split()) <= set(form["members"][0])
+    assert {"topic", "partition", "offset", "committed_ms", "lag"} <= set(form["offsets"][0])
+    assert json.loads(kshadow("members", "fraud-848", "--from", SEGMENTS, "-o", "json").stdout) == form["members"]
+
+
+def test_a_group_as_a_table() -> None:
+    text = kshadow("describe", "pricing-poll", "--from", SEGMENTS).stdout
+    assert "State:                 Stable since 2026-11-21 07:2" in text
+    assert "Members: 2\nMEMBER" in text
+    assert "Committed offsets: 6\nTOPIC" in text
+    assert "orders[0-2]" in text
+
+
+def test_an_empty_group_and_its_anomalies() -> None:
+    first, third = b.classic_group(1, b.member("a-1", {"t": [0]})), b.classic_group(3)
+    text = kshadow("describe", b.GROUP, "--from", "-", stdin="\n".join([line(*first), line(*third)])).stdout
+    assert "Members: none\n\nCommitted offsets: none\n" in text
+    assert "Never completed:       1\n" in text
+    assert "Anomalies in the log:\n  offset 1, " in text
+    assert kshadow("members", b.GROUP, "--from", "-", stdin=line(*third)).stderr == "no members\n"
+    assert kshadow("groups", "--from", "-", stdin="").stderr == "no groups\n"
+
+
+@pytest.mark.parametrize("command", ["describe", "members"])
+@pytest.mark.parametrize("output", ["table", "json"])
+def test_an_unknown_group(command: str, output: str) -> None:
+    near = kshadow(command, "pricing-pol", "--from", SEGMENTS, "-o", output)
+    assert (near.exit_code, near.stdout) == (1, "")
+    assert near.stderr == f"Error: no group 'pricing-pol' in {SEGMENTS}; did you mean 'pricing-poll'?\n"
+    far = kshadow(command, "zzz", "--from", SEGMENTS, "-o", output)
+    assert far.stderr == f"Error: no group 'zzz' in {SEGMENTS}; kshadow groups lists those there are\n"
+
+
+def test_bad_data_does_not_hide_the_good() -> None:
+    records = "\n".join([line(*b.classic_group(1, b.member("a-1", {"t": [0]}))), line(None, None)])
+    for command in (["groups"], ["describe", b.GROUP], ["members", b.GROUP], ["describe", "other"]):
+        result = kshadow(*command, "--from", "-", "-o", "json", stdin=records)
+        assert result.exit_code == 1
+        assert result.stderr.startswith("partition 0, offset 1: invalid: key: a key is expected, none came\n")
+        assert ("a-1" in result.stdout or b.GROUP in result.stdout) == ("other" not in command)
+
+
+# 1-5: which source is asked. The command line wins over the environment: that is one source, not two.
+@pytest.mark.parametrize(
+    ("arguments", "env", "said"),
+    [
+        ([], {}, "exactly one of --from, --bootstrap-server, --agent is needed; none was given"),  # 1
+        (["--from", "x", "--agent", "y"], {}, "; --from and --agent were given"),  # 2
+        ([], {"KSHADOW_FROM": "x", "KSHADOW_AGENT": "y"}, "; --from and --agent were given"),  # 3
+        (["--from", "x", "-X", "a=b"], {}, "--property goes with --bootstrap-server"),  # 4
+        (["--bootstrap-server", "x", "-X", "ab"], {}, "a property is NAME=VALUE, something else came"),  # 5
+        (["--bootstrap-server", "x", "-X", "=b"], {}, "a property is NAME=VALUE, something else came"),  # 6
+        (["--bootstrap-server", "x", "-X", "nonsense=b"], {}, 'No such configuration property: "nonsense"'),  # 7
+        (["--agent", "ftp://x"], {}, "--agent: a URL such as http://localhost:9308 expected, 'ftp://x' came"),  # 8
+        (["--agent", "http://[x"], {}, "'http://[x' came"),  # 9: no address
+        (["--agent", "http://"], {}, "'http://' came"),  # 10: no host
+        (["--agent", "http://x:99999"], {}, "'http://x:99999' came"),  # 11: no port
+        (["--agent", "localhost:9308"], {}, "'localhost:9308' came"),  # 12: no scheme, as one would type it
+    ],
+)
+def test_wrong_usage(arguments: list[str], env: dict[str, str], said: str) -> None:
+    for command in (["groups"], ["describe", "g"], ["members", "g"]):
+        result = kshadow(*command, *arguments, env=env)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert said in result.stderr
+
+
+def test_a_source_on_the_command_line_wins_over_one_in_the_environment() -> None:
+    env = {
+        "KSHADOW_BOOTSTRAP_SERVER": "localhost:1",
+        "KSHADOW_PROPERTY": "a=b c=d",
+        "KSHADOW_AGENT": "http://localhost:1",
+    }
+    assert kshadow("groups", "--from", SEGMENTS, env=env).exit_code == 0
+    assert kshadow("groups", env={"KSHADOW_FROM": str(SEGMENTS)}).exit_code == 0
+
+
+def test_what_is_not_allowed_is_not_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    # As root nothing is forbidden: the errors that the sources raise, then, at the place that turns them into codes.
+    for error, said in (
+        (
+            SourceDenied("Topic authorization failed", right="Describe on the topic"),
+            "needed: Describe on the topic\n",
+        ),
+        (SourcePathError("/data: expected a readable directory"), "run kshadow as a user who may read it\n"),
+    ):
+        with pytest.raises(Exception, match="3") as raised, source_errors_reported():
+            raise error from PermissionError(13, "Permission denied")
+        assert getattr(raised.value, "exit_code", None) == 3
+        assert capsys.readouterr().err.endswith(said)
+
+
+def test_coordinator() -> None:
+    for group in ("payments", "", "größe", "日本"):
+        form = json.loads(kshadow("coordinator", group, "-o", "json").stdout)
+        assert form == {
+            "group": group,
+            "partition": partition_for_group(group, 50),
+            "partitions": 50,
+            "broker_id": None,
+            "host": None,
+            "port": None,
+        }
+    assert (
+        json.loads(kshadow("coordinator", "g", "-o", "ndjson", "--offsets-partitions", "7").stdout)["partitions"] == 7
+    )
+    assert yaml.safe_load(kshadow("coordinator", "g", "-o", "yaml").stdout)["group"] == "g"
+    assert lines(kshadow("coordinator", "payments")) == [
+        "GROUP     PARTITION  OF  BROKER  HOST  PORT",
+        f"payments  {partition_for_group('payments', 50):9d}  50       -     -     -",
+    ]
+    both = kshadow("coordinator", "g", "--offsets-partitions", "7", "--bootstrap-server", "x")
+    assert (both.exit_code, "the broker knows" in both.stderr) == (2, True)
+    env = {"KSHADOW_BOOTSTRAP_SERVER": "localhost:1"}
+    assert kshadow("coordinator", "g", "--offsets-partitions", "7", env=env).exit_code == 0
+    assert kshadow("coordinator", "g", "--offsets-partitions", "0").exit_code == 2
+
+
+@pytest.mark.usefixtures("process")
+@pytest.mark.parametrize("command", [["groups"], *(["describe", group] for group in GROUPS)], ids=" ".join)
+def test_tables_fit_a_terminal(command: list[str]) -> None:
+    for columns in (80, 132, 40, 1):
+        text, code = on_terminal(*command, "--from", SEGMENTS, columns=columns, env={"NO_COLOR": "1"})
+        assert code == 0
+        assert "\x1b" not in text, "NO_COLOR"
+        tables = [row for row in text.split("\n") if not row.startswith("(no room") and ": " not in row]
+        if columns >= 40:
+            assert max(map(len, tables)) <= columns
+        assert not [row for row in tables if row != row.rstrip()]
+        assert "Committed" in text or "GROUP" in text or columns == 1
+
+
+@pytest.mark.usefixtures("process")
+def test_headings_are_bold_on_a_terminal_alone() -> None:
+    text, _ = on_terminal("groups", "--from", SEGMENTS)
+    assert text.startswith("\x1b[1mGROUP ")
+    assert text.count("\x1b") == 2
+    dumb, _ = on_terminal("groups", "--from", SEGMENTS, env={"TERM": "dumb"})
+    assert "\x1b" not in dumb
+
+
+def test_an_unreadable_segment_is_said(tmp_path: Path) -> None:
+    (tmp_path / "0.log").mkdir()
+    result = kshadow("groups", "--from", tmp_path)
+    assert result.exit_code == 1
+    assert f"{tmp_path}/0.log: byte 0: unreadable: " in result.stderr

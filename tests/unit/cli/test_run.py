@@ -1,0 +1,64 @@
+"""`kshadow run` and the other commands that ask brokers, as far as that goes without one."""
+
+from __future__ import annotations
+
+import signal
+
+import httpx
+import pytest
+
+from agent.config.options import NameValue
+from tests.unit.cli.running import kshadow, spawn
+
+
+@pytest.mark.parametrize(
+    "listen", ["9308", "localhost", "localhost:", "localhost:http", "localhost:65536", "x:-1", ""]
+)
+def test_no_address(listen: str) -> None:
+    result = kshadow("run", "--bootstrap-server", "localhost:1", "--listen", listen)
+    assert (result.exit_code, result.stdout) == (2, "")
+
+
+def test_run_needs_brokers() -> None:
+    result = kshadow("run")
+    assert result.exit_code == 2
+    assert "--bootstrap-server is needed (or KSHADOW_BOOTSTRAP_SERVER)" in result.stderr
+
+
+def test_a_property_that_was_read_already() -> None:
+    """click may convert a value that it has converted before."""
+    assert NameValue("property", "NAME=VALUE").convert(("a", "b"), None, None) == ("a", "b")
+
+
+@pytest.mark.usefixtures("process")
+def test_brokers_that_nobody_answers_for() -> None:
+    """All at once: each waits for ten seconds."""
+    commands = (["run"], ["coordinator", "g"], ["describe", "g"], ["run", "--group", "g"])
+    processes = [spawn(*command, "--bootstrap-server", "localhost:1") for command in commands]
+    for process in processes:
+        out, err = process.communicate(timeout=60)
+        assert (process.returncode, out) == (3, b"")
+        assert err.startswith(b"Error: ") or b"Error: " in err
+        assert b"Traceback" not in err
+
+
+@pytest.mark.usefixtures("process")
+def test_one_that_keeps_trying() -> None:
+    """Alive, not ready, and it says why; asked to end, it has ended well."""
+    command = ("run", "--bootstrap-server", "localhost:1", "--keep-trying", "--listen", "127.0.0.1:0")
+    with spawn(*command) as process:
+        assert process.stderr is not None
+        said = [process.stderr.readline().decode()]
+        while "serving " not in said[-1]:
+            said.append(process.stderr.readline().decode())
+        url = said[-1].split("serving ")[1].strip().removesuffix("/metrics")
+        while "trying again" not in said[-1]:
+            said.append(process.stderr.readline().decode())
+        assert httpx.get(f"{url}/healthz").status_code == 200
+        ready = httpx.get(f"{url}/readyz")
+        assert (ready.status_code, "localhost:1" in ready.text) == (503, True)
+        assert "kshadow_source_healthy 0.0" in httpx.get(f"{url}/metrics").text
+        assert httpx.get(f"{url}/api/v1/groups").status_code == 503
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=30)
+    assert process.returncode == 0

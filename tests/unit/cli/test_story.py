@@ -1,0 +1,163 @@
+"""`kshadow timeline`, `explain` and `findings` on files."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import yaml
+
+from tests.unit.cli.hostile import BOLD as BOLDED
+from tests.unit.cli.running import FORMATS, SEGMENTS, kshadow, lines, on_terminal
+from tests.unit.cli.test_decode import line
+from tests.unit.core.shadow import build as b
+from tests.unit.core.wire.vectors import CAPTURE, needs
+
+WHOLE = pytest.param(CAPTURE / "segments", id="shared", marks=needs(CAPTURE))
+
+
+def events(*options: object) -> list[dict[str, object]]:
+    result = kshadow("timeline", "fraud-848", "--from", SEGMENTS, "-o", "ndjson", *options)
+    assert (result.exit_code, result.stderr) == (0, "")
+    return [json.loads(it) for it in lines(result)]
+
+
+def test_the_formats_hold_the_historys_events() -> None:
+    replayed = kshadow("replay", SEGMENTS, "--group", "fraud-848")
+    assert [json.dumps(it, separators=(",", ":")) for it in events()] == lines(replayed)
+    for output, load in (("json", json.loads), ("yaml", yaml.safe_load)):
+        assert load(kshadow("timeline", "fraud-848", "--from", SEGMENTS, "-o", output).stdout) == events()
+
+
+def test_ranges_and_limits() -> None:
+    every = events()
+    third = every[3]["at_ms"]
+    assert events("--since", third) == [it for it in every if it["at_ms"] >= third]
+    assert events("--until", third) == [it for it in every if it["at_ms"] <= third]
+    assert events("--since", "1d") == events("--limit", 1_000) == every
+    newest = kshadow("timeline", "fraud-848", "--from", SEGMENTS, "--limit", 2, "-o", "ndjson")
+    assert [json.loads(it) for it in lines(newest)] == every[-2:]
+    assert newest.stderr == f"({len(every) - 2} earlier left out by --limit)\n"
+    nothing = kshadow("timeline", "fraud-848", "--from", SEGMENTS, "--until", 0)
+    assert (nothing.exit_code, nothing.stdout, nothing.stderr) == (0, "", "nothing happened in that time\n")
+
+
+def test_durations_count_back_from_the_files_end() -> None:
+    made = [b.new_group("g"), b.classic_group(1, b.member("a-1"), group="g"), b.new_group("h")]
+    text = "\n".join(line(*pair, offset=at, timestamp=b.T0 + at * 60_000) for at, pair in enumerate(made))
+
+    def told(since: str) -> set[str]:
+        result = kshadow("timeline", "g", "--from", "-", "--since", since, "-o", "ndjson", stdin=text)
+        return {json.loads(it)["type"] for it in lines(result)}
+
+    assert "rebalance" in told("1m")
+    assert told("59s") == set()
+    assert "group_created" in told("2m")
+
+
+def test_the_table() -> None:
+    result = kshadow("timeline", "fraud-848", "--from", SEGMENTS)
+    head, created, first, *_ = lines(result)
+    assert head.split() == ["AT", "EVENT", "WHAT", "COST"]
+    assert created.split() == ["2026-11-21", "07:28:14.383Z", "created", "the", "group", "appeared", "-"]
+    assert " rebalance  epoch 2: `fraud-848-2` joined; 1 member; 12 partitions assigned " in first
+
+
+@pytest.mark.usefixtures("process")
+@pytest.mark.parametrize("columns", [40, 80, 120])
+@pytest.mark.parametrize("path", [SEGMENTS, WHOLE])
+def test_a_terminal_is_kept_to(path: object, columns: int) -> None:
+    # What a replay says is tried in one width: it takes a second each time.
+    for command in (["timeline"], ["explain", *(["--no-whatif"] if columns != 80 else [])]):
+        text, code = on_terminal(*command, "pricing-poll", "--from", path, columns=columns)
+        assert code == 0
+        assert max(len(BOLDED.sub("", row)) for row in text.split("\n")) <= columns
+        assert "\x1b[1m" in text
+        plain, _ = on_terminal(*command, "pricing-poll", "--from", path, columns=columns, env={"NO_COLOR": "1"})
+        assert plain == BOLDED.sub("", text)
+
+
+@pytest.mark.usefixtures("process")
+def test_numbers_keep_their_units() -> None:
+    text, _ = on_terminal("explain", "pricing-poll", "--from", SEGMENTS, columns=50)
+    assert not [row for row in text.split("\n") if row.strip().startswith(("ms ", "s ", "% ", "min "))]
+
+
+@pytest.mark.parametrize("path", [WHOLE])
+def test_an_explanation(path: object) -> None:
+    text = kshadow("explain", "emails-crash", "--from", path).stdout
+    answer, _, *titles = [row for row in text.split("\n") if row and not row.startswith(" ")]
+    assert answer.startswith(
+        "At 07:28:29 `emails-crash-0` on 127.0.0.1 was thrown out because its session timed out ("
+    )
+    surely = ["Why kshadow thinks so", "How sure it is"]
+    assert titles == ["What happened", *surely, "What it cost", "What is found to be wrong", "What to change"]
+    assert "`emails-crash-0` on 127.0.0.1 was thrown out because its session timed out (very likely, " in text
+    assert "session.timeout.ms is 6.0 s" in text
+    for output, load in (("json", json.loads), ("ndjson", json.loads), ("yaml", yaml.safe_load)):
+        form = load(kshadow("explain", "emails-crash", "--from", path, "-o", output).stdout)
+        assert (form["group"], form["state"], form["numbers"]["rebalances"]) == ("emails-crash", "Empty", 6)
+        assert form["summary"] == answer
+
+
+@pytest.mark.parametrize("path", [WHOLE])
+def test_the_brokers_own_log_makes_it_certain(path: object) -> None:
+    log = CAPTURE / "coordinator.log"
+    told = kshadow("explain", "emails-crash", "--from", path, "--broker-log", log)
+    assert told.exit_code == 0
+    assert "because its session timed out (observed); it has not come back." in told.stdout
+    assert "has failed, removing it from the group" in told.stdout
+    refused = kshadow("explain", "emails-crash", "--agent", "http://localhost:1", "--broker-log", log)
+    assert (refused.exit_code, "--broker-log goes with --from" in refused.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("path", [WHOLE])
+def test_what_other_settings_would_have_saved(path: object) -> None:
+    told = kshadow("explain", "audit-loop", "--from", path)
+    assert (told.exit_code, told.stderr) == (0, "")
+    assert "Replayed under today's settings this comes to 8 rebalances and 4 min 19 s" in told.stdout
+    assert "  - Static membership: 4 rebalances and 1 min 3 s, 4 rebalances fewer and 3 min 16 s less." in told.stdout
+    assert "`group.instance.id=audit-loop-crash`" in told.stdout
+    assert "With `range` every member gives up" not in told.stdout, "that was tried"
+    without = kshadow("explain", "audit-loop", "--from", path, "--no-whatif")
+    assert "Replayed under" not in without.stdout
+    assert "With `range` every member gives up" in without.stdout
+    one = kshadow("explain", "audit-loop", "--from", path, "--until", "2026-11-21T07:27:50", "-o", "json")
+    assert json.loads(one.stdout)["whatif"] is None, "there is nothing to save in its beginning"
+    modern = kshadow("explain", "fraud-848", "--from", path)
+    assert "saved: a KIP-848 group has no join phases to save; whatif replays classic groups." in modern.stdout
+
+
+@pytest.mark.parametrize("path", [WHOLE])
+def test_a_group_that_is_gone_has_a_story_still(path: object) -> None:
+    text = kshadow("explain", "feeds-del", "--from", path)
+    assert text.exit_code == 0
+    assert "does not exist any more: it was deleted at 2026-11-21 07:28:12 UTC." in text.stdout
+    assert kshadow("timeline", "feeds-del", "--from", path).exit_code == 0
+    assert kshadow("describe", "feeds-del", "--from", path).exit_code == 1
+
+
+@pytest.mark.parametrize("command", ["timeline", "explain"])
+def test_an_unknown_group(command: str) -> None:
+    result = kshadow(command, "fraud-84", "--from", SEGMENTS)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == f"Error: no group 'fraud-84' in {SEGMENTS}; did you mean 'fraud-848'?\n"
+
+
+def test_no_findings() -> None:
+    for output, said in zip(FORMATS, ("", "[]\n", "", "[]\n"), strict=True):
+        result = kshadow("findings", "--from", SEGMENTS, "-o", output, "--analyzer", "no_such")
+        assert (result.exit_code, result.stdout) == (0, said)
+
+
+def test_bad_data_is_said() -> None:
+    good = line(*b.new_group("g"))
+    for command in (["timeline", "g"], ["explain", "g"], ["findings"]):
+        result = kshadow(*command, "--from", "-", stdin=f"{good}\n{{\n")
+        assert result.exit_code == 1
+        assert "stdin: line 2: expected a JSON object" in result.stderr
+
+
+def test_exactly_one_source() -> None:
+    for command in (["timeline", "g"], ["explain", "g"], ["findings"]):
+        assert "exactly one of --from, --bootstrap-server, --agent is needed" in kshadow(*command).stderr

@@ -1,0 +1,182 @@
+"""The event clock: what is due comes before the first later record, at the time at which it was due."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent.core.diagnosis.api import Finding
+from agent.core.diagnosis.cluster import NO_ANALYZERS, AnalyzerSelection, ClusterDiagnosis
+from agent.core.diagnosis.engine import AnalyzerFailure, DiagnosisOutput
+from agent.core.records import RecordBatch
+from agent.core.shadow.cluster import ClusterMirror
+from tests.unit.core.diagnosis.doubles import Consumes, Raises, Twice, chosen, diagnosed, findings, generations
+from tests.unit.core.shadow import build as b
+from tests.unit.core.shadow.build import Log, run_of
+
+MINUTE = 60_000
+
+
+def test_a_finding_opens_with_the_record_that_shows_it_and_closes_when_it_is_due() -> None:
+    log = generations(1_000, 2_000, 900_000)
+    # Two stand in the window until 601 s; a minute later, with nothing more, it closes: before the record at 900 s.
+    assert findings(diagnosed(log.records, chosen(Twice))) == [
+        ("firing", "warning", 2_000, 2_000),
+        ("resolved", "warning", 661_000, 2_000),
+    ]
+
+
+def test_a_finding_carries_the_offset_of_the_last_record_before_it() -> None:
+    log = generations(1_000, 2_000, 900_000)
+    out = [it for it in diagnosed(log.records, chosen(Twice)) if isinstance(it, Finding)]
+    assert [it.at.offset for it in out] == [1, 1]
+    assert [(it.group, it.group_type, it.analyzer, it.numbers) for it in out] == [
+        (b.GROUP, "classic", "twice", {"rebalances": 2})
+    ] * 2
+
+
+def test_what_is_due_as_a_record_comes_is_before_it() -> None:
+    # At 661 s, when it is due to close, the next one begins: it closes all the same.
+    log = generations(1_000, 2_000, 661_000)
+    kinds = [it.kind for it in diagnosed(log.records, chosen(Twice))]
+    assert kinds[-2:] == ["finding", "rebalance"]
+
+
+def test_severity_rises_at_once() -> None:
+    log = generations(1_000, 2_000, 3_000)
+    assert findings(diagnosed(log.records, chosen(Twice))) == [
+        ("firing", "warning", 2_000, 2_000),
+        ("firing", "critical", 3_000, 2_000),
+    ]
+
+
+def test_the_clock_stands_at_the_last_record_at_the_end() -> None:
+    assert findings(diagnosed(generations(1_000, 2_000).records, chosen(Twice))) == [
+        ("firing", "warning", 2_000, 2_000)
+    ]
+
+
+def test_time_passes_live_without_records() -> None:
+    diagnosis = ClusterDiagnosis(ClusterMirror(), chosen(Twice))
+    opened = findings(diagnosis.replay_batch(run_of(generations(1_000, 2_000).records)))
+    assert opened == [("firing", "warning", 2_000, 2_000)]
+    assert findings(diagnosis.advance(b.T0 + 660_999)) == []
+    assert findings(diagnosis.advance(b.T0 + 700_000)) == [("resolved", "warning", 661_000, 2_000)]
+    assert diagnosis.advance(b.T0 + 600_000) == [], "the clock does not go back"
+
+
+def test_time_does_not_pass_before_the_first_record() -> None:
+    diagnosis = ClusterDiagnosis(ClusterMirror(), chosen(Twice))
+    diagnosis.replay_batch(RecordBatch(7, [], [], [], []))
+    assert diagnosis.advance(b.T0) == []
+
+
+def test_a_record_that_is_late_does_not_turn_the_clock_back() -> None:
+    log = generations(1_000, 500_000)
+    late = log.records[1]._replace(timestamp_ms=b.T0)
+    more = b.Log()
+    more.records = [log.records[0], log.records[1], late._replace(offset=2)]
+    out = diagnosed(more.records, chosen(Twice))
+    assert all(it.at.timestamp_ms >= b.T0 + 500_000 for it in out if isinstance(it, Finding))
+
+
+def test_the_findings_of_a_deleted_group_close_with_it() -> None:
+    log = generations(1_000, 2_000)
+    log.add(b.classic_group(3), after_ms=1_000).add(b.no_classic_group(), after_ms=1_000)
+    out = diagnosed(log.records, chosen(Twice))
+    assert [it[0] for it in findings(out)] == ["firing", "firing", "resolved"]
+    assert out[-2].kind == "group_deleted"
+
+
+FIRST = b.T0 // (5 * MINUTE) * 5 * MINUTE
+"""When a window of five minutes begins."""
+
+
+def committing(minutes: int, *, each: int = 60) -> Log:
+    """A partition of which 600 records a minute are consumed, with so many commits."""
+    log = Log()
+    for number in range(minutes * each + 1):
+        at_ms = FIRST + number * MINUTE // each
+        log.add(b.commit("t", 0, number * 600 // each, at_ms=at_ms), after_ms=at_ms - log.now_ms)
+    return log
+
+
+def sampled(log: Log) -> tuple[list[tuple[int, dict[tuple[str, int], int]]], list[DiagnosisOutput]]:
+    """By minute since `FIRST`: the offsets that a sample had; and what came of it all."""
+    made: list[Consumes] = []
+
+    def make() -> Consumes:
+        made.append(Consumes(Consumes.settings_class()))
+        return made[-1]
+
+    outputs = diagnosed(log.records, AnalyzerSelection((make,)))
+    (consumes,) = made
+    return [
+        ((it.at_ms - FIRST) // MINUTE, {slot: at.offset for slot, at in it.positions.items()})
+        for it in consumes.taken
+    ], outputs
+
+
+def test_samples_come_each_minute_that_had_enough_commits() -> None:
+    log = committing(3)
+    log.add(b.commit("t", 1, 7, at_ms=log.now_ms), after_ms=10 * MINUTE)
+    log.add(b.commit("t", 1, 8, at_ms=log.now_ms), after_ms=10 * MINUTE)
+    samples, outputs = sampled(log)
+    assert samples == [
+        (1, {("t", 0): 590}),
+        (2, {("t", 0): 1190}),
+        (3, {("t", 0): 1790}),
+        (5, {("t", 0): 1800}),
+        (15, {("t", 1): 7}),
+    ]
+    # Of 1,790 records the third sample saw 1,200 go by: more than 1,000.
+    assert findings(outputs) == [("firing", "info", FIRST + 3 * MINUTE - b.T0, FIRST + 3 * MINUTE - b.T0)]
+
+
+def test_where_commits_are_few_a_sample_waits_for_the_end_of_its_window() -> None:
+    samples, _ = sampled(committing(11, each=2))
+    assert [minute for minute, _ in samples] == [5, 10]
+
+
+def test_an_analyzer_that_raises_is_dropped_for_its_group_and_told() -> None:
+    told: list[str] = []
+    diagnosis = ClusterDiagnosis(
+        ClusterMirror(), chosen(Raises, Twice), on_failure=lambda failure: told.append(str(failure))
+    )
+    out: list[DiagnosisOutput] = diagnosis.replay_batch(run_of(generations(1_000, 2_000).records))
+    assert told == ["analyzer raises on group 'orders': LookupError: no such luck"]
+    assert [it[0] for it in findings(out)] == ["firing"], "the others go on"
+
+
+def test_an_analyzer_that_raises_stops_who_did_not_ask_to_be_told() -> None:
+    with pytest.raises(AnalyzerFailure, match="analyzer raises on group 'orders': LookupError: no such luck"):
+        diagnosed(generations(1_000).records, chosen(Raises))
+
+
+def test_without_analyzers_there_are_the_transitions_alone() -> None:
+    log = generations(1_000, 2_000)
+    out = diagnosed(log.records, NO_ANALYZERS)
+    assert out == log.replayed()[1]
+
+
+def test_a_partition_that_is_begun_anew_forgets_its_findings() -> None:
+    diagnosis = ClusterDiagnosis(ClusterMirror(), chosen(Twice))
+    log = generations(1_000, 2_000)
+    diagnosis.replay_batch(run_of(log.records))
+    diagnosis.forget(log.partition)
+    assert findings(diagnosis.replay_batch(run_of(log.records))) == [("firing", "warning", 2_000, 2_000)]
+
+
+def test_what_was_consumed_can_be_asked_for() -> None:
+    diagnosis = ClusterDiagnosis(ClusterMirror(), chosen(Twice))
+    diagnosis.replay_batch(run_of(committing(3).records))
+    assert diagnosis.consumed(7, b.GROUP) == {("t", 0): 1200}
+    diagnosis.advance(FIRST + 20 * MINUTE)
+    assert diagnosis.consumed(7, b.GROUP) == {}, "that was not lately"
+    assert diagnosis.consumed(7, "nobody") == {}
+    assert diagnosis.consumed(8, b.GROUP) == {}
+
+
+def test_a_deleted_offset_is_consumed_no_more() -> None:
+    diagnosis = ClusterDiagnosis(ClusterMirror(), chosen(Twice))
+    diagnosis.replay_batch(run_of(committing(3).add(b.uncommit("t", 0), after_ms=1).records))
+    assert diagnosis.consumed(7, b.GROUP) == {}

@@ -1,0 +1,315 @@
+"""Why a rebalance happened: each row replays a group with given timeouts and a given pace of commits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from agent.core.shadow.transitions import MemberLeft, Rebalanced
+from tests.unit.core.shadow import build as b
+from tests.unit.core.shadow.build import Log
+
+S, R = 10_000, 300_000
+STAY, GO = "stay-1", "go-1"
+
+
+@dataclass(frozen=True)
+class Life:
+    """A member that goes: how often it commits (None: never), how long its silence is, and what it may hold.
+
+    `gap_ms` runs from its last commit to the end of the join phase; `revoked_ms` before that end the member that
+    stays commits as it gives its partition up.
+    """
+
+    every_ms: int | None = 1_000
+    gap_ms: int = 500
+    commits: int = 20
+    session_ms: int = S
+    rebalance_ms: int = R
+    instance_id: str | None = None
+    revoked_ms: int = 200
+    joins: bool = False
+    stays: bool = True
+
+
+def departs(life: Life) -> tuple[Rebalanced, MemberLeft]:
+    """Replay a group of two, one of which goes (and perhaps another comes); the last rebalance and the departure."""
+    goes = b.member(
+        GO, {"t": [0]}, instance_id=life.instance_id, session_ms=life.session_ms, rebalance_ms=life.rebalance_ms
+    )
+    stays = b.member(STAY, {"t": [1]}, session_ms=life.session_ms, rebalance_ms=life.rebalance_ms)
+    log = Log().add(b.new_group())
+    log.add(b.classic_group(1, goes, *([stays] if life.stays else []), state_ms=log.now_ms + b.STEP_MS))
+    for _ in range(life.commits if life.every_ms is not None else 0):
+        assert life.every_ms is not None
+        log.add(b.commit("t", 0, at_ms=log.now_ms + life.every_ms), after_ms=life.every_ms)
+    end_ms = log.now_ms + life.gap_ms
+    if life.stays:
+        log.add(b.commit("t", 1, at_ms=end_ms - life.revoked_ms), after_ms=life.gap_ms - life.revoked_ms)
+    left = [b.member(STAY, {"t": [0, 1]}, session_ms=life.session_ms)] if life.stays else []
+    if life.joins:
+        left = [*left, b.member("come-1", {"t": [] if life.stays else [0]}, session_ms=life.session_ms)]
+    log.add(b.classic_group(2, *left, state_ms=end_ms), after_ms=end_ms - log.now_ms + 5)
+    transitions = log.replayed()[1]
+    rebalance = [it for it in transitions if isinstance(it, Rebalanced)][-1]
+    departure = next(it for it in transitions if isinstance(it, MemberLeft))
+    return rebalance, departure
+
+
+# Number, why, how it lived and went, its cause, the rebalance's cause.
+DEPARTURES = [
+    (1, "it committed as it closed", Life(gap_ms=300), "member_left", "member_left"),
+    (2, "the others took a heartbeat to notice", Life(gap_ms=3_200, revoked_ms=100), "member_left", "member_left"),
+    (3, "a commit renews the session: 9 s is no timeout of 10", Life(gap_ms=9_000), "member_left", "member_left"),
+    (4, "silent for the session timeout, then the others noticed", Life(gap_ms=10_800), "session_timeout", None),
+    (5, "and no later than a commit and a heartbeat after it", Life(gap_ms=14_100), "session_timeout", None),
+    (6, "silent for far longer than that: idle before it went", Life(gap_ms=60_000), "unknown_departure", None),
+    (7, "its poll loop stalled", Life(gap_ms=30_400, rebalance_ms=30_000), "poll_timeout", None),
+    (8, "auto-commit lags behind poll", Life(gap_ms=29_200, rebalance_ms=30_000), "poll_timeout", None),
+    (9, "a poll timeout below the session timeout", Life(gap_ms=6_300, rebalance_ms=6_000), "poll_timeout", None),
+    (10, "equal timeouts look alike, the more the longer it took", Life(None, gap_ms=10_500, rebalance_ms=S),
+     "unknown_departure", None),
+    (11, "equal timeouts, but it said goodbye", Life(gap_ms=400, rebalance_ms=S), "member_left", "member_left"),
+    (12, "it never committed, and was there for long", Life(None, gap_ms=40_000), "unknown_departure", None),
+    (13, "it never committed, but no timeout had time", Life(None, gap_ms=4_000), "member_left", "member_left"),
+    (14, "commits every 40 s: a silence of 6 s is nothing, but no session ran out", Life(40_000, 6_000, 4),
+     "member_left", None),
+    (15, "a static member says no goodbye: removed", Life(gap_ms=2_000, instance_id="I"), "admin_removed", None),
+    (16, "a static member that died", Life(gap_ms=11_000, instance_id="I"), "session_timeout", "session_timeout"),
+    (21, "a static member, and the others took long to notice", Life(gap_ms=19_000, instance_id="I"),
+     "session_timeout", "session_timeout"),
+    (17, "the last member closed: nothing to wait for", Life(gap_ms=20, stays=False), "member_left", "member_left"),
+    (18, "the last member died", Life(gap_ms=S, stays=False), "session_timeout", "session_timeout"),
+    (19, "commits every 30 s, gone to the moment as its session ran out: Streams, which says no goodbye",
+     Life(30_000, S + 2, 2, stays=False), "session_timeout", "session_timeout"),
+    (20, "commits every 30 s, and it went a heartbeat later: which renewed its session as well",
+     Life(30_000, S + 900, 2, stays=False), "session_timeout", "session_timeout"),
+    (22, "commits by itself once in 5 s; a stall is longer than a heartbeat after the session", Life(5_000, 15_500, 6,
+     rebalance_ms=16_000, stays=False), "poll_timeout", "poll_timeout"),
+    (23, "the timeouts are nearer than it commits: either fits", Life(5_000, 12_500, 6, rebalance_ms=13_000,
+     stays=False), "unknown_departure", "unknown_departure"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("number", "why", "life", "departure", "cause"), DEPARTURES)
+def test_how_a_member_went(number: int, why: str, life: Life, departure: str, cause: str | None) -> None:
+    rebalance, left = departs(life)
+    assert left.inferred is not None
+    assert left.inferred.cause == departure, (why, left.inferred.evidence)
+    assert rebalance.inferred.cause == (cause or departure), why
+    assert rebalance.inferred.causes == (departure,)
+    assert (left.inferred.confidence == 0.0) == (departure == "unknown_departure")
+    assert left.inferred.evidence["gap_ms"] == (None if life.every_ms is None else life.gap_ms)
+
+
+# Number, why, how it lived and went, the rebalance's cause, all causes.
+FIRST = [
+    (1, "a new one came, and the dead one's session was waited for", Life(gap_ms=S, revoked_ms=2_000, joins=True),
+     "member_joined", ("member_joined", "session_timeout")),
+    (2, "the session ran out, and a new one came into that", Life(gap_ms=S + 1_500, revoked_ms=10, joins=True),
+     "session_timeout", ("member_joined", "session_timeout")),
+    (3, "a restart: it went, the others noticed, it came back", Life(gap_ms=2_500, revoked_ms=10, joins=True),
+     "member_left", ("member_joined", "member_left")),
+    (4, "a new one came first, then the old one went", Life(gap_ms=400, revoked_ms=2_000, joins=True),
+     "member_joined", ("member_joined", "member_left")),
+    (7, "nothing is known of the one that went, but that someone came",
+     Life(None, gap_ms=40_000, joins=True), "member_joined", ("member_joined", "unknown_departure")),
+    (8, "the last to be waited for: it left as the join phase ended", Life(gap_ms=100, revoked_ms=2_500, joins=True),
+     "member_joined", ("member_joined", "member_left")),
+    (5, "nobody stayed: had the old one gone first, the group would have been empty in between",
+     Life(gap_ms=400, joins=True, stays=False), "member_joined", ("member_joined", "member_left")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("number", "why", "life", "cause", "causes"), FIRST)
+def test_what_came_first(number: int, why: str, life: Life, cause: str, causes: tuple[str, ...]) -> None:
+    rebalance, _ = departs(life)
+    assert (rebalance.inferred.cause, rebalance.inferred.causes) == (cause, causes), why
+
+
+def last_rebalance(log: Log) -> Rebalanced:
+    return [it for it in log.replayed()[1] if isinstance(it, Rebalanced)][-1]
+
+
+def test_a_subscription_changed() -> None:
+    log = Log().add(b.classic_group(1, b.member("a-1", {"t": [0]}, topics=["t"])))
+    log.add(b.classic_group(2, b.member("a-1", {"t": [0]}, topics=["t", "u"])))
+    inferred = last_rebalance(log).inferred
+    assert inferred.causes == ("subscription_changed",)
+    assert inferred.evidence[0]["added"] == ["u"]
+
+
+def test_partitions_were_added() -> None:
+    log = Log().add(b.classic_group(1, b.member("a-1", {"t": [0, 1]})))
+    log.add(b.classic_group(2, b.member("a-1", {"t": [0, 1, 2]})))
+    inferred = last_rebalance(log).inferred
+    assert inferred.causes == ("partitions_changed",)
+    assert inferred.evidence[0]["topics"] == {"t": [2, 3]}
+
+
+def test_a_cooperative_round_that_follows() -> None:
+    """Round 1 takes partition 1 back and gives it to nobody; round 2 gives it to the new member."""
+    first = b.member("a-1", {"t": [0, 1]})
+    log = Log().add(b.classic_group(1, first, protocol="cooperative-sticky"))
+    kept = b.member("a-1", {"t": [0]}, owned={"t": [0, 1]})
+    log.add(b.classic_group(2, kept, b.member("b-1"), protocol="cooperative-sticky"))
+    kept = b.member("a-1", {"t": [0]}, owned={"t": [0]})
+    log.add(b.classic_group(3, kept, b.member("b-1", {"t": [1]}), protocol="cooperative-sticky"), after_ms=400)
+    joined, followup = [it for it in log.replayed()[1] if isinstance(it, Rebalanced)][1:]
+    assert joined.inferred.causes == ("member_joined",)
+    assert followup.inferred.causes == ("cooperative_followup",)
+    assert (joined.stopped_partition_ms, followup.stopped_partition_ms) == (0, 400)
+
+
+def test_a_new_member_comes_into_a_cooperative_round() -> None:
+    """The round follows at once; who comes meanwhile did not set it off."""
+    log = Log().add(b.classic_group(1, b.member("a-1", {"t": [0, 1]}), protocol="cooperative-sticky"))
+    kept = b.member("a-1", {"t": [0]}, owned={"t": [0, 1]})
+    log.add(b.classic_group(2, kept, b.member("b-1"), protocol="cooperative-sticky"))
+    kept = b.member("a-1", {"t": [0]}, owned={"t": [0]})
+    third = (kept, b.member("b-1", {"t": [1]}), b.member("c-1"))
+    log.add(b.classic_group(3, *third, protocol="cooperative-sticky", state_ms=log.now_ms + b.STEP_MS))
+    inferred = last_rebalance(log).inferred
+    assert (inferred.cause, inferred.causes) == ("cooperative_followup", ("cooperative_followup", "member_joined"))
+
+
+def test_those_who_stay_never_commit() -> None:
+    """One went with a goodbye and one came; no commit of the others tells when the rebalance began."""
+    stays = b.member("stay-1", {"t": [1]}, session_ms=S)
+    log = Log().add(b.classic_group(1, stays, b.member("go-1", {"t": [0]}, session_ms=S), state_ms=b.T0 + b.STEP_MS))
+    log.add(b.commit("t", 0, at_ms=log.now_ms + b.STEP_MS))
+    after = [b.member("stay-1", {"t": [1]}, session_ms=S), b.member("come-1", {"t": [0]}, session_ms=S)]
+    log.add(b.classic_group(2, *after, state_ms=log.now_ms + 2_000), after_ms=2_000)
+    inferred = last_rebalance(log).inferred
+    assert (inferred.cause, inferred.causes) == ("member_left", ("member_joined", "member_left"))
+    assert inferred.confidence < 0.85
+
+
+def test_the_leader_asked_again() -> None:
+    log = (
+        Log()
+        .add(b.classic_group(1, b.member("a-1", {"t": [0]})))
+        .add(b.classic_group(2, b.member("a-1", {"t": [0]})))
+    )
+    assert last_rebalance(log).inferred.causes == ("leader_rejoined",)
+
+
+def test_a_static_leader_was_taken_out() -> None:
+    """That it restarts starts no rebalance (KIP-814 tells it to skip the assignment): so it had been removed."""
+    log = Log().add(b.classic_group(1, b.member("a-1", {"t": [0]}, instance_id="I"), leader="a-1"))
+    after = b.member("a-2", {"t": [0]}, instance_id="I")
+    log.add(b.classic_group(2, after, leader="a-2", state_ms=log.now_ms + b.STEP_MS))
+    assert last_rebalance(log).inferred.causes == ("admin_removed",)
+
+
+def test_a_gap_with_nothing_changed_tells_nothing() -> None:
+    """Someone may have come and gone in the generations that never completed."""
+    log = (
+        Log()
+        .add(b.classic_group(1, b.member("a-1", {"t": [0]})))
+        .add(b.classic_group(4, b.member("a-1", {"t": [0]})))
+    )
+    inferred = last_rebalance(log).inferred
+    assert (inferred.cause, inferred.confidence) == ("unknown", 0.0)
+    assert inferred.evidence[0] == {"kind": "generation_gap", "never_completed": 2}
+
+
+def test_a_crash_stops_its_partitions_until_the_others_have_them() -> None:
+    """The dead one's partition for its gap, the other's from giving it up, both until the assignment (5 ms later)."""
+    rebalance, _ = departs(Life(gap_ms=11_000, revoked_ms=300))
+    assert rebalance.stopped_partition_ms == 11_005 + 305
+
+
+def test_an_empty_group_has_no_cost_yet() -> None:
+    rebalance, _ = departs(Life(gap_ms=20, stays=False))
+    assert rebalance.stopped_partition_ms is None
+
+
+def leaves_kip_848(
+    every_ms: int, gap_ms: int, *, commits: int = 10, rebalance_ms: int = R, instance_id: str | None = None
+) -> Rebalanced:
+    """A KIP-848 group of two, of which one goes: member records, then a raised epoch."""
+    log = Log()
+    log.add(b.c_member("go", instance_id=instance_id, rebalance_ms=rebalance_ms), b.c_member("stay"), b.c_epoch(2))
+    log.add(b.c_topics("t"), b.c_current("go", 2, {"t": [0]}), b.c_epoch(3))
+    for _ in range(commits):
+        log.add(b.commit("t", 0, at_ms=log.now_ms + every_ms), after_ms=every_ms)
+    if instance_id is not None:
+        log.add(b.c_current("go", -2, {"t": [0]}), after_ms=1)
+    log.add(*(b.tombstone(key_type, "go") for key_type in (8, 7, 5)), b.c_epoch(4), after_ms=gap_ms)
+    return last_rebalance(log)
+
+
+# Number, why, commits every, silent for, more, the cause.
+KIP_848 = [
+    (1, "it committed as it closed", 1_000, 100, {}, "member_left"),
+    (7, "it closed between two commits of a slow pace", 5_000, 3_000, {}, "member_left"),
+    (2, "silent for longer than it ever was", 1_000, 41_000, {}, "session_timeout"),
+    (3, "silent for its max.poll.interval.ms", 1_000, 30_000, {"rebalance_ms": 30_000}, "poll_timeout"),
+    (4, "silent for longer than its pace, but for no session timeout", 2_000, 4_000, {}, "member_left"),
+    (8, "away from poll, and its goodbye went with a heartbeat", 1_000, 33_000, {"rebalance_ms": 30_000},
+     "poll_timeout"),
+    (5, "it never committed", 1_000, 9_000, {"commits": 0}, "unknown_departure"),
+    (6, "a static member that did not come back", 1_000, 45_000, {"instance_id": "I"}, "session_timeout"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("number", "why", "every", "gap", "more", "cause"), KIP_848)
+def test_how_a_kip_848_member_went(
+    number: int, why: str, every: int, gap: int, more: dict[str, object], cause: str
+) -> None:
+    inferred = leaves_kip_848(every, gap, **more).inferred  # type: ignore[arg-type]
+    assert inferred.causes == (cause,), (why, inferred.evidence)
+    assert inferred.departures["go"].cause == cause
+
+
+def test_other_reasons_to_raise_an_epoch() -> None:
+    log = Log().add(b.c_member("a", topics=["t"]), b.c_epoch(2))
+    assert last_rebalance(log).inferred.causes == ("member_joined",)
+    log.add(b.c_member("a", topics=["t", "u"]), b.c_epoch(3))
+    assert last_rebalance(log).inferred.causes == ("subscription_changed",)
+    log.add(b.c_epoch(4))
+    assert last_rebalance(log).inferred.causes == ("partitions_changed",)
+
+
+def replaced(gap_ms: int | None, lasted_ms: int = 1_000, *, session_ms: int = S) -> Rebalanced:
+    """A static member, not the leader, is back under a new id, and the group rebalanced over it."""
+    leads = b.member("l-1", {"t": [0]})
+    log = Log().add(
+        b.classic_group(1, leads, b.member("a-1", {"t": [1]}, instance_id="a", session_ms=session_ms), leader="l-1")
+    )
+    if gap_ms is not None:
+        log.add(b.commit("t", 1, at_ms=log.now_ms + 1_000))
+    end_ms = log.now_ms + (gap_ms or lasted_ms)
+    after = b.member("a-2", {"t": [1]}, instance_id="a", session_ms=session_ms)
+    log.add(b.classic_group(2, leads, after, leader="l-1", state_ms=end_ms), after_ms=end_ms - log.now_ms)
+    return last_rebalance(log)
+
+
+# Number, why, the commit gap of the member that was replaced, the cause.
+REPLACED = [
+    (1, "back in time it starts no rebalance: it had been taken out", 2_000, "admin_removed"),
+    (2, "away for longer than its session", 12_000, "session_timeout"),
+    (3, "without a commit: no session had time to run out", None, "admin_removed"),
+    (4, "without a commit, and it had: nothing tells", 0, "unknown"),
+]
+
+
+@pytest.mark.parametrize(("number", "why", "gap", "cause"), REPLACED)
+def test_a_static_member_that_was_replaced(number: int, why: str, gap: int | None, cause: str) -> None:
+    rebalance = replaced(gap) if gap != 0 else replaced(None, 40_000)
+    assert rebalance.inferred.causes == (cause,), why
+
+
+@pytest.mark.parametrize(
+    ("protocol", "cause"), [("sessioned", "cooperative_followup"), ("default", "partitions_changed")]
+)
+def test_connect_tasks_wait_for_a_round(protocol: str, cause: str) -> None:
+    """Connect's incremental protocol (KIP-415) takes tasks back in one round and gives them out in the next; its
+    eager one ("default") knows no such rounds."""
+    log = Log()
+    for generation, tasks in enumerate(([0, 1], [0], [0, 1]), start=1):
+        worker = b.worker("w-1", {"files": tasks})
+        log.add(b.classic_group(generation, worker, protocol_type="connect", protocol=protocol), after_ms=700)
+    assert last_rebalance(log).inferred.causes == (cause,)

@@ -1,0 +1,226 @@
+"""What came first, and how each went: each case is the facts of one rebalance, and why they are enough."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+
+from agent.core.causes import Cause
+from agent.core.inference.cause_inference import infer_kip848_departure, infer_rebalance, notice_time_ms
+from agent.core.inference.facts import CommitActivity, Inference, RebalanceFacts
+from agent.core.shadow.views import Member
+
+END = 1_790_000_100_000
+S, R = 10_000, 300_000
+
+
+def member(name: str, *, client: str | None = None, instance: str | None = None, poll: int = R) -> Member:
+    client_id = client or name
+    return Member(f"{name}-id", client_id, "/10.0.0.1", instance, session_timeout_ms=S, rebalance_timeout_ms=poll)
+
+
+def facts(
+    before: Iterable[Member],
+    after: Iterable[Member],
+    silent: dict[str, int],
+    *,
+    every: int = 1_000,
+    lasted: int = 60_000,
+    **more: object,
+) -> RebalanceFacts:
+    """`silent`: for how long each member of the generation before had not committed as the join phase ended."""
+    old, new = ({it.member_id: it for it in members} for members in (before, after))
+    known = RebalanceFacts(
+        before=old,
+        after=new,
+        joined=tuple(it for name, it in new.items() if name not in old),
+        left=tuple(it for name, it in old.items() if name not in new),
+        replaced=(),
+        activity={f"{name}-id": CommitActivity(END - gap, every) for name, gap in silent.items()},
+        since_ms=END - lasted,
+        end_ms=END,
+        leader=None,
+        withheld_partitions=0,
+        skipped_generations=0,
+        migrated=False,
+    )
+    return replace(known, **more)  # type: ignore[arg-type]
+
+
+def how(inferred: Inference) -> dict[str, str]:
+    return {name.removesuffix("-id"): departure.cause for name, departure in inferred.departures.items()}
+
+
+A, B, C, NEW = member("a"), member("b"), member("c"), member("new")
+AGAIN = member("a-again", client="a")
+
+
+def test_a_client_that_is_back_at_once_was_taken_out() -> None:
+    """It commits each second, but not as it went, and was there again at once: no process starts so fast."""
+    inferred = infer_rebalance(facts([A, B, C], [B, C, AGAIN], {"a": 3_300, "b": 1, "c": 2}))
+    assert inferred.cause == "admin_removed"
+    assert inferred.causes == ("admin_removed", "member_joined")
+    assert inferred.departures["a-id"].evidence["client_is_back"] is True
+
+
+def test_a_client_that_is_not_back_said_goodbye() -> None:
+    assert infer_rebalance(facts([A, B, C], [B, C], {"a": 1_300, "b": 1, "c": 2})).causes == ("member_left",)
+
+
+def test_clients_of_one_name_cannot_be_told_apart() -> None:
+    """Java's clients are all called alike by default: that one of them came tells nothing of another that went."""
+    alike = member("b", client="a")
+    inferred = infer_rebalance(facts([A, alike, C], [alike, C, AGAIN], {"a": 300, "b": 1, "c": 2}))
+    assert how(inferred) == {"a": "member_left"}
+
+
+def test_a_crash_loop() -> None:
+    """The dead one was started again at once, before its session had run out: so its coming began the rebalance, and
+    its own death was waited for."""
+    inferred = infer_rebalance(facts([A, B, C], [B, C, AGAIN], {"a": S, "b": 7_000, "c": 6_500}))
+    assert (inferred.cause, how(inferred)) == ("member_joined", {"a": "session_timeout"})
+
+
+def test_a_crash_loop_of_members_that_never_commit() -> None:
+    """A supervisor starts the next at once, long before a session runs out."""
+    inferred = infer_rebalance(facts([A, B, C], [B, C, AGAIN], {}, lasted=S + 2_000))
+    assert (inferred.cause, how(inferred)) == ("member_joined", {"a": "unknown_departure"})
+
+
+def test_a_member_that_died_before_it_could_commit() -> None:
+    """It was there as its generation began, and its session ran out to the moment as the join phase ended; those who
+    stay had noticed 2 s before that another had come."""
+    inferred = infer_rebalance(facts([A, B, C], [B, C, NEW], {"b": 2_126, "c": 2_194}, lasted=S + 5))
+    assert inferred.cause == "member_joined"
+
+
+def test_a_process_takes_a_second_to_start() -> None:
+    """The same client was back within less: nobody closed it and started it again."""
+    known = facts([A, B, C], [B, C, AGAIN], {"a": 1_100, "b": 1_200, "c": 1_150}, every=2_000, cooperative=True)
+    assert infer_rebalance(known).cause == "admin_removed"
+
+
+def test_all_died_together() -> None:
+    """Each by itself might have left first and had the others waited for: but that all do the same is likelier."""
+    inferred = infer_rebalance(facts([A, B, C], [], {"a": S + 700, "b": S + 650, "c": S}))
+    assert inferred.causes == ("session_timeout",)
+
+
+def test_one_left_and_a_dead_one_was_waited_for() -> None:
+    """The join phase ended to the moment as the session ran out; those who stay had noticed long before."""
+    silent = {"a": 9_000, "b": S, "c": 7_500, "d": 7_000}
+    inferred = infer_rebalance(facts([A, B, C, member("d")], [C, member("d")], silent))
+    assert inferred.cause == "member_left"
+    assert how(inferred) == {"a": "member_left", "b": "session_timeout"}
+
+
+def test_members_that_never_commit_do_not_decide() -> None:
+    """Two idle ones went with one that committed as it closed; when they went nothing tells."""
+    inferred = infer_rebalance(facts([A, B, C], [], {"a": 30}))
+    assert inferred.cause == "member_left"
+    assert how(inferred) == {"a": "member_left", "b": "unknown_departure", "c": "unknown_departure"}
+
+
+def test_idle_members_do_not_blur_a_death() -> None:
+    inferred = infer_rebalance(facts([A, B, C, NEW], [NEW], {"a": S + 1_000, "new": 5}))
+    assert inferred.cause == "session_timeout"
+    assert inferred.confidence > 0.9
+
+
+def test_more_departures_than_are_weighed_at_once() -> None:
+    many = [member(f"m{number}") for number in range(40)]
+    inferred = infer_rebalance(facts([*many, A], [A], {f"m{number}": S + 1_000 for number in range(40)} | {"a": 2}))
+    assert inferred.causes == ("session_timeout",)
+    assert set(how(inferred).values()) == {"session_timeout"}
+
+
+def test_a_generation_that_never_completed() -> None:
+    """They joined it, which renewed their sessions, and got nothing there to commit: then its leader died."""
+    silent = {"a": S + 6_000, "b": S + 5_500}
+    assert infer_rebalance(facts([A, B], [], silent, skipped_generations=1)).cause == "session_timeout"
+
+
+def test_a_stall_runs_across_cooperative_rebalances() -> None:
+    """It rejoined in the background 4 s ago, which renewed its session but is no poll."""
+    stalled = member("a", poll=30_000)
+    known = facts([stalled, B], [B], {"a": 30_200, "b": 100}, lasted=4_000, cooperative=True)
+    assert how(infer_rebalance(known)) == {"a": "poll_timeout"}
+    # An eager member has to poll to rejoin, so that no stall can have lasted so long.
+    assert how(infer_rebalance(replace(known, cooperative=False))) == {"a": "member_left"}
+
+
+def test_cooperative_members_commit_throughout() -> None:
+    """Their last commits do not tell when the rebalance began; when the other went does."""
+    known = facts([A, B, C], [B, C, NEW], {"a": 1_500, "b": 2_200, "c": 10}, every=5_000)
+    assert infer_rebalance(known).cause == "member_joined"
+    assert infer_rebalance(replace(known, cooperative=True)).cause == "member_left"
+
+
+def test_members_notice_as_fast_as_they_did() -> None:
+    """A session that ran out 2 s before would have been noticed sooner; a stall fits."""
+    stalled = member("a", poll=S + 2_000)
+    known = facts([stalled, B], [B], {"a": S + 2_000}, cooperative=True)
+    slow, fast = (infer_rebalance(replace(known, notice_ms=ms)).departures["a-id"] for ms in (3_000, 500))
+    assert fast.cause == "poll_timeout"
+    assert slow.cause != "poll_timeout" or slow.confidence < fast.confidence
+
+
+def test_a_streams_leader_joins_again_for_its_internal_topics() -> None:
+    known = facts([A], [A], {}, lasted=40)
+    assert infer_rebalance(replace(known, creates_internal_topics=True)).causes == ("partitions_changed",)
+    assert infer_rebalance(known).causes == ("leader_rejoined",)
+
+
+def test_a_cooperative_round_that_did_not_follow() -> None:
+    """Partitions were withheld, but 9 s passed, and then one left."""
+    known = facts([A, B], [B], {"a": 900, "b": 100}, lasted=9_000, cooperative=True, withheld_partitions=2)
+    assert infer_rebalance(known).causes == ("member_left",)
+    soon = facts([A, B], [B], {"a": 100, "b": 100}, lasted=1_000, cooperative=True, withheld_partitions=2)
+    assert infer_rebalance(soon).cause == "cooperative_followup"
+
+
+def test_what_someone_asked_for_came_before_another_left() -> None:
+    """A member that stays subscribed to more; another left as the join phase ended."""
+    grown = replace(B, subscription=("t", "u"))
+    inferred = infer_rebalance(facts([A, B, C], [grown, C], {"a": 10, "b": 2_500, "c": 1_000}))
+    assert inferred.cause == "subscription_changed"
+    assert inferred.causes == ("member_left", "subscription_changed")
+
+
+def test_how_a_member_went_was_told_before() -> None:
+    """A KIP-848 member has no session timeout; what is known of it was told as it went."""
+    gone = replace(A, session_timeout_ms=None)
+    told = infer_rebalance(facts([B, C], [C], {"b": 500, "c": 5})).departures["b-id"]
+    inferred = infer_rebalance(
+        facts([B], [B], {}, left=(gone,), known_departures={"a-id": replace(told, member=gone)}, migrated=True)
+    )
+    assert (inferred.cause, how(inferred)) == ("protocol_migrated", {"a": "member_left"})
+
+
+@pytest.mark.parametrize(
+    ("known", "took"),
+    [
+        (facts([A, B], [B], {"a": 1_200, "b": 3}), 1_200),
+        (facts([A, B], [A, B], {}, lasted=700, cooperative=True, withheld_partitions=1), 700),
+        (facts([A, B], [A, B], {}, lasted=9_000, cooperative=True, withheld_partitions=1), None),
+        (facts([A], [], {"a": 20}), None),
+        (facts([A], [A, B], {}), None),
+    ],
+    ids=["one left", "a round followed", "it followed late", "nobody stayed", "one joined: when, nobody knows"],
+)
+def test_how_long_members_took_to_notice(known: RebalanceFacts, took: int | None) -> None:
+    assert notice_time_ms(known, infer_rebalance(known)) == took
+
+
+def test_nothing_is_known_of_the_beginning() -> None:
+    """The log begins with this generation: neither since when it was there, nor any commit."""
+    inferred = infer_rebalance(facts([A, B], [B], {}, since_ms=None))
+    assert inferred.causes == (Cause.UNKNOWN_DEPARTURE,)
+
+
+def test_a_member_without_a_poll_timeout() -> None:
+    """A share group writes none."""
+    gone = replace(A, session_timeout_ms=None, rebalance_timeout_ms=None)
+    assert infer_kip848_departure(gone, CommitActivity(END - 5, 1_000), END).cause == "member_left"

@@ -1,0 +1,530 @@
+"""Classic groups: one record is the whole group. Each test replays what a coordinator writes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agent.core.shadow.anomalies import ANOMALIES, MAX_ANOMALIES
+from agent.core.shadow.transitions import (
+    AssignmentChanged,
+    GroupCreated,
+    GroupDeleted,
+    GroupEmptied,
+    MemberJoined,
+    MemberLeft,
+    OffsetsDeleted,
+    Rebalanced,
+    StaticMemberReplaced,
+    Transition,
+)
+from agent.core.wire.classic import MemberMetadata
+from agent.core.wire.payloads import (
+    ConnectAssignment,
+    ConnectorTasks,
+    ConnectWorkerState,
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    TopicPartition,
+    encode_payload,
+)
+from tests.unit.core.shadow.build import (
+    GROUP,
+    STEP_MS,
+    T0,
+    Log,
+    Pair,
+    classic_group,
+    commit,
+    member,
+    new_group,
+    no_classic_group,
+    uncommit,
+    worker,
+)
+
+A = member("a-1", {"t": [0, 1, 2]})
+A_ALONE = member("a-1", {"t": [0, 1, 2, 3]})
+B = member("b-1", {"t": [3]})
+S = member("s-1", {"t": [0, 1, 2, 3]}, instance_id="S")
+S2 = member("s-2", {"t": [0, 1, 2, 3]}, instance_id="S")
+
+
+def kinds(transitions: list[Transition]) -> list[str]:
+    return [transition.kind for transition in transitions]
+
+
+def only(transitions: list[Transition], kind: type[Any]) -> Any:
+    found = [transition for transition in transitions if isinstance(transition, kind)]
+    assert len(found) == 1, found
+    return found[0]
+
+
+# Number, why, the batches, and the kinds of transitions that each record shows.
+SAID: list[tuple[int, str, list[list[Pair]], list[list[str]]]] = [
+    (1, "a group is created: nobody is in it yet", [[new_group()]], [["group_created"]]),
+    (
+        2,
+        "the first member: generation 1 follows 0",
+        [[new_group()], [classic_group(1, A_ALONE)]],
+        [["group_created"], ["rebalance", "member_joined", "assignment_changed"]],
+    ),
+    (
+        3,
+        "Kafka before 4.0 writes no generation 0",
+        [[classic_group(1, A_ALONE)]],
+        [["group_created", "rebalance", "member_joined", "assignment_changed"]],
+    ),
+    (
+        4,
+        "a rebalance that changes nothing is still one",
+        [[classic_group(1, A, B)], [classic_group(2, A, B)]],
+        [["group_created", "rebalance", "member_joined", "member_joined", "assignment_changed"], ["rebalance"]],
+    ),
+    (
+        5,
+        "the last member leaves",
+        [[classic_group(1, A_ALONE)], [classic_group(2)]],
+        [
+            ["group_created", "rebalance", "member_joined", "assignment_changed"],
+            ["rebalance", "member_left", "assignment_changed", "group_emptied"],
+        ],
+    ),
+    (
+        6,
+        "empty again, as when a member came and went before its first assignment",
+        [[classic_group(1, A_ALONE)], [classic_group(2)], [classic_group(3)]],
+        [
+            ["group_created", "rebalance", "member_joined", "assignment_changed"],
+            ["rebalance", "member_left", "assignment_changed", "group_emptied"],
+            ["rebalance"],
+        ],
+    ),
+    (
+        7,
+        "one goes and one comes in one rebalance: who left is said first",
+        [[classic_group(1, A)], [classic_group(2, B)]],
+        [
+            ["group_created", "rebalance", "member_joined", "assignment_changed"],
+            ["rebalance", "member_left", "member_joined", "assignment_changed"],
+        ],
+    ),
+    (
+        8,
+        "a static member comes back in a stable group: no rebalance, no new owner",
+        [[classic_group(1, S)], [classic_group(1, S2)]],
+        [["group_created", "rebalance", "member_joined", "assignment_changed"], ["static_member_replaced"]],
+    ),
+    (
+        9,
+        "a static member comes back while the group rebalances, or with another protocol",
+        [[classic_group(1, S)], [classic_group(2, S2)]],
+        [
+            ["group_created", "rebalance", "member_joined", "assignment_changed"],
+            ["rebalance", "static_member_replaced"],
+        ],
+    ),
+    (
+        10,
+        "deleted: the offsets' tombstones come first, the group's last",
+        [
+            [classic_group(1, A_ALONE)],
+            [commit(partition=0)],
+            [classic_group(2)],
+            [uncommit(partition=0), no_classic_group()],
+        ],
+        [
+            ["group_created", "rebalance", "member_joined", "assignment_changed"],
+            [],
+            ["rebalance", "member_left", "assignment_changed", "group_emptied"],
+            ["offsets_deleted"],
+            ["group_deleted"],
+        ],
+    ),
+    (11, "the tombstone of a group that is not there", [[no_classic_group()]], [[]]),
+    (
+        12,
+        "deleted, and made anew",
+        [[new_group()], [no_classic_group()], [new_group()]],
+        [["group_created"], ["group_deleted"], ["group_created"]],
+    ),
+    (
+        13,
+        "offsets alone make a group, as in the broker; it goes with the last of them, as 3.9 writes no more of it",
+        [[commit()], [commit(offset=11)], [uncommit()], [uncommit()]],
+        [["group_created"], [], ["offsets_deleted", "group_deleted"], []],
+    ),
+    (
+        14,
+        "an offset-only group expires in 4.x: its own tombstone says what the last offset's has said",
+        [[commit()], [uncommit(), no_classic_group()]],
+        [["group_created"], ["offsets_deleted", "group_deleted"], []],
+    ),
+    (
+        15,
+        "an offset-only group gets its first member: it is there already",
+        [[commit()], [classic_group(1, A_ALONE)]],
+        [["group_created"], ["rebalance", "member_joined", "assignment_changed"]],
+    ),
+    (
+        16,
+        "a compacted log starts at generation 57: the newest of a group is all that is left",
+        [[classic_group(57, A_ALONE)]],
+        [["group_created", "rebalance", "member_joined", "assignment_changed"]],
+    ),
+    (
+        17,
+        "a compacted log starts at an empty generation 57: that record says that the group became empty",
+        [[classic_group(57)]],
+        [["group_created", "rebalance", "group_emptied"]],
+    ),
+    (
+        18,
+        "members that differ within a generation: taken as they stand, and noted",
+        [[classic_group(1, A)], [classic_group(1, B)], [classic_group(1)]],
+        [
+            ["group_created", "rebalance", "member_joined", "assignment_changed"],
+            ["member_left", "member_joined", "assignment_changed"],
+            ["member_left", "assignment_changed", "group_emptied"],
+        ],
+    ),
+    (
+        19,
+        "the same record twice changes nothing",
+        [[classic_group(1, A)], [classic_group(1, A)]],
+        [["group_created", "rebalance", "member_joined", "assignment_changed"], []],
+    ),
+]
+
+
+@pytest.mark.parametrize(("batches", "said"), [pytest.param(row[2], row[3], id=f"{row[0]}-{row[1]}") for row in SAID])
+def test_what_each_record_says(batches: list[list[Pair]], said: list[list[str]]) -> None:
+    log = Log()
+    for batch in batches:
+        log.add(*batch)
+    assert log.said() == said
+
+
+def test_rows_are_numbered() -> None:
+    assert [row[0] for row in SAID] == list(range(1, len(SAID) + 1))
+
+
+def test_a_new_group_is_empty_in_generation_0() -> None:
+    view = Log().add(new_group()).view()
+    assert (view.state, view.generation, view.group_type) == ("Empty", 0, "classic")
+    assert (view.protocol_type, view.protocol, view.leader, view.members) == (None, None, None, ())
+    assert (view.rebalances, view.target_generation, view.last_commit_ms) == (0, None, None)
+
+
+def test_a_rebalance_has_its_numbers() -> None:
+    log = Log().add(new_group()).add(classic_group(1, A, B, leader="b-1", state_ms=T0 + 1900))
+    mirror, transitions = log.replayed()
+    rebalanced = only(transitions, Rebalanced)
+    assert (rebalanced.generation, rebalanced.previous_generation) == (1, 0)
+    assert [who.member_id for who in rebalanced.joined] == ["a-1", "b-1"]
+    assert (rebalanced.left, rebalanced.members, rebalanced.protocol) == ((), 2, "range")
+    assert rebalanced.sync_ms == 100, "from the end of the join phase to the record"
+    assert rebalanced.at == (log.partition, 1, T0 + 2 * STEP_MS)
+    view = mirror.view(GROUP)
+    assert view is not None
+    assert (view.state, view.leader, view.state_since_ms, view.rebalances) == ("Stable", "b-1", T0 + 1900, 1)
+    assert view.partitions == 4
+    change = only(transitions, AssignmentChanged)
+    assert (change.generation, change.assigned, change.gained, change.lost) == (1, 4, 4, 0)
+    assert [who.member.member_id for who in transitions if isinstance(who, MemberJoined)] == ["a-1", "b-1"]
+
+
+def test_a_clock_set_back_gives_no_negative_sync_time() -> None:
+    _, transitions = Log().add(classic_group(1, A, state_ms=T0 + 60_000)).replayed()
+    assert only(transitions, Rebalanced).sync_ms == 0
+
+
+def test_a_second_cooperative_round_moves_what_the_first_freed() -> None:
+    log = Log().add(classic_group(1, member("a-1", {"t": [0, 1]}), protocol="cooperative-sticky"))
+    log.add(classic_group(2, member("a-1", {"t": [0]}), member("b-1", {}), protocol="cooperative-sticky"))
+    owned = member("a-1", {"t": [0]}, owned={"t": [0]})
+    log.add(classic_group(3, owned, member("b-1", {"t": [1]}), protocol="cooperative-sticky"))
+    _, transitions = log.replayed()
+    changes = [(it.assigned, it.gained, it.lost) for it in transitions if isinstance(it, AssignmentChanged)]
+    assert changes == [(2, 2, 0), (1, 0, 1), (2, 1, 0)]
+    rounds = [(it.generation, len(it.joined), len(it.left)) for it in transitions if isinstance(it, Rebalanced)]
+    assert rounds == [(1, 1, 0), (2, 1, 0), (3, 0, 0)]
+    assert log.view().members[0].owned == {"t": (0,)}
+
+
+def test_a_topic_that_comes_twice_in_an_assignment() -> None:
+    """librdkafka's cooperative-sticky puts what is new behind what was there."""
+    given = (TopicPartition("t", (0,)), TopicPartition("u", (1,)), TopicPartition("t", (3,)))
+    assignment = encode_payload(ConsumerProtocolAssignment(given), 3)
+    subscription = encode_payload(ConsumerProtocolSubscription(("t", "u"), None, given), 3)
+    (view,) = (
+        Log().add(classic_group(1, member("a-1", assignment=assignment, subscription=subscription))).view().members
+    )
+    assert view.assignment == view.owned == {"t": (0, 3), "u": (1,)}
+
+
+def test_a_static_member_that_comes_back_neither_left_nor_joined() -> None:
+    _, transitions = Log().add(classic_group(1, S)).add(classic_group(2, S2)).replayed()
+    last = [it for it in transitions if isinstance(it, Rebalanced)][-1]
+    assert (last.joined, last.left, last.members) == ((), (), 1)
+    replaced = only(transitions, StaticMemberReplaced)
+    assert (replaced.old.member_id, replaced.new.member_id, replaced.generation) == ("s-1", "s-2", 2)
+
+
+def test_static_members_that_change_places_with_others() -> None:
+    other = member("x-1", {"t": [4]}, instance_id="X")
+    dynamic = member("d-1", {"t": [5]})
+    _, transitions = Log().add(classic_group(1, S, other, B)).add(classic_group(2, S2, dynamic)).replayed()
+    last = [it for it in transitions if isinstance(it, Rebalanced)][-1]
+    assert [who.member_id for who in last.left] == ["x-1", "b-1"]
+    assert [who.member_id for who in last.joined] == ["d-1"]
+
+
+def test_a_generation_gap_is_counted() -> None:
+    view = Log().add(classic_group(1, A)).add(classic_group(4, A)).view()
+    assert (view.rebalances, view.generations_skipped) == (2, 2)
+    assert [(it.kind, it.offset, it.at_ms) for it in view.anomalies] == [("generation_gap", 1, T0 + 2 * STEP_MS)]
+
+
+def test_a_generation_that_goes_back_is_noted() -> None:
+    view = Log().add(classic_group(5, A)).add(classic_group(3, A)).view()
+    assert (view.generation, view.generations_skipped) == (3, 0)
+    assert [it.kind for it in view.anomalies] == ["generation_regressed"]
+
+
+def test_members_that_differ_within_a_generation_are_noted() -> None:
+    view = Log().add(classic_group(1, A)).add(classic_group(1, B)).view()
+    assert [who.member_id for who in view.members] == ["b-1"]
+    assert [it.kind for it in view.anomalies] == ["members_changed_without_rebalance"]
+    assert view.rebalances == 1
+
+
+@pytest.mark.parametrize(
+    ("records", "noted"),
+    [
+        pytest.param([new_group(), classic_group(0, A)], ["impossible_move"], id="1: members without a rebalance"),
+        pytest.param([classic_group(0, A)], ["impossible_move"], id="2: nor where the log begins with it"),
+        pytest.param([commit(), classic_group(0, A)], ["impossible_move"], id="3: nor behind offsets"),
+        pytest.param([classic_group(1, A), classic_group(1)], ["impossible_move"], id="4: they go by a rebalance"),
+        pytest.param(
+            [classic_group(1, A, B), classic_group(1, member("a-1", {"t": [0, 1, 3]}), member("b-1", {}))],
+            ["assignment_changed_without_rebalance"],
+            id="5: one generation has one assignment",
+        ),
+        pytest.param([classic_group(5, A), classic_group(3)], ["generation_regressed"], id="6: told once"),
+        pytest.param([classic_group(1, S), classic_group(1, S2)], [], id="7: a static member comes back"),
+        pytest.param([classic_group(1, A), classic_group(1, A)], [], id="8: written twice"),
+        pytest.param([new_group(), new_group(), classic_group(1, A)], [], id="9: made twice"),
+        pytest.param([classic_group(1, A), classic_group(2), classic_group(3)], [], id="10: it rests empty"),
+        pytest.param([classic_group(57, A)], [], id="11: a compacted log"),
+    ],
+)
+def test_moves_that_no_coordinator_makes_are_noted(records: list[Pair], noted: list[str]) -> None:
+    log = Log()
+    for pair in records:
+        log.add(pair)
+    assert [it.kind for it in log.view().anomalies] == noted
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        pytest.param(b"\x00", "1: half a version", id="1"),
+        pytest.param(b"\xff\xff", "2: a version below 0", id="2"),
+        pytest.param(b"\x00\x00\x00\x00\x00\x09", "3: an array that is longer than the bytes", id="3"),
+    ],
+)
+def test_payloads_that_do_not_decode(data: bytes, why: str) -> None:
+    broken = member("a-1", subscription=data, assignment=data)
+    log = Log().add(classic_group(1, broken, B))
+    log.add(classic_group(2, broken, B))
+    view = log.view()
+    assert [who.member_id for who in view.members] == ["a-1", "b-1"], why
+    assert (view.members[0].subscription, view.members[0].assignment, view.members[0].owned) == ((), {}, None)
+    assert view.members[1].assignment == {"t": (3,)}
+    kinds_of = [it.kind for it in view.anomalies]
+    assert kinds_of == ["undecodable_payload"] * 2, "once for each payload, not again while it stays as it is"
+
+
+def test_a_member_with_no_assignment_bytes_holds_nothing_and_is_no_anomaly() -> None:
+    view = Log().add(classic_group(1, member("a-1", None, subscription=b""))).view()
+    assert (view.partitions, view.anomalies) == (0, ())
+
+
+def test_payloads_of_a_protocol_that_is_neither_are_let_be() -> None:
+    odd = member("a-1", subscription=b"\x00", assignment=b"\x00")
+    view = Log().add(classic_group(1, odd, protocol_type="schema-registry")).view()
+    assert (view.group_type, view.protocol_type, view.partitions, view.anomalies) == (
+        "classic",
+        "schema-registry",
+        0,
+        (),
+    )
+
+
+@pytest.mark.parametrize(
+    ("version", "instance_id", "rebalance_ms", "since_ms"),
+    [
+        # 1: no rebalance timeout (the broker takes the session timeout), no timestamp, no static ids
+        (0, None, 45_000, T0 + STEP_MS),
+        # 2: the rebalance timeout
+        (1, None, 300_000, T0 + STEP_MS),
+        # 3: the timestamp
+        (2, None, 300_000, T0),
+        # 4: static ids
+        (3, "S", 300_000, T0),
+        # 5: flexible
+        (4, "S", 300_000, T0),
+    ],
+)
+def test_every_version_of_the_value(version: int, instance_id: str | None, rebalance_ms: int, since_ms: int) -> None:
+    log = Log().add(classic_group(1, S, version=version))
+    mirror, transitions = log.replayed()
+    view = mirror.view(GROUP)
+    assert view is not None
+    who = view.members[0]
+    assert (who.instance_id, who.rebalance_timeout_ms, who.session_timeout_ms) == (instance_id, rebalance_ms, 45_000)
+    assert view.state_since_ms == since_ms
+    sync_ms = only(transitions, Rebalanced).sync_ms
+    assert sync_ms == (None if version < 2 else STEP_MS), "unknown is None, never 0"
+
+
+def test_what_a_member_says_of_itself() -> None:
+    who = Log().add(classic_group(1, member("a-1", {"t": [1]}, topics=("t", "u"), rack_id="r1"))).view().members[0]
+    assert (who.client_id, who.client_host, who.subscription, who.rack_id) == ("a", "/10.0.0.1", ("t", "u"), "r1")
+    assert (who.member_epoch, who.target, who.uses_classic_protocol) == (None, None, True)
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_connect_workers_of_every_protocol(version: int) -> None:
+    workers = (worker("w-1", {"sink": [-1, 0]}, version=version), worker("w-2", {"sink": [1]}, version=version))
+    view = Log().add(classic_group(1, *workers, protocol_type="connect", protocol="sessioned")).view()
+    assert (view.group_type, view.protocol_type, view.partitions) == ("connect", "connect", 3)
+    assert [who.assignment for who in view.members] == [{"sink": (-1, 0)}, {"sink": (1,)}]
+    assert view.anomalies == ()
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_connect_assignment_may_be_null(version: int) -> None:
+    view = Log().add(classic_group(1, worker("w-1", None, version=version), protocol_type="connect")).view()
+    assert (view.partitions, view.anomalies) == (0, ())
+
+
+def test_a_broken_connect_payload() -> None:
+    broken = member("w-1", subscription=b"\x00\x01", assignment=b"\x00\x01")
+    view = Log().add(classic_group(1, broken, protocol_type="connect")).view()
+    assert [it.kind for it in view.anomalies] == ["undecodable_payload"] * 2
+    assert view.members[0].assignment == {}
+
+
+def test_a_connect_group_stays_one_when_it_is_empty() -> None:
+    log = Log().add(classic_group(1, worker("w-1", {}), protocol_type="connect"))
+    assert log.add(classic_group(2, protocol_type="connect")).view().group_type == "connect"
+
+
+def test_a_group_of_offsets_only() -> None:
+    view = Log().add(commit(at_ms=T0 + 5), commit(partition=1, at_ms=T0 + 7)).view()
+    assert (view.group_type, view.state, view.generation) == ("classic", "Empty", -1)
+    assert (view.committed_partitions, view.last_commit_ms, view.rebalances) == (2, T0 + 7, 0)
+
+
+def test_whether_a_groups_creation_was_seen() -> None:
+    rows: list[tuple[int, Pair, bool]] = [
+        (1, new_group(), True),
+        (2, classic_group(1, A), True),
+        (3, classic_group(2, A), False),  # generation 1 was compacted away
+        (4, commit(), False),  # an offset says nothing of when its group came to be
+    ]
+    for number, pair, observed in rows:
+        _, transitions = Log().add(pair).replayed()
+        assert only(transitions, GroupCreated).observed is observed, number
+
+
+def test_the_first_generation_of_a_promoted_group_follows_none() -> None:
+    log = Log().add(commit()).add(classic_group(9, A))
+    _, transitions = log.replayed()
+    assert only(transitions, Rebalanced).previous_generation is None
+    assert log.view().anomalies == (), "no gap: what came before is not known"
+
+
+def test_what_is_said_of_deleted_offsets() -> None:
+    log = Log().add(commit("t", 3, 55)).add(uncommit("t", 3))
+    _, transitions = log.replayed()
+    gone = only(transitions, OffsetsDeleted)
+    assert (gone.topic, gone.topic_partition, gone.committed_offset, gone.group_type) == ("t", 3, 55, "classic")
+
+
+def test_deleted_offsets_of_a_group_go_by_its_type() -> None:
+    log = Log().add(classic_group(1, worker("w-1", {}), protocol_type="connect")).add(commit()).add(uncommit())
+    _, transitions = log.replayed()
+    assert only(transitions, OffsetsDeleted).group_type == "connect"
+
+
+def test_a_deleted_group_is_gone() -> None:
+    log = Log().add(classic_group(1, A)).add(classic_group(2)).add(no_classic_group())
+    mirror, transitions = log.replayed()
+    assert mirror.view(GROUP) is None
+    assert (mirror.groups, list(mirror.views()), mirror.committed(GROUP)) == ({}, [], ())
+    assert only(transitions, GroupDeleted).group == GROUP
+
+
+def test_a_tombstone_with_members_and_then_the_group_again() -> None:
+    log = Log().add(classic_group(1, A)).add(no_classic_group())
+    assert log.said()[-1] == [], "a migration may follow: what comes next decides"
+    log.add(new_group())
+    assert log.said()[-1] == ["group_deleted", "group_created"]
+    assert [it.kind for it in log.view().anomalies] == ["tombstone_with_members"]
+
+
+def test_two_tombstones_are_one_deletion() -> None:
+    log = Log().add(classic_group(1, A)).add(classic_group(2)).add(commit())
+    log.add(no_classic_group()).add(uncommit()).add(no_classic_group()).add(new_group())
+    said = [kind for kinds_of in log.said()[3:] for kind in kinds_of]
+    assert said == ["offsets_deleted", "group_deleted", "group_created"]
+
+
+def test_anomalies_are_bounded() -> None:
+    log = Log()
+    for generation in range(1, 60, 2):
+        log.add(classic_group(generation, A))
+    mirror = log.mirror()
+    notes = mirror.groups[GROUP].notes
+    assert (len(notes.latest), notes.counts) == (MAX_ANOMALIES, {"generation_gap": 29})
+    view = mirror.view(GROUP)
+    assert view is not None
+    assert (view.generations_skipped, view.rebalances, len(view.anomalies)) == (29, 30, MAX_ANOMALIES)
+    assert set(notes.counts) <= set(ANOMALIES)
+
+
+def test_a_members_metadata_may_change_without_its_coming_or_going() -> None:
+    moved: MemberMetadata = member("a-1", {"t": [0, 1, 2]}, host="/10.9.9.9")
+    log = Log().add(classic_group(1, A)).add(classic_group(2, moved))
+    assert log.said()[-1] == ["rebalance"]
+    assert log.view().members[0].client_host == "/10.9.9.9"
+
+
+def test_what_is_left_of_a_group_says_who_left() -> None:
+    _, transitions = Log().add(classic_group(1, A, B)).add(classic_group(2)).replayed()
+    assert [it.member.member_id for it in transitions if isinstance(it, MemberLeft)] == ["a-1", "b-1"]
+    assert [it.generation for it in transitions if isinstance(it, GroupEmptied)] == [2]
+    last = [it for it in transitions if isinstance(it, Rebalanced)][-1]
+    assert (last.sync_ms, last.members, last.protocol) == (None, 0, None)
+    assert kinds(transitions)[-1] == "group_emptied"
+
+
+def test_a_connect_worker_runs_what_it_brought_and_what_changed() -> None:
+    """From version 1 on the leader sends changes only: what it takes back, and what it gives."""
+
+    def tasks(**items: list[int]) -> tuple[ConnectorTasks, ...]:
+        return tuple(ConnectorTasks(name, tuple(numbers)) for name, numbers in items.items())
+
+    brought = ConnectAssignment(0, "w-1", "http://w-1/", 5, tasks(files=[-1, 0, 1], logs=[0]), None, 0)
+    given = ConnectAssignment(0, "w-1", "http://w-1/", 5, tasks(mail=[0]), tasks(files=[1], logs=[0]), 0)
+    worker = member(
+        "w-1",
+        subscription=encode_payload(ConnectWorkerState("http://w-1/", 5, encode_payload(brought, 2)), 2),
+        assignment=encode_payload(given, 2),
+    )
+    log = Log().add(classic_group(1, worker, protocol_type="connect", protocol="sessioned"))
+    assert log.view().members[0].assignment == {"files": (-1, 0), "mail": (0,)}

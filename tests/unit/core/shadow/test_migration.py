@@ -1,0 +1,188 @@
+"""Groups that change their type: between classic and KIP-848 with their members, and empty ones of any type."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agent.core.shadow.transitions import AssignmentChanged, GroupCreated, Rebalanced, Transition
+from tests.unit.core.shadow import build as b
+from tests.unit.core.shadow.build import GROUP, Log
+from tests.unit.core.shadow.scripts import CONSUMER, STREAMS, ClassicScript, ModernScript, downgrade, upgrade
+
+
+def of(transitions: list[Transition], kind: type[Any]) -> list[Any]:
+    return [transition for transition in transitions if isinstance(transition, kind)]
+
+
+def ids(members: Any) -> list[str]:
+    return [member.member_id for member in members]
+
+
+def said_since(log: Log, before: int) -> list[str]:
+    return [kind for kinds in log.said()[before:] for kind in kinds]
+
+
+def classic_of_two() -> tuple[Log, ClassicScript]:
+    log, classic = Log(), ClassicScript(GROUP)
+    log.add(*classic.create())
+    log.add(*classic.rebalance({"a-1": None, "b-1": "I"}, failed=2))
+    return log, classic
+
+
+def upgraded() -> tuple[Log, ModernScript]:
+    """A classic group of two in generation 3 that a KIP-848 member, c-1, has joined."""
+    log, classic = classic_of_two()
+    script, records = upgrade(classic)
+    log.add(*records, *script.join("c-1"))
+    return log, script
+
+
+def test_a_group_goes_on_when_it_is_upgraded() -> None:
+    log, classic = classic_of_two()
+    before = len(log.records)
+    script, records = upgrade(classic)
+    log.add(*records, *script.join("c-1"))
+    assert said_since(log, before) == ["rebalance", "member_joined", "assignment_changed"]
+    mirror, transitions = log.replayed()
+    last = of(transitions, Rebalanced)[-1]
+    assert (last.group_type, last.generation, last.previous_generation) == ("consumer", 4, 3)
+    assert (ids(last.joined), last.left, last.members) == (["c-1"], (), 3)
+    view = mirror.view(GROUP)
+    assert view is not None
+    assert (view.group_type, view.generation, view.rebalances, view.generations_skipped) == ("consumer", 4, 2, 2)
+    assert ids(view.members) == ["a-1", "b-1", "c-1"]
+    assert [it.uses_classic_protocol for it in view.members] == [True, True, False]
+    assert [it.session_timeout_ms for it in view.members] == [45_000, 45_000, None]
+    assert [it.kind for it in view.anomalies] == ["generation_gap"], "what was noted before is kept"
+
+
+def test_an_upgrade_moves_only_what_the_new_member_gets() -> None:
+    log, _ = upgraded()
+    changes = of(log.replayed()[1], AssignmentChanged)
+    # a: 024, b: 135 | a: 03, b: 14, c: 25; the topic's name is never known here
+    assert [(it.generation, it.assigned, it.gained, it.lost) for it in changes] == [(3, 6, 6, 0), (4, 6, 4, 0)]
+
+
+def test_an_upgrade_of_a_group_with_offsets() -> None:
+    log, classic = classic_of_two()
+    log.add(b.commit())
+    before = len(log.records)
+    script, records = upgrade(classic)
+    log.add(*records, *script.join("c-1"))
+    assert said_since(log, before) == ["rebalance", "member_joined", "assignment_changed"]
+    assert log.view().committed_partitions == 1
+
+
+def test_who_left_while_the_classic_group_rebalanced_is_not_lost_in_an_upgrade() -> None:
+    # a-1 left; before its departure was written, c-1 came and the group was converted without a-1.
+    log, classic = classic_of_two()
+    log.add(b.commit())
+    del classic.members["a-1"]
+    script, records = upgrade(classic)
+    log.add(*records, *script.join("c-1"))
+    last = of(log.replayed()[1], Rebalanced)[-1]
+    assert (ids(last.left), ids(last.joined), last.members) == (["a-1"], ["c-1"], 2)
+    log.add(*script.leave("c-1"))
+    last = of(log.replayed()[1], Rebalanced)[-1]
+    assert ids(last.left) == ["c-1"], "said once"
+
+
+def test_a_member_that_joined_while_the_classic_group_rebalanced() -> None:
+    log, classic = classic_of_two()
+    classic.members["d-1"] = None
+    script, records = upgrade(classic)
+    log.add(*records, *script.join("c-1"))
+    last = of(log.replayed()[1], Rebalanced)[-1]
+    assert (ids(last.joined), last.left) == (["d-1", "c-1"], ())
+
+
+def test_a_group_goes_on_when_it_is_downgraded() -> None:
+    log, script = upgraded()
+    before = len(log.records)
+    classic, records = downgrade(script, "c-1")
+    log.add(*records)
+    assert said_since(log, before) == [], "the group is in the generation it had; a rebalance follows"
+    view = log.view()
+    assert (view.group_type, view.state, view.generation, view.rebalances) == ("classic", "Stable", 4, 2)
+    assert ids(view.members) == ["a-1", "b-1"]
+
+    before = len(log.records)
+    log.add(*classic.rebalance(classic.members))
+    assert said_since(log, before) == ["rebalance", "member_left", "assignment_changed"]
+    last = of(log.replayed()[1], Rebalanced)[-1]
+    assert (last.group_type, last.generation, last.previous_generation) == ("classic", 5, 4)
+    assert (ids(last.left), last.joined) == (["c-1"], ())
+    view = log.view()
+    assert (view.rebalances, view.generations_skipped) == (3, 2)
+    assert [it.kind for it in view.anomalies] == ["generation_gap"]
+
+
+def test_there_and_back_and_there_again() -> None:
+    log, script = upgraded()
+    classic, records = downgrade(script, "c-1")
+    log.add(*records)
+    log.add(*classic.rebalance(classic.members))
+    again, records = upgrade(classic)
+    log.add(*records, *again.join("c-2"))
+    rounds = [
+        (it.group_type, it.generation, ids(it.joined), ids(it.left)) for it in of(log.replayed()[1], Rebalanced)
+    ]
+    assert rounds == [
+        ("classic", 3, ["a-1", "b-1"], []),
+        ("consumer", 4, ["c-1"], []),
+        ("classic", 5, [], ["c-1"]),
+        ("consumer", 6, ["c-2"], []),
+    ]
+    assert len(of(log.replayed()[1], GroupCreated)) == 1
+
+
+def test_an_empty_classic_group_starts_anew_as_a_consumer_group() -> None:
+    # `maybeDeleteEmptyClassicGroup`: the group is deleted and a new one starts at epoch 1; its offsets stay.
+    for number, offsets in enumerate(([], [b.commit()]), 1):
+        log, classic = classic_of_two()
+        log.add(*offsets)
+        log.add(*classic.rebalance({}))
+        before = len(log.records)
+        log.add(b.no_classic_group(), *ModernScript(CONSUMER, GROUP).join("c-1"))
+        said = said_since(log, before)
+        assert said == ["group_deleted", "group_created", "rebalance", "member_joined", "assignment_changed"], number
+        mirror, transitions = log.replayed()
+        assert of(transitions, Rebalanced)[-1].previous_generation is None
+        view = mirror.view(GROUP)
+        assert view is not None
+        assert (view.group_type, view.generation, view.state) == ("consumer", 2, "Stable")
+        assert view.anomalies == (), "epoch 2 does not follow generation 4"
+        assert view.committed_partitions == len(offsets)
+
+
+def test_an_offset_only_group_gets_its_first_kip_848_member() -> None:
+    # The broker writes a tombstone for it as for any empty classic group, though there is nothing to delete.
+    log = Log().add(b.commit())
+    log.add(b.no_classic_group(), *ModernScript(CONSUMER, GROUP).join("c-1"))
+    said = ["group_deleted", "group_created", "rebalance", "member_joined", "assignment_changed"]
+    assert said_since(log, 1) == said
+    assert (log.view().group_type, log.view().committed_partitions) == ("consumer", 1)
+    # In a compacted log that tombstone may be gone.
+    log = Log().add(b.commit()).add(*ModernScript(CONSUMER, GROUP).join("c-1"))
+    assert said_since(log, 1) == said[2:]
+    assert log.view().anomalies == ()
+
+
+def test_an_empty_modern_group_starts_anew_as_a_classic_group() -> None:
+    for number, (kind, offsets) in enumerate([(CONSUMER, []), (CONSUMER, [b.commit()]), (STREAMS, [b.commit()])], 1):
+        log, script = Log(), ModernScript(kind, GROUP)
+        log.add(*script.join("c-1"), *offsets)
+        log.add(*script.leave("c-1"))
+        before = len(log.records)
+        log.add(*script.delete(), *ClassicScript(GROUP).create())
+        assert said_since(log, before) == ["group_deleted", "group_created"], number
+        view = log.view()
+        assert (view.group_type, view.generation, view.anomalies) == ("classic", 0, ())
+
+
+def test_in_the_middle_of_a_migration() -> None:
+    # As a broker that loads the log so far: no group, or one of offsets only.
+    log, _ = classic_of_two()
+    assert log.add(b.no_classic_group()).mirror().view(GROUP) is None
+    log, _ = classic_of_two()
+    assert log.add(b.commit()).add(b.no_classic_group()).view().generation == -1

@@ -1,0 +1,119 @@
+"""Pages tell what there is: generated ones are as they would be written, links lead somewhere, commands parse."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import pytest
+
+from agent.cli.commands import listings
+from tests import ROOT
+from tests.generate.docs import alerts_page, commands_page, metrics_page, render
+from tests.generate.docs.command_lines import calls, check_span, parse, spans
+from tests.generate.docs.markdown import Link, anchor, anchors, links, pages, problem, prose
+from tests.generate.docs.render import PAGES, every, is_stale, main, rendered
+from tests.live.helm.mixin.alerts import ALERTS
+
+EVERY = pages()
+LARGEST = 150_000
+"""Bytes that a picture in a page may have: some read them over slow lines."""
+BY_PAGE = pytest.mark.parametrize("page", EVERY, ids=lambda page: str(page.relative_to(ROOT)))
+
+
+@pytest.mark.usefixtures("process")
+@pytest.mark.parametrize("name", every())
+def test_a_generated_page_is_as_it_would_be_written(name: str) -> None:
+    assert not is_stale(name), f"{name}: python -m tests.generate.docs.render writes it anew"
+
+
+def test_check_says_which_page_is_stale(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(render, "PAGES", {"docs/reference/metrics.md": lambda: "other"})
+    monkeypatch.setattr(render, "pages", list)
+    assert main(["--check"]) == 1
+    assert capsys.readouterr().out == "docs/reference/metrics.md\n"
+
+
+def test_everything_there_is_has_its_place() -> None:
+    text = rendered("docs/reference/commands.md")
+    assert all(f"\n## kshadow {name}\n" in text for name in listings())
+    assert {alert["alert"].lower() for alert in ALERTS} <= anchors(alerts_page.page())
+    with_units = [metric for metric in metrics_page.METRICS.values() if metrics_page.unit(metric)]
+    assert len(with_units) > 15
+    assert sum(len(leaf.options) for leaf in commands_page.commands()) > 200
+
+
+def test_pages_are_found() -> None:
+    names = {str(page.relative_to(ROOT)) for page in EVERY}
+    assert {"README.md", "CHANGELOG.md", "agent/DESIGN.md", "docs/runbooks.md", *PAGES} <= names
+
+
+@BY_PAGE
+def test_links_lead_somewhere(page: Path) -> None:
+    assert [found for link in links(page) if (found := problem(link))] == []
+
+
+def test_pictures_are_small_and_shown() -> None:
+    shown = {link.target for link in links(ROOT / "README.md")}
+    for picture in (ROOT / "docs" / "images").iterdir():
+        assert picture.stat().st_size <= LARGEST
+        assert f"docs/images/{picture.name}" in shown
+
+
+@BY_PAGE
+def test_commands_parse(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for text in dict.fromkeys(calls(page)):
+        for word in text.split():
+            if word.endswith((".yaml", ".properties")) and "/" not in word:
+                (tmp_path / word).touch()
+        try:
+            parse(text)
+        except click.ClickException as error:
+            pytest.fail(f"{text}: {error.format_message()}")
+
+
+@BY_PAGE
+def test_commands_in_sentences_exist(page: Path) -> None:
+    assert [f"{text}: {found}" for text in dict.fromkeys(spans(page)) if (found := check_span(text))] == []
+
+
+def test_there_are_commands_to_check() -> None:
+    assert len({text for page in EVERY for text in calls(page)}) > 80
+    assert len({text for page in EVERY for text in spans(page)}) > 30
+
+
+@pytest.mark.parametrize(
+    ("target", "is_wrong"),
+    [
+        ("README.md", False),
+        ("#kshadow", False),
+        ("docs/runbooks.md#kshadowrebalancestorm", False),
+        ("https://example.com/nothing", False),
+        ("NOTHING.md", True),
+        ("#nothing", True),
+        ("docs/runbooks.md#nothing", True),
+        ("../../etc/passwd", True),
+    ],
+)
+def test_a_dead_link_is_seen(target: str, is_wrong: bool) -> None:
+    assert (problem(Link(ROOT / "README.md", target)) is not None) == is_wrong
+
+
+def test_what_does_not_parse_is_seen() -> None:
+    for text in ("kshadow grops", "kshadow groups --fromm x", "kshadow config shwo"):
+        with pytest.raises(click.UsageError):
+            parse(text)
+        assert check_span(text)
+    assert check_span("kshadow config show|check") is None
+    assert check_span("kshadow --config FILE") is None
+
+
+def test_headings_are_linked_to_as_they_are_on_the_forge() -> None:
+    assert anchor("What it can know, and what not yet") == "what-it-can-know-and-what-not-yet"
+    assert anchor("`kshadow run`") == "kshadow-run"
+    assert anchors("# A\n\n## A\n\n```\n# not one\n```\n") == {"a", "a-1"}
+
+
+def test_plain_text_becomes_no_markup() -> None:
+    assert prose("by --tune a.b_s=3, ${NAME} or <x> | `y`") == r"by `--tune` `a.b_s=3`, `${NAME}` or \<x\> \| `y`"

@@ -1,0 +1,128 @@
+"""The process that asks, where no broker answers, and its forms."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from agent.kafka.admin_api.asking import AdminAnswer, AdminOutcome, AdminProcess, Refusal, parse_answer
+from agent.kafka.admin_api.child import TIMEOUT_S
+from agent.kafka.admin_api.divergence import DescribedGroup, ListedGroup
+
+NOBODY = {"bootstrap.servers": "127.0.0.1:1"}
+
+
+@contextmanager
+def asking(conf: dict[str, str]) -> Iterator[tuple[AdminProcess, threading.Event]]:
+    wake = threading.Event()
+    asker = AdminProcess(conf, wake.set)
+    try:
+        yield asker, wake
+    finally:
+        began = time.monotonic()
+        asker.close()
+        assert time.monotonic() - began < TIMEOUT_S, "what waits for a broker waits for that long"
+
+
+def answer(asker: AdminProcess, wake: threading.Event) -> AdminAnswer:
+    deadline = time.monotonic() + 30
+    while not (answers := asker.take_answers()):
+        wake.wait(0.1)
+        wake.clear()
+        assert asker.exit_code is None
+        assert time.monotonic() < deadline
+    (only,) = answers
+    return only
+
+
+@pytest.mark.usefixtures("process")
+def test_where_nobody_answers() -> None:
+    with asking(NOBODY) as (asker, wake):
+        before = time.monotonic_ns() // 1_000_000
+        number = asker.ask("leaders")
+        got = answer(asker, wake)
+        assert (got.number, got.leaders, len(got.refusals)) == (number, {}, 1)
+        assert before <= got.asked_ms <= got.answered_ms <= time.monotonic_ns() // 1_000_000
+        assert got.refusals[0].outcome in (AdminOutcome.TIMED_OUT, AdminOutcome.FAILED)
+        asker.ask("list")
+        got = answer(asker, wake)
+        assert (got.groups, len(got.refusals)) == ({}, 1)
+        asker.ask("list_rebalancing")  # and is not waited for
+
+
+@pytest.mark.usefixtures("process")
+def test_names_that_cannot_be_asked_for() -> None:
+    with asking(NOBODY) as (asker, wake):
+        names = ["", "a\0b", "\ud800"]
+        asker.ask("describe", names)
+        described = answer(asker, wake).descriptions
+        assert described == dict.fromkeys(
+            names, Refusal(AdminOutcome.UNSUPPORTED, "not a name that can be asked for")
+        )
+
+
+@pytest.mark.usefixtures("process")
+def test_properties_that_are_none(capfd: pytest.CaptureFixture[str]) -> None:
+    with asking({**NOBODY, "no.such": "property"}) as (asker, wake):
+        assert wake.wait(30)
+        while asker.exit_code is None:
+            time.sleep(0.01)
+        assert asker.exit_code == 1
+        asker.ask("leaders")
+        assert asker.take_answers() == []
+    assert "no.such" in capfd.readouterr().err
+
+
+@pytest.mark.usefixtures("process")
+def test_it_ends_with_its_input() -> None:
+    with asking(NOBODY) as (asker, wake):
+        asker.ask("leaders")
+        answer(asker, wake)
+        assert asker._process.stdin is not None
+        asker._process.stdin.close()
+        deadline = time.monotonic() + TIMEOUT_S
+        while asker.exit_code is None:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        assert asker.exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ({"leaders": {"0": 1, "49": 3}}, AdminAnswer(7, 10, 12, leaders={0: 1, 49: 3})),  # 1
+        (  # 2: a list of which a part is missing
+            {"groups": {"g": ["classic", "Stable"]}, "refusals": [["failed", "why"]]},
+            AdminAnswer(
+                7,
+                10,
+                12,
+                groups={"g": ListedGroup("classic", "Stable")},
+                refusals=(Refusal(AdminOutcome.FAILED, "why"),),
+            ),
+        ),
+        (  # 3: a description, and none
+            {
+                "described": {
+                    "g": {"type": "classic", "state": "Stable", "protocol": "range", "members": {"m": {"t": [1, 0]}}},
+                    "h": ["denied", "no"],
+                }
+            },
+            AdminAnswer(
+                7,
+                10,
+                12,
+                descriptions={
+                    "g": DescribedGroup("classic", "Stable", "range", {"m": {"t": (1, 0)}}),
+                    "h": Refusal(AdminOutcome.DENIED, "no"),
+                },
+            ),
+        ),
+    ],
+)
+def test_forms(line: dict[str, object], expected: AdminAnswer) -> None:
+    assert parse_answer({"id": 7, "asked_ms": 10, "answered_ms": 12, **line}) == expected

@@ -1,0 +1,188 @@
+"""The quick way of telling all lags against the general way, one by one."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent.core.end_offsets import Lag
+from agent.core.shadow.offsets import CommittedOffsets
+from agent.core.wire.offset_commit_fastpath import commit_key, commit_value
+from agent.core.wire.primitives import ZERO_UUID, Uuid
+from agent.kafka.lag.end_offset_history import EndOffsetHistory
+from agent.kafka.lag.lag_calculator import (
+    LagCalculator,
+    PartitionLag,
+    TopicLag,
+    lag_totals,
+    lowest_committed,
+    partition_lags,
+    topic_lags,
+)
+
+INTERVAL_MS = 30_000
+NOW = 1_000_000_000
+IDS = [ZERO_UUID, Uuid(b"1" * 16), Uuid(b"2" * 16)]
+TOPICS = ["a", "b"]
+PLACES = [(topic, partition) for topic in TOPICS for partition in range(3)]
+
+places = st.sampled_from(PLACES)
+ends = st.integers(0, 30)
+acts = st.one_of(
+    *[st.tuples(st.just("written"), st.fixed_dictionaries(dict.fromkeys(PLACES, st.integers(0, 9))))] * 4,
+    st.tuples(st.just("seen"), st.dictionaries(places, ends, min_size=1)),
+    st.tuples(st.just("stable"), st.dictionaries(places, ends)),
+    st.tuples(st.just("started"), st.dictionaries(places, ends)),
+    st.tuples(st.just("identified"), st.dictionaries(st.sampled_from(TOPICS), st.sampled_from(IDS))),
+    st.tuples(st.just("missing"), st.lists(places, max_size=2)),
+    st.tuples(st.just("denied"), st.sampled_from(TOPICS)),
+    st.tuples(st.just("seeded"), places, st.lists(ends, min_size=1, max_size=3), st.booleans()),
+)
+commits = st.dictionaries(
+    st.tuples(st.sampled_from(["g", "h"]), places),
+    st.tuples(st.integers(0, 35), st.integers(-100, 5), st.sampled_from(IDS), st.sampled_from(["", "m", "x" * 200])),
+)
+
+
+def kept(book: EndOffsetHistory, act: tuple[object, ...], at_ms: int) -> None:
+    match act:
+        case "written", dict(found):
+            book.add_high_watermarks({place: (book.end(place) or 0) + more for place, more in found.items()}, at_ms)
+        case "seen", dict(found):
+            book.add_high_watermarks(found, at_ms)
+        case "stable", dict(found):
+            book.add_last_stable(found)
+        case "started", dict(found):
+            book.add_log_starts(found)
+        case "identified", dict(found):
+            book.add_topic_ids(found)
+        case "missing", list(found):
+            book.add_missing(found)
+        case "denied", str(topic):
+            book.add_denied(topic)
+        case "seeded", tuple(place), list(offsets), bool(is_complete):
+            first_ms = at_ms - 1_000_000
+            points = [(first_ms + 1000 * at, end) for at, end in enumerate(sorted(offsets))]
+            book.add_seeds(place, points, is_complete=is_complete)
+
+
+def summed(topic: str, every: list[Lag]) -> TopicLag:
+    known = [it for it in every if it.records is not None]
+    lagging = [it for it in known if it.records]
+    seconds = [it.seconds for it in lagging]
+    return TopicLag(
+        topic,
+        sum(it.records or 0 for it in known) if known else None,
+        None if not known or None in seconds else max([0.0, *(it for it in seconds if it is not None)]),
+        len(every),
+        len(every) - len(known),
+        any(it.at_least for it in lagging),
+    )
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.lists(acts, min_size=1, max_size=3), max_size=7), commits, st.integers(0, 4 * INTERVAL_MS))
+def test_the_quick_way_is_the_general_way(
+    story: list[list[tuple[object, ...]]],
+    committed: dict[tuple[str, tuple[str, int]], tuple[int, int, Uuid, str]],
+    later_ms: int,
+) -> None:
+    book = EndOffsetHistory(INTERVAL_MS)
+    for number, look in enumerate(story):
+        at_ms = NOW - (len(story) - number) * INTERVAL_MS
+        for act in look:
+            kept(book, act, at_ms)
+        book.publish(at_ms)
+    offsets = CommittedOffsets()
+    for (group, (topic, partition)), (offset, seconds, topic_id, metadata) in committed.items():
+        value = commit_value(offset, NOW + 1000 * seconds, metadata=metadata, topic_id=topic_id)
+        offsets.put(commit_key(group, topic, partition), group, topic, partition, value)
+    known, now_ms = book.snapshot, NOW - INTERVAL_MS + later_ms
+
+    every: dict[tuple[str, str], list[Lag]] = {}
+    single: set[PartitionLag] = set()
+    for group in offsets.groups:
+        for topic, partition, it in offsets.commits(group):
+            lag = known.lag(topic, partition, it.offset, it.commit_ms, it.topic_id, now_ms)
+            every.setdefault((group, topic), []).append(lag)
+            single.add(PartitionLag(group, topic, partition, it.offset, lag.records))
+    positions = LagCalculator().take(0, offsets)
+    found = {(group, it.topic): it for group, it in topic_lags(positions, known, now_ms)}
+    assert found.keys() == every.keys()
+    for (group, topic), wanted in every.items():
+        it = found[group, topic]
+        assert it._replace(seconds=None) == summed(topic, wanted)._replace(seconds=None)
+        assert it.seconds == pytest.approx(summed(topic, wanted).seconds, abs=1e-6)
+    assert set(partition_lags(positions, known, now_ms)) == single
+    assert all(it.records is None or it.records >= 0 for it in single)
+
+
+def commit(offsets: CommittedOffsets, group: str, topic: str, partition: int, offset: int) -> None:
+    offsets.put(commit_key(group, topic, partition), group, topic, partition, commit_value(offset, NOW))
+
+
+def test_the_lowest_position_of_each_partition() -> None:
+    one, other, sums = CommittedOffsets(), CommittedOffsets(), LagCalculator()
+    commit(one, "g", "t", 0, 7)
+    commit(one, "g", "t", 1, 8)
+    commit(one, "h", "t", 0, 9)
+    commit(other, "i", "t", 0, 5)
+    commit(other, "i", "u", 3, 1)
+    assert lowest_committed([sums.take(0, one), sums.take(1, other)]) == {"t": {0: 5, 1: 8}, "u": {3: 1}}
+    assert lowest_committed([]) == {}
+
+
+def test_positions_that_come_and_go() -> None:
+    offsets, sums, book = CommittedOffsets(), LagCalculator(), EndOffsetHistory(INTERVAL_MS)
+    book.add_high_watermarks({("t", 0): 10, ("t", 1): 20}, NOW)
+    ends = book.publish(NOW)
+
+    def now() -> dict[str, int]:
+        return lag_totals(topic_lags(sums.take(0, offsets), ends, NOW))
+
+    assert now() == {}
+    commit(offsets, "g", "t", 0, 4)
+    assert now() == {"g": 6}
+    commit(offsets, "g", "t", 0, 5)
+    assert now() == {"g": 5}, "the same position moved on"
+    commit(offsets, "g", "t", 1, 5)
+    commit(offsets, "h", "unknown", 0, 5)
+    assert now() == {"g": 20}, "of the other nothing is known"
+    offsets.remove(commit_key("g", "t", 0), "g")
+    assert now() == {"g": 15}
+    book.add_high_watermarks({("t", 0): 10, ("t", 1): 25, ("unknown", 0): 5}, NOW)
+    ends = book.publish(NOW)
+    assert now() == {"g": 20, "h": 0}
+    assert now() == {"g": 20, "h": 0}
+    assert lag_totals(topic_lags(LagCalculator().take(0, CommittedOffsets()), ends, NOW)) == {}
+
+
+def test_a_mirror_begun_anew_is_not_taken_for_the_one_before() -> None:
+    before, after, sums = CommittedOffsets(), CommittedOffsets(), LagCalculator()
+    commit(before, "g", "t", 0, 4)
+    commit(after, "h", "t", 0, 4)
+    assert lowest_committed([sums.take(0, before)]) == lowest_committed([sums.take(0, after)])
+    assert [row.group for row in sums.take(0, after).layout.rows] == ["h"]
+
+
+def test_the_longest_of_many_partitions_over_many_looks() -> None:
+    dice, book, offsets = random.Random(1), EndOffsetHistory(INTERVAL_MS), CommittedOffsets()
+    ends_of = {("t", partition): 0 for partition in range(20)}
+    for look in range(100):
+        ends_of = {place: end + dice.randrange(10) for place, end in ends_of.items()}
+        book.add_high_watermarks(ends_of, NOW + look * INTERVAL_MS)
+        book.publish(NOW + look * INTERVAL_MS)
+    for group in range(50):
+        for (topic, partition), end in ends_of.items():
+            commit(offsets, f"g{group}", topic, partition, dice.randrange(end // 5, end + 1))
+    ends, now_ms = book.snapshot, NOW + 100 * INTERVAL_MS
+    for group, it in topic_lags(LagCalculator().take(0, offsets), ends, now_ms):
+        every = [
+            ends.lag(topic, at, of.offset, of.commit_ms, ZERO_UUID, now_ms)
+            for topic, at, of in offsets.commits(group)
+        ]
+        assert it.seconds == pytest.approx(summed("t", every).seconds)
+        assert it.records == summed("t", every).records

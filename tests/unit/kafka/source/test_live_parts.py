@@ -1,0 +1,136 @@
+"""What of the live reader needs no broker: conversion, progress, properties, errors."""
+
+import pytest
+from confluent_kafka import KafkaError, Message
+
+from agent.core.records import RawRecord
+from agent.kafka.source.client import DEFAULTS, classify, consumer_properties
+from agent.kafka.source.columns import record_batches_of
+from agent.kafka.source.errors import SourceDenied, SourceMisconfigured, SourceUnreachable, TopicMissing
+from agent.kafka.source.once import read_to_end
+from agent.kafka.source.progress import PartitionProgress
+from agent.kafka.source.topic import TopicReader
+
+NOBODY = {"bootstrap.servers": "127.0.0.1:1"}
+
+
+def message(
+    partition: int, offset: int, value: bytes | None = b"v", timestamp: tuple[int, int] | None = None
+) -> Message:
+    return Message("t", partition, offset, b"k", value, timestamp=timestamp or (1, 1000 + offset))
+
+
+def test_runs_are_of_one_partition_and_keep_the_order():
+    runs = record_batches_of([message(1, 5), message(1, 8), message(0, 2, None), message(1, 9)])
+    assert [(run.partition, list(run.offsets), list(run.timestamps_ms)) for run in runs] == [
+        (1, [5, 8], [1005, 1008]),
+        (0, [2], [1002]),
+        (1, [9], [1009]),
+    ]
+    assert list(runs[1].records()) == [RawRecord(0, 2, 1002, b"k", None)]
+    assert record_batches_of([]) == []
+
+
+def test_a_lazy_column_is_a_sequence_before_and_after_it_was_taken_out():
+    for take in (False, True):
+        (run,) = record_batches_of([message(0, offset) for offset in (3, 4, 7)])
+        column = run.offsets
+        if take:
+            assert sum(column) == 14
+        assert (len(column), column[-1], column[0], column[1:]) == (3, 7, 3, [4, 7])
+        assert 4 in column
+        assert column == [3, 4, 7]
+        assert column != 3
+        assert column.index(7) == 2
+
+
+def test_no_timestamp_is_minus_one():
+    (run,) = record_batches_of([message(0, 1, timestamp=(0, -1))])
+    assert list(run.timestamps_ms) == [-1]
+    assert run.timestamps_ms[0] == -1
+
+
+@pytest.mark.parametrize(
+    ("position", "target", "steps", "reached", "why"),
+    [
+        (0, 0, [], True, "1: an empty partition"),
+        (5, 5, [], True, "2: goes on at the end"),
+        (0, 9, [], False, "3: nothing came yet"),
+        (0, 9, [(9, False)], True, "4: the last record came"),
+        (0, 9, [(8, False)], False, "5: one record is missing"),
+        (0, 9, [(8, True)], True, "6: the end, and the last offset holds no record"),
+        (0, 9, [(20, False)], True, "7: the last offset holds no record, and later ones came"),
+        (0, 9, [(9, True), (12, False)], True, "8: caught up once is caught up"),
+    ],
+)
+def test_caught_up(position, target, steps, reached, why):
+    progress = PartitionProgress(position, target, target)
+    for step, at_end in steps:
+        progress.advance(step, at_end=at_end)
+    assert progress.reached is reached, why
+
+
+def test_stalled_is_an_end_ahead_and_not_one_record_from_probe_to_probe():
+    progress = PartitionProgress(0, 9, 9)
+    assert not progress.check_stalled(9)  # just begun
+    assert progress.check_stalled(9)
+    progress.advance(3)
+    assert not progress.check_stalled(9)
+    assert progress.check_stalled(12)
+    progress.advance(12)
+    assert not progress.check_stalled(12)
+    assert not progress.check_stalled(12)
+    assert not progress.check_stalled(15)  # written since; ours only from the next probe on
+
+
+def test_behind_is_by_whichever_end_is_known_to_be_later():
+    progress = PartitionProgress(4, 9, 9)
+    assert (progress.behind_records(-1001), progress.behind_records(11)) == (5, 7)
+    progress.advance(12)
+    assert progress.behind_records(11) == 0
+
+
+def test_properties_of_the_caller_win_over_defaults_and_not_over_what_is_needed():
+    properties = consumer_properties({**NOBODY, "client.id": "me", "sasl.username": "u"})
+    assert properties["client.id"] == "me"
+    assert properties["sasl.username"] == "u"
+    assert properties["group.id"] == DEFAULTS["group.id"]
+    assert properties["isolation.level"] == "read_committed"
+    with pytest.raises(SourceMisconfigured, match=r"property isolation\.level: kshadow needs 'read_committed'"):
+        consumer_properties({**NOBODY, "isolation.level": "read_uncommitted"})
+    with pytest.raises(SourceMisconfigured, match=r"bootstrap\.servers: expected host:port"):
+        consumer_properties({})
+
+
+@pytest.mark.parametrize("wrong", [{"no.such.property": "1"}, {"socket.timeout.ms": "soon"}])
+def test_properties_that_librdkafka_does_not_know(wrong):
+    with pytest.raises(SourceMisconfigured, match=next(iter(wrong))):
+        TopicReader({**NOBODY, **wrong})
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "says"),
+    [
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, SourceDenied, "needed: ACL operation Describe on topic t"),
+        (KafkaError.CLUSTER_AUTHORIZATION_FAILED, SourceDenied, "on the cluster"),
+        (KafkaError.SASL_AUTHENTICATION_FAILED, SourceDenied, "credentials that the cluster accepts"),
+        (KafkaError._AUTHENTICATION, SourceDenied, "credentials that the cluster accepts"),
+        (KafkaError.UNKNOWN_TOPIC_OR_PART, TopicMissing, "expected topic t, the cluster has none"),
+        (KafkaError._TRANSPORT, SourceUnreachable, "reading: "),
+    ],
+)
+def test_errors_say_what_is_missing(code, kind, says):
+    error = classify(KafkaError(code), doing="reading", topic="t")
+    assert type(error) is kind
+    assert says in str(error)
+
+
+def test_nobody_answers():
+    with TopicReader(NOBODY) as reader:
+        assert (reader.poll(0.2), reader.healthy, reader.caught_up) == ([], False, False)
+        assert isinstance(reader.last_error, SourceUnreachable)
+        with pytest.raises(SourceUnreachable, match="Connection refused"):
+            reader.connect(1)
+    reader.close()
+    with pytest.raises(SourceUnreachable, match="Connection refused"):
+        list(read_to_end(NOBODY, timeout_s=1))

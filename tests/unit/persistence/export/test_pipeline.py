@@ -1,0 +1,260 @@
+"""Exports: every sink at its own pace, what a barrier promises, what is told of them."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from agent.core.events.events import Event
+from agent.persistence.export import sink_worker
+from agent.persistence.export.errors import SpoolLocked
+from agent.persistence.export.pipeline import ExportPipeline, SpoolSettings
+from agent.persistence.export.sinks import BatchLimits, SinkReading
+from tests.unit.persistence.export.made import event
+from tests.unit.persistence.export.shelf import DOWN, Shelf, until
+
+LATER = BatchLimits(100, 1 << 20, 0.3)
+
+
+def events(first: int, count: int, group: str = "orders") -> list[Event]:
+    return [event(number, group, at_ms=number) for number in range(first, first + count)]
+
+
+@contextmanager
+def exports(
+    *sinks: Shelf, spool: Path | None, memory_bytes: int = 1 << 20, stop_s: float = 5.0
+) -> Iterator[ExportPipeline]:
+    settings = None if spool is None else SpoolSettings(spool, "c")
+    made = ExportPipeline(sinks, spool=settings, memory_bytes=memory_bytes)
+    made.start()
+    try:
+        yield made
+    finally:
+        for it in sinks:
+            it.open.set()
+        made.stop(stop_s)
+
+
+def reading(made: ExportPipeline, name: str = "shelf") -> SinkReading:
+    return next(it for it in made.readings() if it.name == name)
+
+
+@pytest.mark.parametrize("with_spool", [True, False])
+def test_what_is_put_comes_in_order_to_every_sink(tmp_path: Path, with_spool: bool) -> None:
+    one, other = Shelf("one"), Shelf("other", LATER)
+    with exports(one, other, spool=tmp_path if with_spool else None) as made:
+        for first in range(0, 350, 7):
+            made.put(events(first, 7))
+        until(lambda: other.got == list(range(350)))
+        assert made.wait_durable(5)
+        assert one.got == list(range(350))
+        assert [len(it) for it in other.batches[:3]] == [100, 100, 100]
+        assert reading(made, "one") == SinkReading(
+            name="one", events=350, buffered=0, dropped={"full": 0, "refused": 0, "damaged": 0, "stopped": 0},
+            oldest_age_s=None, healthy=True, last_error=None, spool_bytes=0, spool_error=None,
+        )  # fmt: skip
+        assert made.health() is None
+    assert one.closed
+    assert other.closed
+
+
+def test_a_sink_that_is_down_holds_up_no_other_and_gets_all_when_it_is_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(sink_worker, "GRACE_S", 0.3)
+    up, down = Shelf("up"), Shelf("down")
+    down.down = DOWN
+    caplog.set_level(logging.INFO)
+    with exports(up, down, spool=tmp_path) as made:
+        made.put(events(0, 50))
+        until(lambda: up.got == list(range(50)))
+        until(lambda: not reading(made, "down").healthy)
+        time.sleep(0.35)
+        assert made.health() == "history sink down is down for 0 s, 50 events wait: nobody answers"
+        now = reading(made, "down")
+        assert (now.events, now.buffered, now.last_error) == (0, 50, "nobody answers")
+        assert now.oldest_age_s is not None
+        assert 0.3 < now.oldest_age_s < 5
+        assert made.wait_durable(5), "what waits is on disk"
+        assert reading(made, "down").spool_bytes > 50 * 200
+        down.down = None
+        until(lambda: down.got == list(range(50)))
+        until(lambda: reading(made, "down").healthy)
+        assert made.health() is None
+        until(lambda: reading(made, "down").spool_bytes == 0)
+    said = [it.getMessage() for it in caplog.records]
+    assert said[0] == "history sink down is down, events wait: nobody answers"
+    assert said[-1].startswith("history sink down is back after ")
+    assert len(said) == 2, "told once, not at each attempt"
+
+
+def test_a_sink_that_is_stuck_holds_up_neither_put_nor_barrier_nor_stop(tmp_path: Path) -> None:
+    stuck = Shelf()
+    stuck.open.clear()
+    made = ExportPipeline([stuck], spool=SpoolSettings(tmp_path, "c"))
+    made.start()
+    began = time.monotonic()
+    made.put(events(0, 10))
+    assert time.monotonic() - began < 3
+    assert made.wait_durable(4)
+    made.put(events(10, 5))
+    made.stop(0.2)
+    assert time.monotonic() - began < 15
+    stuck.open.set()
+    time.sleep(0.1)
+
+    shelf = Shelf()
+    with exports(shelf, spool=tmp_path):
+        until(lambda: shelf.got == list(range(15)))
+
+
+def test_a_sink_that_never_answers_and_one_that_falls_behind_make_the_agent_unready(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sink_worker, "STUCK_S", 0.2)
+    stuck = Shelf()
+    stuck.open.clear()
+    made = ExportPipeline([stuck], spool=SpoolSettings(tmp_path, "c", size_bytes=100_000), memory_bytes=10_000)
+    made.start()
+    made.put(events(0, 10))
+    assert made.health() is None
+    until(lambda: made.health() == "history sink shelf has not answered for 0 s, 10 events wait")
+    assert not reading(made).healthy
+    monkeypatch.setattr(sink_worker, "STUCK_S", 60.0)
+    made.put(events(10, 250))
+    assert (made.health() or "").startswith("history sink shelf is behind, its spool is more than half full: ")
+    stuck.open.set()
+    until(lambda: made.health() is None)
+    made.stop(5)
+    assert stuck.got == list(range(260))
+
+
+def test_what_the_spool_holds_goes_first(tmp_path: Path) -> None:
+    down = Shelf()
+    down.down = DOWN
+    with exports(down, spool=tmp_path) as made:
+        made.put(events(0, 30))
+    up = Shelf()
+    made = ExportPipeline([up], spool=SpoolSettings(tmp_path, "c"))
+    made.put(events(30, 5))
+    assert reading(made).buffered == 35
+    made.start()
+    until(lambda: up.got == list(range(35)))
+    made.stop(1)
+
+
+def test_without_a_spool_a_barrier_is_the_sinks_word_and_ends_what_it_collects() -> None:
+    shelf = Shelf(batching=BatchLimits(100, 1 << 20, 60))
+    with exports(shelf, spool=None, stop_s=0.1) as made:
+        made.put(events(0, 3))
+        time.sleep(0.05)
+        assert shelf.got == []
+        assert made.wait_durable(5)
+        assert shelf.got == [0, 1, 2]
+        made.put(events(3, 3))
+        shelf.open.clear()
+        assert not made.wait_durable(0.2)
+
+
+def test_a_collecting_sink_leaves_what_it_collects_to_the_spool(tmp_path: Path) -> None:
+    shelf = Shelf(batching=BatchLimits(100, 1 << 20, 60))
+    with exports(shelf, spool=tmp_path) as made:
+        made.put(events(0, 3))
+        assert made.wait_durable(5)
+        assert shelf.got == []
+        assert reading(made).spool_bytes > 0
+    assert shelf.got == [0, 1, 2], "a stop ends the file"
+
+
+def test_a_collecting_sink_writes_when_the_oldest_is_old_enough(tmp_path: Path) -> None:
+    shelf = Shelf(batching=BatchLimits(100, 1 << 20, 0.3))
+    with exports(shelf, spool=tmp_path) as made:
+        began = time.monotonic()
+        made.put(events(0, 3))
+        until(lambda: shelf.got == [0, 1, 2])
+        assert time.monotonic() - began > 0.25
+        made.put(events(3, 1))
+        assert made.wait_durable(5), "on disk"
+        until(lambda: shelf.got == [0, 1, 2, 3])
+
+
+def test_a_stop_without_a_spool_says_what_is_lost(caplog: pytest.LogCaptureFixture) -> None:
+    shelf = Shelf()
+    shelf.down = DOWN
+    with exports(shelf, spool=None, stop_s=0.2) as made:
+        made.put(events(0, 4))
+    assert "history sink shelf: stopped with 4 events that no spool keeps" in caplog.text
+    assert reading(made).dropped["stopped"] == 4
+
+
+def test_refused_events_are_counted_and_told_without_their_text(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    shelf = Shelf()
+    shelf.refuses = {b"ord\x1bers"}
+    with exports(shelf, spool=tmp_path) as made:
+        made.put([*events(0, 2), *events(2, 3, "ord\x1bers"), *events(5, 1)])
+        assert made.wait_durable(5)
+        assert shelf.got == [0, 1, 5]
+        assert (reading(made).events, reading(made).dropped["refused"], reading(made).buffered) == (3, 3, 0)
+    assert "history sink shelf: 3 events refused, the first of type group_emptied and " in caplog.text
+    assert "bytes: not here" in caplog.text
+    assert "\x1b" not in caplog.text
+
+
+def test_a_sinks_own_fault_is_trouble_and_not_the_end(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    shelf = Shelf()
+    shelf.down = ZeroDivisionError("oh")
+    with exports(shelf, spool=tmp_path) as made:
+        made.put(events(0, 2))
+        until(lambda: reading(made).last_error == "ZeroDivisionError('oh')")
+        shelf.down = None
+        until(lambda: shelf.got == [0, 1])
+    assert caplog.text.count("Traceback") == 1
+
+
+def test_dropped_events_are_counted_told_and_make_the_agent_unready(caplog: pytest.LogCaptureFixture) -> None:
+    shelf = Shelf()
+    shelf.down = DOWN
+    with exports(shelf, spool=None, memory_bytes=10_000, stop_s=0.1) as made:
+        until(lambda: made.put(events(0, 1)) is None and reading(made).last_error is not None)
+        made.put(events(1, 100))
+        lost = reading(made).dropped["full"]
+        assert lost > 50
+        assert made.health() == ("history sink shelf drops events, memory and spool are full: nobody answers")
+        assert "memory and spool are full, the newest events are dropped" in caplog.text
+        assert not made.wait_durable(0.1), "those that wait are not safe"
+        shelf.down = None
+        until(lambda: reading(made).buffered == 0)
+        made.put(events(200, 1))
+        assert made.health() is None
+        assert f"history sink shelf: {lost} events were dropped" in caplog.text
+        until(lambda: shelf.got[-1] == 200)
+
+
+def test_two_processes_with_the_same_spool(tmp_path: Path) -> None:
+    settings = SpoolSettings(tmp_path, "c")
+    first = ExportPipeline([Shelf("a")], spool=settings)
+    first.start()
+    with pytest.raises(SpoolLocked):
+        ExportPipeline([Shelf("b"), Shelf("a")], spool=settings)
+    ExportPipeline([Shelf("b")], spool=settings).stop(1)
+    ExportPipeline([Shelf("a")], spool=SpoolSettings(tmp_path, "other")).stop(1)
+    first.stop(1)
+    ExportPipeline([Shelf("a")], spool=settings).stop(1)
+
+
+@pytest.mark.parametrize("name", ["c", "", "..", "../../up", "a/b", "\udc80", "x" * 300, "\x00", ".hidden"])
+def test_a_clusters_name_is_one_directory(tmp_path: Path, name: str) -> None:
+    place = SpoolSettings(tmp_path, name).spool_directory("topic")
+    assert place.resolve().is_relative_to(tmp_path.resolve())
+    assert place.parent.parent == tmp_path / "spool"
+    assert place.name == "topic"
+    ExportPipeline([Shelf()], spool=SpoolSettings(tmp_path, name)).stop(1)
+    others = {SpoolSettings(tmp_path, it).spool_directory("t") for it in ("", "..", "a/b", "x" * 300, "x" * 301)}
+    assert len(others) == 5

@@ -1,0 +1,320 @@
+"""The spool: order, what a crash leaves, a full disk, damage, what an earlier release left."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import sqlite3
+import struct
+import tempfile
+from pathlib import Path
+from zlib import crc32
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from agent.persistence.export.errors import SpoolLocked, SpoolUnusable
+from agent.persistence.export.spool import PAGE_BYTES, Spool
+
+MANY = 1 << 20
+
+
+def open_spool(directory: Path, size: int = MANY) -> Spool:
+    return Spool(directory, size)
+
+
+def payloads(first: int, count: int) -> list[bytes]:
+    return [b"event %d" % number for number in range(first, first + count)]
+
+
+def drained(spool: Spool) -> list[bytes]:
+    out: list[bytes] = []
+    while spool.has_more:
+        some, end = spool.read(3, MANY)
+        out += some
+        spool.acknowledge(end)
+    return out
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Path:
+    """A directory with 40 events, and nobody at it."""
+    spool = open_spool(tmp_path / "spool")
+    assert spool.append(0, payloads(0, 40)) == 40
+    spool.close()
+    return tmp_path / "spool"
+
+
+def test_what_was_appended_is_read_in_order_and_deleted_when_done(tmp_path: Path) -> None:
+    spool = open_spool(tmp_path)
+    assert spool.append(0, payloads(0, 2_000)) == 2_000
+    spool.acknowledge(0)
+    assert spool.peek() == b"event 0"
+    assert spool.size_bytes > 10 * PAGE_BYTES
+    assert drained(spool) == payloads(0, 2_000)
+    assert spool.size_bytes == 0
+    assert spool.append(2_000, payloads(2_000, 2)) == 2, "and goes on"
+    assert spool.size_bytes < 10 * PAGE_BYTES, "in the room that was freed"
+    assert drained(spool) == payloads(2_000, 2)
+    spool.close()
+    assert (tmp_path / "spool.sqlite").stat().st_size < 20 * PAGE_BYTES
+
+
+def test_a_restart_goes_on_where_it_was(kept: Path) -> None:
+    spool = open_spool(kept)
+    first, end = spool.read(7, MANY)
+    assert first == payloads(0, 7)
+    spool.acknowledge(end)
+    second, _ = spool.read(7, MANY)
+    assert second == payloads(7, 7), "read and not acknowledged"
+    assert spool.append(40, payloads(40, 5)) == 5
+    spool.close()
+
+    again = open_spool(kept)
+    assert (again.start, again.end) == (7, 45)
+    assert drained(again) == payloads(7, 38)
+    again.close()
+    empty = open_spool(kept)
+    assert (empty.start, empty.end, empty.has_more) == (45, 45, False)
+    empty.close()
+
+
+def test_an_acknowledgement_of_what_was_not_read_passes_over_it(kept: Path) -> None:
+    spool = open_spool(kept)
+    spool.acknowledge(33)
+    assert drained(spool) == payloads(33, 7)
+    spool.close()
+
+
+def test_a_batch_is_as_large_as_asked_and_has_one_at_least(kept: Path) -> None:
+    spool = open_spool(kept)
+    assert spool.read(10, 1)[0] == payloads(0, 1)
+    assert spool.read(10, 15)[0] == payloads(1, 2)
+    spool.close()
+
+
+def test_two_processes_do_not_write_to_one_spool(kept: Path) -> None:
+    spool = open_spool(kept)
+    with pytest.raises(SpoolLocked, match="expected to be alone, another process writes there"):
+        open_spool(kept)
+    spool.close()
+    open_spool(kept).close()
+
+
+def test_a_directory_that_is_none_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SpoolUnusable, match="expected a directory to write to"):
+        open_spool(tmp_path / "file")
+
+
+def test_its_bound_is_kept_and_what_is_consumed_makes_room(tmp_path: Path) -> None:
+    spool = open_spool(tmp_path, size=100_000)
+    large = [it + bytes(1_000) for it in payloads(0, 200)]
+    taken = sum(spool.append(at, large[at : at + 10]) for at in range(0, 70, 10))
+    taken += spool.append(taken, large[taken:])
+    assert 50 < taken < 100
+    assert spool.size_bytes <= 100_000 + PAGE_BYTES
+    assert (spool.error or "").startswith("the spool is full: ")
+    assert drained(spool) == large[:taken]
+    assert spool.append(taken, large[taken : taken + 3]) == 3
+    assert spool.error is None
+    spool.close()
+
+
+def test_a_full_disk_takes_nothing_and_nothing_is_torn(tmp_path: Path) -> None:
+    spool = open_spool(tmp_path)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    assert spool.append(0, payloads(0, 10)) == 10
+    resource.setrlimit(resource.RLIMIT_FSIZE, ((tmp_path / "spool.sqlite-wal").stat().st_size + 20, before[1]))
+    try:
+        assert spool.append(10, payloads(10, 1_000)) == 0
+        assert spool.error is not None
+        assert spool.read(5, MANY)[0] == payloads(0, 5), "what is there is given meanwhile"
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert spool.append(10, payloads(10, 10)) == 10
+    assert spool.error is None
+    assert drained(spool) == payloads(5, 15)
+    spool.close()
+
+
+@pytest.fixture
+def large(tmp_path: Path) -> tuple[Path, list[bytes]]:
+    """A directory with 200 events of a quarter of a page, and nobody at it."""
+    events = [it + bytes(1_000) for it in payloads(0, 200)]
+    spool = open_spool(tmp_path / "spool")
+    assert spool.append(0, events) == 200
+    spool.close()
+    return tmp_path / "spool", events
+
+
+def test_a_damaged_event_costs_itself(large: tuple[Path, list[bytes]], caplog: pytest.LogCaptureFixture) -> None:
+    directory, events = large
+    file = directory / "spool.sqlite"
+    file.write_bytes(file.read_bytes().replace(b"event 57\0", b"event 75\0"))
+    spool = open_spool(directory)
+    assert drained(spool) == events[:57] + events[58:]
+    assert spool.lost == 1
+    assert "1 events are damaged and lost" in caplog.text
+    assert spool.append(200, events[:1]) == 1
+    assert drained(spool) == events[:1]
+    spool.close()
+
+
+@pytest.mark.parametrize("filling", [b"\0", b"\xff"])
+def test_a_damaged_page_costs_the_events_on_it(large: tuple[Path, list[bytes]], filling: bytes) -> None:
+    directory, events = large
+    file = directory / "spool.sqlite"
+    data = bytearray(file.read_bytes())
+    page = data.index(b"event 57\0") // PAGE_BYTES * PAGE_BYTES
+    data[page : page + PAGE_BYTES] = filling * PAGE_BYTES
+    file.write_bytes(data)
+    spool = open_spool(directory)
+    found = drained(spool)
+    assert 1 <= spool.lost <= 4
+    assert len(found) + spool.lost == 200
+    assert found == [it for it in events if it in found]
+    assert spool.append(200, events[:1]) == 1, "in a new database"
+    assert drained(spool) == events[:1]
+    spool.close()
+
+
+def test_a_database_that_is_none_is_kept_aside(kept: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (kept / "spool.sqlite").write_bytes(b"x" * 10_000)
+    spool = open_spool(kept)
+    assert "is damaged, kept aside as spool.damaged" in caplog.text
+    assert (kept / "spool.damaged").exists()
+    assert (spool.start, spool.end) == (0, 0)
+    assert spool.append(0, payloads(0, 3)) == 3
+    assert drained(spool) == payloads(0, 3)
+    spool.close()
+
+
+def test_an_unfinished_write_is_not_there(tmp_path: Path) -> None:
+    spool = open_spool(tmp_path / "spool")
+    spool.append(0, payloads(0, 10))
+    spool.append(10, payloads(10, 10))
+    shutil.copytree(tmp_path / "spool", tmp_path / "crashed")
+    spool.close()
+    os.truncate(
+        tmp_path / "crashed" / "spool.sqlite-wal", (tmp_path / "crashed" / "spool.sqlite-wal").stat().st_size - 1
+    )
+    again = open_spool(tmp_path / "crashed")
+    assert drained(again) == payloads(0, 10)
+    assert again.lost == 0
+    again.close()
+
+
+def test_what_an_earlier_release_left_is_taken_over(tmp_path: Path) -> None:
+    def record(sequence: int, payload: bytes) -> bytes:
+        number = struct.pack(">Q", sequence)
+        return b"\xf5KR\xfa" + struct.pack(">II", len(payload), crc32(payload, crc32(number))) + number + payload
+
+    for first in (0, 20):
+        rows = b"".join(record(first + number, it) for number, it in enumerate(payloads(first, 20)))
+        (tmp_path / f"{first:020d}.spool").write_bytes(b"KSPOOL\0\x01" + rows)
+    torn = tmp_path / f"{20:020d}.spool"
+    torn.write_bytes(torn.read_bytes()[:-1])
+    (tmp_path / "cursor").write_bytes(b"7 %08x\n" % crc32(b"7"))
+    spool = open_spool(tmp_path)
+    assert (spool.start, spool.end) == (7, 39)
+    assert drained(spool) == payloads(7, 32)
+    assert spool.lost == 0
+    spool.close()
+    assert {it.name for it in tmp_path.iterdir()} == {"lock", "spool.sqlite"}
+
+
+def test_its_log_stays_small(tmp_path: Path) -> None:
+    spool = open_spool(tmp_path, size=1 << 30)
+    for first in range(0, 20_000, 1_000):
+        spool.append(first, [bytes(1_000)] * 1_000)
+    assert (tmp_path / "spool.sqlite-wal").stat().st_size < 16 << 20
+    assert isinstance(spool._database, sqlite3.Connection)
+    spool.close()
+
+
+class Crashing(RuleBasedStateMachine):
+    """The spool against a list, with crashes that leave any number of bytes of what was not synced."""
+
+    @initialize()
+    def begin(self) -> None:
+        self.directory = Path(tempfile.mkdtemp(prefix="kshadow-test-"))
+        self.model: list[bytes] = []  # by sequence
+        self.synced = self.given = self.done = self.log_synced = 0
+        self.spool = open_spool(self.directory)
+
+    @rule(count=st.integers(1, 12), size=st.integers(0, 60))
+    def append(self, count: int, size: int) -> None:
+        first = len(self.model)
+        new = [b"%d " % number + b"x" * size for number in range(first, first + count)]
+        assert self.spool.append(first, new) == count
+        self.model += new
+
+    @rule()
+    def sync(self) -> None:
+        handle = self.spool.handle()
+        if handle is not None:
+            os.fsync(handle)
+            os.close(handle)
+        self.synced = len(self.model)
+        self.log_synced = (self.directory / "spool.sqlite-wal").stat().st_size
+
+    @rule(most=st.integers(1, 9))
+    def read(self, most: int) -> None:
+        if self.given > self.done:
+            return  # one batch at a time
+        found, end = self.spool.read(most, MANY)
+        start = max(self.given, self.done)
+        assert found == self.model[start : start + most]
+        assert end == max(start + len(found), self.done)
+        self.given = end
+
+    @precondition(lambda self: self.given > self.done)
+    @rule()
+    def acknowledge(self) -> None:
+        self.spool.acknowledge(self.given)
+        self.done = self.given
+
+    @rule(left=st.floats(0, 1))
+    def crash(self, left: float) -> None:
+        """What was not synced is there up to any byte: here, of the log."""
+        after = Path(tempfile.mkdtemp(prefix="kshadow-test-"))
+        shutil.copytree(self.directory, after, dirs_exist_ok=True)
+        log = after / "spool.sqlite-wal"
+        size = log.stat().st_size if log.exists() else 0
+        left_size = self.log_synced + round(max(size - self.log_synced, 0) * left)
+        if size > left_size:
+            os.truncate(log, left_size)
+        self.spool.close()
+        shutil.rmtree(self.directory)
+        self.directory = after
+        self.spool = open_spool(self.directory)
+        assert self.spool.lost == 0
+        assert self.spool.end >= self.synced, "what was synced is there"
+        del self.model[self.spool.end :]
+        assert self.spool.start <= max(self.done, self.spool.end)
+        self.done = self.given = self.spool.start
+        self.synced = min(self.synced, len(self.model))
+        self.log_synced = left_size
+
+    @invariant()
+    def nothing_is_lost(self) -> None:
+        assert self.spool.lost == 0
+        assert self.spool.end == len(self.model)
+        assert self.spool.start == self.given
+
+    def teardown(self) -> None:
+        if hasattr(self, "spool"):
+            rest = self.model[self.given :]
+            assert drained(self.spool) == rest
+            self.spool.close()
+            shutil.rmtree(self.directory)
+
+
+TestCrashing = Crashing.TestCase
+TestCrashing.settings = settings(
+    max_examples=25, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+)

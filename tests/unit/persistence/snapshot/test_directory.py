@@ -1,0 +1,137 @@
+"""A directory of snapshots: whole or not at all, one agent's at a time."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from agent.persistence.snapshot.directory_store import LOCK, DirectoryStore
+from agent.persistence.snapshot.store import StoreError, StoreErrorReason
+from tests import ROOT
+
+
+def test_what_is_saved_is_there_again(tmp_path: Path) -> None:
+    store = DirectoryStore(tmp_path / "deep" / "snapshots")
+    store.save("partition-7", b"one")
+    store.save("partition-7", b"two")
+    store.save("cluster", b"")
+    store.close()
+    again = DirectoryStore(tmp_path / "deep" / "snapshots")
+    assert again.load(["partition-7", "partition-8", "cluster"]) == {"partition-7": b"two", "cluster": b""}
+    again.delete("partition-7")
+    again.delete("partition-7")
+    assert again.load(["partition-7"]) == {}
+    again.close()
+
+
+def test_nobody_else_may_read_it(tmp_path: Path) -> None:
+    store = DirectoryStore(tmp_path / "snapshots")
+    store.save("cluster", b"secret")
+    files = {it.name: it.stat().st_mode & 0o777 for it in (tmp_path / "snapshots").iterdir()}
+    assert files == {LOCK: 0o600, "cluster.snapshot": 0o600}
+    assert (tmp_path / "snapshots").stat().st_mode & 0o777 == 0o700
+    store.close()
+
+
+def test_two_agents_need_two_directories(tmp_path: Path) -> None:
+    first = DirectoryStore(tmp_path)
+    with pytest.raises(StoreError, match=f"in use by process {os.getpid()}: each agent needs one") as told:
+        DirectoryStore(tmp_path)
+    assert told.value.reason is StoreErrorReason.IN_USE
+    first.close()
+    DirectoryStore(tmp_path).close()
+
+
+def test_what_a_crash_left_goes(tmp_path: Path) -> None:
+    (tmp_path / "partition-1.tmp").write_bytes(b"half")
+    (tmp_path / "partition-1.snapshot").write_bytes(b"whole")
+    store = DirectoryStore(tmp_path)
+    assert store.load(["partition-1"]) == {"partition-1": b"whole"}
+    assert not (tmp_path / "partition-1.tmp").exists()
+    store.close()
+
+
+@pytest.mark.parametrize("name", ["", "../up", "a/b", ".hidden", "a\n", "ä", "a" * 201])
+def test_a_name_is_a_name(tmp_path: Path, name: str) -> None:
+    store = DirectoryStore(tmp_path)
+    for ask in (lambda: store.load([name]), lambda: store.save(name, b""), lambda: store.delete(name)):
+        with pytest.raises(ValueError, match="a name of letters"):
+            ask()
+    store.close()
+
+
+def test_links_are_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").write_bytes(b"of somebody else")
+    store = DirectoryStore(tmp_path / "snapshots")
+    (tmp_path / "snapshots" / "cluster.snapshot").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(StoreError) as told:
+        store.load(["cluster"])
+    assert told.value.reason is StoreErrorReason.DENIED
+    store.save("cluster", b"mine")
+    assert (tmp_path / "elsewhere").read_bytes() == b"of somebody else"
+    store.close()
+
+
+def test_a_file_is_no_directory(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError) as told:
+        DirectoryStore(tmp_path / "file")
+    assert told.value.reason is StoreErrorReason.MISCONFIGURED
+
+
+FULL = """
+import resource, sys
+from agent.persistence.snapshot.directory_store import DirectoryStore
+from agent.persistence.snapshot.store import StoreError
+store = DirectoryStore(sys.argv[1])
+store.save("partition-1", b"old" * 100)
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+try:
+    store.save("partition-1", bytes(1_000_000))
+except StoreError as error:
+    print(error.reason, store.load(["partition-1"])["partition-1"] == b"old" * 100)
+store.save("partition-2", b"small")
+"""
+
+
+@pytest.mark.usefixtures("process")
+def test_where_there_is_no_room_the_old_one_stays(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, str(tmp_path)], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert done.stdout == "full True\n"
+    assert {it.name for it in tmp_path.iterdir()} == {LOCK, "partition-1.snapshot", "partition-2.snapshot"}
+
+
+SAVING = """
+import sys
+from agent.persistence.snapshot.directory_store import DirectoryStore
+store, number = DirectoryStore(sys.argv[1]), 0
+while True:
+    number += 1
+    store.save("partition-1", bytes([number % 256]) * 3_000_000)
+    print(number, flush=True)
+"""
+
+
+@pytest.mark.usefixtures("process")
+def test_a_killed_writer_leaves_a_whole_one(tmp_path: Path) -> None:
+    for delay_s in (0.0, 0.003, 0.006, 0.01):
+        child = subprocess.Popen([sys.executable, "-c", SAVING, str(tmp_path)], stdout=subprocess.PIPE, cwd=ROOT)
+        assert child.stdout is not None
+        child.stdout.readline()
+        time.sleep(delay_s)
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        child.stdout.close()
+        store = DirectoryStore(tmp_path)
+        blob = store.load(["partition-1"])["partition-1"]
+        assert blob == blob[:1] * 3_000_000
+        assert {it.name for it in tmp_path.iterdir()} == {LOCK, "partition-1.snapshot"}
+        store.close()

@@ -1,0 +1,194 @@
+"""The state as a whole: what it forgets, what it is told, what it says of itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from agent.core.diagnosis.api import (
+    Analyzer,
+    ClusterAnalyzer,
+    Condition,
+    GroupContext,
+    LoadWindow,
+    Settings,
+    Severity,
+    Verdict,
+)
+from agent.core.diagnosis.cluster import AnalyzerSelection
+from agent.core.diagnosis.engine import AnalyzerFailure
+from agent.core.events.recent import RecentEvents
+from agent.core.shadow.transitions import LogPosition
+from agent.persistence.cluster_state import ClusterState, ReplayPosition
+from agent.persistence.snapshot.errors import UnwritableState
+from tests.harness.state_digest import canonical_form, digest
+from tests.unit.core.diagnosis.doubles import Raises, Twice, chosen, generations
+from tests.unit.core.shadow import build as b
+from tests.unit.core.shadow.build import Log, run_of
+from tests.unit.persistence.snapshot.cutting import LOG, WITH_DOUBLES, digests, lines, new, reborn, take
+from tests.unit.persistence.snapshot.test_windows import FIRST, MINUTE
+
+
+class Fails(ClusterAnalyzer):
+    name = "fails"
+    rule = "never"
+    false_alarms = "none"
+
+    def judge(self, window: LoadWindow) -> Verdict:
+        raise ArithmeticError("one too many")
+
+
+def of(partition: int, *at_ms: int) -> Log:
+    log = Log(partition)
+    for generation, at in enumerate(at_ms, 1):
+        log.add(b.classic_group(generation, b.member("m-1", {"t": [0]})), after_ms=b.T0 + at - log.now_ms)
+    return log
+
+
+def test_everything_of_a_partition_is_forgotten() -> None:
+    state = new()
+    state.replay_batch(run_of(of(1, 1_000, 2_000, 3_000).records))
+    state.replay_batch(run_of(of(2, 1_000, 2_000).records))
+    assert list(state.partitions) == [1, 2]
+    assert sum(state.counts.rebalances.values()) == 5
+    state.forget(1)
+    only = new()
+    only.replay_batch(run_of(of(2, 1_000, 2_000).records))
+    assert digests(state) == digests(only)
+    assert state.position(1) == ReplayPosition(0, 0)
+    assert state.position(2) == ReplayPosition(2, b.T0 + 2_000)
+    assert len(state.recent) == len(only.recent)
+    with pytest.raises(KeyError):
+        state.capture(1).encode()
+
+
+def test_time_is_part_of_the_position() -> None:
+    state = new()
+    state.replay_batch(run_of(of(1, 1_000).records))
+    state.advance(b.T0 + 90_000)
+    assert state.position(1) == ReplayPosition(1, b.T0 + 90_000)
+    bare = ClusterState(log=LOG)
+    bare.replay_batch(run_of(of(1, 5_000, 2_000).records))
+    assert bare.position(1) == ReplayPosition(2, b.T0 + 5_000), "without analyzers the greatest timestamp"
+    again = ClusterState(log=LOG)
+    assert again.restore(1, bare.capture(1).encode()) == bare.position(1)
+    assert digest(again, 1) == digest(bare, 1)
+
+
+def test_only_what_is_shown_is_counted() -> None:
+    state = ClusterState(WITH_DOUBLES, log=LOG, is_shown=lambda group: group != b.GROUP, scope="others")
+    assert state.replay_batch(run_of(of(1, 1_000, 2_000).records)) == []
+    assert (state.counts.rebalances, len(state.recent)) == ({}, 0)
+    assert b.GROUP in state.mirror.partitions[1].groups
+
+
+def test_rejects_are_for_whoever_asks() -> None:
+    state = new()
+    assert state.take_rejects(1) == []
+    log = Log(1).add((b"\x00\x63", b"x"))
+    state.replay_batch(run_of(log.records))
+    assert [it.error.kind for it in state.take_rejects(1)] == ["unknown_key_type"]
+    assert state.take_rejects(1) == []
+    assert reborn(state).mirror.error_counts() == {"unknown_key_type": 1}
+
+
+def test_an_analyzer_that_was_dropped_stays_dropped() -> None:
+    which = AnalyzerSelection(chosen(Raises, Twice).makes, (Fails(Settings()),))
+    told: list[AnalyzerFailure] = []
+
+    def make() -> ClusterState:
+        return ClusterState(which, log=LOG, on_failure=told.append)
+
+    state = make()
+    records = generations(1_000, 2_000, 900_000, 901_000).records
+    before = lines(state.replay_batch(run_of(records[:2])))
+    assert len(told) == 1
+    state.advance(FIRST + 20 * MINUTE)
+    assert len(told) == 2
+    other = make()
+    (partition,) = state.partitions
+    other.restore(partition, state.capture(partition).encode())
+    other.restore_cluster(state.capture_cluster().encode())
+    assert digests(other) == digests(state)
+    assert other.diagnosis.watches == []
+    assert take(other, [run_of(records[2:])]) == take(state, [run_of(records[2:])])
+    assert len(told) == 2
+    assert before
+
+
+def test_no_more_is_remembered_than_before() -> None:
+    """What is given back counts, and pushes out what is older."""
+    state, other = new(), new()
+    for partition in range(3):
+        state.replay_batch(run_of(of(partition, *range(1_000, 21_000, 1_000)).records))
+    other.recent = RecentEvents(total=30)
+    for partition in state.partitions:
+        other.restore(partition, state.capture(partition).encode())
+    assert len(other.recent) <= 33 < len(state.recent)
+    _, since_ms = other.recent.timeline(b.GROUP)
+    assert since_ms is not None
+
+
+def test_what_nobody_declared_has_no_digest() -> None:
+    with pytest.raises(TypeError, match="declares no state"):
+        canonical_form(object())
+
+
+def test_the_same_state_has_the_same_digest_however_it_came_to_be() -> None:
+    """The order in which groups and positions came says nothing."""
+    records = [Log(1).add(b.commit("t", 0, 5, group=name)).records[0] for name in ("a", "b", "c")]
+    one, other = ClusterState(log=LOG), ClusterState(log=LOG)
+    for state, order in ((one, records), (other, records[::-1])):
+        for offset, record in enumerate(order):
+            state.replay_batch(run_of([record._replace(offset=offset)]))
+    mirrors = [state.mirror.partitions[1] for state in (one, other)]
+    assert list(mirrors[0].offsets.latest) != list(mirrors[1].offsets.latest)
+    for mirror in mirrors:
+        for group in mirror.groups.values():
+            group.created_at = LogPosition(1, 0, 0)
+    assert canonical_form(mirrors[0]) == canonical_form(mirrors[1])
+    mirrors[0].offsets.counts[next(iter(mirrors[0].offsets.latest))] += 1
+    assert canonical_form(mirrors[0]) != canonical_form(mirrors[1])
+
+
+def test_how_far_back_a_group_is_remembered_comes_back() -> None:
+    state = new()
+    state.recent = RecentEvents(per_group=5)
+    state.replay_batch(run_of(of(1, *range(1_000, 21_000, 1_000)).records))
+    kept, since_ms = state.recent.timeline(b.GROUP)
+    assert since_ms is not None
+    again = reborn(state).recent.timeline(b.GROUP)
+    assert (list(again[0]), again[1]) == (list(kept), since_ms)
+
+
+class Says(Analyzer):
+    """A third party's finding, with what a finding should not say."""
+
+    name = "says"
+    rule = "always"
+    false_alarms = "none"
+    what: ClassVar[object] = None
+
+    def judge(self, group: GroupContext) -> Verdict:
+        return Verdict(Condition(Severity.INFO, "so", "so", {"what": self.what}))
+
+
+@pytest.mark.parametrize(("what", "said"), [(2**70, "OverflowError"), ("\ud800", "UnicodeEncodeError")])
+def test_what_cannot_be_written_is_said(what: object, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Says, "what", what)
+    state = ClusterState(chosen(Says), log=LOG)
+    state.replay_batch(run_of(of(1, 1_000).records))
+    with pytest.raises(UnwritableState, match=said):
+        state.capture(1).encode()
+
+
+def test_what_is_no_number_is_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Says, "what", Path("somewhere"))
+    state = ClusterState(chosen(Says), log=LOG)
+    state.replay_batch(run_of(of(1, 1_000).records))
+    other = ClusterState(chosen(Says), log=LOG)
+    other.restore(1, state.capture(1).encode())
+    (finding,) = other.recent.findings()
+    assert finding["numbers"] == {"what": "somewhere"}

@@ -1,0 +1,217 @@
+"""Evidence in sentences: every kind there is, and any there may come to be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from re import findall
+from typing import Any
+
+import pytest
+
+from agent.presentation.narrative.events import Departure, parse_rebalance
+from agent.presentation.narrative.evidence import (
+    _WRITERS,
+    MAX_SENTENCES,
+    departure_evidence,
+    evidence_sentences,
+    why_unknown,
+)
+from tests import ROOT
+from tests.unit.presentation.narrative import made as m
+from tests.unit.presentation.narrative.made import T0
+
+JOIN = "the join phase ended"
+
+
+def departed(cause: str, *gaps: dict[str, Any]) -> list[Departure]:
+    names = [item["member_id"].removesuffix("-1") for item in gaps]
+    left = [m.gone(name, cause) for name in dict.fromkeys(names)]
+    return list(parse_rebalance(m.rebalance(2, cause, left=left, evidence=list(gaps))).left)
+
+
+# 1-11: why a member is believed to have gone so.
+DEPARTURES = [
+    (
+        departed("session_timeout", m.gap("a", 10_400)),
+        [
+            f"Its last commit came 10.4 s before {JOIN}, and session.timeout.ms is 10.0 s; until then it had "
+            f"committed "
+            "about every 1.0 s."
+        ],
+    ),  # 1
+    (
+        departed("session_timeout", m.gap("a", 10_000), m.gap("b", 11_200, commits_every_ms=None)),
+        [
+            f"Each one's last commit came 10.0 to 11.2 s before {JOIN}, and session.timeout.ms is 10.0 s; until then "
+            "each had committed about every 1.0 s."
+        ],
+    ),  # 2
+    (
+        departed("session_timeout", m.gap("a", 41_000, session_timeout_ms=None)),
+        [
+            "Its last commit came 41.0 s before the epoch was raised; until then it had committed about every 1.0 s. "
+            "That is a silence, but too short for max.poll.interval.ms (5 min) to have run out."
+        ],
+    ),  # 3: KIP-848
+    (
+        departed("session_timeout", m.gap("a", 41_000, session_timeout_ms=None, rebalance_timeout_ms=None)),
+        [
+            "Its last commit came 41.0 s before the epoch was raised; until then it had committed about every 1.0 s. "
+            "That is a silence, but too short for max.poll.interval.ms to have run out."
+        ],
+    ),  # 4
+    (
+        departed("poll_timeout", m.gap("a", 299_000, commits_every_ms=None)),
+        [
+            f"Its last commit came 4 min 59 s before {JOIN}, and max.poll.interval.ms is 5 min, counted from its "
+            f"last "
+            "poll."
+        ],
+    ),  # 5
+    (
+        departed("member_left", m.gap("a", 20, commits_every_ms=None)),
+        [f"Its last commit came 20 ms before {JOIN}: session.timeout.ms (10.0 s) had not run out."],
+    ),  # 6
+    (
+        departed("member_left", m.gap("a", 20, commits_every_ms=None, session_timeout_ms=None)),
+        ["Its last commit came 20 ms before the epoch was raised."],
+    ),  # 7
+    (
+        departed("new_cause", m.gap("a", 20, commits_every_ms=None)),
+        [f"Its last commit came 20 ms before {JOIN}."],
+    ),  # 8
+    (
+        departed("member_left", m.gap("a", None, generation_lasted_ms=2_000)),
+        [
+            "It had not committed, but the generation lasted only 2.0 s: no timeout that began with it can have run "
+            "out."
+        ],
+    ),  # 9
+    (
+        departed(
+            "member_left",
+            m.gap("a", 20, commits_every_ms=None),
+            m.gap("b", None, generation_lasted_ms=2_000),
+        ),
+        [
+            f"Its last commit came 20 ms before {JOIN}: session.timeout.ms (10.0 s) had not run out.",
+            "Of some no commit shows, but the generation lasted only 2.0 s: no timeout that began with it can have "
+            "run "
+            "out.",
+        ],
+    ),  # 10
+    (
+        departed("session_timeout", {"kind": "static_member_expired", "member_id": "a-1"}),
+        ["It had left for a restart (member epoch -2) and did not come back within its session."],
+    ),  # 11
+]
+
+
+@pytest.mark.parametrize(("gone", "said"), DEPARTURES)
+def test_departures(gone: list[Departure], said: list[str]) -> None:
+    assert departure_evidence(gone) == said
+
+
+# 1-5: why it is not known.
+UNKNOWN = [
+    ([m.gap("a", None)], "classic", "nothing was committed of what was held, so there is no gap to measure"),  # 1
+    ([m.gap("a", None)], "share", "share groups commit nothing to this topic, so there is no gap to measure"),  # 2
+    (
+        [m.gap("a", 12_000)],
+        "classic",
+        "a last commit 12.0 s before, which fits neither a goodbye nor a timeout (session.timeout.ms 10.0 s, "
+        "max.poll.interval.ms 5 min)",
+    ),  # 3
+    (
+        [m.gap("a", 12_000, candidates=["member_left", "session_timeout"], session_timeout_ms=None)],
+        "consumer",
+        "a last commit 12.0 s before, which fits member_left and session_timeout (max.poll.interval.ms 5 min)",
+    ),  # 4
+    (
+        [m.gap("a", 12_000, session_timeout_ms=None, rebalance_timeout_ms=None)],
+        "consumer",
+        "a last commit 12.0 s before, which fits neither a goodbye nor a timeout",
+    ),  # 5
+    ([{"kind": "news", "member_id": "a-1"}], "classic", "the history holds no evidence of it"),  # 6
+]
+
+
+@pytest.mark.parametrize(("evidence", "group_type", "said"), UNKNOWN)
+def test_unknown(evidence: list[dict[str, Any]], group_type: str, said: str) -> None:
+    assert why_unknown(departed("unknown_departure", *evidence)[0], group_type) == said
+
+
+# 1-22: each other kind, and those that no version has had yet.
+KINDS: list[tuple[dict[str, Any], list[str]]] = [
+    ({"kind": "joined", "members": 1}, []),  # 1
+    ({"kind": "withheld", "partitions": 1}, ["The round before had left 1 partition without an owner."]),  # 2
+    (
+        {"kind": "subscription", "member_id": "a", "added": ["x", "y"], "removed": ["z"]},
+        ["`a` added `x` and `y` and dropped `z` in its subscription."],
+    ),  # 3
+    (
+        {"kind": "partitions", "topics": {"t": [4, 7], "u": [1, 2]}},
+        ["`t` grew from 4 to 7 partitions and `u` grew from 1 to 2 partitions."],
+    ),  # 4
+    ({"kind": "migration", "to": "classic"}, ["It became a classic group, members and all."]),  # 5
+    ({"kind": "migration", "to": "consumer"}, ["It became a KIP-848 consumer group, members and all."]),  # 6
+    (
+        {"kind": "static_member_replaced", "gap_ms": 2_000},
+        [
+            "A static member came back 2.0 s after its last commit; only one that had been taken out starts a "
+            "rebalance."
+        ],
+    ),  # 7
+    ({"kind": "news"}, ["Also: news."]),  # 8
+    (
+        {
+            "kind": "admin_api",
+            "observed": True,
+            "state": "PreparingRebalance",
+            "seen_ms": T0,
+            "for_ms": 250,
+            "x": None,
+        },
+        ["Seen: admin api (state PreparingRebalance, seen_ms 2026-09-21 14:13:20 UTC, for_ms 250 ms)."],
+    ),  # 9
+    ({"kind": "broker_log", "observed": True, "line": "x" * 500}, [f"Seen: broker log (line {'x' * 199}…)."]),  # 10
+    ({"a": [1, {"b": 2}]}, ["Also: evidence (a [1, {'b': 2}])."]),  # 11: without a kind
+    ({"kind": ["x"]}, ["Also: ['x']."]),  # 12: whose kind is none
+    ({"kind": "withheld", "partitions": "9"}, ["Also: withheld (partitions 9)."]),  # 13: fields of other types
+    ({"kind": "subscription", "added": None, "removed": []}, ["Also: subscription (removed [])."]),  # 14
+    ({"kind": "subscription", "added": [], "removed": []}, ["Also: subscription (added [], removed [])."]),  # 15
+    ({"kind": "partitions", "topics": {"t": 4}}, ["Also: partitions (topics {'t': 4})."]),  # 16
+    ({"kind": "static_member_replaced", "gap_ms": True}, ["Also: static member replaced (gap_ms True)."]),  # 17
+    ({"kind": "partitions", "topics": {}}, ["Also: partitions (topics {})."]),  # 18
+    (
+        {"kind": "broker_log", "at_ms": T0, "reason": "removing member a on heartbeat expiration"},
+        ["The broker's log, at 14:13:20: “removing member a on heartbeat expiration”."],
+    ),  # 19
+    ({"kind": "broker_log", "at_ms": T0}, ["Also: broker log (at_ms 2026-09-21 14:13:20 UTC)."]),  # 20
+    (
+        {"kind": "admin_api", "state": "PreparingRebalance", "began_ms": T0, "error_ms": 180},
+        ["The Admin API saw the join phase begin at 14:13:20, to within 180 ms."],
+    ),  # 21
+    ({"kind": "admin_api", "error_ms": 180}, ["Also: admin api (error_ms 180 ms)."]),  # 22
+]
+
+
+@pytest.mark.parametrize(("item", "said"), KINDS)
+def test_kinds(item: dict[str, Any], said: list[str]) -> None:
+    assert evidence_sentences([item]) == said
+
+
+def test_much_of_one_kind_is_little() -> None:
+    many = [{"kind": "withheld", "partitions": number} for number in range(20)]
+    assert len(evidence_sentences(many)) == MAX_SENTENCES + 1
+    assert evidence_sentences(many)[-1] == "And 17 more like these."
+    assert len(evidence_sentences([{"kind": "withheld", "partitions": 3}] * 20)) == 1
+    gaps = [{"kind": "static_member_replaced", "gap_ms": number} for number in (2_000, 3_000)]
+    assert "came back 2.0 to 3.0 s after" in evidence_sentences(gaps)[0]
+
+
+def test_every_kind_of_the_mirror_has_its_words() -> None:
+    text = "".join(path.read_text(encoding="utf-8") for path in Path(ROOT, "agent", "core").rglob("*.py"))
+    kinds = set(findall(r'"kind": "(\w+)"', text))
+    assert kinds <= set(_WRITERS), "a kind without words is shown with its fields; better words go here"
+    assert len(kinds) > 10

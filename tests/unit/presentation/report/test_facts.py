@@ -1,0 +1,106 @@
+"""What a report tells of, and what it asks for."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent.presentation.report.gather import MAX_ASKED, NoSuchGroup, gather
+from tests.unit.presentation.narrative import made as m
+from tests.unit.presentation.narrative.golden import histories
+from tests.unit.presentation.narrative.made import DAY, SECOND, T0
+from tests.unit.presentation.report.made import (
+    GAINS,
+    MADE,
+    Source,
+    captured,
+    form,
+    of_capture,
+    wanted,
+    with_all_events,
+)
+
+
+def test_all_groups_the_worst_first() -> None:
+    facts = of_capture(most=3)
+    assert len(facts.groups) == len(histories())
+    thrown = [row.timed_out for row in facts.groups if not row.findings]
+    assert thrown == sorted(thrown, reverse=True)
+    assert [it.summary for it in facts.details] == list(facts.groups[:3])
+    total = sum(it["type"] == "rebalance" for told in histories().values() for it in told.events)
+    assert facts.rebalances == total == sum(map(len, facts.causes.values()))
+    assert facts.since_ms == min(told.events[0]["at_ms"] for told in histories().values())
+
+
+def test_those_that_are_named_and_no_other() -> None:
+    facts = of_capture("stock-coop", "audit-loop", "stock-coop")
+    assert [it.summary.group for it in facts.details] == ["stock-coop", "audit-loop"]
+    assert len(facts.groups) == 2
+    assert facts.since_ms == histories()["audit-loop"].events[0]["at_ms"], "the range is theirs"
+    with pytest.raises(NoSuchGroup, match="nobody"):
+        of_capture("nobody")
+
+
+def test_only_the_range_counts() -> None:
+    rebalances = [it for it in histories()["audit-loop"].events if it["type"] == "rebalance"]
+    since_ms, until_ms = rebalances[2]["at_ms"], rebalances[4]["at_ms"]
+    facts = of_capture("audit-loop", since_ms=since_ms, until_ms=until_ms)
+    (it,) = facts.details
+    assert it.summary.rebalances == len(it.lanes.rebalances) == it.story.numbers["rebalances"] == 3
+    assert (facts.since_ms, facts.until_ms) == (since_ms, until_ms)
+    assert it.summary.stopped_ms == sum(it["stopped_partition_ms"] for it in rebalances[2:5])
+    ended = of_capture(since_ms=T0, until_ms=T0 + 10 * 365 * DAY)
+    assert ended.until_ms == histories()["audit-loop"].now_ms, "nothing is known of what comes"
+    last_ms = ended.until_ms
+    assert of_capture(since_ms=last_ms + 1).details == (), "nothing happened any more"
+
+
+def test_an_agent_is_asked_only_for_those_to_whom_something_may_have_happened() -> None:
+    since_ms = T0 + 100 * SECOND
+    events = [m.finding(at_ms=T0 + 99 * SECOND, group="found", state="firing")]
+    events += [m.rebalance(2, at_ms=T0 + 200 * SECOND, group="moved", joined=[m.member("a")])]
+    forms = {
+        "quiet": form(state_since_ms=T0),
+        "moved": form(state_since_ms=T0 + 200 * SECOND),
+        "found": form(state_since_ms=T0),
+    }
+    source = Source(events, forms, T0 + 300 * SECOND, complete_ms=T0 + 150 * SECOND)
+    facts = gather(source, MADE, wanted(since_ms=since_ms))
+    assert sorted(source.asked) == ["found", "moved"]
+    assert {row.group: row.rebalances for row in facts.groups} == {"found": 0, "moved": 1, "quiet": 0}
+    assert {it.summary.group: it.complete_since_ms for it in facts.details} == {"found": T0 + 150 * SECOND}
+    assert [it.analyzer for it in facts.details[0].lanes.issues] == ["rebalance_storm"]
+    assert facts.groups_without_history == 0
+    events.append(m.finding(at_ms=T0 + 120 * SECOND, since_ms=T0 + 99 * SECOND, group="found", state="resolved"))
+    later = gather(source, MADE, wanted())
+    assert {row.group: [it["state"] for it in row.findings] for row in later.groups}["found"] == ["resolved"]
+    named = gather(source, MADE, wanted("quiet", since_ms=since_ms))
+    assert [it.summary.rebalances for it in named.details] == [0]
+
+
+def test_an_agent_of_thousands_of_groups_is_spared() -> None:
+    forms = {f"g{at}": form(rebalances=at) for at in range(MAX_ASKED + 50)}
+    source = Source([], forms, T0)
+    facts = gather(source, MADE, wanted())
+    assert len(source.asked) == MAX_ASKED
+    assert "g0" not in source.asked, "those that rebalanced most come first"
+    assert facts.groups_without_history == 50
+    assert [row.rebalances for row in facts.groups if row.group == "g0"] == [None]
+
+
+def test_what_other_settings_would_have_made_of_whom() -> None:
+    source, _ = captured()
+    told = {"audit-loop": GAINS, "stock-coop": None}
+    facts = gather(with_all_events(source), MADE, wanted(*told), lambda row: told[row.group])
+    assert {it.summary.group: it.story.gains for it in facts.details} == told
+
+
+def test_a_group_that_only_events_know() -> None:
+    events = [
+        m.rebalance(1, joined=[m.member("a")], group="gone"),
+        m.event("group_deleted", T0 + SECOND, group="gone"),
+        m.finding(group=None, severity="critical"),
+    ]
+    facts = gather(with_all_events(Source(events, {}, T0)), MADE, wanted())
+    assert [(row.group, row.state, row.members) for row in facts.groups] == [("gone", "Dead", None)]
+    assert len(facts.cluster_findings) == 1
+    assert facts.until_ms == T0 + SECOND

@@ -1,0 +1,110 @@
+"""docs/machines.md: its tables are those of the code, and each command line on it does what it says there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from agent.cli.commands import listings
+from tests.generate.schemas import PAGE, page
+from tests.unit.cli.running import SEGMENTS, kshadow
+from tests.unit.presentation.schemas.shell import pipelines, run
+from tests.unit.presentation.schemas.test_schemas import LOG
+
+TEXT = PAGE.read_text(encoding="utf-8")
+DATA = "/var/lib/kafka/data"
+
+
+class Recipe(NamedTuple):
+    """What it is for, and its command lines."""
+
+    title: str
+    commands: list[list[str]]
+
+
+def recipes() -> Iterator[Recipe]:
+    """Each recipe of the page."""
+    part = TEXT.partition("## Recipes")[2]
+    for title, block in re.findall(r"^([^\n`][^\n]*?):?\n\n```sh\n(.*?)```$", part, re.MULTILINE | re.DOTALL):
+        yield Recipe(title, list(pipelines(block)))
+
+
+RECIPES = list(recipes())
+
+# By how the title begins: what is in the result on the real log of the tests (or, there, on the whole capture).
+EXPECTED = {
+    "Rebalances of each group by cause": '{"group": "ads-eos", "rebalances": ',
+    "Who was thrown out most often": "1\tfraud-848\tfraud-848-1\t/127.0.0.1\tsession_timeout\n",
+    "For how long partitions stood still": '"2026-11-21","fraud-848",',
+    "The five rebalances that cost most": '"cause": "session_timeout", "stopped_s": ',
+    "Findings as CSV": '"info","session_timeout","fraud-848",',
+    "The last generation of each group": '"ads-eos": ',
+    "What kshadow is not sure of": '"cause": "unknown_departure"',
+    "How many rebalances there were in each minute": '{"minute": "2026-11-21T07:28:00Z", "rebalances": ',
+    "Clients that came more than once": "\t2\t1\n",
+    "How long the groups' sync phases took": '"median_ms": ',
+    "Groups that lost all their members": "group_emptied\tgeo-stream\n",
+    "same log, so this also compares two copies": '"analyzer": "session_timeout"',
+    "How much each member of a group holds": "\tfraud-848-",
+    "Groups that a broker's disk keeps offsets of": "geo-stream\t",
+    "Raw commits of one group": '"orders", ',
+    "A CI job that fails": "true\n",
+    "The settings that `whatif` gains most by": "\t",
+}
+
+
+def test_the_tables_are_those_of_the_code() -> None:
+    assert page(TEXT) == TEXT, "run python -m tests.generate.schemas"
+
+
+def test_there_are_recipes() -> None:
+    assert len(RECIPES) >= 10
+    assert TEXT.partition("## Recipes")[2].count("```sh") == len(RECIPES)
+    for beginning in EXPECTED:
+        assert [it for it in RECIPES if it.title.startswith(beginning)], beginning
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda it: it.title[:40])
+def test_recipes_give_what_they_say(recipe: Recipe, tmp_path: Path) -> None:
+    (expected,) = (text for beginning, text in EXPECTED.items() if recipe.title.startswith(beginning))
+    out = ""
+    for log in dict.fromkeys((SEGMENTS, LOG)):
+        for words in recipe.commands:
+            ran = run(words, {"/tmp/": f"{tmp_path}/", DATA: str(log)})
+            assert set(ran.codes) == {0}, ran.said
+            out += ran.out
+    assert expected in out
+
+
+CODES = [
+    [cell.strip() for cell in line.strip("|").split("|")]
+    for line in TEXT.partition("## Exit codes")[2].partition("\n## ")[0].splitlines()
+    if re.match(r"\| [`a].*\| [0-9]", line)
+]
+
+
+@pytest.mark.parametrize("row", [row for row in CODES if row[3]], ids=lambda row: f"{row[0]} {row[1]}")
+def test_exit_codes(row: list[str], tmp_path: Path) -> None:
+    (tmp_path / "damaged.ndjson").write_text('{"key": "00ff", "value": null}\n', encoding="ascii")
+    (tmp_path / "settings.yaml").write_text("kind: ConfigMap\n", encoding="ascii")
+    (tmp_path / "wrong.yaml").write_text("lagg: false\n", encoding="ascii")
+    _, code, _, command = row
+    (words,) = pipelines(command.strip("`"))
+    ran = run(words, {"/tmp/": f"{tmp_path}/", DATA: str(SEGMENTS)})
+    assert ran.codes == (int(code),), ran.said
+
+
+def test_every_code_is_in_the_table() -> None:
+    assert {row[1] for row in CODES} == {"0", "1", "2", "3", "130"}
+    named = {word for row in CODES for word in re.findall(r"`([a-z]+)", row[0])}
+    assert named <= set(listings())
+
+
+def test_other_command_lines_on_the_page() -> None:
+    rest = TEXT.partition("## Recipes")[0].partition("## Exit codes")
+    for text in re.findall(r"`(kshadow schema[^`]*)`", rest[0] + rest[2]):
+        assert kshadow(*text.split()[1:]).exit_code == 0, text

@@ -1,0 +1,246 @@
+"""What is kept across restarts, in a directory: what is gone on from, and what is refused and why."""
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from agent.core.events.events import event_of
+from agent.core.records import LogId
+from agent.kafka.source.progress import LogBounds
+from agent.persistence.cluster_state import ClusterState, ReplayPosition
+from agent.persistence.export.errors import SinkDown
+from agent.persistence.export.pipeline import ExportPipeline, SpoolSettings
+from agent.persistence.export.sinks import BatchLimits
+from agent.persistence.snapshot.directory_store import DirectoryStore
+from agent.persistence.snapshot.errors import UnwritableState
+from agent.persistence.snapshot.migrations import FORMAT
+from agent.persistence.snapshot.store import StoreError
+from agent.runtime.checkpointer import Checkpointer
+from agent.runtime.export_deduplicator import ExportDeduplicator
+from analyzers.registry import select_analyzers
+from tests.harness.state_digest import digest
+from tests.unit.simulation.generator.making import a_cluster, runs
+
+LOG = LogId("cluster", "topic")
+
+
+class Taking:
+    """A sink that keeps lines in memory, and can be down."""
+
+    name = "taking"
+    batching = BatchLimits(100, 10**6, 0)
+
+    def __init__(self) -> None:
+        self.lines, self.down = [], False
+
+    def write(self, batch):
+        if self.down:
+            raise SinkDown("down")
+        self.lines += batch
+        return []
+
+    def close(self) -> None:
+        pass
+
+
+class Kept:
+    """An agent's state with its keeper, without the agent."""
+
+    def __init__(self, directory: Path, *, exports=None, current=True, max_age_s=3600.0) -> None:
+        self.state, self.exported, self.lock = (
+            ClusterState(select_analyzers()),
+            ExportDeduplicator(),
+            threading.Lock(),
+        )
+        self.exports = exports
+        self.keeper = Checkpointer(
+            lambda cluster_id: DirectoryStore(directory / cluster_id),
+            self.state,
+            self.lock,
+            self.exported,
+            exports,
+            is_current=lambda number: current,
+            interval_s=0.05,
+            max_age_s=max_age_s,
+        )
+
+    def replay(self, some):
+        out = []
+        for run in some:
+            outputs = self.state.replay_batch(run)
+            if self.exports is not None:
+                self.exports.put([event_of(it) for it in self.exported.unexported(outputs)])
+            out += outputs
+        return out
+
+
+@pytest.fixture(scope="module")
+def records():
+    return list(runs(a_cluster().records))
+
+
+def ends(some) -> dict[int, LogBounds]:
+    out: dict[int, LogBounds] = {}
+    for run in some:
+        out[run.partition] = LogBounds(0, run.offsets[-1] + 1)
+    return out
+
+
+def kept(directory: Path, some, log=LOG, **more) -> Kept:
+    """Somebody who has read these and has stopped."""
+    it = Kept(directory, **more)
+    assert it.keeper.restorer.restore(log, ends(some)) == {}
+    it.replay(some)
+    assert it.keeper.save(it.state.partitions, 5)
+    it.keeper.stop(5)
+    return it
+
+
+def test_a_start_goes_on_where_the_last_one_ended(tmp_path, records):
+    before = kept(tmp_path, records)
+    again = Kept(tmp_path)
+    starts = again.keeper.restorer.restore(LOG, ends(records))
+    assert starts == {number: it.end for number, it in ends(records).items()}
+    assert {it: digest(again.state, it) for it in starts} == {it: digest(before.state, it) for it in starts}
+    reading = again.keeper.reading()
+    assert (reading.restored, dict(reading.refused), reading.error) == (len(starts), {}, None)
+    assert reading.oldest_age_s is not None
+    again.keeper.stop(5)
+
+
+@pytest.mark.parametrize(
+    ("log", "bounds", "max_age_s", "why"),
+    [
+        (LOG, lambda it: LogBounds(it.end + 1, it.end + 5), 3600, "offset_gone"),  # 1: records that followed are gone
+        (LOG, lambda it: LogBounds(0, it.end - 1), 3600, "offset_gone"),  # 2: the log was cut
+        (LOG, lambda it: it, 0, "too_old"),  # 3
+        (LogId("cluster", "another"), lambda it: it, 3600, "other_topic"),  # 4
+    ],
+)
+def test_what_cannot_be_gone_on_from_is_refused(tmp_path, records, log, bounds, max_age_s, why):
+    kept(tmp_path, records)
+    time.sleep(0.01)
+    again = Kept(tmp_path, max_age_s=max_age_s)
+    all_ends = ends(records)
+    assert again.keeper.restorer.restore(log, {number: bounds(it) for number, it in all_ends.items()}) == {}
+    refused = dict(again.keeper.reading().refused)
+    # The cluster's own image is of a topic, too.
+    assert refused == {why: len(all_ends) + (why == "other_topic")}
+    assert not again.state.partitions
+    again.keeper.stop(5)
+
+
+def test_a_damaged_snapshot_is_refused_alone(tmp_path, records):
+    kept(tmp_path, records)
+    number = records[0].partition
+    (file,) = (tmp_path / "cluster").glob(f"partition-{number}.*")
+    file.write_bytes(file.read_bytes()[:-1])
+    again = Kept(tmp_path)
+    starts = again.keeper.restorer.restore(LOG, ends(records))
+    assert starts.keys() == ends(records).keys() - {number}
+    assert dict(again.keeper.reading().refused) == {"corrupt": 1}
+    again.keeper.stop(5)
+
+
+def test_snapshots_of_another_release_are_refused_in_one_line(tmp_path, records, caplog, monkeypatch):
+    with monkeypatch.context() as earlier:
+        earlier.setattr("agent.persistence.snapshot.envelope.FORMAT", 1)
+        kept(tmp_path, records)
+    again = Kept(tmp_path)
+    assert again.keeper.restorer.restore(LOG, ends(records)) == {}
+    (line,) = (it.getMessage() for it in caplog.records if "refused" in it.getMessage())
+    assert line.startswith("snapshots of another release refused (the cluster's analyzers, partition ")
+    assert line.endswith(
+        " more), what they hold is read from the beginning:"
+        f" a snapshot of format {FORMAT} expected, one of format 1 came"
+    )
+
+
+def test_behind_the_end_a_state_is_as_old_as_its_last_record(tmp_path, records):
+    """The generated history is of long ago: who had not read to its end knows nothing of since."""
+    kept(tmp_path, records, current=False)
+    again = Kept(tmp_path)
+    assert again.keeper.restorer.restore(LOG, ends(records)) == {}
+    assert set(again.keeper.reading().refused) == {"too_old"}
+    again.keeper.stop(5)
+
+
+def test_no_snapshot_before_the_history_is_safe(tmp_path, records):
+    sink = Taking()
+    sink.down = True
+    exports = ExportPipeline([sink], spool=None)
+    exports.start()
+    it = Kept(tmp_path, exports=exports)
+    it.keeper.restorer.restore(LOG, ends(records))
+    it.replay(records)
+    assert not it.keeper.save(it.state.partitions, 0.3)
+    assert "history is not safe" in it.keeper.reading().error
+    assert not list((tmp_path / "cluster").glob("partition-*"))
+    sink.down = False
+    assert it.keeper.save(it.state.partitions, 20)
+    assert it.keeper.reading().error is None
+    it.keeper.stop(5)
+    exports.stop(5)
+    told = len(sink.lines)
+    assert told > 0
+
+    # Refused or not, what is safe is told no more: here the log is read again from its beginning.
+    sink.lines.clear()
+    exports = ExportPipeline([sink], spool=SpoolSettings(tmp_path / "spool", "c"))
+    exports.start()
+    again = Kept(tmp_path, exports=exports, max_age_s=0)
+    assert again.keeper.restorer.restore(LOG, ends(records)) == {}
+    assert len(again.replay(records)) == told
+    assert exports.wait_durable(10)
+    assert sink.lines == []
+    again.keeper.stop(5)
+    exports.stop(5)
+
+
+def test_it_keeps_by_itself_and_says_what_fails(tmp_path, records):
+    it = Kept(tmp_path)
+    it.keeper.restorer.restore(LOG, ends(records))
+    it.replay(records)
+    it.keeper.start()
+    deadline = time.monotonic() + 10
+    while it.keeper.reading().oldest_age_s is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    it.keeper.stop(5)
+    assert it.keeper.reading().writes["ok"] >= len(it.state.partitions)
+
+    first = DirectoryStore(tmp_path / "cluster")
+    with pytest.raises(StoreError):
+        Kept(tmp_path).keeper.restorer.restore(LOG, ends(records))
+    first.close()
+
+
+def test_what_is_given_up_is_kept_first_but_not_what_is_lost(tmp_path, records):
+    it = Kept(tmp_path)
+    it.keeper.restorer.restore(LOG, ends(records))
+    it.replay(records)
+    one, other, *_ = sorted(it.state.partitions)
+    it.keeper.partitions_revoked([one], lost=False)
+    it.keeper.partitions_revoked([other], lost=True)
+    assert [path.name.split(".")[0] for path in (tmp_path / "cluster").glob("partition-*")] == [f"partition-{one}"]
+    assert it.state.position(one) == ReplayPosition(*it.state.position(one))
+    it.keeper._ledger.store.close()
+
+
+def test_a_state_that_no_image_can_hold_is_said_and_ends_nothing(tmp_path, records, monkeypatch):
+    """As where a third party's analyzer puts into a finding what no JSON can hold."""
+    it = Kept(tmp_path)
+    it.keeper.restorer.restore(LOG, ends(records))
+    it.replay(records)
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            "agent.persistence.cluster_state.Snapshot.encode",
+            lambda *given: (_ for _ in ()).throw(UnwritableState("too large")),
+        )
+        assert not it.keeper.save(it.state.partitions, 5)
+    assert it.keeper.reading().error == "too large"
+    assert it.keeper.save(it.state.partitions, 5)
+    assert it.keeper.reading().error is None
+    it.keeper.stop(5)

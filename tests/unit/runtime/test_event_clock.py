@@ -1,0 +1,42 @@
+from agent.runtime.event_clock import PATIENCE_S, EventClock
+
+WALL = 1_790_000_000_000
+
+
+def test_without_a_record_of_now_the_wall_is_believed_after_a_while_only():
+    passing = EventClock()
+    passing.record_read(WALL - 7_200_000)
+    assert passing.now_ms(5.0, WALL) is None
+    assert passing.now_ms(5.0 + PATIENCE_S / 2, WALL + 15_000) is None
+    assert passing.now_ms(5.0 + PATIENCE_S, WALL + 30_000) == WALL + 30_000
+    passing.record_arrived(WALL - 7_170_000, 6.0 + PATIENCE_S)
+    assert passing.now_ms(7.0 + PATIENCE_S, WALL + 32_000) == WALL - 7_169_000
+
+
+def test_a_wall_that_shows_what_the_last_record_did_is_believed_at_once():
+    passing = EventClock()
+    passing.record_read(WALL - 3_000)
+    assert passing.now_ms(5.0, WALL) == WALL
+
+
+def test_records_tell_the_time_and_a_steady_clock_what_passed_since():
+    passing = EventClock()
+    passing.record_arrived(100_000, 10.0)
+    assert passing.now_ms(12.5, 102_600) == 102_500
+    # A late one changes nothing, a newer one does.
+    passing.record_arrived(90_000, 12.0)
+    assert passing.now_ms(12.5, 102_600) == 102_500
+    passing.record_arrived(102_550, 12.5)
+    assert passing.now_ms(12.5, 102_600) == 102_550
+
+
+def test_a_wall_clock_that_jumps_ahead_is_not_believed():
+    passing = EventClock()
+    passing.record_arrived(100_000, 10.0)
+    assert passing.now_ms(11.0, 100_000 + 3_600_000) == 101_000
+
+
+def test_a_record_that_claims_the_future_is_not_believed():
+    passing = EventClock()
+    passing.record_arrived(10**15, 10.0)
+    assert passing.now_ms(11.0, 101_000) == 101_000

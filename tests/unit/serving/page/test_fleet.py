@@ -1,0 +1,153 @@
+"""The picture of all groups: its order, what is made anew and what is not."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from agent.core.queries import Health
+from agent.serving.page.fleet import RECENT_MS, SORTS, Fleet, FleetCache, build_fleet, fleet_group, histogram
+from agent.serving.page.markup import ago, bars, group_address, number, rough
+from agent.serving.page.tables import number_ranges
+from tests.unit.core.shadow import build as b
+from tests.unit.core.shadow.build import T0, Log, run_of
+from tests.unit.presentation.narrative import made as m
+from tests.unit.serving.page.scene import captured, newest_ms, row
+from tests.unit.serving.routes.replayed import Replayed, of_log
+
+
+def test_those_in_trouble_come_first() -> None:
+    groups = [
+        fleet_group(row("1 critical"), (), [m.finding(severity="critical")]),
+        fleet_group(row("2 two warnings"), (), [m.finding(), m.finding("poll_timeout")]),
+        fleet_group(row("3 a warning"), (), [m.finding()]),
+        fleet_group(row("4 only worth knowing"), (), [m.finding(severity="info")]),
+        fleet_group(row("5 of another version, so the least", state="Empty"), (), [m.finding(severity="dire")]),
+        fleet_group(row("6 on the move", state="PreparingRebalance")),
+        fleet_group(row("7 restless"), (1, 2, 3)),
+        fleet_group(row("8 less so"), (1,)),
+        fleet_group(row("9 behind", lag=1_000)),
+        fleet_group(row("10 less so", lag=10)),
+        fleet_group(row("11 at its end", lag=0)),
+        fleet_group(row("12 nobody knows")),
+    ]
+    fleet = Fleet(T0, "", Health(True, ""), tuple(reversed(groups)), ())
+    assert [it.name for it in fleet.sorted_by("trouble")] == [it.name for it in groups]
+    assert fleet.sorted_by("-lag")[0].name == "9 behind"
+    for sort in ("lag", "-lag"):
+        assert all(it.row["lag"] is None for it in fleet.sorted_by(sort)[3:]), (
+            "what is not known comes last either way"
+        )
+
+
+@pytest.mark.parametrize("sort", [*SORTS, *(f"-{it}" for it in SORTS)])
+def test_each_order_has_everyone(sort: str) -> None:
+    fleet = build_fleet(captured(), T0)
+    assert sorted(it.name for it in fleet.sorted_by(sort)) == sorted(it.name for it in fleet.groups)
+
+
+class Counting(Replayed):
+    """Counts what it is asked."""
+
+    asked = 0
+
+    def timeline(self, group: str, since_ms: int | None = None, until_ms: int | None = None) -> Any:
+        self.asked += 1
+        return super().timeline(group, since_ms, until_ms)
+
+
+def generation(number: int, at_ms: int) -> b.Pair:
+    return b.classic_group(number, b.member("m-1", {"t": [0]}), state_ms=at_ms)
+
+
+def test_rebalances_are_asked_for_where_there_were_some() -> None:
+    log = Log().add(b.new_group("still")).add(generation(1, T0)).add(generation(2, T0 + 2_000))
+    agent = Counting(of_log(log))
+    first = build_fleet(agent, T0 + 60_000)
+    orders = next(it for it in first.groups if it.name == "orders")
+    assert (len(orders.recent_ms), agent.asked) == (2, 1), "one that never did is not asked about"
+    again = build_fleet(agent, T0 + 61_000, first)
+    assert (again.groups, agent.asked) == (first.groups, 1), "nothing moved"
+    log.add(generation(3, T0 + 9_000))
+    agent.state.replay_batch(run_of(log.records[-1:]))
+    again = build_fleet(agent, T0 + 62_000, again)
+    orders = next(it for it in again.groups if it.name == "orders")
+    assert (len(orders.recent_ms), agent.asked) == (3, 2), "it did, so it is"
+    later = build_fleet(agent, orders.recent_ms[0] + RECENT_MS + 1, again)
+    assert len(next(it for it in later.groups if it.name == "orders").recent_ms) < 3, "what is long ago is not recent"
+
+
+def test_the_version_changes_with_what_is_shown() -> None:
+    agent = captured()
+    now = [newest_ms(agent)]
+    fleets = FleetCache(agent, lambda: now[0])
+    first = fleets.current()
+    assert fleets.current() is first, "asked at once again"
+    deadline = time.monotonic() + 60
+    while fleets.current() is first and time.monotonic() < deadline:
+        time.sleep(0.2)
+    second = fleets.current()
+    assert (second is first, second.version) == (False, first.version)
+    agent.recent.observe([m.finding(group=first.groups[0].name)])
+    while fleets.current().version == first.version and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert fleets.current().version != first.version
+
+
+def test_a_picture_that_takes_long_is_made_aside(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent.serving.page.fleet.REFRESH_INLINE_BELOW_S", -1.0)
+    monkeypatch.setattr("agent.serving.page.fleet.MIN_AGE_S", 0.0)
+    fleets = FleetCache(captured(), lambda: T0)
+    first = fleets.current()
+    assert fleets.current() is first, "what was there is given"
+    deadline = time.monotonic() + 60
+    while fleets.current() is first and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert fleets.current() is not first, "and another comes by itself"
+
+
+def test_findings_of_an_agent_that_names_its_cluster() -> None:
+    agent = Replayed(of_log(Log().add(b.new_group())))
+    agent.recent.observe([m.finding(group="orders") | {"cluster": "prod"}])
+    assert [len(it.findings) for it in build_fleet(agent, T0).groups] == [1]
+
+
+def test_bins() -> None:
+    now = 10 * RECENT_MS
+    times = [now, now - 1, now - RECENT_MS + 1, now - RECENT_MS, now + 5]
+    assert histogram(times, now) == [1, *[0] * 10, 3]
+
+
+@pytest.mark.parametrize(
+    ("said", "is_"),
+    [
+        (number(None), "not known"),  # 1: never 0
+        (number(0), "0"),  # 2
+        (number(99_999), "99,999"),  # 3
+        (number(123_456), '<span title="123,456">123 k</span>'),  # 4
+        (number(12_345_678), '<span title="12,345,678">12.3 M</span>'),  # 5
+        (number(-5 * 10**9), '<span title="-5,000,000,000">-5 G</span>'),  # 6
+        (rough(-5), "0 s"),  # 7: a broker's clock is ahead
+        (rough(59_999), "59 s"),  # 8
+        (rough(60_000), "1 min"),  # 9
+        (rough(3_600_000 * 47), "47 h"),  # 10
+        (rough(3_600_000 * 48), "2 d"),  # 11
+        (ago(None, T0), "never"),  # 12
+        (ago(T0, T0 + 4_999), ">just now<"),
+        (ago(T0, T0 + 5_000), ">5 s ago<"),
+        (ago(T0, T0, after=""), ">0 s<"),
+        (number_ranges([3, 0, 1, 2, 7]), "0-3, 7"),  # 13
+        (
+            number_ranges(range(0, 100, 2)),
+            "0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 32, 34, 36, 38 and 30 more",
+        ),
+        (bars([], words="<none>"), "&lt;none&gt;"),  # 15
+        (group_address("a/b", "eu"), "/groups/a%2Fb?cluster=eu"),  # 16
+        (group_address(".."), "/groups/?group=.."),  # 17
+        (str(group_address("\udcff")), "None"),  # 18
+    ],
+)
+def test_words(said: str, is_: str) -> None:
+    assert is_ in said

@@ -1,0 +1,117 @@
+"""What answers as an agent does, over records that were replayed: no broker, no thread."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from typing import Any
+from urllib.parse import urlsplit
+
+from agent.core.diagnosis.cluster import AnalyzerSelection
+from agent.core.queries import Health, JsonObject, Timeline
+from agent.core.records import RecordBatch
+from agent.kafka.admin_api.divergence import ObserverReading
+from agent.kafka.source.paths import committed_batches_of
+from agent.persistence.cluster_state import ClusterState
+from agent.presentation.json_views import describe_json, group_json
+from agent.presentation.narrative import findings
+from agent.presentation.narrative.events import events_within
+from agent.serving.metrics.group_collector import GroupCollector, cluster_findings
+from agent.serving.metrics.readings import Readings
+from agent.serving.queries import ServedQueries
+from agent.serving.server import serving
+from analyzers.registry import select_analyzers
+from tests.unit.core.shadow.build import Log, run_of
+
+
+class Replayed(ServedQueries):
+    """A mirror of runs, and the health that it is told to have."""
+
+    def __init__(
+        self,
+        runs: Iterable[RecordBatch],
+        *,
+        has_caught_up: bool = True,
+        stopped: str | None = None,
+        chosen: AnalyzerSelection | None = None,
+        observed: ObserverReading | None = None,
+    ) -> None:
+        self.state = state = ClusterState(select_analyzers() if chosen is None else chosen)
+        self.mirror, self.counts, self.recent = state.mirror, state.counts, state.recent
+        self._groups = GroupCollector(state, nullcontext())
+        self.has_caught_up = has_caught_up
+        self._stopped = stopped
+        self._observed = observed
+        for run in runs:
+            state.replay_batch(run)
+
+    has_caught_up = True
+    now_ms = 0
+
+    def alive(self) -> Health:
+        return Health(True, "reading")
+
+    def ready(self) -> Health:
+        if not self.has_caught_up:
+            return Health(False, "catching up with the topic's end: 12 records to go")
+        return Health(self._stopped is None, self._stopped or "caught up")
+
+    def groups(self) -> list[JsonObject]:
+        return [group_json(view) for view in sorted(self.mirror.views(), key=lambda view: view.group)]
+
+    def describe(self, group: str) -> JsonObject | None:
+        found = self.mirror.find(group)
+        return None if found is None else describe_json(*found)
+
+    def timeline(self, group: str, since_ms: int | None = None, until_ms: int | None = None) -> Timeline | None:
+        kept, complete_since_ms = self.recent.timeline(group)
+        events = list(kept)
+        if not events and self.mirror.find(group) is None:
+            return None
+        return Timeline(events_within(events, since_ms, until_ms), complete_since_ms)
+
+    def findings(
+        self, since_ms: int | None = None, until_ms: int | None = None, group: str | None = None
+    ) -> list[JsonObject]:
+        return findings.select_findings(self.recent.findings(group), since_ms, until_ms)
+
+    def readings(self) -> Readings:
+        """As `Agent.readings`: nothing of groups before the topic was read to its end."""
+        readings = Readings(
+            caught_up=dict.fromkeys(self.mirror.partitions, self.has_caught_up),
+            behind_records=dict.fromkeys(self.mirror.partitions, 0 if self.has_caught_up else 6),
+            healthy=self._stopped is None,
+            record_counts=self.mirror.record_counts(),
+            error_counts=self.mirror.error_counts(),
+            observed=self._observed,
+        )
+        if self.has_caught_up:
+            readings.groups = self._groups.read()
+            readings.findings = cluster_findings(self.state)
+        return readings
+
+
+def of_path(path: object) -> Iterable[RecordBatch]:
+    """The runs of a PATH that is whole."""
+    for item in committed_batches_of(str(path)):
+        assert isinstance(item, RecordBatch), str(item)
+        yield item
+
+
+def of_log(log: Log) -> Iterable[RecordBatch]:
+    yield run_of(log.records)
+
+
+@contextmanager
+def served(replayed: ServedQueries, **more: Any) -> Iterator[str]:
+    """The address of a server over it, once it listens."""
+    with serving(replayed, **more) as url:
+        address = urlsplit(url)
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            with suppress(ConnectionRefusedError), socket.create_connection((address.hostname, address.port or 0)):
+                break
+            time.sleep(0.01)
+        yield url

@@ -1,0 +1,271 @@
+"""Several clusters: what they say together, one by one, and while one of them is broken."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+from httpx import Client
+
+from agent.core.queries import AmbiguousGroup, Health
+from agent.kafka.source.errors import SourceUnreachable
+from agent.runtime.supervisor import ClusterSupervisor, SupervisedClusters
+from tests.unit.cli.running import SEGMENTS
+from tests.unit.core.shadow import build as b
+from tests.unit.core.shadow.build import Log
+from tests.unit.serving.routes.replayed import Replayed, of_log, of_path, served
+
+NOWHERE = "no broker answers at localhost:1"
+
+
+class Agent(Replayed):
+    """A mirror that is started and stopped as an agent is."""
+
+    dies = False
+    started = stopped = 0
+
+    @property
+    def queries(self) -> Agent:
+        return self
+
+    def start(self) -> None:
+        self.started += 1
+
+    def stop(self) -> None:
+        self.stopped += 1
+
+    def alive(self) -> Health:
+        return Health(False, "the reader stopped: OSError()") if self.dies else super().alive()
+
+
+class Unreachable(Agent):
+    """A cluster that nobody answers for."""
+
+    def start(self) -> None:
+        super().start()
+        raise SourceUnreachable(NOWHERE)
+
+
+def group(name: str, generation: int = 1) -> Agent:
+    return Agent(of_log(Log().add(b.new_group(name), b.classic_group(generation, b.member("m-1"), group=name))))
+
+
+def cluster(name: str | None, *agents: Callable[[], Agent]) -> ClusterSupervisor:
+    """Its agents one after another; the last again and again."""
+    left = list(agents)
+    return ClusterSupervisor(
+        name, lambda: left.pop(0)() if len(left) > 1 else left[0](), look_s=0.01, wait_s=(0.01, 0.05), steady_s=0.05
+    )
+
+
+@contextmanager
+def running(*clusters: ClusterSupervisor) -> Iterator[SupervisedClusters]:
+    made = SupervisedClusters(clusters)
+    made.start()
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come to pass"
+        time.sleep(0.005)
+
+
+def test_together() -> None:
+    eu, us = Agent(of_path(SEGMENTS)), group("payments")
+    with running(cluster("eu", lambda: eu), cluster("us", lambda: us)) as all_:
+        until(lambda: all_.ready().ready)
+        assert all_.ready() == Health(True, "caught up")
+        assert all_.alive() == Health(True, "reading")
+        rows = all_.groups()
+        assert [row["group"] for row in rows] == sorted(str(row["group"]) for row in rows)
+        assert [row for row in rows if row["cluster"] == "eu"] == [{**row, "cluster": "eu"} for row in eu.groups()]
+        assert all_.describe("payments") == {**(us.describe("payments") or {}), "cluster": "us"}
+        assert all_.describe("nobody") is None
+        told, expected = all_.timeline("ads-eos"), eu.timeline("ads-eos")
+        assert told is not None
+        assert expected is not None
+        assert told == ([{**event, "cluster": "eu"} for event in expected[0]], expected[1])
+        found = all_.findings(since_ms=0)
+        assert found
+        assert found == [{**it, "cluster": "eu"} for it in eu.findings(since_ms=0)]
+        assert all_.status() == {"clusters": {name: {"ready": True, "reason": "caught up"} for name in ("eu", "us")}}
+        with pytest.raises(TypeError):
+            all_.readings()
+    assert (eu.started, eu.stopped, us.started, us.stopped) == (1, 1, 1, 1)
+
+
+def test_one_by_one() -> None:
+    with running(cluster("eu", lambda: group("a", 3)), cluster("us", lambda: group("a", 5))) as all_:
+        until(lambda: all_.ready().ready)
+        for ask in (all_.describe, all_.timeline):
+            with pytest.raises(AmbiguousGroup) as raised:
+                ask("a")
+            assert str(raised.value) == "several clusters have this group: eu, us; ?cluster=NAME chooses one"
+        assert [(row["cluster"], row["generation"]) for row in all_.groups()] == [("eu", 3), ("us", 5)]
+        for name, generation in (("eu", 3), ("us", 5)):
+            one = all_.of_cluster(name)
+            assert one is not None
+            form = one.describe("a")
+            assert form is not None
+            assert (form["cluster"], form["generation"]) == (name, generation)
+            assert one.timeline("nobody") is None
+            assert one.readings().healthy
+        assert all_.of_cluster("ap") is None
+        assert list(all_.capabilities.clusters) == ["eu", "us"]
+
+
+def test_findings_of_several_in_the_order_in_which_they_opened() -> None:
+    makers = (lambda: Agent(of_path(SEGMENTS)), lambda: Agent(of_path(SEGMENTS)))
+    with running(*(cluster(name, make) for name, make in zip("ab", makers, strict=True))) as all_:
+        until(lambda: all_.ready().ready)
+        found = all_.findings(since_ms=0)
+        since = [it["since_ms"] for it in found]
+        assert since == sorted(since)
+        assert {it["cluster"] for it in found} == {"a", "b"}
+        one = all_.of_cluster("a")
+        assert one is not None
+        assert len(found) == 2 * len(one.findings(since_ms=0))
+
+
+def test_one_that_cannot_be_reached(caplog: pytest.LogCaptureFixture) -> None:
+    tried: list[Unreachable] = []
+
+    def unreachable() -> Unreachable:
+        tried.append(Unreachable(()))
+        return tried[-1]
+
+    with running(cluster("eu", lambda: group("a")), cluster("us", unreachable)) as all_:
+        until(lambda: len(tried) > 3)
+        assert (all_.has_caught_up, all_.alive().ready) == (True, True)
+        assert all_.ready() == Health(False, f"cluster us: {NOWHERE}")
+        assert [row["cluster"] for row in all_.groups()] == ["eu"]
+        us = all_.of_cluster("us")
+        assert us is not None
+        assert (us.has_caught_up, us.ready()) == (False, Health(False, NOWHERE))
+        assert (us.groups(), us.findings(), us.describe("a"), us.timeline("a")) == ([], [], None, None)
+        assert not us.readings().healthy
+        assert us.alive() == Health(True, NOWHERE)
+    assert all(it.stopped == 1 for it in tried)
+    assert f"cluster us: {NOWHERE}; trying again in 0 s" in caplog.text
+
+
+def test_one_that_comes_later() -> None:
+    us = cluster("us", lambda: Unreachable(()), lambda: group("late"))
+    with running(cluster("eu", lambda: group("a")), us) as all_:
+        until(lambda: all_.ready().ready)
+        assert [row["group"] for row in all_.groups()] == ["a", "late"]
+
+
+def test_one_that_breaks_is_replaced(caplog: pytest.LogCaptureFixture) -> None:
+    first, second = group("a", 1), group("a", 2)
+    with running(cluster("eu", lambda: first, lambda: second), cluster("us", lambda: group("b"))) as all_:
+        until(lambda: first.started == 1 and all_.ready().ready)
+        first.dies = True
+        until(lambda: [row["generation"] for row in all_.groups()] == [2, 1])
+        assert all_.alive().ready
+    assert (first.stopped, second.stopped) == (1, 1)
+    assert "cluster eu: the reader stopped: OSError()" in caplog.text
+
+
+def test_any_failure_is_one_clusters_own(caplog: pytest.LogCaptureFixture) -> None:
+    def broken() -> Agent:
+        raise RuntimeError("a mistake")
+
+    class Stubborn(Agent):
+        dies = True
+
+        def stop(self) -> None:
+            super().stop()
+            raise RuntimeError("it does not stop")
+
+    stubborn = Stubborn(())
+    agents = (cluster("eu", lambda: group("a")), cluster("us", broken), cluster("ap", lambda: stubborn))
+    with running(*agents) as all_:
+        until(lambda: all_.has_caught_up and stubborn.stopped > 1 and "a mistake" in all_.ready().reason)
+        assert [row["group"] for row in all_.groups()] == ["a"]
+        assert all_.alive().ready
+    assert "it does not stop" in caplog.text
+
+
+def test_one_that_is_behind_is_not_told_of() -> None:
+    behind = Agent(of_log(Log().add(b.new_group("half"))), has_caught_up=False)
+    with running(cluster("eu", lambda: group("a")), cluster("us", lambda: behind)) as all_:
+        until(lambda: all_.has_caught_up and behind.started == 1)
+        assert [row["group"] for row in all_.groups()] == ["a"]
+        assert all_.describe("half") is None
+        until(lambda: "12 records to go" in all_.ready().reason)
+        assert all_.ready().reason == "cluster us: catching up with the topic's end: 12 records to go"
+
+
+def test_nobody_looks_after_a_cluster_that_was_never_started() -> None:
+    made = SupervisedClusters([cluster("eu", lambda: group("a"))])
+    assert made.alive() == Health(False, "cluster eu: nobody looks after it")
+    assert made.ready() == Health(False, "cluster eu: connecting")
+    assert not made.has_caught_up
+    made.stop()
+
+
+def test_a_stop_waits_for_all_at_once() -> None:
+    class Slow(Agent):
+        def stop(self) -> None:
+            time.sleep(1)
+            super().stop()
+
+    agents = [Slow(()) for _ in range(5)]
+    with running(*(cluster(str(at), lambda agent=agent: agent) for at, agent in enumerate(agents))) as all_:  # type: ignore[misc]
+        until(lambda: all(it.started for it in agents))
+        began = time.monotonic()
+        all_.stop()
+        assert time.monotonic() - began < 4
+    assert all(it.stopped == 1 for it in agents)
+    assert not [it for it in threading.enumerate() if it.name.startswith("cluster ")]
+
+
+def test_the_only_one_answers_as_its_agent_does(caplog: pytest.LogCaptureFixture) -> None:
+    """Tried again and again as several are, and named nowhere, as one alone is not."""
+
+    class Telling(Agent):
+        def status(self) -> dict[str, object]:
+            return {"kept": 3}
+
+    agent = Telling(of_path(SEGMENTS))
+    made = cluster(None, lambda: Unreachable(()), lambda: agent)
+    assert (made.status(), made.ready()) == ({}, Health(False, "connecting"))
+    made.start()
+    try:
+        until(lambda: made.ready().ready)
+        assert f"{NOWHERE}; trying again in 0 s" in [it.getMessage() for it in caplog.records]
+        assert (made.groups(), made.findings(0)) == (agent.groups(), agent.findings(0))
+        assert (made.describe("ads-eos"), made.timeline("ads-eos")) == (
+            agent.describe("ads-eos"),
+            agent.timeline("ads-eos"),
+        )
+        assert made.status() == {"kept": 3}
+        assert made.alive() == Health(True, "reading")
+    finally:
+        made.stop()
+    assert agent.stopped == 1
+    assert made.alive() == Health(False, "nobody looks after it")
+
+
+def test_over_http() -> None:
+    with (
+        running(cluster("eu", lambda: group("a")), cluster("us", lambda: group("b"))) as all_,
+        served(all_) as url,
+        Client(base_url=url) as http,
+    ):
+        until(lambda: all_.ready().ready)
+        assert [(it["cluster"], it["group"]) for it in http.get("/api/v1/groups").json()] == [
+            ("eu", "a"),
+            ("us", "b"),
+        ]
+        assert http.get("/api/v1/groups/b").json()["cluster"] == "us"
+        assert http.get("/readyz").text == "caught up\n"

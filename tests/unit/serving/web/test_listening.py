@@ -1,0 +1,52 @@
+"""Which addresses are listened on."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from agent.kafka.source.errors import SourceMisconfigured
+from agent.serving.server import WebServer
+from tests.unit.serving.routes.replayed import Replayed
+
+
+def _answers(server: WebServer, host: str) -> bool:
+    try:
+        return httpx.get(f"http://{host}:{urlsplit(server.url).port}/healthz").status_code == 200
+    except httpx.ConnectError:
+        return False
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/net/if_inet6"), reason="this machine has no IPv6")
+def test_two_colons_are_every_address_of_both_families() -> None:
+    server = WebServer(Replayed([]), "::").start()
+    try:
+        assert server.url.startswith("http://[::]:")
+        assert [_answers(server, it) for it in ("127.0.0.1", "[::1]")] == [True, True]
+    finally:
+        server.stop()
+
+
+def test_without_ipv6_they_are_those_of_ipv4(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel started with ipv6.disable=1, which cannot be had for a test."""
+    real = socket.socket
+
+    def socket_of_ipv4(family: int = socket.AF_INET, *others: Any, **named: Any) -> socket.socket:
+        if family == socket.AF_INET6:
+            raise OSError(errno.EAFNOSUPPORT, "Address family not supported by protocol")
+        return real(family, *others, **named)
+
+    monkeypatch.setattr("agent.serving.web.listener.socket.socket", socket_of_ipv4)
+    server = WebServer(Replayed([]), "::").start()
+    try:
+        assert _answers(server, "127.0.0.1")
+    finally:
+        server.stop()
+    with pytest.raises(SourceMisconfigured, match="cannot listen on ::1:0: Address family not supported"):
+        WebServer(Replayed([]), "::1")

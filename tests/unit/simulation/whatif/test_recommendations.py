@@ -1,0 +1,102 @@
+"""Which settings are said to help a group, and how they are written."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import count
+
+import pytest
+
+from agent.simulation.whatif import config_lines
+from agent.simulation.whatif.changes import CHANGES
+from agent.simulation.whatif.recommendations import recommend
+from agent.simulation.whatif.recorded_script import NOT_REPLAYABLE
+from agent.simulation.whatif.recorder import GroupRecording
+from tests.unit.core.shadow import build as b
+from tests.unit.simulation.whatif.made import History, shared_out
+from tests.unit.simulation.whatif.test_capture import needs_capture, recorded, where
+
+
+def loop(rounds: int = 4, *, every_ms: int = 20_000) -> tuple[GroupRecording, int]:
+    """A member that leaves and comes back under a new id, again and again."""
+    history = History()
+    history.at(0, *shared_out(["a-1", "b-0"]))
+    for at in range(1, rounds + 1):
+        history.commits(at * every_ms - 1_000, 0, 1)
+        history.at(at * every_ms, *shared_out(["a-1"]))
+        history.at(at * every_ms + 2_000, *shared_out(["a-1", f"b-{at}"]))
+    return history.recording(), history.now_ms + 60_000
+
+
+@needs_capture
+def test_a_crash_loop_is_helped_by_static_membership() -> None:
+    found = recommend(*_whole("audit-loop"))
+    best, other = found.gains
+    assert (found.tried, found.untold) == (11, "")
+    assert (found.rebalances, found.log_rebalances, found.matched, found.generations) == (8, 8, 8, 8)
+    assert (best.setting, best.exact) == ("static membership", ("group.instance.id=audit-loop-crash",))
+    assert (best.rebalances_before, best.rebalances_after) == (8, 4)
+    assert best.stopped_after_s < best.stopped_before_s / 3
+    assert "noticed only if it is not back" in best.price
+    assert best.assumptions == (f"S{CHANGES['static'].assumes[1:]}.",)
+    assert other.exact == (f"partition.assignment.strategy={config_lines.ASSIGNORS['cooperative-sticky']}",)
+    assert not {"static"} & {other.setting}, "what has the best one in it is no other setting"
+
+
+@needs_capture
+def test_a_deploy_is_a_trade_and_a_crash_is_helped_by_none() -> None:
+    (static,) = recommend(*_whole("audit-deploy")).gains
+    assert (static.setting, static.rebalances_after) == ("static membership", 3)
+    assert static.stopped_after_s > static.stopped_before_s
+    for group in ("emails-crash", "pricing-poll", "stock-coop"):
+        found = recommend(*_whole(group))
+        assert (found.gains, found.has_numbers, found.untold) == ((), True, "")
+
+
+def _whole(group: str) -> tuple[GroupRecording, None, None, int]:
+    recording, end_ms = recorded(where, group)
+    return recording, None, None, end_ms
+
+
+def test_once_it_is_enough_what_was_tried_is_all() -> None:
+    recording, end_ms = loop()
+    asked = count()
+    some = recommend(recording, None, None, end_ms, lambda: next(asked) >= 3)
+    assert 0 < some.tried < 4
+    assert some.untold == "replaying it takes longer than there is time for here"
+    none = recommend(recording, None, None, end_ms, lambda: True)
+    assert (none.tried, none.gains, none.has_numbers) == (0, (), False)
+
+
+def test_what_cannot_be_replayed_says_why() -> None:
+    assert recommend(GroupRecording("g", ()), None, None, 0).untold == "the log shows no member of it"
+    recording, end_ms = loop()
+    assert recommend(recording, None, b.T0 - 1, end_ms).untold == "the log shows no member of it in this time"
+    for kind, reason in NOT_REPLAYABLE.items():
+        last = replace(recording.states[-1], group_type=kind)
+        assert recommend(GroupRecording("g", (last,)), None, None, end_ms).untold == reason
+
+
+LINES = [
+    ({"static": True, "session-timeout": 120_000}, ("group.instance.id=a", "session.timeout.ms=120000")),  # 1
+    ({"session-timeout": 6_000}, ("session.timeout.ms=6000", "heartbeat.interval.ms=2000")),  # 2: a third of it
+    ({"heartbeat-interval": 500}, ("heartbeat.interval.ms=500",)),  # 3
+    ({"poll-timeout": 600_000}, ("max.poll.interval.ms=600000",)),  # 4
+    ({"initial-delay": 3_000}, ("group.initial.rebalance.delay.ms=3000",)),  # 5
+    ({"protocol": "consumer"}, ("group.protocol=consumer",)),  # 6
+    *(
+        ({"assignor": name}, (f"partition.assignment.strategy={config_lines.ASSIGNORS[name]}",))
+        for name in CHANGES["assignor"].choices
+    ),  # 7-10
+]
+
+
+@pytest.mark.parametrize(("values", "lines"), LINES)
+def test_settings_as_they_are_written(values: dict[str, object], lines: tuple[str, ...]) -> None:
+    assert config_lines.lines(values, "a", 3_000) == lines
+    assert (config_lines.where(values) == config_lines.BROKERS) == ("initial-delay" in values)
+    assert len(config_lines.notes(values)) == len(values.keys() & config_lines.NOTES.keys())
+
+
+def test_every_change_is_written() -> None:
+    assert {name for values, _ in LINES for name in values} == set(CHANGES)

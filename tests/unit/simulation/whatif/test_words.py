@@ -1,0 +1,161 @@
+"""What a comparison says in sentences."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from agent.simulation.groups.simulate import StoppedTime
+from agent.simulation.whatif import sentences as words
+from agent.simulation.whatif.calibrated_replay import (
+    CalibratedReplay,
+    GenerationDifference,
+    SimulatedGeneration,
+    calibrate,
+)
+from agent.simulation.whatif.changes import Alternative
+from agent.simulation.whatif.comparison import AlternativeOutcome, Comparison, compare
+from agent.simulation.whatif.recorded_script import RecordedGeneration
+from tests.unit.core.shadow import build as b
+from tests.unit.simulation.whatif.made import History, rolling_restart, shared_out
+
+STATIC = Alternative({"static": True})
+
+
+def restarted() -> CalibratedReplay:
+    return calibrate(rolling_restart(3).recording(), b.T0 + 300_000)
+
+
+def made(
+    alternative: Alternative, rebalances: int, stopped_ms: int, *detected_ms: int, deaths: int = 2
+) -> AlternativeOutcome:
+    return AlternativeOutcome(alternative, rebalances, StoppedTime(stopped_ms, 0, 0), deaths, detected_ms)
+
+
+def test_what_was_replayed() -> None:
+    found = restarted()
+    assert words.headline(found) == (
+        "`orders`: 8 generations of 3 clients between 2026-09-21 14:13:20 and 2026-09-21 14:18:20 UTC (5 min)."
+    )
+    result = compare(found, [])
+    assert not [it for it in words.assumptions(found, result) if "newcomer" in it]
+    first, second = words.reproduced(found, result)
+    assert first == "Replayed under today's settings it comes out as it was: 8 generations, with the same members."
+    assert second == (
+        "Their assignments come within 0 ms of the log's, half of them within 0 ms. Partitions stand still for 9.0 "
+        "partition-seconds; by what the log shows of their commits it was about 54.0."
+    )
+
+
+def test_what_is_not_exact_says_so_first() -> None:
+    found = restarted()
+    differences = (
+        GenerationDifference(RecordedGeneration(7, b.T0, frozenset({"b", "a"})), None),
+        GenerationDifference(RecordedGeneration(8, b.T0, frozenset()), None),
+        GenerationDifference(None, SimulatedGeneration(9, b.T0 + 1_000, frozenset({"a"}))),
+        GenerationDifference(None, SimulatedGeneration(10, b.T0 + 1_000, frozenset())),
+    )
+    wrong = replace(found.reproduction, matched=6, differences=differences, late_ms=())
+    said = words.reproduced(found._replace(reproduction=wrong), compare(found, []))
+    assert said == [
+        "Replayed under today's settings it is NOT exact: of 8 generations 6 come out with the same members, "
+        "2 do not, and 2 come that the log does not have. So the numbers below are off by as much.",
+        "Generation 7 (14:13:20: `a` and `b`) does not come out.",
+        "Generation 8 (14:13:20: nobody) does not come out.",
+        "At 14:13:21 the replay has a generation of `a` that the log does not have.",
+    ]
+    only_last = replace(found.reproduction, differences=differences[3:])
+    said = words.reproduced(found._replace(reproduction=only_last), compare(found, []))
+    assert said[1] == "At 14:13:21 the replay has a generation of nobody that the log does not have."
+
+
+def advice(today: AlternativeOutcome, *others: AlternativeOutcome) -> list[str]:
+    return words.advice(restarted(), Comparison((today, *others), ()))
+
+
+TODAY = made(Alternative({}), 10, 100_000, 6_000, 7_000)
+
+
+def test_one_setting_helps_with_both() -> None:
+    assert advice(TODAY, made(STATIC, 4, 20_000, 6_000, 7_000)) == [
+        "Static membership would have saved most standstill: 80.0 of 100.0 partition-seconds, and 6 rebalances."
+    ]
+
+
+def test_one_helps_with_each() -> None:
+    longer = Alternative({"session-timeout": 60_000})
+    assert advice(TODAY, made(longer, 12, 20_000, 30_000, 60_000, 61_000), made(STATIC, 4, 110_000, 7_000)) == [
+        "Session timeout 1 min would have saved most standstill: 80.0 of 100.0 partition-seconds, for 2 rebalances "
+        "more. A member that dies is then taken out after 1 min (median), today after 7.0 s.",
+        "Static membership would have saved most rebalances: 6 of 10; it costs 10.0 partition-seconds more of "
+        "standstill. Of 2 deaths or stalls it takes out the members of 1 (today 2): the others are back before that.",
+    ]
+    assert advice(TODAY, made(longer, 10, 20_000, 6_500), made(STATIC, 4, 90_000, 7_000, 7_000)) == [
+        "Session timeout 1 min would have saved most standstill: 80.0 of 100.0 partition-seconds. Of 2 deaths or "
+        "stalls it takes out the members of 1 (today 2): the others are back before that.",
+        "Static membership would have saved most rebalances: 6 of 10; it saves 10.0 partition-seconds of standstill.",
+    ]
+
+
+def test_nothing_helps() -> None:
+    assert advice(TODAY, made(STATIC, 10, 100_000)) == ["None of these would have saved standstill worth the name."]
+
+
+def test_deaths_that_nobody_noticed_either_way() -> None:
+    calm = made(Alternative({}), 10, 100_000, deaths=0)
+    assert advice(calm, made(STATIC, 4, 20_000, deaths=0))[0].endswith("and 6 rebalances.")
+
+
+def test_what_is_taken_for_granted() -> None:
+    history = rolling_restart(3)
+    names = ["c0-2", "c1-2", "new-1"]
+    history.at(400_000, *shared_out(names[:2]))
+    history.at(420_000, *shared_out(names), skip=1)
+    found = calibrate(history.recording(), b.T0 + 500_000)
+    result = compare(found, [STATIC, Alternative({"static": True, "assignor": "homemade"})])
+    said = list(words.assumptions(found, result))
+    assert said[0].startswith(
+        "Clients notice a rebalance with their next heartbeat, every 3 s (by the log, or as told)"
+    )
+    assert said[1] == "Brokers wait 0 s for more members of an empty group (by the log, or as told)."
+    assert "Generations that never completed, of which the log shows only that the number jumps: 1." in said
+    assert "1 newcomer is taken for the restart of a client that left for good: `new` for `c2`." in said
+    assert any(it.startswith("Static membership: a client that closes keeps its place") for it in said)
+    assert said[-1] == "Static membership, homemade assignor is left out: the model has no assignor homemade."
+
+
+def test_what_the_log_does_not_tell_is_said() -> None:
+    history = History(created=False)
+    history.at(0, *shared_out(["a-1", "b-1"]))
+    history.at(30_000, *shared_out(["d-1", "e-1", "f-1"]))
+    history.at(40_000, *shared_out(["f-1"]))
+    history.at(50_000, *shared_out(["f-1", "x-1", "y-1"]))
+    found = calibrate(history.recording(), b.T0 + 60_000)
+    said = list(words.assumptions(found, compare(found, [])))
+    assert "(not in the log: the clients' default or what fits best)" in said[0]
+    assert "(not in the log: the brokers' default)" in said[1]
+    assert any(it.startswith("2 newcomers are taken for the restart of a client") for it in said)
+
+
+def test_cells() -> None:
+    assert words.detection(made(STATIC, 1, 0)) is None
+    assert words.detection(made(STATIC, 1, 0, 6_000, 7_000, 9_000)) == "7.0 to 9.0 s"
+    one = made(STATIC, 9, 100_000)
+    assert words.saving(Comparison((TODAY, one), ()), one) == "1 rebalance, 0.0 s"
+    dear = made(STATIC, 12, 1_234_500)
+    assert words.saving(Comparison((TODAY, dear), ()), dear) == "-2 rebalances, -1,134.5 s"
+    same = made(STATIC, 10, 100_000)
+    assert words.saving(Comparison((TODAY, same), ()), same) is None
+    assert words.saving(Comparison((TODAY, same), ()), TODAY) is None
+
+
+def test_one_setting_saves_rebalances_alone() -> None:
+    assert advice(TODAY, made(STATIC, 4, 100_000, 6_000, 7_000)) == [
+        "None of these would have saved standstill worth the name.",
+        "Static membership would have saved most rebalances: 6 of 10; it saves 0.0 partition-seconds of standstill.",
+    ]
+
+
+def test_a_setting_that_saves_time_alone() -> None:
+    assert advice(TODAY, made(STATIC, 10, 10_000, 6_000, 7_000)) == [
+        "Static membership would have saved most standstill: 90.0 of 100.0 partition-seconds."
+    ]

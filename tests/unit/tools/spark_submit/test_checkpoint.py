@@ -1,0 +1,97 @@
+"""Which stream a checkpoint and its tables belong to."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agent.tools.spark_submit.checkpoint import MARK, OUT_MARK, check_checkpoint, claim
+from agent.tools.spark_submit.errors import SubmitError
+from agent.tools.spark_submit.jobs import Diagnosis
+from tests.unit.tools.spark_submit.doubles import stream
+
+
+def test_the_same_stream_goes_on(tmp_path: Path) -> None:
+    job = stream(tmp_path, cluster="eu", diagnosis=Diagnosis(tuned={"rebalance_storm.window_s": "60"}))
+    check_checkpoint(job)
+    assert not list(tmp_path.iterdir()), "to look writes nothing"
+    claim(job)
+    kept = (tmp_path / "checkpoint" / MARK).read_bytes()
+    # As Spark leaves it.
+    (tmp_path / "checkpoint" / "metadata").touch()
+    (tmp_path / "checkpoint" / "offsets").mkdir()
+    check_checkpoint(job)
+    claim(stream(tmp_path, cluster="eu", diagnosis=job.diagnosis, trigger_s=1.0, available_now=True))
+    assert (tmp_path / "checkpoint" / MARK).read_bytes() == kept
+    tables = json.loads((tmp_path / "out" / OUT_MARK).read_bytes())
+    assert tables == {"id": json.loads(kept)["id"], "checkpoint": job.checkpoint}
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"cluster": "us"}, "cluster: none then, us now"),
+        ({"reads": "history", "history": "/h"}, "reads: topic then, history now; history: none then, /h now"),
+        ({"reads": "history-topic", "history_topic": "h"}, "history-topic: none then, h now"),
+        ({"diagnosis": Diagnosis(analyzers="none")}, "analyzers: all then, none now"),
+        ({"diagnosis": Diagnosis(tuned={"a.b": "1"})}, "tuned: none then, a.b=1 now"),
+    ],
+)
+def test_another_stream_is_refused(tmp_path: Path, changed: dict[str, object], said: str) -> None:
+    claim(stream(tmp_path))
+    for refuse in (check_checkpoint, claim):
+        with pytest.raises(SubmitError, match="made with other settings") as error:
+            refuse(stream(tmp_path, **changed))
+        assert said in str(error.value)
+
+
+def test_a_directory_that_is_no_checkpoint_of_ours(tmp_path: Path) -> None:
+    checkpoint = tmp_path / "checkpoint"
+    checkpoint.mkdir()
+    check_checkpoint(stream(tmp_path))
+    (checkpoint / "photos").mkdir()
+    with pytest.raises(SubmitError, match="or none yet; a directory of others came"):
+        check_checkpoint(stream(tmp_path))
+    (checkpoint / "metadata").touch()
+    (checkpoint / "offsets").mkdir()
+    with pytest.raises(SubmitError, match="one of Spark's that no kshadow spark stream made came"):
+        check_checkpoint(stream(tmp_path))
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"id":1}', "[]", "\ufeff{}"])
+def test_a_mark_that_is_none(tmp_path: Path, text: str) -> None:
+    claim(stream(tmp_path))
+    (tmp_path / "checkpoint" / MARK).write_text(text, encoding="utf-8")
+    with pytest.raises(SubmitError, match="what kshadow spark stream wrote expected, something else came"):
+        check_checkpoint(stream(tmp_path))
+
+
+def test_tables_belong_to_one_checkpoint(tmp_path: Path) -> None:
+    claim(stream(tmp_path))
+    other = stream(tmp_path, checkpoint=f"{tmp_path}/other")
+    with pytest.raises(SubmitError, match=f"tables of the checkpoint {tmp_path}/other expected, those of") as error:
+        check_checkpoint(other)
+    assert str(tmp_path / "checkpoint") in str(error.value)
+    claim(stream(tmp_path, checkpoint=f"{tmp_path}/other", out=f"{tmp_path}/out-2"))
+
+
+def test_tables_of_a_checkpoint_that_was_removed(tmp_path: Path) -> None:
+    claim(stream(tmp_path))
+    (tmp_path / "checkpoint" / MARK).unlink()
+    with pytest.raises(SubmitError, match="as it was before it was made anew"):
+        check_checkpoint(stream(tmp_path))
+
+
+def test_other_file_systems_are_the_jobs_business(tmp_path: Path) -> None:
+    claim(stream(tmp_path, checkpoint="s3a://bucket/checkpoint"))
+    assert not list(tmp_path.iterdir())
+    claim(stream(tmp_path, out="s3a://bucket/out"))
+    assert [it.name for it in tmp_path.iterdir()] == ["checkpoint"]
+
+
+def test_a_checkpoint_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(SubmitError, match="cannot write"):
+        claim(stream(tmp_path, checkpoint=f"{tmp_path}/file/checkpoint"))

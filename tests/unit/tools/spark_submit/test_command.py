@@ -1,0 +1,132 @@
+"""The command line, from settings alone."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agent.tools.spark_submit.command import (
+    check_coordinates,
+    check_secrets,
+    command,
+    environment,
+    packages_of,
+    split_secrets,
+)
+from agent.tools.spark_submit.errors import SubmitError
+from agent.tools.spark_submit.jobs import SECRETS, Backfill, Job, Kafka, Report, Rollup, Stream, job_of
+from agent.tools.spark_submit.package import Code
+from tests.unit.tools.spark_submit.doubles import PLACING, SPARK
+
+CODE = Code(Path("/c/code/kshadow.zip"), Path("/c/code/main.py"))
+CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"
+FILES = Backfill(out="/out", paths=("/data",))
+TOPIC = Backfill(out="/out", kafka=Kafka(properties={"bootstrap.servers": "b:9092", "sasl.password": "s3"}))
+
+
+def conf_of(argv: list[str]) -> list[str]:
+    return [argv[at + 1] for at, it in enumerate(argv) if it == "--conf"]
+
+
+def test_a_local_job() -> None:
+    argv = command(FILES, PLACING, SPARK, CODE)
+    assert argv[:-1] == [
+        *("/opt/spark/bin/spark-submit", "--master", "local[*]", "--deploy-mode", "client"),
+        *("--name", "kshadow backfill", "--driver-memory", "2g", "--py-files", "/c/code/kshadow.zip"),
+        *("--conf", "spark.pyspark.driver.python=/usr/bin/python3"),
+        *("--conf", "spark.pyspark.python=/usr/bin/python3", "/c/code/main.py"),
+    ]
+    assert job_of(argv[-1]) == FILES
+    assert environment(PLACING, SPARK) == {"SPARK_HOME": "/opt/spark", "SPARK_LOCAL_IP": "127.0.0.1"}
+
+
+def test_a_job_that_needs_kafka() -> None:
+    argv = command(TOPIC, PLACING, SPARK, CODE)
+    assert argv[argv.index("--packages") + 1] == CONNECTOR
+    assert conf_of(argv)[:2] == ["spark.jars.ivy=/c/ivy", "spark.jars.ivySettings=/c/ivy/settings.xml"]
+
+
+def test_on_a_cluster_the_interpreters_are_its_own() -> None:
+    client = replace(PLACING, master="yarn")
+    assert conf_of(command(FILES, client, SPARK, CODE)) == ["spark.pyspark.driver.python=/usr/bin/python3"]
+    cluster = replace(client, deploy_mode="cluster")
+    argv = command(FILES, cluster, SPARK, CODE)
+    assert conf_of(argv) == []
+    assert argv[argv.index("--deploy-mode") + 1] == "cluster"
+    assert environment(cluster, SPARK) == {"SPARK_HOME": "/opt/spark"}
+
+
+def test_what_is_asked_for_wins_over_ours() -> None:
+    asked = (("spark.pyspark.python", "/venv/bin/python"), ("spark.x", "a b=c"))
+    argv = command(FILES, replace(PLACING, conf=asked, driver_memory="512m"), SPARK, CODE)
+    assert conf_of(argv) == [
+        "spark.pyspark.driver.python=/usr/bin/python3",
+        "spark.pyspark.python=/venv/bin/python",
+        "spark.x=a b=c",
+    ]
+    assert argv[argv.index("--driver-memory") + 1] == "512m"
+
+
+@pytest.mark.parametrize("job", [Rollup(history=("/h",), out="/o"), Report(rollups="/r", out="/p.html"), FILES])
+def test_no_connector_where_no_broker_is_asked(job: Job) -> None:
+    assert packages_of(job, PLACING, SPARK) == ()
+    assert packages_of(job, replace(PLACING, packages=("a:b:1",)), SPARK) == ("a:b:1",)
+
+
+def test_the_connector_comes_to_what_is_asked_for_unless_it_is_there() -> None:
+    assert packages_of(TOPIC, replace(PLACING, packages=("a:b:1",)), SPARK) == ("a:b:1", CONNECTOR)
+    own = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.1"
+    assert packages_of(TOPIC, replace(PLACING, packages=(own,)), SPARK) == (own,)
+    assert packages_of(TOPIC, PLACING, SPARK._replace(has_connector=True)) == ()
+    to_a_topic = Stream(reads="history", history="/h", out="/o", checkpoint="/c", events_topic="t", kafka=TOPIC.kafka)
+    assert packages_of(to_a_topic, PLACING, SPARK) == (CONNECTOR,)
+
+
+@pytest.mark.parametrize(
+    ("coordinates", "said"),
+    [
+        ("spark-sql-kafka", "GROUP:ARTIFACT:VERSION expected, 'spark-sql-kafka' came"),
+        ("a::1", "GROUP:ARTIFACT:VERSION expected"),
+        (CONNECTOR.replace("2.13", "2.12"), "spark-sql-kafka-0-10_2.13 expected, since Spark at /opt/spark is built"),
+        (CONNECTOR.replace("2.13", "2.12"), "for Scala 2.13; one for 2.12 came"),
+        (
+            CONNECTOR.replace("4.0.0", "3.5.1"),
+            "version 4.0.x expected, since Spark at /opt/spark is 4.0.5; 3.5.1 came",
+        ),
+    ],
+)
+def test_coordinates_that_do_not_fit(coordinates: str, said: str) -> None:
+    with pytest.raises(SubmitError, match=r"^--packages: ") as error:
+        check_coordinates(("a:b_2.12:1", coordinates), SPARK)
+    assert said in str(error.value)
+
+
+def test_coordinates_that_fit() -> None:
+    check_coordinates((CONNECTOR, "org.apache.hadoop:hadoop-aws:3.4.1", "org.apache.spark:parent:1"), SPARK)
+
+
+def test_secrets_are_not_on_the_command_line() -> None:
+    job, secrets = split_secrets(TOPIC)
+    assert secrets == {"sasl.password": "s3"}
+    argv = command(job, PLACING, SPARK, CODE)
+    assert json.loads(argv[-1])["kafka"] == {"properties": {"bootstrap.servers": "b:9092"}}
+    assert "s3" not in " ".join(argv)
+    assert split_secrets(FILES) == (FILES, {})
+    properties = {"ssl.key.password": "1", "sasl.oauthbearer.client.secret": "2", "ssl.keystore.password": "3"}
+    assert split_secrets(Backfill(out="/o", kafka=Kafka(properties=properties)))[1] == properties
+
+
+def test_in_cluster_mode_secrets_must_come_another_way() -> None:
+    cluster = replace(PLACING, master="k8s://x", deploy_mode="cluster")
+    with pytest.raises(
+        SubmitError, match=r"does not see this environment, and the properties sasl\.password"
+    ) as error:
+        check_secrets({"sasl.password": "s3"}, cluster)
+    assert "s3" not in str(error.value)
+    check_secrets({}, cluster)
+    check_secrets({"sasl.password": "s3"}, PLACING)
+    said = ((f"spark.kubernetes.driver.secretKeyRef.{SECRETS}", "kafka:secrets"),)
+    check_secrets({"sasl.password": "s3"}, replace(cluster, conf=said))
