@@ -30,7 +30,6 @@ _COVERAGE = re.compile(r"cov: (\d+) ft: (\d+) corp: (\d+)")
 
 def main() -> int:
     parser = argparse.ArgumentParser(
-        "python -m tests.harness.fuzz",
         prog="python -m tests.harness.fuzz",
         description="Fuzz agent.core.wire with atheris.",
     )

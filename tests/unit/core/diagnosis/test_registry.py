@@ -106,7 +106,8 @@ def installed(directory: Path, name: str, target: str) -> subprocess.CompletedPr
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: loud-plugin\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(f"[kshadow.analyzers]\nloud = {target}\n")
-    code = f"import sys; sys.path.insert(0, {str(directory)!r}); from analyzers.registry import *; print(*known())"
+    code = f"import sys; sys.path.insert(0, {str(directory)!r}); from analyzers import registry; "
+    code += "print(*registry.known_analyzers())"
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
 
