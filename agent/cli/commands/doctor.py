@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 from click.core import ParameterSource
 
 from agent.cli.options import (
@@ -173,7 +174,7 @@ def _directories(state_dir: str | None, snapshots: SnapshotLocation | None) -> d
 def _noted(checks: Iterator[Check], made: list[Check]) -> Iterator[dict[str, Any]]:
     for check in checks:
         made.append(check)
-        yield check.form()
+        yield {**msgspec.to_builtins(check), "fix": list(check.fix)}
 
 
 def _print_fixes(made: list[Check]) -> None:

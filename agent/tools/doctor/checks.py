@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+from typing import NamedTuple
 
 OFFSETS_TOPIC = "__consumer_offsets"
 
@@ -31,16 +32,29 @@ class Check:
     found: str
     fix: tuple[str, ...] = ()
 
-    def form(self) -> dict[str, object]:
-        """As JSON has it."""
-        return {
-            "check": self.check,
-            "on": self.on,
-            "outcome": str(self.outcome),
-            "tried": self.tried,
-            "found": self.found,
-            "fix": list(self.fix),
-        }
+
+class Trial(NamedTuple):
+    """What is tried on what: each of the four outcomes makes the check."""
+
+    check: str
+    on: str
+    tried: str
+
+    def ok(self, found: str) -> Check:
+        """It works."""
+        return Check(self.check, self.on, CheckOutcome.OK, self.tried, found)
+
+    def warning(self, found: str, *fix: str) -> Check:
+        """It works, and something about it is not as it should be."""
+        return Check(self.check, self.on, CheckOutcome.WARNING, self.tried, found, fix)
+
+    def failed(self, found: str, *fix: str) -> Check:
+        """It does not work."""
+        return Check(self.check, self.on, CheckOutcome.FAILED, self.tried, found, fix)
+
+    def skipped(self, found: str) -> Check:
+        """Nothing is known; `found` says why."""
+        return Check(self.check, self.on, CheckOutcome.SKIPPED, self.tried, found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,8 @@ from confluent_kafka.admin import AdminClient
 
 from agent.kafka.client import quiet
 from agent.kafka.source.errors import SourceMisconfigured
-from agent.tools.doctor.checks import Check, CheckOutcome, DoctorRequest, mechanism, uses_sasl
+from agent.presentation.narrative.words import count
+from agent.tools.doctor.checks import Check, CheckOutcome, DoctorRequest, Trial, mechanism, uses_sasl
 from agent.tools.doctor.endpoint import Endpoint, probe
 from agent.tools.doctor.handshake import KIP_848, KIP_932, KIP_1071, ApiVersions
 
@@ -102,7 +103,7 @@ def bootstrap(wanted: DoctorRequest) -> tuple[list[Check], ApiVersions | None]:
 
 def _version_check(endpoint: Endpoint) -> Check:
     """What the broker's requests tell of its version."""
-    tried = "compared the broker's API versions"
+    trial = Trial("version", endpoint.address, "compared the broker's API versions")
     versions = endpoint.versions
     assert versions is not None, "a broker that works was asked"
     kinds = {"consumer (KIP-848)": KIP_848, "share": KIP_932, "streams (KIP-1071)": KIP_1071}
@@ -110,9 +111,10 @@ def _version_check(endpoint: Endpoint) -> Check:
     features = ", ".join(f"{name}={level}" for name, level in sorted(versions.features.items()))
     found = f"group types {', '.join(known)}; features {features or 'none told'}"
     if KIP_848 in versions.apis:
-        return Check("version", endpoint.address, CheckOutcome.OK, tried, found)
-    found += "; older than Kafka 3.7, and kshadow is tested with 3.9 and 4.x"
-    return Check("version", endpoint.address, CheckOutcome.WARNING, tried, found, ("upgrade the brokers",))
+        return trial.ok(found)
+    return trial.warning(
+        f"{found}; older than Kafka 3.7, and kshadow is tested with 3.9 and 4.x", "upgrade the brokers"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,14 +127,13 @@ class Cluster:
 
 def login(wanted: DoctorRequest, link: AdminConnection) -> tuple[Check, Cluster | None]:
     """Whether the cluster lets us in; what it says of itself, or None."""
-    conf = wanted.conf
-    tried = "asked for the cluster's brokers" + (f", logged in by {mechanism(conf)}" if uses_sasl(conf) else "")
+    by = f", logged in by {mechanism(wanted.conf)}" if uses_sasl(wanted.conf) else ""
+    trial = Trial("login", wanted.bootstrap_servers, f"asked for the cluster's brokers{by}")
     try:
         cluster = _cluster(link)
     except KafkaException as error:
-        return _failed_login(wanted, tried, error.args[0]), None
-    found = f"cluster {cluster.cluster_id}, {_count_text(len(cluster.brokers), 'broker')}"
-    return Check("login", wanted.bootstrap_servers, CheckOutcome.OK, tried, found), cluster
+        return _failed_login(wanted, trial, error.args[0]), None
+    return trial.ok(f"cluster {cluster.cluster_id}, {count(len(cluster.brokers), 'broker')}"), cluster
 
 
 def _cluster(link: AdminConnection) -> Cluster:
@@ -150,37 +151,28 @@ def _cluster(link: AdminConnection) -> Cluster:
     return Cluster(str(told.cluster_id), {node.id: (node.host, node.port) for node in told.nodes})
 
 
-def _failed_login(wanted: DoctorRequest, tried: str, error: KafkaError) -> Check:
-    fix, found = "see what the broker's log says of connections from here", ""
-    if error.code() in _BAD_CREDENTIALS:
-        found = "the broker does not let us in with these credentials: "
-        user = wanted.conf.get("sasl.username")
-        fix = (
-            f"correct sasl.username and sasl.password: the broker knows no user {user!r} with this password"
-            if user is not None
-            else "correct the sasl.* properties"
-        )
-    elif error.code() == KafkaError._SSL:
-        fix = "correct the ssl.* properties"
-    return Check("login", wanted.bootstrap_servers, CheckOutcome.FAILED, tried, f"{found}{error.str()}", (fix,))
+def _failed_login(wanted: DoctorRequest, trial: Trial, error: KafkaError) -> Check:
+    if error.code() == KafkaError._SSL:
+        return trial.failed(error.str(), "correct the ssl.* properties")
+    if error.code() not in _BAD_CREDENTIALS:
+        return trial.failed(error.str(), "see what the broker's log says of connections from here")
+    fix = "correct the sasl.* properties"
+    if (user := wanted.conf.get("sasl.username")) is not None:
+        fix = f"correct sasl.username and sasl.password: the broker knows no user {user!r} with this password"
+    return trial.failed(f"the broker does not let us in with these credentials: {error.str()}", fix)
 
 
 def advertised(wanted: DoctorRequest, cluster: Cluster) -> Iterator[Check]:
     """Every broker at the address that it advertises to us: clients go there, whatever they were started with."""
     places = dict(list(cluster.brokers.items())[:MOST_BROKERS])
-    tried = "connected to it at the address that the cluster tells clients"
     # A cluster of which a broker does not answer is one that agents must live with: do not wait for long.
-    for number, endpoint in zip(
-        places, probe_endpoints(places.values(), wanted.conf, min(wanted.timeout_s, 5.0)), strict=True
-    ):
-        on = f"{number} at {endpoint.address}"
+    endpoints = probe_endpoints(places.values(), wanted.conf, min(wanted.timeout_s, 5.0))
+    for number, endpoint in zip(places, endpoints, strict=True):
+        tried = "connected to it at the address that the cluster tells clients"
+        trial = Trial("broker", f"{number} at {endpoint.address}", tried)
         bad = next((it for it in endpoint.checks if it.outcome is CheckOutcome.FAILED), None)
         if bad is None:
-            yield Check("broker", on, CheckOutcome.OK, tried, "answers")
-            continue
-        fix = f"correct advertised.listeners of broker {number} if {endpoint.address} is not its address for clients"
-        yield Check("broker", on, CheckOutcome.FAILED, tried, f"{bad.check}: {bad.found}", (*bad.fix, fix))
-
-
-def _count_text(count: int, what: str) -> str:
-    return f"{count} {what}" + ("" if count == 1 else "s")
+            yield trial.ok("answers")
+        else:
+            fix = f"correct advertised.listeners of broker {number} if {endpoint.address} is not its address"
+            yield trial.failed(f"{bad.check}: {bad.found}", *bad.fix, f"{fix} for clients")

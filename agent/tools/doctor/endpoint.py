@@ -12,9 +12,10 @@ import ssl
 import struct
 import time
 from collections.abc import Mapping
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from typing import BinaryIO
 
 from agent.core.wire.errors import WireError
 from agent.tools.doctor import handshake, tls
@@ -60,7 +61,7 @@ def probe(host: str, port: int, conf: Mapping[str, str], timeout_s: float) -> En
         if uses_tls(conf):
             _probe_tls(endpoint, conf, timeout_s)
         else:
-            _probe_plaintext(endpoint, conf, timeout_s)
+            _check_protocol(endpoint, None, conf, timeout_s)
     return endpoint
 
 
@@ -99,20 +100,6 @@ def _open_connection(endpoint: Endpoint, timeout_s: float) -> socket.socket:
     return socket.create_connection((endpoint.host, endpoint.port), timeout_s)
 
 
-def _probe_plaintext(endpoint: Endpoint, conf: Mapping[str, str], timeout_s: float) -> None:
-    try:
-        with closing(_open_connection(endpoint, timeout_s)) as stream:
-            _handshake(endpoint, stream, conf)
-    except (OSError, NotKafka, WireError) as error:
-        found, fix = _failed_connection(error), f"see what listens on {endpoint.address}: it should be a Kafka broker"
-        if other := detect_protocol(endpoint, timeout_s, by_tls=True):
-            found = f"the port wants TLS ({other}), and security.protocol is {protocol(conf)}"
-            fix = f"-X security.protocol={other}, or the port of another listener"
-        endpoint.add(
-            "protocol", CheckOutcome.FAILED, f"asked a broker for its API versions ({protocol(conf)})", found, fix
-        )
-
-
 def _probe_tls(endpoint: Endpoint, conf: Mapping[str, str], timeout_s: float) -> None:
     tried = "made a TLS handshake"
     try:
@@ -136,7 +123,7 @@ def _probe_tls(endpoint: Endpoint, conf: Mapping[str, str], timeout_s: float) ->
         raw = _open_connection(endpoint, timeout_s)
         with closing(raw), trusting.wrap_socket(raw, server_hostname=endpoint.host) as stream:
             _check_certificate(endpoint, shown, trusting)
-            _handshake_over_tls(endpoint, stream, conf)
+            _check_protocol(endpoint, stream, conf, timeout_s)
     except ssl.SSLCertVerificationError as error:
         found, fix = _refused(error, shown, endpoint, conf)
         endpoint.add("certificate", CheckOutcome.FAILED, "checked the broker's certificate", found, fix)
@@ -144,17 +131,27 @@ def _probe_tls(endpoint: Endpoint, conf: Mapping[str, str], timeout_s: float) ->
         endpoint.add("tls", CheckOutcome.FAILED, tried, f"no handshake: {_reason(error)}")
 
 
-def _handshake_over_tls(endpoint: Endpoint, stream: ssl.SSLSocket, conf: Mapping[str, str]) -> None:
-    tried = f"asked a broker for its API versions ({protocol(conf)})"
+def _check_protocol(
+    endpoint: Endpoint, by_tls: socket.socket | None, conf: Mapping[str, str], timeout_s: float
+) -> None:
+    """Talk to it on a connection by TLS, or without TLS on a new one."""
     try:
-        _handshake(endpoint, stream, conf)
+        with nullcontext(by_tls) if by_tls else closing(_open_connection(endpoint, timeout_s)) as stream:
+            _handshake(endpoint, stream, conf)
     except (OSError, NotKafka, WireError) as error:
         found, fix = _failed_connection(error), f"see what listens on {endpoint.address}: it should be a Kafka broker"
         # TLS 1.3 refuses a client's certificate only after the handshake.
         if isinstance(error, ssl.SSLError) and "CERTIFICATE" in (error.reason or "").upper():
             found = f"the broker refuses our certificate, or that there is none: {_reason(error)}"
             fix = "-X ssl.certificate.location=FILE -X ssl.key.location=FILE, signed by whom the broker trusts"
-        endpoint.add("protocol", CheckOutcome.FAILED, tried, found, fix)
+        elif by_tls is None and (other := detect_protocol(endpoint, timeout_s, by_tls=True)):
+            found = f"the port wants TLS ({other}), and security.protocol is {protocol(conf)}"
+            fix = f"-X security.protocol={other}, or the port of another listener"
+        endpoint.add("protocol", CheckOutcome.FAILED, _asked_for_versions(conf), found, fix)
+
+
+def _asked_for_versions(conf: Mapping[str, str]) -> str:
+    return f"asked a broker for its API versions ({protocol(conf)})"
 
 
 def _check_certificate(endpoint: Endpoint, shown: tls.Certificate | None, context: ssl.SSLContext) -> None:
@@ -208,18 +205,16 @@ def _refused(
 
 
 def _handshake(endpoint: Endpoint, stream: socket.socket, conf: Mapping[str, str]) -> None:
-    """Ask for versions and how to log in. Raises `OSError`, `NoKafka`, `WireError`."""
+    """Ask for versions and how to log in. Raises `OSError`, `NotKafka`, `WireError`."""
     versions = handshake.parse_api_versions(_exchange(stream, handshake.api_versions_request()))
-    tried = f"asked a broker for its API versions ({protocol(conf)})"
+    tried = _asked_for_versions(conf)
     if not versions.apis:
-        found = "a broker older than Kafka 2.4; kshadow is tested with 3.9 and 4.x"
         endpoint.versions = versions
+        found = "a broker older than Kafka 2.4; kshadow is tested with 3.9 and 4.x"
         endpoint.add("protocol", CheckOutcome.WARNING, tried, found)
         return
     wants_login = uses_sasl(conf)
-    login = handshake.parse_sasl_handshake(
-        _exchange(stream, handshake.sasl_handshake_request(mechanism(conf) if wants_login else _NO_MECHANISM))
-    )
+    login = _ask_for_login(stream, mechanism(conf) if wants_login else _NO_MECHANISM)
     endpoint.versions = versions
     transport = "SSL" if uses_tls(conf) else "PLAINTEXT"
     taken = ", ".join(login.mechanisms) or "none"
@@ -227,37 +222,40 @@ def _handshake(endpoint: Endpoint, stream: socket.socket, conf: Mapping[str, str
         found = f"the port wants a login, and security.protocol is {protocol(conf)}; it takes {taken}"
         fix = f"-X security.protocol=SASL_{transport} -X sasl.mechanism=… -X sasl.username=… -X sasl.password=…"
         endpoint.add("protocol", CheckOutcome.FAILED, tried, found, fix)
-    elif wants_login and not login.wanted:
+        return
+    if wants_login and not login.wanted:
         found = f"the port takes no login, and security.protocol is {protocol(conf)}"
         fix = f"-X security.protocol={transport}, or the port of a listener with SASL"
         endpoint.add("protocol", CheckOutcome.FAILED, tried, found, fix)
-    else:
-        endpoint.add("protocol", CheckOutcome.OK, tried, f"a Kafka broker that wants {protocol(conf)}")
-        if wants_login and not login.taken:
-            found = f"the broker does not take {mechanism(conf)}; it takes {taken}"
-            fix = f"-X sasl.mechanism={login.mechanisms[0] if login.mechanisms else '…'}, and a user of that kind"
-            endpoint.add("mechanism", CheckOutcome.FAILED, "asked how to log in (SaslHandshake)", found, fix)
-        elif wants_login:
-            found = f"{mechanism(conf)}, of {taken}"
-            endpoint.add("mechanism", CheckOutcome.OK, "asked how to log in (SaslHandshake)", found)
+        return
+    endpoint.add("protocol", CheckOutcome.OK, tried, f"a Kafka broker that wants {protocol(conf)}")
+    tried = "asked how to log in (SaslHandshake)"
+    if wants_login and login.taken:
+        endpoint.add("mechanism", CheckOutcome.OK, tried, f"{mechanism(conf)}, of {taken}")
+    elif wants_login:
+        found = f"the broker does not take {mechanism(conf)}; it takes {taken}"
+        fix = f"-X sasl.mechanism={login.mechanisms[0] if login.mechanisms else '…'}, and a user of that kind"
+        endpoint.add("mechanism", CheckOutcome.FAILED, tried, found, fix)
+
+
+def _ask_for_login(stream: socket.socket, mechanism: str) -> handshake.SaslHandshake:
+    return handshake.parse_sasl_handshake(_exchange(stream, handshake.sasl_handshake_request(mechanism)))
 
 
 def _exchange(stream: socket.socket, request: bytes) -> bytes:
     """One answer, without its length."""
     stream.sendall(request)
-    (size,) = struct.unpack(">i", _read(stream, 4))
-    if not 4 <= size <= handshake.MOST_BYTES:
-        raise NotKafka("what answers is no Kafka broker")
-    return _read(stream, size)
+    with stream.makefile("rb") as answers:
+        (size,) = struct.unpack(">i", _read(answers, 4))
+        if not 4 <= size <= handshake.MOST_BYTES:
+            raise NotKafka("what answers is no Kafka broker")
+        return _read(answers, size)
 
 
-def _read(stream: socket.socket, size: int) -> bytes:
-    data = b""
-    while len(data) < size:
-        piece = stream.recv(size - len(data))
-        if not piece:
-            raise ConnectionResetError("it closed the connection")
-        data += piece
+def _read(answers: BinaryIO, size: int) -> bytes:
+    data = answers.read(size)
+    if len(data) < size:
+        raise ConnectionResetError("it closed the connection")
     return data
 
 
@@ -270,9 +268,7 @@ def detect_protocol(endpoint: Endpoint, timeout_s: float, *, by_tls: bool) -> st
         raw = _open_connection(endpoint, timeout_s)
         with closing(raw), tls.unverified_context({}).wrap_socket(raw) if by_tls else raw as stream:
             handshake.parse_api_versions(_exchange(stream, handshake.api_versions_request()))
-            wants_login = handshake.parse_sasl_handshake(
-                _exchange(stream, handshake.sasl_handshake_request(_NO_MECHANISM))
-            ).wanted
+            wants_login = _ask_for_login(stream, _NO_MECHANISM).wanted
     except ssl.SSLError as error:
         return "SSL" if "ALERT" in (error.reason or "") else None
     except (OSError, NotKafka, WireError):

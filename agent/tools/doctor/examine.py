@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from agent.kafka.source.errors import SourceDenied, SourceError
 from agent.tools.doctor import connection, local, rights, topic
-from agent.tools.doctor.checks import OFFSETS_TOPIC, Check, CheckOutcome, DoctorRequest
+from agent.tools.doctor.checks import OFFSETS_TOPIC, Check, CheckOutcome, DoctorRequest, Trial
 
 
 def examine(wanted: DoctorRequest) -> Iterator[Check]:
@@ -38,7 +38,7 @@ def _the_topic(wanted: DoctorRequest, link: connection.AdminConnection) -> Itera
     yield check
     sample = topic.TopicSample()
     if description is not None:
-        yield from topic.check_format(description)
+        yield topic.check_format(description)
         yield topic.check_settings(link)
         yield from _the_records(wanted, sample)
     # The rest can be tried with or without records; with a topic only, since such a question would make it.
@@ -59,7 +59,7 @@ def _the_records(wanted: DoctorRequest, sample: topic.TopicSample) -> Iterator[C
         yield rights.read_topic(wanted, denied=True)
         return
     except SourceError as error:
-        yield Check("records", OFFSETS_TOPIC, CheckOutcome.FAILED, "fetched records", str(error))
+        yield Trial("records", OFFSETS_TOPIC, "fetched records").failed(str(error))
         return
     yield rights.read_topic(wanted, denied=False)
     yield topic.check_decoded(sample)
@@ -67,4 +67,4 @@ def _the_records(wanted: DoctorRequest, sample: topic.TopicSample) -> Iterator[C
 
 
 def _skipped(check: str, why: str, on: str = "cluster") -> Check:
-    return Check(check, on, CheckOutcome.SKIPPED, "nothing", why)
+    return Trial(check, on, "nothing").skipped(why)

@@ -12,17 +12,15 @@ from dataclasses import dataclass
 
 from agent import __version__
 from agent.core.wire.errors import Invalid
-from agent.core.wire.primitives import read_int16, read_int32, read_uvarint, string_codec
+from agent.core.wire.primitives import read_int16, read_int32
+from agent.core.wire.schema import INT16, INT32, STRING, Message, array, wire
 
 MOST_BYTES = 1 << 20
 """An answer that says to be longer is none of Kafka's."""
 
 _API_VERSIONS, _SASL_HANDSHAKE = 18, 17
 _UNSUPPORTED_VERSION, _UNSUPPORTED_MECHANISM, _ILLEGAL_SASL_STATE = 35, 33, 34
-_FINALIZED_FEATURES = 2
 _CLIENT = b"kshadow"
-_read_text, _ = string_codec(compact=False, nullable=False)
-_read_compact_text, _ = string_codec(compact=True, nullable=False)
 
 # The request that each came with.
 KIP_848, KIP_932, KIP_1071 = 68, 76, 88
@@ -66,40 +64,60 @@ def _framed(api: int, version: int, rest: bytes) -> bytes:
     return struct.pack(">i", len(header + rest)) + header + rest
 
 
+@dataclass(frozen=True, slots=True)
+class _ApiKey(Message):
+    """A request that the broker answers, and in which versions."""
+
+    versions = (3, 3)
+    flexible = 3
+
+    api_key: int = wire(INT16)
+    min_version: int = wire(INT16)
+    max_version: int = wire(INT16)
+
+
+@dataclass(frozen=True, slots=True)
+class _FinalizedFeature(Message):
+    """A feature of the cluster, and the level that it is at."""
+
+    versions = (3, 3)
+    flexible = 3
+
+    name: str = wire(STRING)
+    max_version_level: int = wire(INT16)
+    min_version_level: int = wire(INT16)
+
+
+@dataclass(frozen=True, slots=True)
+class _ApiVersionsAnswer(Message):
+    """What stands behind the error code."""
+
+    versions = (3, 3)
+    flexible = 3
+
+    api_keys: tuple[_ApiKey, ...] = wire(array(_ApiKey))
+    throttle_time_ms: int = wire(INT32)
+    finalized_features: tuple[_FinalizedFeature, ...] = wire(array(_FinalizedFeature), tag=2)
+
+
+@dataclass(frozen=True, slots=True)
+class _SaslHandshakeAnswer(Message):
+    """What stands behind the error code."""
+
+    mechanisms: tuple[str, ...] = wire(array(STRING))
+
+
 def parse_api_versions(answer: bytes) -> ApiVersions:
     """An ApiVersions answer, without its length. Raises `WireError`."""
     error, at = _skip_header(answer)
     if error == _UNSUPPORTED_VERSION:
         return ApiVersions({}, {})
     _check_error_code(error)
-    apis: dict[int, int] = {}
-    features: dict[str, int] = {}
-    count, at = read_uvarint(answer, at)
-    for _ in range(count - 1):
-        api, at = read_int16(answer, at)
-        _, at = read_int16(answer, at)
-        apis[api], at = read_int16(answer, at)
-        at = _skip_tags(answer, at)
-    _, at = read_int32(answer, at)
-    tags, at = read_uvarint(answer, at)
-    for _ in range(tags):
-        tag, at = read_uvarint(answer, at)
-        size, at = read_uvarint(answer, at)
-        if tag == _FINALIZED_FEATURES:
-            features = _read_features(answer, at)
-        at += size
-    return ApiVersions(apis, features)
-
-
-def _read_features(answer: bytes, at: int) -> dict[str, int]:
-    features = {}
-    count, at = read_uvarint(answer, at)
-    for _ in range(count - 1):
-        name, at = _read_compact_text(answer, at)
-        features[name], at = read_int16(answer, at)
-        _, at = read_int16(answer, at)
-        at = _skip_tags(answer, at)
-    return features
+    told, _ = _ApiVersionsAnswer.read(answer, at, 3)
+    return ApiVersions(
+        {it.api_key: it.max_version for it in told.api_keys},
+        {it.name: it.max_version_level for it in told.finalized_features},
+    )
 
 
 def parse_sasl_handshake(answer: bytes) -> SaslHandshake:
@@ -109,12 +127,8 @@ def parse_sasl_handshake(answer: bytes) -> SaslHandshake:
         return SaslHandshake(wanted=False, taken=False, mechanisms=())
     if error != _UNSUPPORTED_MECHANISM:
         _check_error_code(error)
-    mechanisms = []
-    count, at = read_int32(answer, at)
-    for _ in range(count):
-        mechanism, at = _read_text(answer, at)
-        mechanisms.append(mechanism)
-    return SaslHandshake(wanted=True, taken=error == 0, mechanisms=tuple(sorted(mechanisms)))
+    told, _ = _SaslHandshakeAnswer.read(answer, at, 0)
+    return SaslHandshake(wanted=True, taken=error == 0, mechanisms=tuple(sorted(told.mechanisms)))
 
 
 def _skip_header(answer: bytes) -> tuple[int, int]:
@@ -127,12 +141,3 @@ def _skip_header(answer: bytes) -> tuple[int, int]:
 def _check_error_code(error: int) -> None:
     if error != 0:
         raise Invalid(f"no error is expected, {error} came")
-
-
-def _skip_tags(answer: bytes, at: int) -> int:
-    tags, at = read_uvarint(answer, at)
-    for _ in range(tags):
-        _, at = read_uvarint(answer, at)
-        size, at = read_uvarint(answer, at)
-        at += size
-    return at

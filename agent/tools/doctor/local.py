@@ -16,7 +16,7 @@ import confluent_kafka
 
 import agent
 from agent.serving.web.listener import bound_socket
-from agent.tools.doctor.checks import Check, CheckOutcome, DoctorRequest
+from agent.tools.doctor.checks import Check, DoctorRequest, Trial
 
 OURS = ("agent", "analyzers", "spark_jobs")
 """Top-level packages: generic names, which others may have, too."""
@@ -31,32 +31,28 @@ _EXTRA = re.compile(r"extra\s*==\s*['\"]([^'\"]+)['\"]")
 
 def check_machine(wanted: DoctorRequest) -> Iterator[Check]:
     """All of it."""
-    yield _versions()
-    yield _packages()
-    yield _extras()
-    yield _files()
+    yield _versions(Trial("versions", "here", "looked at versions"))
+    yield _packages(Trial("packages", "here", f"looked where the packages {', '.join(OURS)} come from"))
+    yield _extras(Trial("extras", "here", "looked for what the optional parts need"))
+    yield _files(Trial("open files", "here", "asked for the limit of open files"))
     for purpose, directory in wanted.directories.items():
-        yield _directory(purpose, directory)
+        yield _directory(Trial(f"{purpose} directory", str(directory), "wrote a file and took it away"), directory)
     if wanted.listen is not None:
-        yield _port(*wanted.listen)
+        host, port = wanted.listen
+        yield _port(Trial("port", f"{host}:{port}", "listened there and stopped again"), host, port)
 
 
-def _versions() -> Check:
+def _versions(trial: Trial) -> Check:
     text, _ = confluent_kafka.libversion()
     found = f"kshadow {agent.__version__}, Python {platform.python_version()}, librdkafka {text}"
-    tried = "looked at versions"
     if tuple(int(part) for part in re.findall(r"\d+", text)[:2]) < LEAST_LIBRDKAFKA:
         needed = ".".join(map(str, LEAST_LIBRDKAFKA))
-        fix = f"pip install 'confluent-kafka>={needed}'"
-        return Check(
-            "versions", "here", CheckOutcome.FAILED, tried, f"{found}, and {needed} or newer is needed", (fix,)
-        )
-    return Check("versions", "here", CheckOutcome.OK, tried, found)
+        return trial.failed(f"{found}, and {needed} or newer is needed", f"pip install 'confluent-kafka>={needed}'")
+    return trial.ok(found)
 
 
-def _packages() -> Check:
+def _packages(trial: Trial) -> Check:
     """Whether each of our packages is ours: another distribution may install one of the same name."""
-    tried = f"looked where the packages {', '.join(OURS)} come from"
     root = Path(agent.__file__).parents[1]
     others = [
         f"{name} is also in {owner}"
@@ -71,19 +67,16 @@ def _packages() -> Check:
             others.append(f"{name} is not kshadow's but from {places[0] if places else 'nowhere'}")
     if others:
         fix = "python3 -m venv kshadow-venv && kshadow-venv/bin/pip install kshadow, alone in its own environment"
-        return Check("packages", "here", CheckOutcome.FAILED, tried, "; ".join(sorted(set(others))), (fix,))
-    return Check("packages", "here", CheckOutcome.OK, tried, f"all from {root}")
+        return trial.failed("; ".join(sorted(set(others))), fix)
+    return trial.ok(f"all from {root}")
 
 
-def _extras() -> Check:
+def _extras(trial: Trial) -> Check:
     """Which optional parts are installed."""
-    tried = "looked for what the optional parts need"
     try:
         requires = importlib.metadata.requires(DISTRIBUTION) or []
     except importlib.metadata.PackageNotFoundError:
-        return Check(
-            "extras", "here", CheckOutcome.SKIPPED, tried, "kshadow runs from its sources and is not installed"
-        )
+        return trial.skipped("kshadow runs from its sources and is not installed")
     missing: dict[str, list[str]] = {}
     broken: list[str] = []
     for line in requires:
@@ -94,47 +87,37 @@ def _extras() -> Check:
         if match[1] != DISTRIBUTION and not _is_installed(match[1]):
             lacking.append(match[1])
     if broken:
-        fix = "pip install --force-reinstall kshadow"
-        return Check("extras", "here", CheckOutcome.FAILED, tried, f"not installed: {', '.join(broken)}", (fix,))
+        return trial.failed(f"not installed: {', '.join(broken)}", "pip install --force-reinstall kshadow")
     missing.pop("dev", None)
     parts = [f"{extra}: " + (f"needs {', '.join(it)}" if it else "installed") for extra, it in missing.items()]
-    return Check("extras", "here", CheckOutcome.OK, tried, "; ".join(parts) or "there are none")
+    return trial.ok("; ".join(parts) or "there are none")
 
 
 def _is_installed(name: str) -> bool:
-    try:
-        importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return False
-    return True
+    return next(importlib.metadata.distributions(name=name), None) is not None
 
 
-def _files() -> Check:
+def _files(trial: Trial) -> Check:
     """Connections to brokers and from scrapers are open files."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    tried, found = "asked for the limit of open files", f"{soft}"
     if soft != resource.RLIM_INFINITY and soft < LEAST_FILES:
-        fix = f"ulimit -n {LEAST_FILES} (the most is {hard}), or LimitNOFILE={LEAST_FILES} in the systemd unit"
-        found += ": few for a cluster of many brokers, each of which takes two or three"
-        return Check("open files", "here", CheckOutcome.WARNING, tried, found, (fix,))
-    return Check("open files", "here", CheckOutcome.OK, tried, found)
+        return trial.warning(
+            f"{soft}: few for a cluster of many brokers, each of which takes two or three",
+            f"ulimit -n {LEAST_FILES} (the most is {hard}), or LimitNOFILE={LEAST_FILES} in the systemd unit",
+        )
+    return trial.ok(f"{soft}")
 
 
-def _directory(purpose: str, directory: Path) -> Check:
-    check, on, tried = f"{purpose} directory", str(directory), "wrote a file and took it away"
+def _directory(trial: Trial, directory: Path) -> Check:
     there = next((it for it in (directory, *directory.absolute().parents) if it.exists()), directory)
     try:
         with tempfile.TemporaryFile(dir=there) as file:
             file.write(b"kshadow")
         free = shutil.disk_usage(there).free
     except OSError as error:
-        fix = f"mkdir -p {directory} && chown {_user()} {directory}"
-        return Check(check, on, CheckOutcome.FAILED, tried, f"{there}: {error.strerror}", (fix,))
+        return trial.failed(f"{there}: {error.strerror}", f"mkdir -p {directory} && chown {_user()} {directory}")
     found = f"{free / (1 << 30):.1f} GiB free" + ("" if there == directory else f"; it will be made in {there}")
-    if free < LEAST_FREE:
-        fix = "make room, or name another directory"
-        return Check(check, on, CheckOutcome.WARNING, tried, found, (fix,))
-    return Check(check, on, CheckOutcome.OK, tried, found)
+    return trial.ok(found) if free >= LEAST_FREE else trial.warning(found, "make room, or name another directory")
 
 
 def _user() -> str:
@@ -146,12 +129,10 @@ def _user() -> str:
         return "USER"
 
 
-def _port(host: str, port: int) -> Check:
-    on, tried = f"{host}:{port}", "listened there and stopped again"
+def _port(trial: Trial, host: str, port: int) -> Check:
     try:
         bound_socket(host, port).close()
     except OSError as error:
         fix = f"--listen with another port, or end who has it: ss -ltnp 'sport = :{port}'"
-        found = f"{error.strerror or error}; perhaps the agent itself runs already"
-        return Check("port", on, CheckOutcome.FAILED, tried, found, (fix,))
-    return Check("port", on, CheckOutcome.OK, tried, "free")
+        return trial.failed(f"{error.strerror or error}; perhaps the agent itself runs already", fix)
+    return trial.ok("free")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +17,7 @@ from agent.core.wire.records import Record, Tombstone, Undecodable
 from agent.kafka.source.client import consumer_properties
 from agent.kafka.source.cluster import EARLIEST, LATEST, leaders, offsets_at
 from agent.kafka.source.errors import SourceDenied, SourceUnreachable
-from agent.tools.doctor.checks import OFFSETS_TOPIC, Check, CheckOutcome, DoctorRequest
+from agent.tools.doctor.checks import OFFSETS_TOPIC, Check, DoctorRequest, Trial
 from agent.tools.doctor.connection import AdminConnection
 
 SAMPLE = 2000
@@ -68,39 +68,32 @@ def _raw(data: object) -> bytes | None:
     return data if isinstance(data, bytes) else None
 
 
-def check_format(description: Any) -> Iterator[Check]:
+def check_format(description: Any) -> Check:
     """Partitions, leaders and replicas, by the topic's description."""
-    tried, partitions = "asked for the topic's partitions", description.partitions
+    trial, partitions = Trial("topic", OFFSETS_TOPIC, "asked for the topic's partitions"), description.partitions
     replicas = min(len(it.replicas) for it in partitions)
     found = f"{len(partitions)} partitions with {replicas} replica{'s' if replicas > 1 else ''}"
-    leaderless = [it.id for it in partitions if it.leader is None or it.leader.id < 0]
-    lagging = [it.id for it in partitions if len(it.isr) < len(it.replicas)]
-    if leaderless:
-        found += f"; none leads {_numbers(leaderless)}"
+    if leaderless := [it.id for it in partitions if it.leader is None or it.leader.id < 0]:
         fix = "start the brokers that hold them: kafka-topics.sh --describe --unavailable-partitions"
-        yield Check("topic", OFFSETS_TOPIC, CheckOutcome.FAILED, tried, found, (fix,))
-    elif lagging:
-        found += f"; not all are in sync of {_numbers(lagging)}"
+        return trial.failed(f"{found}; none leads {_numbers(leaderless)}", fix)
+    if lagging := [it.id for it in partitions if len(it.isr) < len(it.replicas)]:
         fix = "kafka-topics.sh --describe --under-replicated-partitions; start the brokers that are missing"
-        yield Check("topic", OFFSETS_TOPIC, CheckOutcome.WARNING, tried, found, (fix,))
-    elif replicas == 1:
+        return trial.warning(f"{found}; not all are in sync of {_numbers(lagging)}", fix)
+    if replicas == 1:
         found += ": with its broker all groups of a partition go, and what kshadow reads"
-        fix = "kafka-reassign-partitions.sh with three replicas for each partition"
-        yield Check("topic", OFFSETS_TOPIC, CheckOutcome.WARNING, tried, found, (fix,))
-    else:
-        yield Check("topic", OFFSETS_TOPIC, CheckOutcome.OK, tried, found)
+        return trial.warning(found, "kafka-reassign-partitions.sh with three replicas for each partition")
+    return trial.ok(found)
 
 
 def check_settings(link: AdminConnection) -> Check:
     """How the topic is cleaned; known only to whom DescribeConfigs was granted, which the agent does not need."""
-    tried, on = "asked for the topic's settings", OFFSETS_TOPIC
+    trial = Trial("settings", OFFSETS_TOPIC, "asked for the topic's settings")
     try:
         entries = link.ask(link.admin.describe_configs, [ConfigResource(ResourceType.TOPIC, OFFSETS_TOPIC)])
     except KafkaException as error:
-        found = error.args[0].str()
         if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-            found = "not granted: DescribeConfigs on the topic, which kshadow does not need"
-        return Check("settings", on, CheckOutcome.SKIPPED, tried, found)
+            return trial.skipped("not granted: DescribeConfigs on the topic, which kshadow does not need")
+        return trial.skipped(error.args[0].str())
     value: Mapping[str, str] = {name: it.value for name, it in entries.items()}
     policy, in_sync = value.get("cleanup.policy", ""), value.get("min.insync.replicas", "")
     found = (
@@ -109,12 +102,11 @@ def check_settings(link: AdminConnection) -> Check:
     alter = f"kafka-configs.sh --alter --entity-type topics --entity-name {OFFSETS_TOPIC} --add-config"
     if policy != "compact":
         found += ": groups that have not changed for long are deleted from the log, and brokers forget them, too"
-        return Check("settings", on, CheckOutcome.WARNING, tried, found, (f"{alter} cleanup.policy=compact",))
+        return trial.warning(found, f"{alter} cleanup.policy=compact")
     if in_sync == "1":
-        found += ": a commit may be lost with one broker"
         fix = f"{alter} min.insync.replicas=2 (with three replicas)"
-        return Check("settings", on, CheckOutcome.WARNING, tried, found, (fix,))
-    return Check("settings", on, CheckOutcome.OK, tried, found)
+        return trial.warning(f"{found}: a commit may be lost with one broker", fix)
+    return trial.ok(found)
 
 
 def read_sample(wanted: DoctorRequest, sample: TopicSample) -> None:
@@ -183,47 +175,43 @@ def _watch(consumer: Consumer, sample: TopicSample, numbers: list[int], timeout_
 
 def check_decoded(sample: TopicSample) -> Check:
     """Whether what the topic holds is what kshadow knows."""
-    tried = "decoded the newest records of each partition"
+    trial = Trial("records", OFFSETS_TOPIC, "decoded the newest records of each partition")
     count, bad = sample.kinds.total(), sample.errors.total()
     kinds = ", ".join(f"{number} {kind}" for kind, number in sample.kinds.most_common(12))
     found = f"{count} records: {kinds}" if count else "no record yet"
     if bad:
         errors = ", ".join(f"{number} {kind}" for kind, number in sample.errors.most_common())
-        fix = "kshadow decode shows them; a newer kshadow may know what they are"
         found = f"{bad} of {count + bad} records cannot be decoded: {errors}; {found}"
-        return Check("records", OFFSETS_TOPIC, CheckOutcome.WARNING, tried, found, (fix,))
+        return trial.warning(found, "kshadow decode shows them; a newer kshadow may know what they are")
     if not sample.reached:
         fix = "see whether the brokers are busy, or raise the quota of this client"
-        return Check("records", OFFSETS_TOPIC, CheckOutcome.WARNING, tried, f"{found}; not all came in time", (fix,))
-    return Check("records", OFFSETS_TOPIC, CheckOutcome.OK, tried, found)
+        return trial.warning(f"{found}; not all came in time", fix)
+    return trial.ok(found)
 
 
 def check_clocks(sample: TopicSample) -> Check:
     """How far the brokers' clocks and ours are apart, as far as records can tell."""
-    tried, on = f"compared record timestamps with this clock, for {WATCH_S:g} s", "brokers' clocks"
-    fix = ("run NTP (chrony) here and on the brokers: chronyc tracking",)
+    trial = Trial("clock", "brokers' clocks", f"compared record timestamps with this clock, for {WATCH_S:g} s")
     if sample.skews_ms:
         # Brokers have clocks of their own: the bounds hold for each record's, and together for the widest.
-        least, most = max(low for low, _ in sample.skews_ms), min(high for _, high in sample.skews_ms)
-        if least > most:
-            low, high = min(low for low, _ in sample.skews_ms), max(high for _, high in sample.skews_ms)
-            found = f"brokers disagree: between {low / 1000:+.2f} s and {high / 1000:+.2f} s ahead of this clock"
-            bad = high > SKEW_MS or low < -SKEW_MS
-            return Check(
-                "clock", on, CheckOutcome.WARNING if bad else CheckOutcome.OK, tried, found, fix if bad else ()
-            )
-        found = f"between {least / 1000:+.2f} s and {most / 1000:+.2f} s ahead of this clock"
-        bad = least > SKEW_MS or most < -SKEW_MS
-        return Check("clock", on, CheckOutcome.WARNING if bad else CheckOutcome.OK, tried, found, fix if bad else ())
-    if sample.newest_ms is None:
-        return Check("clock", on, CheckOutcome.SKIPPED, tried, "no record with a time")
-    ahead_ms = sample.newest_ms - sample.read_at_ms
-    if ahead_ms > 0:
+        least, most = zip(*sample.skews_ms, strict=True)
+        low, high = max(least), min(most)
+        found, is_far = "", low > SKEW_MS or high < -SKEW_MS
+        if low > high:
+            low, high = min(least), max(most)
+            found, is_far = "brokers disagree: ", high > SKEW_MS or low < -SKEW_MS
+        found += f"between {low / 1000:+.2f} s and {high / 1000:+.2f} s ahead of this clock"
+    elif sample.newest_ms is None:
+        return trial.skipped("no record with a time")
+    else:
+        ahead_ms = sample.newest_ms - sample.read_at_ms
+        if ahead_ms <= 0:
+            age = f"{-ahead_ms / 1000:.0f} s old"
+            return trial.skipped(f"not known: nothing was written meanwhile, the newest record is {age}")
         found = f"at least {ahead_ms / 1000:.2f} s ahead of this clock: so far in the future is the newest record"
-        bad = ahead_ms > SKEW_MS
-        return Check("clock", on, CheckOutcome.WARNING if bad else CheckOutcome.OK, tried, found, fix if bad else ())
-    found = f"not known: nothing was written meanwhile, the newest record is {-ahead_ms / 1000:.0f} s old"
-    return Check("clock", on, CheckOutcome.SKIPPED, tried, found)
+        is_far = ahead_ms > SKEW_MS
+    fix = "run NTP (chrony) here and on the brokers: chronyc tracking"
+    return trial.warning(found, fix) if is_far else trial.ok(found)
 
 
 def _numbers(numbers: list[int]) -> str:
