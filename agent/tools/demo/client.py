@@ -12,12 +12,15 @@ import logging
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import FrameType
 
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 _log = logging.getLogger("kshadow.demo.client")
+
+Settings = dict[str, str | int | float | bool | None]
+"""librdkafka's properties."""
 
 _POLL_S = 0.2
 _PRODUCE_INTERVAL_S = 0.25
@@ -29,14 +32,12 @@ class _Signals:
     def __init__(self) -> None:
         self.stop = False
         self.stall = False
-        signal.signal(signal.SIGTERM, self._on_stop)
-        signal.signal(signal.SIGUSR1, self._on_stall)
+        signal.signal(signal.SIGTERM, self._on_signal)
+        signal.signal(signal.SIGUSR1, self._on_signal)
 
-    def _on_stop(self, number: int, frame: FrameType | None) -> None:
-        self.stop = True
-
-    def _on_stall(self, number: int, frame: FrameType | None) -> None:
-        self.stall = True
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        self.stop |= number == signal.SIGTERM
+        self.stall |= number == signal.SIGUSR1
 
     def sleep(self, seconds: float) -> None:
         """Sleep, but not past a stop."""
@@ -45,21 +46,15 @@ class _Signals:
             time.sleep(min(left, 0.1))
 
 
-def consume(settings: dict[str, str | int | float | bool | None], topics: list[str], stall_s: float) -> None:
+def consume(settings: Settings, topics: list[str], stall_s: float) -> None:
     """Read until told to stop, then leave the group."""
     signals = _Signals()
 
-    def assigned(_: Consumer, partitions: list[TopicPartition]) -> None:
-        _log.info("assigned %s", _names(partitions))
-
-    def revoked(_: Consumer, partitions: list[TopicPartition]) -> None:
-        _log.info("revoked %s", _names(partitions))
-
-    def lost(_: Consumer, partitions: list[TopicPartition]) -> None:
-        _log.info("lost %s", _names(partitions))
+    def log(what: str) -> Callable[[Consumer, list[TopicPartition]], None]:
+        return lambda _, partitions: _log.info("%s %s", what, _names(partitions))
 
     consumer = Consumer(settings)
-    consumer.subscribe(topics, on_assign=assigned, on_revoke=revoked, on_lost=lost)
+    consumer.subscribe(topics, on_assign=log("assigned"), on_revoke=log("revoked"), on_lost=log("lost"))
     try:
         while not signals.stop:
             message = consumer.poll(_POLL_S)
@@ -69,19 +64,15 @@ def consume(settings: dict[str, str | int | float | bool | None], topics: list[s
                 _log.warning("%s", error)
             elif signals.stall:
                 signals.stall = False
-                _stall(signals, message, stall_s)
+                _log.info("record %s of %s takes %.1f s", message.offset(), message.topic(), stall_s)
+                signals.sleep(stall_s)
+                _log.info("record done")
     finally:
         _log.info("closing")
         consumer.close()
 
 
-def _stall(signals: _Signals, message: Message, stall_s: float) -> None:
-    _log.info("record %s of %s takes %.1f s", message.offset(), message.topic(), stall_s)
-    signals.sleep(stall_s)
-    _log.info("record done")
-
-
-def produce(settings: dict[str, str | int | float | bool | None], topics: dict[str, int]) -> None:
+def produce(settings: Settings, topics: dict[str, int]) -> None:
     """Write a record to every partition four times a second, so that every member always has work to commit."""
     signals = _Signals()
     producer = Producer(settings)
@@ -111,7 +102,7 @@ def main(arguments: Sequence[str]) -> None:
     logging.basicConfig(
         stream=sys.stdout, level=logging.INFO, format="%(asctime)s.%(msecs)03d %(message)s", datefmt="%H:%M:%S"
     )
-    settings: dict[str, str | int | float | bool | None] = dict(pair.split("=", 1) for pair in options.set)
+    settings: Settings = dict(pair.split("=", 1) for pair in options.set)
     topics = {name: int(count) for name, count in (pair.rsplit("=", 1) for pair in options.topic)}
     _log.info("%s starts", options.role)
     if options.role == "consumer":

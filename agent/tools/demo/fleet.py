@@ -1,7 +1,7 @@
 """The demo's client processes: started, signalled by their ids, and all ended at the end.
 
-Owns processes and their logs; knows nothing of scripts. Each client runs in a session of its own, so that
-Ctrl-C reaches only us and the clients end in order; a `Leash` ends them if we die.
+Owns processes and their logs; knows nothing of scripts. Ctrl-C reaches only us, and the clients end in order; a
+`ProcessReaper` ends them if we die.
 """
 
 from __future__ import annotations
@@ -47,19 +47,11 @@ class ClientProcesses:
         command += [f"--topic={name}={count}" for name, count in topics.items()]
         # The same modules as ours, also where kshadow is not installed but only on our path.
         environ = {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
-        with self._lock, self.log_file(client_id).open("ab") as log:
+        with self._lock:
             if self._closed:
                 raise RuntimeError("the fleet is closed")
-            process = subprocess.Popen(
-                command,
-                env=environ,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+            process = self._leash.start(command, self.log_file(client_id), env=environ)
             self._processes[client_id] = process
-            self._leash.watch(process.pid)
         return process.pid
 
     def log_file(self, client_id: str) -> Path:
@@ -97,12 +89,5 @@ class ClientProcesses:
     def _reap(self, client_id: str, deadline: float) -> None:
         with self._lock:
             process = self._processes.pop(client_id, None)
-        if process is None:
-            return
-        try:
-            process.wait(max(0.0, deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        with self._lock:
-            self._leash.release(process.pid)
+        if process is not None:
+            self._leash.await_end(process, max(0.0, deadline - time.monotonic()))

@@ -98,12 +98,7 @@ class Monitoring:
         for process in self._running:
             process.terminate()
         for process in self._running:
-            try:
-                process.wait(_END_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-            self._leash.release(process.pid)
+            self._leash.await_end(process, _END_S)
         self._running.clear()
         self._leash.close()
 
@@ -162,21 +157,11 @@ class Monitoring:
         name = program.name
         listen = f"--web.listen-address={url.removeprefix('http://')}"
         output = self._directory / f"{name}.log"
-        with output.open("wb") as log:
-            try:
-                # In a session of its own: Ctrl-C reaches only us, and we end it in order.
-                process = subprocess.Popen(
-                    [program, listen, *arguments],
-                    cwd=self._directory,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                )
-            except OSError as error:
-                raise MonitoringError(f"{name} could not be started: {error}") from error
+        try:
+            process = self._leash.start([program, listen, *arguments], output, cwd=self._directory)
+        except OSError as error:
+            raise MonitoringError(f"{name} could not be started: {error}") from error
         self._running.append(process)
-        self._leash.watch(process.pid)
         deadline = time.monotonic() + _START_S
         while not self._is_ready(url):
             said = output.read_text(encoding="utf-8", errors="replace")[-1000:].strip()

@@ -10,7 +10,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
@@ -62,39 +62,31 @@ class _GroupStatus:
         return f"{self.state}, {shares or 'no members'}"
 
 
+@dataclass(slots=True)
 class ScenarioPlayer:
     """One scenario on its way. `write` gets the ledger's entries as they come about."""
 
-    def __init__(
-        self,
-        scenario: Scenario,
-        fleet: ClientProcesses,
-        admin: AdminClient,
-        stop: threading.Event,
-        write: Callable[[LedgerEntry], None],
-    ) -> None:
-        self._scenario = scenario
-        self._fleet = fleet
-        self._admin = admin
-        self._stop = stop
-        self._write = write
-        self._members: set[str] = set()
-        # On a new cluster the first consumer brings `__consumer_offsets` about. To ask for a coordinator before
-        # that is answered COORDINATOR_NOT_AVAILABLE; after the third such answer librdkafka 2.16 neither fails nor
-        # repeats the request before its timeout, and destroying the client afterwards sometimes never returns.
-        self._coordinators_exist = False
-        self._stall_s = max((step.seconds for step in scenario.steps if step.act is Act.STALL), default=0.0)
+    scenario: Scenario
+    fleet: ClientProcesses
+    admin: AdminClient
+    stop: threading.Event
+    write: Callable[[LedgerEntry], None]
+    _members: set[str] = field(default_factory=set)
+    # On a new cluster the first consumer brings `__consumer_offsets` about. To ask for a coordinator before
+    # that is answered COORDINATOR_NOT_AVAILABLE; after the third such answer librdkafka 2.16 neither fails nor
+    # repeats the request before its timeout, and destroying the client afterwards sometimes never returns.
+    _coordinators_exist: bool = False
 
     def play(self) -> None:
         """To the end, or to the first step that cannot be done."""
         try:
-            for step in self._scenario.steps:
+            for step in self.scenario.steps:
                 self._do(step)
             self._note("finished", (), "the story is over")
         except _StoppedError:
             pass
         except Exception as error:  # noqa: BLE001 - the other scenarios go on; the ledger says what failed
-            if not self._stop.is_set():
+            if not self.stop.is_set():
                 self._note("failed", (), str(error) or type(error).__name__)
 
     def _do(self, step: Step) -> None:
@@ -112,42 +104,41 @@ class ScenarioPlayer:
                 self._end(step.act, step.members, signal.SIGTERM, "proper shutdown, SIGTERM,")
             case Act.STALL:
                 for member in step.members:
-                    pid = self._fleet.signal(member, signal.SIGUSR1)
+                    pid = self.fleet.signal(member, signal.SIGUSR1)
                     sentence = f"from now {member} (pid {pid}) works {step.seconds:g} s on one record"
                     self._note(step.act, (member,), sentence)
 
     def _start(self, member: str) -> None:
-        if self._stop.is_set():
+        if self.stop.is_set():
             raise _StoppedError
-        settings = {"group.id": self._scenario.group, **CONSUMER_SETTINGS, **self._scenario.settings}
-        pid = self._fleet.start(
-            "consumer", member, settings=settings, topics=self._scenario.topics, stall_s=self._stall_s
-        )
+        settings = {"group.id": self.scenario.group, **CONSUMER_SETTINGS, **self.scenario.settings}
+        stall_s = max((step.seconds for step in self.scenario.steps if step.act is Act.STALL), default=0.0)
+        pid = self.fleet.start("consumer", member, settings=settings, topics=self.scenario.topics, stall_s=stall_s)
         self._members.add(member)
         self._note(Act.START, (member,), f"started {member} (pid {pid})")
 
     def _end(self, act: Act, members: tuple[str, ...], number: signal.Signals, how: str) -> None:
         for member in members:
             self._members.discard(member)
-            pid = self._fleet.signal(member, number)
+            pid = self.fleet.signal(member, number)
             self._note(act, (member,), f"{how} of {member} (pid {pid})")
-            self._fleet.reap(member)
+            self.fleet.reap(member)
 
     def _sleep(self, seconds: float) -> None:
-        if self._stop.wait(seconds):
+        if self.stop.wait(seconds):
             raise _StoppedError
 
     def _settle(self, count: int) -> None:
         began = time.monotonic()
         while True:
             seen = self._look()
-            if seen is not None and seen.is_settled(count, self._scenario.partitions):
+            if seen is not None and seen.is_settled(count, self.scenario.partitions):
                 break
-            for member, code in self._fleet.exit_codes(self._members).items():
-                log = self._fleet.log_file(member)
+            for member, code in self.fleet.exit_codes(self._members).items():
+                log = self.fleet.log_file(member)
                 raise _NotSettledError(f"{member} ended by itself with exit code {code}; its log is {log}")
             if time.monotonic() - began > _SETTLE_TIMEOUT_S:
-                expected = f"{count} members with all {self._scenario.partitions} partitions"
+                expected = f"{count} members with all {self.scenario.partitions} partitions"
                 raise _NotSettledError(
                     f"no {expected} within {_SETTLE_TIMEOUT_S:g} s; the broker says: {seen or 'no such group'}"
                 )
@@ -158,11 +149,11 @@ class ScenarioPlayer:
 
     def _look(self) -> _GroupStatus | None:
         if not self._coordinators_exist:
-            self._coordinators_exist = _have_leaders(self._admin, "__consumer_offsets")
+            self._coordinators_exist = _have_leaders(self.admin, "__consumer_offsets")
             return None
-        group = self._scenario.group
+        group = self.scenario.group
         try:
-            answer = self._admin.describe_consumer_groups([group], request_timeout=5)[group].result(timeout=10)
+            answer = self.admin.describe_consumer_groups([group], request_timeout=5)[group].result(timeout=10)
         except (KafkaException, TimeoutError):
             return None  # no such group yet, or its coordinator is still loading: look again
         shares = ((member.client_id, len(member.assignment.topic_partitions)) for member in answer.members)
@@ -170,7 +161,7 @@ class ScenarioPlayer:
 
     def _note(self, act: str, members: tuple[str, ...], sentence: str) -> None:
         at_ms = clock.now_ms()
-        self._write(LedgerEntry(at_ms, self._scenario.name, self._scenario.group, act, members, sentence))
+        self.write(LedgerEntry(at_ms, self.scenario.name, self.scenario.group, act, members, sentence))
 
 
 def _have_leaders(admin: AdminClient, topic: str) -> bool:

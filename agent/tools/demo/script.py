@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from types import MappingProxyType
 
 
 class Act(StrEnum):
@@ -46,7 +45,7 @@ class Scenario:
     topics: Mapping[str, int]
     steps: tuple[Step, ...]
     expects: tuple[str, ...]
-    settings: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    settings: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def partitions(self) -> int:
@@ -59,22 +58,18 @@ MAX_POLL_INTERVAL_S = 10
 # Production defaults are 45 s, 3 s, 5 min and 5 s: the same story, told faster. Commits are frequent, because
 # how long a departed member's last commit lies back is what tells a crash from a stall. The poll interval
 # lies well apart from the session timeout for the same reason.
-CONSUMER_SETTINGS: Mapping[str, str] = MappingProxyType(
-    {
-        "auto.offset.reset": "earliest",
-        "auto.commit.interval.ms": "500",
-        "max.poll.interval.ms": str(MAX_POLL_INTERVAL_S * 1000),
-    }
-)
-CLASSIC: Mapping[str, str] = MappingProxyType(
-    {
-        "session.timeout.ms": "6000",
-        "heartbeat.interval.ms": "1500",
-        "partition.assignment.strategy": "range",
-    }
-)
+CONSUMER_SETTINGS: Mapping[str, str] = {
+    "auto.offset.reset": "earliest",
+    "auto.commit.interval.ms": "500",
+    "max.poll.interval.ms": str(MAX_POLL_INTERVAL_S * 1000),
+}
+CLASSIC: Mapping[str, str] = {
+    "session.timeout.ms": "6000",
+    "heartbeat.interval.ms": "1500",
+    "partition.assignment.strategy": "range",
+}
 # With KIP-848 the broker sets session timeout, heartbeat interval and assignor; setting them is an error.
-KIP_848: Mapping[str, str] = MappingProxyType({"group.protocol": "consumer"})
+KIP_848: Mapping[str, str] = {"group.protocol": "consumer"}
 
 
 def _names(prefix: str, count: int) -> tuple[str, ...]:
@@ -118,7 +113,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         name="crash",
         group="payments-crash",
         story="One of three consumers is killed with kill -9; a replacement starts once the group has noticed.",
-        topics=MappingProxyType({"payments": 6}),
+        topics={"payments": 6},
         settings=CLASSIC,
         steps=(
             _start(*_names("payments", 3)),
@@ -136,7 +131,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         name="crash-loop",
         group="checkout-crash-loop",
         story="One of two consumers is killed again and again, and each time started anew: a crash loop.",
-        topics=MappingProxyType({"checkouts": 4}),
+        topics={"checkouts": 4},
         settings=CLASSIC,
         steps=(
             _start(*_names("checkout", 2)),
@@ -149,7 +144,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         name="leave",
         group="orders-scale-down",
         story="One of three consumers is shut down properly: it commits, says goodbye and goes.",
-        topics=MappingProxyType({"orders": 6}),
+        topics={"orders": 6},
         settings=CLASSIC,
         steps=(_start(*_names("orders", 3)), _settle(3), _run(8), _leave("orders-3"), _settle(2)),
         expects=("member_left",),
@@ -158,7 +153,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         name="stall",
         group="invoices-slow-batch",
         story="One of two consumers works on a single record for longer than max.poll.interval.ms. Twice.",
-        topics=MappingProxyType({"invoices": 4}),
+        topics={"invoices": 4},
         settings=CLASSIC,
         steps=(
             _start(*_names("invoices", 2)),
@@ -178,7 +173,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         name="rolling-deploy",
         group="shipping-rolling-deploy",
         story="A new version goes out: four consumers are restarted one after the other, two rebalances each.",
-        topics=MappingProxyType({"shipments": 8}),
+        topics={"shipments": 8},
         settings=CLASSIC,
         steps=(
             _start(*_names("shipping", 4)),
@@ -192,7 +187,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         name="lopsided",
         group="search-lopsided",
         story="Three consumers read six topics of one partition each: range gives all of them to the first.",
-        topics=MappingProxyType({f"search-index-{letter}": 1 for letter in "abcdef"}),
+        topics={f"search-index-{letter}": 1 for letter in "abcdef"},
         settings=CLASSIC,
         steps=(_start(*_names("search", 3)), _settle(3), _run(20)),
         expects=("unbalanced_assignment", "idle_members"),
@@ -201,7 +196,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         name="kip-848",
         group="telemetry-kip848",
         story="A group of the new protocol (KIP-848) grows from two members to four and shrinks to three.",
-        topics=MappingProxyType({"telemetry": 8}),
+        topics={"telemetry": 8},
         settings=KIP_848,
         steps=(
             _start(*_names("telemetry", 2)),

@@ -2,9 +2,6 @@
 
 Owns a directory with `server.properties`, `data` and `server.log`, and the process that runs on them. Knows neither
 which ports to take nor what else the cluster is made of.
-
-The JVM runs in a session of its own, so that Ctrl-C in the terminal reaches only us and the broker is
-still there while clients leave in order. A `Leash` ends it when we die without cleaning up.
 """
 
 from __future__ import annotations
@@ -33,15 +30,27 @@ class Node:
     """A broker, a controller, or both in one, on data that `format` makes."""
 
     def __init__(
-        self, jars: Jars, directory: Path, leash: ProcessReaper, *, heap: str, start_timeout_s: float
+        self,
+        jars: Jars,
+        directory: Path | None,
+        leash: ProcessReaper | None,
+        *,
+        heap: str,
+        start_timeout_s: float,
     ) -> None:
-        self.jars, self.directory = jars, directory
-        self._leash = leash
+        self.jars = jars
+        self.admin_servers: str | None = None
+        """Where a broker speaks without TLS and credentials, so that `wait` can ask; None for a controller."""
+        self._directory, self._leash = directory, leash
         self._heap, self._start_timeout_s = heap, start_timeout_s
         self._process: subprocess.Popen[bytes] | None = None
-        self._answers_at: str | None = None
         self._log_start = 0
-        self._paused = False
+
+    @property
+    def directory(self) -> Path:
+        """Where everything of it is. Only while started."""
+        assert self._directory is not None, "it was not started"
+        return self._directory
 
     @property
     def log_dirs(self) -> tuple[Path, ...]:
@@ -58,41 +67,36 @@ class Node:
         """The JVM's process id, None while there is none."""
         return self._process.pid if self._process and self._process.poll() is None else None
 
-    @property
-    def answers(self) -> bool:
-        """Whether there is a process that is not paused."""
-        return self.pid is not None and not self._paused
+    def run_tool(self, main_class: str, *arguments: str, timeout_s: float = 60.0) -> str:
+        """Run one of Kafka's command line classes with the broker's own jars; its standard output.
 
-    def format(self, properties: Mapping[str, str], *, answers_at: str | None) -> None:
-        """Write the properties and make the data anew. `answers_at` is where a broker speaks without TLS and
-        credentials, so that `wait` can ask; None for a controller. Raises `ToolFailedError`."""
-        shutil.rmtree(self.directory / "data", ignore_errors=True)
+        For example `org.apache.kafka.tools.consumer.group.ConsumerGroupCommand`. Raises `ToolFailedError`.
+        """
+        return run_class(self.jars.classpath, main_class, *arguments, timeout_s=timeout_s)
+
+    def format(self, properties: Mapping[str, str]) -> None:
+        """Write the properties and make the data anew. Raises `ToolFailedError`."""
+        data = self.directory / "data"
+        shutil.rmtree(data, ignore_errors=True)
         self.directory.mkdir(parents=True, exist_ok=True)
-        self._answers_at = answers_at
         file = self.directory / "server.properties"
-        file.write_text(render_properties({**properties, "log.dirs": str(self.directory / "data")}))
-        (self.directory / "logging.properties").write_text(logging_configuration(self.jars.major)[1])
-        tool = ("kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", str(file))
-        run_class(self.jars.classpath, *tool)
+        file.write_text(render_properties({**properties, "log.dirs": str(data)}))
+        self.run_tool("kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", str(file))
 
     def launch(self) -> None:
         """Start the process, and do not wait for its answer."""
         assert self.pid is None, "the node is already started"
-        logging_property, _ = logging_configuration(self.jars.major)
+        assert self._leash is not None, "nothing would end it"
+        logging_property, logging_text = logging_configuration(self.jars.major)
         logging_file = self.directory / "logging.properties"
+        logging_file.write_text(logging_text)
         options = [*FAST_START_OPTIONS, f"-Xmx{self._heap}", f"-D{logging_property}={logging_file.as_uri()}"]
         command = [str(find_java()), *options, "-cp", self.jars.classpath, "kafka.Kafka"]
         self._log_start = self.log_file.stat().st_size if self.log_file.exists() else 0
-        with self.log_file.open("ab") as log:
-            self._process = subprocess.Popen(
-                [*command, str(self.directory / "server.properties")],
-                cwd=self.directory,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        self._leash.watch(self._process.pid)
+        # It is still there while clients leave in order.
+        self._process = self._leash.start(
+            [*command, str(self.directory / "server.properties")], self.log_file, cwd=self.directory
+        )
 
     def wait(self) -> None:
         """Until the broker answers; at once for a controller. Raises `BrokerFailedError` and ends the process."""
@@ -110,32 +114,31 @@ class Node:
 
     def restart(self) -> None:
         """End the process if it runs, then start it on the same data and ports."""
-        self.stop()
-        self.start()
+        self._end(signal.SIGTERM)
+        self.launch()
+        self.wait()
 
     def stop(self) -> None:
         """SIGTERM: a broker hands its leaderships over first. The data stays."""
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """SIGKILL: what a power cut is to a broker. The data stays."""
+        """SIGKILL: what a power cut is to a broker. The data stays for a `restart`."""
         self._end(signal.SIGKILL)
 
     def pause(self) -> None:
         """SIGSTOP: connections stay open and nothing answers."""
         if self._process:
             self._process.send_signal(signal.SIGSTOP)
-            self._paused = True
 
     def resume(self) -> None:
         """SIGCONT, after a `pause`."""
         if self._process:
             self._process.send_signal(signal.SIGCONT)
-            self._paused = False
 
     def _await_answer(self, process: subprocess.Popen[bytes]) -> None:
         deadline = time.monotonic() + self._start_timeout_s
-        while self._answers_at is not None and not (_listens(self._answers_at) and _answers(self._answers_at)):
+        while self.admin_servers is not None and not (_listens(self.admin_servers) and _answers(self.admin_servers)):
             if (code := process.poll()) is not None:
                 raise BrokerFailedError(f"the broker ended with exit code {code}:\n{self._log_end()}")
             if time.monotonic() > deadline:
@@ -150,18 +153,12 @@ class Node:
         errors = [line for line in lines if " ERROR " in line or " FATAL " in line or "Exception" in line]
         return "\n".join((errors or lines)[-15:])
 
-    def _end(self, how: signal.Signals, timeout_s: float = 10.0) -> None:
-        process, self._process, self._paused = self._process, None, False
-        if process is None:
-            return
-        process.send_signal(how)
-        process.send_signal(signal.SIGCONT)  # a paused process would keep SIGTERM waiting
-        try:
-            process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        self._leash.release(process.pid)
+    def _end(self, how: signal.Signals) -> None:
+        process, self._process = self._process, None
+        if process is not None and self._leash is not None:
+            process.send_signal(how)
+            process.send_signal(signal.SIGCONT)  # a paused process would keep SIGTERM waiting
+            self._leash.await_end(process, 10.0)
 
 
 def _listens(address: str) -> bool:

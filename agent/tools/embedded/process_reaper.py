@@ -11,7 +11,10 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
+import threading
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 # The last line wins. The pause lets a killed JVM's files settle before its directory goes.
 _WATCHDOG = """
@@ -26,7 +29,7 @@ fi
 
 
 class ProcessReaper:
-    """Holds process ids; kills those still held when this process dies.
+    """Holds process ids; kills those still held when this process dies. Usable from several threads.
 
     `directory`, if given, is removed in that case too. Ending the processes in good order is the caller's
     work: `close` lets go of everything.
@@ -34,6 +37,7 @@ class ProcessReaper:
 
     def __init__(self, directory: Path | None = None) -> None:
         self._held: list[int] = []
+        self._lock = threading.Lock()
         # A session of its own: Ctrl-C and a closing terminal reach this process, never the watchdog.
         self._watchdog = subprocess.Popen(
             ["/bin/sh", "-c", _WATCHDOG, "kshadow-leash", str(directory or "")],
@@ -44,16 +48,44 @@ class ProcessReaper:
             text=True,
         )
 
+    def start(self, command: Sequence[str | Path], log_file: Path, **options: Any) -> subprocess.Popen[bytes]:
+        """Start a process and watch it; what it says is appended to `log_file`. `options` are `Popen`'s.
+
+        In a session of its own: Ctrl-C reaches only this process, which then ends it in order.
+        """
+        with log_file.open("ab") as log:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                **options,
+            )
+        self.watch(process.pid)
+        return process
+
+    def await_end(self, process: subprocess.Popen[bytes], timeout_s: float) -> None:
+        """Wait for a process that was told to end, kill it if that takes longer, and let go of it."""
+        try:
+            process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        self.release(process.pid)
+
     def watch(self, pid: int) -> None:
         """Kill `pid` if this process dies first."""
-        self._held.append(pid)
-        self._tell()
+        with self._lock:
+            self._held.append(pid)
+            self._tell()
 
     def release(self, pid: int) -> None:
         """`pid` has ended and was waited for: its number may soon be another process's."""
-        if pid in self._held:
-            self._held.remove(pid)
-            self._tell()
+        with self._lock:
+            if pid in self._held:
+                self._held.remove(pid)
+                self._tell()
 
     def close(self) -> None:
         """Let go of everything, and end the watchdog."""

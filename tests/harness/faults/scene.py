@@ -11,11 +11,13 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from agent.tools.embedded import EmbeddedBroker, EmbeddedCluster, Node, fetch_jars
+from agent.tools.embedded import EmbeddedBroker, fetch_jars
+from agent.tools.embedded.node import Node
 from tests.harness.faults import truth
 from tests.harness.faults.agents import AgentProcess, wait_until
 from tests.harness.faults.load import load, make_topic
 from tests.harness.faults.recording import Log
+from tests.harness.kafka import EmbeddedCluster
 from tests.live.scenarios.faults import PROPERTIES
 
 PARTITIONS = 8
@@ -39,7 +41,7 @@ class Scene:
 
     name: str
     directory: Path
-    kafka: EmbeddedBroker | EmbeddedCluster
+    kafka: EmbeddedBroker
     agent: AgentProcess
     playing: subprocess.Popen[str]
     notes: list[str] = field(default_factory=list)
@@ -124,7 +126,7 @@ def scene(
     """Everything set up but the agent, which is not started."""
     directory.mkdir(parents=True, exist_ok=True)
     settings = {"offsets.topic.num.partitions": str(PARTITIONS), **PROPERTIES, **(properties or {})}
-    kafka: EmbeddedBroker | EmbeddedCluster
+    kafka: EmbeddedBroker
     if nodes == 1:
         kafka = EmbeddedBroker(fetch_jars(), properties=settings)
     else:

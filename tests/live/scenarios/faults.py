@@ -23,7 +23,7 @@ from confluent_kafka.admin import (
 
 from agent.core.protocol.hashing import partition_for_group
 from agent.core.wire.offset_commit_fastpath import commit_key, commit_value
-from agent.tools.embedded import EmbeddedBroker, EmbeddedCluster
+from agent.tools.embedded import EmbeddedBroker
 
 TOPIC = "__consumer_offsets"
 
@@ -43,7 +43,7 @@ _LATER = (
     KafkaError._TIMED_OUT,
 )
 
-Kafka = EmbeddedBroker | EmbeddedCluster
+Kafka = EmbeddedBroker
 
 
 def admin_of(kafka: Kafka) -> AdminClient:

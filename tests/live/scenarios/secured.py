@@ -21,7 +21,8 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from agent.tools.embedded import EmbeddedBroker, Jars, Security
+from agent.tools.embedded import EmbeddedBroker, Jars
+from tests.harness.kafka import SecuredBroker, Security
 from tests.live.scenarios.certificates import Authority, Signed
 
 PASSWORD = "pass word,=;'\"ü"
@@ -95,7 +96,7 @@ def secured(
     authority = Authority(directory / "tls")
     signed = certificate or authority.sign("broker")
     security = Security(signed.both, authority.file, **more)
-    with EmbeddedBroker(jars, properties=properties, security=security, heap="256m") as broker:
+    with SecuredBroker(jars, security, properties=properties, heap="256m") as broker:
         yield Secured(broker, authority)
 
 

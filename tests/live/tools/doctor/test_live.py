@@ -14,7 +14,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AclOperation, NewTopic, ResourceType
 
 from agent.tools.doctor import Check, CheckOutcome, DoctorRequest, examine, topic
-from agent.tools.embedded import EmbeddedBroker, EmbeddedCluster, fetch_jars
+from agent.tools.embedded import EmbeddedBroker, fetch_jars
+from tests.harness.kafka import EmbeddedCluster
 from tests.live.scenarios import faults
 from tests.live.scenarios.certificates import DAY, Authority
 from tests.live.scenarios.scenarios import free_port

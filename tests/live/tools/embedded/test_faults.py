@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from agent.tools.embedded import EmbeddedBroker, EmbeddedCluster, fetch_jars
+from agent.tools.embedded import EmbeddedBroker, fetch_jars
+from tests.harness.kafka import EmbeddedCluster
 from tests.live.scenarios import faults
 
 pytestmark = pytest.mark.usefixtures("kafka")

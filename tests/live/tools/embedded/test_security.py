@@ -9,7 +9,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from agent.tools.embedded import EmbeddedCluster, Security, fetch_jars
+from agent.tools.embedded import fetch_jars
+from tests.harness.kafka import EmbeddedCluster, Security
 from tests.live.scenarios import faults
 from tests.live.scenarios.certificates import Authority
 from tests.live.scenarios.secured import DESCRIBE_TOPIC, MECHANISM, PASSWORD, TOPIC, Secured, secured
