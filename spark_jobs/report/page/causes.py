@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from matplotlib.figure import Figure
 
@@ -29,10 +30,6 @@ def causes(found: ReportData) -> m.Markup:
         if row["stopped_partition_ms"] is not None:
             stopped[row["cause"]] = (stopped[row["cause"]] or 0) + row["stopped_partition_ms"]
     every, cost = sum(count.values()), sum(value or 0 for value in stopped.values())
-    by_cause = [
-        [cause_words(it), w.number(n), w.part(n, every), w.time(stopped[it]), w.part(stopped[it], cost)]
-        for it, n in sorted(count.items(), key=lambda item: (-item[1], str(item[0])))
-    ]
     per_step = _by_step(found, of_steps)
     return m.section(
         "causes",
@@ -42,13 +39,13 @@ def causes(found: ReportData) -> m.Markup:
         m.table(
             "Rebalances by cause",
             [
-                m.Head("Cause"),
-                m.NumberHead("Rebalances"),
-                m.NumberHead("Part"),
-                m.NumberHead("Stopped partition time"),
-                m.NumberHead("Part"),
+                m.Column("Cause", lambda it: cause_words(it[0])),
+                m.numbers("Rebalances", lambda it: w.number(it[1])),
+                m.numbers("Part", lambda it: w.part(it[1], every)),
+                m.numbers("Stopped partition time", lambda it: w.time(stopped[it[0]])),
+                m.numbers("Part", lambda it: w.part(stopped[it[0]], cost)),
             ],
-            by_cause,
+            sorted(count.items(), key=lambda item: (-item[1], str(item[0]))),
         ),
         m.folded(f"The numbers of each {found.step}", per_step) if len(found.starts) > FOLDS_FROM else per_step,
         m.note(
@@ -119,18 +116,21 @@ def _plot(found: ReportData) -> m.Markup:
 
 
 def _by_step(found: ReportData, of_steps: Mapping[str, Mapping[str, int | None]]) -> m.Markup:
-    series = _series(found)
-    heads = [m.Head(found.step.capitalize()), m.NumberHead("Rebalances"), m.NumberHead("Stopped partition time")]
-    rows: list[list[m.Cell]] = []
-    for place, start in enumerate(found.starts):
-        it = of_steps.get(start)
-        if it is None:
-            rows.append([start, *[None] * (2 + len(series))])
-        else:
-            cells = [w.number(values[place]) for _, values in series]
-            rows.append([start, w.number(it["rebalances"]), w.time(it["stopped_partition_ms"]), *cells])
+    places = {start: place for place, start in enumerate(found.starts)}
+
+    def of_family(values: Sequence[float], start: str) -> str | None:
+        return w.number(values[places[start]]) if start in of_steps else None
+
+    def of_step(key: str, show: Callable[[float | None], str | None], start: str) -> str | None:
+        return show(of_steps[start][key]) if start in of_steps else None
+
     return m.table(
         f"Rebalances by {found.step} and cause",
-        [*heads, *(m.NumberHead(p.family_label(family)) for family, _ in series)],
-        rows,
+        [
+            m.Column(found.step.capitalize(), str),
+            m.numbers("Rebalances", partial(of_step, "rebalances", w.number)),
+            m.numbers("Stopped partition time", partial(of_step, "stopped_partition_ms", w.time)),
+            *(m.numbers(p.family_label(family), partial(of_family, values)) for family, values in _series(found)),
+        ],
+        found.starts,
     )

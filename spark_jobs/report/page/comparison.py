@@ -22,13 +22,6 @@ _SHOWN: dict[str, tuple[str, Callable[[float | None], str | None]]] = {
     "lag_records_p99": ("Lag p99 in records, mean of groups", w.number),
     "lag_seconds_p99": ("Lag p99 in time, mean of groups", w.seconds),
 }
-_HEADS = (
-    m.Head("Measure"),
-    m.NumberHead("Before"),
-    m.NumberHead("After"),
-    m.NumberHead("Change"),
-    m.NumberHead("In percent"),
-)
 assert list(_SHOWN) == list(MEASURES)
 
 
@@ -48,7 +41,17 @@ def comparison(found: ReportData, compared: Comparison) -> m.Markup:
         ),
         m.paragraph(_ranges(compared)),
         _departures_plot(compared),
-        m.table("All groups that are known in both ranges", _HEADS, [_row(it) for it in _ordered(compared)]),
+        m.table(
+            "All groups that are known in both ranges",
+            [
+                m.Column("Measure", _measure),
+                m.numbers("Before", lambda row: _SHOWN[row["measure"]][1](row["before"])),
+                m.numbers("After", lambda row: _SHOWN[row["measure"]][1](row["after"])),
+                m.numbers("Change", lambda row: w.signed(_SHOWN[row["measure"]][1](row["change"]))),
+                m.numbers("In percent", _in_percent),
+            ],
+            _ordered(compared),
+        ),
         _groups(found, f"Better, the most first ({w.number(len(better))} in all)", better[:half]),
         _groups(found, f"Worse, the most first ({w.number(len(worse))} in all)", worse[:half]),
         m.note(
@@ -92,38 +95,29 @@ def _ordered(compared: Comparison) -> list[Row]:
     )
 
 
-def _row(row: Row) -> list[m.Cell]:
-    label, show = _SHOWN[row["measure"]]
-    name = label if row["cause"] is None else f"… {cause_words(row['cause'])}"
-    change = w.signed(show(row["change"]))
-    return [name, show(row["before"]), show(row["after"]), change, w.changed(row["before"], row["after"])]
+def _measure(row: Row) -> str:
+    return _SHOWN[row["measure"]][0] if row["cause"] is None else f"… {cause_words(row['cause'])}"
+
+
+def _in_percent(row: Row) -> str | None:
+    return w.changed(row["before"], row["after"])
 
 
 def _groups(found: ReportData, caption: str, rows: Sequence[Row]) -> m.Markup:
     if not rows:
         return m.Markup("")
-    heads = [
-        m.Head("Group"),
-        *(
-            m.NumberHead(it)
-            for it in ("Stopped a day, before", "After", "Change", "In percent", "Known before", "Known after")
-        ),
-    ]
     return m.table(
         caption,
-        heads,
         [
-            [
-                m.name(it["group"], cluster=it["cluster"], shows_cluster=found.has_clusters),
-                w.time(it["before"]),
-                w.time(it["after"]),
-                w.signed(w.time(it["change"])),
-                w.changed(it["before"], it["after"]),
-                w.time(it["before_known_ms"]),
-                w.time(it["after_known_ms"]),
-            ]
-            for it in rows
+            m.group_column(found.has_clusters),
+            m.field("Stopped a day, before", "before", w.time),
+            m.field("After", "after", w.time),
+            m.field("Change", "change", lambda ms: w.signed(w.time(ms))),
+            m.numbers("In percent", _in_percent),
+            m.field("Known before", "before_known_ms", w.time),
+            m.field("Known after", "after_known_ms", w.time),
         ],
+        rows,
     )
 
 

@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
 from spark_jobs.report.page import markup as m
 from spark_jobs.report.page import plots as p
 from spark_jobs.report.page import words as w
-from spark_jobs.report.report_data import ReportData, Row
+from spark_jobs.report.report_data import ReportData
 
-_HEADS = (
-    m.NumberHead("#"),
-    m.Head("Group"),
-    m.NumberHead("Deploys"),
-    m.NumberHead("Stopped, total", "stopped partition time of all its deploys"),
-    m.NumberHead("Stopped, median", "of a deploy"),
-    m.NumberHead("Rebalances"),
-    m.NumberHead("A deploy", "rebalances"),
-    m.NumberHead("Members replaced"),
-    m.NumberHead("Stopped per member", "stopped partition time by members replaced"),
-)
 _SCALING = ("scale_out", "scale_in")
-Split = tuple[str, int | None, int | None, int | None]
-"""What, how many episodes and rebalances, stopped partition time."""
+
+
+class Split(NamedTuple):
+    """A part of all stopped partition time: what it is of, how many episodes and rebalances, how long."""
+
+    what: str
+    episodes: int
+    rebalances: int
+    stopped_ms: int
 
 
 def deploys(found: ReportData) -> m.Markup:
@@ -38,13 +35,13 @@ def deploys(found: ReportData) -> m.Markup:
         m.table(
             "Stopped partition time by what happened",
             [
-                m.Head("What"),
-                m.NumberHead("Episodes"),
-                m.NumberHead("Rebalances"),
-                m.NumberHead("Stopped partition time"),
-                m.NumberHead("Part"),
+                m.Column("What", lambda it: it.what),
+                m.numbers("Episodes", lambda it: w.number(it.episodes)),
+                m.numbers("Rebalances", lambda it: w.number(it.rebalances)),
+                m.numbers("Stopped partition time", lambda it: w.time(it.stopped_ms)),
+                m.numbers("Part", lambda it: w.part(it.stopped_ms, whole)),
             ],
-            [[what, w.number(n), w.number(done), w.time(ms), w.part(ms, whole)] for what, n, done, ms in split],
+            split,
         ),
         _ranking(found),
         m.note(
@@ -58,66 +55,66 @@ def deploys(found: ReportData) -> m.Markup:
 def _split(found: ReportData) -> tuple[list[Split], int]:
     kinds = {row["kind"]: row for row in found.kinds}
 
-    def of(*names: str) -> tuple[int, int, int]:
+    def of(what: str, *names: str) -> Split:
         rows = [kinds[name] for name in names if name in kinds]
-        count, done, ms = (sum(row[key] or 0 for row in rows) for key in ("episodes", "rebalances", _STOPPED))
-        return count, done, ms
+        return Split(what, *(sum(row[key] or 0 for row in rows) for key in ("episodes", "rebalances", _STOPPED)))
 
-    deploy, scaling = of("deploy"), of(*_SCALING)
-    others = of(*(name for name in kinds if name not in ("deploy", *_SCALING)))
+    deploys, scaling = of("Deploys", "deploy"), of("Scaling out and in", *_SCALING)
+    others = of("The rest", *(name for name in kinds if name not in ("deploy", *_SCALING)))
     # At the range's ends an episode may hold more than the hours within it.
-    whole = max(found.totals[_STOPPED] or 0, deploy[2] + scaling[2] + others[2])
-    rebalances = max(found.totals["rebalances"] or 0, deploy[1] + scaling[1] + others[1])
-    rest = (others[0], rebalances - deploy[1] - scaling[1], whole - deploy[2] - scaling[2])
-    return [("Deploys", *deploy), ("Scaling out and in", *scaling), ("The rest", *rest)], whole
+    shown = (deploys, scaling, others)
+    whole = max(found.totals[_STOPPED] or 0, sum(it.stopped_ms for it in shown))
+    rebalances = max(found.totals["rebalances"] or 0, sum(it.rebalances for it in shown))
+    rest = others._replace(
+        rebalances=rebalances - deploys.rebalances - scaling.rebalances,
+        stopped_ms=whole - deploys.stopped_ms - scaling.stopped_ms,
+    )
+    return [deploys, scaling, rest], whole
 
 
 _STOPPED = "stopped_partition_ms"
 
 
 def _sentence(split: Sequence[Split], whole: int) -> str:
-    _, count, _, ms = split[0]
+    (_, count, _, ms), scaling, rest = split
     if not count:
         return "No deploy was seen."
     return (
         f"{w.number(count)} deploy{'' if count == 1 else 's'} kept partitions from being worked on for {w.time(ms)} "
-        f"of partition time: {w.part(ms, whole) or 'nothing'} of all of it. "
-        f"Scaling had {w.part(split[1][3], whole) or 'none'}, the rest {w.part(split[2][3], whole) or 'none'}."
+        f"of partition time: {w.part(ms, whole) or 'nothing'} of all of it. Scaling had "
+        f"{w.part(scaling.stopped_ms, whole) or 'none'}, the rest {w.part(rest.stopped_ms, whole) or 'none'}."
     )
 
 
 def _ranking(found: ReportData) -> m.Markup:
     if not found.deploys:
         return m.Markup("")
-    shown, total = len(found.deploys), found.deploys_total
     return m.table(
-        f"{m.first_of(shown, total)} groups by what deploys cost",
-        _HEADS,
-        [_group(found, row) for row in found.deploys],
+        f"{m.first_of(len(found.deploys), found.deploys_total)} groups by what deploys cost",
+        [
+            m.field("#", "rank"),
+            m.group_column(found.has_clusters),
+            m.field("Deploys", "deploys"),
+            m.field("Stopped, total", _STOPPED, w.time, "stopped partition time of all its deploys"),
+            m.field("Stopped, median", "stopped_median_ms", w.time, "of a deploy"),
+            m.field("Rebalances", "rebalances"),
+            m.field("A deploy", "rebalances_per_deploy", w.decimal, "rebalances"),
+            m.field("Members replaced", "members_replaced"),
+            m.field(
+                "Stopped per member", "stopped_per_member_ms", w.time, "stopped partition time by members replaced"
+            ),
+        ],
+        found.deploys,
     )
-
-
-def _group(found: ReportData, row: Row) -> list[m.Cell]:
-    return [
-        w.number(row["rank"]),
-        m.name(row["group"], cluster=row["cluster"], shows_cluster=found.has_clusters),
-        w.number(row["deploys"]),
-        w.time(row[_STOPPED]),
-        w.time(row["stopped_median_ms"]),
-        w.number(row["rebalances"]),
-        w.decimal(row["rebalances_per_deploy"]),
-        w.number(row["members_replaced"]),
-        w.time(row["stopped_per_member_ms"]),
-    ]
 
 
 def _plot(split: Sequence[Split], whole: int) -> m.Markup:
     def draw(figure: Figure, ink: p.Palette, is_wide: bool) -> None:
         at = p.axes(figure, (1, 1, 1), ink, "")
         left = 0.0
-        for (what, _, _, ms), color in zip(split, (p.BLUE, p.ORANGE, p.GREY), strict=True):
-            part = 100 * (ms or 0) / whole
-            at.barh([0], [part], 0.6, left=left, color=color, edgecolor=ink.ground, linewidth=1, label=what)
+        for it, color in zip(split, (p.BLUE, p.ORANGE, p.GREY), strict=True):
+            part = 100 * it.stopped_ms / whole
+            at.barh([0], [part], 0.6, left=left, color=color, edgecolor=ink.ground, linewidth=1, label=it.what)
             left += part
         at.set_yticks([])
         at.set_xlim(0, 100)

@@ -9,14 +9,18 @@ from spark_jobs.report.page import words as w
 from spark_jobs.report.page.header import join_names
 from spark_jobs.report.report_data import ReportData, Row, Rows
 
-_HEADS = (
-    m.NumberHead("#"),
-    m.Head("Group"),
-    m.Head("Setting"),
-    m.NumberHead("Saves", "partition time without work"),
-    m.NumberHead("Stopped now → then"),
-    m.NumberHead("Rebalances now → then"),
-    m.NumberHead("Of", "the time that was replayed"),
+_COLUMNS = (
+    m.field("#", "rank"),
+    m.Column("Group", lambda row: _named(row)),
+    m.Column("Setting", lambda row: m.shortened(row["setting"])),
+    m.field("Saves", "saved_partition_ms", w.time, "partition time without work"),
+    m.numbers(
+        "Stopped now → then", lambda row: f"{w.time(row['stopped_now_ms'])} → {w.time(row['stopped_then_ms'])}"
+    ),
+    m.numbers(
+        "Rebalances now → then", lambda row: f"{w.number(row['rebalances_now'])} → {w.number(row['rebalances_then'])}"
+    ),
+    m.numbers("Of", lambda row: w.time(row["until_ms"] - row["since_ms"]), "the time that was replayed"),
 )
 
 
@@ -59,7 +63,7 @@ def _model(found: ReportData) -> list[m.Markup]:
                 ]
             )
         ),
-        m.table("The setting that would have saved each group the most", _HEADS, [_row(row) for row in rows]),
+        m.table("The setting that would have saved each group the most", _COLUMNS, rows),
         m.note(
             "A model, not a measurement; its standstill counts deaths that nobody has noticed yet as well: it is not",
             "that of the sections above. Groups were replayed over different times; savings are not by the day.",
@@ -69,17 +73,9 @@ def _model(found: ReportData) -> list[m.Markup]:
     ]
 
 
-def _row(row: Row) -> list[m.Cell]:
+def _named(row: Row) -> m.Markup:
     inexact = "" if row["exact"] else m.Markup(" <small>not exact</small>")
-    return [
-        w.number(row["rank"]),
-        m.join([m.name(row["group"]), inexact]),
-        m.shortened(row["setting"]),
-        w.time(row["saved_partition_ms"]),
-        f"{w.time(row['stopped_now_ms'])} → {w.time(row['stopped_then_ms'])}",
-        f"{w.number(row['rebalances_now'])} → {w.number(row['rebalances_then'])}",
-        w.time(row["until_ms"] - row["since_ms"]),
-    ]
+    return m.join([m.name(row["group"]), inexact])
 
 
 def _assumptions(shown: Rows) -> list[m.Markup]:
@@ -104,17 +100,18 @@ def _found(found: ReportData) -> list[m.Markup]:
     return [
         m.table(
             "Findings that began to fire",
-            [m.Head("Analyzer"), m.NumberHead("Findings"), m.NumberHead("Groups"), m.Head("Most in")],
             [
-                [
-                    m.shortened(it["analyzer"]) if it["analyzer"] is not None else None,
-                    w.number(it["count"]),
-                    w.number(it["groups"]),
-                    join_names([m.name(name) for name in it["most"]]) if it["most"] else "the cluster",
-                ]
-                for it in found.findings
+                m.Column("Analyzer", lambda it: it["analyzer"] and m.shortened(it["analyzer"])),
+                m.field("Findings", "count"),
+                m.field("Groups", "groups"),
+                m.Column("Most in", _most_in),
             ],
+            found.findings,
         ),
         m.paragraph("What to change is in ", m.code("kshadow explain GROUP"), " and in each finding's advice."),
         m.note("Findings that were open before the range and stayed so are not in these tables."),
     ]
+
+
+def _most_in(row: Row) -> m.Cell:
+    return join_names([m.name(name) for name in row["most"]]) if row["most"] else "the cluster"

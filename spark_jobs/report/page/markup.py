@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from html import escape
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from agent.common.sanitize import printable
 from agent.presentation.markup import EMPTY, MAX_NAME, Markup, shortened
 from agent.presentation.markup import name as bare_name
+from spark_jobs.report.page.words import number
 
 __all__ = ["EMPTY", "MAX_NAME", "Markup", "shortened"]
 
@@ -18,17 +19,29 @@ Cell = Markup | str | None
 BLANK = Markup('<span title="not known" class="blank"><span class="unseen">not known</span></span>')
 
 
-class Head(NamedTuple):
-    """A column: `is_number` puts it to the right, `about` is shown on hover."""
+class Column(NamedTuple):
+    """A column of a table: its head, and what it shows of a row. `about` is shown on hover."""
 
-    text: str
-    is_number: bool = False
+    head: str
+    show: Callable[[Any], Cell]
     about: str = ""
+    is_number: bool = False
+    """Numbers stand to the right."""
 
 
-def NumberHead(text: str, about: str = "") -> Head:
+def numbers(head: str, show: Callable[[Any], Cell], about: str = "") -> Column:
     """A column of numbers."""
-    return Head(text, is_number=True, about=about)
+    return Column(head, show, about, is_number=True)
+
+
+def field(head: str, key: str, show: Callable[[Any], str | None] = number, about: str = "") -> Column:
+    """A column of numbers that shows one field of each row."""
+    return numbers(head, lambda row: show(row[key]), about)
+
+
+def group_column(shows_cluster: bool) -> Column:
+    """The group that a row is of, with its cluster where there are several."""
+    return Column("Group", lambda row: name(row["group"], cluster=row["cluster"], shows_cluster=shows_cluster))
 
 
 def html(value: Cell) -> Markup:
@@ -93,19 +106,11 @@ def folded(summary: str, part: Markup) -> Markup:
     return Markup(f"<details><summary>{html(summary)}</summary>{part}</details>")
 
 
-def table(caption: str, heads: Sequence[Head], rows: Sequence[Sequence[Cell]]) -> Markup:
+def table(caption: str, columns: Sequence[Column], rows: Iterable[Any]) -> Markup:
     """The first column that is no number names the row. Scrolls by itself where it is wide."""
-    naming = next(at for at, head in enumerate(heads) if not head.is_number)
-    top = "".join(_head(head) for head in heads)
-    body = "\n".join(
-        "<tr>"
-        + "".join(
-            f'<th scope="row">{html(it)}</th>' if at == naming else f"<td{_class(heads[at])}>{html(it)}</td>"
-            for at, it in enumerate(row)
-        )
-        + "</tr>"
-        for row in rows
-    )
+    naming = next(column for column in columns if not column.is_number)
+    top = "".join(_head(column) for column in columns)
+    body = "\n".join(f"<tr>{''.join(_cell(it, row, it is naming) for it in columns)}</tr>" for row in rows)
     shown = escape(printable(caption))
     return Markup(
         f'<div class="scroll" tabindex="0" role="region" aria-label="{shown}"><table>'
@@ -113,10 +118,15 @@ def table(caption: str, heads: Sequence[Head], rows: Sequence[Sequence[Cell]]) -
     )
 
 
-def _head(head: Head) -> str:
-    about = f' title="{escape(head.about)}"' if head.about else ""
-    return f'<th scope="col"{_class(head)}{about}>{html(head.text)}</th>'
+def _head(column: Column) -> str:
+    about = f' title="{escape(column.about)}"' if column.about else ""
+    return f'<th scope="col"{_class(column)}{about}>{html(column.head)}</th>'
 
 
-def _class(head: Head) -> str:
-    return ' class="number"' if head.is_number else ""
+def _cell(column: Column, row: Any, names_row: bool) -> str:
+    shown = html(column.show(row))
+    return f'<th scope="row">{shown}</th>' if names_row else f"<td{_class(column)}>{shown}</td>"
+
+
+def _class(column: Column) -> str:
+    return ' class="number"' if column.is_number else ""

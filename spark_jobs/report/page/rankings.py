@@ -2,35 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+
 from spark_jobs.report.page import markup as m
 from spark_jobs.report.page import words as w
 from spark_jobs.report.page.header import cause_words
 from spark_jobs.report.page.plots import sparkline
 from spark_jobs.report.report_data import ReportData, Row
 
-_GROUPS = (
-    m.NumberHead("#"),
-    m.Head("Group"),
-    m.NumberHead("Stopped partition time", "and its part of that of all groups"),
-    m.NumberHead("Rebalances"),
-    m.NumberHead("A day", "rebalances by the time that the group was known"),
-    m.Head("Course", about="rebalances by day or hour; each row has a scale of its own"),
-    m.NumberHead("Mean time between"),
-    m.Head("Main cause", about="of most of its rebalances, and its part of them"),
-    m.NumberHead("Members that went"),
-    m.NumberHead("Members", "the mean"),
-    m.NumberHead("Lag p99", "of an hour, in seconds and in records; the mean over hours"),
-)
-_TEAMS = (
-    m.NumberHead("#"),
-    m.Head("Team"),
-    m.NumberHead("Groups"),
-    m.NumberHead("Stopped partition time"),
-    m.NumberHead("Rebalances"),
-    m.NumberHead("A group and day"),
-    m.Head("Main cause"),
-    m.NumberHead("Members that went"),
-)
+
+def _group_columns(found: ReportData) -> Sequence[m.Column]:
+    return (
+        m.field("#", "rank"),
+        m.group_column(found.has_clusters),
+        m.numbers("Stopped partition time", _with_share, "and its part of that of all groups"),
+        m.field("Rebalances", "rebalances"),
+        m.field("A day", "rebalances_per_day", w.decimal, "rebalances by the time that the group was known"),
+        m.Column("Course", partial(_course, found), "rebalances by day or hour; each row has a scale of its own"),
+        m.field("Mean time between", "mean_time_between_rebalances_ms", w.time),
+        m.Column("Main cause", main_cause, "of most of its rebalances, and its part of them"),
+        m.field("Members that went", "departures"),
+        m.field("Members", "members_avg", w.decimal, "the mean"),
+        m.numbers("Lag p99", _lag, "of an hour, in seconds and in records; the mean over hours"),
+    )
+
+
+def _team_columns() -> Sequence[m.Column]:
+    return (
+        m.field("#", "rank"),
+        m.Column("Team", lambda row: m.name(row["team"])),
+        m.field("Groups", "groups"),
+        m.numbers("Stopped partition time", _with_share),
+        m.field("Rebalances", "rebalances"),
+        m.field("A group and day", "rebalances_per_day", w.decimal),
+        m.Column("Main cause", main_cause),
+        m.field("Members that went", "departures"),
+    )
 
 
 def rankings(found: ReportData) -> m.Markup:
@@ -44,8 +52,8 @@ def rankings(found: ReportData) -> m.Markup:
         ),
         m.table(
             f"{m.first_of(len(found.ranking), found.totals['groups'])} groups by stopped partition time",
-            _GROUPS,
-            [_group(found, row) for row in found.ranking],
+            _group_columns(found),
+            found.ranking,
         ),
         m.note(
             "A group with many partitions pays more for the same rebalance. Time between rebalances is the mean",
@@ -55,27 +63,11 @@ def rankings(found: ReportData) -> m.Markup:
         m.paragraph("A team is what stands before the first . - or _ in a group's name."),
         m.table(
             f"{m.first_of(len(found.teams), found.teams_total)} teams by stopped partition time of their groups",
-            _TEAMS,
-            [_team(row) for row in found.teams],
+            _team_columns(),
+            found.teams,
         ),
         m.note("Where names follow another rule, these are no teams."),
     )
-
-
-def _group(found: ReportData, row: Row) -> list[m.Cell]:
-    return [
-        w.number(row["rank"]),
-        m.name(row["group"], cluster=row["cluster"], shows_cluster=found.has_clusters),
-        _with_share(row),
-        w.number(row["rebalances"]),
-        w.decimal(row["rebalances_per_day"]),
-        _course(found, row),
-        w.time(row["mean_time_between_rebalances_ms"]),
-        main_cause(row),
-        w.number(row["departures"]),
-        w.decimal(row["members_avg"]),
-        _lag(row),
-    ]
 
 
 def _with_share(row: Row) -> m.Cell:
@@ -106,16 +98,3 @@ def _lag(row: Row) -> m.Cell:
         return shown
     told = f"{records} records"
     return told if shown is None else m.Markup(f"{shown} <small>{told}</small>")
-
-
-def _team(row: Row) -> list[m.Cell]:
-    return [
-        w.number(row["rank"]),
-        m.name(row["team"]),
-        w.number(row["groups"]),
-        _with_share(row),
-        w.number(row["rebalances"]),
-        w.decimal(row["rebalances_per_day"]),
-        main_cause(row),
-        w.number(row["departures"]),
-    ]
