@@ -20,42 +20,27 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from agent.tools.spark_submit.jobs import GROUP_PREFIX, SECRETS, Kafka
 from spark_jobs.errors import JobError, Unreachable
 
 PREFIX = "kafka."
 """Of options that Spark hands on to the client."""
 
-_SAME = frozenset(
-    {
-        "acks",
-        "allow.auto.create.topics",
-        "batch.size",
-        "bootstrap.servers",
-        "check.crcs",
-        "client.dns.lookup",
-        "client.id",
-        "client.rack",
-        "compression.type",
-        "connections.max.idle.ms",
-        "delivery.timeout.ms",
-        "enable.metrics.push",
-        "fetch.max.bytes",
-        "fetch.min.bytes",
-        "heartbeat.interval.ms",
-        "isolation.level",
-        "linger.ms",
-        "max.partition.fetch.bytes",
-        "max.poll.interval.ms",
-        "metadata.max.age.ms",
-        "reconnect.backoff.max.ms",
-        "reconnect.backoff.ms",
-        "request.timeout.ms",
-        "retry.backoff.max.ms",
-        "retry.backoff.ms",
-        "session.timeout.ms",
-        "socket.connection.setup.timeout.ms",
-    }
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_SAME = _names(
+    """
+    acks allow.auto.create.topics batch.size bootstrap.servers check.crcs client.dns.lookup client.id client.rack
+    compression.type connections.max.idle.ms delivery.timeout.ms enable.metrics.push fetch.max.bytes fetch.min.bytes
+    heartbeat.interval.ms isolation.level linger.ms max.partition.fetch.bytes max.poll.interval.ms
+    metadata.max.age.ms reconnect.backoff.max.ms reconnect.backoff.ms request.timeout.ms retry.backoff.max.ms
+    retry.backoff.ms session.timeout.ms socket.connection.setup.timeout.ms
+    """
 )
 _RENAMED = {
     "metadata.broker.list": "bootstrap.servers",
@@ -63,25 +48,12 @@ _RENAMED = {
     "fetch.message.max.bytes": "max.partition.fetch.bytes",
     "socket.timeout.ms": "request.timeout.ms",
 }
-_OURS = frozenset(
-    {
-        "security.protocol",
-        "sasl.mechanism",
-        "sasl.mechanisms",
-        "sasl.username",
-        "sasl.password",
-        "ssl.ca.location",
-        "ssl.ca.pem",
-        "ssl.certificate.location",
-        "ssl.certificate.pem",
-        "ssl.key.location",
-        "ssl.key.pem",
-        "ssl.key.password",
-        "ssl.keystore.location",
-        "ssl.keystore.password",
-        "ssl.endpoint.identification.algorithm",
-        "enable.ssl.certificate.verification",
-    }
+_MAPPED = _names(
+    """
+    security.protocol sasl.mechanism sasl.mechanisms sasl.username sasl.password ssl.ca.location ssl.ca.pem
+    ssl.certificate.location ssl.certificate.pem ssl.key.location ssl.key.pem ssl.key.password ssl.keystore.location
+    ssl.keystore.password ssl.endpoint.identification.algorithm enable.ssl.certificate.verification
+    """
 )
 """Those that mean something to Java in other words."""
 _TUNING = re.compile(
@@ -151,17 +123,12 @@ def _all_of(kafka: Kafka, environ: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def _secrets(environ: Mapping[str, str]) -> dict[str, str]:
-    text = environ.get(SECRETS)
-    if not text:
-        return {}
     try:
-        secrets = json.loads(text)
+        return msgspec.json.decode(environ.get(SECRETS) or "{}", type=dict[str, str])
     except ValueError:
-        secrets = None
-    if not isinstance(secrets, dict) or not all(isinstance(it, str) for it in secrets.values()):
         # What came is not shown.
-        raise JobError(f"{SECRETS}: a JSON object of properties and their texts expected, something else came")
-    return secrets
+        expected = f"{SECRETS}: a JSON object of properties and their texts expected, something else came"
+        raise JobError(expected) from None
 
 
 def _text_of(path: str) -> str:
@@ -182,7 +149,7 @@ def options_of(properties: Mapping[str, str], read: Read) -> SourceOptions:
             out[name] = value
         elif name in _RENAMED:
             out[_RENAMED[name]] = value
-        elif name in _OURS:
+        elif name in _MAPPED:
             continue
         elif _TUNING.fullmatch(name):
             left_out.append(name)

@@ -4,8 +4,10 @@ everywhere in kshadow."""
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 
 from agent.common.sanitize import printable
+from agent.kafka.source.errors import SourcePathError
 from agent.tools.spark_submit.jobs import Backfill, Job, Report, Rollup, Stream, job_of
 from spark_jobs.errors import JobError, explained
 
@@ -17,8 +19,10 @@ def main(arguments: list[str]) -> int:
         return 2
     try:
         return _run(job_of(arguments[0]))
-    except (JobError, ValueError) as error:
-        return _said(error if isinstance(error, JobError) else JobError(str(error)))
+    except JobError as error:
+        return _said(error)
+    except (SourcePathError, ValueError) as error:
+        return _said(JobError(str(error)))
     except Exception as error:
         if not _is_sparks(error):
             raise
@@ -38,24 +42,12 @@ def _is_sparks(error: Exception) -> bool:
     return isinstance(error, PySparkException | Py4JError)
 
 
+_JOBS = {Backfill: "backfill", Stream: "streams", Rollup: "rollups", Report: "report"}
+"""The package of each kind of job, which is imported when it runs."""
+
+
 def _run(job: Job) -> int:
-    match job:
-        case Backfill():
-            from spark_jobs.backfill.job import run as backfill
-
-            return backfill(job)
-        case Stream():
-            from spark_jobs.streams.job import run as stream
-
-            return stream(job)
-        case Rollup():
-            from spark_jobs.rollups.job import run as rollup
-
-            return rollup(job)
-        case Report():
-            from spark_jobs.report.job import run as report
-
-            return report(job)
+    return int(import_module(f"spark_jobs.{_JOBS[type(job)]}.job").run(job))
 
 
 if __name__ == "__main__":

@@ -25,12 +25,8 @@ def record_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[RecordBatch]:
     """Rows, in the order of partition and offset, as runs. A record that comes twice in a row comes once."""
     last: tuple[int, int] | None = None
     for batch in batches:
-        if not batch.num_rows:
-            continue
-        partitions = batch.column(PARTITION)
         start = 0
-        # A batch has nearly always one partition.
-        for stop in [*_ends(partitions), batch.num_rows]:
+        for stop in pc.run_end_encode(batch.column(PARTITION)).run_ends.to_pylist():
             run = _record_batch(batch.slice(start, stop - start))
             start = stop
             if last is not None and last[0] == run.partition and run.offsets[0] <= last[1]:
@@ -41,14 +37,6 @@ def record_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[RecordBatch]:
                 run = _continues(run, run.offsets[0] - 1)
             last = run.partition, run.offsets[-1]
             yield run
-
-
-def _ends(partitions: Any) -> list[int]:
-    """Where another partition begins."""
-    if pc.min_max(partitions)["min"] == pc.min_max(partitions)["max"]:
-        return []
-    values = partitions.to_pylist()
-    return [index for index in range(1, len(values)) if values[index] != values[index - 1]]
 
 
 def _record_batch(batch: pa.RecordBatch) -> RecordBatch:
@@ -86,8 +74,5 @@ def _continues(run: RecordBatch, last: int) -> RecordBatch:
         if offset > last:
             kept.append(index)
             last = offset
-    return RecordBatch(run.partition, *([column[index] for index in kept] for column in _columns(run)))
-
-
-def _columns(run: RecordBatch) -> tuple[Sequence[Any], ...]:
-    return run.offsets, run.timestamps_ms, run.keys, run.values
+    columns = (run.offsets, run.timestamps_ms, run.keys, run.values)
+    return RecordBatch(run.partition, *([column[index] for index in kept] for column in columns))

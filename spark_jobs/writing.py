@@ -15,24 +15,33 @@ from pyspark.sql import DataFrame, SparkSession
 DATE = "date"
 
 
+def hadoop_files(spark: SparkSession, path: str) -> tuple[Any, Any]:
+    """The file system of Hadoop's that a path is on, and the class of its paths."""
+    jvm: Any = spark._jvm
+    context: Any = spark.sparkContext._jsc
+    make = jvm.org.apache.hadoop.fs.Path
+    return make(path).getFileSystem(context.hadoopConfiguration()), make
+
+
+def list_files(files: Any, path: Any) -> list[Any]:
+    """What is in a directory, each with its status; nothing where there is none."""
+    return list(files.listStatus(path)) if files.exists(path) else []
+
+
 class PartitionedDirectory:
     """A directory of any of Hadoop's file systems."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
-        jvm: Any = spark._jvm
         self._spark, self._path = spark, path
-        self._make = jvm.org.apache.hadoop.fs.Path
-        self._root = self._make(path)
-        context: Any = spark.sparkContext._jsc
-        self._files = self._root.getFileSystem(context.hadoopConfiguration())
+        self._files, self._make = hadoop_files(spark, path)
 
     def dates(self) -> dict[str, list[str]]:
         """The files of each date, by name."""
         out = {}
-        for status in self._list(self._root):
+        for status in self._list(self._path):
             name = status.getPath().getName()
             if status.isDirectory() and name.startswith(f"{DATE}="):
-                inside = self._list(status.getPath())
+                inside = self._list(f"{self._path}/{name}")
                 out[name.removeprefix(f"{DATE}=")] = [it.getPath().getName() for it in inside if it.isFile()]
         return out
 
@@ -67,7 +76,7 @@ class PartitionedDirectory:
 
     def is_empty(self) -> bool:
         """Whether there is nothing in it, or none at all."""
-        return not self._list(self._root)
+        return not self._list(self._path)
 
-    def _list(self, path: Any) -> list[Any]:
-        return list(self._files.listStatus(path)) if self._files.exists(path) else []
+    def _list(self, path: str) -> list[Any]:
+        return list_files(self._files, self._make(path))

@@ -13,7 +13,6 @@ from pyspark.sql import functions as F
 from agent.core.diagnosis.api import Finding
 from agent.core.diagnosis.cluster import ClusterDiagnosis
 from agent.core.shadow.cluster import ClusterMirror
-from agent.kafka.source.errors import SourcePathError
 from agent.tools.spark_submit.jobs import Backfill, Diagnosis
 from analyzers.registry import parse_analyzer_names, select_analyzers
 from spark_jobs.backfill.sources import from_archives, from_segments, from_topic
@@ -37,9 +36,8 @@ LABEL = "backfill"
 
 
 def run(job: Backfill) -> int:
-    """Run it; the exit code: 1 if something was wrong with the data."""
-    spark = session("backfill")
-    try:
+    """Run it; the exit code: 1 if something was wrong with the data. Raises `JobError`, `SourcePathError`."""
+    with session("backfill") as spark:
         target = PartitionedDirectory(spark, job.out)
         if not target.is_empty() and not job.overwrite:
             raise JobError(
@@ -56,10 +54,6 @@ def run(job: Backfill) -> int:
             target.publish(told, LABEL, lambda date, file: job.overwrite)
         # Not of what was written: that would be sorted out by dates once more.
         return _end(notes, rows.where(F.col(NOTE).isNull()).count() + len(found))
-    except SourcePathError as error:
-        raise JobError(str(error)) from error
-    finally:
-        spark.stop()
 
 
 def driver_notes(rows: DataFrame) -> list[Note]:

@@ -24,8 +24,7 @@ _EPOCH = date(1970, 1, 1)
 
 def run(job: Rollup) -> int:
     """Run it; the exit code: 1 if some events were of no time that could be believed."""
-    spark = session("rollup")
-    try:
+    with session("rollup") as spark:
         with progress(spark, "reading events"):
             every = from_files(spark, job.history)
             events = every.where(has_time(F.current_timestamp()))
@@ -46,8 +45,6 @@ def run(job: Rollup) -> int:
                 f"{total - count:,} events were left out: they are from before 2010, or from more than an hour ahead"
             )
         return int(total > count)
-    finally:
-        spark.stop()
 
 
 def range_of(job: Rollup, first_ms: int, last_ms: int) -> Range:

@@ -41,25 +41,21 @@ PHASES: dict[str, Phase] = {
 }
 """Kafka's states, as samples tell them. KIP-848 members work on while a group assigns and reconciles."""
 
-_ORDER = {
-    kind: number
-    for number, kind in enumerate(
-        (
-            "offsets_deleted",
-            "group_deleted",
-            "group_created",
-            "rebalance",
-            "member_left",
-            "static_member_replaced",
-            "member_joined",
-            "assignment_changed",
-            "group_emptied",
-            "finding",
-            "group_sample",
-        )
-    )
-}
+_ORDER = (
+    "offsets_deleted",
+    "group_deleted",
+    "group_created",
+    "rebalance",
+    "member_left",
+    "static_member_replaced",
+    "member_joined",
+    "assignment_changed",
+    "group_emptied",
+    "finding",
+    "group_sample",
+)
 """What one record shows, in the order in which it is taken: a group that is deleted and made anew is there after."""
+_PLACES = {kind: place for place, kind in enumerate(_ORDER)}
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -90,7 +86,7 @@ class Event(msgspec.Struct, frozen=True):
             self.at_ms,
             -1 if self.partition is None else self.partition,
             -1 if self.offset is None else self.offset,
-            _ORDER.get(self.type, len(_ORDER)),
+            _PLACES.get(self.type, len(_PLACES)),
             self.event_id,
         )
 
@@ -336,14 +332,8 @@ class GroupRollup(msgspec.Struct):
     # Rows.
 
     def _rows(self, name: str, it: Window) -> Rows:
-        head = {
-            "cluster": self.cluster,
-            "group": self.group,
-            "group_type": self.group_type,
-            "window": name,
-            "start_ms": it.start_ms,
-            "end_ms": it.start_ms + WINDOWS[name],
-        }
+        span = {"window": name, "start_ms": it.start_ms, "end_ms": it.start_ms + WINDOWS[name]}
+        head = {**self._group_fields(), **span}
         known_ms = sum(it.phases.values())
         of_kind = {
             kind: [both for (one, _), both in it.causes.items() if one == kind] for kind in ("rebalance", "finding")
@@ -378,21 +368,12 @@ class GroupRollup(msgspec.Struct):
             yield "causes", {**head, "kind": kind, "cause": cause, "count": count, "stopped_partition_ms": stopped}
 
     def _episode_row(self, it: Episode) -> Row:
-        return {
-            "cluster": self.cluster,
-            "group": self.group,
-            "group_type": self.group_type,
-            "start_ms": it.start_ms,
-            "end_ms": it.end_ms,
-            "kind": episode_kind(it),
-            "rebalances": it.rebalances,
-            "joins": it.joins,
-            "departures": it.departures,
-            "replacements": it.replacements,
-            "members_before": it.members_before,
-            "members_after": it.members_after,
-            "stopped_partition_ms": it.stopped_partition_ms,
-        }
+        counted = msgspec.structs.asdict(it)
+        del counted["left_on_their_own"]
+        return {**self._group_fields(), **counted, "kind": episode_kind(it)}
+
+    def _group_fields(self) -> Row:
+        return {"cluster": self.cluster, "group": self.group, "group_type": self.group_type}
 
 
 def episode_kind(it: Episode) -> str:

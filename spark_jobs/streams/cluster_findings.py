@@ -18,19 +18,25 @@ from agent.core.diagnosis.cluster import ClusterDiagnosis
 from agent.core.events.counts import PartitionCounts
 from agent.core.events.recent import PartitionRecentEvents
 from agent.core.shadow.cluster import ClusterMirror
+from agent.persistence.snapshot.envelope import MAGIC, Header, SnapshotIdentity, seal
+from agent.persistence.snapshot.errors import RefusalReason, SnapshotRefused
 from agent.persistence.snapshot.image_codec import ImageCodec
+from agent.persistence.snapshot.migrations import FORMAT
 from agent.tools.spark_submit.jobs import Diagnosis
 from analyzers.registry import parse_analyzer_names, select_analyzers
 from spark_jobs.rows import Note, PartitionLoads
+from spark_jobs.writing import hadoop_files, list_files
 
 KEPT = 10
 """Files."""
+_IDENTITY = SnapshotIdentity("", "", None)
 
 
 class State(msgspec.Struct, frozen=True):
     """Between two batches."""
 
     image: bytes
+    """With its envelope, which says of which format it is."""
     partitions: list[tuple[int, int]]
     """Each with its clock."""
     loads: list[PartitionLoads]
@@ -42,7 +48,7 @@ class ClusterFindings:
 
     def __init__(self, spark: SparkSession, checkpoint: str, diagnosis: Diagnosis) -> None:
         self._directory = f"{checkpoint}/kshadow-cluster"
-        self._spark = spark
+        self._files, self._make = hadoop_files(spark, checkpoint)
         self._chosen = select_analyzers(parse_analyzer_names(diagnosis.analyzers), diagnosis.tuned)
 
     def findings(self, batch_id: int, notes: Sequence[Note]) -> list[Finding]:
@@ -66,48 +72,48 @@ class ClusterFindings:
         return found
 
     def _restore(self, batch_id: int, images: ImageCodec, whole: ClusterDiagnosis) -> None:
+        """Raises `SnapshotRefused` for a state of another version, or of other analyzers or settings."""
         there = [it for it in self._batches() if it <= batch_id]
         if not there:
             return
-        files, make = self._files()
-        stream = files.open(make(f"{self._directory}/{max(there)}"))
+        stream = self._files.open(self._path(max(there)))
         try:
             state = _decode(bytes(stream.readAllBytes()))
         finally:
             stream.close()
-        images.restore_cluster(state.image, whole)
+        if not state.image.startswith(MAGIC):
+            expected = f"a snapshot of format {FORMAT} expected, one from before formats were written down came"
+            raise SnapshotRefused(RefusalReason.OTHER_FORMAT, expected)
+        header, image = images.open(state.image, _IDENTITY)
+        images.restore_cluster(image, whole, header.format)
         for partition, clock_ms in state.partitions:
             whole.merge_partition(partition, {}, clock_ms)
         for note in state.loads:
             note.add_to(whole)
 
     def _store(self, batch_id: int, images: ImageCodec, whole: ClusterDiagnosis) -> None:
-        image = images.encode(images.capture_cluster(whole, PartitionCounts(), PartitionRecentEvents()))
+        captured = images.capture_cluster(whole, PartitionCounts(), PartitionRecentEvents())
+        image = seal(Header(_IDENTITY, images.fingerprints(), 0, 0, 0), images.encode(captured))
         clocks = [(number, it.clock_ms or 0) for number, it in sorted(whole.partitions.items())]
         loads = [
             PartitionLoads.of(n, it.clock_ms, it.loads) for n, it in sorted(whole.partitions.items()) if it.loads
         ]
-        files, make = self._files()
         # Written aside and renamed: one that is broken off is not there.
-        aside, target = make(f"{self._directory}/.{batch_id}"), make(f"{self._directory}/{batch_id}")
-        stream = files.create(aside, True)
+        aside, target = self._path(f".{batch_id}"), self._path(batch_id)
+        stream = self._files.create(aside, True)
         stream.write(bytearray(_encode(State(image, clocks, loads))))
         stream.close()
-        files.delete(target, False)
-        files.rename(aside, target)
+        self._files.delete(target, False)
+        self._files.rename(aside, target)
         for old in sorted(self._batches())[:-KEPT]:
-            files.delete(make(f"{self._directory}/{old}"), False)
+            self._files.delete(self._path(old), False)
 
     def _batches(self) -> list[int]:
-        files, make = self._files()
-        root = make(self._directory)
-        names = [it.getPath().getName() for it in files.listStatus(root)] if files.exists(root) else []
+        names = [it.getPath().getName() for it in list_files(self._files, self._make(self._directory))]
         return [int(name) for name in names if name.isdecimal()]
 
-    def _files(self) -> tuple[Any, Any]:
-        make: Any = self._spark._jvm.org.apache.hadoop.fs.Path
-        context: Any = self._spark.sparkContext._jsc
-        return make(self._directory).getFileSystem(context.hadoopConfiguration()), make
+    def _path(self, name: object) -> Any:
+        return self._make(f"{self._directory}/{name}")
 
 
 _encode = msgspec.msgpack.Encoder().encode

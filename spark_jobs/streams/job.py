@@ -41,8 +41,7 @@ Write = Callable[[DataFrame, int], None]
 
 def run(job: Stream) -> int:
     """Run it until it is stopped, or has read what was there; the exit code."""
-    spark = session("stream")
-    try:
+    with session("stream") as spark:
         rows, write = _mirror(spark, job) if job.reads == "topic" else _rollups(spark, job)
         trigger: dict[str, Any] = {"availableNow": True}
         if not job.available_now:
@@ -51,8 +50,6 @@ def run(job: Stream) -> int:
         query = stream.foreachBatch(write).trigger(**trigger).start()
         _wait(query)
         return 0
-    finally:
-        spark.stop()
 
 
 def _wait(query: StreamingQuery) -> None:
