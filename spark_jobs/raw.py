@@ -74,5 +74,5 @@ def _continues(run: RecordBatch, last: int) -> RecordBatch:
         if offset > last:
             kept.append(index)
             last = offset
-    columns = (run.offsets, run.timestamps_ms, run.keys, run.values)
+    columns: tuple[Sequence[Any], ...] = (run.offsets, run.timestamps_ms, run.keys, run.values)
     return RecordBatch(run.partition, *([column[index] for index in kept] for column in columns))

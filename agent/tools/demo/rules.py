@@ -30,22 +30,11 @@ def with_shorter_durations(rules: Any, at_most_s: int) -> Any:
 
     Those about agents stay as they are: an agent that was not scraped yet is no alert.
     """
-    return {
-        "groups": [
-            _with_shorter_durations(group, at_most_s) if group["name"] == GROUPS else group
-            for group in rules["groups"]
-        ]
-    }
-
-
-def _with_shorter_durations(group: dict[str, Any], at_most_s: int) -> dict[str, Any]:
-    return {
-        **group,
-        "rules": [
-            {**rule, "for": f"{at_most_s}s"} if seconds(rule.get("for", "0s")) > at_most_s else rule
-            for rule in group["rules"]
-        ],
-    }
+    groups = [{**group, "rules": [{**rule} for rule in group["rules"]]} for group in rules["groups"]]
+    for rule in (rule for group in groups if group["name"] == GROUPS for rule in group["rules"]):
+        if seconds(rule.get("for", "0s")) > at_most_s:
+            rule["for"] = f"{at_most_s}s"
+    return {"groups": groups}
 
 
 def seconds(duration: str) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import importlib.util
 import platform
 import re
 import resource
@@ -15,6 +14,7 @@ from pathlib import Path
 import confluent_kafka
 
 import agent
+from agent.common.packages import package_directory
 from agent.serving.web.listener import bound_socket
 from agent.tools.doctor.checks import Check, DoctorRequest, Trial
 
@@ -61,10 +61,9 @@ def _packages(trial: Trial) -> Check:
         if name in OURS and owner != DISTRIBUTION
     ]
     for name in OURS:
-        spec = importlib.util.find_spec(name)
-        places = [Path(place).resolve() for place in (spec.submodule_search_locations or ())] if spec else []
-        if root.resolve() / name not in places:
-            others.append(f"{name} is not kshadow's but from {places[0] if places else 'nowhere'}")
+        place = package_directory(name)
+        if place is None or place.resolve() != root.resolve() / name:
+            others.append(f"{name} is not kshadow's but from {place.resolve() if place else 'nowhere'}")
     if others:
         fix = "python3 -m venv kshadow-venv && kshadow-venv/bin/pip install kshadow, alone in its own environment"
         return trial.failed("; ".join(sorted(set(others))), fix)
@@ -94,7 +93,7 @@ def _extras(trial: Trial) -> Check:
 
 
 def _is_installed(name: str) -> bool:
-    return next(importlib.metadata.distributions(name=name), None) is not None
+    return next(iter(importlib.metadata.distributions(name=name)), None) is not None
 
 
 def _files(trial: Trial) -> Check:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import importlib.util
 import os
 import re
 import shutil
@@ -23,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
+from agent.common.packages import package_directory
 from agent.tools.embedded.errors import IvyMissingError, JarsUnavailableError
 from agent.tools.embedded.java import find_java
 
@@ -234,11 +234,9 @@ def _run_ivy(directory: Path, home: Path, tell: Progress, timeout_s: float) -> t
 
 
 def _ivy_jar() -> Path:
-    # Located, not imported: the package is half a second's import and nothing of it is used.
-    spec = importlib.util.find_spec("pyspark")
-    for folder in (spec.submodule_search_locations or ()) if spec else ():
-        for jar in sorted(Path(folder, "jars").glob("ivy-*.jar")):
-            return jar
+    pyspark = package_directory("pyspark")
+    for jar in sorted(pyspark.glob("jars/ivy-*.jar")) if pyspark else ():
+        return jar
     raise IvyMissingError(
         "Kafka's jars are downloaded by Ivy, which comes with pyspark, and that is not installed: "
         f"install kshadow[spark], {_OTHER_WAY}"

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import asdict
 
 from agent.tools.spark_submit.errors import SubmitError
 from agent.tools.spark_submit.jobs import Stream
@@ -91,14 +92,13 @@ def _unowned(checkpoint: Path, there: list[str]) -> str:
 
 
 def _compare(made_by: CheckpointOwner, asked: CheckpointOwner, checkpoint: Path) -> None:
-    names = [
-        it for it in CheckpointOwner.__struct_fields__ if it != "id" and getattr(made_by, it) != getattr(asked, it)
-    ]
-    if names:
-        differing = "; ".join(
-            f"{it.replace('_', '-')}: {_said(getattr(made_by, it))} then, {_said(getattr(asked, it))} now"
-            for it in names
-        )
+    then, now = asdict(made_by), asdict(asked)
+    differing = "; ".join(
+        f"{name.replace('_', '-')}: {_said(then[name])} then, {_said(now[name])} now"
+        for name in then
+        if name != "id" and then[name] != now[name]
+    )
+    if differing:
         raise SubmitError(
             f"--checkpoint {checkpoint}: made with other settings ({differing}): start it with those, or name"
             " another --checkpoint and --out"

@@ -13,10 +13,10 @@ import shutil
 import tempfile
 import zipfile
 from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
+from agent.common.packages import package_directory
 from agent.tools.spark_submit.errors import SubmitError
 
 PACKAGES = ("agent", "analyzers", "spark_jobs")
@@ -64,12 +64,9 @@ def contents(folders: Sequence[Path]) -> dict[str, bytes]:
 
 
 def _folder(package: str) -> Path:
-    # Located, not imported: the jobs would import Spark.
-    spec = find_spec(package)
-    for place in (spec.submodule_search_locations or ()) if spec else ():
-        if Path(place).is_dir():
-            return Path(place)
-    raise SubmitError(f"the package {package} is not installed as files: install kshadow anew")
+    if (directory := package_directory(package)) is None:
+        raise SubmitError(f"the package {package} is not installed as files: install kshadow anew")
+    return directory
 
 
 def _digest(files: Mapping[str, bytes]) -> str:

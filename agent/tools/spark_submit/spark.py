@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
+from agent.common.packages import package_directory
 from agent.tools.spark_submit.errors import SubmitError
 
 WANTED = "4.0"
@@ -42,11 +42,9 @@ def find_spark(home: Path | None = None) -> Spark:
 
 
 def _of_pyspark() -> Path:
-    # Located, not imported: that takes half a second.
-    spec = find_spec("pyspark")
-    for folder in (spec.submodule_search_locations or ()) if spec else ():
-        return Path(folder)
-    raise SubmitError(f"Spark expected, and pyspark is not installed: {_INSTALL}")
+    if (directory := package_directory("pyspark")) is None:
+        raise SubmitError(f"Spark expected, and pyspark is not installed: {_INSTALL}")
+    return directory
 
 
 def _of_release(home: Path) -> Spark:

@@ -45,9 +45,9 @@ def comparison(found: ReportData, compared: Comparison) -> m.Markup:
             "All groups that are known in both ranges",
             [
                 m.Column("Measure", _measure),
-                m.numbers("Before", lambda row: _SHOWN[row["measure"]][1](row["before"])),
-                m.numbers("After", lambda row: _SHOWN[row["measure"]][1](row["after"])),
-                m.numbers("Change", lambda row: w.signed(_SHOWN[row["measure"]][1](row["change"]))),
+                m.numbers("Before", lambda row: _shown(row, "before")),
+                m.numbers("After", lambda row: _shown(row, "after")),
+                m.numbers("Change", lambda row: w.signed(_shown(row, "change"))),
                 m.numbers("In percent", _in_percent),
             ],
             _ordered(compared),
@@ -97,6 +97,10 @@ def _ordered(compared: Comparison) -> list[Row]:
 
 def _measure(row: Row) -> str:
     return _SHOWN[row["measure"]][0] if row["cause"] is None else f"… {cause_words(row['cause'])}"
+
+
+def _shown(row: Row, key: str) -> str | None:
+    return _SHOWN[row["measure"]][1](row[key])
 
 
 def _in_percent(row: Row) -> str | None:

@@ -61,10 +61,10 @@ def _split(found: ReportData) -> tuple[list[Split], int]:
 
     deploys, scaling = of("Deploys", "deploy"), of("Scaling out and in", *_SCALING)
     others = of("The rest", *(name for name in kinds if name not in ("deploy", *_SCALING)))
+    parts = (deploys, scaling, others)
     # At the range's ends an episode may hold more than the hours within it.
-    shown = (deploys, scaling, others)
-    whole = max(found.totals[_STOPPED] or 0, sum(it.stopped_ms for it in shown))
-    rebalances = max(found.totals["rebalances"] or 0, sum(it.rebalances for it in shown))
+    whole = max(found.totals[_STOPPED] or 0, sum(it.stopped_ms for it in parts))
+    rebalances = max(found.totals["rebalances"] or 0, sum(it.rebalances for it in parts))
     rest = others._replace(
         rebalances=rebalances - deploys.rebalances - scaling.rebalances,
         stopped_ms=whole - deploys.stopped_ms - scaling.stopped_ms,
