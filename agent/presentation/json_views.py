@@ -1,51 +1,36 @@
-"""Groups, members and offsets as the JSON of the contract: what the CLI prints and the HTTP API answers."""
+"""Groups, members and offsets as the JSON of the contract: what the CLI prints and the HTTP API answers.
+
+Which fields there are, and their order, is said by the schemas (`agent.presentation.schemas.views`); most have the
+names that views have.
+"""
 
 from __future__ import annotations
 
 from base64 import urlsafe_b64decode
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 
 from agent.core.end_offsets import EndOffsets
 from agent.core.queries import JsonObject
 from agent.core.shadow.views import CommittedOffset, GroupView, Member
 from agent.core.wire.primitives import ZERO_UUID
+from agent.presentation.schemas.views import LAG_FIELDS, MEMBER_OPTIONAL, VIEW_DEFS
 
 LagOf = Callable[[CommittedOffset], JsonObject]
 """What is known of the lag of a committed offset: all fields of `NO_LAG`."""
 
-NO_LAG: JsonObject = {
-    "lag": None,
-    "lag_seconds": None,
-    "lag_seconds_at_least": False,
-    "lag_note": None,
-    "log_start": None,
-    "end": None,
-    "held_back": None,
-    "lost": None,
-}
-"""Of an offset whose lag is not known. Records, seconds (a bound, it may be more, if `at_least`), what is to be said
-of it; where the partition starts and ends; records that an open transaction holds back, and that were lost unread."""
+NO_LAG: JsonObject = {**dict.fromkeys(LAG_FIELDS), "lag_seconds_at_least": False}
+"""Of an offset whose lag is not known."""
 
 
 def group_json(view: GroupView, lag: int | None = None) -> JsonObject:
     """One row of `groups`. Times are epoch milliseconds; `generation` is the epoch in newer group types; `lag` is in
     records over all partitions, as far as known."""
-    return {
-        "group": view.group,
+    return {name: getattr(view, name, None) for name in VIEW_DEFS["group"]["required"]} | {
         "group_type": str(view.group_type),
         "state": str(view.state),
-        "generation": view.generation,
-        "protocol_type": view.protocol_type,
-        "protocol": view.protocol,
         "members": len(view.members),
-        "partitions": view.partitions,
-        "committed_partitions": view.committed_partitions,
-        "coordinator_partition": view.coordinator_partition,
-        "state_since_ms": view.state_since_ms,
-        "last_commit_ms": view.last_commit_ms,
         "lag": lag,
-        "rebalances": view.rebalances,
-        "generations_skipped": view.generations_skipped,
         "anomalies": len(view.anomalies),
     }
 
@@ -54,51 +39,26 @@ def describe_json(view: GroupView, offsets: tuple[CommittedOffset, ...], lag: La
     """All of a group: its row with `members` and `offsets` in full."""
     known = [NO_LAG if lag is None else lag(item) for item in offsets]
     records = [it["lag"] for it in known if it["lag"] is not None]
-    form = group_json(view, sum(records) if records else None)
-    form["leader"] = view.leader
-    form["target_generation"] = view.target_generation
-    form["members"] = [member_json(member) for member in view.members]
-    form["offsets"] = [
-        {
-            "topic": item.topic,
-            "partition": item.partition,
-            "offset": item.offset,
-            "committed_ms": item.committed_ms,
-            **of_lag,
-            "leader_epoch": item.leader_epoch,
-            "metadata": item.metadata,
-            "topic_id": item.topic_id,
-        }
-        for item, of_lag in zip(offsets, known, strict=True)
-    ]
-    form["anomalies"] = [
-        {"kind": item.kind, "message": item.message, "offset": item.offset, "at_ms": item.at_ms}
-        for item in view.anomalies
-    ]
-    return form
+    return group_json(view, sum(records) if records else None) | {
+        "leader": view.leader,
+        "target_generation": view.target_generation,
+        "members": [member_json(member) for member in view.members],
+        "offsets": [
+            {
+                name: of_lag[name] if name in of_lag else getattr(item, name)
+                for name in VIEW_DEFS["offset"]["required"]
+            }
+            for item, of_lag in zip(offsets, known, strict=True)
+        ],
+        "anomalies": [asdict(item) for item in view.anomalies],
+    }
 
 
 def member_json(member: Member) -> JsonObject:
     """A member with its timeouts (milliseconds), subscription and assignment."""
-    form: JsonObject = {
-        "member_id": member.member_id,
-        "client_id": member.client_id,
-        "client_host": member.client_host,
-        "instance_id": member.instance_id,
-        "rack_id": member.rack_id,
-        "session_timeout_ms": member.session_timeout_ms,
-        "rebalance_timeout_ms": member.rebalance_timeout_ms,
-        "subscription": list(member.subscription),
-        "subscription_regex": member.subscription_regex,
-        "assignment": _lists(member.assignment),
-        "member_epoch": member.member_epoch,
-        "uses_classic_protocol": member.uses_classic_protocol,
-    }
-    for name in ("target", "standby_tasks", "warmup_tasks"):
-        value = getattr(member, name)
-        if value is not None:
-            form[name] = _lists(value)
-    return form
+    form: JsonObject = {name: getattr(member, name) for name in VIEW_DEFS["member"]["required"]}
+    form |= {"subscription": list(member.subscription), "assignment": _lists(member.assignment)}
+    return form | {name: _lists(held) for name in MEMBER_OPTIONAL if (held := getattr(member, name)) is not None}
 
 
 def _lists(assignment: Mapping[str, tuple[int, ...]]) -> dict[str, list[int]]:

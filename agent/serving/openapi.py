@@ -8,11 +8,11 @@ Owns the description alone: routes, parameters, statuses, headers; the shapes ar
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 from agent.common.timespec import EXPECTED
-from agent.presentation.schemas.builders import REF, TEXT, Schema, array_of, ref
+from agent.presentation.schemas.builders import REF, TEXT, Schema, array_of, ref, refs
 from agent.presentation.schemas.documents import DEFS, VERSION, needed_by
 
 PATH = "/api/v1/openapi.json"
@@ -30,7 +30,9 @@ _TIME: Schema = {
 }
 MAX_EVENTS = 10_000
 DEFAULT_EVENTS = 1_000
-"""As `agent.serving.routes` has them."""
+"""Events of one answer: at most, and of a timeline unless told. The newest are given."""
+COMPLETE_SINCE = "Kshadow-Complete-Since"
+"""The header that says from when on (epoch milliseconds) an answer has all events; absent if from the beginning."""
 
 _JSON, _TEXT, _HTML = "application/json", "text/plain", "text/html"
 _OPENMETRICS = "application/openmetrics-text"
@@ -51,6 +53,10 @@ class _Route(NamedTuple):
     is_open: bool = False
 
 
+def _query(name: str, about: str, schema: Schema = TEXT, **more: Any) -> dict[str, Any]:
+    return {"name": name, "in": "query", "description": about, "schema": schema, **more}
+
+
 PARAMETERS: dict[str, dict[str, Any]] = {
     "group_in_path": {
         "name": "group",
@@ -59,38 +65,25 @@ PARAMETERS: dict[str, dict[str, Any]] = {
         "description": "The group's name, percent-encoded: a slash in it is %2F.",
         "schema": TEXT,
     },
-    "cluster": {
-        "name": "cluster",
-        "in": "query",
-        "description": "One of the clusters that the agent reads, by its name. Without it: all of them.",
-        "schema": TEXT,
-    },
-    "since": {
-        "name": "since",
-        "in": "query",
-        "description": f"Only what was at or after that time: {EXPECTED}. Not later than `until`.",
-        "schema": _TIME,
-        "examples": {"two hours": {"value": "2h"}, "a time": {"value": "2026-11-21T10:02:00Z"}},
-    },
-    "until": {
-        "name": "until",
-        "in": "query",
-        "description": f"Only what was at or before that time: {EXPECTED}.",
-        "schema": _TIME,
-        "examples": {"a minute ago": {"value": "1m"}},
-    },
-    "limit": {
-        "name": "limit",
-        "in": "query",
-        "description": f"How many events at most: the newest. More than {MAX_EVENTS:,} are {MAX_EVENTS:,}.",
-        "schema": {"type": "integer", "minimum": 1, "maximum": 999_999_999, "default": DEFAULT_EVENTS},
-    },
-    "group": {
-        "name": "group",
-        "in": "query",
-        "description": "Only findings on that group.",
-        "schema": TEXT,
-    },
+    "cluster": _query("cluster", "One of the clusters that the agent reads, by its name. Without it: all of them."),
+    "since": _query(
+        "since",
+        f"Only what was at or after that time: {EXPECTED}. Not later than `until`.",
+        _TIME,
+        examples={"two hours": {"value": "2h"}, "a time": {"value": "2026-11-21T10:02:00Z"}},
+    ),
+    "until": _query(
+        "until",
+        f"Only what was at or before that time: {EXPECTED}.",
+        _TIME,
+        examples={"a minute ago": {"value": "1m"}},
+    ),
+    "limit": _query(
+        "limit",
+        f"How many events at most: the newest. More than {MAX_EVENTS:,} are {MAX_EVENTS:,}.",
+        {"type": "integer", "minimum": 1, "maximum": 999_999_999, "default": DEFAULT_EVENTS},
+    ),
+    "group": _query("group", "Only findings on that group."),
 }
 
 _RETRY = {"Retry-After": {"description": "Seconds.", "schema": {"type": "string", "pattern": "^[0-9]+$"}}}
@@ -117,96 +110,79 @@ ALWAYS = ("401", "405", "413", "429", "500")
 """What any address may answer. Probes (`is_open`) need no password."""
 
 HEADERS: dict[str, dict[str, Any]] = {
-    "Kshadow-Complete-Since": {
+    COMPLETE_SINCE: {
         "description": "From when on (epoch milliseconds) these are all events. Absent: from the log's beginning.",
         "schema": {"type": "string", "pattern": "^-?[0-9]+$"},
     },
 }
 
-_READ = ("400", "404", "503")
-_PAGE = ("404", "503")
+_api = partial(_Route, refusals=("400", "404", "503"))
+_word = partial(_Route, answers={_TEXT: TEXT}, refusals=("503",), tag="monitoring")
+_page = partial(_Route, answers={_HTML: TEXT}, parameters=("cluster",), refusals=("404", "503"), tag="people")
+
 ROUTES: tuple[_Route, ...] = (
-    _Route(
+    _api(
         "/api/v1/groups",
         "groups",
         "Every group's row, by name.",
         {_JSON: array_of(ref("group"))},
         ("cluster",),
-        _READ,
     ),
-    _Route(
+    _api(
         "/api/v1/groups/{group}",
         "group",
         "One group in full: members, assignment, offsets, lag.",
         {_JSON: ref("describe")},
         ("group_in_path", "cluster"),
-        _READ,
     ),
-    _Route(
+    _api(
         "/api/v1/groups/{group}/timeline",
         "timeline",
         "What happened to one group, in order: its newest events.",
         {_JSON: array_of(ref("event"))},
         ("group_in_path", "since", "until", "limit", "cluster"),
-        _READ,
-        ("Kshadow-Complete-Since",),
+        headers=(COMPLETE_SINCE,),
         about="Of a group that is gone, too, as long as anything is remembered of it.",
     ),
-    _Route(
+    _api(
         "/api/v1/findings",
         "findings",
         "What the analyzers hold open, or found in a range.",
         {_JSON: array_of(ref("finding"))},
         ("since", "until", "group", "cluster"),
-        _READ,
         about=f"The newest event of each; the {MAX_EVENTS:,} newest at most.",
     ),
-    _Route("/api/v1/status", "status", "What the agent says of itself.", {_JSON: ref("status")}, (), ("503",)),
-    _Route(PATH, "openapi", "This description.", {_JSON: {"type": "object"}}, (), ("503",)),
-    _Route(
+    _api("/api/v1/status", "status", "What the agent says of itself.", {_JSON: ref("status")}, refusals=("503",)),
+    _api(PATH, "openapi", "This description.", {_JSON: {"type": "object"}}, refusals=("503",)),
+    _word(
         "/metrics",
         "metrics",
         "Metrics for Prometheus.",
-        {_TEXT: TEXT, _OPENMETRICS: TEXT},
-        (),
-        ("503",),
-        tag="monitoring",
+        answers={_TEXT: TEXT, _OPENMETRICS: TEXT},
         about="OpenMetrics for who accepts it. Nothing of a group before the topic was read to its end.",
     ),
-    _Route(
+    _word(
         "/healthz",
         "healthz",
         "Whether a restart would not help.",
-        {_TEXT: TEXT},
-        (),
-        ("503",),
-        tag="monitoring",
         about="200 while the reader lives, else 503; a word or the reason.",
         is_open=True,
     ),
-    _Route(
+    _word(
         "/readyz",
         "readyz",
         "Whether answers are whole and fresh.",
-        {_TEXT: TEXT},
-        (),
-        ("503",),
-        tag="monitoring",
         about="503 until the topic was read to its end, when reading has stopped, and while the agent stops.",
         is_open=True,
     ),
-    _Route("/", "page", "The page for people: the fleet.", {_HTML: TEXT}, ("cluster",), _PAGE, tag="people"),
-    _Route(
-        "/findings", "findings_page", "What is open, as a page.", {_HTML: TEXT}, ("cluster",), _PAGE, tag="people"
-    ),
-    _Route(
+    _page("/", "page", "The page for people: the fleet."),
+    _page("/findings", "findings_page", "What is open, as a page."),
+    _page(
         "/groups/{group}",
         "group_page",
         "One group, as a page.",
-        {_HTML: TEXT},
-        ("group_in_path", "cluster"),
-        ("400", *_PAGE),
-        tag="people",
+        parameters=("group_in_path", "cluster"),
+        refusals=("400", "404", "503"),
     ),
 )
 
@@ -214,7 +190,8 @@ ROUTES: tuple[_Route, ...] = (
 @cache
 def openapi() -> dict[str, Any]:
     """The document. Not to be changed: everybody has the same."""
-    shapes = {name: DEFS[name] for name in needed_by(["error", *_answer_schemas()])}
+    answered = refs([schema for route in ROUTES for schema in route.answers.values()])
+    shapes = {name: DEFS[name] for name in needed_by(["error", *answered])}
     paths = {it.path: {"get": _operation(it)} for it in ROUTES}
     document: dict[str, Any] = _with_component_refs(
         {
@@ -241,7 +218,7 @@ def openapi() -> dict[str, Any]:
                 "schemas": shapes,
                 "parameters": PARAMETERS,
                 "headers": HEADERS,
-                "responses": {status: _error_answer(it) for status, it in REFUSALS.items()},
+                "responses": {status: {**it, "content": _ERROR} for status, it in REFUSALS.items()},
                 "securitySchemes": {
                     "password": {
                         "type": "http",
@@ -284,21 +261,6 @@ def _operation(route: _Route) -> dict[str, Any]:
 
 
 _ERROR = {_JSON: {"schema": ref("error")}}
-
-
-def _error_answer(form: Mapping[str, Any]) -> dict[str, Any]:
-    return {**form, "content": _ERROR}
-
-
-def _answer_schemas() -> list[str]:
-    """The shapes that answers consist of."""
-    found: dict[str, None] = {}
-    for route in ROUTES:
-        for schema in route.answers.values():
-            target = schema.get("$ref") or schema.get("items", {}).get("$ref")
-            if target:
-                found[target.removeprefix(REF)] = None
-    return list(found)
 
 
 def _with_component_refs(value: Any) -> Any:

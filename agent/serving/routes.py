@@ -24,8 +24,8 @@ from agent.common.sanitize import printable
 from agent.common.timespec import parse_range
 from agent.core.queries import AmbiguousGroup, GroupQueries, Health
 from agent.serving.metrics.exporter import Exporter, MetricsSource
+from agent.serving.openapi import COMPLETE_SINCE, DEFAULT_EVENTS, MAX_EVENTS, openapi
 from agent.serving.openapi import PATH as OPENAPI
-from agent.serving.openapi import openapi
 from agent.serving.page import Pages
 from agent.serving.queries import ServedQueries
 from agent.serving.web.answers import AnswerSlots, AsciiJSONResponse, LargeAnswer, error_response
@@ -35,12 +35,6 @@ from agent.serving.web.content_negotiation import negotiate_exposition
 
 GROUPS = b"/api/v1/groups/"
 TIMELINE = b"/timeline"
-TIMELINE_EVENTS = 1_000
-MOST_EVENTS = 10_000
-"""Events of one answer: unless told, and at most. The newest are given."""
-
-COMPLETE_SINCE = "Kshadow-Complete-Since"
-"""The header that says from when on (epoch milliseconds) an answer has all events; absent if from the beginning."""
 
 
 class AnyPath(Convertor[str]):
@@ -70,26 +64,8 @@ def application(
     sends clients elsewhere. `wall_ms` is the clock of the page for people, epoch milliseconds.
     """
     places = AnswerSlots()
+    answers = _Answers(agent, exporter or Exporter([MetricsSource(None, agent.readings)]), stopping)
     pages = Pages(agent, wall_ms)
-    metered = exporter or Exporter([MetricsSource(None, agent.readings)])
-    began = time.monotonic()
-
-    def metrics(request: Request) -> Response:
-        wanted = negotiate_exposition(request.headers.get("accept", ""))
-        text = b"".join(metered.render(wanted.openmetrics))
-        return Response(text, headers={"Content-Type": wanted.content_type})
-
-    # In the event loop, not in a thread: probes are answered whatever else is asked.
-    async def healthz(request: Request) -> Response:
-        return _health(agent.alive(), request)
-
-    async def readyz(request: Request) -> Response:
-        return _health(Health(False, "stopping") if stopping() else agent.ready(), request)
-
-    def status(request: Request) -> Response:
-        ready = agent.ready()
-        form = {"version": __version__, "ready": ready.ready and not stopping(), "reason": ready.reason}
-        return AsciiJSONResponse({**form, "uptime_s": round(time.monotonic() - began, 3), **agent.status()})
 
     def group_page(request: Request) -> Response:
         try:
@@ -97,12 +73,60 @@ def application(
         except AmbiguousGroup as several:
             return pages.ambiguous(request, str(several))
 
-    def asked(answer: Callable[[GroupQueries, Request], Response]) -> Callable[[Request], Response]:
-        """An answer of whoever has the cluster that is asked for, once it has one."""
+    large: dict[str, Callable[[Request], Response]] = {
+        "/": pages.home,
+        "/findings": pages.findings,
+        "/groups/{group:anything}": group_page,
+        "/metrics": answers.metrics,
+        "/api/v1/status": answers.status,
+        OPENAPI: lambda request: AsciiJSONResponse(openapi()),
+        "/api/v1/groups": answers.of_cluster(_groups),
+        "/api/v1/groups/{group:anything}": answers.of_cluster(_group),
+        "/api/v1/findings": answers.of_cluster(_findings),
+    }
+    routes = [Route(path, LargeAnswer(make, places), methods=["GET"]) for path, make in large.items()]
+    routes += [Route("/healthz", answers.healthz), Route("/readyz", answers.readyz)]
+    routes += [Route("/static/{name}", pages.static, methods=["GET"])]
+    return AuthMiddleware(
+        Starlette(routes=routes, exception_handlers={HTTPException: _refused, Exception: _failed}), files
+    )
+
+
+class _Answers:
+    """What is answered from the agent as a whole."""
+
+    def __init__(self, agent: ServedQueries, exporter: Exporter, stopping: Callable[[], bool]) -> None:
+        self._agent, self._exporter, self._stopping = agent, exporter, stopping
+        self._began_s = time.monotonic()
+
+    def metrics(self, request: Request) -> Response:
+        """For Prometheus."""
+        wanted = negotiate_exposition(request.headers.get("accept", ""))
+        text = b"".join(self._exporter.render(wanted.openmetrics))
+        return Response(text, headers={"Content-Type": wanted.content_type})
+
+    # In the event loop, not in a thread: probes are answered whatever else is asked.
+    async def healthz(self, request: Request) -> Response:
+        """Whether a restart would not help."""
+        return _health(self._agent.alive(), request)
+
+    async def readyz(self, request: Request) -> Response:
+        """Whether answers are whole and fresh."""
+        return _health(Health(False, "stopping") if self._stopping() else self._agent.ready(), request)
+
+    def status(self, request: Request) -> Response:
+        """What the agent says of itself."""
+        ready = self._agent.ready()
+        form = {"version": __version__, "ready": ready.ready and not self._stopping(), "reason": ready.reason}
+        uptime_s = round(time.monotonic() - self._began_s, 3)
+        return AsciiJSONResponse({**form, "uptime_s": uptime_s, **self._agent.status()})
+
+    def of_cluster(self, answer: Callable[[GroupQueries, Request], Response]) -> Callable[[Request], Response]:
+        """An answer of whoever has the cluster that is asked for, once it has caught up."""
 
         def made(request: Request) -> Response:
             cluster = request.query_params.get("cluster")
-            queries = agent if cluster is None else agent.of_cluster(cluster)
+            queries = self._agent if cluster is None else self._agent.of_cluster(cluster)
             if queries is None:
                 return error_response(404, "no such cluster")
             if not queries.has_caught_up:
@@ -114,24 +138,6 @@ def application(
                 return error_response(400, str(several))
 
         return made
-
-    large: dict[str, Callable[[Request], Response]] = {
-        "/": pages.home,
-        "/findings": pages.findings,
-        "/groups/{group:anything}": group_page,
-        "/metrics": metrics,
-        "/api/v1/status": status,
-        OPENAPI: lambda request: AsciiJSONResponse(openapi()),
-        "/api/v1/groups": asked(_groups),
-        "/api/v1/groups/{group:anything}": asked(_group),
-        "/api/v1/findings": asked(_findings),
-    }
-    routes = [Route(path, LargeAnswer(make, places), methods=["GET"]) for path, make in large.items()]
-    routes += [Route("/healthz", healthz), Route("/readyz", readyz)]
-    routes += [Route("/static/{name}", pages.static, methods=["GET"])]
-    return AuthMiddleware(
-        Starlette(routes=routes, exception_handlers={HTTPException: _refused, Exception: _failed}), files
-    )
 
 
 async def _refused(request: Request, refusal: Exception) -> Response:
@@ -163,7 +169,7 @@ def _findings(agent: GroupQueries, request: Request) -> Response:
         since_ms, until_ms = _range(request)
     except ValueError as problem:
         return error_response(400, str(problem))
-    return AsciiJSONResponse(agent.findings(since_ms, until_ms, request.query_params.get("group"))[-MOST_EVENTS:])
+    return AsciiJSONResponse(agent.findings(since_ms, until_ms, request.query_params.get("group"))[-MAX_EVENTS:])
 
 
 def _timeline(agent: GroupQueries, group: str, request: Request) -> Response:
@@ -190,10 +196,10 @@ def _range(request: Request) -> tuple[int | None, int | None]:
 
 def _limit(text: str | None) -> int:
     if text is None:
-        return TIMELINE_EVENTS
+        return DEFAULT_EVENTS
     if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text) > 0):
-        raise ValueError(f"limit: a number from 1 to {MOST_EVENTS} expected, {text[:100]!r} came")
-    return min(int(text), MOST_EVENTS)
+        raise ValueError(f"limit: a number from 1 to {MAX_EVENTS} expected, {text[:100]!r} came")
+    return min(int(text), MAX_EVENTS)
 
 
 def _no_such_group() -> Response:

@@ -19,7 +19,7 @@ from agent.kafka.lag.lag_calculator import (
 
 
 class LagSnapshot(NamedTuple):
-    """As `agent.serving.metrics.readings.Lagging`."""
+    """What groups had committed in one partition of the offsets topic at one time, and how far behind that is."""
 
     positions: CommittedPositions
     ends: EndOffsets
@@ -27,7 +27,7 @@ class LagSnapshot(NamedTuple):
     shows_topic: Callable[[str], bool]
 
     def topics(self) -> Iterator[tuple[str, TopicLag]]:
-        """By group."""
+        """By group, those of one group together. Needs no lock."""
         return (it for it in topic_lags(self.positions, self.ends, self.now_ms) if self.shows_topic(it[1].topic))
 
     def partitions(self) -> Iterator[tuple[str, PartitionLag]]:
@@ -37,7 +37,7 @@ class LagSnapshot(NamedTuple):
 
 
 class ScrapedLags:
-    """As `agent.serving.metrics.readings.Lags`."""
+    """Takes what groups have committed, against the ends of the topics that they consume."""
 
     def __init__(
         self, ends: Callable[[], EndOffsets], shows_topic: Callable[[str], bool] = lambda topic: True
@@ -47,6 +47,6 @@ class ScrapedLags:
         self._sums = LagCalculator()
 
     def take(self, partition: int, offsets: CommittedOffsets) -> LagSnapshot:
-        """What groups have committed in a partition of the offsets topic."""
+        """What groups have committed in a partition of the offsets topic. The lock is held meanwhile."""
         now_ms = clock.now_ms()
         return LagSnapshot(self._sums.take(partition, offsets), self._ends(), now_ms, self._shows_topic)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from agent.core.causes import UNKNOWN_CAUSES, Cause, cause_info
-from agent.presentation.narrative.events import BROKER_LOG_EVIDENCE, Departure, Rebalance
-from agent.presentation.narrative.totals import Totals
+from agent.presentation.narrative.context import StoryContext
+from agent.presentation.narrative.events import Departure, Rebalance
 from agent.presentation.narrative.words import (
     CERTAINTY_WORDS,
     Calendar,
+    capitalized,
     certainty,
     count,
+    grouped,
     join_words,
     name,
     percent_range,
@@ -24,8 +26,9 @@ MAX_DOUBTS = 3
 """So many of those."""
 
 
-def confidence_text(told: Totals, calendar: Calendar, of_agent: bool) -> str | None:
-    """Some sentences; None where there was nothing to find out. `of_agent`: an agent told of it, not the log."""
+def confidence_text(scene: StoryContext) -> str | None:
+    """Some sentences; None where there was nothing to find out."""
+    told = scene.totals
     members = [it for it in told.departures if it.cause not in UNKNOWN_CAUSES and _is_inferred(it)]
     others = [
         it
@@ -33,22 +36,21 @@ def confidence_text(told: Totals, calendar: Calendar, of_agent: bool) -> str | N
         if cause_info(it.cause).reason and it.cause not in UNKNOWN_CAUSES and _is_inferred(it)
     ]
     unknown = sum(it.cause == Cause.UNKNOWN_DEPARTURE for it in told.departures)
-    seen = any(item.get("kind") == BROKER_LOG_EVIDENCE for it in told.rebalances for item in it.evidence)
     if not (members or others or unknown):
-        return "All of it is certain: the broker's own log says why." if seen else None
+        return "All of it is certain: the broker's own log says why." if scene.has_broker_log else None
     inferred = [f"how {count(len(members), 'member')} went ({_certainty_phrase(members)})"] if members else []
     if others:
         inferred.append(f"what set off {count(len(others), 'rebalance')} ({_certainty_phrase(others)})")
     out = "Who came and went, when, and what moved is certain: the log records it."
     if inferred:
         out += f" Inferred is {join_words(inferred)}."
-    out += _least_sure(members, calendar)
+    out += _least_sure(members, scene.calendar)
     if unknown:
         out += f" How {count(unknown, 'member')} went is not known."
-    if seen or unknown:
+    if scene.has_broker_log or unknown:
         # Of what is not known at all, what could not be seen tells who would know.
         return out
-    who = "An agent with" if of_agent else "The same question with"
+    who = capitalized(scene.broker_log_reader)
     return f"{out} {who} --broker-log PATH (the coordinator's server.log) would have the broker's own reasons."
 
 
@@ -58,9 +60,7 @@ def _is_inferred(it: Departure | Rebalance) -> bool:
 
 def _certainty_phrase(them: Iterable[Departure | Rebalance]) -> str:
     """`very likely, 94 to 97 %`; where several words apply, how many of each."""
-    sure: dict[str, list[float]] = {}
-    for it in them:
-        sure.setdefault(certainty(it.confidence), []).append(it.confidence)
+    sure = grouped((it.confidence for it in them), certainty)
     said = [(f"{word}, {percent_range(sure[word])}", len(sure[word])) for _, word in CERTAINTY_WORDS if word in sure]
     return said[0][0] if len(said) == 1 else join_words([f"{number} {text}" for text, number in said])
 

@@ -42,6 +42,11 @@ class Departure(NamedTuple):
     evidence: tuple[Evidence, ...]
     at_ms: int
 
+    @property
+    def way(self) -> tuple[str, bool]:
+        """Its cause, and whether that was observed: departures of one way are told of together."""
+        return self.cause, self.observed
+
 
 BROKER_LOG_EVIDENCE = "broker_log"
 """The kind of evidence of a witness who states causes; what it is certain of has confidence 1."""

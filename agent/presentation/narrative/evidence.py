@@ -11,7 +11,16 @@ from typing import Any
 
 from agent.common.text import truncated
 from agent.presentation.narrative.events import Departure, Evidence, int_field
-from agent.presentation.narrative.words import clock, count, duration, duration_range, join_words, name, timestamp
+from agent.presentation.narrative.words import (
+    clock,
+    count,
+    duration,
+    duration_range,
+    grouped,
+    join_words,
+    name,
+    timestamp,
+)
 
 MAX_VALUE = 200
 """Characters of a value of unknown evidence."""
@@ -99,11 +108,8 @@ def why_unknown(gone: Departure, group_type: str | None) -> str:
 
 def evidence_sentences(items: Iterable[Evidence]) -> list[str]:
     """Evidence of one matter in sentences: one kind after another, the same ones once, and not more than a few."""
-    kinds: dict[str, list[Evidence]] = {}
-    for item in items:
-        kinds.setdefault(str(item.get("kind")), []).append(item)
     out: list[str] = []
-    for kind, same in kinds.items():
+    for kind, same in grouped(items, lambda item: str(item.get("kind"))).items():
         said = list(dict.fromkeys(_WRITERS.get(kind, _unknown_kind_sentences)(same)))
         out += said[:MAX_SENTENCES]
         if len(said) > MAX_SENTENCES:

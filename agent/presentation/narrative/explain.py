@@ -13,20 +13,22 @@ from agent.core.causes import Cause, cause_info
 from agent.presentation.narrative import gains as gained
 from agent.presentation.narrative.advice import advice_from_causes
 from agent.presentation.narrative.confidence import confidence_text
-from agent.presentation.narrative.events import Departure, Event, Evidence, events_within
+from agent.presentation.narrative.context import Form, StoryContext
+from agent.presentation.narrative.context import StoryRequest as StoryRequest
+from agent.presentation.narrative.events import Departure, Event, Evidence
 from agent.presentation.narrative.evidence import departure_evidence, evidence_sentences
 from agent.presentation.narrative.gains import Gains
 from agent.presentation.narrative.limitations import limitations
 from agent.presentation.narrative.paragraphs import QUIET_MS, busy_paragraphs, causes_phrase
 from agent.presentation.narrative.phrases import GROUP_TYPES, epochs, work
-from agent.presentation.narrative.summary import SummaryContext, summary
-from agent.presentation.narrative.timeline import TimelineEntry, timeline_entries
-from agent.presentation.narrative.totals import Totals, totals_of
+from agent.presentation.narrative.summary import summary
+from agent.presentation.narrative.timeline import TimelineEntry
+from agent.presentation.narrative.totals import Totals
 from agent.presentation.narrative.words import (
-    Calendar,
     clock,
     count,
     duration,
+    grouped,
     join_counted,
     name,
     percent,
@@ -34,8 +36,6 @@ from agent.presentation.narrative.words import (
     times,
     timestamp,
 )
-
-Form = Mapping[str, Any]
 
 TITLES = {
     "state": "",
@@ -51,24 +51,6 @@ MIN_COST_MS = 1_000
 """Less stopped partition time is not worth asking where it came from."""
 ADVICE_TITLE = "What to change"
 LIMITATIONS_TITLE = "What kshadow could not see"
-
-
-@dataclass(frozen=True, slots=True)
-class StoryRequest:
-    """What is asked: a group, and the range as far as it is bounded (epoch milliseconds).
-
-    `now_ms` is the time up to which the events go; `live` says that this is now and not where files end.
-    `complete_since_ms` is from when on the events are all there are, None if from the log's beginning. `of_agent`: an
-    agent told them, and not the log.
-    """
-
-    group: str
-    now_ms: int
-    since_ms: int | None = None
-    until_ms: int | None = None
-    is_live: bool = False
-    complete_since_ms: int | None = None
-    of_agent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,92 +123,65 @@ def explain(
     time in the range, `form` its describe form, None if it is not there any more. `gains`: what other settings would
     have made of it, where somebody has replayed it, or why nobody could.
     """
-    # A broker's clock may be ahead of ours: what has happened is not to come.
-    asked = replace(asked, now_ms=max([asked.now_ms, *(it["at_ms"] for it in events[-1:])]))
-    until = asked.now_ms if asked.until_ms is None else min(asked.until_ms, asked.now_ms)
-    ranged = events_within(events, asked.since_ms, until)
-    since = asked.since_ms
-    if since is None:
-        since = ranged[0]["at_ms"] if ranged else until
-    group_type = form["group_type"] if form is not None else events[-1]["group_type"] if events else None
-    lines = [line for line in timeline_entries(ranged) if line.label != "finding"]
-    told = totals_of(lines, 0 if form is None else form["partitions"], since, until)
-    calendar = Calendar(since, until)
-    open_now = [it for it in findings if it["state"] != "resolved"]
-    deleted_ms = _deleted_ms(events)
-    gains = gains if told.rebalances else None
-    scene = SummaryContext(
-        asked.group,
-        group_type,
-        form,
-        deleted_ms,
-        told,
-        open_now,
-        [it for it in findings if it["state"] == "resolved"],
-        calendar,
-        since,
-        until,
-        asked.now_ms,
-        asked.is_live,
-        gains,
-    )
-    likely = confidence_text(told, calendar, asked.of_agent)
+    scene = StoryContext.of(asked, events, findings, form, gains)
+    likely = confidence_text(scene)
     paragraphs = [
-        Paragraph("state", _state_text(asked, events, form)),
-        *_happened_paragraphs(told, lines, since, until, calendar, group_type),
-        *_evidence_paragraphs(told),
+        Paragraph("state", _state_text(scene)),
+        *_happened_paragraphs(scene),
+        *_evidence_paragraphs(scene.totals),
         *([] if likely is None else [Paragraph("sure", likely)]),
-        *_cost_paragraphs(told, calendar, group_type),
-        *(_finding_paragraph(it, calendar, told) for it in findings),
+        *_cost_paragraphs(scene),
+        *(_finding_paragraph(it, scene) for it in findings),
     ]
+    return Story(
+        group=asked.group,
+        state=form["state"] if form is not None else "Dead" if scene.deleted_ms is not None else None,
+        summary=summary(scene),
+        since_ms=scene.since_ms,
+        until_ms=scene.until_ms,
+        paragraphs=tuple(paragraphs),
+        advice=tuple(_advice(scene)),
+        limitations=tuple(limitations(scene)),
+        numbers={**scene.totals.to_json(), "findings_open": len(scene.open_findings)},
+        gains=scene.gains,
+    )
+
+
+def _advice(scene: StoryContext) -> list[str]:
+    open_now, gains = scene.open_findings, scene.gains
     covered = {it["analyzer"] for it in open_now}
     if gains is not None and gains.has_numbers:
         # What a replay has tried needs no rule of thumb.
         covered.add("whatif")
-    advice = [*dict.fromkeys(sentence(it["advice"]) for it in open_now if it["advice"])]
-    advice += advice_from_causes(told, group_type, covered)
-    unseen = limitations(told, lines, group_type, form, asked.complete_since_ms, calendar, asked.of_agent)
-    if gains is not None:
-        advice += gained.advice(gains)
-        unseen += gained.limitations(gains)
-    return Story(
-        group=asked.group,
-        state=form["state"] if form is not None else "Dead" if deleted_ms is not None else None,
-        summary=summary(scene),
-        since_ms=since,
-        until_ms=until,
-        paragraphs=tuple(paragraphs),
-        advice=tuple(advice),
-        limitations=tuple(unseen),
-        numbers={**told.to_json(), "findings_open": len(open_now)},
-        gains=gains,
-    )
+    of_findings = dict.fromkeys(sentence(it["advice"]) for it in open_now if it["advice"])
+    of_causes = advice_from_causes(scene.totals, scene.group_type, covered)
+    return [*of_findings, *of_causes, *([] if gains is None else gained.advice(gains))]
 
 
-def _state_text(asked: StoryRequest, events: Sequence[Event], form: Form | None) -> str:
-    who = name(asked.group)
-    at_end = "" if asked.is_live else f"At the end of the log, {timestamp(asked.now_ms)} UTC, "
+def _state_text(scene: StoryContext) -> str:
+    asked, form = scene.asked, scene.form
+    who = scene.who if asked.is_live else f"At the end of the log, {timestamp(asked.now_ms)} UTC, {scene.who}"
     if form is None:
-        gone = _deleted_ms(events)
-        if gone is None:
-            return f"{at_end}{who} is not there any more; what is told of it is its past."
-        return f"{at_end}{who} does not exist any more: it was deleted at {timestamp(gone)} UTC."
+        if scene.deleted_ms is None:
+            return f"{who} is not there any more; what is told of it is its past."
+        return f"{who} does not exist any more: it was deleted at {timestamp(scene.deleted_ms)} UTC."
     group_type = form["group_type"]
     kind = GROUP_TYPES.get(group_type, f"{group_type} group")
-    unit = f"{epochs(group_type)} {form['generation']}"
-    since = ""
-    if form["state_since_ms"] > 0:
-        since = f" for {duration(max(asked.now_ms - form['state_since_ms'], 0))}"
-    members, partitions = len(form["members"]), form["partitions"]
+    last_commit = _last_commit_text(form, asked)
     if form["generation"] < 0:
         has = "which only commits offsets and has no members that the coordinator knows"
-        return f"{at_end}{who} is a simple {kind}, {has}.{_last_commit_text(form, asked)}"
+        return f"{who} is a simple {kind}, {has}.{last_commit}"
+    unit = f"{epochs(group_type)} {form['generation']}"
+    members, partitions = len(form["members"]), form["partitions"]
     if members:
         protocol = f", assignor {name(form['protocol'])}" if form.get("protocol") else ""
         has = f"with {count(members, 'member')} on {count(partitions, work(group_type))} at {unit}{protocol}"
     else:
         has = f"without members at {unit}"
-    return f"{at_end}{who} is a {kind}, {form['state']}{since}, {has}.{_last_commit_text(form, asked)}"
+    state = form["state"]
+    if form["state_since_ms"] > 0:
+        state += f" for {duration(max(asked.now_ms - form['state_since_ms'], 0))}"
+    return f"{who} is a {kind}, {state}, {has}.{last_commit}"
 
 
 def _last_commit_text(form: Form, asked: StoryRequest) -> str:
@@ -237,44 +192,28 @@ def _last_commit_text(form: Form, asked: StoryRequest) -> str:
     return f" Its last commit came {ago} {'ago' if asked.is_live else 'before'}."
 
 
-def _deleted_ms(events: Sequence[Event]) -> int | None:
-    last = next((event for event in reversed(events) if event["type"] != "finding"), None)
-    return last["at_ms"] if last is not None and last["type"] == "group_deleted" else None
-
-
-def _happened_paragraphs(
-    told: Totals,
-    lines: Sequence[TimelineEntry],
-    since: int,
-    until: int,
-    calendar: Calendar,
-    group_type: str | None,
-) -> list[Paragraph]:
+def _happened_paragraphs(scene: StoryContext) -> list[Paragraph]:
+    told, calendar, since, until = scene.totals, scene.calendar, scene.since_ms, scene.until_ms
     if calendar.day is not None:
-        span = f"on {calendar.day}, from {clock(since)} to {clock(until)} UTC ({duration(until - since)})"
+        span = f"On {calendar.day}, from {clock(since)} to {clock(until)} UTC ({duration(until - since)})"
     else:
-        span = f"from {timestamp(since)} to {timestamp(until)} UTC ({duration(until - since)})"
-    span = span[0].upper() + span[1:]
-    if not lines:
+        span = f"From {timestamp(since)} to {timestamp(until)} UTC ({duration(until - since)})"
+    if not scene.entries:
         return [Paragraph("happened", f"{span}, nothing happened to the group: no rebalance, nobody came or went.")]
-    if told.rebalances:
-        why = causes_phrase(told.causes)
-        first = f"{span}, the group rebalanced {times(len(told.rebalances))}: {why}."
-    else:
-        first = f"{span}, the group did not rebalance."
-    busy = busy_paragraphs(lines, calendar, group_type)
-    told_of = [Paragraph("happened", text, _evidence_of(its)) for text, its in busy]
+    busy = busy_paragraphs(scene.entries, calendar, scene.group_type)
+    out = [Paragraph("happened", text, _evidence_of(its)) for text, its in busy]
     if len(busy) != 1 or len(busy[0][1]) == 1:
-        told_of.insert(0, Paragraph("happened", first))
+        why = f"rebalanced {times(len(told.rebalances))}: {causes_phrase(told.causes)}" if told.rebalances else ""
+        out.insert(0, Paragraph("happened", f"{span}, the group {why or 'did not rebalance'}."))
     elif calendar.day is not None:
         # One busy time is all there was: what it says is said for the whole, and the whole has a date.
         text = busy[0][0]
-        told_of = [Paragraph("happened", f"On {calendar.day}, {text[0].lower()}{text[1:]}", told_of[0].evidence)]
-    quiet_ms = until - lines[-1].at_ms
-    if quiet_ms >= QUIET_MS:
-        after = f"After {calendar.at(lines[-1].at_ms)} nothing more happened, for {duration(quiet_ms)}."
-        told_of.append(Paragraph("happened", after))
-    return told_of
+        out = [replace(out[0], text=f"On {calendar.day}, {text[0].lower()}{text[1:]}")]
+    last_ms = scene.entries[-1].at_ms
+    if until - last_ms >= QUIET_MS:
+        after = f"After {calendar.at(last_ms)} nothing more happened, for {duration(until - last_ms)}."
+        out.append(Paragraph("happened", after))
+    return out
 
 
 def _evidence_of(lines: Sequence[TimelineEntry]) -> tuple[Evidence, ...]:
@@ -282,10 +221,8 @@ def _evidence_of(lines: Sequence[TimelineEntry]) -> tuple[Evidence, ...]:
 
 
 def _evidence_paragraphs(told: Totals) -> list[Paragraph]:
-    ways: dict[tuple[str, bool], list[Departure]] = {}
-    for gone in told.departures:
-        if gone.cause != Cause.UNKNOWN_DEPARTURE:
-            ways.setdefault((gone.cause, gone.observed), []).append(gone)
+    known = (gone for gone in told.departures if gone.cause != Cause.UNKNOWN_DEPARTURE)
+    ways = grouped(known, lambda gone: gone.way)
     out = []
     for same in sorted(ways.values(), key=lambda gone: (gone[0].cause == Cause.MEMBER_LEFT, -len(gone))):
         because = departure_evidence(same)
@@ -312,10 +249,10 @@ def _mid_sentence(text: str) -> str:
     return text[0].lower() + text[1:] if text.startswith(("Its ", "Each ", "It ", "Of ")) else text
 
 
-def _cost_paragraphs(told: Totals, calendar: Calendar, group_type: str | None) -> list[Paragraph]:
+def _cost_paragraphs(scene: StoryContext) -> list[Paragraph]:
+    told, noun = scene.totals, work(scene.group_type)
     if not told.rebalances:
         return []
-    noun = work(group_type)
     out = []
     if told.stopped_ms is not None and told.stopped_ms > 0:
         text = (
@@ -328,8 +265,7 @@ def _cost_paragraphs(told: Totals, calendar: Calendar, group_type: str | None) -
                 f": {percent(told.stopped_share)} of what {count(told.partitions, noun)} could have worked in "
                 f"{lasted}"
             )
-        out.append(f"{text}.")
-        out += _costliest_sentence(told, calendar, group_type)
+        out += [f"{text}.", *_costliest_sentence(scene)]
     elif told.stopped_ms == 0:
         out.append(f"No {noun} stood still for a rebalance.")
     if told.empty_ms:
@@ -338,35 +274,33 @@ def _cost_paragraphs(told: Totals, calendar: Calendar, group_type: str | None) -
     return [Paragraph("cost", " ".join(out))] if out else []
 
 
-def _costliest_sentence(told: Totals, calendar: Calendar, group_type: str | None) -> list[str]:
-    it = told.costliest
-    if it is None or it.stopped_ms is None or not told.stopped_ms or len(told.rebalances) == 1:
+def _costliest_sentence(scene: StoryContext) -> list[str]:
+    told, it = scene.totals, scene.totals.costliest
+    if it is None or it.stopped_ms is None or (told.stopped_ms or 0) < MIN_COST_MS or len(told.rebalances) == 1:
         return []
-    if told.stopped_ms < MIN_COST_MS:
-        return []
-    which = f"{epochs(group_type)} {it.generation} at {calendar.at(it.at_ms)}"
-    if it.stopped_ms >= NEARLY_ALL_SHARE * told.stopped_ms:
+    which = f"{epochs(scene.group_type)} {it.generation} at {scene.calendar.at(it.at_ms)}"
+    if it.stopped_ms >= NEARLY_ALL_SHARE * (told.stopped_ms or 0):
         return [f"Nearly all of it came with {which}."]
     return [f"The dearest was {which}: {duration(it.stopped_ms)}."]
 
 
-def _finding_paragraph(event: Event, calendar: Calendar, told: Totals) -> Paragraph:
-    since = calendar.at(event["since_ms"])
+def _finding_paragraph(event: Event, scene: StoryContext) -> Paragraph:
+    at = scene.calendar.at
     if event["state"] == "resolved":
-        span, newer = f"open from {since} to {calendar.at(event['at_ms'])}", ""
+        span, newer = f"open from {at(event['since_ms'])} to {at(event['at_ms'])}", ""
     else:
-        span, newer = f"open since {since}", _new_cases(event, calendar, told)
+        span, newer = f"open since {at(event['since_ms'])}", _new_cases(event, scene)
         if newer:
             # Its text is of when it opened or grew worse: nobody tells it anew with each case more.
-            span += f", as of {calendar.at(event['at_ms'])}"
+            span += f", as of {at(event['at_ms'])}"
     text = f"{event['analyzer']} ({event['severity']}), {span}: {sentence(event['summary'])}{newer}"
     numbers = event.get("numbers")
     return Paragraph("finding", text, (numbers,) if isinstance(numbers, dict) and numbers else ())
 
 
-def _new_cases(event: Event, calendar: Calendar, told: Totals) -> str:
+def _new_cases(event: Event, scene: StoryContext) -> str:
     """What came since the finding's text was written; "" if nothing that it may tell of."""
-    after = [it for it in told.rebalances if it.at_ms > event["at_ms"]]
+    after = [it for it in scene.totals.rebalances if it.at_ms > event["at_ms"]]
     what = cause_info(event["analyzer"]).new_case
     if what is None:
         what, times_ms = "the group rebalanced", [it.at_ms for it in after]
@@ -374,5 +308,5 @@ def _new_cases(event: Event, calendar: Calendar, told: Totals) -> str:
         times_ms = [gone.at_ms for it in after for gone in it.left if gone.cause == event["analyzer"]]
     if not times_ms:
         return ""
-    last = calendar.at(times_ms[-1])
+    last = scene.calendar.at(times_ms[-1])
     return f" Since then {what} {times(len(times_ms))}, {'at' if len(times_ms) == 1 else 'the last at'} {last}."

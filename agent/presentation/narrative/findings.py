@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from agent.core.diagnosis.severity import Severity
 from agent.presentation.narrative.events import Event
 
-FindingKey = tuple[object, ...]
+_SEVERITY_RANKS = {str(severity): rank for rank, severity in enumerate(reversed(Severity))}
+
+
+def severity_rank(severity: str) -> int:
+    """How bad: 0 is the worst; a severity that is not known here comes last."""
+    return _SEVERITY_RANKS.get(severity, len(_SEVERITY_RANKS))
 
 
 def select_findings(
@@ -35,12 +41,10 @@ def open_within(events: Iterable[Event], since_ms: int | None, until_ms: int | N
 
 
 def _newest_of_each(events: Iterable[Event]) -> list[Event]:
-    latest: dict[FindingKey, Event] = {}
-    for event in events:
-        latest[finding_key(event)] = event
+    latest = {finding_key(event): event for event in events}
     return sorted(latest.values(), key=lambda event: (event["since_ms"], event["analyzer"], event["group"] or ""))
 
 
-def finding_key(event: Event) -> FindingKey:
+def finding_key(event: Event) -> tuple[object, ...]:
     """What stays the same from a finding's opening to its end."""
     return event.get("cluster"), event["analyzer"], event["group"], event["since_ms"]

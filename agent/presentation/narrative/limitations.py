@@ -2,42 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 from agent.core.causes import Cause
+from agent.presentation.narrative import gains as gained
 from agent.presentation.narrative.advice import clients_phrase
-from agent.presentation.narrative.events import BROKER_LOG_EVIDENCE, Departure
+from agent.presentation.narrative.context import StoryContext
 from agent.presentation.narrative.evidence import why_unknown
 from agent.presentation.narrative.phrases import GROUP_TYPES, epochs, work
-from agent.presentation.narrative.timeline import TimelineEntry
 from agent.presentation.narrative.totals import Totals
-from agent.presentation.narrative.words import Calendar, capitalized, count, join_words
+from agent.presentation.narrative.words import capitalized, count, grouped, join_words
 
-Form = Mapping[str, Any]
+MAX_REASONS = 4
+"""So many reasons why it is not known how members went are told, each with its members."""
 
 LAG_MATTERS_FROM_MS = 60_000
 """From how much stopped partition time on it is worth asking what piled up."""
 
 
-def limitations(
-    told: Totals,
-    lines: Sequence[TimelineEntry],
-    group_type: str | None,
-    form: Form | None,
-    complete_since_ms: int | None,
-    calendar: Calendar,
-    of_agent: bool,
-) -> list[str]:
-    """Sentences, each with what would let it be seen, where anything would. `complete_since_ms`: from when on all
-    events are known; None if all are that the log holds. `of_agent`: an agent told of it, not the log."""
+def limitations(scene: StoryContext) -> list[str]:
+    """Sentences, each with what would let it be seen, where anything would."""
+    told, group_type = scene.totals, scene.group_type
     out = []
-    if complete_since_ms is not None:
+    if scene.asked.complete_since_ms is not None:
         out.append(
-            f"What was before {calendar.at(complete_since_ms)}: the agent keeps the latest events only. The same "
-            "question with --bootstrap-server reads all that the topic still holds."
+            f"What was before {scene.calendar.at(scene.asked.complete_since_ms)}: the agent keeps the latest events "
+            "only. The same question with --bootstrap-server reads all that the topic still holds."
         )
-    if any(event["type"] == "group_created" and not event["observed"] for line in lines for event in line.events):
+    if any(it["type"] == "group_created" and not it["observed"] for entry in scene.entries for it in entry.events):
         out.append(
             "The beginning: the group may be older than what the log still holds. An agent that writes history "
             "(`kshadow run --history-topic`) would have kept it."
@@ -49,25 +39,25 @@ def limitations(
             f"{epochs(group_type)} shows {'it' if told.never_completed == 1 else 'them'}."
         )
     if unknown:
-        unknown[-1] += f" {_broker_log_hint(told, of_agent)}"
+        unknown[-1] += f" {_broker_log_hint(scene)}"
     out += unknown
     out += _cost_limitation(told, group_type)
     if told.stopped_ms is not None and told.stopped_ms >= LAG_MATTERS_FROM_MS:
         out.append(_lag_limitation(group_type))
-    kinds = {} if form is None else dict.fromkeys(str(item["kind"]).replace("_", " ") for item in form["anomalies"])
+    anomalies = () if scene.form is None else scene.form["anomalies"]
+    kinds = dict.fromkeys(str(item["kind"]).replace("_", " ") for item in anomalies)
     # Rebalances that never completed were told of above.
     kinds.pop("generation gap", None)
     if kinds:
         out.append(f"Whether all of this is right: the log holds what it should not ({join_words(list(kinds))}).")
-    return out
+    return out if scene.gains is None else [*out, *gained.limitations(scene.gains)]
 
 
-def _broker_log_hint(told: Totals, of_agent: bool) -> str:
+def _broker_log_hint(scene: StoryContext) -> str:
     """What would know how members went and what became of rounds."""
-    if any(item.get("kind") == BROKER_LOG_EVIDENCE for it in told.rebalances for item in it.evidence):
+    if scene.has_broker_log:
         return "The broker's log that was read does not say either."
-    who = "an agent with" if of_agent else "the same question with"
-    return f"The coordinator's server.log says such things: {who} --broker-log PATH."
+    return f"The coordinator's server.log says such things: {scene.broker_log_reader} --broker-log PATH."
 
 
 def _lag_limitation(group_type: str | None) -> str:
@@ -94,23 +84,12 @@ def _cost_limitation(told: Totals, group_type: str | None) -> list[str]:
 
 
 def _departure_limitations(told: Totals, group_type: str | None) -> list[str]:
-    reasons: dict[str, list[Departure]] = {}
-    for gone in told.departures:
-        if gone.cause == Cause.UNKNOWN_DEPARTURE:
-            reasons.setdefault(why_unknown(gone, group_type), []).append(gone)
+    unknown = (gone for gone in told.departures if gone.cause == Cause.UNKNOWN_DEPARTURE)
+    reasons = grouped(unknown, lambda gone: why_unknown(gone, group_type))
     said = [f"How {clients_phrase(gone)} went: {reason}." for reason, gone in reasons.items()]
-    return said[:MAX_REASONS] + (
-        [f"How {count(_members_beyond(reasons), 'more member')} went: for reasons like these."]
-        if len(said) > MAX_REASONS
-        else []
-    )
-
-
-MAX_REASONS = 4
-
-
-def _members_beyond(reasons: Mapping[str, Sequence[Departure]]) -> int:
-    return sum(map(len, list(reasons.values())[MAX_REASONS:]))
+    beyond = sum(map(len, list(reasons.values())[MAX_REASONS:]))
+    more = [f"How {count(beyond, 'more member')} went: for reasons like these."] if beyond else []
+    return said[:MAX_REASONS] + more
 
 
 def _cause_limitations(told: Totals, group_type: str | None) -> list[str]:

@@ -16,6 +16,7 @@ from agent.presentation.narrative.words import (
     capitalized,
     count,
     duration,
+    grouped,
     join_counted,
     join_words,
     name,
@@ -138,9 +139,7 @@ def causes_phrase(found: Mapping[str, int]) -> str:
 
 def departure_clauses(gone: Iterable[Departure]) -> list[str]:
     """Who went, and how: a clause a way, without a full stop."""
-    ways: dict[tuple[str, bool], list[Departure]] = {}
-    for it in gone:
-        ways.setdefault((it.cause, it.observed), []).append(it)
+    ways = grouped(gone, lambda it: it.way)
     out = []
     for (cause, observed), same in sorted(ways.items(), key=lambda way: -len(way[1])):
         least = min(it.confidence for it in same)

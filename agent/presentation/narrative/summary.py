@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
 
 from agent.core.causes import TIMEOUT_CAUSES, Cause, cause_info
+from agent.presentation.narrative.context import StoryContext
 from agent.presentation.narrative.events import Departure, Event
-from agent.presentation.narrative.gains import Gains, best_gain_sentence
+from agent.presentation.narrative.findings import severity_rank
+from agent.presentation.narrative.gains import best_gain_sentence
 from agent.presentation.narrative.paragraphs import causes_phrase, departure_clauses
 from agent.presentation.narrative.patterns import ROLLING_RESTART_FROM, CrashLoop, find_crash_loops, find_restarts
 from agent.presentation.narrative.phrases import went, work
@@ -21,6 +21,7 @@ from agent.presentation.narrative.words import (
     count,
     duration,
     first_sentence,
+    grouped,
     join_words,
     name,
     percent,
@@ -35,41 +36,18 @@ REPEATED_FROM = 3
 NEGLIGIBLE_MS = 1_000
 """Less stopped partition time than this is not worth a word here."""
 
-SEVERITIES = ("critical", "warning", "info")
-"""The worst first."""
-
 DEPARTURE_ANALYZERS = ("session_timeout", "poll_timeout", "rebalance_storm", "static_membership_advice")
 """Analyzers that find what is told here from the departures themselves."""
 
 
-@dataclass(frozen=True, slots=True)
-class SummaryContext:
-    """What is known of the group and of the range that is told of. `deleted_ms`: when it was, if it was; `open` are
-    the findings that are, `over` those that were; `live` as in `StoryRequest`."""
-
-    group: str
-    group_type: str | None
-    form: Mapping[str, Any] | None
-    deleted_ms: int | None
-    totals: Totals
-    open_findings: Sequence[Event]
-    resolved_findings: Sequence[Event]
-    calendar: Calendar
-    since_ms: int
-    until_ms: int
-    now_ms: int
-    live: bool
-    gains: Gains | None = None
-
-
-def summary(scene: SummaryContext) -> str:
+def summary(scene: StoryContext) -> str:
     """One to three sentences."""
     trouble = _timeouts(scene) or _worst_finding(scene)
     what, first = trouble or (f"{_healthy(scene)}{_resolved_sentence(scene)}", best_gain_sentence(scene.gains))
     return " ".join(part for part in (what, _cost(scene, is_in_order=trouble is None), first) if part)
 
 
-def _timeouts(scene: SummaryContext) -> tuple[str, str] | None:
+def _timeouts(scene: StoryContext) -> tuple[str, str] | None:
     """Members that were taken out, again and again or at all, and what to do first. None where worse is found."""
     again = _loops(scene.totals)
     lost = [gone for gone in scene.totals.departures if gone.cause in TIMEOUT_CAUSES] or [
@@ -81,10 +59,8 @@ def _timeouts(scene: SummaryContext) -> tuple[str, str] | None:
     ):
         return None
     if not again:
-        ways: dict[str, list[Departure]] = {}
-        for gone in lost:
-            ways.setdefault(gone.cause, []).append(gone)
-        said = [f"{_when(same, scene.calendar)} {departure_clauses(same)[0]}" for same in ways.values()]
+        ways = grouped(lost, lambda gone: gone.cause).values()
+        said = [f"{_when(same, scene.calendar)} {departure_clauses(same)[0]}" for same in ways]
         return f"{capitalized('; '.join(said))}; {_return_clause(lost, scene)}.", _first_step(lost)
     loop = again[0]
     how = Counter(it.cause for it in loop.losses)
@@ -97,7 +73,7 @@ def _timeouts(scene: SummaryContext) -> tuple[str, str] | None:
     more = f" {capitalized(count(len(again) - 1, 'other client'))} did the same." if len(again) > 1 else ""
     return (
         f"{name(loop.client)} on {loop.host} went and came back again and again: "
-        f"{_when(loop.losses, scene.calendar)} {fell}, and each time all of {name(scene.group)} "
+        f"{_when(loop.losses, scene.calendar)} {fell}, and each time all of {scene.who} "
         f"rebalanced.{more}",
         _first_step(loop.losses),
     )
@@ -128,7 +104,7 @@ def _when(gone: Sequence[Departure], calendar: Calendar) -> str:
     return f"at {calendar.at(first)}" if same else calendar.between(first, last)
 
 
-def _return_clause(lost: Sequence[Departure], scene: SummaryContext) -> str:
+def _return_clause(lost: Sequence[Departure], scene: StoryContext) -> str:
     """Whether they came back, as far as their names tell."""
     seats = {(gone.member.label, gone.member.host): gone.at_ms for gone in lost}
     back = {
@@ -152,22 +128,17 @@ def _first_step(lost: Sequence[Departure]) -> str:
 
 
 def _worst(found: Sequence[Event]) -> Event | None:
-    return min(found, key=_rank, default=None)
+    return min(found, key=lambda event: severity_rank(event["severity"]), default=None)
 
 
-def _rank(event: Event) -> int:
-    severity = event["severity"]
-    return SEVERITIES.index(severity) if severity in SEVERITIES else len(SEVERITIES)
-
-
-def _worst_finding(scene: SummaryContext) -> tuple[str, str] | None:
+def _worst_finding(scene: StoryContext) -> tuple[str, str] | None:
     """The worst of what the analyzers hold open, and what they would do first."""
     worst = _worst(scene.open_findings)
     if worst is None:
         return None
     what = sentence(worst["summary"])
     if worst["severity"] == "info":
-        what = f"Nothing is broken in {name(scene.group)}, but something could be better. {what}"
+        what = f"Nothing is broken in {scene.who}, but something could be better. {what}"
     more = len(scene.open_findings) - 1
     if more:
         what += f" {capitalized(count(more, 'other finding'))} {'is' if more == 1 else 'are'} open, too."
@@ -175,9 +146,9 @@ def _worst_finding(scene: SummaryContext) -> tuple[str, str] | None:
     return what, f"First: {advice}" if advice else ""
 
 
-def _healthy(scene: SummaryContext) -> str:
+def _healthy(scene: StoryContext) -> str:
     """Where nothing is found to be wrong."""
-    who, told = name(scene.group), scene.totals
+    who, told = scene.who, scene.totals
     if scene.form is None:
         if scene.deleted_ms is None:
             return f"{who} is not there any more."
@@ -207,17 +178,17 @@ def _healthy(scene: SummaryContext) -> str:
     return f"{clean}. It rebalanced {times(len(told.rebalances))}{parted} {causes_phrase(told.causes)}."
 
 
-def _resolved_sentence(scene: SummaryContext) -> str:
+def _resolved_sentence(scene: StoryContext) -> str:
     """What was found and is over."""
-    if not scene.resolved_findings:
+    worst, more = _worst(scene.resolved_findings), len(scene.resolved_findings) - 1
+    if worst is None:
         return ""
-    worst, more = min(scene.resolved_findings, key=_rank), len(scene.resolved_findings) - 1
     if not more:
         return f" In that time {worst['analyzer']} was open, and is over."
     return f" In that time {worst['analyzer']} and {count(more, 'other finding')} were open, and are over."
 
 
-def _emptied_clause(scene: SummaryContext) -> str:
+def _emptied_clause(scene: StoryContext) -> str:
     """Since when nobody is there, and how the last ones went, as far as the range tells."""
     last = scene.totals.rebalances[-1] if scene.totals.rebalances else None
     if last is None or last.members or not last.left:
@@ -233,7 +204,7 @@ def _emptied_clause(scene: SummaryContext) -> str:
     return f"{since} {went(cause, number)}{stopped}"
 
 
-def _cost(scene: SummaryContext, *, is_in_order: bool) -> str:
+def _cost(scene: StoryContext, *, is_in_order: bool) -> str:
     """What it cost, and how the group is."""
     told, out = scene.totals, []
     if told.stopped_ms is not None and told.stopped_ms >= NEGLIGIBLE_MS:
@@ -241,13 +212,13 @@ def _cost(scene: SummaryContext, *, is_in_order: bool) -> str:
         out.append(
             f"rebalances stopped the group's {work(scene.group_type)}s for {duration(told.stopped_ms)} in sum{of_all}"
         )
-    form, who = scene.form, name(scene.group)
+    form, who = scene.form, scene.who
     if form is not None and form["generation"] >= 0:
-        is_, when = ("is", "now") if scene.live else ("was", "when the log ended")
+        is_, when = ("is", "now") if scene.asked.is_live else ("was", "when the log ended")
         if form["members"]:
             state = form["state"]
             if state != "Stable" and form["state_since_ms"] > 0:
-                state += f" for {duration(max(scene.now_ms - form['state_since_ms'], 0))}"
+                state += f" for {duration(max(scene.asked.now_ms - form['state_since_ms'], 0))}"
             out.append(f"{who} {is_} {state} {when}, with {count(len(form['members']), 'member')}")
         elif not is_in_order:
             out.append(f"nobody {is_} in {who} {when}")

@@ -17,7 +17,7 @@ from agent.presentation.narrative.events import (
     parse_rebalance,
 )
 from agent.presentation.narrative.phrases import epochs, went, work
-from agent.presentation.narrative.words import certainty_percent, count, duration, join_words, name, sentence
+from agent.presentation.narrative.words import certainty_percent, count, duration, grouped, join_words, name, sentence
 
 REBALANCE_EVENT_TYPES = ("rebalance", "member_joined", "member_left", "assignment_changed", "group_emptied")
 """Types of events that one record may show together, as one rebalance."""
@@ -117,16 +117,13 @@ def _joined_clause(rebalance: Rebalance) -> str:
 
 
 def _left_clauses(left: Sequence[Departure]) -> list[str]:
-    ways: dict[tuple[str, bool], list[Departure]] = {}
-    for gone in left:
-        ways.setdefault((gone.cause, gone.observed), []).append(gone)
     return [
         with_certainty(
-            f"{member_labels(gone.member for gone in all_)} {went(cause, len(all_))}",
-            min(gone.confidence for gone in all_),
+            f"{member_labels(gone.member for gone in same)} {went(cause, len(same))}",
+            min(gone.confidence for gone in same),
             observed,
         )
-        for (cause, observed), all_ in ways.items()
+        for (cause, observed), same in grouped(left, lambda gone: gone.way).items()
     ]
 
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import TypeVar
 
 from agent.common.text import truncated
+
+T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
 
 SECOND_MS = 1_000
 MINUTE_MS = 60 * SECOND_MS
@@ -94,6 +98,14 @@ def join_words(items: Sequence[str], most: int = 4) -> str:
     return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
 
 
+def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+    """Items by their key, both in the order in which they come."""
+    out: dict[K, list[T]] = {}
+    for item in items:
+        out.setdefault(key(item), []).append(item)
+    return out
+
+
 def join_counted(names: Iterable[str], most: int = 4) -> str:
     """Names, the most frequent first, with how often they came where that was more than once: `a (3) and b`."""
     return join_words([name if n == 1 else f"{name} ({n})" for name, n in Counter(names).most_common()], most)
@@ -143,6 +155,12 @@ def clock(at_ms: int) -> str:
 def timestamp(at_ms: int) -> str:
     """Date and time in UTC, to the second."""
     return f"{day(at_ms)} {clock(at_ms)}"
+
+
+def dates(first_ms: int, last_ms: int) -> str:
+    """`2026-11-21 UTC`, or from the first day to the last."""
+    first, last = day(first_ms), day(last_ms)
+    return f"{first} UTC" if first == last else f"{first} to {last} UTC"
 
 
 class Calendar:

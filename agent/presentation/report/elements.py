@@ -20,10 +20,8 @@ def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[str | None
         f'<th scope="col"{kind}>{escape(head.lstrip("#~"))}</th>' for head, kind in zip(heads, kinds, strict=True)
     )
     body = "\n".join(_row(row, kinds) for row in rows)
-    return Markup(
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{said}"><table><caption>{said}</caption>'
-        f"<thead><tr>{top}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>"
-    )
+    shown = f"<table><caption>{said}</caption><thead><tr>{top}</tr></thead>\n<tbody>\n{body}\n</tbody></table>"
+    return scroll_box(said, shown)
 
 
 _KINDS = {"#": ' class="number"', "~": ' class="words"'}

@@ -10,7 +10,7 @@ from typing import Any
 from agent.core.causes import TIMEOUT_CAUSES
 from agent.presentation.narrative.events import Event
 from agent.presentation.narrative.explain import Story
-from agent.presentation.svg.issues import severity_rank
+from agent.presentation.narrative.findings import severity_rank
 from agent.presentation.svg.lanes import Lanes
 
 Form = Mapping[str, Any]

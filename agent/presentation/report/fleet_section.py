@@ -8,14 +8,13 @@ from collections.abc import Collection, Sequence
 from agent.core.causes import TIMEOUT_CAUSES
 from agent.presentation.markup import Markup, escape, join, name, prose, shortened
 from agent.presentation.narrative.events import Event
+from agent.presentation.narrative.findings import severity_rank
 from agent.presentation.narrative.words import clock, count, duration, join_words, sentence, times, timestamp
 from agent.presentation.narrative.words import name as quoted
-from agent.presentation.report.elements import badge, figure, numbers, section, table
+from agent.presentation.report.elements import badge, numbers, section, table
 from agent.presentation.report.fleet_report import FleetReport, GroupSummary
-from agent.presentation.report.group_section import NARROW, WIDE, group_anchor
-from agent.presentation.svg.causes_over_time import causes_over_time
+from agent.presentation.report.group_section import causes_figure, group_anchor
 from agent.presentation.svg.glyphs import look, rank
-from agent.presentation.svg.issues import severity_rank as severity_rank
 
 MAX_ROWS = 1_000
 """Rows of the table of all groups."""
@@ -92,17 +91,9 @@ def fleet_section(facts: FleetReport) -> Markup:
     """The section of all groups together: pictures, and those in most trouble with links."""
     parts: list[str] = []
     if facts.causes:
-        wide, narrow = (
-            causes_over_time(
-                facts.causes,
-                since_ms=facts.since_ms,
-                until_ms=facts.until_ms,
-                width=width,
-                label="What set off the rebalances of all groups",
-            )
-            for width in (WIDE, NARROW)
-        )
-        parts.append(figure(wide, narrow, "What set off rebalances, over all groups. The rows have one scale. UTC."))
+        label = "What set off the rebalances of all groups"
+        caption = "What set off rebalances, over all groups. The rows have one scale. UTC."
+        parts.append(causes_figure(facts.causes, facts.since_ms, facts.until_ms, label, caption))
     shown = [it.summary for it in facts.details]
     if shown:
         links = {row.group for row in shown}

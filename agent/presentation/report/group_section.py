@@ -10,7 +10,7 @@ from agent.presentation.narrative.gains import Gains
 from agent.presentation.narrative.words import capitalized, count, duration, percent
 from agent.presentation.report.elements import details, figure, numbers, paragraphs, scroll_box, section, table
 from agent.presentation.report.fleet_report import GroupDetail
-from agent.presentation.svg.causes_over_time import causes_over_time
+from agent.presentation.svg.causes_over_time import Causes, causes_over_time
 from agent.presentation.svg.swimlane_table import swimlane_table
 from agent.presentation.svg.swimlanes import swimlanes
 
@@ -114,8 +114,14 @@ def _detection_time(ms: int | None) -> str:
 
 def _causes(detail: GroupDetail, since_ms: int, until_ms: int) -> Markup:
     label = f"Causes of {count(detail.summary.rebalances or 0, 'rebalance')} over time"
+    said = "What set off the rebalances, and when."
+    return Markup("<h3>Causes over time</h3>") + causes_figure(detail.summary.causes, since_ms, until_ms, label, said)
+
+
+def causes_figure(causes: Causes, since_ms: int, until_ms: int, label: str, caption: str) -> Markup:
+    """When which cause came, in both widths. `label` is for those who do not see it."""
     wide, narrow = (
-        causes_over_time(detail.summary.causes, since_ms=since_ms, until_ms=until_ms, width=width, label=label)
+        causes_over_time(causes, since_ms=since_ms, until_ms=until_ms, width=width, label=label)
         for width in (WIDE, NARROW)
     )
-    return Markup(f"<h3>Causes over time</h3>{figure(wide, narrow, 'What set off the rebalances, and when.')}")
+    return figure(wide, narrow, caption)

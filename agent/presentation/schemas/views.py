@@ -61,6 +61,11 @@ _LAG: dict[str, Schema] = {
     "lost": described(nullable(INTEGER), "Records that were deleted unread."),
 }
 
+LAG_FIELDS = tuple(_LAG)
+
+MEMBER_OPTIONAL = ("target", "standby_tasks", "warmup_tasks")
+"""What only newer types of groups have."""
+
 VIEW_DEFS: dict[str, Schema] = {
     "group": object_of(_GROUP, "One row of the groups.", optional=["cluster"]),
     "member": object_of(
@@ -82,7 +87,7 @@ VIEW_DEFS: dict[str, Schema] = {
             "warmup_tasks": PARTITIONS,
         },
         "A member of a group.",
-        optional=["target", "standby_tasks", "warmup_tasks"],
+        optional=MEMBER_OPTIONAL,
     ),
     "offset": object_of(
         {

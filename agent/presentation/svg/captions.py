@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
 from agent.presentation.markup import Markup, escape, shortened
 from agent.presentation.narrative.events import MemberRef
@@ -70,7 +71,7 @@ def total_stopped_ms(lanes: Lanes) -> int | None:
     return sum(known) if known else None
 
 
-def member_names(who: tuple[MemberRef, ...]) -> str:
+def member_names(who: Iterable[MemberRef]) -> str:
     """Client ids, shortened; the most frequent first."""
     return join_counted([shortened(it.label, 60) for it in who], MAX_NAMED)
 

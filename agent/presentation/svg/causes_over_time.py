@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from agent.presentation.markup import escape, fitting, width_of
-from agent.presentation.narrative.words import day, times, timestamp
+from agent.presentation.narrative.words import dates, times, timestamp
 from agent.presentation.svg.glyphs import glyph, look, rank
 from agent.presentation.svg.scale import Scale
-from agent.presentation.svg.shapes import path, rect, text
+from agent.presentation.svg.shapes import drawing, path, rect, text
 
 MIN_BAR_PX = 6.0
 """Pixels that one bar takes, at least."""
@@ -55,19 +55,13 @@ def causes_over_time(causes: Causes, *, since_ms: int, until_ms: int, width: int
         half = width_of(word, 12) / 2
         place = "end" if x + half > width else "middle" if x - half > gutter else ""
         out.append(text(f"soft number {place}".strip(), min(max(x, 2), width - 2), y + 12, escape(word)))
-    first, last = day(since_ms), day(until_ms)
-    dates = f"{first} UTC" if first == last else f"{first} to {last} UTC"
-    out.append(
-        text("soft", 2, y + (12 if gutter else 28), escape(fitting(dates, 12, gutter - 16 if gutter else width)))
-    )
+    shown = fitting(dates(since_ms, until_ms), 12, gutter - 16 if gutter else width)
+    out.append(text("soft", 2, y + (12 if gutter else 28), escape(shown)))
     out.append(path("rule", f"M{scale.left:g} {y - 3:g}H{scale.right:g}"))
     height = round(y + (18 if gutter else 34))
     said = ", ".join(f"{look(cause).label} {times(len(when))}" for cause, when in rows) or "none"
     spoken = escape(f"{label or 'Causes over time'}, {timestamp(since_ms)} to {timestamp(until_ms)} UTC: {said}.")
-    return (
-        f'<svg class="lanes" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
-        f'height="{height}" role="img" aria-label="{spoken}">{"".join(out)}</svg>'
-    )
+    return drawing(width, height, spoken, out)
 
 
 def _binned(when: Sequence[int], scale: Scale, step: float, bars: int) -> list[int]:

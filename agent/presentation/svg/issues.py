@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agent.presentation.narrative.events import Event
-from agent.presentation.narrative.findings import FindingKey, finding_key
-
-SEVERITY_RANKS = {"critical": 0, "warning": 1, "info": 2}
-"""Severities, the worst first; one that is not here comes last."""
+from agent.presentation.narrative.findings import finding_key, severity_rank
+from agent.presentation.narrative.words import grouped
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,20 +23,12 @@ class Issue:
 
 def issues(events: Sequence[Event], since_ms: int, until_ms: int) -> tuple[Issue, ...]:
     """Those that were open at some time in the range, the worst first."""
-    found: dict[FindingKey, list[Event]] = {}
-    for event in events:
-        if event["type"] == "finding" and event["at_ms"] <= until_ms:
-            found.setdefault(finding_key(event), []).append(event)
+    seen = (event for event in events if event["type"] == "finding" and event["at_ms"] <= until_ms)
     out = []
-    for told in found.values():
+    for told in grouped(seen, finding_key).values():
         last = told[-1]
         ended = last["at_ms"] if last["state"] == "resolved" else None
         if ended is None or ended >= since_ms:
             worst = min((str(it["severity"]) for it in told), key=severity_rank)
             out.append(Issue(last["analyzer"], worst, last["since_ms"], ended, last["summary"]))
     return tuple(sorted(out, key=lambda it: (severity_rank(it.severity), it.analyzer, it.since_ms)))
-
-
-def severity_rank(severity: str) -> int:
-    """How bad: 0 is the worst."""
-    return SEVERITY_RANKS.get(severity, len(SEVERITY_RANKS))

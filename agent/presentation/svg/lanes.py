@@ -16,52 +16,48 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent.core.causes import TIMEOUT_CAUSES
-from agent.presentation.narrative.events import Event, MemberRef, Rebalance, int_field, member_ref, parse_rebalance
+from agent.presentation.narrative.events import Event, Rebalance, int_field, member_ref, parse_rebalance
 from agent.presentation.narrative.phrases import EAGER
 from agent.presentation.svg.issues import Issue, issues
-from agent.presentation.svg.member_slots import Lane, MemberSlots
+from agent.presentation.svg.member_slots import Lane, MemberSlots, Span
 
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """One generation (or epoch) and the rebalance that began it.
+    """One generation (or epoch) and the rebalance that began it: None for the one that was there before the range.
 
-    `cause` is None for the one that was there before the range. `stopped_ms` is stopped partition time, None where it
-    is not known. `stopped_since_ms` and `share` spread it over time: from the first partition that stood still (the
-    last commit of who fell silent) to the end of the rebalance, that share of the partitions. `paused_since_ms`: from
-    about when on all of them waited, under an assignor that stops everybody; None where nobody knows.
+    `stopped_since_ms` and `share` spread stopped partition time over time: from the first partition that stood still
+    (the last commit of who fell silent) to the end of the rebalance, that share of the partitions; None where it is
+    not known. `paused_since_ms`: from about when on all of them waited, under an assignor that stops everybody; None
+    where nobody knows.
     """
 
     generation: int
     since_ms: int
-    until_ms: int
     members: int
-    cause: str | None = None
-    causes: tuple[str, ...] = ()
-    confidence: float = 1.0
-    observed: bool = False
-    joined: tuple[MemberRef, ...] = ()
-    left: tuple[tuple[MemberRef, str, float], ...] = ()
-    stopped_ms: int | None = None
+    rebalance: Rebalance | None = None
     stopped_since_ms: int | None = None
     share: float | None = None
     paused_since_ms: int | None = None
 
+    @property
+    def cause(self) -> str | None:
+        """What set its rebalance off."""
+        return None if self.rebalance is None else self.rebalance.cause
 
-@dataclass(frozen=True, slots=True)
-class EmptyPeriod:
-    """Nobody was in the group."""
-
-    since_ms: int
-    until_ms: int
+    @property
+    def stopped_ms(self) -> int | None:
+        """Stopped partition time of its rebalance; None where it is not known."""
+        return None if self.rebalance is None else self.rebalance.stopped_ms
 
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
     """All of the picture. `lanes` are in order, the troubled first.
 
-    `unnamed` members were there all the time and no event names them; `deleted_ms` is when the group went. Before
-    `known_since_ms` nobody remembers what happened; None where all is known.
+    In `empty_periods` nobody was in the group. `unnamed` members were there all the time and no event names them;
+    `deleted_ms` is when the group went. Before `known_since_ms` nobody remembers what happened; None where all is
+    known.
     """
 
     group: str | None
@@ -70,7 +66,7 @@ class Lanes:
     until_ms: int
     lanes: tuple[Lane, ...]
     generations: tuple[Generation, ...]
-    empty_periods: tuple[EmptyPeriod, ...]
+    empty_periods: tuple[Span, ...]
     issues: tuple[Issue, ...]
     unnamed: int = 0
     deleted_ms: int | None = None
@@ -99,36 +95,11 @@ def build_lanes(
     there are, where an agent has forgotten earlier ones.
     """
     until_ms = max(until_ms, since_ms)
-    seats = MemberSlots()
-    told: list[tuple[Event, Rebalance]] = []
-    assigned: dict[int, int] = {}
-    deleted: int | None = None
+    past = _Past()
     for event in events:
-        match event["type"]:
-            case "rebalance":
-                done = parse_rebalance(event)
-                told.append((event, done))
-                silent = _silent_since(done)
-                for gone in done.left:
-                    seats.leave(
-                        gone.member, gone.at_ms, gone.cause, gone.confidence, silent.get(gone.member.member_id)
-                    )
-                for came in done.joined:
-                    seats.join(came, done.at_ms)
-                deleted = None
-            case "member_left":
-                seats.leave(member_ref(event["member"]), event["at_ms"], event["cause"], event["confidence"])
-            case "member_joined":
-                seats.join(member_ref(event["member"]), event["at_ms"])
-            case "static_member_replaced":
-                seats.replace(member_ref(event["old_member"]), member_ref(event["member"]), event["at_ms"])
-            case "assignment_changed":
-                assigned[event["generation"]] = event["assigned_partitions"]
-            case "group_deleted":
-                seats.vacate_all(event["at_ms"])
-                deleted = event["at_ms"]
+        past.take(event)
+    seats, told = past.seats, past.rebalances
     seats.remain(member_ref(it) for it in members)
-    rounds = _generations(told, events, assigned, since_ms, until_ms, len(members), generation)
     known_ms = None if known_since_ms is None or known_since_ms <= since_ms else min(known_since_ms, until_ms)
     here = seats.lanes(since_ms if known_ms is None else known_ms, until_ms)
     counted = told[-1][1].members if told else 0
@@ -139,13 +110,51 @@ def build_lanes(
         since_ms=since_ms,
         until_ms=until_ms,
         lanes=tuple(sorted(here, key=_lane_order)),
-        generations=rounds,
+        generations=_generations(past, since_ms, until_ms, len(members), generation),
         empty_periods=_empty_periods(events, since_ms, until_ms),
         issues=issues(events, since_ms, until_ms),
         unnamed=0 if members else max(counted - seats.occupied, 0),
-        deleted_ms=deleted if deleted is not None and since_ms <= deleted <= until_ms else None,
+        deleted_ms=past.deleted_ms if since_ms <= (past.deleted_ms or 0) <= until_ms else None,
         known_since_ms=known_ms,
     )
+
+
+class _Past:
+    """What the events tell, one after another: who sat where, the rebalances, and how many partitions each generation
+    gave out."""
+
+    def __init__(self) -> None:
+        self.seats = MemberSlots()
+        self.rebalances: list[tuple[Event, Rebalance]] = []
+        self.assigned_partitions: dict[int, int] = {}
+        self.deleted_ms: int | None = None
+
+    def take(self, event: Event) -> None:
+        """The next of them."""
+        seats = self.seats
+        match event["type"]:
+            case "rebalance":
+                self._take_rebalance(event, parse_rebalance(event))
+            case "member_left":
+                seats.leave(member_ref(event["member"]), event["at_ms"], event["cause"], event["confidence"])
+            case "member_joined":
+                seats.join(member_ref(event["member"]), event["at_ms"])
+            case "static_member_replaced":
+                seats.replace(member_ref(event["old_member"]), member_ref(event["member"]), event["at_ms"])
+            case "assignment_changed":
+                self.assigned_partitions[event["generation"]] = event["assigned_partitions"]
+            case "group_deleted":
+                seats.vacate_all(event["at_ms"])
+                self.deleted_ms = event["at_ms"]
+
+    def _take_rebalance(self, event: Event, done: Rebalance) -> None:
+        self.rebalances.append((event, done))
+        self.deleted_ms = None
+        silent = _silent_since(done)
+        for gone in done.left:
+            self.seats.leave(gone.member, gone.at_ms, gone.cause, gone.confidence, silent.get(gone.member.member_id))
+        for came in done.joined:
+            self.seats.join(came, done.at_ms)
 
 
 def _lane_order(lane: Lane) -> tuple[Any, ...]:
@@ -172,55 +181,25 @@ def _silent_since(done: Rebalance) -> dict[str, int]:
 
 
 def _generations(
-    told: Sequence[tuple[Event, Rebalance]],
-    events: Sequence[Event],
-    assigned: Mapping[int, int],
-    since_ms: int,
-    until_ms: int,
-    members: int,
-    generation: int | None,
+    past: _Past, since_ms: int, until_ms: int, members: int, generation: int | None
 ) -> tuple[Generation, ...]:
     out: list[Generation] = []
+    told = past.rebalances
     before = [it for _, it in told if it.at_ms < since_ms]
     within = [(event, it) for event, it in told if since_ms <= it.at_ms <= until_ms]
-    first = within[0][1].at_ms if within else until_ms
+    first = within[0][1] if within else None
     if before:
-        out.append(Generation(before[-1].generation, since_ms, first, before[-1].members))
-    elif within and within[0][1].previous_generation:
-        it = within[0][1]
-        out.append(
-            Generation(
-                it.previous_generation or 0, since_ms, first, max(it.members - len(it.joined) + len(it.left), 0)
-            )
-        )
+        out.append(Generation(before[-1].generation, since_ms, before[-1].members))
+    elif first is not None and first.previous_generation:
+        had = max(first.members - len(first.joined) + len(first.left), 0)
+        out.append(Generation(first.previous_generation, since_ms, had))
     elif not told and generation is not None and generation >= 0 and members:
-        out.append(Generation(generation, since_ms, until_ms, members))
+        out.append(Generation(generation, since_ms, members))
     partitions = 0
-    for at, (event, it) in enumerate(within):
-        partitions = assigned.get(it.generation) or partitions
-        ends = within[at + 1][1].at_ms if at + 1 < len(within) else until_ms
-        out.append(_generation(event, it, ends, partitions))
+    for event, it in within:
+        partitions = past.assigned_partitions.get(it.generation) or partitions
+        out.append(Generation(it.generation, it.at_ms, it.members, it, *_standstill(event, it, partitions)))
     return tuple(out)
-
-
-def _generation(event: Event, rebalance: Rebalance, until_ms: int, partitions: int) -> Generation:
-    stopped_since, share, paused = _standstill(event, rebalance, partitions)
-    return Generation(
-        generation=rebalance.generation,
-        since_ms=rebalance.at_ms,
-        until_ms=until_ms,
-        members=rebalance.members,
-        cause=rebalance.cause,
-        causes=rebalance.causes,
-        confidence=rebalance.confidence,
-        observed=rebalance.observed,
-        joined=rebalance.joined,
-        left=tuple((gone.member, gone.cause, gone.confidence) for gone in rebalance.left),
-        stopped_ms=rebalance.stopped_ms,
-        stopped_since_ms=stopped_since,
-        share=share,
-        paused_since_ms=paused,
-    )
 
 
 def _standstill(event: Event, rebalance: Rebalance, partitions: int) -> tuple[int | None, float | None, int | None]:
@@ -244,14 +223,14 @@ def _standstill(event: Event, rebalance: Rebalance, partitions: int) -> tuple[in
     return rebalance.at_ms - round(lasted), min(mean / lasted, 1.0), paused
 
 
-def _empty_periods(events: Sequence[Event], since_ms: int, until_ms: int) -> tuple[EmptyPeriod, ...]:
-    out: list[EmptyPeriod] = []
+def _empty_periods(events: Sequence[Event], since_ms: int, until_ms: int) -> tuple[Span, ...]:
+    out: list[Span] = []
     since: int | None = None
 
     def end(at_ms: int) -> None:
         nonlocal since
         if since is not None and at_ms > since_ms and since < until_ms and at_ms > since:
-            out.append(EmptyPeriod(max(since, since_ms), min(at_ms, until_ms)))
+            out.append(Span(max(since, since_ms), min(at_ms, until_ms)))
         since = None
 
     for event in events:

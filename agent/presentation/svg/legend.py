@@ -5,17 +5,16 @@ from __future__ import annotations
 from agent.presentation.markup import Markup, escape, width_of
 from agent.presentation.svg.canvas import SEVERITY_LETTERS, Canvas
 from agent.presentation.svg.glyphs import ORDER, glyph, look
-from agent.presentation.svg.lanes import Lanes
-from agent.presentation.svg.shapes import dots, hatching, path, rect, text
+from agent.presentation.svg.shapes import dots, hatched, path, rect, text
 
 _SWATCH_WIDTH = 22.0
 
 
-def draw_legend(canvas: Canvas, lanes: Lanes) -> None:
+def draw_legend(canvas: Canvas) -> None:
     """Entries in as many lines as they take."""
     x = left = 4.0
     canvas.y += 6
-    for key, said in _entries(canvas, lanes):
+    for key, said in _entries(canvas.used):
         takes = _SWATCH_WIDTH + 8 + width_of(said, 10.5) + 14
         if x + takes > canvas.width and x > left:
             x = left
@@ -25,56 +24,40 @@ def draw_legend(canvas: Canvas, lanes: Lanes) -> None:
     canvas.y += 20
 
 
-def _entries(canvas: Canvas, lanes: Lanes) -> list[tuple[str, str]]:
-    used = canvas.used
-    out = [
-        (cause, look(cause).label) for cause in (*ORDER, *sorted(used.difference(ORDER, _SWATCHES))) if cause in used
-    ]
-    out = [it for it in out if not it[0].startswith("severity")]
-    texts = {
-        "stay": "member of the group",
-        "silent": "no commit any more until thrown out",
-        "pause": "all waited for the rebalance (about)",
-        "nobody": "nobody in the group",
-        "forgotten": "before what the agent remembers",
-        "standstill": "share of partitions that stood still",
-    }
-    out += [(key, said) for key, said in texts.items() if key in used]
-    out += [(f"severity {it}", it) for it in SEVERITY_LETTERS if f"severity {it}" in used]
-    return out
+def _entries(used: set[str]) -> list[tuple[str, str]]:
+    others = (it for it in used.difference(ORDER, _SWATCHES) if not it.startswith("severity "))
+    out = [(cause, look(cause).label) for cause in (*ORDER, *sorted(others)) if cause in used]
+    out += [(key, said) for key, said in _SWATCHES.items() if key in used]
+    return out + [(f"severity {it}", it) for it in SEVERITY_LETTERS if f"severity {it}" in used]
 
 
-_SWATCHES = ("stay", "silent", "pause", "nobody", "forgotten", "standstill")
+_SWATCHES = {
+    "stay": "member of the group",
+    "silent": "no commit any more until thrown out",
+    "pause": "all waited for the rebalance (about)",
+    "nobody": "nobody in the group",
+    "forgotten": "before what the agent remembers",
+    "standstill": "share of partitions that stood still",
+}
 
 
 def _swatch(key: str, x: float, y: float) -> Markup:
-    high = 14.0
+    wide, high = _SWATCH_WIDTH, 14.0
     match key:
         case "stay":
-            return rect("stay", x, y + 1, _SWATCH_WIDTH, 11, round=3)
+            return rect("stay", x, y + 1, wide, 11, round=3)
         case "silent":
-            return Markup(
-                rect("silent", x, y, _SWATCH_WIDTH, high, round=3)
-                + path("hatch", hatching(x, y, _SWATCH_WIDTH, high, 5))
-            )
+            return hatched("silent", "hatch", x, y, wide, high, 5, round=3)
         case "pause":
-            return Markup(
-                rect("paused", x, y, _SWATCH_WIDTH, high) + path("pause", hatching(x, y, _SWATCH_WIDTH, high, 8))
-            )
+            return hatched("paused", "pause", x, y, wide, high, 8)
         case "nobody":
-            return Markup(
-                rect("nobody", x, y, _SWATCH_WIDTH, high) + path("dots", dots(x + 2, y, _SWATCH_WIDTH - 4, high))
-            )
+            return rect("nobody", x, y, wide, high) + path("dots", dots(x + 2, y, wide - 4, high))
         case "forgotten":
-            return Markup(
-                rect("forgotten", x, y, _SWATCH_WIDTH, high) + path("rule", hatching(x, y, _SWATCH_WIDTH, high, 8))
-            )
+            return hatched("forgotten", "rule", x, y, wide, high, 8)
         case "standstill":
-            return rect("stopped", x, y + 1, _SWATCH_WIDTH, 11)
+            return rect("stopped", x, y + 1, wide, 11)
     if key.startswith("severity "):
         kind = key.removeprefix("severity ")
-        return Markup(
-            rect(kind, x, y - 1, _SWATCH_WIDTH, 15, round=3)
-            + text(f"{kind} small middle", x + _SWATCH_WIDTH / 2, y + 11, SEVERITY_LETTERS[kind])
-        )
-    return glyph(key, x + _SWATCH_WIDTH / 2, y + 7, small=key == "member_joined")
+        letter = text(f"{kind} small middle", x + wide / 2, y + 11, SEVERITY_LETTERS[kind])
+        return rect(kind, x, y - 1, wide, 15, round=3) + letter
+    return glyph(key, x + wide / 2, y + 7, small=key == "member_joined")

@@ -12,8 +12,8 @@ FOREVER = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
-class Presence:
-    """A member was there."""
+class Span:
+    """From a time to another: a member was there, or nobody was."""
 
     since_ms: int
     until_ms: int
@@ -39,7 +39,7 @@ class Lane:
     label: str
     about: str
     is_static: bool
-    presences: tuple[Presence, ...]
+    presences: tuple[Span, ...]
     departures: tuple[LaneDeparture, ...]
     joined: tuple[int, ...]
     replaced: tuple[int, ...]
@@ -57,13 +57,13 @@ class _Slot:
     member: MemberRef
     member_id: str | None = None
     since_ms: int = -FOREVER
-    presences: list[Presence] = field(default_factory=list)
+    presences: list[Span] = field(default_factory=list)
     departures: list[LaneDeparture] = field(default_factory=list)
     joined: list[int] = field(default_factory=list)
     replaced: list[int] = field(default_factory=list)
 
     def close(self, at_ms: int) -> None:
-        self.presences.append(Presence(self.since_ms, at_ms))
+        self.presences.append(Span(self.since_ms, at_ms))
         self.member_id = None
 
 
@@ -167,7 +167,7 @@ def _key(member: MemberRef) -> tuple[str, ...]:
 
 
 def _lane(slot: _Slot, number: int, since_ms: int, until_ms: int) -> Lane:
-    stays = [*slot.presences, *([Presence(slot.since_ms, FOREVER)] if slot.member_id is not None else [])]
+    stays = [*slot.presences, *([Span(slot.since_ms, FOREVER)] if slot.member_id is not None else [])]
     it = slot.member
     again = f"#{number}" if number > 1 else ""
     static = it.instance_id is not None
@@ -177,7 +177,7 @@ def _lane(slot: _Slot, number: int, since_ms: int, until_ms: int) -> Lane:
         about=" · ".join(part for part in about if part),
         is_static=static,
         presences=tuple(
-            Presence(max(stay.since_ms, since_ms), min(stay.until_ms, until_ms))
+            Span(max(stay.since_ms, since_ms), min(stay.until_ms, until_ms))
             for stay in stays
             if stay.until_ms >= since_ms and stay.since_ms <= until_ms
         ),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from agent.presentation.narrative.words import count
 from agent.presentation.svg.lanes import Lanes
-from agent.presentation.svg.member_slots import Lane, Presence
+from agent.presentation.svg.member_slots import Lane, Span
 
 MAX_LANES = 40
 """Rows with a name. What is beyond shares one."""
@@ -53,7 +53,7 @@ def lane_rows(lanes: Lanes, idle: bool | None, *, beside: bool) -> list[LaneRow]
     if still or lanes.unnamed:
         quiet = tuple(lane for lane in every if lane.is_idle) if still else ()
         if lanes.unnamed:
-            quiet += (Lane("", "", False, (Presence(lanes.since_ms, lanes.until_ms),), (), (), ()),)
+            quiet += (Lane("", "", False, (Span(lanes.since_ms, lanes.until_ms),), (), (), ()),)
         text = count(still + lanes.unnamed, "member")
         out.append(LaneRow(f"{text} without change", "", quiet, height, at, bar, is_compact=tight))
     return out

@@ -27,6 +27,32 @@ def path(kind: str, way: str) -> Markup:
     return Markup(f'<path class="{kind}" d="{way}"/>') if way else Markup("")
 
 
+def drawing(width: int, height: int, spoken: Markup, pieces: Sequence[str]) -> str:
+    """The whole of it; `spoken` is for those who do not see it."""
+    return (
+        f'<svg class="lanes" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
+        f'height="{height}" role="img" aria-label="{spoken}">{"".join(pieces)}</svg>'
+    )
+
+
+def hatched(
+    kind: str,
+    lines: str,
+    x: float,
+    y: float,
+    width: float,
+    height: float,
+    apart: float,
+    *,
+    round: float = 0,
+    title: str = "",
+) -> Markup:
+    """A box under slanting lines of the kind `lines`."""
+    return rect(kind, x, y, width, height, round=round, title=title) + path(
+        lines, hatching(x, y, width, height, apart)
+    )
+
+
 def hatching(x: float, y: float, width: float, height: float, apart: float = 6) -> str:
     """The way of slanting lines that fill a box. They are drawn and no pattern: that would need an id in the page."""
     out = []

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from agent.presentation.markup import escape, fitting, width_of
+from agent.presentation.narrative.findings import severity_rank
 from agent.presentation.narrative.phrases import epochs
-from agent.presentation.narrative.words import capitalized, duration, timestamp
+from agent.presentation.narrative.words import capitalized, duration, grouped, timestamp
 from agent.presentation.svg import captions
 from agent.presentation.svg.canvas import SEVERITY_LETTERS, TIMES_SIGN, Canvas
 from agent.presentation.svg.glyphs import look, rank
 from agent.presentation.svg.issues import Issue
-from agent.presentation.svg.issues import severity_rank as severity_rank
 from agent.presentation.svg.lanes import Generation, Lanes
 from agent.presentation.svg.shapes import rect, text
 
@@ -24,9 +24,7 @@ STANDSTILL_HEIGHT = 22.0
 
 def draw_findings(canvas: Canvas, lanes: Lanes) -> None:
     """A row for each analyzer that found something, the worst first."""
-    found: dict[str, list[Issue]] = {}
-    for it in lanes.issues:
-        found.setdefault(it.analyzer, []).append(it)
+    found = grouped(lanes.issues, lambda it: it.analyzer)
     if not found:
         return
     canvas.heading("Findings")

@@ -8,6 +8,7 @@ severity a letter, a stop its hatching.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.resources import files
 
 _LIGHT = {
     "ground": "#ffffff", "text": "#1b1f24", "soft": "#57606a", "line": "#d0d7de", "band": "#f4f6f8",
@@ -40,51 +41,5 @@ COLORS = f"""
 """
 """CSS variables. `data-theme` on the root wins over what the system prefers; paper is always light."""
 
-_KINDS = ("joined", "left", "session", "poll", "removed", "unknown", "other", "replaced")
-_SEVERITIES = ("critical", "warning", "info")
-
-LANES = "\n".join(
-    (
-        """
-svg.lanes, svg.spark { display: block; width: 100%; height: auto; font-family: system-ui, "DejaVu Sans", sans-serif;
-  print-color-adjust: exact; -webkit-print-color-adjust: exact; }
-.lanes text { font-size: 12px; fill: var(--text); }
-.lanes .small { font-size: 10.5px; fill: var(--soft); }
-.lanes .soft { fill: var(--soft); }
-.lanes .strong { font-weight: 600; }
-.lanes .halo { paint-order: stroke; stroke: var(--ground); stroke-width: 3px; stroke-linejoin: round; }
-.lanes .onbar { fill: var(--text); }
-.lanes .number { font-variant-numeric: tabular-nums; }
-.lanes .end { text-anchor: end; }
-.lanes .middle { text-anchor: middle; }
-.lanes .row { fill: var(--band); }
-.lanes .rule { stroke: var(--line); stroke-width: 1; fill: none; }
-.lanes .turn { stroke: var(--line); stroke-width: 1; stroke-dasharray: 2 3; fill: none; }
-.lanes .stay { fill: var(--lane); }
-.lanes .silent { fill: var(--silent); stroke: var(--session); stroke-width: 1; }
-.lanes .hatch { stroke: var(--stop); stroke-width: 1.2; fill: none; }
-.lanes .stopped { fill: var(--stop); fill-opacity: .22; stroke: var(--stop); stroke-width: 1; }
-.lanes .pause { stroke: var(--pause); stroke-width: 1; fill: none; }
-.lanes .paused { fill: var(--pause); fill-opacity: .16; }
-.lanes .forgotten { fill: var(--ground); stroke: var(--line); }
-.lanes .nobody { fill: var(--line); fill-opacity: .45; }
-.lanes .dots { stroke: var(--soft); stroke-width: 1.4; stroke-dasharray: .1 7; stroke-linecap: round; fill: none; }
-.lanes .block { fill: var(--band); stroke: var(--line); stroke-width: 1; }
-.lanes .ink { fill: none; stroke: var(--mark-ink); stroke-width: 1.8; stroke-linecap: round; stroke-linejoin: round; }
-.lanes .count { font-size: 10px; font-weight: 600; }
-.lanes .edge { stroke: var(--ground); stroke-width: 1.5; }
-.spark .path { fill: none; stroke: var(--link); stroke-width: 1.5; stroke-linejoin: round; }
-.spark .area { fill: var(--link); fill-opacity: .16; }
-.spark .dot { fill: var(--link); }""",
-        *(f".lanes .{kind} {{ fill: var(--{kind}); }}" for kind in _KINDS),
-        *(
-            f".lanes .{it} {{ fill: var(--{it}-ground); stroke: var(--{it}); stroke-width: 1; }}"
-            for it in _SEVERITIES
-        ),
-        *(f".lanes text.{it} {{ fill: var(--{it}); stroke: none; font-weight: 700; }}" for it in _SEVERITIES),
-    )
-)
-"""What the drawings themselves need; all else is the page's."""
-
-STYLE = COLORS + LANES + "\n"
-"""Both."""
+STYLE = f"{COLORS}\n{files('agent.presentation.svg').joinpath('lanes.css').read_text(encoding='utf-8')}"
+"""With what the drawings themselves need; all else is the page's."""

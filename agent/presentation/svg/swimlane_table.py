@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from agent.presentation.markup import Markup, escape, shortened
-from agent.presentation.narrative.events import MemberRef
 from agent.presentation.narrative.phrases import because, epochs
-from agent.presentation.narrative.words import capitalized, count, duration, timestamp
+from agent.presentation.narrative.words import capitalized, count, duration, grouped, timestamp
 from agent.presentation.svg import captions
 from agent.presentation.svg.lanes import Generation, Lanes
 
@@ -28,16 +27,16 @@ def swimlane_table(lanes: Lanes) -> str:
 
 
 def _row(generation: Generation) -> str:
-    went: dict[tuple[str, float], list[MemberRef]] = {}
-    for who, cause, confidence in generation.left:
-        went.setdefault((cause, confidence), []).append(who)
+    done = generation.rebalance
+    joined, left = ((), ()) if done is None else (done.joined, done.left)
     ways = "; ".join(
-        f"{captions.member_names(tuple(who))} {captions.departure_phrase(*way)}" for way, who in went.items()
+        f"{captions.member_names(gone.member for gone in same)} {captions.departure_phrase(*way)}"
+        for way, same in grouped(left, lambda gone: (gone.cause, gone.confidence)).items()
     )
     cells: list[str] = [
         str(generation.generation),
         because(generation.cause or "unknown"),
-        captions.member_names(generation.joined) if generation.joined else "",
+        captions.member_names(joined) if joined else "",
         ways,
         str(generation.members),
         "not known" if generation.stopped_ms is None else duration(generation.stopped_ms),

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agent.presentation.markup import escape, fitting, name_fitting, width_of
-from agent.presentation.narrative.words import count, day, timestamp
+from agent.presentation.markup import Markup, escape, fitting, name_fitting, width_of
+from agent.presentation.narrative.words import count, dates, timestamp
 from agent.presentation.svg import captions
 from agent.presentation.svg.canvas import TIMES_SIGN, Canvas
 from agent.presentation.svg.glyphs import glyph, look, rank
@@ -19,7 +19,7 @@ from agent.presentation.svg.legend import draw_legend
 from agent.presentation.svg.member_slots import Lane, LaneDeparture
 from agent.presentation.svg.rows import MAX_LANES, LaneRow, lane_rows
 from agent.presentation.svg.scale import Scale
-from agent.presentation.svg.shapes import clusters, dots, hatching, merged, path, rect, text
+from agent.presentation.svg.shapes import clusters, dots, drawing, hatched, merged, path, rect, text
 from agent.presentation.svg.strips import draw_findings, draw_generations, draw_standstill
 
 NARROW_BELOW = 620
@@ -45,13 +45,8 @@ def swimlanes(lanes: Lanes, *, width: int = 960, idle: bool | None = None) -> st
     draw_standstill(canvas, lanes)
     _draw_lanes(canvas, lanes, idle)
     _draw_axis(canvas, lanes)
-    draw_legend(canvas, lanes)
-    label = escape(captions.summary(lanes))
-    height = round(canvas.y + 4)
-    return (
-        f'<svg class="lanes" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
-        f'width="{width}" height="{height}" role="img" aria-label="{label}">{"".join(canvas.out)}</svg>'
-    )
+    draw_legend(canvas)
+    return drawing(width, round(canvas.y + 4), escape(captions.summary(lanes)), canvas.out)
 
 
 def _draw_lanes(canvas: Canvas, lanes: Lanes, idle: bool | None) -> None:
@@ -71,19 +66,10 @@ def _draw_lanes(canvas: Canvas, lanes: Lanes, idle: bool | None) -> None:
         )
         canvas.y += 28
         return
-    ticks = "".join(f"M{x:g} {top:g}v{height:g}" for x, _ in scale.ticks())
-    canvas.add(path("rule", ticks))
     turns = [x for x, _ in clusters([(scale.at(it.since_ms), it) for it in lanes.rebalances], 6)]
-    canvas.add(path("turn", "".join(f"M{x:g} {top:g}v{height:g}" for x in turns)))
-    for empty in lanes.empty_periods:
-        left, right = scale.at(empty.since_ms), scale.at(empty.until_ms)
-        if right - left >= 3:
-            canvas.used.add("nobody")
-            said = escape(
-                f"nobody was in the group from {timestamp(empty.since_ms)} to {timestamp(empty.until_ms)} UTC"
-            )
-            canvas.add(rect("nobody", left, top, right - left, height, title=said))
-            canvas.add(path("dots", dots(left + 3, top, right - left - 6, height, shown[0].height / 2)))
+    for kind, places_x in (("rule", [x for x, _ in scale.ticks()]), ("turn", turns)):
+        canvas.add(path(kind, "".join(f"M{x:g} {top:g}v{height:g}" for x in places_x)))
+    _draw_empty_periods(canvas, lanes, top, height, shown[0].height / 2)
     if lanes.known_since_ms is not None:
         _draw_forgotten(canvas, scale.at(lanes.known_since_ms), top, height)
     for row, y in zip(shown, places, strict=True):
@@ -98,12 +84,24 @@ def _draw_lanes(canvas: Canvas, lanes: Lanes, idle: bool | None) -> None:
         canvas.add(path("hatch", f"M{x:g} {top:g}v{height:g}"))
 
 
+def _draw_empty_periods(canvas: Canvas, lanes: Lanes, top: float, height: float, apart: float) -> None:
+    """Fields of dots where nobody was in the group, `apart` pixels between their lines."""
+    for empty in lanes.empty_periods:
+        left, right = canvas.scale.at(empty.since_ms), canvas.scale.at(empty.until_ms)
+        if right - left >= 3:
+            canvas.used.add("nobody")
+            span = f"{timestamp(empty.since_ms)} to {timestamp(empty.until_ms)}"
+            said = escape(f"nobody was in the group from {span} UTC")
+            canvas.add(rect("nobody", left, top, right - left, height, title=said))
+            canvas.add(path("dots", dots(left + 3, top, right - left - 6, height, apart)))
+
+
 def _draw_forgotten(canvas: Canvas, until: float, top: float, height: float) -> None:
     """The time of which the agent has forgotten what happened."""
     left = canvas.scale.left
     canvas.used.add("forgotten")
-    canvas.add(rect("forgotten", left, top, until - left, height, title="the agent remembers later events only"))
-    canvas.add(path("rule", hatching(left, top, until - left, height, 16)))
+    said = "the agent remembers later events only"
+    canvas.add(hatched("forgotten", "rule", left, top, until - left, height, 16, title=said))
 
 
 def _draw_bars(canvas: Canvas, row: LaneRow, y: float) -> None:
@@ -122,8 +120,7 @@ def _draw_bars(canvas: Canvas, row: LaneRow, y: float) -> None:
     ]
     for left, right in _visible(silent):
         canvas.used.add("silent")
-        canvas.add(rect("silent", left, top, right - left, row.bar, round=3))
-        canvas.add(path("hatch", hatching(left, top, right - left, row.bar, 5)))
+        canvas.add(hatched("silent", "hatch", left, top, right - left, row.bar, 5, round=3))
 
 
 def _visible(spans: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -141,8 +138,7 @@ def _draw_pauses(canvas: Canvas, lanes: Lanes, top: float, height: float) -> Non
     ]
     for left, right in _visible(spans):
         canvas.used.add("pause")
-        canvas.add(rect("paused", left, top, right - left, height))
-        canvas.add(path("pause", hatching(left, top, right - left, height, 8)))
+        canvas.add(hatched("paused", "pause", left, top, right - left, height, 8))
 
 
 def _mark_distance(shown: Sequence[LaneRow], scale: Scale) -> float:
@@ -174,35 +170,50 @@ def _draw_marks(canvas: Canvas, row: LaneRow, y: float, apart: float) -> None:
         (canvas.scale.at(it.since_ms), canvas.scale.at(it.until_ms)) for lane in row.lanes for it in lane.presences
     ]
     for at, (x, marks) in enumerate(heaps):
-        gone = [it[3] for it in marks if it[3] is not None]
         cause = min((it[0] for it in marks), key=rank)
         canvas.used.add(cause)
-        when = marks[0][1]
-        if len(gone) > 1:
-            said = captions.departures_caption(gone)
-        elif gone:
-            said = captions.departure_caption(next(it[2] for it in marks if it[3] is not None), gone[0])
-        else:
-            said = escape(f"{count(len(marks), 'member')}: {look(cause).label}, {timestamp(when)} UTC")
-        if not gone and cause == "member_joined" and len(marks) == 1:
-            canvas.add(glyph(cause, x, middle, said, small=True))
-        else:
-            canvas.add(glyph(cause, x, middle, said))
-        # A departure has its word beside it: on the bar of who came back at once, or where nothing is.
-        over = any(left < x + 12 < right for left, right in bars)
+        canvas.add(glyph(cause, x, middle, _mark_caption(marks, cause), small=_is_lone_join(marks)))
         ends = [canvas.width, *(it[0] for it in heaps[at + 1 : at + 2])]
-        ends += [right if left < x + 12 else left for left, right in bars if right > x + 12]
-        room = min(ends) - x - 20
-        kind = "onbar" if over else "halo"
-        if len(gone) > 1:
-            word = f"{len(gone)}{TIMES_SIGN}"
-            canvas.add(text(f"count {kind}", x + 10, middle + 3.5, word if room > 12 else ""))
-        elif gone:
-            sure = gone[0].confidence
-            percent = f" ({min(round(100 * sure), 99)} %)" if 0 < sure < 1 else ""
-            word = look(cause).label
-            fits = next((it for it in (word + percent, word) if width_of(it, 10.5) <= room), "")
-            canvas.add(text(f"small {kind}", x + 11, middle + 3.5, escape(fits)))
+        _draw_word(canvas, cause, [it[3] for it in marks if it[3] is not None], x, middle, bars, min(ends))
+
+
+def _is_lone_join(marks: Sequence[Mark]) -> bool:
+    return len(marks) == 1 and marks[0][0] == "member_joined"
+
+
+def _mark_caption(marks: Sequence[Mark], cause: str) -> Markup:
+    """On hover over what is drawn as one mark of its worst `cause`."""
+    gone = [(lane, it) for _, _, lane, it in marks if it is not None]
+    if len(gone) > 1:
+        return captions.departures_caption([it for _, it in gone])
+    if gone:
+        return captions.departure_caption(*gone[0])
+    return escape(f"{count(len(marks), 'member')}: {look(cause).label}, {timestamp(marks[0][1])} UTC")
+
+
+def _draw_word(
+    canvas: Canvas,
+    cause: str,
+    gone: Sequence[LaneDeparture],
+    x: float,
+    middle: float,
+    bars: Sequence[tuple[float, float]],
+    end: float,
+) -> None:
+    """A departure's word beside it, up to `end`: on the bar of who came back at once, or where nothing is."""
+    over = any(left < x + 12 < right for left, right in bars)
+    ends = [right if left < x + 12 else left for left, right in bars if right > x + 12]
+    room = min([end, *ends]) - x - 20
+    kind = "onbar" if over else "halo"
+    if len(gone) > 1:
+        word = f"{len(gone)}{TIMES_SIGN}"
+        canvas.add(text(f"count {kind}", x + 10, middle + 3.5, word if room > 12 else ""))
+    elif gone:
+        sure = gone[0].confidence
+        percent = f" ({min(round(100 * sure), 99)} %)" if 0 < sure < 1 else ""
+        word = look(cause).label
+        fits = next((it for it in (word + percent, word) if width_of(it, 10.5) <= room), "")
+        canvas.add(text(f"small {kind}", x + 11, middle + 3.5, escape(fits)))
 
 
 def _draw_names(canvas: Canvas, row: LaneRow, y: float) -> None:
@@ -232,11 +243,10 @@ def _draw_axis(canvas: Canvas, lanes: Lanes) -> None:
         kind = "soft number " + ("end" if x + half > canvas.width else "" if x - half < canvas.gutter else "middle")
         at = x if "middle" in kind else min(x, canvas.width - 2) if "end" in kind else max(x - 4, 2)
         canvas.add(path("rule", f"M{x:g} {y:g}v5"), text(kind.strip(), at, y + 18, escape(word)))
-    first, last = day(lanes.since_ms), day(lanes.until_ms)
-    dates = f"{first} UTC" if first == last else f"{first} to {last} UTC"
+    days = dates(lanes.since_ms, lanes.until_ms)
     if canvas.gutter:
-        canvas.add(text("soft", 4, y + 18, escape(fitting(dates, 12, canvas.gutter - 20))))
+        canvas.add(text("soft", 4, y + 18, escape(fitting(days, 12, canvas.gutter - 20))))
         canvas.y += 30
     else:
-        canvas.add(text("soft", 2, y + 35, escape(dates)))
+        canvas.add(text("soft", 2, y + 35, escape(days)))
         canvas.y += 46

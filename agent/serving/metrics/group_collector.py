@@ -20,17 +20,11 @@ from agent.core.shadow.mirror import Group, PartitionMirror
 from agent.core.shadow.views import GroupView
 from agent.core.wire.offset_commit_fastpath import read_positions
 from agent.core.wire.primitives import Uuid
+from agent.kafka.lag.lag_calculator import PartitionLag, TopicLag
+from agent.kafka.lag.scraped import LagSnapshot, ScrapedLags
 from agent.persistence.cluster_state import ClusterState
-from agent.serving.metrics.group_metrics import (
-    CommittedPartition,
-    GroupCounts,
-    GroupReading,
-    GroupShape,
-    PartitionLag,
-    TopicLag,
-    rounded,
-)
-from agent.serving.metrics.readings import Granularity, LagReader, PartitionLags
+from agent.serving.metrics.group_metrics import GroupCounts, GroupReading, GroupShape, rounded
+from agent.serving.metrics.readings import Granularity
 from analyzers.balance import LoadPlan, load_imbalance, load_plan
 
 LOCK_HOLD_S = 0.004
@@ -85,7 +79,7 @@ class GroupCollector:
         lock: AbstractContextManager[object],
         *,
         granularity: Granularity = Granularity.GROUP,
-        lags: LagReader | None = None,
+        lags: ScrapedLags | None = None,
         shows: Callable[[str], bool] = lambda _: True,
         pause_s: float = LOCK_PAUSE_S,
     ) -> None:
@@ -205,7 +199,7 @@ class GroupCollector:
         assert view is not None, "the mirror has the group"
         return view
 
-    def _finer(self, lagging: PartitionLags | None) -> _DetailByGroup:
+    def _finer(self, lagging: LagSnapshot | None) -> _DetailByGroup:
         if lagging is None:
             return NO_DETAIL
         return _DetailByGroup(
@@ -232,9 +226,8 @@ def _readings(raws: Sequence[_RawReading], finer: _DetailByGroup) -> Iterator[Gr
         name, end = shape.group, start + len(values)
         partitions = finer.partitions.get(name, ())
         if slots:
-            partitions = [
-                CommittedPartition(*slot, offset) for slot, offset in zip(slots, offsets[start:end], strict=True)
-            ]
+            committed = zip(slots, offsets[start:end], strict=True)
+            partitions = [PartitionLag(name, *slot, offset, None) for slot, offset in committed]
         last_commit_ms = max(times[start:end], default=None)
         yield GroupReading(shape, load, last_commit_ms, counts, finer.topics.get(name, ()), partitions)
         start = end

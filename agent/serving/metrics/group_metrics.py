@@ -10,11 +10,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from operator import attrgetter
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from agent.core.events.counts import PartitionCounts
 from agent.core.shadow.views import GroupView
+from agent.kafka.lag.lag_calculator import PartitionLag, TopicLag
 from agent.serving.metrics.text import Escaped, Metric, format_number, format_seconds
 from analyzers.balance import assignment_imbalance
 
@@ -78,51 +80,6 @@ class GroupCounts(NamedTuple):
 
 
 NO_GROUP_COUNTS = GroupCounts()
-
-
-class TopicLag(Protocol):
-    """How far a group is behind in a topic; None: unknown, and so absent."""
-
-    @property
-    def topic(self) -> str:
-        """The topic's name."""
-
-    @property
-    def records(self) -> int | None:
-        """Records between what is committed and the end."""
-
-    @property
-    def seconds(self) -> float | None:
-        """How long the group's next record has been there, in the slowest partition."""
-
-
-class PartitionLag(Protocol):
-    """A group's position in a partition."""
-
-    @property
-    def topic(self) -> str:
-        """The topic's name."""
-
-    @property
-    def partition(self) -> int:
-        """The partition's number."""
-
-    @property
-    def committed(self) -> int:
-        """The offset that the group is to read next."""
-
-    @property
-    def records(self) -> int | None:
-        """How many records that is behind; None: unknown, and so absent."""
-
-
-class CommittedPartition(NamedTuple):
-    """A `PartitionLag` of which nobody knows how far behind it is."""
-
-    topic: str
-    partition: int
-    committed: int
-    records: None = None
 
 
 class GroupReading(NamedTuple):
@@ -271,10 +228,17 @@ class PerLabels(PerLabel):
         return out
 
 
-def _gauge(
-    name: str, text: str, value: Callable[[GroupReading], float | None], *, of_shape: bool = False
-) -> PerGroup:
-    return PerGroup(name, "gauge", ("group",), text, value, of_shape=of_shape)
+def _per_group(kind: str, name: str, path: str, text: str, written: Callable[..., str] = format_number) -> PerGroup:
+    """A metric of what stands at `path` in a reading."""
+    of_shape = path.startswith("shape.")
+    return PerGroup(name, kind, ("group",), text, attrgetter(path), written, of_shape=of_shape)
+
+
+_gauge, _counter = partial(_per_group, "gauge"), partial(_per_group, "counter")
+
+
+def _by_cause(name: str, path: str, text: str) -> PerLabel:
+    return PerLabel(name, "counter", ("group", "cause"), text, attrgetter(path))
 
 
 FINDINGS = PerLabels(
@@ -294,58 +258,33 @@ GROUP_METRICS: tuple[GroupMetric, ...] = (
         lambda group: [((group.shape.group_type, group.shape.state), 1)],
         of_shape=True,
     ),
-    _gauge("kshadow_group_members", "Members of the group.", attrgetter("shape.members"), of_shape=True),
+    _gauge("kshadow_group_members", "shape.members", "Members of the group."),
     _gauge(
-        "kshadow_group_generation",
-        "Generation of the group, its epoch in newer group types.",
-        attrgetter("shape.generation"),
-        of_shape=True,
+        "kshadow_group_generation", "shape.generation", "Generation of the group, its epoch in newer group types."
     ),
-    _gauge(
-        "kshadow_group_idle_members",
-        "Members that hold no partition.",
-        attrgetter("shape.idle_members"),
-        of_shape=True,
-    ),
-    PerLabel(
-        "kshadow_group_rebalances",
-        "counter",
-        ("group", "cause"),
-        "Rebalances that completed since the log begins.",
-        attrgetter("counts.rebalances"),
-    ),
-    PerLabel(
-        "kshadow_group_member_departures",
-        "counter",
-        ("group", "cause"),
-        "Members that left the group.",
-        attrgetter("counts.departures"),
-    ),
-    PerGroup(
+    _gauge("kshadow_group_idle_members", "shape.idle_members", "Members that hold no partition."),
+    _by_cause("kshadow_group_rebalances", "counts.rebalances", "Rebalances that completed since the log begins."),
+    _by_cause("kshadow_group_member_departures", "counts.departures", "Members that left the group."),
+    _counter(
         "kshadow_group_rebalance_stopped_partition_seconds",
-        "counter",
-        ("group",),
+        "counts.stopped_ms",
         "Time that rebalances left partitions without anybody working on them, summed over the partitions.",
-        attrgetter("counts.stopped_ms"),
         format_seconds,
     ),
     _gauge(
         "kshadow_group_assignment_imbalance_ratio",
+        "shape.imbalance",
         "Largest share of partitions (or tasks) by a fair share; 1 is even.",
-        attrgetter("shape.imbalance"),
-        of_shape=True,
     ),
     _gauge(
         "kshadow_group_load_imbalance_ratio",
+        "load_imbalance",
         "Largest share of the records consumed in the last 15 minutes by a fair share; 1 is even.",
-        attrgetter("load_imbalance"),
     ),
-    PerGroup(
+    _gauge(
         "kshadow_group_last_commit_timestamp_seconds",
-        "gauge",
-        ("group",),
+        "last_commit_ms",
         "When the group last committed an offset that it still keeps, Unix time.",
-        attrgetter("last_commit_ms"),
         format_seconds,
     ),
     PerTopic(

@@ -2,31 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from agent.config.settings import Granularity as Granularity
-from agent.core.shadow.offsets import CommittedOffsets
 from agent.kafka.admin_api.divergence import ObserverReading
-from agent.serving.metrics.group_metrics import GroupReading, PartitionLag, TopicLag
-
-
-class PartitionLags(Protocol):
-    """What groups had committed in one partition of the offsets topic at one time, and how far behind that is."""
-
-    def topics(self) -> Iterable[tuple[str, TopicLag]]:
-        """By group, those of one group together. Asked for without any lock, in the scrape's thread."""
-
-    def partitions(self) -> Iterable[tuple[str, PartitionLag]]:
-        """Likewise."""
-
-
-class LagReader(Protocol):
-    """Who knows the ends of the topics that groups consume."""
-
-    def take(self, partition: int, offsets: CommittedOffsets) -> PartitionLags:
-        """Take what groups have committed in a partition of the offsets topic. The lock is held meanwhile."""
+from agent.serving.metrics.group_metrics import GroupReading
 
 
 class SinkReading(NamedTuple):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,7 +9,7 @@ from agent.core.diagnosis.severity import Severity
 from agent.core.queries import Health
 from agent.presentation.markup import Markup
 from agent.presentation.narrative.words import capitalized, count
-from agent.serving.page.fleet import Event, worst_first
+from agent.serving.page.fleet import Event, severity_counts, worst_first
 from agent.serving.page.frame import Page
 from agent.serving.page.markup import (
     address,
@@ -18,8 +17,10 @@ from agent.serving.page.markup import (
     choices,
     group_address,
     link,
+    more,
     name,
     rough,
+    section,
     sentences,
     severity,
     text,
@@ -106,19 +107,14 @@ def findings_page(
     resolved = sorted((it for it in found if it["state"] == "resolved"), key=lambda it: -it["at_ms"])
     everything = sum(it["state"] != "resolved" for it in events)
     headline = f"{count(len(opened), 'open finding')}" if opened else "No open finding"
+    none = "Nothing was resolved within the last 24 hours."
     body = Markup(f"""<div class="lead">
 <h1 id="headline">{headline[0].upper()}{headline[1:]}</h1>
 <p class="under" id="under">{_under(opened, everything, chosen, ready)}</p>
 </div>
 {_form(events, chosen)}
-<section aria-labelledby="open-title" id="open">
-<h2 id="open-title">Open</h2>
-{_list(opened, MAX_OPEN, now_ms, several, "Nothing is open.")}
-</section>
-<section aria-labelledby="resolved-title" id="resolved">
-<h2 id="resolved-title">Resolved within a day</h2>
-{_list(resolved, MAX_RESOLVED, now_ms, several, "Nothing was resolved within the last 24 hours.")}
-</section>""")
+{section("open", "Open", _list(opened, MAX_OPEN, now_ms, several, "Nothing is open."))}
+{section("resolved", "Resolved within a day", _list(resolved, MAX_RESOLVED, now_ms, several, none))}""")
     return Page(
         title="Findings",
         body=body,
@@ -134,9 +130,8 @@ def findings_page(
 def _under(opened: Sequence[Event], everything: int, chosen: FindingsQuery, ready: Health) -> str:
     if chosen.severity or chosen.analyzer:
         return f"Of {everything} that are open. {link(address('/findings', cluster=chosen.cluster), 'Show all')}"
-    by = Counter(Severity.of(it["severity"]) for it in opened)
     groups = len({(it.get("cluster"), it["group"]) for it in opened if it["group"] is not None})
-    said = ", ".join(f"{by[it]} {it}" for it in reversed(Severity) if by[it])
+    said = ", ".join(words for _, words in severity_counts(opened))
     if said:
         return f"{said}; on {count(groups, 'group')}."
     # Where nobody looks, nothing is found: the reason says so.
@@ -162,6 +157,5 @@ def _list(events: Sequence[Event], most: int, now_ms: int, several: bool, none: 
     if not events:
         return Markup(f'<p class="none">{none}</p>')
     items = "".join(full_item(it, now_ms, several=several) for it in events[:most])
-    rest = len(events) - most
-    more = f'<p class="more">And {rest} more: {link("/api/v1/findings", "the API has all")}.</p>' if rest > 0 else ""
-    return Markup(f'<ul class="findings rows">{items}</ul>{more}')
+    rest = more(len(events) - most, f"more: {link('/api/v1/findings', 'the API has all')}.")
+    return Markup(f'<ul class="findings rows">{items}</ul>{rest}')

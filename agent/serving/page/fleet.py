@@ -98,6 +98,12 @@ def worst_first(findings: Iterable[Event]) -> list[Event]:
     return sorted(findings, key=lambda it: (-severity_rank(it), it["since_ms"]))
 
 
+def severity_counts(findings: Iterable[Event]) -> list[tuple[str, str]]:
+    """Severities with how many findings have them, as `critical` and `2 critical`; the worst first."""
+    counts = Counter(Severity.of(it["severity"]) for it in findings)
+    return [(str(it), f"{counts[it]} {it}") for it in reversed(Severity) if counts[it]]
+
+
 @dataclass(frozen=True, slots=True)
 class Fleet:
     """All groups, what is open, and how the agent is, as of `at_ms` (epoch milliseconds).
@@ -130,10 +136,6 @@ class Fleet:
     def has_history(self) -> bool:
         """Whether anything is known of what happened: who reads no topic knows but what is."""
         return not self.groups or any(it.row["rebalances"] is not None for it in self.groups)
-
-    def severities(self) -> Counter[Severity]:
-        """How many findings are open, by how much they matter."""
-        return Counter(Severity.of(it["severity"]) for it in self.findings)
 
 
 def _in_order(

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agent.core.diagnosis.severity import Severity
 from agent.core.queries import Health
 from agent.presentation.markup import Markup
 from agent.presentation.narrative.events import events_within
@@ -18,7 +16,7 @@ from agent.presentation.narrative.words import capitalized, count
 from agent.presentation.svg.lanes import build_lanes
 from agent.presentation.svg.swimlanes import swimlanes
 from agent.serving.page.findings_page import full_item
-from agent.serving.page.fleet import RECENT_MS, Event, worst_first
+from agent.serving.page.fleet import RECENT_MS, Event, severity_counts, worst_first
 from agent.serving.page.frame import Page
 from agent.serving.page.markup import (
     address,
@@ -27,6 +25,7 @@ from agent.serving.page.markup import (
     link,
     name,
     number,
+    section,
     sentences,
     severity,
     state,
@@ -139,8 +138,7 @@ def _beginning(known: GroupData, since_ms: int, now_ms: int) -> int:
 
 def _lead(known: GroupData, open_now: Sequence[Event], cluster: str | None, summary: str) -> Markup:
     form = known.description
-    by = Counter(Severity.of(it["severity"]) for it in open_now)
-    said = " ".join(severity(str(it), f"{by[it]} {it}") for it in reversed(Severity) if by[it])
+    said = " ".join(severity(*it) for it in severity_counts(open_now))
     wrong = link("#wrong", Markup(said), class_="badges") if said else ""
     kinds = "" if form is None else f'<span class="kind">{text(form["group_type"])}</span>'
     kinds += "" if cluster is None else f'<span class="kind">{text(cluster)}</span>'
@@ -179,10 +177,7 @@ def _open_findings(open_now: Sequence[Event], now_ms: int) -> Markup:
     if not open_now:
         return Markup("")
     items = "".join(full_item(it, now_ms, of_group=True) for it in open_now)
-    return Markup(f"""<section aria-labelledby="wrong-title" id="wrong">
-<h2 id="wrong-title">What is wrong</h2>
-<ul class="findings">{items}</ul>
-</section>""")
+    return section("wrong", "What is wrong", f'<ul class="findings">{items}</ul>')
 
 
 def _story(story: Story, open_now: Sequence[Event]) -> Markup:
@@ -200,12 +195,10 @@ def _story(story: Story, open_now: Sequence[Event]) -> Markup:
     said = {it["advice"].strip().rstrip(".") for it in open_now}
     rest = [it for it in sections.get(ADVICE_TITLE, []) if it.strip().rstrip(".") not in said]
     change = "".join(f"<li>{sentences(it, 2_000)}</li>" for it in rest)
+    changes = section("change", ADVICE_TITLE, f'<ul class="prose">{change}</ul>') if change else ""
     return Markup(f"""<div class="pair">
-<section aria-labelledby="happened-title" id="happened">
-<h2 id="happened-title">What happened</h2>
-<div class="prose">{told}</div>
-</section>
-{_changes(change)}
+{section("happened", TITLES["happened"], f'<div class="prose">{told}</div>')}
+{changes}
 </div>""")
 
 
@@ -218,15 +211,6 @@ def _folded(texts: Sequence[str]) -> Markup:
         return Markup("")
     inner = "".join(_paragraphs(texts))
     return Markup(f'<details class="inline" id="all-happened"><summary>And then</summary>{inner}</details>')
-
-
-def _changes(items: str) -> Markup:
-    if not items:
-        return Markup("")
-    return Markup(f"""<section aria-labelledby="change-title" id="change">
-<h2 id="change-title">{ADVICE_TITLE}</h2>
-<ul class="prose">{items}</ul>
-</section>""")
 
 
 def _ranges(known: GroupData, chosen: str, cluster: str | None) -> Markup:

@@ -11,7 +11,7 @@ from agent.core.diagnosis.severity import Severity
 from agent.presentation.markup import Markup
 from agent.presentation.narrative.words import capitalized, count
 from agent.serving.page.findings_page import brief_item
-from agent.serving.page.fleet import SORTS, Fleet, FleetGroup, GroupRow, histogram
+from agent.serving.page.fleet import SORTS, Fleet, FleetGroup, GroupRow, histogram, severity_counts
 from agent.serving.page.frame import Page
 from agent.serving.page.markup import (
     address,
@@ -21,8 +21,10 @@ from agent.serving.page.markup import (
     link,
     name,
     number,
+    section,
     severity,
     state,
+    table,
     text,
 )
 
@@ -155,15 +157,11 @@ def _findings(fleet: Fleet, wanted: FleetQuery) -> Markup:
     if not fleet.findings:
         return Markup("")
     shown = fleet.findings[:MAX_FINDINGS]
-    rest = len(fleet.findings) - len(shown)
     several = any(it.cluster is not None for it in fleet.groups)
     items = "".join(brief_item(it, fleet.at_ms, several=several) for it in shown)
-    more = link(address("/findings", cluster=wanted.cluster), f"All {len(fleet.findings)} open findings")
-    return Markup(f"""<section aria-labelledby="findings-title" id="findings">
-<h2 id="findings-title">What is wrong</h2>
-<ul class="findings rows">{items}</ul>
-{f'<p class="more">{more}</p>' if rest else ""}
-</section>""")
+    every = link(address("/findings", cluster=wanted.cluster), f"All {len(fleet.findings)} open findings")
+    more = f'<p class="more">{every}</p>' if len(fleet.findings) > len(shown) else ""
+    return section("findings", "What is wrong", f'<ul class="findings rows">{items}</ul>\n{more}')
 
 
 def _groups(fleet: Fleet, found: Sequence[FleetGroup], wanted: FleetQuery) -> Markup:
@@ -183,6 +181,8 @@ def _groups(fleet: Fleet, found: Sequence[FleetGroup], wanted: FleetQuery) -> Ma
         if value is not None
     )
     rows = "".join(_row(it, fleet.at_ms, several) for it in shown)
+    heads = "".join(_head(it, wanted) for it in COLUMNS)
+    shown_table = table("groups rows", "groups", f"Groups, {_sorted(wanted.sort)}", heads, rows, body_id="rows")
     none = "" if shown else f'<p class="none" id="none">{_none(wanted)}</p>'
     return Markup(f"""<section aria-labelledby="groups-title" id="groups">
 <div class="heading">
@@ -196,13 +196,7 @@ def _groups(fleet: Fleet, found: Sequence[FleetGroup], wanted: FleetQuery) -> Ma
 <p class="count" id="count">{said}{span}</p>
 {_by_trouble(wanted)}
 </div>
-<div class="scroll" role="region" aria-label="Table of groups" tabindex="0">
-<table class="groups rows">
-<caption class="sr">Groups, {_sorted(wanted.sort)}</caption>
-<thead><tr>{"".join(_head(it, wanted) for it in COLUMNS)}</tr></thead>
-<tbody id="rows">{rows}</tbody>
-</table>
-</div>{none}{_pager(wanted, page, pages)}
+{shown_table}{none}{_pager(wanted, page, pages)}
 </section>""")
 
 
@@ -291,10 +285,7 @@ def _pager(wanted: FleetQuery, page: int, pages: int) -> Markup:
 
 def key_figures(fleet: Fleet) -> Markup:
     """As a list of terms. What is not known of any group is not known, and no 0."""
-    severities = fleet.severities()
-    said = "".join(
-        f"<li>{severity(str(it), f'{severities[it]} {it}')}</li>" for it in reversed(Severity) if severities[it]
-    )
+    said = "".join(f"<li>{severity(*it)}</li>" for it in severity_counts(fleet.findings))
     recent = [at for it in fleet.groups for at in it.recent_ms]
     counts = histogram(recent, fleet.at_ms)
     lags = [it.row["lag"] for it in fleet.groups if it.row["lag"] is not None]

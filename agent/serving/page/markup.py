@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import partial
 from html import escape
 from urllib.parse import quote, urlencode
 
 from agent.core.diagnosis.severity import Severity
-from agent.presentation.markup import Markup, shortened
+from agent.presentation import markup
+from agent.presentation.markup import Markup
 from agent.presentation.narrative.words import clock, day, timestamp
 
 MAX_TEXT = 200
@@ -22,8 +24,6 @@ MAX_SENTENCE = 1_000
 AGO = " ago"
 JUST_NOW_MS = 5_000
 """What is that young changes with each look, and what changes draws eyes."""
-NAMELESS = "&quot;&quot;"
-"""What a name of no letters looks like."""
 MANY = 100_000
 """Numbers from here on are shown in thousands, millions, …; the title has all digits."""
 
@@ -32,12 +32,11 @@ _CODE = re.compile(r"`([^`]{1,400})`")
 
 def text(value: object, most: int = MAX_TEXT) -> Markup:
     """Anything as text that does nothing; `…` says that there is more of it."""
-    return Markup(escape(shortened("-" if value is None else str(value), most)))
+    return markup.escape("-" if value is None else str(value), most)
 
 
-def name(value: str) -> Markup:
-    """A stranger's name, which turns no text around it; Kafka has a group of no letters."""
-    return Markup(f"<bdi>{text(value) or NAMELESS}</bdi>")
+name = partial(markup.name, most=MAX_TEXT)
+"""A stranger's name, which turns no text around it; Kafka has a group of no letters."""
 
 
 def sentences(value: str, most: int = MAX_SENTENCE) -> Markup:
@@ -48,6 +47,31 @@ def sentences(value: str, most: int = MAX_SENTENCE) -> Markup:
 def hidden(words: str) -> Markup:
     """Words for those who hear the page."""
     return Markup(f'<span class="sr">{words}</span>')
+
+
+def section(key: str, title: str, inner: str) -> Markup:
+    """A part of a page under its heading."""
+    return Markup(f"""<section aria-labelledby="{key}-title" id="{key}">
+<h2 id="{key}-title">{title}</h2>
+{inner}
+</section>""")
+
+
+def table(kind: str, what: str, caption: str, heads: str, rows: str, *, body_id: str = "") -> Markup:
+    """A table of `what`, which scrolls by itself where it is wide, by keyboard too. `heads` and `rows` are markup."""
+    of = f' id="{body_id}"' if body_id else ""
+    return Markup(f"""<div class="scroll" role="region" aria-label="Table of {what}" tabindex="0">
+<table class="{kind}">
+<caption class="sr">{caption}</caption>
+<thead><tr>{heads}</tr></thead>
+<tbody{of}>{rows}</tbody>
+</table>
+</div>""")
+
+
+def more(rest: int, words: str) -> Markup:
+    """That there are `rest` more than are shown; nothing where there are none."""
+    return Markup(f'<p class="more">And {rest} {words}</p>' if rest > 0 else "")
 
 
 # Addresses.

@@ -17,7 +17,7 @@ from agent.core.queries import GroupQueries, Timeline
 from agent.presentation.markup import Markup
 from agent.presentation.narrative import findings as of_findings
 from agent.serving.page.findings_page import RECENT_MS, FindingsQuery, findings_page
-from agent.serving.page.fleet import Event, Fleet, FleetCache
+from agent.serving.page.fleet import FleetCache
 from agent.serving.page.frame import HEADERS, Page, document, etag, main_part
 from agent.serving.page.group_page import GroupData, chosen_range, group_page, range_start_ms
 from agent.serving.page.home_page import FleetQuery, home_page, version_of
@@ -41,32 +41,27 @@ class Pages:
     def home(self, request: Request) -> Response:
         """The fleet."""
         wanted = FleetQuery.of(request.query_params)
-        clusters = self._clusters()
-        fleet: Fleet | None = None
-        if self._agent.has_caught_up:
-            fleet = self._fleets.current()
-        if wanted.cluster is not None:
-            refusal = self._refusal(wanted.cluster)
-            if refusal is not None:
-                return self._answer(request, refusal)
-            fleet = None if fleet is None else fleet.of_cluster(wanted.cluster)
-        if fleet is None:
+        queries = self._queries_or_refusal(wanted.cluster)
+        if isinstance(queries, Page):
+            return self._answer(request, queries)
+        if not self._agent.has_caught_up:
             return self._answer(request, self._waiting(self._agent, wanted.cluster))
+        fleet = self._fleets.current()
+        if wanted.cluster is not None:
+            fleet = fleet.of_cluster(wanted.cluster)
         version = version_of(fleet, wanted)
         if _client_has(request, version):
             return self._unchanged(version)
-        return self._answer(request, home_page(fleet, wanted, clusters))
+        return self._answer(request, home_page(fleet, wanted, self._clusters()))
 
     def findings(self, request: Request) -> Response:
         """What is open, and what was lately."""
         chosen = FindingsQuery.of(request.query_params)
-        refusal = self._refusal(chosen.cluster)
-        if refusal is not None:
-            return self._answer(request, refusal)
-        queries = self._queries_of(chosen.cluster)
-        assert queries is not None, "it would have been refused"
+        queries = self._queries_or_refusal(chosen.cluster)
+        if isinstance(queries, Page):
+            return self._answer(request, queries)
         now_ms = self._wall_ms()
-        events = recent_findings(queries, now_ms)
+        events = queries.findings(now_ms - RECENT_MS, None)
         version = _digest(events, now_ms // REFRESH_STEP_MS, chosen.severity, chosen.analyzer, queries.ready().reason)
         several = bool(self._clusters())
         return self._answer(request, findings_page(events, chosen, now_ms, queries.ready(), version, several=several))
@@ -75,11 +70,9 @@ class Pages:
         """One group. Raises what `describe` and `timeline` raise where several clusters have it."""
         name = request.path_params["group"] or request.query_params.get("group", "")
         cluster = request.query_params.get("cluster")
-        refusal = self._refusal(cluster)
-        if refusal is not None:
-            return self._answer(request, refusal)
-        queries = self._queries_of(cluster)
-        assert queries is not None, "it would have been refused"
+        queries = self._queries_or_refusal(cluster)
+        if isinstance(queries, Page):
+            return self._answer(request, queries)
         now_ms = self._wall_ms()
         form, past = queries.describe(name), queries.timeline(name)
         if form is None and past is None:
@@ -95,7 +88,7 @@ class Pages:
         shown = cluster if cluster is not None or form is None else form.get("cluster")
         if _client_has(request, version):
             return self._unchanged(version)
-        return self._answer(request, group_page(known, chosen, now_ms, ready, version, _text_or_none(shown)))
+        return self._answer(request, group_page(known, chosen, now_ms, ready, version, shown))
 
     def ambiguous(self, request: Request, said: str) -> Response:
         """Several clusters have a group of that name: which?"""
@@ -127,12 +120,12 @@ class Pages:
         queries = self._queries_of(cluster)
         return queries is not None and queries.has_caught_up and queries.describe(name) is not None
 
-    def _refusal(self, cluster: str | None) -> Page | None:
-        """What there is to say where nothing can be told."""
+    def _queries_or_refusal(self, cluster: str | None) -> GroupQueries | Page:
+        """Who answers for a cluster, or what there is to say where nothing can be told."""
         queries = self._queries_of(cluster)
         if queries is None:
             return self._missing("No such cluster", f"No cluster {text(cluster)} is read here.", None)
-        return None if queries.has_caught_up else self._waiting(queries, cluster)
+        return queries if queries.has_caught_up else self._waiting(queries, cluster)
 
     def _waiting(self, queries: GroupQueries, cluster: str | None) -> Page:
         reason = queries.ready().reason
@@ -158,11 +151,6 @@ class Pages:
         return HTMLResponse(made, status_code=page.status, headers={**HEADERS, **tagged})
 
 
-def recent_findings(agent: GroupQueries, now_ms: int) -> list[Event]:
-    """The newest event of each finding that was open within a day."""
-    return agent.findings(now_ms - RECENT_MS, None)
-
-
 def _plain(title: str, said: str) -> Markup:
     return Markup(
         f'<div class="lead plain"><h1 id="headline">{title}</h1><p class="under" id="under">{said}</p></div>'
@@ -177,7 +165,3 @@ def _digest(*parts: object) -> str:
     # Deterministic for what JSON has; strangers' text may hold what UTF-8 does not.
     said = msgspec.json.encode(repr(parts).encode("utf-8", "backslashreplace").decode())
     return blake2b(said, digest_size=8).hexdigest()
-
-
-def _text_or_none(value: object) -> str | None:
-    return value if isinstance(value, str) else None

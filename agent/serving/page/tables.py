@@ -8,8 +8,8 @@ from typing import Any
 from agent.presentation.markup import Markup
 from agent.presentation.narrative.phrases import work
 from agent.presentation.narrative.timeline import TimelineEntry
-from agent.presentation.narrative.words import count, day, duration
-from agent.serving.page.markup import ago, at, hidden, name, number, sentences, severity, text
+from agent.presentation.narrative.words import count, day, duration, grouped
+from agent.serving.page.markup import ago, at, hidden, more, name, number, section, sentences, severity, table, text
 
 Form = Mapping[str, Any]
 
@@ -28,20 +28,13 @@ def events_section(lines: Sequence[TimelineEntry], now_ms: int, everything: bool
     rest = len(lines) - len(newest)
     today = day(now_ms)
     rows = "".join(_entry(it, today) for it in newest)
-    more = f'<p class="more">And {rest} older lines: choose a shorter range, or ask the API.</p>' if rest else ""
-    none = "Nothing happened in this range." if not everything else "Nothing is known to have happened."
-    table = f"""<div class="scroll" role="region" aria-label="Table of events" tabindex="0">
-<table class="events">
-<caption class="sr">What happened, the newest first</caption>
-<thead><tr><th scope="col">Time</th><th scope="col">What</th>
-<th scope="col" class="number">Stood still</th></tr></thead>
-<tbody id="entries">{rows}</tbody>
-</table>
-</div>{more}"""
-    return Markup(f"""<section aria-labelledby="events-title" id="events">
-<h2 id="events-title">Events</h2>
-{table if rows else f'<p class="none">{none}</p>'}
-</section>""")
+    if not rows:
+        none = "Nothing happened in this range." if not everything else "Nothing is known to have happened."
+        return section("events", "Events", f'<p class="none">{none}</p>')
+    heads = """<th scope="col">Time</th><th scope="col">What</th>
+<th scope="col" class="number">Stood still</th>"""
+    shown = table("events", "events", "What happened, the newest first", heads, rows, body_id="entries")
+    return section("events", "Events", shown + more(rest, "older lines: choose a shorter range, or ask the API."))
 
 
 def _entry(entry: TimelineEntry, today: str) -> Markup:
@@ -64,20 +57,11 @@ def members_section(form: Form | None) -> Markup:
     most = max(map(_held, members))
     noun = work(form["group_type"])
     rows = "".join(_member(it, most, it["member_id"] == form.get("leader")) for it in members[:MAX_MEMBERS])
-    rest = len(members) - MAX_MEMBERS
-    more = f'<p class="more">And {rest} more members.</p>' if rest > 0 else ""
-    return Markup(f"""<section aria-labelledby="members-title" id="members">
-<h2 id="members-title">Members</h2>
-<div class="scroll" role="region" aria-label="Table of members" tabindex="0">
-<table class="members">
-<caption class="sr">Members, those that hold most first</caption>
-<thead><tr><th scope="col">Client</th><th scope="col">Host</th>
+    heads = f"""<th scope="col">Client</th><th scope="col">Host</th>
 <th scope="col" class="number">{noun.capitalize()}s</th>
-<th scope="col">Which</th><th scope="col" class="number">Session</th></tr></thead>
-<tbody>{rows}</tbody>
-</table>
-</div>{more}
-</section>""")
+<th scope="col">Which</th><th scope="col" class="number">Session</th>"""
+    shown = table("members", "members", "Members, those that hold most first", heads, rows)
+    return section("members", "Members", shown + more(len(members) - MAX_MEMBERS, "more members."))
 
 
 def _held(member: Form) -> int:
@@ -130,25 +114,15 @@ def lag_section(form: Form | None, now_ms: int) -> Markup:
     """How far it is behind by topic; the farthest first."""
     if form is None or not form["offsets"]:
         return Markup("")
-    topics: dict[str, list[Form]] = {}
-    for it in form["offsets"]:
-        topics.setdefault(it["topic"], []).append(it)
+    topics = grouped(form["offsets"], lambda it: str(it["topic"]))
     by_lag = sorted(topics.items(), key=lambda it: (-(_sum(it[1]) or 0), it[0]))
     rows = "".join(_topic(topic, its, now_ms) for topic, its in by_lag[:MAX_TOPICS])
-    rest = len(topics) - MAX_TOPICS
-    more = f'<p class="more">And {rest} more topics.</p>' if rest > 0 else ""
-    return Markup(f"""<section aria-labelledby="lag-title" id="lag">
-<h2 id="lag-title">Lag by topic</h2>
-<div class="scroll" role="region" aria-label="Table of lag by topic" tabindex="0">
-<table class="lags">
-<caption class="sr">Committed offsets and lag by topic, the greatest lag first</caption>
-<thead><tr><th scope="col">Topic</th><th scope="col" class="number">Partitions</th>
+    heads = """<th scope="col">Topic</th><th scope="col" class="number">Partitions</th>
 <th scope="col" class="number">Lag, records</th><th scope="col" class="number">Slowest waits for</th>
-<th scope="col" class="number">Most behind</th><th scope="col" class="number">Last commit</th></tr></thead>
-<tbody>{rows}</tbody>
-</table>
-</div>{more}
-</section>""")
+<th scope="col" class="number">Most behind</th><th scope="col" class="number">Last commit</th>"""
+    caption = "Committed offsets and lag by topic, the greatest lag first"
+    shown = table("lags", "lag by topic", caption, heads, rows)
+    return section("lag", "Lag by topic", shown + more(len(topics) - MAX_TOPICS, "more topics."))
 
 
 def _sum(offsets: Sequence[Form]) -> int | None:

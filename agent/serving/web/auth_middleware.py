@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agent.serving.web.answers import error_response
@@ -49,20 +50,21 @@ class AuthMiddleware:
                 headers.update(config.headers)
             await send(message)
 
+        answer = await self._refusal(scope, config) or self._routes
+        await answer(scope, receive, send_with_headers)
+
+    async def _refusal(self, scope: Scope, config: WebConfig) -> Response | None:
+        """Why a request does not get to the routes; None where it does."""
         headers = Headers(scope=scope)
         if headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:
-            refusal = error_response(413, "requests have no body here", headers={"Connection": "close"})
-            return await refusal(scope, receive, send_with_headers)
+            return error_response(413, "requests have no body here", headers={"Connection": "close"})
         try:
             known = not config.users or await self._users.authenticate(headers.get("authorization"), config.users)
         except TooManyPasswordChecks:
-            refusal = error_response(
-                429, "too many passwords to check; try again in a while", headers={"Retry-After": "5"}
-            )
-            return await refusal(scope, receive, send_with_headers)
+            wait = {"Retry-After": "5"}
+            return error_response(429, "too many passwords to check; try again in a while", headers=wait)
         if not known and scope["path"] not in PUBLIC_PATHS:
             asks = {"WWW-Authenticate": 'Basic realm="kshadow", charset="UTF-8"'}
-            refusal = error_response(401, "a user's name and password are needed", headers=asks)
-            return await refusal(scope, receive, send_with_headers)
+            return error_response(401, "a user's name and password are needed", headers=asks)
         scope["state"][IS_AUTHENTICATED] = known
-        await self._routes(scope, receive, send_with_headers)
+        return None

@@ -11,11 +11,13 @@ import ssl
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 
 from agent.kafka.source.errors import SourceMisconfigured
+
+T = TypeVar("T")
 
 
 class WebConfigError(SourceMisconfigured):
@@ -217,11 +219,13 @@ def _verify(name: str) -> ssl.VerifyMode:
             f"tls_server_config.client_auth_type: kshadow does not have {name}, which takes certificates that nobody"
             f" verified; it has {', '.join(VERIFY)}"
         )
-    if name not in VERIFY:
-        raise WebConfigError(
-            f"tls_server_config.client_auth_type: {name!r} is unknown; known are {', '.join(VERIFY)}"
-        )
-    return VERIFY[name]
+    return _known("client_auth_type", name, VERIFY)
+
+
+def _known(key: str, name: str, table: Mapping[str, T]) -> T:
+    if name not in table:
+        raise WebConfigError(f"tls_server_config.{key}: {name!r} is unknown; known are {', '.join(table)}")
+    return table[name]
 
 
 def _version(settings: Mapping[str, Any], key: str, default: str) -> ssl.TLSVersion:
@@ -236,9 +240,7 @@ def _cipher(name: str) -> str:
         raise WebConfigError(
             f"tls_server_config.cipher_suites: {name} is one of TLS 1.3, whose suites are not chosen: leave it out"
         )
-    if name not in CIPHERS:
-        raise WebConfigError(f"tls_server_config.cipher_suites: {name!r} is unknown; known are {', '.join(CIPHERS)}")
-    return CIPHERS[name]
+    return _known("cipher_suites", name, CIPHERS)
 
 
 def _headers(form: Any) -> dict[str, str]:

@@ -21,11 +21,12 @@ from typing import NamedTuple
 
 from agent.core.records import RecordBatch
 from agent.core.shadow.offsets import CommittedOffsets
+from agent.kafka.lag.scraped import ScrapedLags
 from agent.persistence.cluster_state import ClusterState
 from agent.serving.metrics.exporter import Exporter, MetricsSource
 from agent.serving.metrics.group_collector import GroupCollector, cluster_findings
 from agent.serving.metrics.limits import Limits
-from agent.serving.metrics.readings import Granularity, LagReader, Readings
+from agent.serving.metrics.readings import Granularity, Readings
 from analyzers.registry import select_analyzers
 from tests.harness.bench.crowd import Crowd
 
@@ -142,7 +143,7 @@ def main(groups: int = GROUPS, rounds: int = ROUNDS) -> None:
 
 
 def _exporter(
-    state: ClusterState, lock: threading.Lock, granularity: Granularity, lags: LagReader | None
+    state: ClusterState, lock: threading.Lock, granularity: Granularity, lags: ScrapedLags | None
 ) -> Exporter:
     groups = GroupCollector(state, lock, granularity=granularity, lags=lags)
 

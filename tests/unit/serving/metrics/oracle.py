@@ -13,15 +13,11 @@ from prometheus_client.registry import Collector
 
 from agent.core.shadow.offsets import CommittedOffsets
 from agent.core.wire.offset_commit_fastpath import Commit
+from agent.kafka.lag.lag_calculator import PartitionLag as LagOfGroup
+from agent.kafka.lag.scraped import ScrapedLags
 from agent.persistence.cluster_state import ClusterState
-from agent.serving.metrics.group_metrics import (
-    GROUP_METRICS,
-    CommittedPartition,
-    GroupCounts,
-    GroupReading,
-    GroupShape,
-)
-from agent.serving.metrics.readings import Granularity, LagReader, Readings
+from agent.serving.metrics.group_metrics import GROUP_METRICS, GroupCounts, GroupReading, GroupShape
+from agent.serving.metrics.readings import Granularity, Readings
 from agent.serving.metrics.text import safe_label
 from analyzers.balance import assignment_imbalance, load_imbalance
 
@@ -63,7 +59,7 @@ class Taken:
                 yield group, PartitionLag(topic, partition, commit.offset, commit.commit_ms)
 
 
-def groups(state: ClusterState, granularity: Granularity, lags: LagReader | None = None) -> list[GroupReading]:
+def groups(state: ClusterState, granularity: Granularity, lags: ScrapedLags | None = None) -> list[GroupReading]:
     """`agent.serving.metrics.group_collector.Groups.read`, from the views of the mirror alone; of one partition
     of the topic."""
     out = []
@@ -78,7 +74,7 @@ def groups(state: ClusterState, granularity: Granularity, lags: LagReader | None
             topics = [lag for group, lag in lags.take(number, offsets).topics() if group == name]
         if granularity is Granularity.PARTITION:
             partitions = [
-                CommittedPartition(topic, partition, it.offset) for topic, partition, it in offsets.commits(name)
+                LagOfGroup(name, topic, partition, it.offset, None) for topic, partition, it in offsets.commits(name)
             ]
             if lags is not None:
                 partitions = [lag for group, lag in lags.take(number, offsets).partitions() if group == name]

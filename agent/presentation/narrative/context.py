@@ -1,0 +1,118 @@
+"""What a story is asked for and told from: all its parts read it, none changes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from agent.presentation.narrative.events import BROKER_LOG_EVIDENCE, Event, events_within
+from agent.presentation.narrative.gains import Gains
+from agent.presentation.narrative.timeline import TimelineEntry, timeline_entries
+from agent.presentation.narrative.totals import Totals, totals_of
+from agent.presentation.narrative.words import Calendar, name
+
+Form = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class StoryRequest:
+    """What is asked: a group, and the range as far as it is bounded (epoch milliseconds).
+
+    `now_ms` is the time up to which the events go; `is_live` says that this is now and not where files end.
+    `complete_since_ms` is from when on the events are all there are, None if from the log's beginning. `of_agent`: an
+    agent told them, and not the log.
+    """
+
+    group: str
+    now_ms: int
+    since_ms: int | None = None
+    until_ms: int | None = None
+    is_live: bool = False
+    complete_since_ms: int | None = None
+    of_agent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StoryContext:
+    """What is known of the group and of the range that is told of.
+
+    `form` is its describe form, None if it is not there any more; `deleted_ms` is when it was deleted, if it was;
+    `findings` are the newest event of each that was open at some time in the range; `gains` is what other settings
+    would have made of it, where somebody replayed it.
+    """
+
+    asked: StoryRequest
+    form: Form | None
+    group_type: str | None
+    deleted_ms: int | None
+    since_ms: int
+    until_ms: int
+    calendar: Calendar
+    entries: Sequence[TimelineEntry]
+    totals: Totals
+    findings: Sequence[Event]
+    gains: Gains | None
+
+    @classmethod
+    def of(
+        cls,
+        asked: StoryRequest,
+        events: Sequence[Event],
+        findings: Sequence[Event],
+        form: Form | None,
+        gains: Gains | None,
+    ) -> Self:
+        """From what `agent.presentation.narrative.explain.explain` is given."""
+        # A broker's clock may be ahead of ours: what has happened is not to come.
+        asked = replace(asked, now_ms=max([asked.now_ms, *(it["at_ms"] for it in events[-1:])]))
+        until_ms = asked.now_ms if asked.until_ms is None else min(asked.until_ms, asked.now_ms)
+        ranged = events_within(events, asked.since_ms, until_ms)
+        since_ms = asked.since_ms
+        if since_ms is None:
+            since_ms = ranged[0]["at_ms"] if ranged else until_ms
+        entries = [entry for entry in timeline_entries(ranged) if entry.label != "finding"]
+        totals = totals_of(entries, 0 if form is None else form["partitions"], since_ms, until_ms)
+        return cls(
+            asked=asked,
+            form=form,
+            group_type=form["group_type"] if form is not None else events[-1]["group_type"] if events else None,
+            deleted_ms=_deleted_ms(events),
+            since_ms=since_ms,
+            until_ms=until_ms,
+            calendar=Calendar(since_ms, until_ms),
+            entries=entries,
+            totals=totals,
+            findings=findings,
+            gains=gains if totals.rebalances else None,
+        )
+
+    @property
+    def who(self) -> str:
+        """The group's name in a sentence."""
+        return name(self.asked.group)
+
+    @property
+    def open_findings(self) -> list[Event]:
+        """Those that still are."""
+        return [it for it in self.findings if it["state"] != "resolved"]
+
+    @property
+    def resolved_findings(self) -> list[Event]:
+        """Those that are over."""
+        return [it for it in self.findings if it["state"] == "resolved"]
+
+    @property
+    def has_broker_log(self) -> bool:
+        """Whether a broker's log was read that told of one of the rebalances."""
+        return any(it.get("kind") == BROKER_LOG_EVIDENCE for done in self.totals.rebalances for it in done.evidence)
+
+    @property
+    def broker_log_reader(self) -> str:
+        """What would read the broker's log."""
+        return "an agent with" if self.asked.of_agent else "the same question with"
+
+
+def _deleted_ms(events: Sequence[Event]) -> int | None:
+    last = next((event for event in reversed(events) if event["type"] != "finding"), None)
+    return last["at_ms"] if last is not None and last["type"] == "group_deleted" else None
