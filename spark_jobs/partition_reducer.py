@@ -8,14 +8,9 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 
-from agent.core.diagnosis.cluster import ClusterDiagnosis
 from agent.core.diagnosis.engine import DiagnosisOutput
-from agent.core.events.counts import PartitionCounts
-from agent.core.events.recent import PartitionRecentEvents
 from agent.core.records import RecordBatch
-from agent.core.shadow.cluster import ClusterMirror
-from agent.persistence.snapshot.envelope import Header, SnapshotIdentity, seal
-from agent.persistence.snapshot.image_codec import ImageCodec, PartitionState
+from agent.persistence.cluster_state import ClusterState
 from agent.tools.spark_submit.jobs import Diagnosis
 from analyzers.registry import parse_analyzer_names, select_analyzers
 from spark_jobs.rows import DecodeErrors, Note, PartitionDone, PartitionLoads, SourceProblem
@@ -28,14 +23,11 @@ class PartitionReducer:
     """A partition's mirror and its analyzers."""
 
     def __init__(self, partition: int, diagnosis: Diagnosis) -> None:
-        """Raises `analyzers.registry.Misconfigured`."""
+        """Raises `AnalyzerConfigError`."""
         self.partition = partition
         self._failed: list[str] = []
-        self._chosen = select_analyzers(parse_analyzer_names(diagnosis.analyzers), diagnosis.tuned)
-        self._mirror = ClusterMirror()
-        self._diagnosis = ClusterDiagnosis(
-            self._mirror, self._chosen, on_failure=lambda it: self._failed.append(str(it))
-        )
+        chosen = select_analyzers(parse_analyzer_names(diagnosis.analyzers), diagnosis.tuned)
+        self._state = ClusterState(chosen, on_failure=lambda it: self._failed.append(str(it)), remembers=False)
         self._records, self._first, self._last = 0, -1, -1
         self._errors = 0
 
@@ -45,11 +37,11 @@ class PartitionReducer:
             self._first = run.offsets[0]
         self._records += len(run)
         self._last = run.offsets[-1]
-        return self._diagnosis.replay_batch(run)
+        return self._state.replay_batch(run)
 
     def finish(self) -> Iterator[Note]:
         """The partition was read to its end: what else there is to say of it."""
-        diagnosis = self._diagnosis.partition(self.partition)
+        diagnosis = self._state.diagnosis.partition(self.partition)
         if diagnosis is not None:
             diagnosis.end_loads()
         yield from self.notes()
@@ -58,13 +50,13 @@ class PartitionReducer:
         """What there is to say of the records since `restore`."""
         yield PartitionDone(self.partition, self._records, self._first, self._last)
         yield from map(SourceProblem, self._failed)
-        mirror = self._mirror.partition(self.partition)
+        mirror = self._state.mirror.partition(self.partition)
         errors = sum(mirror.error_counts.values()) - self._errors
         if errors:
             rejects = mirror.take_rejects()[-SHOWN:]
             texts = [f"partition {at.partition}, offset {at.offset}: {e.kind}: {e}" for at, e in rejects]
             yield DecodeErrors(self.partition, errors, texts)
-        diagnosis = self._diagnosis.partition(self.partition)
+        diagnosis = self._state.diagnosis.partition(self.partition)
         if diagnosis is not None:
             yield PartitionLoads.of(self.partition, diagnosis.clock_ms, diagnosis.loads)
             diagnosis.forget_loads(max(diagnosis.loads, default=0))
@@ -72,36 +64,19 @@ class PartitionReducer:
     @property
     def next_offset(self) -> int:
         """Behind the last record."""
-        return self._mirror.partition(self.partition).next_offset
+        return self._state.position(self.partition).next_offset
 
     def image(self) -> bytes:
         """The state, to go on from."""
-        images, diagnosis = self._images(), self._diagnosis.partition(self.partition)
-        mirror = self._mirror.partition(self.partition)
-        clock_ms = 0 if diagnosis is None else diagnosis.clock_ms or 0
-        captured = images.capture(
-            PartitionState(mirror, diagnosis, PartitionCounts(), PartitionRecentEvents(), clock_ms)
-        )
-        header = Header(self._identity, images.fingerprints(), mirror.next_offset, clock_ms, 0)
-        return seal(header, images.encode(captured))
+        return self._state.capture(self.partition).encode()
 
     def restore(self, image: bytes) -> None:
-        """Go on from a state. Raises `Refused` for one of another version, or of other analyzers or settings."""
-        images = self._images()
-        header, plain = images.open(image, self._identity)
-        parts = images.restore(plain, self.partition, header.format)
-        self._mirror.partitions[self.partition] = parts.mirror
-        if parts.diagnosis is not None:
-            self._diagnosis.partitions[self.partition] = parts.diagnosis
-        self._errors = sum(parts.mirror.error_counts.values())
-        parts.mirror.take_rejects()
-
-    @property
-    def _identity(self) -> SnapshotIdentity:
-        return SnapshotIdentity("", "", self.partition)
-
-    def _images(self) -> ImageCodec:
-        return ImageCodec(self._chosen, on_failure=lambda it: self._failed.append(str(it)))
+        """Go on from a state. Raises `SnapshotRefused` for one of another version, or of other analyzers or
+        settings."""
+        self._state.restore(self.partition, image)
+        mirror = self._state.mirror.partition(self.partition)
+        self._errors = sum(mirror.error_counts.values())
+        mirror.take_rejects()
 
 
 def relax() -> None:

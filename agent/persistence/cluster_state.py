@@ -76,19 +76,20 @@ class ClusterState:
         on_failure: Callable[[AnalyzerFailure], None] | None = None,
         cluster: str | None = None,
         log: LogId = NO_LOG,
+        remembers: bool = True,
     ) -> None:
         """`is_shown`: whether a group of that name is told of, counted and remembered; every one is mirrored. `scope`
         is the same in words: a snapshot of another scope is refused.
 
         `on_failure` is told of analyzers that raise; without it their `AnalyzerFailure` is raised. `cluster` is the
-        name in the events that are remembered.
+        name in the events that are remembered. With `remembers` False nothing is counted and remembered.
         """
         self.mirror = ClusterMirror(witness)
         self.diagnosis = ClusterDiagnosis(self.mirror, chosen, on_failure=on_failure)
         self.counts = EventCounts()
         self.recent = RecentEvents(cluster=cluster)
         self.log = log
-        self._is_shown = is_shown
+        self._is_shown, self._remembers = is_shown, remembers
         self._latest_ms: dict[int, int] = {}
         self._codec = ImageCodec(chosen, scope=scope, evidence_source=witness, on_failure=on_failure)
 
@@ -122,8 +123,9 @@ class ClusterState:
     def _record_outputs(self, outputs: list[DiagnosisOutput]) -> list[DiagnosisOutput]:
         """What is shown of it, counted and remembered."""
         shown = [it for it in outputs if it.group is None or self._is_shown(it.group)]
-        self.counts.observe(shown)
-        self.recent.observe(shown)
+        if self._remembers:
+            self.counts.observe(shown)
+            self.recent.observe(shown)
         return shown
 
     @property

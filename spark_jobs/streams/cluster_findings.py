@@ -14,13 +14,9 @@ import msgspec
 from pyspark.sql import SparkSession
 
 from agent.core.diagnosis.api import Finding
-from agent.core.diagnosis.cluster import ClusterDiagnosis
-from agent.core.events.counts import PartitionCounts
-from agent.core.events.recent import PartitionRecentEvents
-from agent.core.shadow.cluster import ClusterMirror
-from agent.persistence.snapshot.envelope import MAGIC, Header, SnapshotIdentity, seal
+from agent.persistence.cluster_state import ClusterState
+from agent.persistence.snapshot.envelope import MAGIC
 from agent.persistence.snapshot.errors import RefusalReason, SnapshotRefused
-from agent.persistence.snapshot.image_codec import ImageCodec
 from agent.persistence.snapshot.migrations import FORMAT
 from agent.tools.spark_submit.jobs import Diagnosis
 from analyzers.registry import parse_analyzer_names, select_analyzers
@@ -29,7 +25,6 @@ from spark_jobs.writing import hadoop_files, list_files
 
 KEPT = 10
 """Files."""
-_IDENTITY = SnapshotIdentity("", "", None)
 
 
 class State(msgspec.Struct, frozen=True):
@@ -55,9 +50,9 @@ class ClusterFindings:
         """What a batch's notes show, with those of the batches before it."""
         if not self._chosen.cluster_analyzers:
             return []
-        images = ImageCodec(self._chosen)
-        whole = ClusterDiagnosis(ClusterMirror(), self._chosen._replace(makes=()))
-        self._restore(batch_id - 1, images, whole)
+        state = ClusterState(self._chosen._replace(makes=()), remembers=False)
+        whole = state.diagnosis
+        self._restore(batch_id - 1, state)
         told = [note for note in notes if isinstance(note, PartitionLoads)]
         found: list[Finding] = []
         if told:
@@ -68,10 +63,10 @@ class ClusterFindings:
                 note.add_to(whole)
             least_ms = min(note.clock_ms or 0 for note in told)
             found = [it for it in whole.advance(least_ms, ()) if isinstance(it, Finding)]
-        self._store(batch_id, images, whole)
+        self._store(batch_id, state)
         return found
 
-    def _restore(self, batch_id: int, images: ImageCodec, whole: ClusterDiagnosis) -> None:
+    def _restore(self, batch_id: int, into: ClusterState) -> None:
         """Raises `SnapshotRefused` for a state of another version, or of other analyzers or settings."""
         there = [it for it in self._batches() if it <= batch_id]
         if not there:
@@ -84,20 +79,16 @@ class ClusterFindings:
         if not state.image.startswith(MAGIC):
             expected = f"a snapshot of format {FORMAT} expected, one from before formats were written down came"
             raise SnapshotRefused(RefusalReason.OTHER_FORMAT, expected)
-        header, image = images.open(state.image, _IDENTITY)
-        images.restore_cluster(image, whole, header.format)
+        into.restore_cluster(state.image)
         for partition, clock_ms in state.partitions:
-            whole.merge_partition(partition, {}, clock_ms)
+            into.diagnosis.merge_partition(partition, {}, clock_ms)
         for note in state.loads:
-            note.add_to(whole)
+            note.add_to(into.diagnosis)
 
-    def _store(self, batch_id: int, images: ImageCodec, whole: ClusterDiagnosis) -> None:
-        captured = images.capture_cluster(whole, PartitionCounts(), PartitionRecentEvents())
-        image = seal(Header(_IDENTITY, images.fingerprints(), 0, 0, 0), images.encode(captured))
-        clocks = [(number, it.clock_ms or 0) for number, it in sorted(whole.partitions.items())]
-        loads = [
-            PartitionLoads.of(n, it.clock_ms, it.loads) for n, it in sorted(whole.partitions.items()) if it.loads
-        ]
+    def _store(self, batch_id: int, state: ClusterState) -> None:
+        image, partitions = state.capture_cluster().encode(), sorted(state.diagnosis.partitions.items())
+        clocks = [(number, it.clock_ms or 0) for number, it in partitions]
+        loads = [PartitionLoads.of(number, it.clock_ms, it.loads) for number, it in partitions if it.loads]
         # Written aside and renamed: one that is broken off is not there.
         aside, target = self._path(f".{batch_id}"), self._path(batch_id)
         stream = self._files.create(aside, True)

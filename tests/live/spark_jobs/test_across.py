@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
+from hashlib import blake2b
 from pathlib import Path
 
+import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
 from agent.core.events.events import event_of
 from agent.core.records import RecordBatch
 from agent.kafka.source.paths import committed_batches_of
+from agent.persistence.snapshot.envelope import MAGIC
+from agent.persistence.snapshot.errors import SnapshotRefused
+from agent.persistence.snapshot.migrations import FORMAT
 from agent.tools.spark_submit.jobs import Diagnosis
 from spark_jobs.backfill.job import cluster_events
 from spark_jobs.partition_reducer import PartitionReducer
 from spark_jobs.rows import Note
-from spark_jobs.streams.cluster_findings import ClusterFindings
+from spark_jobs.streams.cluster_findings import ClusterFindings, State
 from tests.live.spark_jobs.made import segments
 
 T0 = 1_783_296_000_000
@@ -75,3 +81,23 @@ def test_batch_by_batch(spark: SparkSession, runs: list[RecordBatch], tmp_path: 
         # What was under way as the records ended is not judged in a stream.
         assert came == whole[: len(came)]
         assert all(it["at_ms"] > T0 + 22 * HOUR_MS for it in whole[len(came) :])  # type: ignore[operator]
+
+
+def of_format(image: bytes, version: int) -> bytes:
+    """The same image, which says that it is of another format."""
+    rest = struct.pack(">H", version) + image[len(MAGIC) + 32 + 2 :]
+    return MAGIC + blake2b(rest, digest_size=32).digest() + rest
+
+
+def test_a_state_of_another_format_is_refused_as_such(
+    spark: SparkSession, runs: list[RecordBatch], tmp_path: Path
+) -> None:
+    first, second = batches(runs, 2)
+    ClusterFindings(spark, str(tmp_path), DIAGNOSIS).findings(0, first)
+    file = tmp_path / "kshadow-cluster" / "0"
+    (file.with_name(".0.crc")).unlink()
+    state = msgspec.msgpack.decode(file.read_bytes(), type=State)
+    for image, came in ((of_format(state.image, FORMAT + 1), f"format {FORMAT + 1}"), (b"\x92", "before formats")):
+        file.write_bytes(msgspec.msgpack.encode(msgspec.structs.replace(state, image=image)))
+        with pytest.raises(SnapshotRefused, match=f"a snapshot of format {FORMAT} expected, one .*{came}"):
+            ClusterFindings(spark, str(tmp_path), DIAGNOSIS).findings(1, second)
