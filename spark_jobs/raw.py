@@ -1,4 +1,4 @@
-"""Raw records as they come from a DataFrame → `Run`s.
+"""Raw records as they come from a DataFrame → `RecordBatch`es.
 
 Owns the columns' names and the way from Arrow's buffers to Python's bytes, which every record takes. Refuses to know
 what is in a record.

@@ -7,6 +7,7 @@ the columns they know by name.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 VERSION = 1
@@ -34,6 +35,16 @@ _WINDOW = (
 )
 _DATE = Column("date", "date", "the day (UTC) in which it begins")
 
+
+def _percentiles(name: str, about: str) -> Sequence[Column]:
+    return (
+        Column(f"{name}_p50", "double", f"{about}: the median of the samples; null without any"),
+        Column(f"{name}_p90", "double", "the 90th percentile"),
+        Column(f"{name}_p99", "double", "the 99th percentile"),
+        Column(f"{name}_max", "double", "the greatest"),
+    )
+
+
 GROUPS = (
     *_WINDOW,
     Column("known_ms", "bigint", "for how long within the window the group was there and its state known"),
@@ -55,20 +66,8 @@ GROUPS = (
     Column("imbalance_max", "double", "largest share of partitions by a fair one, at most; null where not known"),
     Column("imbalance_avg", "double", "the same, the mean over the time for which it was known"),
     Column("lag_samples", "bigint", "how often lag was looked at and known"),
-    Column(
-        "lag_records_p50", "double", "lag in records of the whole group: the median of the samples; null without any"
-    ),
-    Column("lag_records_p90", "double", "the 90th percentile"),
-    Column("lag_records_p99", "double", "the 99th percentile"),
-    Column("lag_records_max", "double", "the greatest"),
-    Column(
-        "lag_seconds_p50",
-        "double",
-        "lag in seconds of the group's worst partition: the median of the samples; null without any",
-    ),
-    Column("lag_seconds_p90", "double", "the 90th percentile"),
-    Column("lag_seconds_p99", "double", "the 99th percentile"),
-    Column("lag_seconds_max", "double", "the greatest"),
+    *_percentiles("lag_records", "lag in records of the whole group"),
+    *_percentiles("lag_seconds", "lag in seconds of the group's worst partition"),
     Column("findings_opened", "bigint", "findings that began to fire"),
     _DATE,
 )

@@ -106,7 +106,7 @@ class SubmitOptions(NamedTuple):
     checks: bool
 
     def placement(self, cache: Path) -> SubmitSettings:
-        """Where and how it runs. Raises `CannotSubmit`."""
+        """Where and how it runs. Raises `SubmitError`."""
         import sys
 
         from agent.tools.spark_submit.command import SubmitSettings

@@ -14,6 +14,14 @@ _GROUP = (
     Column("team", "string", "the group's name up to the first of . - _"),
 )
 
+_COST = (
+    Column("stopped_partition_ms", "bigint", "time that partitions had nobody during rebalances, summed over them"),
+    Column("stopped_share", "double", "its part of that of all groups, 0 to 1"),
+    Column("main_cause", "string", "the cause of most rebalances"),
+    Column("main_cause_share", "double", "its part of the rebalances, 0 to 1"),
+    Column("departures", "bigint", "members that went"),
+)
+
 RANKING = (
     Column("rank", "int", "1 is the group whose partitions stood still the longest"),
     *_GROUP,
@@ -22,11 +30,7 @@ RANKING = (
     Column("rebalances", "bigint", "rebalances that completed"),
     Column("rebalances_per_day", "double", "by known_ms"),
     Column("mean_time_between_rebalances_ms", "double", "the mean gap between one and the next; null without any"),
-    Column("stopped_partition_ms", "bigint", "time that partitions had nobody during rebalances, summed over them"),
-    Column("stopped_share", "double", "its part of that of all groups, 0 to 1"),
-    Column("main_cause", "string", "the cause of most rebalances"),
-    Column("main_cause_share", "double", "its part of the rebalances, 0 to 1"),
-    Column("departures", "bigint", "members that went"),
+    *_COST,
     Column("members_avg", "double", "members, the mean over the time that they were known"),
     Column("imbalance_avg", "double", "largest share of partitions by a fair one, the mean over hours by known_ms"),
     Column("lag_samples", "bigint", "how often lag was looked at and known"),
@@ -42,11 +46,7 @@ TEAMS = (
     Column("known_ms", "bigint", "for how long they were known, summed"),
     Column("rebalances", "bigint", "rebalances that completed"),
     Column("rebalances_per_day", "double", "of a group, by known_ms"),
-    Column("stopped_partition_ms", "bigint", "time that partitions had nobody during rebalances, summed over them"),
-    Column("stopped_share", "double", "its part of that of all groups, 0 to 1"),
-    Column("main_cause", "string", "the cause of most rebalances"),
-    Column("main_cause_share", "double", "its part of the rebalances, 0 to 1"),
-    Column("departures", "bigint", "members that went"),
+    *_COST,
 )
 """A row for each team."""
 

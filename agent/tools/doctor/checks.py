@@ -1,4 +1,4 @@
-"""One check and its outcome, what is wanted, and the commands that put a missing right right. No I/O."""
+"""One check and its outcome, what is request, and the commands that put a missing right right. No I/O."""
 
 from __future__ import annotations
 
@@ -109,10 +109,10 @@ def mechanism(conf: Mapping[str, str]) -> str:
     return (conf.get("sasl.mechanism") or conf.get("sasl.mechanisms") or "GSSAPI").upper()
 
 
-def grant_command(wanted: DoctorRequest, operations: Sequence[str], *resource: str) -> str:
+def grant_command(request: DoctorRequest, operations: Sequence[str], *resource: str) -> str:
     """The command that grants operations on a resource, `"--topic", "orders"`."""
-    words = ["kafka-acls.sh", "--bootstrap-server", wanted.bootstrap_servers, "--command-config", "admin.properties"]
-    words += ["--add", "--allow-principal", principal(wanted.conf)]
+    words = ["kafka-acls.sh", "--bootstrap-server", request.bootstrap_servers, "--command-config", "admin.properties"]
+    words += ["--add", "--allow-principal", principal(request.conf)]
     for operation in operations:
         words += ["--operation", operation]
     return shlex.join([*words, *resource])

@@ -59,12 +59,12 @@ _OTHERS_S = 1.0
 _NO_ANSWER = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._DESTROY)
 
 
-def connect_admin(wanted: DoctorRequest) -> AdminConnection:
+def connect_admin(request: DoctorRequest) -> AdminConnection:
     """A client that is not connected yet. Raises `SourceMisconfigured`."""
     said: list[KafkaError] = []
-    properties = quiet({"client.id": "kshadow", **wanted.conf})
+    properties = quiet({"client.id": "kshadow", **request.conf})
     try:
-        return AdminConnection(AdminClient(properties | {"error_cb": said.append}), wanted.timeout_s, said)
+        return AdminConnection(AdminClient(properties | {"error_cb": said.append}), request.timeout_s, said)
     except KafkaException as error:
         raise SourceMisconfigured(f"librdkafka does not take the properties: {error.args[0].str()}") from error
 
@@ -88,9 +88,9 @@ def probe_endpoints(places: Iterable[tuple[str, int]], conf: Mapping[str, str], 
         return list(pool.map(lambda place: probe(place[0], place[1], conf, timeout_s), places))
 
 
-def bootstrap(wanted: DoctorRequest) -> tuple[list[Check], ApiVersions | None]:
+def bootstrap(request: DoctorRequest) -> tuple[list[Check], ApiVersions | None]:
     """The bootstrap servers. One that works is enough: what others lack is then a warning."""
-    endpoints = probe_endpoints(addresses(wanted.bootstrap_servers), wanted.conf, wanted.timeout_s)
+    endpoints = probe_endpoints(addresses(request.bootstrap_servers), request.conf, request.timeout_s)
     working = [it for it in endpoints if it.works]
     checks = [check for endpoint in endpoints for check in endpoint.checks]
     if not working:
@@ -125,14 +125,14 @@ class Cluster:
     brokers: Mapping[int, tuple[str, int]]
 
 
-def login(wanted: DoctorRequest, link: AdminConnection) -> tuple[Check, Cluster | None]:
+def login(request: DoctorRequest, link: AdminConnection) -> tuple[Check, Cluster | None]:
     """Whether the cluster lets us in; what it says of itself, or None."""
-    by = f", logged in by {mechanism(wanted.conf)}" if uses_sasl(wanted.conf) else ""
-    trial = Trial("login", wanted.bootstrap_servers, f"asked for the cluster's brokers{by}")
+    by = f", logged in by {mechanism(request.conf)}" if uses_sasl(request.conf) else ""
+    trial = Trial("login", request.bootstrap_servers, f"asked for the cluster's brokers{by}")
     try:
         cluster = _cluster(link)
     except KafkaException as error:
-        return _failed_login(wanted, trial, error.args[0]), None
+        return _failed_login(request, trial, error.args[0]), None
     return trial.ok(f"cluster {cluster.cluster_id}, {count(len(cluster.brokers), 'broker')}"), cluster
 
 
@@ -151,22 +151,22 @@ def _cluster(link: AdminConnection) -> Cluster:
     return Cluster(str(told.cluster_id), {node.id: (node.host, node.port) for node in told.nodes})
 
 
-def _failed_login(wanted: DoctorRequest, trial: Trial, error: KafkaError) -> Check:
+def _failed_login(request: DoctorRequest, trial: Trial, error: KafkaError) -> Check:
     if error.code() == KafkaError._SSL:
         return trial.failed(error.str(), "correct the ssl.* properties")
     if error.code() not in _BAD_CREDENTIALS:
         return trial.failed(error.str(), "see what the broker's log says of connections from here")
     fix = "correct the sasl.* properties"
-    if (user := wanted.conf.get("sasl.username")) is not None:
+    if (user := request.conf.get("sasl.username")) is not None:
         fix = f"correct sasl.username and sasl.password: the broker knows no user {user!r} with this password"
     return trial.failed(f"the broker does not let us in with these credentials: {error.str()}", fix)
 
 
-def advertised(wanted: DoctorRequest, cluster: Cluster) -> Iterator[Check]:
+def advertised(request: DoctorRequest, cluster: Cluster) -> Iterator[Check]:
     """Every broker at the address that it advertises to us: clients go there, whatever they were started with."""
     places = dict(list(cluster.brokers.items())[:MOST_BROKERS])
     # A cluster of which a broker does not answer is one that agents must live with: do not wait for long.
-    endpoints = probe_endpoints(places.values(), wanted.conf, min(wanted.timeout_s, 5.0))
+    endpoints = probe_endpoints(places.values(), request.conf, min(request.timeout_s, 5.0))
     for number, endpoint in zip(places, endpoints, strict=True):
         tried = "connected to it at the address that the cluster tells clients"
         trial = Trial("broker", f"{number} at {endpoint.address}", tried)

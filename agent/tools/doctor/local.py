@@ -29,16 +29,16 @@ _REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)[^;]*(?:;(.*))?")
 _EXTRA = re.compile(r"extra\s*==\s*['\"]([^'\"]+)['\"]")
 
 
-def check_machine(wanted: DoctorRequest) -> Iterator[Check]:
+def check_machine(request: DoctorRequest) -> Iterator[Check]:
     """All of it."""
     yield _versions(Trial("versions", "here", "looked at versions"))
     yield _packages(Trial("packages", "here", f"looked where the packages {', '.join(OURS)} come from"))
     yield _extras(Trial("extras", "here", "looked for what the optional parts need"))
     yield _files(Trial("open files", "here", "asked for the limit of open files"))
-    for purpose, directory in wanted.directories.items():
+    for purpose, directory in request.directories.items():
         yield _directory(Trial(f"{purpose} directory", str(directory), "wrote a file and took it away"), directory)
-    if wanted.listen is not None:
-        host, port = wanted.listen
+    if request.listen is not None:
+        host, port = request.listen
         yield _port(Trial("port", f"{host}:{port}", "listened there and stopped again"), host, port)
 
 

@@ -48,15 +48,15 @@ class Right(NamedTuple):
         """The check of it, by what is tried."""
         return Trial(f"right: {self.operation}", self._resource.removeprefix("topic "), f"{tried} ({self.what_for})")
 
-    def grant(self, wanted: DoctorRequest, *operations: str) -> str:
+    def grant(self, request: DoctorRequest, *operations: str) -> str:
         """The command that grants it, or all of these operations."""
-        return grant_command(wanted, operations or [self.operation], f"--{self.kind}", self.name or "*")
+        return grant_command(request, operations or [self.operation], f"--{self.kind}", self.name or "*")
 
 
 _READ = Right("Read", "topic", OFFSETS_TOPIC, "to see what groups do")
 
 
-def describe_topic(wanted: DoctorRequest, link: AdminConnection) -> tuple[Check, Any]:
+def describe_topic(request: DoctorRequest, link: AdminConnection) -> tuple[Check, Any]:
     """Describe on the offsets topic, and its description; None if there is none."""
     right = Right("Describe", "topic", OFFSETS_TOPIC, "to find the topic's partitions and their ends")
     trial = right.trial("asked for the topic's partitions")
@@ -65,7 +65,7 @@ def describe_topic(wanted: DoctorRequest, link: AdminConnection) -> tuple[Check,
     except KafkaException as error:
         match error.args[0].code():
             case KafkaError.TOPIC_AUTHORIZATION_FAILED:
-                return trial.failed(f"missing: {right}", right.grant(wanted, "Describe", "Read")), None
+                return trial.failed(f"missing: {right}", right.grant(request, "Describe", "Read")), None
             case KafkaError.UNKNOWN_TOPIC_OR_PART:
                 found = "there is no such topic: it is made when the first consumer group asks for its coordinator"
                 fix = "start a consumer group, or wait for one; nothing is to be seen before"
@@ -74,13 +74,13 @@ def describe_topic(wanted: DoctorRequest, link: AdminConnection) -> tuple[Check,
     return trial.ok(right.granted), description
 
 
-def read_topic(wanted: DoctorRequest, *, denied: bool) -> Check:
+def read_topic(request: DoctorRequest, *, denied: bool) -> Check:
     """Read on the offsets topic, by what came of reading it."""
     trial = _READ.trial("fetched records")
-    return trial.failed(f"missing: {_READ}", _READ.grant(wanted)) if denied else trial.ok(_READ.granted)
+    return trial.failed(f"missing: {_READ}", _READ.grant(request)) if denied else trial.ok(_READ.granted)
 
 
-def describe_groups(wanted: DoctorRequest, link: AdminConnection, sample: TopicSample) -> Check:
+def describe_groups(request: DoctorRequest, link: AdminConnection, sample: TopicSample) -> Check:
     """Describe on groups, for the observer."""
     what_for = "to time join phases and compare the mirror with the brokers (--admin)"
     right = Right("Describe", "group", None, what_for)
@@ -89,18 +89,18 @@ def describe_groups(wanted: DoctorRequest, link: AdminConnection, sample: TopicS
     code = KafkaError.GROUP_AUTHORIZATION_FAILED
     refused = [it for it in groups if _is_refused(link, code, link.admin.describe_consumer_groups, [it])]
     trial = right.trial(f"described {count(len(groups), 'group')}")
-    fix = (right.grant(wanted), "or --no-admin: the agent does without")
+    fix = (right.grant(request), "or --no-admin: the agent does without")
     return _check_each(right, trial, refused, groups, fix)
 
 
-def describe_topics(wanted: DoctorRequest, link: AdminConnection, sample: TopicSample) -> Check:
+def describe_topics(request: DoctorRequest, link: AdminConnection, sample: TopicSample) -> Check:
     """Describe on topics, for lag."""
     right = Right("Describe", "topic", None, "to know where topics end, and so lag (--lag)")
     topics = sorted(sample.topics - {OFFSETS_TOPIC})[:MOST_TOPICS] or [MADE_UP]
     code = KafkaError.TOPIC_AUTHORIZATION_FAILED
     refused = [it for it in topics if _is_refused(link, code, link.admin.describe_topics, TopicCollection([it]))]
     trial = right.trial(f"asked for the partitions of {count(len(topics), 'topic')}")
-    fix = (right.grant(wanted), "or --no-lag: the agent does without")
+    fix = (right.grant(request), "or --no-lag: the agent does without")
     return _check_each(right, trial, refused, topics, fix)
 
 
@@ -124,23 +124,23 @@ def _check_each(
     return trial.warning(f"missing for {len(refused)} of {len(asked)}: {right}: {names}", *fix)
 
 
-def own_topics(wanted: DoctorRequest, link: AdminConnection) -> Iterator[Check]:
+def own_topics(request: DoctorRequest, link: AdminConnection) -> Iterator[Check]:
     """Write, Read and Create on the topics that the agent itself writes."""
-    if wanted.history_topic is not None:
+    if request.history_topic is not None:
         what_for = "to write the history (--history-topic)"
-        rights = [Right("Write", "topic", wanted.history_topic, what_for)]
-        yield from _own_topic(wanted, link, wanted.history_topic, rights, wanted.history_topic_create)
-    if wanted.snapshot_topic is not None:
+        rights = [Right("Write", "topic", request.history_topic, what_for)]
+        yield from _own_topic(request, link, request.history_topic, rights, request.history_topic_create)
+    if request.snapshot_topic is not None:
         what_for = "to keep snapshots (--snapshots)"
-        rights = [Right(operation, "topic", wanted.snapshot_topic, what_for) for operation in ("Read", "Write")]
-        yield from _own_topic(wanted, link, wanted.snapshot_topic, rights, may_create=True)
+        rights = [Right(operation, "topic", request.snapshot_topic, what_for) for operation in ("Read", "Write")]
+        yield from _own_topic(request, link, request.snapshot_topic, rights, may_create=True)
 
 
 _ASKED = "asked what this client may do"
 
 
 def _own_topic(
-    wanted: DoctorRequest, link: AdminConnection, topic: str, rights: Sequence[Right], may_create: bool
+    request: DoctorRequest, link: AdminConnection, topic: str, rights: Sequence[Right], may_create: bool
 ) -> Iterator[Check]:
     own = rights[0].trial(_ASKED)._replace(check="own topic")
     try:
@@ -150,22 +150,22 @@ def _own_topic(
     except KafkaException as error:
         match error.args[0].code():
             case KafkaError.UNKNOWN_TOPIC_OR_PART if may_create:
-                yield _create(wanted, link, topic, rights)
+                yield _create(request, link, topic, rights)
             case KafkaError.UNKNOWN_TOPIC_OR_PART:
-                fix = f"kafka-topics.sh --bootstrap-server {wanted.bootstrap_servers} --create --topic {topic}"
+                fix = f"kafka-topics.sh --bootstrap-server {request.bootstrap_servers} --create --topic {topic}"
                 yield own.failed("there is no such topic", fix)
             case KafkaError.TOPIC_AUTHORIZATION_FAILED:
                 needed = ["Describe", *(it.operation for it in rights), *(["Create"] if may_create else [])]
                 for right in rights:
-                    yield right.trial(_ASKED).failed(f"missing: {right}", right.grant(wanted, *needed))
+                    yield right.trial(_ASKED).failed(f"missing: {right}", right.grant(request, *needed))
             case _:
                 yield own.failed(error.args[0].str())
         return
     for right in rights:
-        yield _allowed(wanted, right, description.authorized_operations)
+        yield _allowed(request, right, description.authorized_operations)
 
 
-def _create(wanted: DoctorRequest, link: AdminConnection, topic: str, rights: Sequence[Right]) -> Check:
+def _create(request: DoctorRequest, link: AdminConnection, topic: str, rights: Sequence[Right]) -> Check:
     """Whether the topic could be made: a question that the broker checks as if it were meant."""
     right, operations = rights[0]._replace(operation="Create"), [it.operation for it in rights]
     trial = right.trial("had the broker check how it would make the topic")
@@ -177,21 +177,21 @@ def _create(wanted: DoctorRequest, link: AdminConnection, topic: str, rights: Se
             KafkaError.GROUP_AUTHORIZATION_FAILED,
             KafkaError.CLUSTER_AUTHORIZATION_FAILED,
         ):
-            fix = right.grant(wanted, "Create", "Describe", *operations)
+            fix = right.grant(request, "Create", "Describe", *operations)
             return trial.failed(f"missing: {right}; there is no such topic yet", fix)
         return trial.failed(error.args[0].str())
     only_then = f"{' and '.join(operations)} can only be tried then"
     return trial.ok(f"{right.granted}; it does not exist yet, and {only_then}")
 
 
-def share_group(wanted: DoctorRequest, link: AdminConnection) -> Iterator[Check]:
+def share_group(request: DoctorRequest, link: AdminConnection) -> Iterator[Check]:
     """Read on the share group that shards are members of."""
-    if wanted.share_group is None:
+    if request.share_group is None:
         return
-    right = Right("Read", "group", wanted.share_group, "to share the partitions with other agents (--share-group)")
+    right = Right("Read", "group", request.share_group, "to share the partitions with other agents (--share-group)")
     try:
         description = link.ask(
-            link.admin.describe_consumer_groups, [wanted.share_group], include_authorized_operations=True
+            link.admin.describe_consumer_groups, [request.share_group], include_authorized_operations=True
         )
         allowed = description.authorized_operations
     except KafkaException as error:
@@ -199,13 +199,13 @@ def share_group(wanted: DoctorRequest, link: AdminConnection) -> Iterator[Check]
             yield right.trial(_ASKED).skipped(f"not known: {error.args[0].str()}")
             return
         allowed = []
-    yield _allowed(wanted, right, allowed)
+    yield _allowed(request, right, allowed)
 
 
-def _allowed(wanted: DoctorRequest, right: Right, allowed: Any) -> Check:
+def _allowed(request: DoctorRequest, right: Right, allowed: Any) -> Check:
     trial = right.trial(_ASKED)
     if allowed is None:
         return trial.skipped("not known: the broker does not tell what this client may do")
     if AclOperation[right.operation.upper()] not in allowed:
-        return trial.failed(f"missing: {right}", right.grant(wanted))
+        return trial.failed(f"missing: {right}", right.grant(request))
     return trial.ok(right.granted)

@@ -61,11 +61,7 @@ def verifying_context(conf: Mapping[str, str]) -> ssl.SSLContext:
 
 def unverified_context(conf: Mapping[str, str]) -> ssl.SSLContext:
     """A context that takes whatever certificate comes, to look at it."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    _show_certificate(context, conf)
-    return context
+    return verifying_context({**conf, "enable.ssl.certificate.verification": "false"})
 
 
 def _show_certificate(context: ssl.SSLContext, conf: Mapping[str, str]) -> None:

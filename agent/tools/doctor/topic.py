@@ -109,23 +109,23 @@ def check_settings(link: AdminConnection) -> Check:
     return trial.ok(found)
 
 
-def read_sample(wanted: DoctorRequest, sample: TopicSample) -> None:
+def read_sample(request: DoctorRequest, sample: TopicSample) -> None:
     """Take in the newest records of each partition, and those that come in a moment more. Raises `SourceError`."""
     # Uncommitted: what an open transaction holds back was written long before it is seen, and clocks seemed wrong.
-    consumer = Consumer({**consumer_properties(wanted.conf), "isolation.level": "read_uncommitted"})
+    consumer = Consumer({**consumer_properties(request.conf), "isolation.level": "read_uncommitted"})
     try:
         numbers = [
-            number for number, leader in leaders(consumer, OFFSETS_TOPIC, wanted.timeout_s).items() if leader >= 0
+            number for number, leader in leaders(consumer, OFFSETS_TOPIC, request.timeout_s).items() if leader >= 0
         ]
-        begins = offsets_at(consumer, OFFSETS_TOPIC, numbers, EARLIEST, wanted.timeout_s)
-        ends = offsets_at(consumer, OFFSETS_TOPIC, numbers, LATEST, wanted.timeout_s)
+        begins = offsets_at(consumer, OFFSETS_TOPIC, numbers, EARLIEST, request.timeout_s)
+        ends = offsets_at(consumer, OFFSETS_TOPIC, numbers, LATEST, request.timeout_s)
         most = max(10, SAMPLE // max(1, len(numbers)))
         starts = {number: max(begins[number], ends[number] - most) for number in numbers}
         consumer.assign([TopicPartition(OFFSETS_TOPIC, number, at) for number, at in starts.items()])
         _read(
-            consumer, sample, {number for number in numbers if starts[number] < ends[number]}, ends, wanted.timeout_s
+            consumer, sample, {number for number in numbers if starts[number] < ends[number]}, ends, request.timeout_s
         )
-        _watch(consumer, sample, numbers, wanted.timeout_s)
+        _watch(consumer, sample, numbers, request.timeout_s)
     finally:
         consumer.close()
 

@@ -75,54 +75,56 @@ class Sidecar:
 
 
 def parse_secret_key(text: str) -> SecretKey:
-    """SECRET/KEY. Raises `NotPossible`."""
+    """SECRET/KEY. Raises `SidecarError`."""
     secret, slash, key = text.partition("/")
     if not slash or not _OBJECT.fullmatch(secret) or not _KEY.fullmatch(key):
         raise SidecarError(f"a Secret's name and a key in it expected, SECRET/KEY, {text!r} came")
     return SecretKey(secret, key)
 
 
-def check(it: Sidecar) -> None:
-    """Raises `NotPossible` where Kubernetes or kshadow would not take it, or where a secret stands in plain text."""
-    for name, value in it.properties:
+def check(sidecar: Sidecar) -> None:
+    """Raises `SidecarError` where Kubernetes or kshadow would not take it, or where a secret stands in plain text."""
+    for name, value in sidecar.properties:
         variable = variable_name(value)
         if variable is None and _SECRET.search(name):
             raise SidecarError(
                 f"--property {name} is a secret in plain text (not shown): write {name}=${{NAME}}, and "
                 "--secret-env NAME=SECRET/KEY says which Secret it is in"
             )
-        if variable is not None and variable not in it.secret_env:
+        if variable is not None and variable not in sidecar.secret_env:
             raise SidecarError(f"--property {name}: --secret-env {variable}=SECRET/KEY is needed, or nothing sets it")
-    for variable in it.secret_env:
+    for variable in sidecar.secret_env:
         if not _VARIABLE.fullmatch(variable):
             raise SidecarError(f"--secret-env: the name of a variable expected, {variable!r} came")
-    if (it.broker_log is None) != (it.broker_log_volume is None):
+    if (sidecar.broker_log is None) != (sidecar.broker_log_volume is None):
         raise SidecarError("--broker-log and --broker-log-volume go together")
-    if it.broker_log is not None and (not it.broker_log.startswith("/") or it.broker_log.endswith(".log")):
+    if sidecar.broker_log is not None and (
+        not sidecar.broker_log.startswith("/") or sidecar.broker_log.endswith(".log")
+    ):
         raise SidecarError(
-            f"--broker-log: the directory of the broker's log expected, from /, {it.broker_log!r} came"
+            f"--broker-log: the directory of the broker's log expected, from /, {sidecar.broker_log!r} came"
         )
-    for text in (it.resources.cpu_request, it.resources.memory_request, it.resources.memory_limit):
+    for text in (sidecar.resources.cpu_request, sidecar.resources.memory_request, sidecar.resources.memory_limit):
         if not _QUANTITY.fullmatch(text):
             raise SidecarError(f"a quantity of Kubernetes expected, such as 10m or 64Mi, {text!r} came")
-    for text in arguments(it):
+    for text in arguments(sidecar):
         if "\0" in text or text.encode("utf-8", "replace").decode() != text:
             raise SidecarError(f"an argument of a container is text in UTF-8 without NUL, {text!r} is not")
 
 
-def container(it: Sidecar) -> Form:
-    """The container, in the order in which people read one. Raises `NotPossible`."""
-    check(it)
-    out: Form = {"name": NAME, "image": it.image}
-    if it.native:
+def container(sidecar: Sidecar) -> Form:
+    """The container, in the order in which people read one. Raises `SidecarError`."""
+    check(sidecar)
+    out: Form = {"name": NAME, "image": sidecar.image}
+    if sidecar.native:
         out["restartPolicy"] = "Always"
-    out["args"] = arguments(it)
-    if it.secret_env:
+    out["args"] = arguments(sidecar)
+    if sidecar.secret_env:
         out["env"] = [
             {"name": name, "valueFrom": {"secretKeyRef": {"name": at.secret, "key": at.key}}}
-            for name, at in sorted(it.secret_env.items())
+            for name, at in sorted(sidecar.secret_env.items())
         ]
-    out["ports"] = [{"name": NAME, "containerPort": it.port, "protocol": "TCP"}]
+    out["ports"] = [{"name": NAME, "containerPort": sidecar.port, "protocol": "TCP"}]
     out["livenessProbe"] = {
         "httpGet": {"path": "/healthz", "port": NAME},
         "initialDelaySeconds": 30,
@@ -131,8 +133,8 @@ def container(it: Sidecar) -> Form:
         "failureThreshold": 6,
     }
     out["resources"] = {
-        "requests": {"cpu": it.resources.cpu_request, "memory": it.resources.memory_request},
-        "limits": {"memory": it.resources.memory_limit},
+        "requests": {"cpu": sidecar.resources.cpu_request, "memory": sidecar.resources.memory_request},
+        "limits": {"memory": sidecar.resources.memory_limit},
     }
     out["securityContext"] = {
         "runAsNonRoot": True,
@@ -143,38 +145,38 @@ def container(it: Sidecar) -> Form:
         "capabilities": {"drop": ["ALL"]},
         "seccompProfile": {"type": "RuntimeDefault"},
     }
-    if mounts := list(_mounts(it)):
+    if mounts := list(_mounts(sidecar)):
         out["volumeMounts"] = mounts
     return out
 
 
-def volumes(it: Sidecar) -> list[Form]:
+def volumes(sidecar: Sidecar) -> list[Form]:
     """What the pod needs beside the volumes that it has."""
-    if it.certificates_secret is None:
+    if sidecar.certificates_secret is None:
         return []
-    return [{"name": CERTIFICATES, "secret": {"secretName": it.certificates_secret}}]
+    return [{"name": CERTIFICATES, "secret": {"secretName": sidecar.certificates_secret}}]
 
 
-def scrape_annotations(it: Sidecar) -> dict[str, str]:
+def scrape_annotations(sidecar: Sidecar) -> dict[str, str]:
     """For a Prometheus that finds pods by annotations."""
-    return {"prometheus.io/scrape": "true", "prometheus.io/port": str(it.port), "prometheus.io/path": "/metrics"}
+    return {"prometheus.io/scrape": "true", "prometheus.io/port": str(sidecar.port), "prometheus.io/path": "/metrics"}
 
 
-def arguments(it: Sidecar) -> list[str]:
+def arguments(sidecar: Sidecar) -> list[str]:
     """One item an option, in the order of `kshadow run --help`."""
-    out = [] if it.cluster is None else [f"--cluster={it.cluster}"]
-    out.append(f"--bootstrap-server={it.bootstrap_server}")
-    out += (f"--property={name}={value}" for name, value in sorted(dict(it.properties).items()))
-    out += (f"--group={group}" for group in it.groups)
-    if it.broker_log is not None:
-        out.append(f"--broker-log={it.broker_log}")
-    if not it.admin:
+    out = [] if sidecar.cluster is None else [f"--cluster={sidecar.cluster}"]
+    out.append(f"--bootstrap-server={sidecar.bootstrap_server}")
+    out += (f"--property={name}={value}" for name, value in sorted(dict(sidecar.properties).items()))
+    out += (f"--group={group}" for group in sidecar.groups)
+    if sidecar.broker_log is not None:
+        out.append(f"--broker-log={sidecar.broker_log}")
+    if not sidecar.admin:
         out.append("--no-admin")
-    if not it.lag:
+    if not sidecar.lag:
         out.append("--no-lag")
     out.append("--keep-trying")  # its end would keep the pod from being ready
-    out.append(f"--listen=[::]:{it.port}")
-    return ["run", *map(escape_expansion, out), *it.extra]
+    out.append(f"--listen=[::]:{sidecar.port}")
+    return ["run", *map(escape_expansion, out), *sidecar.extra]
 
 
 def escape_expansion(text: str) -> str:
@@ -182,10 +184,10 @@ def escape_expansion(text: str) -> str:
     return text.replace("$", "$$") if "$(" in text or "$$" in text else text
 
 
-def _mounts(it: Sidecar) -> list[Form]:
+def _mounts(sidecar: Sidecar) -> list[Form]:
     out: list[Form] = []
-    if it.broker_log is not None:
-        out.append({"name": it.broker_log_volume, "mountPath": it.broker_log, "readOnly": True})
-    if it.certificates_secret is not None:
+    if sidecar.broker_log is not None:
+        out.append({"name": sidecar.broker_log_volume, "mountPath": sidecar.broker_log, "readOnly": True})
+    if sidecar.certificates_secret is not None:
         out.append({"name": CERTIFICATES, "mountPath": CERTIFICATES_PATH, "readOnly": True})
     return out

@@ -35,7 +35,7 @@ class PatchResult(NamedTuple):
 
 def inject(
     text: str,
-    it: Sidecar,
+    sidecar: Sidecar,
     *,
     kinds: Collection[str] = (),
     names: Collection[str] = (),
@@ -43,7 +43,7 @@ def inject(
 ) -> PatchResult:
     """Put the container into every pod template, or those of objects of the `kinds` and `names`.
 
-    `annotates`: also tell Prometheus of it. Raises `ManifestError`, and `NotPossible` for the values.
+    `annotates`: also tell Prometheus of it. Raises `ManifestError`, and `SidecarError` for the values.
     """
     found = list(templates(parse(text)))
     if not found:
@@ -55,34 +55,34 @@ def inject(
     edits = YamlEdits(text)
     # One that is written once and meant twice is patched once.
     for of in {id(of.pod): of for of in chosen}.values():
-        _put(edits, of, it, annotates=annotates)
+        _put(edits, of, sidecar, annotates=annotates)
     out = edits.apply()
-    _check_result(out, it, len(chosen))
-    return PatchResult(out, tuple(map(str, chosen)), tuple(_warnings(chosen, it)))
+    _check_result(out, sidecar, len(chosen))
+    return PatchResult(out, tuple(map(str, chosen)), tuple(_warnings(chosen, sidecar)))
 
 
-def _put(edits: YamlEdits, of: PodTemplate, it: Sidecar, *, annotates: bool) -> None:
+def _put(edits: YamlEdits, of: PodTemplate, sidecar: Sidecar, *, annotates: bool) -> None:
     main = child(of.pod, PLAIN)
     if main is None or is_null(main):
         raise ManifestError(f"line {of.pod.start_mark.line + 1}: {of} has no containers")
-    _check_names(of, it)
-    _check_volume(of, it)
-    here, there = (NATIVE, PLAIN) if it.native else (PLAIN, NATIVE)
+    _check_names(of, sidecar)
+    _check_volume(of, sidecar)
+    here, there = (NATIVE, PLAIN) if sidecar.native else (PLAIN, NATIVE)
     edits.remove_item(of.pod, there, NAME)
-    edits.put_item(of.pod, here, container(it), behind=PLAIN)
-    for volume in volumes(it):
+    edits.put_item(of.pod, here, container(sidecar), behind=PLAIN)
+    for volume in volumes(sidecar):
         edits.put_item(of.pod, "volumes", volume, behind=PLAIN)
     if annotates:
-        _annotate(edits, of.template, scrape_annotations(it))
+        _annotate(edits, of.template, scrape_annotations(sidecar))
 
 
-def _check_names(of: PodTemplate, it: Sidecar) -> None:
+def _check_names(of: PodTemplate, sidecar: Sidecar) -> None:
     """A container of that name must be ours; where it is one of two, the other would be the pod's own."""
     for key in (PLAIN, NATIVE):
         items = child(of.pod, key)
         for node in items.value if isinstance(items, yaml.SequenceNode) else ():
             image = text_of(child(node, "image")) or ""
-            if text_of(child(node, "name")) == NAME and _repository(image) != _repository(it.image):
+            if text_of(child(node, "name")) == NAME and _repository(image) != _repository(sidecar.image):
                 raise ManifestError(
                     f"line {node.start_mark.line + 1}: {of} has a container {NAME!r} of another image, {image!r};"
                     " --image names ours, if that is it"
@@ -95,11 +95,11 @@ def _repository(image: str) -> str:
     return image.rpartition("/")[2].partition("@")[0].partition(":")[0]
 
 
-def _check_volume(of: PodTemplate, it: Sidecar) -> None:
+def _check_volume(of: PodTemplate, sidecar: Sidecar) -> None:
     there = [*names_in(child(of.pod, "volumes")), *of.claims]
-    if it.broker_log_volume is not None and it.broker_log_volume not in there:
+    if sidecar.broker_log_volume is not None and sidecar.broker_log_volume not in there:
         has = f"it has {', '.join(map(repr, there))}" if there else "it has none"
-        raise ManifestError(f"{of} has no volume {it.broker_log_volume!r}; {has}")
+        raise ManifestError(f"{of} has no volume {sidecar.broker_log_volume!r}; {has}")
 
 
 def _annotate(edits: YamlEdits, template: MappingNode, wanted: dict[str, str]) -> None:
@@ -115,10 +115,10 @@ def _annotate(edits: YamlEdits, template: MappingNode, wanted: dict[str, str]) -
         edits.put_text(there, key, value)
 
 
-def _check_result(text: str, it: Sidecar, count: int) -> None:
+def _check_result(text: str, sidecar: Sidecar, count: int) -> None:
     """Raises `ManifestError` where the container is not in the text as often as it should be: then the manifest is
     written in a way that we do not understand, and nothing of ours must be believed."""
-    wanted, key = container(it), NATIVE if it.native else PLAIN
+    wanted, key = container(sidecar), NATIVE if sidecar.native else PLAIN
     try:
         seen = sum(_ours(child(of.pod, key)) == wanted for of in templates(parse(text)))
     except ManifestError:
@@ -134,8 +134,8 @@ def _ours(node: Node | None) -> object:
     return None if item is None else yaml.SafeLoader("").construct_document(item)
 
 
-def _warnings(chosen: list[PodTemplate], it: Sidecar) -> list[str]:
-    if it.native:
+def _warnings(chosen: list[PodTemplate], sidecar: Sidecar) -> list[str]:
+    if sidecar.native:
         return []
     return [
         f"{of}: its pods are not done before kshadow is, which never ends by itself: --native is for jobs"

@@ -44,7 +44,7 @@ class Tables(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_checkpoint(job: Stream) -> None:
-    """Raise `CannotSubmit` where the checkpoint or the tables belong to another stream. Writes nothing."""
+    """Raise `SubmitError` where the checkpoint or the tables belong to another stream. Writes nothing."""
     checkpoint = local(job.checkpoint)
     if checkpoint is not None:
         _check(job, checkpoint)

@@ -17,7 +17,7 @@ _PAGE = {"matplotlib": "matplotlib"}
 
 
 def check_java() -> str:
-    """The `java` that `spark-submit` will find, which is the one we find. Raises `CannotSubmit`."""
+    """The `java` that `spark-submit` will find, which is the one we find. Raises `SubmitError`."""
     from agent.tools.embedded.errors import EmbeddedError
     from agent.tools.embedded.java import find_java
 
@@ -27,9 +27,9 @@ def check_java() -> str:
         raise SubmitError(str(error)) from error
 
 
-def check_modules(job: Job, placing: SubmitSettings) -> None:
-    """The Python packages of the driver, and where all runs here of the executors. Raises `CannotSubmit`."""
-    if not placing.drives_here:
+def check_modules(job: Job, settings: SubmitSettings) -> None:
+    """The Python packages of the driver, and where all runs here of the executors. Raises `SubmitError`."""
+    if not settings.drives_here:
         return
     wanted = dict(_EVERY)
     if isinstance(job, Stream):
@@ -40,7 +40,7 @@ def check_modules(job: Job, placing: SubmitSettings) -> None:
     if missing:
         raise SubmitError(
             f"the Python packages {', '.join(wanted.values())} expected, {', '.join(missing)} not installed for"
-            f" {placing.python}: install kshadow[spark]"
+            f" {settings.python}: install kshadow[spark]"
         )
 
 

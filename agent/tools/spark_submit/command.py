@@ -63,28 +63,28 @@ def split_secrets(job: Job) -> tuple[Job, dict[str, str]]:
     return msgspec.structs.replace(job, kafka=Kafka(properties=rest)), secret
 
 
-def environment(placing: SubmitSettings, spark: Spark) -> dict[str, str]:
+def environment(settings: SubmitSettings, spark: Spark) -> dict[str, str]:
     """What `spark-submit` needs in its environment; the secrets come to that."""
     out = {"SPARK_HOME": str(spark.home)}
-    if placing.is_local:
+    if settings.is_local:
         # Nobody else has business with the driver's ports, its web page among them; and a host name that resolves
         # to no address of this machine does no harm.
         out["SPARK_LOCAL_IP"] = "127.0.0.1"
     return out
 
 
-def packages_of(job: Job, placing: SubmitSettings, spark: Spark) -> tuple[str, ...]:
+def packages_of(job: Job, settings: SubmitSettings, spark: Spark) -> tuple[str, ...]:
     """The coordinates of what is to be downloaded: those asked for, and Kafka's connector where it is needed."""
-    has_it = spark.has_connector or any(it.startswith(f"{CONNECTOR}_") for it in placing.packages)
+    has_it = spark.has_connector or any(it.startswith(f"{CONNECTOR}_") for it in settings.packages)
     if has_it or kafka_of(job) is None:
-        return placing.packages
+        return settings.packages
     # The connector is published with each x.y.0, and later ones of the same x.y take it.
     version = ".".join(spark.version.split(".")[:2]) + ".0"
-    return (*placing.packages, f"{CONNECTOR}_{spark.scala}:{version}")
+    return (*settings.packages, f"{CONNECTOR}_{spark.scala}:{version}")
 
 
 def check_coordinates(packages: Sequence[str], spark: Spark) -> None:
-    """Raise `CannotSubmit` for what cannot be loaded by this Spark."""
+    """Raise `SubmitError` for what cannot be loaded by this Spark."""
     for coordinates in packages:
         parts = coordinates.split(":")
         if len(parts) != 3 or not all(parts):
@@ -106,10 +106,10 @@ def check_coordinates(packages: Sequence[str], spark: Spark) -> None:
             )
 
 
-def check_secrets(secrets: Mapping[str, str], placing: SubmitSettings) -> None:
-    """Raise `CannotSubmit` where the driver would not get them: in a cluster it has another environment."""
-    given = {name for name, _ in placing.conf}
-    if not secrets or placing.drives_here or given.intersection(_IN_CLUSTER):
+def check_secrets(secrets: Mapping[str, str], settings: SubmitSettings) -> None:
+    """Raise `SubmitError` where the driver would not get them: in a cluster it has another environment."""
+    given = {name for name, _ in settings.conf}
+    if not secrets or settings.drives_here or given.intersection(_IN_CLUSTER):
         return
     raise SubmitError(
         f"--deploy-mode {CLUSTER}: the driver does not see this environment, and the properties"
@@ -118,28 +118,28 @@ def check_secrets(secrets: Mapping[str, str], placing: SubmitSettings) -> None:
     )
 
 
-def command(job: Job, placing: SubmitSettings, spark: Spark, code: Code) -> list[str]:
+def command(job: Job, settings: SubmitSettings, spark: Spark, code: Code) -> list[str]:
     """The arguments, the command first. The job has no secrets any more."""
     kind = str(job.__struct_config__.tag)
-    out = [str(spark.submit), "--master", placing.master, "--deploy-mode", placing.deploy_mode]
-    out += ["--name", f"kshadow {kind}", "--driver-memory", placing.driver_memory]
+    out = [str(spark.submit), "--master", settings.master, "--deploy-mode", settings.deploy_mode]
+    out += ["--name", f"kshadow {kind}", "--driver-memory", settings.driver_memory]
     out += ["--py-files", str(code.archive)]
-    packages = packages_of(job, placing, spark)
+    packages = packages_of(job, settings, spark)
     if packages:
         out += ["--packages", ",".join(packages)]
-    conf = {**_own_conf(placing, packages), **dict(placing.conf)}
+    conf = {**_own_conf(settings, packages), **dict(settings.conf)}
     for name, value in conf.items():
         out += ["--conf", f"{name}={value}"]
     return [*out, str(code.main), text_of(job)]
 
 
-def _own_conf(placing: SubmitSettings, packages: Sequence[str]) -> dict[str, str]:
+def _own_conf(settings: SubmitSettings, packages: Sequence[str]) -> dict[str, str]:
     out: dict[str, str] = {}
     if packages:
-        out["spark.jars.ivy"] = str(placing.ivy_home)
-        out[IVY_SETTINGS] = str(placing.ivy_settings)
-    if placing.drives_here:
-        out["spark.pyspark.driver.python"] = placing.python
-    if placing.is_local:
-        out["spark.pyspark.python"] = placing.python
+        out["spark.jars.ivy"] = str(settings.ivy_home)
+        out[IVY_SETTINGS] = str(settings.ivy_settings)
+    if settings.drives_here:
+        out["spark.pyspark.driver.python"] = settings.python
+    if settings.is_local:
+        out["spark.pyspark.python"] = settings.python
     return out

@@ -16,7 +16,7 @@ from agent.tools.spark_submit.errors import SubmitError
 
 
 def settings_file(home: Path, environ: Mapping[str, str] | None = None) -> Path:
-    """KSHADOW_IVY_SETTINGS, or a file of ours in `home`. Raises `CannotSubmit`."""
+    """KSHADOW_IVY_SETTINGS, or a file of ours in `home`. Raises `SubmitError`."""
     environ = os.environ if environ is None else environ
     if own := environ.get("KSHADOW_IVY_SETTINGS"):
         path = Path(own).absolute()

@@ -38,7 +38,7 @@ class Code(NamedTuple):
 def build(cache: Path) -> Code:
     """The archive and the main file, in a directory below `cache`; made if they are not there yet.
 
-    Raises `CannotSubmit`.
+    Raises `SubmitError`.
     """
     files = contents([_folder(name) for name in PACKAGES])
     directory = cache / f"code-{_digest(files)}"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
 
 from agent.kafka.source.segments import discover
 from agent.tools.spark_submit.errors import SubmitError
-from agent.tools.spark_submit.jobs import Backfill, Job, Report, Rollup, Stream
+from agent.tools.spark_submit.jobs import Backfill, Job, Report
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
@@ -22,21 +22,23 @@ def local(path: str) -> Path | None:
     return None if _SCHEME.match(path) or os.environ.get("HADOOP_CONF_DIR") else Path(path)
 
 
+_READ = {"archives": "--archive", "history": "--history", "rollups": "--rollups", "what_if": "--whatif"}
+_WRITTEN = {"summary": "--summary", "out": "--out", "checkpoint": "--checkpoint"}
+"""Fields of jobs that hold paths, and the option that each comes from."""
+
+
 def with_absolute_paths(job: Job) -> Job:
     """The job with its local paths absolute: so that it means the same wherever its command is run."""
     changed: dict[str, object] = {}
     if isinstance(job, Backfill):
         changed["paths"] = tuple(map(os.path.abspath, job.paths))
-    for field in _PATHS:
+    for field in (*_READ, *_WRITTEN):
         value = getattr(job, field, None)
         if isinstance(value, str):
             changed[field] = _absolute(value)
         elif isinstance(value, tuple):
-            changed[field] = tuple(_absolute(it) for it in value)
+            changed[field] = tuple(map(_absolute, value))
     return msgspec.structs.replace(job, **changed)
-
-
-_PATHS = ("archives", "out", "checkpoint", "history", "rollups", "summary", "what_if")
 
 
 def _absolute(path: str) -> str:
@@ -44,42 +46,26 @@ def _absolute(path: str) -> str:
 
 
 def check_paths(job: Job) -> None:
-    """What the job reads is there, and where it writes is no file. Raises `CannotSubmit`, `SourcePathError`."""
-    match job:
-        case Backfill():
-            _check_segments(job.paths)
-            _check_there("--archive", job.archives)
-            _check_directory("--out", job.out)
-        case Stream():
-            _check_there("--history", () if job.history is None else (job.history,))
-            _check_directory("--out", job.out)
-            _check_directory("--checkpoint", job.checkpoint)
-        case Rollup():
-            _check_there("--history", job.history)
-            _check_directory("--out", job.out)
-        case Report():
-            _check_there("--rollups", (job.rollups,))
-            _check_there("--whatif", () if job.what_if is None else (job.what_if,))
-            _check_directory("--summary", job.summary)
-            page = local(job.out)
-            if page is not None and page.is_dir():
-                raise SubmitError(f"--out {page}: a file expected, for the page; a directory came")
+    """What the job reads is there, and where it writes is no file. Raises `SubmitError`, `SourcePathError`."""
+    if isinstance(job, Backfill):
+        # Ours to read, not Spark's: they are files.
+        for path in job.paths:
+            discover(Path(path))
+    for option, here in _local_paths(job, _READ):
+        if not here.exists():
+            raise SubmitError(f"{option} {here}: a file or directory expected, there is none")
+    for option, here in _local_paths(job, _WRITTEN):
+        if isinstance(job, Report) and option == "--out":
+            if here.is_dir():
+                raise SubmitError(f"{option} {here}: a file expected, for the page; a directory came")
+        elif here.exists() and not here.is_dir():
+            raise SubmitError(f"{option} {here}: a directory expected, or none yet; a file came")
 
 
-def _check_segments(paths: Iterable[str]) -> None:
-    # Ours to read, not Spark's: they are files.
-    for path in paths:
-        discover(Path(path))
-
-
-def _check_there(option: str, paths: Iterable[str]) -> None:
-    for path in paths:
-        here = local(path)
-        if here is not None and not here.exists():
-            raise SubmitError(f"{option} {path}: a file or directory expected, there is none")
-
-
-def _check_directory(option: str, path: str | None) -> None:
-    here = None if path is None else local(path)
-    if here is not None and here.exists() and not here.is_dir():
-        raise SubmitError(f"{option} {path}: a directory expected, or none yet; a file came")
+def _local_paths(job: Job, options: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
+    """The local paths that stand in these fields of a job, each with its option."""
+    for field, option in options.items():
+        value = getattr(job, field, None)
+        for path in (value,) if isinstance(value, str) else value or ():
+            if (here := local(path)) is not None:
+                yield option, here

@@ -34,7 +34,7 @@ class Spark(NamedTuple):
 
 
 def find_spark(home: Path | None = None) -> Spark:
-    """The Spark at `home`, or else that of the installed pyspark. Raises `CannotSubmit`."""
+    """The Spark at `home`, or else that of the installed pyspark. Raises `SubmitError`."""
     spark = _of_release(_of_pyspark() if home is None else home)
     if spark.version.split(".")[:2] != WANTED.split("."):
         raise SubmitError(f"{spark.home}: Spark {WANTED}.x expected, Spark {spark.version} came: {_INSTALL}")
