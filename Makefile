@@ -30,8 +30,11 @@ demo: $(READY)
 RUN = $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder --max-worker-restart 0 --durations 12 -r fERs
 NOTHING = not (kafka or spark or browser or kubernetes or process)
 
-test: $(READY) lint
-	$(RUN) -n $(WORKERS) $(PYTEST)
+# Lint beside the tests: most of these wait for brokers. Its result counts as theirs does, and comes first.
+test: $(READY)
+	@mkdir -p .cache; $(MAKE) --no-print-directory lint > .cache/lint.log 2>&1 & lint=$$!; \
+	$(RUN) -n $(WORKERS) $(PYTEST); tests=$$?; \
+	wait $$lint && exit $$tests; cat .cache/lint.log; exit 1
 
 check: $(READY) lint
 	HYPOTHESIS_PROFILE=quick $(RUN) -n 2 -m '$(NOTHING)' tests/unit tests/harness tests/generate $(PYTEST)

@@ -31,13 +31,13 @@ from agent.runtime.parts import AgentOptions, Visibility
 from agent.serving.server import serving
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
 from tests.live.scenarios.committing import commit
+from tests.live.versions import COORDINATORS, NEWEST
 from tests.unit.cli.running import kshadow
 
 pytestmark = pytest.mark.usefixtures("kafka")
 
-VERSIONS = ("4.3.1", "3.9.2")
 TOPIC = "t"
-ONCE = pytest.mark.parametrize("cluster", VERSIONS[:1], indirect=True)
+ONCE = pytest.mark.parametrize("cluster", [NEWEST], indirect=True)
 """What is the same with every version."""
 NOT_KNOWN = {
     "generation",
@@ -73,7 +73,7 @@ class Cluster:
         commit(self.admin, group, [TopicPartition(*it) for it in offsets])
 
 
-@pytest.fixture(scope="module", params=VERSIONS)
+@pytest.fixture(scope="module", params=COORDINATORS)
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     properties = {
         "offsets.topic.num.partitions": "4",

@@ -18,10 +18,10 @@ from tests.live.scenarios.fleet import Fleet
 from tests.live.scenarios.playing import Performance, play
 from tests.live.scenarios.scenarios import Expected, Stage
 from tests.live.scenarios.yardstick import Facts, Yardstick
+from tests.live.versions import COORDINATORS
 
 SEED = int(os.environ.get("KSHADOW_SEED") or random.SystemRandom().randrange(10**6))
 
-VERSIONS = ("4.3.1", "3.9.2")
 EXTRA = tuple(f"org.apache.kafka:{name}" for name in ("kafka-streams-examples", "connect-runtime", "connect-file"))
 PARTITIONS = 8
 PROPERTIES = {
@@ -130,7 +130,7 @@ class Cluster:
         return comparison
 
 
-@pytest.fixture(scope="session", params=VERSIONS)
+@pytest.fixture(scope="session", params=COORDINATORS)
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     version: str = request.param
     jars = fetch_jars(version)
@@ -188,7 +188,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             return (-1, 0)
         params = getattr(item, "callspec", None)
         version = params.params.get("cluster") if params else None
-        return (VERSIONS.index(version) if version else 0, ORDER.index(item.path.name))
+        return (COORDINATORS.index(version) if version else 0, ORDER.index(item.path.name))
 
     items.sort(key=rank)
 

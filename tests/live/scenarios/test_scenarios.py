@@ -6,13 +6,14 @@ import time
 
 import pytest
 
-from tests.live.scenarios.conftest import VERSIONS, Cluster
+from tests.live.scenarios.conftest import Cluster
 from tests.live.scenarios.playing import Performance, play
 from tests.live.scenarios.scenarios import scenarios, tasks_of
+from tests.live.versions import COORDINATORS
 
 pytestmark = pytest.mark.usefixtures("kafka")
 
-ALL = [(version, name) for version in VERSIONS for name in scenarios(version)]
+ALL = [(version, name) for version in COORDINATORS for name in scenarios(version)]
 
 
 @pytest.mark.parametrize(("cluster", "scenario"), ALL, indirect=["cluster"], scope="session")

@@ -37,12 +37,12 @@ from agent.runtime.parts import AgentOptions
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
 from tests.live.scenarios.fleet import Client, Fleet
 from tests.live.scenarios.scenarios import free_port
+from tests.live.versions import COORDINATORS, NEWEST
 from tests.unit.core.shadow import build as b
 from tests.unit.kafka.admin_api.watching import LOGGED_MS, WatchedSightings
 
 pytestmark = pytest.mark.usefixtures("kafka")
 
-VERSIONS = ("4.3.1", "3.9.2")
 PARTITIONS = 8
 TOPIC = "t"
 AGREED = dict.fromkeys(FIELDS, 0)
@@ -50,7 +50,7 @@ JOINS = 6
 """Groups whose join phases are timed."""
 
 
-ONCE = pytest.mark.parametrize("live", VERSIONS[:1], indirect=True)
+ONCE = pytest.mark.parametrize("live", [NEWEST], indirect=True)
 """What is ours alone, and the same with every version."""
 
 
@@ -84,7 +84,7 @@ def until(true: Callable[[], object], timeout_s: float = 30, said: Callable[[], 
         time.sleep(0.05)
 
 
-@pytest.fixture(scope="module", params=VERSIONS)
+@pytest.fixture(scope="module", params=COORDINATORS)
 def live(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     directory: Path = tmp_path_factory.mktemp("observed")
     properties = {

@@ -30,13 +30,13 @@ from agent.runtime.agent import Agent
 from agent.runtime.parts import AgentOptions
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
 from tests.live.scenarios.committing import commit
+from tests.live.versions import COORDINATORS, NEWEST
 from tests.unit.cli.running import kshadow
 
 pytestmark = pytest.mark.usefixtures("kafka")
 
-VERSIONS = ("4.3.1", "3.9.2")
 INTERVAL_S = 0.4
-ONCE = pytest.mark.parametrize("live", VERSIONS[:1], indirect=True)
+ONCE = pytest.mark.parametrize("live", [NEWEST], indirect=True)
 """What is the same with every version."""
 
 
@@ -114,7 +114,7 @@ class Live:
         )
 
 
-@pytest.fixture(scope="module", params=VERSIONS)
+@pytest.fixture(scope="module", params=COORDINATORS)
 def live(request: pytest.FixtureRequest) -> Iterator[Live]:
     properties = {
         "offsets.topic.num.partitions": "4",

@@ -15,18 +15,18 @@ from agent.tools.embedded import fetch_jars
 from tests.live.scenarios import faults
 from tests.live.scenarios.secured import DESCRIBE_GROUPS, DESCRIBE_TOPIC, READ_TOPIC, TOPIC, Secured, secured
 from tests.live.scenarios.test_run import Running
+from tests.live.versions import SUPPORTED
 from tests.unit.cli.running import kshadow
 
 pytestmark = pytest.mark.usefixtures("kafka")
 
-VERSIONS = ("4.3.1", "3.9.2")
 PARTITIONS = 4
 PROPERTIES = {"offsets.topic.num.partitions": str(PARTITIONS)}
 USER = "kshadow-agent"
 GROUP = "orders"
 
 
-@pytest.fixture(scope="module", params=VERSIONS)
+@pytest.fixture(scope="module", params=SUPPORTED)
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     with secured(fetch_jars(request.param), tmp_path_factory.mktemp("rights"), properties=PROPERTIES) as it:
         faults.create(it.broker, PARTITIONS)

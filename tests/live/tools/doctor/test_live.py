@@ -29,11 +29,11 @@ from tests.live.scenarios.secured import (
     Secured,
     secured,
 )
+from tests.live.versions import SUPPORTED
 from tests.unit.cli.running import kshadow
 
 pytestmark = pytest.mark.usefixtures("kafka")
 
-VERSIONS = ("4.3.1", "3.9.2")
 PARTITIONS = 4
 PROPERTIES = {"offsets.topic.num.partitions": str(PARTITIONS)}
 USER = "ks-doctor"
@@ -71,7 +71,7 @@ def commit(servers: str, count: int = 20) -> None:
     consumer.close()
 
 
-@pytest.fixture(scope="module", params=VERSIONS)
+@pytest.fixture(scope="module", params=SUPPORTED)
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     directory = tmp_path_factory.mktemp("doctor")
     with secured(fetch_jars(request.param), directory, properties=PROPERTIES) as it:

@@ -10,10 +10,10 @@ from confluent_kafka import Consumer, TopicPartition
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
 from tests.harness.kafka import EmbeddedCluster
 from tests.live.scenarios import faults
+from tests.live.versions import SUPPORTED
 
 pytestmark = pytest.mark.usefixtures("kafka")
 
-VERSIONS = ("4.3.1", "3.9.2")
 PARTITIONS = 2
 PROPERTIES = {**faults.PROPERTIES, "offsets.topic.num.partitions": str(PARTITIONS)}
 
@@ -28,7 +28,7 @@ def commit(kafka: faults.Kafka, count: int) -> int:
     return next(it for it in range(PARTITIONS) if faults.end(kafka, it) >= count)
 
 
-@pytest.fixture(scope="module", params=VERSIONS)
+@pytest.fixture(scope="module", params=SUPPORTED)
 def broker(request: pytest.FixtureRequest) -> Iterator[EmbeddedBroker]:
     with EmbeddedBroker(fetch_jars(request.param), properties=PROPERTIES, heap="256m") as broker:
         faults.create(broker, PARTITIONS)
@@ -62,7 +62,7 @@ def test_the_topic_is_another_and_works(broker: EmbeddedBroker) -> None:
     commit(broker, 5)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", SUPPORTED)
 def test_a_cluster_loses_a_broker_and_its_leaders_move(version: str) -> None:
     with EmbeddedCluster(fetch_jars(version), properties=PROPERTIES) as cluster:
         faults.create(cluster, PARTITIONS, replicas=2)

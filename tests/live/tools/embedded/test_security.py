@@ -14,11 +14,11 @@ from tests.harness.kafka import EmbeddedCluster, Security
 from tests.live.scenarios import faults
 from tests.live.scenarios.certificates import Authority
 from tests.live.scenarios.secured import DESCRIBE_TOPIC, MECHANISM, PASSWORD, TOPIC, Secured, secured
+from tests.live.versions import SUPPORTED
 from tests.unit.cli.running import kshadow
 
 pytestmark = pytest.mark.usefixtures("kafka")
 
-VERSIONS = ("4.3.1", "3.9.2")
 PROPERTIES = {"offsets.topic.num.partitions": "2"}
 
 
@@ -39,7 +39,7 @@ def code_of(conf: dict[str, str]) -> int | None:
         raise
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", SUPPORTED)
 def test_users_passwords_certificates_and_rights(version: str, tmp_path: Path) -> None:
     with secured(fetch_jars(version), tmp_path, properties=PROPERTIES) as it:
         faults.create(it.broker, 2)
