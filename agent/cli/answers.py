@@ -69,21 +69,21 @@ def exit_unreachable(text: str) -> NoReturn:
     raise click.exceptions.Exit(EXIT_UNREACHABLE) from None
 
 
-def find_group(ctx: click.Context, answers: Answers, group: str) -> JsonObject:
+def find_group(answers: Answers, group: str) -> JsonObject:
     """One group in full; ends the command where there is none."""
     form = answers.describe(group)
     if form is None:
-        no_such_group(ctx, answers, group)
+        no_such_group(answers, group)
     return form
 
 
-def no_such_group(ctx: click.Context, answers: Answers, group: str) -> NoReturn:
+def no_such_group(answers: Answers, group: str) -> NoReturn:
     """Say that there is no such group, and which may have been meant."""
     answers.report(warn)
     text = f"Error: no group {truncated(repr(group), MAX_TEXT)} {answers.where}"
     similar = _similar(group, [row["group"] for row in answers.groups()])
     warn(f"{text}; did you mean {similar}?" if similar else f"{text}; kshadow groups lists those there are")
-    ctx.exit(1)
+    raise click.exceptions.Exit(1)
 
 
 def _similar(group: str, groups: list[str]) -> str:

@@ -11,6 +11,7 @@ from click.core import ParameterSource
 
 from agent.cli.answers import Answers, exit_unreachable
 from agent.cli.options import AGENT_OPTIONS, choose_analyzers, exactly_one_of, librdkafka_config
+from agent.cli.output import warn
 from agent.common.sanitize import printable
 
 if TYPE_CHECKING:
@@ -50,8 +51,12 @@ def open_source(
     recorder: GroupRecorder | None = None,
     witness: EvidenceSource | None = None,
     lag: bool = False,
+    is_reported: bool = True,
 ) -> Iterator[Answers]:
     """The answers of the one source that the command was given.
+
+    At the end it is said what was wrong with the data (unless not `is_reported`: whoever asks does), and the command
+    ends with 1 if anything was.
 
     `group`: only that one will be asked for. `history`: events and findings will be, too. `until`: as it was then.
     `recorder` follows its group through what is read here, and `witness` testifies to it; an agent has read already.
@@ -70,16 +75,19 @@ def open_source(
             case "from_path":
                 from agent.cli.reading import answers_of_files
 
-                yield answers_of_files(from_path, group, chosen, until, recorder, witness)
+                answers = answers_of_files(from_path, group, chosen, until, recorder, witness)
             case "bootstrap_server":
                 from agent.cli.reading import answers_of_brokers
 
                 conf = librdkafka_config(bootstrap_server, ctx.params["properties"])
-                yield answers_of_brokers(conf, group, chosen, until, recorder, witness, lag=lag)
+                answers = answers_of_brokers(conf, group, chosen, until, recorder, witness, lag=lag)
             case _:
                 from agent.cli.agent_client import AgentClient
 
-                yield AgentClient(agent, {name: ctx.params.get(name) for name in AGENT_OPTIONS})
+                answers = AgentClient(agent, {name: ctx.params.get(name) for name in AGENT_OPTIONS})
+        yield answers
+        if is_reported and answers.report(warn):
+            ctx.exit(1)
 
 
 def check_source_options(ctx: click.Context, kind: str) -> None:

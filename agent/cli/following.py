@@ -9,7 +9,7 @@ from __future__ import annotations
 import select
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -57,17 +57,23 @@ class SeenEvents:
 class RowPrinter:
     """Rows as lines: of a table whose columns keep the width that the first rows gave them, or of JSON."""
 
-    def __init__(self, output: str, columns: Mapping[str, Column]) -> None:
-        self._output, self._columns = output, columns
+    def __init__(
+        self,
+        output: str,
+        columns: Mapping[str, Column],
+        shown: Callable[[JsonObject], Mapping[str, Any]] = lambda row: row,
+    ) -> None:
+        """`shown` makes a table's row."""
+        self._output, self._columns, self._shown = output, columns, shown
         self._widths: list[int] | None = None
 
-    def print(self, rows: Sequence[Mapping[str, Any]]) -> None:
+    def print(self, rows: Iterable[JsonObject]) -> None:
         """Print them, at once."""
         if self._output == "ndjson":
             for row in rows:
                 echo(json_text(row))
             return
-        texts = [[cell(row.get(key)) for key in self._columns] for row in rows]
+        texts = [[cell(row.get(key)) for key in self._columns] for row in map(self._shown, rows)]
         if self._widths is None:
             headings = [column.heading for column in self._columns.values()]
             self._widths = [
@@ -113,16 +119,10 @@ class InProcessAnswers(Answers):
 
 
 def follow(
-    ctx: click.Context,
-    poll: Callable[[Answers], None],
-    *,
-    interval_s: float,
-    output: str,
-    group: str | None = None,
-    lag: bool = False,
+    ctx: click.Context, poll: Callable[[Answers], None], group: str | None = None, *, lag: bool = False
 ) -> NoReturn:
-    """Call `poll`, which prints what is new, again and again. Comes back by an exception only."""
-    if output not in ("table", "ndjson"):
+    """Call `poll`, which prints what is new, each `--interval`. Comes back by an exception only."""
+    if (output := ctx.params["output"]) not in ("table", "ndjson"):
         raise click.UsageError(f"--follow prints lines: -o table or -o ndjson, not {output}")
     for name in ("until", "sort_by", "limit"):
         if name in ctx.params and ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
@@ -141,7 +141,7 @@ def follow(
                 if not away:
                     warn(f"({error}; waiting for it)")
                 away = True
-            _wait(interval_s)
+            _wait(ctx.params["interval"])
 
 
 @contextmanager

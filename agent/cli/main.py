@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agent import __version__
-from agent.cli.commands import SECTIONS, find_command, listings
+from agent.cli.commands import LISTINGS, SECTIONS, find_command
 from agent.cli.output import errors_for_terminal
 from agent.cli.session import session_of
 
@@ -27,8 +27,8 @@ class LazyGroup(click.Group):
     """A group whose commands are imported when they are called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """By their numbers."""
-        return list(listings())
+        """In the order of their table."""
+        return list(LISTINGS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return one command."""
@@ -43,7 +43,7 @@ class LazyGroup(click.Group):
         """The names of commands, without importing any, and the options."""
         from click.shell_completion import CompletionItem
 
-        named = [CompletionItem(name, help=listing.help) for name, listing in listings().items()]
+        named = [CompletionItem(name, help=listing.help) for name, listing in LISTINGS.items()]
         found = [item for item in named if item.value.startswith(incomplete)]
         return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
@@ -54,7 +54,7 @@ class LazyGroup(click.Group):
         if args[0][:1] != "-" and not ctx.resilient_parsing and find_command(args[0]) is None:
             from difflib import get_close_matches
 
-            near = get_close_matches(args[0], listings(), n=1)
+            near = get_close_matches(args[0], LISTINGS, n=1)
             hint = f"Did you mean {near[0]!r}?" if near else "kshadow --help lists those there are."
             ctx.fail(f"No such command {args[0]!r}. {hint}")
         name, command, rest = super().resolve_command(ctx, args)
@@ -75,9 +75,9 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The commands by what they are good for, without importing any."""
-        width = max(map(len, listings()))
+        width = max(map(len, LISTINGS))
         for section in SECTIONS:
-            within = sorted((it.place, name, it.help) for name, it in listings().items() if it.section == section)
+            within = sorted((it.place, name, it.help) for name, it in LISTINGS.items() if it.section == section)
             with formatter.section(section):
                 formatter.write_dl([(name.ljust(width), text) for _, name, text in within])
 

@@ -20,9 +20,9 @@ from agent.config.options import (
     BROKER_LOG_TIMEZONE,
     COMMAND_CONFIG,
     PROPERTY,
+    TIME,
     TUNE,
     OptionSpec,
-    Time,
 )
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def option(*declarations: str, **attributes: Any) -> Decorator:
     long = next(item for item in declarations if item.startswith("--"))
     attributes.setdefault("envvar", "KSHADOW_" + long.split("/")[0].removeprefix("--").replace("-", "_").upper())
     attributes.setdefault("show_envvar", True)
+    attributes.setdefault("show_default", attributes.get("default") is not None)
     return click.option(*declarations, **attributes)
 
 
@@ -53,7 +54,6 @@ def output_option(default: str = "table") -> Decorator:
         "--output",
         type=click.Choice(FORMATS),
         default=default,
-        show_default=True,
         callback=_note_wide,
         help="How to print it; wide is a table with every column.",
     )
@@ -74,7 +74,6 @@ def option_of(spec: OptionSpec) -> Decorator:
         *([] if spec.parameter is None else [spec.parameter]),
         type=spec.type,
         default=spec.default,
-        show_default=spec.default is not None,
         metavar=spec.metavar,
         multiple=spec.multiple,
         help=spec.help,
@@ -126,11 +125,11 @@ source_options = combined(
 range_options = combined(
     option(
         "--since",
-        type=Time(),
+        type=TIME,
         help="Only from this time on: 15m, 2h, 3d before now (with --from: before the newest record), "
         "2026-11-21T10:02 (UTC unless told), or epoch milliseconds.",
     ),
-    option("--until", type=Time(), help="Only up to this time, written as for --since."),
+    option("--until", type=TIME, help="Only up to this time, written as for --since."),
 )
 """`--since` and `--until`, both included."""
 follow_options = combined(
@@ -145,7 +144,6 @@ follow_options = combined(
         "--interval",
         type=click.FloatRange(0.1, 3600),
         default=2,
-        show_default=True,
         metavar="SECONDS",
         help="How often --follow asks.",
     ),

@@ -18,7 +18,7 @@ from typing import Any, NoReturn, TextIO
 import click
 
 from agent.cli.session import session_of
-from agent.cli.tables import MIN_FOLDED_WIDTH, Column, render
+from agent.cli.tables import MIN_FOLDED_WIDTH, Column, fold_words, render
 from agent.cli.text import cell, json_text, printable_lines
 from agent.common.sanitize import printable
 
@@ -237,6 +237,20 @@ def _redirect_to_devnull(stream: TextIO) -> None:
     """Send it nowhere: Python would complain again when it flushes at exit."""
     with suppress(OSError, ValueError), open(os.devnull, "wb") as nowhere:
         os.dup2(nowhere.fileno(), stream.fileno())
+
+
+MAX_TEXT_WIDTH = 100
+"""Columns of a text: longer lines are hard to read."""
+
+
+def echo_text(text: str, first: str = "", rest: str = "", *, widest: int = MAX_TEXT_WIDTH) -> None:
+    """Print sentences, folded for a terminal: `first` stands before the first line, `rest` before the others."""
+    shown = printable(text)
+    lines = [shown]
+    if sys.stdout.isatty():
+        lines = fold_words(shown, min(shutil.get_terminal_size().columns, widest) - len(rest))
+    for at, line in enumerate(lines):
+        echo((rest if at else first) + line)
 
 
 def warn(text: str) -> None:

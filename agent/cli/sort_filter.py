@@ -102,16 +102,32 @@ def event_matches(event: Row, types: Sequence[str], causes: Sequence[str]) -> bo
     return any(cause in causes for cause in said)
 
 
-def sort_rows(rows: Iterable[T], keys: Sequence[str], columns: Mapping[str, Column]) -> list[T]:
-    """Sorted by columns, or by fields. A usage error says which there are, where there is no such one."""
-    out = list(rows)
+def is_about(event: Row, groups: Sequence[str], match: Sequence[str]) -> bool:
+    """Whether an event is about one of the groups, and one whose name matches, that are asked for."""
+    group = event["group"]
+    return (not groups or group in groups) and (not match or (group is not None and matches_any(group, match)))
+
+
+def sort_rows(
+    rows: Iterable[T],
+    keys: Sequence[str],
+    columns: Mapping[str, Column],
+    *,
+    view: Callable[[T], Row] | None = None,
+    names: Mapping[str, str] | None = None,
+) -> list[T]:
+    """Sorted by columns, or by fields. A usage error says which there are, where there is no such one.
+
+    `view`: what a row is sorted by, where that is not what it holds. `names`: fields that are called otherwise, too.
+    """
+    out = [(row if view is None else view(row), row) for row in rows]
     for key in reversed(keys):
         name, _, direction = key.rpartition(":") if key.endswith((":desc", ":asc")) else (key, "", "")
-        field = _field(name, out, columns)
-        known = [row for row in out if _value(row, field) is not None]
-        unknown = [row for row in out if _value(row, field) is None]
-        out = sorted(known, key=_sort_key(field), reverse=direction == "desc") + unknown
-    return out
+        field = _field((names or {}).get(name.lower(), name), [seen for seen, _ in out], columns)
+        known = [it for it in out if _value(it[0], field) is not None]
+        unknown = [it for it in out if _value(it[0], field) is None]
+        out = sorted(known, key=lambda it: _order(_value(it[0], field)), reverse=direction == "desc") + unknown
+    return [row for _, row in out]
 
 
 def _field(name: str, rows: Sequence[Row], columns: Mapping[str, Column]) -> str:
@@ -137,14 +153,12 @@ def _value(row: Row, field: str) -> Any:
     return row.get(field) if milliseconds is None else milliseconds
 
 
-def _sort_key(field: str) -> Callable[[Row], tuple[int, Any]]:
-    def order(row: Row) -> tuple[int, Any]:
-        match _value(row, field):
-            case int() | float() as number:
-                return 0, number
-            case list() | dict() | tuple() as several:
-                return 0, len(several)
-            case other:
-                return 1, str(other).casefold()
-
-    return order
+def _order(value: Any) -> tuple[int, Any]:
+    """Numbers before texts; of several things, how many they are."""
+    match value:
+        case int() | float() as number:
+            return 0, number
+        case list() | dict() | tuple() as several:
+            return 0, len(several)
+        case other:
+            return 1, str(other).casefold()

@@ -3,140 +3,70 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from agent.cli.options import Decorator, option
+from agent.cli.options import Decorator, combined, option
 from agent.common.timespec import parse_time
-from agent.config.options import NameValue
-
-if TYPE_CHECKING:
-    from agent.tools.spark_submit.command import SubmitSettings
+from agent.config.options import NameValue, Parsed
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 _DAY_MS = 86_400_000
 _MEMORY = re.compile(r"[1-9][0-9]*[kmgtKMGT]")
 
 
-class Day(click.ParamType[str]):
+def parse_day(text: str) -> str:
     """A day, YYYY-MM-DD; of a time, written as everywhere, its day (UTC)."""
+    from datetime import UTC, datetime
 
-    name = "DAY"
+    from agent.common.clock import now_ms
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Parse it; "now" is when it is read."""
-        from datetime import UTC, datetime
-
-        from agent.common.clock import now_ms
-
-        try:
-            at_ms = parse_time(str(value)).before(now_ms())
-            return datetime.fromtimestamp(at_ms / 1000, UTC).date().isoformat()
-        except (ValueError, OverflowError, OSError):
-            self.fail(f"a day (2026-11-21), or a time or a duration before now, expected; {value!r} came", param, ctx)
+    try:
+        return datetime.fromtimestamp(parse_time(text).before(now_ms()) / 1000, UTC).date().isoformat()
+    except (ValueError, OverflowError, OSError):
+        raise ValueError(f"a day (2026-11-21), or a time or a duration before now, expected; {text!r} came") from None
 
 
-class Range(click.ParamType[tuple[int, int]]):
+def parse_range(text: str) -> tuple[int, int]:
     """`FROM..TO`, times or days, as epoch milliseconds. A day as TO is part of it."""
-
-    name = "FROM..TO"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
-        """Parse it."""
-        if isinstance(value, tuple):
-            return value
-        begin, dots, end = str(value).partition("..")
-        expected = "two times or days (2026-11-01..2026-11-07; UTC unless told) expected"
-        if not dots:
-            self.fail(f"{expected}, {value!r} came", param, ctx)
-        try:
-            since, until = parse_time(begin), parse_time(end)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-        if since.at_ms is None or until.at_ms is None:
-            self.fail(f"{expected}, {value!r} came", param, ctx)
-        until_ms = until.at_ms + (_DAY_MS if _DAY.fullmatch(end.strip()) else 0)
-        if since.at_ms >= until_ms:
-            self.fail(f"{value}: the range ends before it begins", param, ctx)
-        return since.at_ms, until_ms
+    begin, dots, end = text.partition("..")
+    since, until = (parse_time(begin), parse_time(end)) if dots else (None, None)
+    if since is None or until is None or since.at_ms is None or until.at_ms is None:
+        raise ValueError(f"two times or days (2026-11-01..2026-11-07; UTC unless told) expected, {text!r} came")
+    until_ms = until.at_ms + (_DAY_MS if _DAY.fullmatch(end.strip()) else 0)
+    if since.at_ms >= until_ms:
+        raise ValueError(f"{text}: the range ends before it begins")
+    return since.at_ms, until_ms
 
 
-class TimeZone(click.ParamType[str]):
+def parse_time_zone(text: str) -> str:
     """A zone by its IANA name."""
+    from zoneinfo import ZoneInfo
 
-    name = "ZONE"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Check that there is one."""
-        from zoneinfo import ZoneInfo
-
-        try:
-            return ZoneInfo(str(value)).key
-        except (KeyError, ValueError, OSError):
-            self.fail(f"a time zone (UTC, Europe/Berlin) expected, {value!r} came", param, ctx)
+    try:
+        return ZoneInfo(text).key
+    except (KeyError, ValueError, OSError):
+        raise ValueError(f"a time zone (UTC, Europe/Berlin) expected, {text!r} came") from None
 
 
-class Memory(click.ParamType[str]):
+def parse_memory(text: str) -> str:
     """An amount of memory as Java has them."""
-
-    name = "SIZE"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Check it."""
-        if not _MEMORY.fullmatch(str(value)):
-            self.fail(f"a size (512m, 2g) expected, {value!r} came", param, ctx)
-        return str(value)
+    if not _MEMORY.fullmatch(text):
+        raise ValueError(f"a size (512m, 2g) expected, {text!r} came")
+    return text
 
 
-class SubmitOptions(NamedTuple):
-    """What the common options say."""
-
-    master: str
-    deploy_mode: str
-    packages: str | None
-    ivy_home: Path | None
-    conf: tuple[tuple[str, str], ...]
-    driver_memory: str
-    spark_home: Path | None
-    verbose: bool
-    dry_run: bool
-    checks: bool
-
-    def placement(self, cache: Path) -> SubmitSettings:
-        """Where and how it runs. Raises `SubmitError`."""
-        import sys
-
-        from agent.tools.spark_submit.command import SubmitSettings
-        from agent.tools.spark_submit.ivy import settings_file
-
-        ivy_home = (self.ivy_home or cache / "ivy").absolute()
-        return SubmitSettings(
-            ivy_home=ivy_home,
-            ivy_settings=settings_file(ivy_home),
-            python=sys.executable,
-            master=self.master,
-            deploy_mode=self.deploy_mode,
-            packages=tuple(it.strip() for it in (self.packages or "").split(",") if it.strip()),
-            conf=self.conf,
-            driver_memory=self.driver_memory,
-        )
+DAY, RANGE = Parsed("DAY", parse_day), Parsed("FROM..TO", parse_range)
+TIME_ZONE, MEMORY = Parsed("ZONE", parse_time_zone), Parsed("SIZE", parse_memory)
 
 
-def submit_options(params: Mapping[str, Any]) -> SubmitOptions:
-    """The common options of a command's parameters."""
-    return SubmitOptions(**{name: params[name] for name in SubmitOptions._fields})
-
-
-_COMMON: tuple[Decorator, ...] = (
-    option("--master", metavar="URL", default="local[*]", show_default=True, help="Spark's master."),
+spark_options: Decorator = combined(
+    option("--master", metavar="URL", default="local[*]", help="Spark's master."),
     option(
         "--deploy-mode",
         type=click.Choice(("client", "cluster")),
         default="client",
-        show_default=True,
         help="Where the driver runs: here, or in the cluster.",
     ),
     option(
@@ -156,7 +86,7 @@ _COMMON: tuple[Decorator, ...] = (
         multiple=True,
         help="A setting of Spark. Repeatable; blanks part those in the variable.",
     ),
-    option("--driver-memory", type=Memory(), default="2g", show_default=True, help="The driver's heap."),
+    option("--driver-memory", type=MEMORY, default="2g", help="The driver's heap."),
     option(
         "--spark-home",
         type=click.Path(path_type=Path, file_okay=False),
@@ -169,15 +99,8 @@ _COMMON: tuple[Decorator, ...] = (
         "--check/--no-check",
         "checks",
         default=True,
-        show_default=True,
         envvar="KSHADOW_CHECK",
         help="Whether to reach the brokers first; only the cluster may be able to.",
     ),
 )
-
-
-def spark_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """How Spark is to run it."""
-    for decorate in reversed(_COMMON):
-        command = decorate(command)
-    return command
+"""How Spark is to run it."""

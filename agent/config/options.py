@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import click
 
+from agent.common.timespec import parse_duration, parse_time
+
 if TYPE_CHECKING:
-    from agent.common.timespec import TimeSpec
+    from agent.config.command_config import CommandConfig
 
 _UNITS_MS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000))
 _UNITS_BYTES = (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
@@ -37,6 +39,10 @@ class Parsed(click.ParamType[Any]):
             self.fail(str(error), param, ctx)
         return value if self._keeps_text else parsed
 
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """The name, in the letters that it has."""
+        return self.name
+
 
 class Size(Parsed):
     """Bytes, shown in the largest unit that needs no fraction."""
@@ -46,58 +52,25 @@ class Size(Parsed):
         return _in_units(value, _UNITS_BYTES, "")
 
 
-class Time(click.ParamType["TimeSpec"]):
-    """A time: so long before now, ISO 8601, or epoch milliseconds."""
-
-    name = "TIME"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> TimeSpec:
-        """Parse it; "now" comes later."""
-        from agent.common.timespec import TimeSpec, parse_time
-
-        if isinstance(value, TimeSpec):
-            return value
-        try:
-            return parse_time(str(value))
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
+TIME = Parsed("TIME", parse_time)
+"""A time: so long before now, ISO 8601, or epoch milliseconds; "now" comes later."""
+DURATION = Parsed("DURATION", parse_duration)
+"""A duration in milliseconds, as people write it."""
 
 
-class Duration(click.ParamType[int]):
-    """A duration in milliseconds, as people write it. `example` is what a message expects in place of all forms."""
-
-    name = "DURATION"
-
-    def __init__(self, example: str | None = None) -> None:
-        self._example = example
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Parse it."""
-        from agent.common.timespec import parse_duration
-
-        if isinstance(value, int):
-            return value
-        try:
-            return parse_duration(str(value))
-        except ValueError as error:
-            expected = self._example
-            self.fail(str(error) if expected is None else f"{expected} expected, {value!r} came", param, ctx)
-
-
-class MinDuration(Duration):
+class MinDuration(Parsed):
     """A duration of at least so long, in milliseconds; None for `never`, where that is allowed."""
 
     def __init__(self, least: str, *, never: bool = False) -> None:
-        super().__init__()
+        super().__init__("DURATION", self._parse_bounded)
         self._least, self._never = least, never
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Parse it."""
-        if self._never and value == "never":
-            return None  # type: ignore[return-value]  # click takes it for what it is
-        duration_ms = super().convert(value, param, ctx)
-        if duration_ms < super().convert(self._least, param, ctx):
-            self.fail(f"at least {self._least} expected, {value!r} came", param, ctx)
+    def _parse_bounded(self, text: str) -> int | None:
+        if self._never and text == "never":
+            return None
+        duration_ms = parse_duration(text)
+        if duration_ms < parse_duration(self._least):
+            raise ValueError(f"at least {self._least} expected, {text!r} came")
         return duration_ms
 
     def show(self, value: int | None) -> str | None:
@@ -156,21 +129,20 @@ class LibrdkafkaProperty(NameValue):
         return redact_properties(values)
 
 
-class CommandConfigFile(click.ParamType[Any]):
+class CommandConfigFile(Parsed):
     """A file of a Java client's properties, as `agent.config.command_config.CommandConfig`."""
 
-    name = "FILE"
+    def __init__(self) -> None:
+        super().__init__("FILE", self._read)
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Read and translate it."""
-        if not isinstance(value, str):
-            return value
+    @staticmethod
+    def _read(path: str) -> CommandConfig:
         from agent.config.command_config import read_command_config
 
         try:
-            return read_command_config(value)
+            return read_command_config(path)
         except ValueError as error:
-            self.fail(f"{value}: {error}", param, ctx)
+            raise ValueError(f"{path}: {error}") from None
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
         """Files."""
@@ -257,7 +229,6 @@ BOOTSTRAP_SERVER = OptionSpec(
 COMMAND_CONFIG = OptionSpec(
     ("--command-config",),
     type=CommandConfigFile(),
-    metavar="FILE",
     help="Client properties as Kafka's own tools take them, such as security.protocol and sasl.jaas.config; -X wins "
     "over them.",
     secret=True,

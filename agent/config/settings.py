@@ -99,13 +99,11 @@ class ReadSettings:
     partitions: tuple[int, ...] | None = option(
         "--partitions",
         type=Parsed("0-24,30", parse_partitions),
-        metavar="0-24,30",
         help="Read only these partitions of the topic.",
     )
     shard: Shard | None = option(
         "--shard",
         type=Parsed("I/N", parse_shard),
-        metavar="I/N",
         help="Read one of N equal shares of the partitions, counted from 0; auto/N takes the number that the host's "
         "name ends in, as in a StatefulSet.",
         chart="chart",
@@ -138,7 +136,6 @@ class SnapshotSettings:
     location: SnapshotLocation | None = option(
         "--snapshots",
         type=Parsed("DIR|kafka:TOPIC", parse_snapshot_location),
-        metavar="DIR|kafka:TOPIC",
         help="Where the state is kept, so that the next start reads only what came since: a directory or a topic.",
     )
     interval_ms: int = option(
@@ -365,7 +362,6 @@ class HttpSettings:
         "--listen",
         type=Parsed("HOST:PORT", parse_address),
         default="127.0.0.1:9308",
-        metavar="HOST:PORT",
         help="Where to serve HTTP.",
         chart="chart",
     )

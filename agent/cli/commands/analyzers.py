@@ -11,13 +11,6 @@ from agent.cli.options import output_option
 from agent.cli.output import print_rows
 from agent.cli.tables import Column
 
-LISTED = {
-    "section": "Find out why, and what to change",
-    "place": 6,
-    "number": 14,
-    "help": "List the analyzers: when each fires, its false alarms, its settings.",
-}
-
 _COLUMNS = {
     "analyzer": Column("ANALYZER"),
     "rule": Column("FIRES WHEN", folds=30),

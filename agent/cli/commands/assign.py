@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
 from agent.cli.options import librdkafka_config, option, output_option, source_options, strongest_given
-from agent.cli.output import echo, print_rows, print_value, warn
-from agent.cli.tables import MIN_FOLDED_WIDTH, Column, fold_words
+from agent.cli.output import echo, echo_text, print_rows, print_value, warn
+from agent.cli.query import Query, pass_query
+from agent.cli.tables import MIN_FOLDED_WIDTH, Column
 from agent.cli.text import MAX_TEXT, iso_time, truncated
-from agent.common.sanitize import printable
 from agent.common.timespec import TimeSpec
-from agent.config.options import Time
+from agent.config.options import TIME, Parsed
 
 if TYPE_CHECKING:
     from agent.cli.answers import LastMembership
     from agent.cli.assignment_problems import AssignorProblem
-
-LISTED = {
-    "section": "Find out why, and what to change",
-    "place": 5,
-    "number": 17,
-    "help": "Show what each assignor would give.",
-}
 
 NAMES = ("range", "roundrobin", "sticky", "cooperative-sticky", "uniform")
 """As `agent.cli.assignment_problems` has them, which takes long to import."""
@@ -58,21 +50,14 @@ _PROBLEM_COLUMNS = {
 }
 
 
-class Partitions(click.ParamType[tuple[str, int]]):
-    """A topic and how many partitions it has, `TOPIC=N`."""
+def parse_count(text: str) -> tuple[str, int]:
+    """A topic and how many partitions it has, split at the last `=`."""
+    from agent.cli.assignment_problems import MAX_PARTITIONS
 
-    name = "TOPIC=N"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
-        """Split at the last `=`."""
-        from agent.cli.assignment_problems import MAX_PARTITIONS
-
-        if isinstance(value, tuple):
-            return value
-        topic, _, text = str(value).rpartition("=")
-        if not topic or not (text.isascii() and text.isdecimal()) or not 0 < int(text[:9]) <= MAX_PARTITIONS:
-            self.fail(f"TOPIC=N with N from 1 to {MAX_PARTITIONS:,} expected, {value!r} came", param, ctx)
-        return topic, int(text)
+    topic, _, count = text.rpartition("=")
+    if not topic or not (count.isascii() and count.isdecimal()) or not 0 < int(count[:9]) <= MAX_PARTITIONS:
+        raise ValueError(f"TOPIC=N with N from 1 to {MAX_PARTITIONS:,} expected, {text!r} came")
+    return topic, int(count)
 
 
 @click.command()
@@ -88,28 +73,27 @@ class Partitions(click.ParamType[tuple[str, int]]):
 @option(
     "--partitions",
     "counts",
-    type=Partitions(),
+    type=Parsed("TOPIC=N", parse_count),
     multiple=True,
     help="How many partitions a topic has, whatever is known of it. Repeatable.",
 )
 @option(
     "--until",
-    type=Time(),
+    type=TIME,
     help="The group as it was at this time: 15m, 2h, 3d before now (with --from: before the newest record), "
     "2026-11-21T10:02 (UTC unless told), or epoch milliseconds. Not with --agent.",
 )
 @option("--members", "by_member", is_flag=True, help="Also which member gets which partitions, as a table.")
 @output_option()
-@click.pass_context
+@pass_query
 def assign(
-    ctx: click.Context,
+    query: Query,
     /,
     what: str,
     assignors: tuple[str, ...],
     counts: tuple[tuple[str, int], ...],
     until: TimeSpec | None,
     by_member: bool,
-    output: str,
     **_: Any,
 ) -> None:
     """Show what each assignor would give.
@@ -130,12 +114,38 @@ def assign(
       kshadow assign payments --agent http://localhost:9308 --assignor sticky -o json
       kshadow assign problems.ndjson -o ndjson
     """
+    ctx = query.ctx
     if not _is_group(ctx, what):
         if any(ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE for name in _GROUP_ONLY_PARAMS):
             raise click.UsageError("--assignor, --partitions, --until, --members go with a GROUP; problems say all")
-        _answer_problems(ctx, what, output)
+        _answer_problems(ctx, what, query.output)
         return
-    _answer_group(ctx, what, _PlanOptions(assignors, dict(counts), until, by_member, output))
+    from agent.cli.answers import no_such_group
+    from agent.cli.assignment_plan import NotAssignable, assignment_plan
+
+    with query.open(what, until=until) as answers:
+        form, as_of_ms = answers.describe(what), answers.as_of_ms
+        first = None if as_of_ms is None else f"as of {iso_time(as_of_ms)}"
+        last = answers.last_with_members(what) if form is None or not form["members"] else None
+        if last is not None and last.group is not None:
+            lacks = "no such group" if form is None else "no members"
+            form, as_of_ms = last.group, last.as_of_ms
+            first = f"{lacks} {first or 'now'}; members it had until {_time_text(as_of_ms)}"
+        if form is None:
+            no_such_group(answers, what)
+        try:
+            plan = assignment_plan(form, assignors, dict(counts), _broker_counts(ctx), as_of_ms)
+        except NotAssignable as refused:
+            raise click.UsageError(f"{truncated(repr(what), MAX_TEXT)} {refused}") from None
+        if first is not None and query.output in ("table", "ndjson"):
+            warn(f"{first}, in generation {plan['generation']}")
+        match query.output:
+            case "table":
+                _print_plan(plan, last, by_member=by_member)
+            case "ndjson":
+                print_rows(plan["alternatives"], "ndjson", {})
+            case _:
+                print_value(plan, query.output)
 
 
 def _is_group(ctx: click.Context, what: str) -> bool:
@@ -155,46 +165,6 @@ def _is_group(ctx: click.Context, what: str) -> bool:
             f"no file {what!r}; for a group of that name one of --from, --bootstrap-server, --agent is needed"
         )
     return True
-
-
-class _PlanOptions(NamedTuple):
-    assignors: tuple[str, ...]
-    counts: dict[str, int]
-    until: TimeSpec | None
-    by_member: bool
-    output: str
-
-
-def _answer_group(ctx: click.Context, group: str, wanted: _PlanOptions) -> None:
-    from agent.cli.answers import no_such_group
-    from agent.cli.assignment_plan import NotAssignable, assignment_plan
-    from agent.cli.data_source import open_source
-
-    with open_source(ctx, group, until=wanted.until) as answers:
-        form, as_of_ms = answers.describe(group), answers.as_of_ms
-        first = None if as_of_ms is None else f"as of {iso_time(as_of_ms)}"
-        last = answers.last_with_members(group) if form is None or not form["members"] else None
-        if last is not None and last.group is not None:
-            lacks = "no such group" if form is None else "no members"
-            form, as_of_ms = last.group, last.as_of_ms
-            first = f"{lacks} {first or 'now'}; members it had until {_time_text(as_of_ms)}"
-        if form is None:
-            no_such_group(ctx, answers, group)
-        try:
-            plan = assignment_plan(form, wanted.assignors, wanted.counts, _broker_counts(ctx), as_of_ms)
-        except NotAssignable as refused:
-            raise click.UsageError(f"{truncated(repr(group), MAX_TEXT)} {refused}") from None
-        if first is not None and wanted.output in ("table", "ndjson"):
-            warn(f"{first}, in generation {plan['generation']}")
-        match wanted.output:
-            case "table":
-                _print_plan(plan, last, by_member=wanted.by_member)
-            case "ndjson":
-                print_rows(plan["alternatives"], "ndjson", {})
-            case _:
-                print_value(plan, wanted.output)
-        if answers.report(warn):
-            ctx.exit(1)
 
 
 def _time_text(at_ms: int | None) -> str:
@@ -226,13 +196,7 @@ def _print_plan(plan: dict[str, Any], last: LastMembership | None, *, by_member:
         echo("")
         print_rows(list(_member_rows(rows)), "table", _MEMBER_COLUMNS)
     for note in plan["notes"]:
-        for line in _terminal_lines(printable(f"Note: {note}")):
-            echo(line)
-
-
-def _terminal_lines(text: str) -> list[str]:
-    """Lines for a terminal as wide as this one; one for a pipe."""
-    return fold_words(text, shutil.get_terminal_size().columns) if sys.stdout.isatty() else [text]
+        echo_text(f"Note: {note}", widest=sys.maxsize)
 
 
 def _last_members_hint(last: LastMembership | None) -> str:

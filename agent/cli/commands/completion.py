@@ -6,13 +6,6 @@ import click
 
 from agent.cli.output import echo
 
-LISTED = {
-    "section": "Set up",
-    "place": 3,
-    "number": 24,
-    "help": "Print the script that completes commands and groups in a shell.",
-}
-
 
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))

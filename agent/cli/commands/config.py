@@ -13,13 +13,6 @@ from agent.cli.session import session_of
 from agent.cli.tables import Column
 from agent.config.value_source import GivenValue, GivenValues, InvalidSettings, ValueSource
 
-LISTED = {
-    "section": "Set up",
-    "place": 1,
-    "number": 22,
-    "help": "Show the settings in force, or check a file of them.",
-}
-
 _COLUMNS = {
     "cluster": Column("CLUSTER"),
     "option": Column("OPTION"),

@@ -19,8 +19,6 @@ from agent.config.options import NameValue
 if TYPE_CHECKING:
     from agent.cli.contexts_file import Contexts, Entry
 
-LISTED = {"section": "Set up", "place": 2, "number": 23, "help": "Name clusters, and choose one."}
-
 _COLUMNS = {
     "current": Column("CURRENT"),
     "name": Column("NAME", folds=MIN_FOLDED_WIDTH),

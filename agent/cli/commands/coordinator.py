@@ -18,13 +18,6 @@ from agent.cli.options import (
 from agent.cli.output import print_rows, print_value
 from agent.cli.tables import MIN_FOLDED_WIDTH, Column
 
-LISTED = {
-    "section": "Records and history",
-    "place": 3,
-    "number": 25,
-    "help": "Show the partition and broker that own a group.",
-}
-
 
 @click.command()
 @click.argument("group")

@@ -11,13 +11,6 @@ from agent.cli.options import option, output_option
 from agent.cli.output import Column, print_rows, warn
 from agent.cli.text import MAX_LIST, iso_time, json_text, truncated
 
-LISTED = {
-    "section": "Records and history",
-    "place": 1,
-    "number": 3,
-    "help": "Print every record of the topic, decoded.",
-}
-
 JsonObject = dict[str, Any]
 
 _COLUMNS = {
@@ -35,7 +28,6 @@ _COLUMNS = {
     "--payloads",
     type=click.Choice(["expand", "raw"]),
     default="expand",
-    show_default=True,
     help="A consumer member's subscription and assignment as fields, or as the base64 of their bytes.",
 )
 @output_option("ndjson")

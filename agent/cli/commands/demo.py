@@ -22,13 +22,6 @@ if TYPE_CHECKING:
     from agent.runtime.agent import Agent
     from agent.tools.demo import Scenarios
 
-LISTED = {
-    "section": "Start",
-    "place": 1,
-    "number": 2,
-    "help": "Watch the agent diagnose a real embedded broker under real faults.",
-}
-
 UNREACHABLE = 3
 
 
@@ -42,9 +35,7 @@ DEMO_TUNING = {"unbalanced_assignment.open_after_s": "15", "idle_members.open_af
 @click.command()
 @bootstrap_option
 @option("--kafka-version", help="Kafka of the embedded broker [4.3.1, or what KAFKA_HOME holds].")
-@option(
-    "--listen", default="127.0.0.1:0", show_default=True, metavar="HOST:PORT", help="Where the agent serves HTTP."
-)
+@option("--listen", default="127.0.0.1:0", metavar="HOST:PORT", help="Where the agent serves HTTP.")
 @option("--keep", is_flag=True, help="Leave everything up at the end, until Ctrl-C.")
 @option(
     "--stack", "with_stack", is_flag=True, help="Start a real Prometheus with kshadow's alerts, and Alertmanager."

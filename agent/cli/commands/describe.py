@@ -8,17 +8,11 @@ import click
 
 from agent.cli.commands.members import MEMBER_COLUMNS, member_rows
 from agent.cli.options import output_option, source_options
-from agent.cli.output import echo, print_rows, print_value, warn
+from agent.cli.output import echo, print_rows, print_value
+from agent.cli.query import Query, pass_query
 from agent.cli.sort_filter import matches_any, sort_option, sort_rows, topic_option
 from agent.cli.tables import MIN_FOLDED_WIDTH, Column
 from agent.cli.text import cell, iso_time
-
-LISTED = {
-    "section": "See what is going on",
-    "place": 2,
-    "number": 6,
-    "help": "Show one group: state, members, assignment, offsets.",
-}
 
 _OFFSET_COLUMNS = {
     "topic": Column("TOPIC", folds=MIN_FOLDED_WIDTH),
@@ -37,10 +31,8 @@ _OFFSET_COLUMNS = {
 @topic_option
 @sort_option
 @output_option()
-@click.pass_context
-def describe(
-    ctx: click.Context, /, group: str, topics: tuple[str, ...], sort_by: tuple[str, ...], output: str, **_: Any
-) -> None:
+@pass_query
+def describe(query: Query, /, group: str, topics: tuple[str, ...], sort_by: tuple[str, ...], **_: Any) -> None:
     """Show one group: state, members, assignment, offsets.
 
     --topic and --sort-by are for the offsets.
@@ -50,18 +42,15 @@ def describe(
       kshadow describe payments --bootstrap-server localhost:9092
     """
     from agent.cli.answers import find_group
-    from agent.cli.data_source import open_source
 
-    with open_source(ctx, group, lag=True) as answers:
-        form = find_group(ctx, answers, group)
+    with query.open(group, lag=True) as answers:
+        form = find_group(answers, group)
         offsets = [row for row in form["offsets"] if matches_any(row["topic"], topics)]
         form = {**form, "offsets": sort_rows(offsets, sort_by, _OFFSET_COLUMNS)}
-        if output != "table":
-            print_value(form, output)
-        else:
+        if query.is_table:
             _print_group(form)
-        if answers.report(warn):
-            ctx.exit(1)
+        else:
+            print_value(form, query.output)
 
 
 def _print_group(form: dict[str, Any]) -> None:

@@ -29,13 +29,6 @@ if TYPE_CHECKING:
     from agent.config.values import Address, SnapshotLocation
     from agent.tools.doctor import Check, DoctorRequest
 
-LISTED = {
-    "section": "Start",
-    "place": 2,
-    "number": 16,
-    "help": "Check connection, permissions, topic and clock: what works, and how to fix what does not.",
-}
-
 _COLUMNS = {
     "check": Column("CHECK", folds=MIN_FOLDED_WIDTH),
     "on": Column("ON", folds=16),
@@ -48,19 +41,17 @@ _COLUMNS = {
 @bootstrap_option
 @command_config_option
 @property_option
-@option("--admin/--no-admin", default=True, show_default=True, help="Whether the agent is to observe groups.")
-@option("--lag/--no-lag", default=True, show_default=True, help="Whether the agent is to know lag.")
+@option("--admin/--no-admin", default=True, help="Whether the agent is to observe groups.")
+@option("--lag/--no-lag", default=True, help="Whether the agent is to know lag.")
 @option("--history-topic", metavar="NAME", help="The topic that the agent is to write the history to.")
 @option(
     "--history-topic-create/--no-history-topic-create",
     default=True,
-    show_default=True,
     help="Whether the agent is to make that topic.",
 )
 @option(
     "--snapshots",
     type=Parsed("DIR|kafka:TOPIC", parse_snapshot_location),
-    metavar="DIR|kafka:TOPIC",
     help="Where the agent is to keep snapshots.",
 )
 @option("--state-dir", type=click.Path(), help="Where the agent is to keep what must last.")
@@ -69,15 +60,12 @@ _COLUMNS = {
     "--listen",
     type=Parsed("HOST:PORT", parse_address),
     default="127.0.0.1:9308",
-    show_default=True,
-    metavar="HOST:PORT",
     help="Where it is to serve.",
 )
 @option(
     "--timeout",
     type=click.FloatRange(0.5, 600),
     default=10,
-    show_default=True,
     metavar="SECONDS",
     help="How long each answer may take.",
 )

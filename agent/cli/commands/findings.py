@@ -13,11 +13,11 @@ from agent.cli.options import (
     option,
     output_option,
     range_options,
-    resolve_range,
     source_options,
 )
-from agent.cli.output import print_rows, warn
-from agent.cli.sort_filter import match_option, matches_any, sort_option, sort_rows
+from agent.cli.output import warn
+from agent.cli.query import Query, pass_query
+from agent.cli.sort_filter import is_about, match_option, sort_option
 from agent.cli.tables import MIN_FOLDED_WIDTH, Column
 from agent.cli.text import iso_time
 from agent.common.timespec import TimeSpec
@@ -25,13 +25,6 @@ from agent.core.diagnosis.severity import Severity
 
 if TYPE_CHECKING:
     from agent.cli.answers import Answers
-
-LISTED = {
-    "section": "See what is going on",
-    "place": 5,
-    "number": 12,
-    "help": "List what the analyzers hold open, or found in a range.",
-}
 
 _COLUMNS = {
     "since": Column("SINCE"),
@@ -55,20 +48,15 @@ _COLUMNS = {
 @sort_option
 @follow_options
 @output_option()
-@click.pass_context
+@pass_query
 def findings(
-    ctx: click.Context,
+    query: Query,
     /,
     since: TimeSpec | None,
-    until: TimeSpec | None,
     groups: tuple[str, ...],
     match: tuple[str, ...],
     only: tuple[str, ...],
     severity: str | None,
-    sort_by: tuple[str, ...],
-    follows: bool,
-    interval: float,
-    output: str,
     **_: Any,
 ) -> None:
     """List what the analyzers hold open, or found in a range.
@@ -81,31 +69,22 @@ def findings(
       kshadow findings --agent http://localhost:9308 --severity warning
       kshadow findings --from /var/lib/kafka/data --since 1d -o json
     """
-    from agent.cli.data_source import open_source
-
     least = 0 if severity is None else Severity(severity).rank
 
     def is_wanted(event: dict[str, Any]) -> bool:
         return (
-            (not groups or event["group"] in groups)
-            and (not match or (event["group"] is not None and matches_any(event["group"], match)))
+            is_about(event, groups, match)
             and (not only or event["analyzer"] in only)
             and Severity.of(event["severity"]).rank >= least
         )
 
-    if follows:
-        _follow(ctx, since, is_wanted, interval, output)
-    with open_source(ctx, history=True) as answers:
-        since_ms, until_ms = resolve_range(since, until, answers.now_ms)
-        rows = list(filter(is_wanted, answers.findings(since_ms, until_ms)))
-        rows = _arranged(rows, sort_by)
-        if output == "table":
-            rows = list(map(_shown, rows))
-        print_rows(rows, output, _COLUMNS, empty="no findings")
+    if query.follows:
+        _follow(query, since, is_wanted)
+    with query.open(history=True) as answers:
+        rows = list(filter(is_wanted, answers.findings(*query.range_ms(answers))))
+        query.print_rows(rows, _COLUMNS, shown=_shown, view=_sortable, empty="no findings")
         if only and not rows:
             _warn_of_unknown(only)
-        if answers.report(warn):
-            ctx.exit(1)
 
 
 def _shown(event: dict[str, Any]) -> dict[str, Any]:
@@ -113,17 +92,17 @@ def _shown(event: dict[str, Any]) -> dict[str, Any]:
     return {**event, "since": iso_time(event["since_ms"]), "until": until}
 
 
-def _follow(
-    ctx: click.Context,
-    since: TimeSpec | None,
-    is_wanted: Callable[[dict[str, Any]], bool],
-    interval_s: float,
-    output: str,
-) -> NoReturn:
-    """What is open (or was since then), and from then on whatever opens and is resolved."""
-    from agent.cli.following import OVERLAP_MS, RowPrinter, SeenEvents, follow
+def _sortable(event: dict[str, Any]) -> dict[str, Any]:
+    """Severities by how severe they are; UNTIL is when a finding that is over was resolved."""
+    until_ms = event["at_ms"] if event["state"] == "resolved" else None
+    return {**event, "severity": Severity.of(event["severity"]).rank, "until_ms": until_ms}
 
-    seen, lines = SeenEvents(), RowPrinter(output, _COLUMNS)
+
+def _follow(query: Query, since: TimeSpec | None, is_wanted: Callable[[dict[str, Any]], bool]) -> NoReturn:
+    """What is open (or was since then), and from then on whatever opens and is resolved."""
+    from agent.cli.following import OVERLAP_MS, RowPrinter, SeenEvents
+
+    seen, lines = SeenEvents(), RowPrinter(query.output, _COLUMNS, _shown)
     asked_ms: int | None = None
 
     def poll(answers: Answers) -> None:
@@ -135,10 +114,9 @@ def _follow(
         else:
             new = seen.only_new(answers.findings(asked_ms - OVERLAP_MS))
         asked_ms = answers.now_ms
-        wanted = list(filter(is_wanted, new))
-        lines.print(list(map(_shown, wanted)) if output == "table" else wanted)
+        lines.print(filter(is_wanted, new))
 
-    follow(ctx, poll, interval_s=interval_s, output=output)
+    query.follow(poll)
 
 
 def _warn_of_unknown(only: tuple[str, ...]) -> None:
@@ -152,17 +130,3 @@ def _warn_of_unknown(only: tuple[str, ...]) -> None:
         near = get_close_matches(name, kinds, n=1)
         hint = f"did you mean {near[0]!r}?" if near else "kshadow analyzers lists those there are"
         warn(f"(no analyzer is called {name!r} here; {hint})")
-
-
-def _arranged(rows: list[dict[str, Any]], sort_by: tuple[str, ...]) -> list[dict[str, Any]]:
-    """Severities by how severe they are; UNTIL is when a finding that is over was resolved."""
-    more = [
-        {
-            **row,
-            "severity": Severity.of(row["severity"]).rank,
-            "until_ms": row["at_ms"] if row["state"] == "resolved" else None,
-            "row": row,
-        }
-        for row in rows
-    ]
-    return [row["row"] for row in sort_rows(more, sort_by, _COLUMNS)]

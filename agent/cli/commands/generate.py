@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,6 +16,7 @@ from click.core import ParameterSource
 
 from agent.cli.options import (
     Decorator,
+    combined,
     command_config_option,
     exactly_one_of,
     librdkafka_config,
@@ -26,7 +27,7 @@ from agent.cli.output import UnwritableOutput, echo, printable, warn
 from agent.cli.text import iso_time
 from agent.common import clock
 from agent.common.timespec import TimeSpec
-from agent.config.options import Duration, Time
+from agent.config.options import DURATION, TIME, Parsed
 from agent.simulation.generator.scenario_kinds import SCENARIO_KINDS
 from agent.simulation.generator.settings import ASSIGNOR_WEIGHTS, GeneratorSettings, IntegerRange
 
@@ -34,13 +35,6 @@ if TYPE_CHECKING:
     from agent.core.records import RawRecord
     from agent.kafka.writer import Written
     from agent.simulation.generator.group_history import GroupTruth
-
-LISTED = {
-    "section": "Records and history",
-    "place": 4,
-    "number": 18,
-    "help": "Write synthetic histories of groups as real records.",
-}
 
 _STDOUT = "-"
 _PROGRESS_S = 0.2
@@ -50,36 +44,25 @@ partition. Restart it, or move the leadership, and it has these groups; as nobod
 are removed when their session timeout is over (--session-timeout)."""
 
 
-class Range(click.ParamType[IntegerRange]):
-    """A whole number, or two with a dash between."""
-
-    name = "N|N-M"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> IntegerRange:
-        """Split at the dash; whether the bounds can be is seen when they are used."""
-        if isinstance(value, IntegerRange):
-            return value
-        least, _, most = str(value).partition("-")
-        try:
-            return IntegerRange(int(least), int(most or least))
-        except ValueError:
-            self.fail(f"a number or two (5, 1-30) expected, {str(value)[:100]!r} came", param, ctx)
+def parse_range(text: str) -> IntegerRange:
+    """A whole number, or two with a dash between; whether the bounds can be is seen when they are used."""
+    least, _, most = text.partition("-")
+    try:
+        return IntegerRange(int(least), int(most or least))
+    except ValueError:
+        raise ValueError(f"a number or two (5, 1-30) expected, {text[:100]!r} came") from None
 
 
-class Weight(click.ParamType[tuple[str, float]]):
-    """A name with its weight, which is 1 if there is none."""
+def parse_weight(text: str) -> tuple[str, float]:
+    """A name with its weight, which is 1 if there is none; whether there is such a name is seen when it is used."""
+    name, _, weight = text.partition("=")
+    try:
+        return name, float(weight or 1)
+    except ValueError:
+        raise ValueError(f"a name with its weight (crash=3) expected, {text[:100]!r} came") from None
 
-    name = "NAME[=WEIGHT]"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, float]:
-        """Split at the `=`; whether there is such a name is seen when it is used."""
-        if isinstance(value, tuple):
-            return value
-        name, _, weight = str(value).partition("=")
-        try:
-            return name, float(weight or 1)
-        except ValueError:
-            self.fail(f"a name with its weight (crash=3) expected, {str(value)[:100]!r} came", param, ctx)
+RANGE, WEIGHT = Parsed("N|N-M", parse_range), Parsed("NAME[=WEIGHT]", parse_weight)
 
 
 class Target(NamedTuple):
@@ -90,62 +73,58 @@ class Target(NamedTuple):
     write: Callable[[Iterator[RawRecord]], Written]
 
 
-def _settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    count = click.IntRange(min=1)
-    defaults = GeneratorSettings(0)
-    decorators: Sequence[Decorator] = (
-        option("--groups", type=count, default=defaults.groups, show_default=True, help="How many groups."),
-        option(
-            "--members",
-            type=Range(),
-            default="{}-{}".format(*defaults.members),
-            show_default=True,
-            help="Members a group; most have few, and none more than partitions unless its fate says so.",
-        ),
-        option("--topics", type=count, default=defaults.topics, show_default=True, help="Topics that groups share."),
-        option(
-            "--partitions",
-            type=Range(),
-            default="{}-{}".format(*defaults.partitions),
-            show_default=True,
-            help="Partitions of such a topic.",
-        ),
-        option("--duration", type=Duration(), default="1h", show_default=True, help="How long the history is."),
-        option(
-            "--commit-interval",
-            type=Duration(),
-            default="5s",
-            show_default=True,
-            help="How often a member commits; some groups have an interval of their own.",
-        ),
-        option(
-            "--records",
-            type=count,
-            help="About so many records: the commit interval follows, or, where that is given, the duration.",
-        ),
-        option(
-            "--session-timeout", type=Duration(), help="session.timeout.ms of all members [45s, for some 30s or 10s]."
-        ),
-        option("--mix", type=Weight(), multiple=True, help="A fate and its weight, those above. Repeatable."),
-        option(
-            "--assignor",
-            "assignors",
-            type=Weight(),
-            multiple=True,
-            help=f"A partition.assignment.strategy and its weight. Repeatable. [{_weights(ASSIGNOR_WEIGHTS)}]",
-        ),
-        option("--seed", type=int, default=0, show_default=True, help="Another seed, another history."),
-        option("--start", type=Time(), help="When it begins [so that it ends now]."),
-        option("--offsets-partitions", type=count, help="Partitions of the topic, where no broker is asked [50]."),
-    )
-    for decorate in reversed(decorators):
-        command = decorate(command)
-    return command
-
-
-def _weights(weights: Any) -> str:
+def _weights(weights: Mapping[str, float]) -> str:
     return " ".join(f"{name}={weight:g}" for name, weight in weights.items())
 
+
+_COUNT, _DEFAULTS = click.IntRange(min=1), GeneratorSettings(0)
+_settings_options: Decorator = combined(
+    option("--groups", type=_COUNT, default=_DEFAULTS.groups, help="How many groups."),
+    option(
+        "--members",
+        type=RANGE,
+        default="{}-{}".format(*_DEFAULTS.members),
+        help="Members a group; most have few, and none more than partitions unless its fate says so.",
+    ),
+    option("--topics", type=_COUNT, default=_DEFAULTS.topics, help="Topics that groups share."),
+    option(
+        "--partitions",
+        type=RANGE,
+        default="{}-{}".format(*_DEFAULTS.partitions),
+        help="Partitions of such a topic.",
+    ),
+    option("--duration", "duration_ms", type=DURATION, default="1h", help="How long the history is."),
+    option(
+        "--commit-interval",
+        "commit_interval_ms",
+        type=DURATION,
+        default="5s",
+        help="How often a member commits; some groups have an interval of their own.",
+    ),
+    option(
+        "--records",
+        type=_COUNT,
+        help="About so many records: the commit interval follows, or, where that is given, the duration.",
+    ),
+    option(
+        "--session-timeout",
+        "session_timeout_ms",
+        type=DURATION,
+        help="session.timeout.ms of all members [45s, for some 30s or 10s].",
+    ),
+    option("--mix", type=WEIGHT, multiple=True, help="A fate and its weight, those above. Repeatable."),
+    option(
+        "--assignor",
+        "assignors",
+        type=WEIGHT,
+        multiple=True,
+        help=f"A partition.assignment.strategy and its weight. Repeatable. [{_weights(ASSIGNOR_WEIGHTS)}]",
+    ),
+    option("--seed", type=int, default=0, help="Another seed, another history."),
+    option("--start", type=TIME, help="When it begins [so that it ends now]."),
+    option("--offsets-partitions", type=_COUNT, help="Partitions of the topic, where no broker is asked [50]."),
+)
+"""What the history is like: the fields of `GeneratorSettings`."""
 
 _TOTAL_WEIGHT = f"{sum(kind.weight for kind in SCENARIO_KINDS.values()):g}"
 _FATES = "\n".join(f"  {name:16} {kind.weight:3g}  {kind.summary}" for name, kind in SCENARIO_KINDS.items())
@@ -237,25 +216,17 @@ def _settings(ctx: click.Context, records: int | None, start: TimeSpec | None) -
 def _fitted(ctx: click.Context, records: int | None) -> GeneratorSettings:
     from agent.simulation.generator.record_count import with_duration_for, with_interval_for
 
-    given, defaults = ctx.params, GeneratorSettings(0)
-    settings = GeneratorSettings(
-        0,
-        groups=given["groups"],
-        duration_ms=given["duration"],
-        members=given["members"],
-        topics=given["topics"],
-        partitions=given["partitions"],
-        commit_interval_ms=given["commit_interval"],
-        session_timeout_ms=given["session_timeout"],
-        mix=dict(given["mix"]) or defaults.mix,
-        assignors=dict(given["assignors"]) or defaults.assignors,
-        seed=given["seed"],
-    )
+    given = {name: value for name, value in ctx.params.items() if value not in (None, ())}
+    # Of the topic's partitions the target knows more.
+    names = {it.name for it in fields(GeneratorSettings)} - {"offsets_partitions"}
+    named = {name: given[name] for name in names & given.keys()}
+    named |= {name: dict(named[name]) for name in ("mix", "assignors") if name in named}
+    settings = GeneratorSettings(0, **named)
     if records is None:
         return settings
-    if not _is_given(ctx, "commit_interval"):
+    if not _is_given(ctx, "commit_interval_ms"):
         return with_interval_for(settings, records)
-    if _is_given(ctx, "duration"):
+    if _is_given(ctx, "duration_ms"):
         raise click.UsageError("--records, --duration and --commit-interval: each follows from the other two")
     return with_duration_for(settings, records)
 

@@ -8,27 +8,15 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from agent.cli.options import follow_options, output_option, source_options
-from agent.cli.output import print_rows, warn
-from agent.cli.sort_filter import (
-    match_option,
-    matches_any,
-    sort_option,
-    sort_rows,
-    state_option,
-    type_option,
-)
+from agent.cli.query import Query, pass_query
+from agent.cli.sort_filter import match_option, matches_any, sort_option, state_option, type_option
 from agent.cli.tables import Column
 from agent.cli.text import iso_time
 
 if TYPE_CHECKING:
-    pass
-
-if TYPE_CHECKING:
     from agent.cli.answers import Answers
 
-LISTED = {"section": "See what is going on", "place": 1, "number": 5, "help": "List the groups."}
-
-_GROUP_COLUMNS = {
+_COLUMNS = {
     "group": Column("GROUP", folds=20),
     "group_type": Column("TYPE"),
     "state": Column("STATE"),
@@ -57,18 +45,9 @@ _FOLLOWED_COLUMNS = ("group", "group_type", "state", "generation", "protocol", "
 @sort_option
 @follow_options
 @output_option()
-@click.pass_context
+@pass_query
 def groups(
-    ctx: click.Context,
-    /,
-    match: tuple[str, ...],
-    states: tuple[str, ...],
-    types: tuple[str, ...],
-    sort_by: tuple[str, ...],
-    follows: bool,
-    interval: float,
-    output: str,
-    **_: Any,
+    query: Query, /, match: tuple[str, ...], states: tuple[str, ...], types: tuple[str, ...], **_: Any
 ) -> None:
     """List the groups.
 
@@ -81,7 +60,6 @@ def groups(
       kshadow groups --bootstrap-server localhost:9092 -o json
       kshadow groups --agent http://localhost:9308
     """
-    from agent.cli.data_source import open_source
 
     def is_wanted(row: dict[str, Any]) -> bool:
         return (
@@ -90,33 +68,22 @@ def groups(
             and (not types or row["group_type"] in types)
         )
 
-    if follows:
-        _follow(ctx, is_wanted, interval, output)
-    with open_source(ctx) as answers:
-        rows = list(filter(is_wanted, answers.groups()))
-        rows = sort_rows(rows, sort_by, _GROUP_COLUMNS)
-        if output == "table":
-            rows = [
-                {
-                    **row,
-                    "last_commit": iso_time(row["last_commit_ms"]),
-                    "state_since": iso_time(row["state_since_ms"]),
-                }
-                for row in rows
-            ]
-        print_rows(
-            rows, output, _GROUP_COLUMNS, empty="no group is like that" if match or states or types else "no groups"
-        )
-        if answers.report(warn):
-            ctx.exit(1)
+    if query.follows:
+        _follow(query, is_wanted)
+    empty = "no group is like that" if match or states or types else "no groups"
+    with query.open() as answers:
+        query.print_rows(filter(is_wanted, answers.groups()), _COLUMNS, shown=_shown, empty=empty)
 
 
-def _follow(
-    ctx: click.Context, is_wanted: Callable[[dict[str, Any]], bool], interval_s: float, output: str
-) -> NoReturn:
-    from agent.cli.following import RowPrinter, follow
+def _shown(row: dict[str, Any]) -> dict[str, Any]:
+    return {**row, "last_commit": iso_time(row["last_commit_ms"]), "state_since": iso_time(row["state_since_ms"])}
 
-    lines = RowPrinter(output, {"seen": Column("SEEN"), **{key: _GROUP_COLUMNS[key] for key in _FOLLOWED_COLUMNS}})
+
+def _follow(query: Query, is_wanted: Callable[[dict[str, Any]], bool]) -> NoReturn:
+    from agent.cli.following import RowPrinter
+
+    columns = {"seen": Column("SEEN"), **{key: _COLUMNS[key] for key in _FOLLOWED_COLUMNS}}
+    lines = RowPrinter(query.output, columns, lambda row: {**row, "seen": iso_time(row["seen_ms"])})
     before: dict[str, dict[str, Any]] = {}
 
     def poll(answers: Answers) -> None:
@@ -125,12 +92,9 @@ def _follow(
         gone = [{**row, "state": "Dead", "members": 0} for name, row in before.items() if name not in rows]
         new = [row for name, row in rows.items() if _fingerprint(row) != _fingerprint(before.get(name))]
         before = rows
-        seen: dict[str, Any] = {"seen_ms": answers.now_ms}
-        if output == "table":
-            seen["seen"] = iso_time(answers.now_ms)
-        lines.print([{**row, **seen} for row in filter(is_wanted, [*new, *gone])])
+        lines.print({**row, "seen_ms": answers.now_ms} for row in filter(is_wanted, [*new, *gone]))
 
-    follow(ctx, poll, interval_s=interval_s, output=output)
+    query.follow(poll)
 
 
 def _fingerprint(row: dict[str, Any] | None) -> list[Any] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import groupby
 from types import UnionType
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -9,20 +10,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from agent.cli.options import follow_options, output_option, source_options
-from agent.cli.output import echo, print_rows, print_table, warn
-from agent.cli.sort_filter import matches_any, sort_option, sort_rows, topic_option
+from agent.cli.output import echo, print_table, warn
+from agent.cli.query import Query, pass_query
+from agent.cli.sort_filter import matches_any, sort_option, topic_option
 from agent.cli.tables import MIN_FOLDED_WIDTH, Column
 from agent.cli.text import iso_time
 
 if TYPE_CHECKING:
     from agent.cli.answers import Answers
-
-LISTED = {
-    "section": "See what is going on",
-    "place": 4,
-    "number": 8,
-    "help": "Show how far behind one group is, by partition.",
-}
 
 Row = dict[str, Any]
 
@@ -59,18 +54,8 @@ _TEXTS = {
 @sort_option
 @follow_options
 @output_option()
-@click.pass_context
-def lag(
-    ctx: click.Context,
-    /,
-    group: str,
-    topics: tuple[str, ...],
-    sort_by: tuple[str, ...],
-    follows: bool,
-    interval: float,
-    output: str,
-    **_: Any,
-) -> None:
+@pass_query
+def lag(query: Query, /, group: str, topics: tuple[str, ...], **_: Any) -> None:
     """Show how far behind one group is, by partition.
 
     In records, and in seconds: how long the next record to read has been there. What is not known is absent (null).
@@ -83,56 +68,48 @@ def lag(
       kshadow lag payments --agent http://localhost:9308 -o json
     """
     from agent.cli.answers import find_group
-    from agent.cli.data_source import open_source
 
-    if follows:
-        _follow(ctx, group, topics, interval, output)
-    with open_source(ctx, group, lag=True) as answers:
-        by_topic = [row for row in lag_rows(find_group(ctx, answers, group)) if matches_any(row["topic"], topics)]
-        rows = [it["row"] for it in sort_rows([_sortable(row) for row in by_topic], sort_by, _COLUMNS)]
-        if output == "table":
-            print_rows([_shown(row) for row in rows], output, _COLUMNS, empty="no offsets committed")
-            if rows:
-                echo("")
-                print_table(
-                    [list(_total(topic, list(of))) for topic, of in groupby(by_topic, lambda it: it["topic"])],
-                    _TOTALS,
-                )
-        else:
-            print_rows(rows, output, _COLUMNS)
-        if ctx.params["from_path"] is not None and not answers.capabilities.live:
+    if query.follows:
+        _follow(query, group, topics)
+    with query.open(group, lag=True) as answers:
+        rows = [row for row in lag_rows(find_group(answers, group)) if matches_any(row["topic"], topics)]
+        query.print_rows(
+            rows,
+            _COLUMNS,
+            shown=_shown,
+            view=_sortable,
+            empty="no offsets committed" if query.is_table else "nothing",
+        )
+        if query.is_table and rows:
+            echo("")
+            print_table([[*it.values()] for it in _totals(rows)], _TOTALS)
+        if query.ctx.params["from_path"] is not None and not answers.capabilities.live:
             warn("lag is not known: files do not say where topics end; --bootstrap-server and --agent do")
-        if answers.report(warn):
-            ctx.exit(1)
 
 
-def _follow(ctx: click.Context, group: str, topics: tuple[str, ...], interval_s: float, output: str) -> NoReturn:
+def _follow(query: Query, group: str, topics: tuple[str, ...]) -> NoReturn:
     from agent.cli.answers import find_group
-    from agent.cli.following import RowPrinter, follow
+    from agent.cli.following import RowPrinter
 
-    columns = {"seen": Column("SEEN"), "topic": Column("TOPIC")}
-    lines = RowPrinter(
-        output, columns | {key: Column(key.upper()) for key in ("partitions", "lag", "seconds", "unknown")}
-    )
+    columns = {key: Column(key.upper()) for key in ("seen", "topic", "partitions", "lag", "seconds", "unknown")}
+    lines = RowPrinter(query.output, columns)
     before: dict[tuple[str, int], Any] = {}
 
     def poll(answers: Answers) -> None:
         nonlocal before
-        form = answers.describe(group) if before else find_group(ctx, answers, group)
+        form = answers.describe(group) if before else find_group(answers, group)
         rows = [row for row in lag_rows(form or {**_NOTHING}) if matches_any(row["topic"], topics)]
         now = {(row["topic"], row["partition"]): row["lag"] for row in rows}
         new = [row for row in rows if before.get(key := (row["topic"], row["partition"]), key) != row["lag"]]
         before = now
-        if output != "table":
-            lines.print([{**row, "seen_ms": answers.now_ms} for row in new])
+        if not query.is_table:
+            lines.print({**row, "seen_ms": answers.now_ms} for row in new)
             return
         changed = {row["topic"] for row in new}
-        names = ("topic", "partitions", "lag", "seconds", "unknown")
-        totals = [_total(topic, list(of)) for topic, of in groupby(rows, lambda it: it["topic"]) if topic in changed]
         seen = {"seen": iso_time(answers.now_ms)}
-        lines.print([seen | dict(zip(names, total, strict=True)) for total in totals])
+        lines.print(seen | total for total in _totals(rows) if total["topic"] in changed)
 
-    follow(ctx, poll, interval_s=interval_s, output=output, group=group, lag=True)
+    query.follow(poll, group, lag=True)
 
 
 _NOTHING: Row = {"members": [], "offsets": [], "group_type": ""}
@@ -203,18 +180,21 @@ def _shown(row: Row) -> Row:
 
 
 def _sortable(row: Row) -> Row:
-    return {**row, "member": row["client_id"] or row["member_id"], "row": row}
+    return {**row, "member": row["client_id"] or row["member_id"]}
 
 
-def _total(topic: str, rows: list[Row]) -> tuple[Any, ...]:
-    known = [row for row in rows if row["lag"] is not None]
-    seconds = [row["lag_seconds"] for row in known]
-    longest = None if not seconds or None in seconds else max(seconds)
-    at_least = longest is not None and any(row["lag_seconds_at_least"] for row in known)
-    return (
-        topic,
-        len(rows),
-        sum(row["lag"] for row in known) if known else None,
-        f"≥ {longest:g}" if at_least else longest,
-        len(rows) - len(known),
-    )
+def _totals(rows: list[Row]) -> Iterator[Row]:
+    """Of each topic: its partitions, their lag, the longest lag in seconds, and of how many the lag is not known."""
+    for topic, of_topic in groupby(rows, lambda row: row["topic"]):
+        partitions = list(of_topic)
+        known = [row for row in partitions if row["lag"] is not None]
+        seconds = [row["lag_seconds"] for row in known]
+        longest = None if not seconds or None in seconds else max(seconds)
+        at_least = longest is not None and any(row["lag_seconds_at_least"] for row in known)
+        yield {
+            "topic": topic,
+            "partitions": len(partitions),
+            "lag": sum(row["lag"] for row in known) if known else None,
+            "seconds": f"≥ {longest:g}" if at_least else longest,
+            "unknown": len(partitions) - len(known),
+        }

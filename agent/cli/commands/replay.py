@@ -10,20 +10,13 @@ from agent.cli.sort_filter import (
     cause_option,
     event_matches,
     event_option,
+    is_about,
     match_option,
-    matches_any,
     sort_option,
     sort_rows,
 )
 from agent.cli.tables import MIN_FOLDED_WIDTH, Column
 from agent.cli.text import iso_time
-
-LISTED = {
-    "section": "Records and history",
-    "place": 2,
-    "number": 4,
-    "help": "Print the history that the log tells, as events.",
-}
 
 _COLUMNS = {
     "at": Column("AT"),
@@ -86,9 +79,7 @@ def replay(
     rows = [
         event
         for event in loaded.events()
-        if (not groups or event["group"] in groups)
-        and (not match or (event["group"] is not None and matches_any(event["group"], match)))
-        and event_matches(event, event_types, causes)
+        if is_about(event, groups, match) and event_matches(event, event_types, causes)
     ]
     if sort_by:
         rows = sort_rows(rows, sort_by, _COLUMNS)

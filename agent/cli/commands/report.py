@@ -15,24 +15,16 @@ from agent.cli.options import (
     broker_log_options,
     option,
     range_options,
-    resolve_range,
     source_options,
 )
 from agent.cli.output import UnwritableOutput, echo, printable, warn
-from agent.common.timespec import TimeSpec
+from agent.cli.query import Query, pass_query
 
 if TYPE_CHECKING:
     from agent.presentation.narrative.gains import Gains
     from agent.presentation.report.fleet_report import GroupSummary
     from agent.presentation.report.gather import ReplayGains
     from agent.simulation.whatif.group_recorders import GroupRecorders
-
-LISTED = {
-    "section": "Find out why, and what to change",
-    "place": 3,
-    "number": 15,
-    "help": "Write one HTML page about a time range, to keep or to send.",
-}
 
 WHATIF_S = 30.0
 """For all groups together."""
@@ -50,23 +42,19 @@ WHATIF_S = 30.0
     "--top",
     type=click.IntRange(0, 200),
     default=20,
-    show_default=True,
     help="Groups told of in full where none is named: those in most trouble. The others are a table.",
 )
 @option(
     "--whatif/--no-whatif",
     "is_with_whatif",
     default=True,
-    show_default=True,
     help="Also replay what happened under other settings, as kshadow whatif does, for at most 30 s in all.",
 )
-@click.pass_context
+@pass_query
 def report(
-    ctx: click.Context,
+    query: Query,
     /,
     groups: tuple[str, ...],
-    since: TimeSpec | None,
-    until: TimeSpec | None,
     broker_logs: tuple[str, ...],
     broker_log_timezone: str,
     out: str,
@@ -90,7 +78,6 @@ def report(
     """
     from agent.cli.answers import no_such_group
     from agent.cli.commands.explain import open_broker_logs
-    from agent.cli.data_source import open_source
     from agent.common.clock import now_ms
     from agent.presentation.narrative.words import count
     from agent.presentation.report.document import document
@@ -98,11 +85,11 @@ def report(
     from agent.presentation.report.gather import NoSuchGroup, ReportRequest, gather
     from agent.simulation.whatif.group_recorders import GroupRecorders
 
-    logs = open_broker_logs(ctx, broker_logs, broker_log_timezone)
+    logs = open_broker_logs(query.ctx, broker_logs, broker_log_timezone)
     one = groups[0] if len(groups) == 1 else None
     recorders = GroupRecorders(groups) if is_with_whatif else None
-    with open_source(ctx, one, history=True, recorder=recorders, witness=logs) as answers:
-        since_ms, until_ms = resolve_range(since, until, answers.now_ms)
+    with query.open(one, history=True, recorder=recorders, witness=logs, is_reported=False) as answers:
+        since_ms, until_ms = query.range_ms(answers)
         problems: list[str] = []
         if logs is not None:
             logs.report(problems.append)
@@ -117,17 +104,17 @@ def report(
             problems=tuple(problems),
         )
         try:
-            gains = None if recorders is None else _gains(ctx, recorders, since_ms, until_ms, answers.now_ms)
+            gains = None if recorders is None else _gains(query.ctx, recorders, since_ms, until_ms, answers.now_ms)
             facts = gather(answers, made, ReportRequest(groups, since_ms, until_ms, top), gains)
         except NoSuchGroup as missing:
-            no_such_group(ctx, answers, str(missing))
+            no_such_group(answers, str(missing))
         page = document(facts).encode("utf-8", "backslashreplace")
         _write(page, out)
         if out != "-":
             told = f"{len(facts.details)} of {count(len(facts.groups), 'group')} in full"
             echo(f"{printable(out)}: {told}, {max(len(page) // 1000, 1):,} kB")
         if is_bad:
-            ctx.exit(1)
+            query.ctx.exit(1)
 
 
 def _gains(

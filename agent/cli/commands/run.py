@@ -23,13 +23,6 @@ if TYPE_CHECKING:
 
     AllLimits = dict[str | None, Limits]
 
-LISTED = {
-    "section": "Start",
-    "place": 3,
-    "number": 1,
-    "help": "Run the agent: follow the topic and serve metrics and the API.",
-}
-
 
 @click.command()
 @run_options

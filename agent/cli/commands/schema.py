@@ -8,13 +8,6 @@ from agent.cli.options import output_option
 from agent.cli.output import print_rows, print_value
 from agent.cli.tables import Column
 
-LISTED = {
-    "section": "Records and history",
-    "place": 6,
-    "number": 19,
-    "help": "List the JSON Schemas of events and answers, or print one.",
-}
-
 _COLUMNS = {
     "name": Column("SCHEMA"),
     "about": Column("OF", folds=20),

@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
 from agent import __version__
-from agent.cli.options import Decorator, option, output_option
+from agent.cli.options import Decorator, combined, option, output_option
 from agent.cli.output import print_value, warn
 from agent.config.options import NameValue
 
 if TYPE_CHECKING:
     from agent.tools.sidecar.container import Sidecar
 
-LISTED = {
-    "section": "Set up",
-    "place": 4,
-    "number": 21,
-    "help": "Make the container for a pod, or patch a manifest with it.",
-}
-
 DATA = 1
 """The exit code where the manifests are not what they should be."""
 
-_OPTIONS: tuple[Decorator, ...] = (
-    option("--image", default=f"kshadow:{__version__}", show_default=True, help="The agent's image."),
+_sidecar_options: Decorator = combined(
+    option("--image", default=f"kshadow:{__version__}", help="The agent's image."),
     option("--cluster", metavar="NAME", help="What you call the cluster."),
     option(
         "--bootstrap-server", metavar="HOST:PORT[,…]", required=True, help="Kafka brokers to start from, for the pod."
@@ -64,28 +58,20 @@ _OPTIONS: tuple[Decorator, ...] = (
     option(
         "--admin/--no-admin",
         default=False,
-        show_default=True,
         help="Observe through the Admin API too: a process more, and some requests a second to each broker.",
     ),
-    option("--lag/--no-lag", default=True, show_default=True, help="Tell the lag; needs Describe on the topics."),
-    option("--port", type=click.IntRange(1, 65535), default=9308, show_default=True, help="Where it listens."),
+    option("--lag/--no-lag", default=True, help="Tell the lag; needs Describe on the topics."),
+    option("--port", type=click.IntRange(1, 65535), default=9308, help="Where it listens."),
     option(
         "--native/--no-native",
         default=True,
-        show_default=True,
         help="A native sidecar: an init container that stays, from Kubernetes 1.29 on. A Job is done without it.",
     ),
-    option("--cpu-request", default="10m", show_default=True, metavar="QUANTITY", help="CPU that is asked for."),
-    option("--memory-request", default="64Mi", show_default=True, metavar="QUANTITY", help="Memory, likewise."),
-    option("--memory-limit", default="128Mi", show_default=True, metavar="QUANTITY", help="What is too much."),
+    option("--cpu-request", default="10m", metavar="QUANTITY", help="CPU that is asked for."),
+    option("--memory-request", default="64Mi", metavar="QUANTITY", help="Memory, likewise."),
+    option("--memory-limit", default="128Mi", metavar="QUANTITY", help="What is too much."),
+    click.argument("extra", metavar="[-- OPTIONS OF RUN]", nargs=-1, type=click.UNPROCESSED),
 )
-
-
-def _sidecar_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    command = click.argument("extra", metavar="[-- OPTIONS OF RUN]", nargs=-1, type=click.UNPROCESSED)(command)
-    for decorate in reversed(_OPTIONS):
-        command = decorate(command)
-    return command
 
 
 @click.group()
@@ -185,27 +171,9 @@ def _sidecar(ctx: click.Context, given: dict[str, Any]) -> Sidecar:
     from agent.tools.sidecar.container import Resources, Sidecar, check, parse_secret_key
 
     _check_extra(ctx, given["extra"])
-    it = Sidecar(
-        image=given["image"],
-        bootstrap_server=given["bootstrap_server"],
-        groups=given["groups"],
-        cluster=given["cluster"],
-        properties=given["properties"],
-        secret_env={name: parse_secret_key(text) for name, text in given["secret_env"]},
-        certificates_secret=given["certificates_secret"],
-        broker_log=given["broker_log"],
-        broker_log_volume=given["broker_log_volume"],
-        admin=given["admin"],
-        lag=given["lag"],
-        port=given["port"],
-        native=given["native"],
-        resources=Resources(
-            cpu_request=given["cpu_request"],
-            memory_request=given["memory_request"],
-            memory_limit=given["memory_limit"],
-        ),
-        extra=given["extra"],
-    )
+    quantities = {it.name: given.pop(it.name) for it in fields(Resources)}
+    given["secret_env"] = {name: parse_secret_key(text) for name, text in given["secret_env"]}
+    it = Sidecar(**given, resources=Resources(**quantities))
     check(it)
     return it
 

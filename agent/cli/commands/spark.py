@@ -18,19 +18,12 @@ from agent.cli.options import (
     property_option,
     resolve_range,
 )
-from agent.cli.spark_options import Day, Range, TimeZone, spark_options, submit_options
-from agent.config.options import MinDuration, Parsed, Time
+from agent.cli.spark_options import DAY, RANGE, TIME_ZONE, spark_options
+from agent.config.options import TIME, MinDuration, Parsed
 from agent.config.values import parse_cluster, parse_topic
 
 if TYPE_CHECKING:
-    from agent.tools.spark_submit.jobs import Diagnosis, Kafka
-
-LISTED = {
-    "section": "Records and history",
-    "place": 5,
-    "number": 20,
-    "help": "Run a Spark job over months of history.",
-}
+    from agent.tools.spark_submit.jobs import Diagnosis, Job, Kafka
 
 TOPIC = Parsed("TOPIC", parse_topic)
 
@@ -96,18 +89,12 @@ def backfill(ctx: click.Context, /, **_: Any) -> None:
     """
     from agent.tools.spark_submit.jobs import Backfill
 
-    params = ctx.params
-    kind = _one_source(ctx)
-    job = Backfill(
-        out=params["out"],
-        paths=params["paths"] if kind == "paths" else (),
-        archives=params["archives"] if kind == "archives" else (),
-        kafka=_kafka(ctx) if kind == "bootstrap_server" else None,
-        cluster=params["cluster"],
-        diagnosis=_diagnosis(ctx),
-        overwrite=params["overwrite"],
-    )
-    _submit(ctx, job)
+    kind = exactly_one_of(ctx, "paths", "archives", "bootstrap_server")
+    if kind != "bootstrap_server" and ctx.get_parameter_source("properties") is ParameterSource.COMMANDLINE:
+        raise click.UsageError("--property goes with --bootstrap-server")
+    unused = {name: () for name in ("paths", "archives") if name != kind}
+    kafka = _kafka(ctx) if kind == "bootstrap_server" else None
+    _submit(ctx, Backfill, **unused, kafka=kafka, diagnosis=_diagnosis(ctx))
 
 
 @spark.command()
@@ -129,12 +116,11 @@ def backfill(ctx: click.Context, /, **_: Any) -> None:
     "--watermark",
     type=MinDuration("1s"),
     default="10m",
-    show_default=True,
     help="How late an event may come and be counted.",
 )
-@option("--trigger", type=MinDuration("100ms"), default="30s", show_default=True, help="From batch to batch.")
+@option("--trigger", type=MinDuration("100ms"), default="30s", help="From batch to batch.")
 @option("--available-now", is_flag=True, help="Read what is there, then end.")
-@option("--max-records", type=click.IntRange(1), metavar="N", help="At most so many in one batch.")
+@option("--max-records", "most_records", type=click.IntRange(1), metavar="N", help="At most so many in one batch.")
 @option("--events-topic", type=TOPIC, help="Write what comes of it to this topic as well, as JSON.")
 @_CLUSTER
 @analyzer_options
@@ -153,25 +139,18 @@ def stream(ctx: click.Context, /, **_: Any) -> None:
     """
     from agent.tools.spark_submit.jobs import Stream
 
-    params = ctx.params
-    reads = params["reads"]
+    params, reads = ctx.params, ctx.params["reads"]
     _check_stream(ctx, reads)
-    job = Stream(
-        reads=reads,
-        out=params["out"],
-        checkpoint=params["checkpoint"],
+    _submit(
+        ctx,
+        Stream,
         kafka=_kafka(ctx) if reads != "history" or params["events_topic"] else None,
         history_topic=params["history_topic"] if reads == "history-topic" else None,
         history=params["history"] if reads == "history" else None,
-        events_topic=params["events_topic"],
         watermark_s=params["watermark"] // 1000,
         trigger_s=params["trigger"] / 1000,
-        available_now=params["available_now"],
-        most_records=params["max_records"],
-        cluster=params["cluster"],
         diagnosis=_diagnosis(ctx),
     )
-    _submit(ctx, job)
 
 
 @spark.command()
@@ -183,8 +162,8 @@ def stream(ctx: click.Context, /, **_: Any) -> None:
     help="A directory of events as Parquet, as backfill, stream and kshadow run write them. Repeatable.",
 )
 @_OUT
-@option("--since", type=Day(), help="The first day (UTC): 2026-11-01, or 30d before now [the first there is].")
-@option("--until", type=Day(), help="The last day, itself included [the last there is].")
+@option("--since", type=DAY, help="The first day (UTC): 2026-11-01, or 30d before now [the first there is].")
+@option("--until", type=DAY, help="The last day, itself included [the last there is].")
 @spark_options
 @click.pass_context
 def rollup(ctx: click.Context, /, **_: Any) -> None:
@@ -199,24 +178,25 @@ def rollup(ctx: click.Context, /, **_: Any) -> None:
     """
     from agent.tools.spark_submit.jobs import Rollup
 
-    params = ctx.params
-    since, until = params["since"], params["until"]
+    since, until = ctx.params["since"], ctx.params["until"]
     if since is not None and until is not None and since > until:
         raise click.UsageError("the range ends before it begins: --since is later than --until")
-    _submit(ctx, Rollup(history=params["history"], out=params["out"], since=since, until=until))
+    _submit(ctx, Rollup)
 
 
 @spark.command()
 @option("--rollups", metavar="DIR", required=True, help="What rollup or stream wrote.")
 @option("--out", metavar="FILE.html", required=True, help="The page.")
 @option("--summary", metavar="DIR", help="The summary as Parquet [beside the page, of its name].")
-@option("--since", type=Time(), help="Only from this time on: 30d before now, 2026-11-01 (UTC unless told).")
-@option("--until", type=Time(), help="Only up to this time, written as for --since.")
-@option("--before", type=Range(), help="Times or days (UTC unless told) to compare --after with.")
-@option("--after", type=Range(), help="What is compared with --before; a day as TO is part of it.")
-@option("--timezone", type=TimeZone(), default="UTC", show_default=True, help="Of hours and weekdays.")
-@option("--whatif", metavar="PATH", help="What kshadow whatif -o json said: a file, or a directory of such.")
-@option("--top", type=click.IntRange(1, 1000), default=20, show_default=True, help="Groups in each ranking.")
+@option("--since", type=TIME, help="Only from this time on: 30d before now, 2026-11-01 (UTC unless told).")
+@option("--until", type=TIME, help="Only up to this time, written as for --since.")
+@option("--before", type=RANGE, help="Times or days (UTC unless told) to compare --after with.")
+@option("--after", type=RANGE, help="What is compared with --before; a day as TO is part of it.")
+@option("--timezone", "time_zone", type=TIME_ZONE, default="UTC", help="Of hours and weekdays.")
+@option(
+    "--whatif", "what_if", metavar="PATH", help="What kshadow whatif -o json said: a file, or a directory of such."
+)
+@option("--top", "most_groups", type=click.IntRange(1, 1000), default=20, help="Groups in each ranking.")
 @spark_options
 @click.pass_context
 def report(ctx: click.Context, /, **_: Any) -> None:
@@ -234,26 +214,7 @@ def report(ctx: click.Context, /, **_: Any) -> None:
     if (params["before"] is None) != (params["after"] is None):
         raise click.UsageError("--before and --after go together: the one is compared with the other")
     since_ms, until_ms = resolve_range(params["since"], params["until"], now_ms())
-    job = Report(
-        rollups=params["rollups"],
-        out=params["out"],
-        summary=params["summary"],
-        since_ms=since_ms,
-        until_ms=until_ms,
-        before=params["before"],
-        after=params["after"],
-        time_zone=params["timezone"],
-        what_if=params["whatif"],
-        most_groups=params["top"],
-    )
-    _submit(ctx, job)
-
-
-def _one_source(ctx: click.Context) -> str:
-    kind = exactly_one_of(ctx, "paths", "archives", "bootstrap_server")
-    if kind != "bootstrap_server" and ctx.get_parameter_source("properties") is ParameterSource.COMMANDLINE:
-        raise click.UsageError("--property goes with --bootstrap-server")
-    return kind
+    _submit(ctx, Report, since_ms=since_ms, until_ms=until_ms)
 
 
 def _check_stream(ctx: click.Context, reads: str) -> None:
@@ -285,7 +246,9 @@ def _diagnosis(ctx: click.Context) -> Diagnosis:
     return Diagnosis(analyzers=names, tuned=dict(tuned))
 
 
-def _submit(ctx: click.Context, job: Any) -> None:
+def _submit(ctx: click.Context, job: type[Job], **values: Any) -> None:
+    """Run a job whose fields are these values, and else the options of the same names."""
     from agent.cli.spark_submitting import submit
 
-    ctx.exit(submit(job, submit_options(ctx.params)))
+    named = {name: ctx.params[name] for name in job.__struct_fields__ if name in ctx.params}
+    ctx.exit(submit(job(**{**named, **values}), ctx.params))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -12,24 +13,17 @@ from agent.cli.options import (
     option,
     output_option,
     range_options,
-    resolve_range,
     source_options,
 )
-from agent.cli.output import print_rows, warn
-from agent.cli.sort_filter import cause_option, event_matches, event_option, sort_option, sort_rows
+from agent.cli.output import warn
+from agent.cli.query import Query, pass_query
+from agent.cli.sort_filter import cause_option, event_matches, event_option, sort_option
 from agent.cli.tables import Column
 from agent.cli.text import iso_time
 from agent.common.timespec import TimeSpec
 
 if TYPE_CHECKING:
     from agent.cli.answers import Answers
-
-LISTED = {
-    "section": "Find out why, and what to change",
-    "place": 2,
-    "number": 9,
-    "help": "Tell what happened to one group, in order.",
-}
 
 _COLUMNS = {
     "at": Column("AT"),
@@ -50,20 +44,15 @@ _COLUMNS = {
 @option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the newest N lines (events in other formats).")
 @follow_options
 @output_option()
-@click.pass_context
+@pass_query
 def timeline(
-    ctx: click.Context,
+    query: Query,
     /,
     group: str,
     since: TimeSpec | None,
-    until: TimeSpec | None,
     event_types: tuple[str, ...],
     causes: tuple[str, ...],
-    sort_by: tuple[str, ...],
     limit: int | None,
-    follows: bool,
-    interval: float,
-    output: str,
     **_: Any,
 ) -> None:
     """Tell what happened to one group, in order.
@@ -78,33 +67,33 @@ def timeline(
       kshadow timeline payments --agent http://localhost:9308 --follow
     """
     from agent.cli.answers import no_such_group
-    from agent.cli.data_source import open_source
 
-    if follows:
-        _follow(ctx, group, since, event_types, causes, interval, output)
-    with open_source(ctx, group, history=True) as answers:
-        since_ms, until_ms = resolve_range(since, until, answers.now_ms)
+    def is_wanted(event: dict[str, Any]) -> bool:
+        return event_matches(event, event_types, causes)
+
+    if query.follows:
+        _follow(query, group, since, is_wanted)
+    with query.open(group, history=True) as answers:
+        since_ms, until_ms = query.range_ms(answers)
         past = answers.timeline(group, since_ms, until_ms)
         if past is None:
-            no_such_group(ctx, answers, group)
-        rows: list[Any] = [event for event in past.events if event_matches(event, event_types, causes)]
-        if output == "table":
-            rows = _lines(rows)
+            no_such_group(answers, group)
+        rows = _rows(query, filter(is_wanted, past.events))
         left_out = 0 if limit is None else max(len(rows) - limit, 0)
-        rows = sort_rows(rows[left_out:], _as_fields(sort_by, output), _COLUMNS)
-        if output == "table":
-            rows = list(map(_shown, rows))
         what = "nothing like that" if event_types or causes else "nothing"
-        print_rows(rows, output, _COLUMNS, empty=f"{what} happened in that time")
+        # The table's columns are made of events; their own fields have other names.
+        names = {} if query.is_table else {"cost": "stopped_partition_ms", "event": "type"}
+        query.print_rows(rows[left_out:], _COLUMNS, shown=_shown, names=names, empty=f"{what} happened in that time")
         if left_out:
             warn(f"({left_out} earlier left out by --limit)")
         if past.complete_since_ms is not None and (since_ms is None or since_ms < past.complete_since_ms):
             warn(f"(the agent keeps the latest events only: here those from {iso_time(past.complete_since_ms)} on)")
-        if answers.report(warn):
-            ctx.exit(1)
 
 
-def _lines(events: list[Any]) -> list[dict[str, Any]]:
+def _rows(query: Query, events: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The events, or the lines that a table makes of them."""
+    if not query.is_table:
+        return list(events)
     from agent.presentation.narrative.timeline import timeline_entries
 
     return [
@@ -121,19 +110,13 @@ def _shown(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _follow(
-    ctx: click.Context,
-    group: str,
-    since: TimeSpec | None,
-    event_types: tuple[str, ...],
-    causes: tuple[str, ...],
-    interval_s: float,
-    output: str,
+    query: Query, group: str, since: TimeSpec | None, is_wanted: Callable[[dict[str, Any]], bool]
 ) -> NoReturn:
     from agent.cli.answers import no_such_group
-    from agent.cli.following import OVERLAP_MS, RowPrinter, SeenEvents, follow
+    from agent.cli.following import OVERLAP_MS, RowPrinter, SeenEvents
     from agent.common.clock import now_ms
 
-    seen, lines = SeenEvents(), RowPrinter(output, _COLUMNS)
+    seen, lines = SeenEvents(), RowPrinter(query.output, _COLUMNS, _shown)
     since_ms = None if since is None else since.before(now_ms())
     newest_ms: int | None = None
 
@@ -143,17 +126,10 @@ def _follow(
         past = answers.timeline(group, since_ms if again_ms is None else again_ms)
         if past is None:
             if newest_ms is None:
-                no_such_group(ctx, answers, group)
+                no_such_group(answers, group)
             return  # deleted meanwhile, and long forgotten
-        new = [event for event in seen.only_new(past.events) if event_matches(event, event_types, causes)]
+        new = filter(is_wanted, seen.only_new(past.events))
         newest_ms = max([newest_ms or 0, *(event["at_ms"] for event in past.events)])
-        lines.print(list(map(_shown, _lines(new))) if output == "table" else new)
+        lines.print(_rows(query, new))
 
-    follow(ctx, poll, interval_s=interval_s, output=output, group=group)
-
-
-def _as_fields(keys: tuple[str, ...], output: str) -> list[str]:
-    """The table's columns are made of events; their own fields have other names."""
-    names = {} if output == "table" else {"cost": "stopped_partition_ms", "event": "type"}
-    parts = [key.partition(":") for key in keys]
-    return [names.get(name.lower(), name) + colon + direction for name, colon, direction in parts]
+    query.follow(poll, group)

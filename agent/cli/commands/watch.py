@@ -12,14 +12,12 @@ import click
 
 from agent.cli.data_source import SOURCES
 from agent.cli.options import analyzer_options, exactly_one_of, option, source_options
-from agent.cli.output import echo, printable, warn
+from agent.cli.output import echo, printable
 from agent.common.clock import now_ms
 
 if TYPE_CHECKING:
     from agent.cli.answers import Answers
     from agent.cli.tui.poller import Poller
-
-LISTED = {"section": "See what is going on", "place": 6, "number": 13, "help": "Watch the groups live, full screen."}
 
 MIN_INTERVAL_S, MAX_INTERVAL_S = 0.2, 3600.0
 CATCH_UP_S = 10.0
@@ -33,7 +31,6 @@ CATCH_UP_S = 10.0
     "--interval",
     type=click.FloatRange(MIN_INTERVAL_S, MAX_INTERVAL_S),
     default=2.0,
-    show_default=True,
     metavar="SECONDS",
     help="How often to ask.",
 )
@@ -122,8 +119,6 @@ def _source(ctx: click.Context) -> Iterator[Answers]:
     with open_source(ctx, history=True) as answers:
         if not isinstance(answers, AgentClient):
             yield answers
-            if answers.report(warn):
-                ctx.exit(1)
             return
         answers.raises_when_away = True
         try:

@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 from collections.abc import Callable, Mapping
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from agent.cli.options import exactly_one_of, option, output_option, range_options, resolve_range, source_options
-from agent.cli.output import bold, echo, print_rows, print_value, printable, warn
+from agent.cli.options import (
+    Decorator,
+    combined,
+    exactly_one_of,
+    option,
+    output_option,
+    range_options,
+    source_options,
+)
+from agent.cli.output import bold, echo, echo_text, print_rows, print_value, warn
+from agent.cli.query import Query, pass_query
 from agent.cli.tables import Column
 from agent.cli.text import MAX_TEXT, truncated
-from agent.common.timespec import TimeSpec
-from agent.config.options import Duration
+from agent.common.timespec import parse_duration
+from agent.config.options import Parsed
 from agent.simulation.whatif.changes import CHANGES, Alternative
 
 if TYPE_CHECKING:
     from agent.simulation.whatif.calibrated_replay import CalibratedReplay
     from agent.simulation.whatif.comparison import Comparison
-
-LISTED = {
-    "section": "Find out why, and what to change",
-    "place": 4,
-    "number": 11,
-    "help": "Replay one group's history under other settings.",
-}
-
-MAX_WIDTH = 100
-"""Columns of a text: longer lines are hard to read."""
 
 _COLUMNS = {
     "setting": Column("SETTING", folds=24),
@@ -43,27 +40,38 @@ _COLUMNS = {
     "saved": Column("SAVES", folds=14),
 }
 
-DURATION = Duration("a duration such as 30s, 5m or 500ms")
+
+def _parse_duration(text: str) -> int:
+    try:
+        return parse_duration(text)
+    except ValueError:
+        raise ValueError(f"a duration such as 30s, 5m or 500ms expected, {text!r} came") from None
 
 
-def change_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """An option for each of the settings that can be changed."""
-    kinds: Mapping[str, Callable[[tuple[str, ...]], dict[str, Any]]] = {
-        "flag": lambda _: {"is_flag": True},
-        "duration": lambda _: {"type": DURATION, "multiple": True},
-        "choice": lambda choices: {"type": click.Choice(choices), "multiple": True},
-    }
-    for change in reversed(tuple(CHANGES.values())):
-        repeats = "" if change.kind == "flag" else " Repeatable."
-        attributes = kinds[change.kind](change.choices)
-        command = option(f"--{change.name}", _parameter(change.name), help=change.help + repeats, **attributes)(
-            command
-        )
-    return command
+DURATION = Parsed("DURATION", _parse_duration)
 
 
 def _parameter(name: str) -> str:
     return "change_" + name.replace("-", "_")
+
+
+_KINDS: Mapping[str, Callable[[tuple[str, ...]], dict[str, Any]]] = {
+    "flag": lambda _: {"is_flag": True},
+    "duration": lambda _: {"type": DURATION, "multiple": True},
+    "choice": lambda choices: {"type": click.Choice(choices), "multiple": True},
+}
+change_options: Decorator = combined(
+    *(
+        option(
+            f"--{change.name}",
+            _parameter(change.name),
+            help=change.help + ("" if change.kind == "flag" else " Repeatable."),
+            **_KINDS[change.kind](change.choices),
+        )
+        for change in CHANGES.values()
+    )
+)
+"""An option for each of the settings that can be changed."""
 
 
 @click.command()
@@ -82,17 +90,9 @@ def _parameter(name: str) -> str:
     help="The clients' heartbeat.interval.ms as it was [as the log tells, else 3s].",
 )
 @output_option()
-@click.pass_context
+@pass_query
 def whatif(
-    ctx: click.Context,
-    /,
-    group: str,
-    since: TimeSpec | None,
-    until: TimeSpec | None,
-    broker_initial_delay: int | None,
-    client_heartbeat_interval: int | None,
-    output: str,
-    **_: Any,
+    query: Query, /, group: str, broker_initial_delay: int | None, client_heartbeat_interval: int | None, **_: Any
 ) -> None:
     """Replay one group's history under other settings.
 
@@ -107,48 +107,42 @@ def whatif(
       kshadow whatif payments --bootstrap-server localhost:9092 --static --session-timeout 2m
     """
     from agent.cli.answers import no_such_group
-    from agent.cli.data_source import open_source
     from agent.simulation.whatif.calibrated_replay import CannotReplay, calibrate
     from agent.simulation.whatif.comparison import compare
     from agent.simulation.whatif.recorded_script import NothingToReplay, reason_not_replayable
     from agent.simulation.whatif.recorder import GroupRecorder
 
-    if exactly_one_of(ctx, "from_path", "bootstrap_server", "agent") == "agent":
+    if exactly_one_of(query.ctx, "from_path", "bootstrap_server", "agent") == "agent":
         raise click.UsageError(
             "--agent: an agent keeps events, and those lack the timeouts, subscriptions and assignments of members; "
             "use --bootstrap-server or --from"
         )
     recorder = GroupRecorder(group)
-    with open_source(ctx, group, recorder=recorder) as answers:
-        since_ms, until_ms = resolve_range(since, until, answers.now_ms)
-        if answers.describe(group) is None and not recorder.recording().states:
-            no_such_group(ctx, answers, group)
+    with query.open(group, recorder=recorder) as answers:
+        since_ms, until_ms = query.range_ms(answers)
         recording = recorder.recording()
-        if (reason := reason_not_replayable(recording)) is not None:
-            answers.report(warn)
-            warn(f"Error: {truncated(repr(group), MAX_TEXT)}: {reason}")
-            ctx.exit(1)
+        if answers.describe(group) is None and not recording.states:
+            no_such_group(answers, group)
         try:
-            end_ms = answers.now_ms if until_ms is None else min(until_ms, answers.now_ms)
+            if (reason := reason_not_replayable(recording)) is not None:
+                raise CannotReplay(reason)
             found = calibrate(
                 recording.between(since_ms, until_ms),
-                end_ms,
+                answers.now_ms if until_ms is None else min(until_ms, answers.now_ms),
                 heartbeat_ms=client_heartbeat_interval,
                 delay_ms=broker_initial_delay,
             )
-            result = compare(found, _alternatives(ctx, found))
+            result = compare(found, _alternatives(query.ctx, found))
         except (NothingToReplay, CannotReplay) as error:
             answers.report(warn)
             warn(f"Error: {truncated(repr(group), MAX_TEXT)}: {error}")
-            ctx.exit(1)
-        if output == "table":
+            raise click.exceptions.Exit(1) from None
+        if query.is_table:
             _print(found, result)
         else:
-            print_value(_form(found, result), output)
+            print_value(_form(found, result), query.output)
         if recording.earlier:
             warn(f"({recording.earlier} earlier in the log under that name, deleted or of another type, left out)")
-        if answers.report(warn):
-            ctx.exit(1)
 
 
 def _alternatives(ctx: click.Context, found: CalibratedReplay) -> list[Alternative]:
@@ -205,7 +199,8 @@ def _form(found: CalibratedReplay, result: Comparison) -> dict[str, Any]:
 def _print(found: CalibratedReplay, result: Comparison) -> None:
     from agent.simulation.whatif.sentences import advice, assumptions, detection, headline, reproduced, saving
 
-    _print_paragraphs([headline(found), *reproduced(found, result)])
+    for text in (headline(found), *reproduced(found, result)):
+        echo_text(text)
     echo("")
     rows = [
         {
@@ -222,21 +217,12 @@ def _print(found: CalibratedReplay, result: Comparison) -> None:
     ]
     print_rows(rows, "table", _COLUMNS)
     echo("\n" + bold("What would have helped most"))
-    _print_paragraphs(advice(found, result), "  - ")
+    for text in advice(found, result):
+        echo_text(text, "  - ", "    ")
     echo("\n" + bold("What this takes for granted"))
-    _print_paragraphs(list(assumptions(found, result)), "  - ")
+    for text in assumptions(found, result):
+        echo_text(text, "  - ", "    ")
 
 
 def _seconds(ms: int) -> float:
     return round(ms / 1000, 1)
-
-
-def _print_paragraphs(texts: list[str], mark: str = "") -> None:
-    from agent.cli.tables import fold_words
-
-    width = min(shutil.get_terminal_size().columns, MAX_WIDTH) if sys.stdout.isatty() else None
-    for text in texts:
-        shown = printable(text)
-        lines = [shown] if width is None else fold_words(shown, width - len(mark))
-        for at, line in enumerate(lines):
-            echo((" " * len(mark) if at else mark) + line)

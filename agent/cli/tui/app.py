@@ -1,4 +1,4 @@
-"""The full screen: an app that owns the feed and what it told last; its screens draw that.
+"""The full screen: an app that owns the feed; its screens draw what that told last.
 
 The feed's thread posts what came; nothing here waits. Leaving in any way, also by a signal or a mistake of ours,
 gives the terminal back as it was.
@@ -16,21 +16,15 @@ from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from agent.cli.tui import group_lines as of_group
-from agent.cli.tui.changes import Change
-from agent.cli.tui.fleet import Fleet, Key, display_text
-from agent.cli.tui.fleet_lines import SourceStatus, status_line
 from agent.cli.tui.keys import help_lines
-from agent.cli.tui.lines import Line
-from agent.cli.tui.poll_thread import PollerCrashed, PollFailed, PollResult, PollThread
-from agent.cli.tui.poller import FleetUpdate, Poller
-from agent.cli.tui.screens import ExplainScreen, FleetScreen, PanelScreen, WatchScreen
+from agent.cli.tui.poll_thread import PollResult, PollThread
+from agent.cli.tui.poller import Poller
+from agent.cli.tui.screens import FleetScreen, PanelScreen, WatchScreen, WatchState
 from agent.cli.tui.styles import styles
 from agent.common.sanitize import printable
 
 EXIT_INTERRUPTED, EXIT_TERMINATED, EXIT_HUNG_UP = 130, 143, 129
 """What a shell makes of a command that a signal ended."""
-MAX_CHANGES = 200
 TICK_S = 1.0
 """How often ages are told anew."""
 
@@ -44,7 +38,7 @@ class PollMessage(Message):
 
 
 class WatchApp(App[int]):
-    """Owns the feed and what it told last; screens draw it."""
+    """Owns the feed; screens draw what it told last."""
 
     ENABLE_COMMAND_PALETTE = False
     TITLE = "kshadow watch"
@@ -70,14 +64,8 @@ class WatchApp(App[int]):
     def __init__(self, asker: Poller, interval_s: float, *, coloured: bool = True) -> None:
         super().__init__(ansi_color=None if coloured else True)
         self.animation_level = "none"
-        self.palette = styles(coloured)
-        self.poller = asker
         self.poll_thread = PollThread(asker, interval_s, lambda news: self.post_message(PollMessage(news)))
-        self.fleet: Fleet | None = None
-        self.changes: list[Change] = []
-        self.failure: PollFailed | None = None
-        self.as_of_ms: int | None = None
-        self.paused = False
+        self.state = WatchState(asker, self.poll_thread, styles(coloured))
 
     def on_mount(self) -> None:
         """Begin."""
@@ -92,7 +80,7 @@ class WatchApp(App[int]):
                 loop.add_signal_handler(number, self.exit, code, code)
             except (RuntimeError, ValueError):
                 break
-        self.push_screen(FleetScreen())
+        self.push_screen(FleetScreen(self.state))
         self.set_interval(TICK_S, self.redraw_screen)
         self.poll_thread.start()
 
@@ -107,14 +95,7 @@ class WatchApp(App[int]):
 
     def on_poll_message(self, message: PollMessage) -> None:
         """News of the feed."""
-        match message.result:
-            case PollerCrashed(error):
-                raise error
-            case PollFailed() as lost:
-                self.failure = lost
-            case FleetUpdate(fleet, news):
-                self.failure, self.fleet, self.as_of_ms = None, fleet, fleet.at_ms
-                self.changes = [*self.changes, *news][-MAX_CHANGES:]
+        self.state.receive(message.result)
         for screen in self.screen_stack:
             if isinstance(screen, WatchScreen):
                 screen.receive(message.result)
@@ -125,28 +106,14 @@ class WatchApp(App[int]):
         if isinstance(self.screen, WatchScreen):
             self.screen.redraw()
 
-    def status_line(self, width: int) -> Line:
-        """The first line of each screen."""
-        lost = self.failure
-        it = SourceStatus(
-            display_text(self.poller.source.where),
-            self.poller.source.capabilities.live,
-            self.poller.now_ms,
-            self.as_of_ms,
-            None if lost is None else lost.reason,
-            lost is not None and lost.not_ready,
-            self.paused,
-        )
-        return status_line(it, self.fleet, width)
-
     def action_leave(self, code: int) -> None:
         """End."""
         self.exit(code, code)
 
     def action_pause(self) -> None:
         """Stand still, or go on."""
-        self.paused = not self.paused
-        self.poll_thread.pause(self.paused)
+        self.state.paused = not self.state.paused
+        self.poll_thread.pause(self.state.paused)
         self.redraw_screen()
 
     def action_update(self) -> None:
@@ -156,19 +123,4 @@ class WatchApp(App[int]):
     def action_keys(self) -> None:
         """Show every key."""
         if not isinstance(self.screen, PanelScreen):
-            self.push_screen(PanelScreen("Keys, columns and signs", help_lines))
-
-    def explain(self, key: Key, name: str) -> None:
-        """Show a group's story."""
-        if key.group is not None:
-            self.push_screen(ExplainScreen(key, name))
-            self.poll_thread.explain(key)
-
-    def all_findings(self) -> None:
-        """Show every open finding."""
-
-        def made(width: int) -> list[Line]:
-            found = () if self.fleet is None else self.fleet.findings
-            return of_group.findings_section(found, width, self.poller.now_ms, named=True)
-
-        self.push_screen(PanelScreen("All open findings", made))
+            self.push_screen(PanelScreen(self.state, "Keys, columns and signs", help_lines))

@@ -7,19 +7,16 @@ has its own cells one after another. Glyphs say the same as colours do.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from rich.cells import cell_len
 
-from agent.cli.tui.fleet import display_text
+from agent.cli.tui.fleet import JsonView, display_text
 from agent.cli.tui.group_state import GroupState, PartitionKey
 from agent.cli.tui.lines import Line, Piece, fitted, wrapped
 from agent.presentation.narrative.phrases import work
 from agent.presentation.narrative.words import count
-
-JsonView = Mapping[str, Any]
 
 HELD, MOVED, UNOWNED, EMPTY_CELL = "■", "◆", "□", "·"
 TOPIC_STYLES = tuple(f"topic{number}" for number in range(7))

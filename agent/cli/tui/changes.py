@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agent.cli.tui.fleet import CLUSTER_ROW_NAME, Fleet, FleetRow, Key, display_text, key_of, severity_rank
-from agent.presentation.narrative.findings import finding_key as finding_key
+from agent.cli.tui.fleet import CLUSTER_ROW_NAME, Fleet, FleetRow, JsonView, Key, display_text, key_of, severity_rank
+from agent.presentation.narrative.findings import finding_key
 from agent.presentation.narrative.timeline import TimelineEntry, timeline_entries
 from agent.presentation.narrative.words import count, duration
-
-JsonView = Mapping[str, Any]
 
 MAX_TEXT = 600
 """Characters of one happening."""

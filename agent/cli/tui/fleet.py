@@ -230,10 +230,7 @@ def _by_trouble(row: FleetRow) -> tuple[Any, ...]:
 
 
 SORTS: Mapping[str, tuple[str, Any]] = {
-    "t": (
-        "trouble",
-        lambda row: (-row.worst_rank, -len(row.findings), -row.recent_rebalances, -_unknown_last(row.lag), row.name),
-    ),
+    "t": ("trouble", _by_trouble),
     "n": ("name", lambda row: (row.name.casefold(), row.name)),
     "r": ("rebalances", lambda row: (-row.recent_rebalances, -_unknown_last(row.rebalances), row.name)),
     "l": ("lag", lambda row: (-_unknown_last(row.lag), row.name)),

@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agent.cli.tui.fleet import Key
+from agent.cli.tui.fleet import JsonView, Key
 from agent.presentation.narrative.timeline import TimelineEntry, timeline_entries
 
-JsonView = Mapping[str, Any]
 PartitionKey = tuple[str, int]
 """A topic and one of its partitions; of Connect groups, a connector and one of its tasks."""
 

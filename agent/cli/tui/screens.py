@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import ClassVar, Protocol, cast
+from collections.abc import Mapping
+from typing import ClassVar
 
 from rich.style import Style
 from textual.app import ComposeResult
@@ -15,48 +15,69 @@ from textual.widgets import Input
 from agent.cli.tui import group_lines as of_group
 from agent.cli.tui.changes import Change
 from agent.cli.tui.fleet import SORTS, Fleet, FleetRow, Key, display_text, sorted_rows
-from agent.cli.tui.fleet_lines import change_lines, summary
+from agent.cli.tui.fleet_lines import SourceStatus, change_lines, status_line, summary
 from agent.cli.tui.group_state import GroupState
 from agent.cli.tui.keys import FLEET_KEYS, GROUP_KEYS, PANEL_KEYS, keys_line
 from agent.cli.tui.lines import Line, wrapped
-from agent.cli.tui.poll_thread import PollFailed, PollResult, PollThread
-from agent.cli.tui.poller import GroupExplanation, Poller
-from agent.cli.tui.widgets import Bar, Groups, Lines
+from agent.cli.tui.poll_thread import PollerCrashed, PollFailed, PollResult, PollThread
+from agent.cli.tui.poller import FleetUpdate, GroupExplanation, Poller
+from agent.cli.tui.widgets import Bar, Groups, Lines, MakeLines
 from agent.presentation.narrative.words import times
 
+MAX_CHANGES = 200
+"""Happenings that are kept to be shown."""
 TWO_COLUMNS_FROM = 110
 """From so many columns on a group has two columns."""
 
 
-class WatchState(Protocol):
-    """What screens draw: the part of the app (`agent.cli.tui.app.WatchApp`) that they use."""
+class WatchState:
+    """What screens draw: what the poll thread told last, and the styles by their names."""
 
-    palette: Mapping[str, Style]
-    poller: Poller
-    poll_thread: PollThread
-    fleet: Fleet | None
-    """None until the source has answered once."""
-    changes: list[Change]
-    failure: PollFailed | None
-    """Why the last poll failed; None if it did not."""
+    def __init__(self, poller: Poller, poll_thread: PollThread, palette: Mapping[str, Style]) -> None:
+        self.poller, self.poll_thread, self.palette = poller, poll_thread, palette
+        self.fleet: Fleet | None = None
+        """None until the source has answered once."""
+        self.changes: list[Change] = []
+        self.failure: PollFailed | None = None
+        """Why the last poll failed; None if it did not."""
+        self.paused = False
 
-    def status_line(self, width: int) -> Line:
+    def receive(self, result: PollResult) -> None:
+        """Keep what is for all screens."""
+        match result:
+            case PollerCrashed(error):
+                raise error
+            case PollFailed() as lost:
+                self.failure = lost
+            case FleetUpdate(fleet, news):
+                self.failure, self.fleet = None, fleet
+                self.changes = [*self.changes, *news][-MAX_CHANGES:]
+
+    def status_line(self, width: int) -> list[Line]:
         """The first line of each screen, `width` columns wide."""
-
-    def explain(self, key: Key, name: str) -> None:
-        """Open the panel that explains a group."""
-
-    def all_findings(self) -> None:
-        """Open the panel of all open findings."""
+        source, lost = self.poller.source, self.failure
+        it = SourceStatus(
+            display_text(source.where),
+            source.capabilities.live,
+            self.poller.now_ms,
+            None if self.fleet is None else self.fleet.at_ms,
+            None if lost is None else lost.reason,
+            lost is not None and lost.not_ready,
+            self.paused,
+        )
+        return [status_line(it, self.fleet, width)]
 
 
 class WatchScreen(Screen[None]):
     """A screen that is drawn anew after each poll."""
 
-    @property
-    def watch_app(self) -> WatchState:
-        """The app, which textual knows by its base class only."""
-        return cast("WatchState", self.app)
+    def __init__(self, state: WatchState) -> None:
+        super().__init__()
+        self.state = state
+
+    def bar(self, id: str, make: MakeLines) -> Bar:
+        """A bar of this name."""
+        return Bar(make, self.state.palette, id=id)
 
     def redraw(self) -> None:
         """Draw what changed."""
@@ -71,6 +92,25 @@ class WatchScreen(Screen[None]):
     def on_screen_resume(self) -> None:
         """What was above is gone."""
         self.call_after_refresh(self.redraw)
+
+    def action_back(self) -> None:
+        """To what was there before."""
+        self.dismiss()
+
+    def explain(self, key: Key, name: str) -> None:
+        """Open the panel that explains a group."""
+        if key.group is not None:
+            self.app.push_screen(ExplainScreen(self.state, key, name))
+            self.state.poll_thread.explain(key)
+
+    def action_findings(self) -> None:
+        """Open the panel of all open findings, with their advice."""
+
+        def made(width: int) -> list[Line]:
+            found = () if self.state.fleet is None else self.state.fleet.findings
+            return of_group.findings_section(found, width, self.state.poller.now_ms, named=True)
+
+        self.app.push_screen(PanelScreen(self.state, "All open findings", made))
 
 
 class FleetScreen(WatchScreen):
@@ -87,23 +127,22 @@ class FleetScreen(WatchScreen):
         Binding("f", "findings", show=False),
     ]
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, state: WatchState) -> None:
+        super().__init__(state)
         self.sort, self.search = "t", ""
         self._rows: list[FleetRow] = []
         self._asked: tuple[object, ...] = (None, "", "")
 
     def compose(self) -> ComposeResult:
         """Header, groups, news, keys."""
-        look = self.watch_app.palette
-        yield Bar(lambda width: [self.watch_app.status_line(width)], look, id="standing")
-        yield Bar(self._summary, look, id="summary")
-        yield Bar(lambda width: [self.groups.heading()], look, id="heading")
-        self.groups = Groups(look, id="groups")
+        yield self.bar("standing", self.state.status_line)
+        yield self.bar("summary", self._summary)
+        yield self.bar("heading", lambda width: [self.groups.heading()])
+        self.groups = Groups(self.state.palette, id="groups")
         yield self.groups
-        yield Bar(self._news, look, id="news")
+        yield self.bar("news", self._news)
         yield Input(placeholder="words to look for; Enter keeps, Esc clears", id="filter", select_on_focus=False)
-        yield Bar(lambda width: [keys_line(FLEET_KEYS, width)], look, id="footer")
+        yield self.bar("footer", lambda width: [keys_line(FLEET_KEYS, width)])
 
     def on_mount(self) -> None:
         """The groups have the keys."""
@@ -111,53 +150,50 @@ class FleetScreen(WatchScreen):
 
     def redraw(self) -> None:
         """Rows, in their order."""
-        fleet = self.watch_app.fleet
+        fleet = self.state.fleet
         height = self.size.height
         calm = height - 6 - (0 if fleet is None else len(fleet.rows))
         news = 0 if height < 16 else 3 if height < 30 else max(8, min(calm, height // 2))
-        news = min(news, len(self.watch_app.changes))
-        trouble = 1 if self.watch_app.failure is not None else 0
+        news = min(news, len(self.state.changes))
+        trouble = 1 if self.state.failure is not None else 0
         bar = self.query_one("#news", Bar)
         bar.styles.height = news + 1 + trouble if news or trouble else 0
         if fleet is not None:
             asked = fleet, self.sort, self.search
             if any(one is not other for one, other in zip(asked, self._asked, strict=True)):
                 self._rows, self._asked = sorted_rows(fleet.rows, self.sort, self.search), asked
-            self.groups.show(self._rows, self.watch_app.poller.now_ms, fleet.longest_name_width)
+            self.groups.show(self._rows, self.state.poller.now_ms, fleet.longest_name_width)
         super().redraw()
-
-    def receive(self, news: PollResult) -> None:
-        """Rows are made when they are shown."""
 
     def on_resize(self) -> None:
         """Another height has room for more or less."""
         self.call_after_refresh(self.redraw)
 
     def _summary(self, width: int) -> list[Line]:
-        app = self.watch_app
-        if app.fleet is None:
-            text = "asking" if app.failure is None else display_text(app.failure.reason, 300)
-            return [((f" {text}", "warn" if app.failure else "dim"),)]
-        return [summary(app.fleet, len(self.groups.rows), self.sort, display_text(self.search, 30), width)]
+        state = self.state
+        if state.fleet is None:
+            text = "asking" if state.failure is None else display_text(state.failure.reason, 300)
+            return [((f" {text}", "warn" if state.failure else "dim"),)]
+        return [summary(state.fleet, len(self.groups.rows), self.sort, display_text(self.search, 30), width)]
 
     def _news(self, width: int) -> list[Line]:
-        app = self.watch_app
+        state = self.state
         height = self.query_one("#news", Bar).size.height
         out: list[Line] = []
-        if app.failure is not None:
-            tries = f"tried {times(app.failure.tries)}: " if app.failure.tries > 1 else ""
-            out.append(((f" {tries}{display_text(app.failure.reason, 300)}", "bad"),))
-        if app.changes and height > len(out) + 1:
+        if state.failure is not None:
+            tries = f"tried {times(state.failure.tries)}: " if state.failure.tries > 1 else ""
+            out.append(((f" {tries}{display_text(state.failure.reason, 300)}", "bad"),))
+        if state.changes and height > len(out) + 1:
             out.append(of_group.heading("Latest", "", width))
-            out += change_lines(app.changes, width, height - len(out))
+            out += change_lines(state.changes, width, height - len(out))
         return out
 
     def on_groups_opened(self, message: Groups.Opened) -> None:
         """Look at one."""
         if message.row.key.group is None:
-            self.watch_app.all_findings()
+            self.action_findings()
         else:
-            self.app.push_screen(GroupScreen(message.row))
+            self.app.push_screen(GroupScreen(self.state, message.row))
 
     def action_filter(self) -> None:
         """Type a filter."""
@@ -202,11 +238,7 @@ class FleetScreen(WatchScreen):
         """Explain the group under the cursor."""
         row = self.groups.selected_row
         if row is not None:
-            self.watch_app.explain(row.key, row.name)
-
-    def action_findings(self) -> None:
-        """All of them."""
-        self.watch_app.all_findings()
+            self.explain(row.key, row.name)
 
 
 class GroupScreen(WatchScreen):
@@ -218,32 +250,31 @@ class GroupScreen(WatchScreen):
         Binding("e", "explain", show=False),
     ]
 
-    def __init__(self, row: FleetRow) -> None:
-        super().__init__()
+    def __init__(self, state: WatchState, row: FleetRow) -> None:
+        super().__init__(state)
         self._row = row
         self.watched: GroupState | None = None
 
     def compose(self) -> ComposeResult:
         """Header, one or two columns, keys."""
-        look = self.watch_app.palette
-        yield Bar(lambda width: [self.watch_app.status_line(width)], look, id="standing")
-        yield Bar(lambda width: [of_group.title_line(self._row.name, self.watched, width)], look, id="title")
+        yield self.bar("standing", self.state.status_line)
+        yield self.bar("title", lambda width: [of_group.title_line(self._row.name, self.watched, width)])
         with Horizontal():
-            self.main = Lines(self._main, look, id="main")
+            self.main = Lines(self._main, self.state.palette, id="main")
             yield self.main
-            self.side = Lines(self._side, look, id="side")
+            self.side = Lines(self._side, self.state.palette, id="side")
             yield self.side
-        yield Bar(lambda width: [keys_line(GROUP_KEYS, width)], look, id="footer")
+        yield self.bar("footer", lambda width: [keys_line(GROUP_KEYS, width)])
 
     def on_mount(self) -> None:
         """Ask for it."""
         self._fold()
         self.main.focus()
-        self.watch_app.poll_thread.open(self._row.key)
+        self.state.poll_thread.open(self._row.key)
 
     def on_unmount(self) -> None:
         """No more."""
-        self.watch_app.poll_thread.open(None)
+        self.state.poll_thread.open(None)
 
     def on_resize(self) -> None:
         """Two columns where there is room."""
@@ -260,17 +291,13 @@ class GroupScreen(WatchScreen):
 
     def _main(self, width: int) -> list[Line]:
         if self.watched is None:
-            lost = self.watch_app.failure
+            lost = self.state.failure
             text = "asking" if lost is None else display_text(lost.reason, 300)
             return wrapped([(" ", "")], text, width, "dim")
         return (of_group.left_column if self.side.display else of_group.one_column)(self.watched, width)
 
     def _side(self, width: int) -> list[Line]:
         return [] if self.watched is None or not self.side.display else of_group.right_column(self.watched, width)
-
-    def action_back(self) -> None:
-        """To the fleet."""
-        self.dismiss()
 
     def action_part(self) -> None:
         """The other column, or the next part of the one there is."""
@@ -281,7 +308,7 @@ class GroupScreen(WatchScreen):
 
     def action_explain(self) -> None:
         """Explain it."""
-        self.watch_app.explain(self._row.key, self._row.name)
+        self.explain(self._row.key, self._row.name)
 
 
 class PanelScreen(WatchScreen):
@@ -289,32 +316,27 @@ class PanelScreen(WatchScreen):
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,backspace,left", "back", show=False)]
 
-    def __init__(self, title: str, make: Callable[[int], list[Line]]) -> None:
-        super().__init__()
+    def __init__(self, state: WatchState, title: str, make: MakeLines) -> None:
+        super().__init__(state)
         self._heading, self._make = title, make
 
     def compose(self) -> ComposeResult:
         """Title, text, keys."""
-        look = self.watch_app.palette
-        yield Bar(lambda width: [((f" {self._heading} ", "title"),)], look, id="title")
-        self.text = Lines(self._make, look, id="text")
+        yield self.bar("title", lambda width: [((f" {self._heading} ", "title"),)])
+        self.text = Lines(self._make, self.state.palette, id="text")
         yield self.text
-        yield Bar(lambda width: [keys_line(PANEL_KEYS, width)], look, id="footer")
+        yield self.bar("footer", lambda width: [keys_line(PANEL_KEYS, width)])
 
     def on_mount(self) -> None:
         """The text has the keys."""
         self.text.focus()
 
-    def action_back(self) -> None:
-        """To what was there before."""
-        self.dismiss()
-
 
 class ExplainScreen(PanelScreen):
     """A group's story, once it came."""
 
-    def __init__(self, key: Key, name: str) -> None:
-        super().__init__(f"{name}, explained", self._lines)
+    def __init__(self, state: WatchState, key: Key, name: str) -> None:
+        super().__init__(state, f"{name}, explained", self._lines)
         self._key = key
         self._told: GroupExplanation | None = None
         self._lost: PollFailed | None = None

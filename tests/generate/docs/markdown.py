@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from agent.cli.commands import listings
+from agent.cli.commands import LISTINGS
 from tests import ROOT
 
-_NAMES, _INNER = "|".join(listings()), "backfill|check|inject|render|rollup|show|stream"
+_NAMES, _INNER = "|".join(LISTINGS), "backfill|check|inject|render|rollup|show|stream"
 _CODE = re.compile(
     r"(?<![\w`])("
     r"`[^`]+`"  # what is written as code already

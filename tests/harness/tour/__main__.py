@@ -93,10 +93,10 @@ def helps() -> Iterator[Step]:
     """The help of each command and subcommand."""
     import click
 
-    from agent.cli.commands import listings
+    from agent.cli.commands import LISTINGS
     from agent.cli.main import cli
 
-    for name in listings():
+    for name in LISTINGS:
         yield Step(f"{name} --help")
         command = cli.get_command(click.Context(cli), name)
         for under in command.commands if isinstance(command, click.Group) else ():

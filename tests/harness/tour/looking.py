@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from agent.cli.commands import listings
+from agent.cli.commands import LISTINGS
 from tests.harness.tour.steps import TABLE, Step
 
 SGR = re.compile(r"\x1b\[[0-9;]*m")
@@ -68,7 +68,7 @@ def is_data(words: Sequence[str]) -> bool:
     """Whether what is printed is for machines, and no width is asked of it."""
     told = words[words.index("-o") + 1] if "-o" in words else None
     commands = {"completion": "shell", "decode": "ndjson", "replay": "ndjson", "schema": "json", "sidecar": "yaml"}
-    name = next((word for word in words if word in listings()), "")
+    name = next((word for word in words if word in LISTINGS), "")
     if name == "schema" and words == ["schema"]:
         return False
     return (told or commands.get(name, TABLE)) not in (TABLE, "wide") and "--help" not in words

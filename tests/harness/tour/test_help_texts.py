@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 import pytest
 
-from agent.cli.commands import listings
+from agent.cli.commands import LISTINGS
 from agent.cli.main import cli
 
 TOP = click.Context(cli, info_name="kshadow", **cli.context_settings)
@@ -20,7 +20,7 @@ EXAMPLE = re.compile(r"^ +kshadow (.*)$", re.MULTILINE)
 
 def commands() -> Iterator[tuple[str, click.Context, click.Command]]:
     """Each command and subcommand, by what is typed for it."""
-    for name in listings():
+    for name in LISTINGS:
         command = cli.get_command(TOP, name)
         assert command is not None
         context = click.Context(command, info_name=name, parent=TOP)

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
-from agent.cli.commands import listings
+from agent.cli.commands import LISTINGS
 from agent.cli.main import cli
 from tests.harness.tour import steps
 from tests.harness.tour.looking import in_process, placed, prepare, problems
@@ -38,7 +38,7 @@ def test_nobody_stumbles(part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_every_command_is_on_the_tour() -> None:
     context = click.Context(cli, **cli.context_settings)
     taken = {tuple(step.words[:2]) for step in (*steps.OFFLINE, *steps.LIVE)}
-    for name in set(listings()) - ELSEWHERE:
+    for name in set(LISTINGS) - ELSEWHERE:
         command = cli.get_command(context, name)
         assert [it for it in taken if it[:1] == (name,)], name
         for under in command.commands if isinstance(command, click.Group) else ():

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
-from agent.cli.commands import SECTIONS, listings
+from agent.cli.commands import LISTINGS, SECTIONS
 from agent.cli.main import cli
 from tests import SHARED
 from tests.unit.cli.running import kshadow, on_terminal
@@ -35,22 +35,21 @@ def examples(name: str) -> list[list[str]]:
     return [shlex.split(text.partition(" | ")[0]) for text in found]
 
 
-@pytest.mark.parametrize("name", listings())
+@pytest.mark.parametrize("name", LISTINGS)
 def test_the_table_says_what_the_docstring_says(name: str) -> None:
     command = command_of(name)
     assert command.help is not None
-    assert command.help.splitlines()[0] == listings()[name].help
+    assert command.help.splitlines()[0] == LISTINGS[name].help
     assert command.name == name
 
 
 def test_each_command_has_a_place_of_its_own() -> None:
-    assert {it.section for it in listings().values()} == set(SECTIONS)
-    places = [(it.section, it.place) for it in listings().values()]
-    numbers = [it.number for it in listings().values()]
-    assert len({*places}) == len(places) == len({*numbers})
+    assert {it.section for it in LISTINGS.values()} == set(SECTIONS)
+    places = [(it.section, it.place) for it in LISTINGS.values()]
+    assert len({*places}) == len(places)
 
 
-@pytest.mark.parametrize("name", listings())
+@pytest.mark.parametrize("name", LISTINGS)
 def test_help_fits_a_terminal_and_has_an_example(name: str) -> None:
     result = kshadow(name, "-h")
     assert (result.exit_code, result.stderr) == (0, "")
@@ -62,7 +61,7 @@ def test_help_fits_a_terminal_and_has_an_example(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "arguments"),
-    [(name, line) for name in listings() for line in examples(name)],
+    [(name, line) for name in LISTINGS for line in examples(name)],
     ids=lambda it: "".join(it[:1]),
 )
 def test_examples_parse(name: str, arguments: list[str]) -> None:
@@ -70,7 +69,7 @@ def test_examples_parse(name: str, arguments: list[str]) -> None:
     command_of(name).make_context(name, arguments[1:], parent=CONTEXT)
 
 
-@pytest.mark.parametrize("arguments", [line for name in listings() for line in examples(name)], ids=" ".join)
+@pytest.mark.parametrize("arguments", [line for name in LISTINGS for line in examples(name)], ids=" ".join)
 def test_examples_that_need_no_broker_run(
     arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -114,7 +113,7 @@ def segment() -> bytes:
 def test_the_top() -> None:
     top = kshadow("--help")
     assert top.exit_code == 0
-    for name, (*_, text) in listings().items():
+    for name, (*_, text) in LISTINGS.items():
         assert re.search(rf"^  {name} +{re.escape(text.split()[0])}", top.stdout, re.MULTILINE)
     none = kshadow()
     assert (none.exit_code, none.stdout, none.stderr) == (2, "", top.stdout)
@@ -142,4 +141,4 @@ def test_contract_names_every_command() -> None:
     if not contract.exists():
         pytest.skip(f"{contract} is missing: only beside a developer's checkout")
     named = set(re.findall(r"`(?:kshadow )?([a-z]+)", contract.read_text(encoding="utf-8")))
-    assert set(listings()) - BEYOND_CONTRACT <= named
+    assert set(LISTINGS) - BEYOND_CONTRACT <= named

@@ -8,12 +8,12 @@ from pathlib import Path
 import click
 import pytest
 
-from agent.cli.commands import listings
+from agent.cli.commands import LISTINGS
 from agent.cli.main import cli
 from tests.unit.cli.running import SEGMENTS, kshadow, lines
 
 CONTEXT = click.Context(cli)
-NAMES = [*(name for name in listings() if name != "config"), "config show", "config check"]
+NAMES = [*(name for name in LISTINGS if name != "config"), "config show", "config check"]
 
 
 def config(tmp_path: Path, text: str) -> Path:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import pytest
 
-from agent.cli.commands import listings
+from agent.cli.commands import LISTINGS
 from tests import ROOT
 from tests.generate.docs import alerts_page, commands_page, metrics_page, render
 from tests.generate.docs.command_lines import calls, check_span, parse, spans
@@ -36,7 +36,7 @@ def test_check_says_which_page_is_stale(capsys: pytest.CaptureFixture[str], monk
 
 def test_everything_there_is_has_its_place() -> None:
     text = rendered("docs/reference/commands.md")
-    assert all(f"\n## kshadow {name}\n" in text for name in listings())
+    assert all(f"\n## kshadow {name}\n" in text for name in LISTINGS)
     assert {alert["alert"].lower() for alert in ALERTS} <= anchors(alerts_page.page())
     with_units = [metric for metric in metrics_page.METRICS.values() if metrics_page.unit(metric)]
     assert len(with_units) > 15

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from agent.cli.commands import listings
+from agent.cli.commands import LISTINGS
 from tests.generate.schemas import PAGE, page
 from tests.unit.cli.running import SEGMENTS, kshadow
 from tests.unit.presentation.schemas.shell import pipelines, run
@@ -101,7 +101,7 @@ def test_exit_codes(row: list[str], tmp_path: Path) -> None:
 def test_every_code_is_in_the_table() -> None:
     assert {row[1] for row in CODES} == {"0", "1", "2", "3", "130"}
     named = {word for row in CODES for word in re.findall(r"`([a-z]+)", row[0])}
-    assert named <= set(listings())
+    assert named <= set(LISTINGS)
 
 
 def test_other_command_lines_on_the_page() -> None:
