@@ -122,7 +122,7 @@ class CommitSchedule:
 def _is_known(world: Simulation, member_id: str, generation: int) -> bool:
     """Whether the coordinator takes commits of this member now."""
     group = world.group
-    return world.model.has_member(member_id) and (group is None or generation == group.generation)
+    return member_id in world.model.coordinator.members and (group is None or generation == group.generation)
 
 
 def _generation(client: SimulatedClient) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from agent.core.protocol.assignors import MemberSubscription, Slot, by_topic
+from agent.core.protocol.assignors import Slot, by_topic
 from agent.core.protocol.states import GroupState
 from agent.core.wire.offset_commit_fastpath import commit_key
 from agent.core.wire.primitives import Uuid
@@ -15,13 +15,15 @@ from agent.simulation.generator.images import encode_image
 from agent.simulation.generator.plans import GroupPlan
 from agent.simulation.generator.scenario_kinds import GroupKind, Scenario
 from agent.simulation.generator.settings import GeneratorSettings
+from agent.simulation.groups.classic_consumer import ClassicConsumer
+from agent.simulation.groups.classic_coordinator import ClassicCoordinator
 from agent.simulation.groups.connect import ConnectWork
 from agent.simulation.groups.connect_worker import ConnectWorker
 from agent.simulation.groups.kip848_messages import Kip848Image
-from agent.simulation.groups.messages import ClassicGroupImage, ClassicMemberImage
-from agent.simulation.groups.protocol_models import AnyEffect, ClassicModel, Kip848Model
+from agent.simulation.groups.messages import ClassicGroupImage
+from agent.simulation.groups.protocol_models import AnyEffect, Kip848Model
 from agent.simulation.groups.script import Script
-from agent.simulation.groups.simulate import OpenRebalance, SimulatedDeparture, SimulationMetrics
+from agent.simulation.groups.simulate import SimulationMetrics
 from agent.simulation.groups.simulation import Simulation
 
 OFFSETS, GROUP = range(2)
@@ -55,22 +57,13 @@ TimedWrite = tuple[int, int, PeriodicCommits | tuple[bytes, bytes | None]]
 """When (for the first time), `OFFSETS` or `GROUP`, and what: positions, or a record's key and value."""
 
 
-class SubscriptionFields(NamedTuple):
-    """What a member's subscription says of it."""
-
-    topics: frozenset[str]
-    owned: tuple[Slot, ...]
-    generation: int
-    rack: str | None
-
-
 def generate_simple_group(plan: GroupPlan, settings: GeneratorSettings) -> tuple[list[TimedWrite], GroupTruth]:
     """A group without members: one process commits by hand, and perhaps says so in the metadata."""
     metadata = f"by hand, {plan.group}" if plan.random.chance(0.3) else ""
     first_ms = settings.start_ms + plan.random.integer(0, min(plan.commit_interval_ms, settings.duration_ms - 1))
-    positions = _Positions(plan)
+    positions = _CommittedPartitions(plan)
     slots = [(topic.name, number) for topic in plan.topics for number in range(topic.partitions)]
-    commits = PeriodicCommits(positions.of(slots), plan.commit_interval_ms, settings.until_ms, metadata)
+    commits = PeriodicCommits(positions.in_order(slots), plan.commit_interval_ms, settings.until_ms, metadata)
     truth = {"state": str(GroupState.EMPTY), "generation": None, "protocol": None}
     return [(first_ms, OFFSETS, commits)], {**truth, "members": [], "rebalances": [], "departures": []}
 
@@ -80,107 +73,91 @@ def generate_group(plan: GroupPlan, script: Script, story: Scenario) -> tuple[li
     every_ms = {name: plan.commit_interval_ms + plan.random.integer(0, 200) for name in plan.clients}
     # Connect keeps what its workers have done in topics of its own.
     commits = None if plan.kind is GroupKind.CONNECT else CommitSchedule(script, every_ms, story.silent_from_ms)
-    ledger = SimulationMetrics(measures_stopped_time=False)
+    metrics = SimulationMetrics(measures_stopped_time=False)
 
-    def watch(world: Simulation, now: int, effects: list[AnyEffect]) -> None:
-        ledger.observe(world, now, effects)
+    def observe(world: Simulation, now_ms: int, effects: list[AnyEffect]) -> None:
+        metrics.observe(world, now_ms, effects)
         if commits is not None:
-            commits.observe(world, now)
+            commits.observe(world, now_ms)
 
-    world = Simulation(script, watch)
+    world = Simulation(script, observe)
     world.run()
-    positions = _Positions(plan)
+    positions = _CommittedPartitions(plan)
     out: list[TimedWrite] = []
     if commits is not None:
         commits.finish(script.until_ms)
         out += [
-            (span.first_ms, OFFSETS, PeriodicCommits(positions.of(span.slots), span.every_ms, span.end_ms))
+            (span.first_ms, OFFSETS, PeriodicCommits(positions.in_order(span.slots), span.every_ms, span.end_ms))
             for span in commits.spans
         ]
-    side = world.model
+    coordinator = world.model.coordinator
     is_empty = world.group is not None and world.group.state is GroupState.EMPTY
-    if story.deleted_ms is not None and is_empty and isinstance(side, ClassicModel):
-        out += [(story.deleted_ms, OFFSETS, (key, None)) for key in positions.keys]
-        ledger.observe(world, story.deleted_ms, side.coordinator.delete_group(story.deleted_ms))
+    if story.deleted_ms is not None and is_empty and isinstance(coordinator, ClassicCoordinator):
+        out += [(story.deleted_ms, OFFSETS, (position.key, None)) for position in positions.values()]
+        metrics.observe(world, story.deleted_ms, coordinator.delete_group(story.deleted_ms))
+    metrics.finish(world)
     topic_id = plan.topic_ids.__getitem__
-    out += [(image.at_ms, GROUP, encode_image(_said(image), topic_id)) for image in ledger.images]
-    return out, _truth(world, ledger)
+    out += [
+        (image.at_ms, GROUP, encode_image(_with_client_subscriptions(image), topic_id)) for image in metrics.images
+    ]
+    return out, _truth(world, metrics)
 
 
-class _Positions:
-    """The positions of a group, each made when it is first asked for."""
+class _CommittedPartitions(dict[Slot, CommittedPartition]):
+    """The partitions that a group commits, each made when it is first asked for."""
 
     def __init__(self, plan: GroupPlan) -> None:
+        super().__init__()
         self._group = plan.group
         self._topics = {topic.name: topic for topic in plan.topics}
-        self._made: dict[Slot, CommittedPartition] = {}
 
-    def of(self, slots: Iterable[Slot]) -> list[CommittedPartition]:
-        """In order of topic and partition."""
-        return [self._made.get(slot) or self._make(slot) for slot in sorted(slots)]
-
-    @property
-    def keys(self) -> Iterator[bytes]:
-        """The keys of all that was asked for."""
-        return (position.key for position in self._made.values())
-
-    def _make(self, slot: Slot) -> CommittedPartition:
-        topic = self._topics[slot[0]]
-        number = slot[1]
+    def __missing__(self, slot: Slot) -> CommittedPartition:
+        topic, number = self._topics[slot[0]], slot[1]
         key = commit_key(self._group, topic.name, number)
-        made = CommittedPartition(
+        made = self[slot] = CommittedPartition(
             key, topic.first_offset(number), topic.records_per_second(number), topic.leader_epoch, topic.topic_id
         )
-        self._made[slot] = made
         return made
 
+    def in_order(self, slots: Iterable[Slot]) -> list[CommittedPartition]:
+        """These partitions, in order of topic and number."""
+        return [self[slot] for slot in sorted(slots)]
 
-def _said(image: ClassicGroupImage | Kip848Image) -> ClassicGroupImage | Kip848Image:
+
+def _with_client_subscriptions(image: ClassicGroupImage | Kip848Image) -> ClassicGroupImage | Kip848Image:
     """The image with the members' subscriptions as their clients write them."""
-    if not isinstance(image, ClassicGroupImage):
+    if not isinstance(image, ClassicGroupImage) or image.protocol_type != ClassicConsumer.protocol_type:
         return image
-
-    def said(member: ClassicMemberImage) -> ClassicMemberImage:
-        wants = member.metadata
-        if not isinstance(wants, MemberSubscription):
-            return member
+    members = []
+    for member in image.members:
         # What it owns, it got in the generation before.
-        generation = image.generation - 1 if wants.owned else -1
-        return replace(member, metadata=SubscriptionFields(wants.topics, wants.owned, generation, None))
+        generation = image.generation - 1 if member.metadata.owned else None
+        members.append(replace(member, metadata=replace(member.metadata, generation=generation, rack=None)))
+    return replace(image, members=tuple(members))
 
-    return replace(image, members=tuple(map(said, image.members)))
 
-
-def _truth(world: Simulation, ledger: SimulationMetrics) -> GroupTruth:
-    def client_of(member_id: str) -> str:
-        return world.client_names.get(member_id, "")
-
-    def rebalance(it: OpenRebalance) -> GroupTruth:
-        return {
-            "generation": it.generation,
-            "began_ms": it.began_ms,
-            "joined_ms": it.joined_ms,
-            "completed_ms": it.completed_ms,
-            "causes": [str(why) for why in it.causes],
-            "members": len(it.member_ids),
-        }
-
-    def departure(it: SimulatedDeparture) -> GroupTruth:
-        return {
-            "client": it.client,
-            "member_id": it.member_id,
-            "at_ms": it.at_ms,
-            "cause": str(it.reason),
-        }
-
+def _truth(world: Simulation, metrics: SimulationMetrics) -> GroupTruth:
     return {
         **_now(world),
         "members": [
-            {"client": client_of(member_id), "member_id": member_id, "assignment": by_topic(slots)}
+            {"client": world.client_names.get(member_id, ""), "member_id": member_id, "assignment": by_topic(slots)}
             for member_id, slots in _held(world)
         ],
-        "rebalances": [rebalance(it) for it in ledger.rebalances],
-        "departures": [departure(it) for it in ledger.departures],
+        "rebalances": [
+            {
+                "generation": it.generation,
+                "began_ms": it.began_ms,
+                "joined_ms": it.joined_ms,
+                "completed_ms": it.completed_ms,
+                "causes": list(map(str, it.causes)),
+                "members": len(it.clients),
+            }
+            for it in metrics.rebalances
+        ],
+        "departures": [
+            {"client": it.client, "member_id": it.member_id, "at_ms": it.at_ms, "cause": str(it.reason)}
+            for it in metrics.departures
+        ],
     }
 
 

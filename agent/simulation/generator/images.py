@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any
 
-from agent.core.protocol.assignors import Slot, by_topic
+from agent.core.protocol.assignors import MemberSubscription, Slot, by_topic
 from agent.core.protocol.states import GroupState
 from agent.core.wire.classic import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 from agent.core.wire.payloads import (
@@ -45,23 +45,14 @@ _REMEMBERED = 4_096
 """Payloads kept by value: members that subscribe alike, and members that keep what they have, are encoded once."""
 
 
-class Subscription(Protocol):
-    """What a member of a consumers' group asks for; `generation` -1 where it owns nothing that it knows of."""
-
-    topics: frozenset[str]
-    owned: tuple[Slot, ...]
-    generation: int
-    rack: str | None
-
-
 def encode_image(
     image: ClassicGroupImage | Kip848Image, topic_id: TopicIds = _TOPIC_IDS
 ) -> tuple[bytes, bytes | None]:
     """Key and value of the record; no value (a tombstone) for a `Dead` group, or of a KIP-848 member that is gone.
 
-    In a consumers' group a member's metadata is a `Subscription`, its assignment slots; in a Connect cluster they are
-    a `WorkerState` and a `WorkerAssignment`; in any classic group both may be the bytes of its own protocol. Raises
-    `TypeError` for others, `WireError` where a name is too long. `topic_id` gives topics their ids.
+    In a consumers' group a member's metadata is a `MemberSubscription`, its assignment slots; in a Connect cluster
+    they are a `WorkerState` and a `WorkerAssignment`; in any classic group both may be the bytes of its own protocol.
+    Raises `TypeError` for others, `WireError` where a name is too long. `topic_id` gives topics their ids.
     """
     if isinstance(image, ClassicGroupImage):
         return _classic_record_of(image)
@@ -101,8 +92,9 @@ def _subscription(metadata: Any, image: ClassicGroupImage) -> bytes:
         case _, bytes():
             return metadata
         case "consumer", _:
-            wanted: Subscription = metadata
-            return _subscription_payload(wanted.topics, wanted.owned, wanted.generation, wanted.rack)
+            wanted: MemberSubscription = metadata
+            generation = -1 if wanted.generation is None else wanted.generation
+            return _subscription_payload(wanted.topics, wanted.owned, generation, wanted.rack)
         case "connect", WorkerState():
             return encode_worker_state(metadata, PAYLOAD_VERSIONS[image.protocol or ""])
     raise _unexpected(metadata, image)

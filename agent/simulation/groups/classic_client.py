@@ -1,4 +1,4 @@
-"""A member of a classic group: its poll loop and its heartbeat thread, over virtual time.
+"""A member of a classic group: how it joins, syncs, sends heartbeats and leaves, over virtual time.
 
 After the Java client's `AbstractCoordinator`: it sends requests and takes responses. What it offers when it joins,
 how it assigns as the leader, and what it does with its assignment, is a consumer's (`classic_consumer.py`) or a
@@ -7,13 +7,13 @@ Connect worker's (`connect_worker.py`).
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import replace
 from enum import StrEnum
 from typing import Any, ClassVar
 
-from agent.core.protocol.assignors import Slot
 from agent.simulation.groups.coordinator_connection import JOIN_GROUP_TIMEOUT_LAPSE_MS, CoordinatorConnection
+from agent.simulation.groups.group_client import GroupClient, latest
 from agent.simulation.groups.messages import (
     ClassicRequest,
     ErrorCode,
@@ -52,66 +52,28 @@ _HEARTBEATING = frozenset({ClassicPhase.SYNCING, ClassicPhase.STABLE})
 """Where the heartbeat thread runs; while it waits to join, a consumer hears only in its poll loop."""
 
 
-class ClassicClient(ABC):
-    """One client.
-
-    Each method that makes something happen gives the requests that it sends for it.
-    """
+class ClassicClient(GroupClient):
+    """One client."""
 
     protocol_type: ClassVar[str]
 
     def __init__(self, group: str, settings: ClientSettings) -> None:
-        self.group = group
-        self.settings = settings
+        super().__init__(group, settings)
         self.phase = ClassicPhase.STOPPED
-        self.member_id = ""
         self.generation = -1
         self.protocol: str | None = None
-        self.owned: frozenset[Slot] = frozenset()
-        self.not_polling_since_ms: int | None = None
-        """Since when it does not poll (stalled, frozen or dead), None while it does."""
-        self.fatal_error: ErrorCode | None = None
+        self._heartbeat_interval_ms = settings.heartbeat_interval_ms
         self._connection = CoordinatorConnection(group)
-        self._heartbeat_at_ms: int | None = None
         self._rejoin_at_ms: int | None = None
-        self._resumes_polling_at_ms: int | None = None
         self._frozen_until_ms: int | None = None
         self._rejoins_without_member_id = False
-        self._deferred_responses: list[Any] = []
         self._rejoin_reason: RebalanceReason | None = None
 
     # What happens to it.
 
-    def start(self, now: int) -> list[ClassicRequest]:
-        """Subscribe and poll."""
-        self.phase, self.not_polling_since_ms = ClassicPhase.UNJOINED, None
-        return self._join(now)
-
-    def close(self, now: int) -> list[ClassicRequest]:
-        """Close in order: a dynamic member says so, a static one keeps its place until its session ends."""
-        if self.settings.instance_id is not None:
-            return self.kill(now)
-        requests = self._leave_requests(RebalanceReason.MEMBER_LEFT)
-        self._stop()
-        return requests
-
-    def kill(self, now: int) -> list[ClassicRequest]:
-        """Die without a word: what it was and held stays with it until somebody notices."""
-        member_id, owned, since = self.member_id, self.owned, self.not_polling_since_ms
-        self._stop()
-        self.member_id, self.owned = member_id, owned
-        self.not_polling_since_ms = now if since is None else since
-        return []
-
-    def stall(self, for_ms: int, now: int) -> list[ClassicRequest]:
-        """Do not poll for so long; heartbeats go on."""
-        self.not_polling_since_ms = now if self.not_polling_since_ms is None else self.not_polling_since_ms
-        self._resumes_polling_at_ms = _later(now + for_ms, self._resumes_polling_at_ms)
-        return []
-
     def freeze(self, for_ms: int, now: int) -> list[ClassicRequest]:
         """Stand still for so long, with every thread."""
-        self._frozen_until_ms = _later(now + for_ms, self._frozen_until_ms)
+        self._frozen_until_ms = latest(now + for_ms, self._frozen_until_ms)
         return self.stall(for_ms, now)
 
     def resubscribe(self, topics: frozenset[str], now: int) -> list[ClassicRequest]:
@@ -125,23 +87,12 @@ class ClassicClient(ABC):
         """Ask to join again (`enforceRebalance`)."""
         return self._request_rejoin(now, RebalanceReason.LEADER_REJOINED)
 
-    @abstractmethod
-    def metadata_changed(self, now: int) -> list[ClassicRequest]:
-        """The number of some topic's partitions changed."""
-
     # Time.
-
-    @property
-    def is_running(self) -> bool:
-        """Whether the process is there at all."""
-        return self.phase not in (ClassicPhase.STOPPED, ClassicPhase.FAILED)
 
     @property
     def due_ms(self) -> int | None:
         """When it does something by itself next, heartbeats among them."""
-        return earliest(
-            self.due_ms_except_heartbeats, None if self._is_frozen else self._heartbeat_at_ms, self._link_due
-        )
+        return earliest(super().due_ms, self._link_due)
 
     @property
     def due_ms_except_heartbeats(self) -> int | None:
@@ -164,6 +115,10 @@ class ClassicClient(ABC):
         return self._frozen_until_ms is not None
 
     @property
+    def _next_heartbeat_ms(self) -> int | None:
+        return None if self._is_frozen else self._heartbeat_at_ms
+
+    @property
     def _poll_times_out_at(self) -> int | None:
         if self.not_polling_since_ms is None or self._is_frozen or self.phase not in _HEARTBEATING:
             return None
@@ -172,18 +127,8 @@ class ClassicClient(ABC):
     @property
     def beats_safely(self) -> bool:
         """Whether its heartbeats follow each other faster than its session could end."""
-        settings = self.settings
-        beats = self._heartbeat_at_ms is not None and not self._is_frozen
-        return beats and 2 * settings.heartbeat_interval_ms < settings.session_timeout_ms
-
-    def skip_heartbeats(self, until: int) -> int | None:
-        """Take all heartbeats before `until` for sent: when the last of them was, None if there is none."""
-        if self._heartbeat_at_ms is None or self._is_frozen or self._heartbeat_at_ms >= until:
-            return None
-        interval = self.settings.heartbeat_interval_ms
-        last = self._heartbeat_at_ms + (until - 1 - self._heartbeat_at_ms) // interval * interval
-        self._heartbeat_at_ms = last + interval
-        return last
+        is_fast = 2 * self._heartbeat_interval_ms < self.settings.session_timeout_ms
+        return is_fast and self._next_heartbeat_ms is not None
 
     def coordinator_responded(self, now: int) -> None:
         """The coordinator answered: so it is there."""
@@ -200,8 +145,8 @@ class ClassicClient(ABC):
             requests += self._connection.wake(now)
             if not self._connection.is_known:
                 self._heartbeat_at_ms = None
-        if self._heartbeat_at_ms is not None and not self._is_frozen and self._heartbeat_at_ms <= now:
-            self._heartbeat_at_ms = now + self.settings.heartbeat_interval_ms
+        if (beats_at := self._next_heartbeat_ms) is not None and beats_at <= now:
+            self._heartbeat_at_ms = now + self._heartbeat_interval_ms
             requests.append(HeartbeatRequest(self.group, self.generation, self.member_id, self.settings.instance_id))
         return requests + self._join_if_due(now)
 
@@ -212,12 +157,11 @@ class ClassicClient(ABC):
             self._resumes_polling_at_ms = self.not_polling_since_ms = None
             if self.phase is ClassicPhase.UNJOINED:
                 self._rejoin_at_ms = now
-        kept, self._deferred_responses = self._deferred_responses, []
-        return [request for answer in kept for request in self.handle_response(answer, now)]
+        return self._handle_deferred_responses(now)
 
     def _poll_timed_out(self) -> list[ClassicRequest]:
         """A dynamic member leaves. A static one only ceases to say that it is there; both come back without an id."""
-        requests = self._leave_requests(RebalanceReason.POLL_TIMEOUT) if self.settings.instance_id is None else []
+        requests = self._leave_requests(RebalanceReason.POLL_TIMEOUT)
         self.phase = ClassicPhase.UNJOINED
         self._heartbeat_at_ms = self._rejoin_at_ms = None
         self._rejoins_without_member_id = True
@@ -269,7 +213,7 @@ class ClassicClient(ABC):
             return self._handle_error(answer.error, now)
         self.phase = ClassicPhase.SYNCING
         self.member_id, self.generation, self.protocol = answer.member_id, answer.generation, answer.protocol
-        self._heartbeat_at_ms = now + self.settings.heartbeat_interval_ms
+        self._heartbeat_at_ms = now + self._heartbeat_interval_ms
         self.coordinator_responded(now)
         leads = answer.leader == answer.member_id
         self._generation_began(answer, now)
@@ -320,7 +264,7 @@ class ClassicClient(ABC):
             case _:
                 # The application's to handle: poll() throws.
                 self._stop()
-                self.phase, self.fatal_error = ClassicPhase.FAILED, error
+                self.phase, self.fatal_error, self.member_id, self.owned = ClassicPhase.FAILED, error, "", frozenset()
                 return []
         self.phase = ClassicPhase.UNJOINED
         self._heartbeat_at_ms = None
@@ -389,25 +333,18 @@ class ClassicClient(ABC):
     # Leaving.
 
     def _leave_requests(self, why: RebalanceReason) -> list[ClassicRequest]:
-        if not self.member_id or self.phase is ClassicPhase.UNJOINED:
+        """A static member does not say that it leaves: its place is kept until its session ends."""
+        if not self.member_id or self.phase is ClassicPhase.UNJOINED or self.settings.instance_id is not None:
             return []
-        return [LeaveGroupRequest(self.group, (LeavingMember(self.member_id, self.settings.instance_id, why),))]
+        return [LeaveGroupRequest(self.group, (LeavingMember(self.member_id, reason=why),))]
 
     def _reset_membership(self) -> None:
         self.member_id, self.generation, self._rejoins_without_member_id = "", -1, False
         self._generation_lost()
 
     def _stop(self) -> None:
-        self._reset_membership()
-        self.owned = frozenset()
-        self.phase = ClassicPhase.STOPPED
-        self._heartbeat_at_ms = self._rejoin_at_ms = self._resumes_polling_at_ms = self._frozen_until_ms = (
-            self.not_polling_since_ms
-        ) = None
-        self._deferred_responses = []
-        self._rejoin_reason = None
+        super()._stop()
+        self.phase, self.generation = ClassicPhase.STOPPED, -1
+        self._rejoin_at_ms = self._frozen_until_ms = self._rejoin_reason = None
+        self._rejoins_without_member_id = False
         self._connection = CoordinatorConnection(self.group)
-
-
-def _later(at_ms: int, other_ms: int | None) -> int:
-    return at_ms if other_ms is None else max(at_ms, other_ms)

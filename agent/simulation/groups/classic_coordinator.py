@@ -60,6 +60,10 @@ class ClassicCoordinator:
         """The members by id, in the order in which they joined."""
         return {} if self.group is None else self.group.members
 
+    def knows_member_id(self, member_id: str) -> bool:
+        """Whether the group has this member, or has given out its id."""
+        return self.group is not None and self.group.roster.knows_member_id(member_id)
+
     @property
     def due_ms(self) -> int | None:
         """When the next timer fires, None if none is set."""

@@ -85,6 +85,10 @@ class ClassicRoster:
         """The member id that a static id has now."""
         return self._instances.get(instance_id)
 
+    def knows_member_id(self, member_id: str) -> bool:
+        """Whether there is this member, or its id was given out."""
+        return member_id in self.members or member_id in self.pending_member_ids
+
     def identity_error(self, member_id: str, instance_id: str | None) -> ErrorCode | None:
         """What is wrong with who asks, None if it is who it says."""
         if instance_id is not None:

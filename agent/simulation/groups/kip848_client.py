@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from agent.core.protocol.assignors import Slot
+from agent.simulation.groups.group_client import GroupClient
 from agent.simulation.groups.kip848_messages import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
@@ -50,29 +51,18 @@ class LocalAssignment:
     slots: frozenset[Slot]
 
 
-class Kip848Consumer:
+class Kip848Consumer(GroupClient):
     """One consumer. `new_id` makes its member id, which it keeps for its whole life.
 
-    Each method that makes something happen gives the requests that the consumer sends for it. Each request is to be
-    answered, in the order sent, by `handle_response`.
+    Each request is to be answered, in the order sent, by `handle_response`.
     """
 
     def __init__(self, group: str, settings: ClientSettings, new_id: Callable[[], str]) -> None:
-        self.group = group
-        self.settings = settings
+        super().__init__(group, settings)
         self.phase = Kip848Phase.STOPPED
-        self.member_id = ""
         self.epoch = JOIN_EPOCH
-        self.owned: frozenset[Slot] = frozenset()
-        self.not_polling_since_ms: int | None = None
-        """Since when it does not poll (stalled, frozen or dead), None while it does."""
-        self.fatal_error: ErrorCode | None = None
         self._new_id = new_id
-        self._interval_ms = 0
-        self._heartbeat_at_ms: int | None = None
-        self._resumes_polling_at_ms: int | None = None
         self._is_frozen = False
-        self._deferred_responses: list[ConsumerGroupHeartbeatResponse] = []
         # Of each request that is not answered yet: whether the answer matters.
         self._pending_responses: deque[bool] = deque()
         self._target: LocalAssignment | None = None
@@ -86,31 +76,9 @@ class Kip848Consumer:
     # What happens to it.
 
     def start(self, now: int) -> Requests:
-        """Subscribe and poll."""
-        self.member_id, self.not_polling_since_ms = self._new_id(), None
-        return self._join(now)
-
-    def close(self, now: int) -> Requests:
-        """Close in order: a dynamic member leaves for good, a static one for a restart, with its partitions kept."""
-        requests = self._leave_requests(RebalanceReason.MEMBER_LEFT) if self.phase in IN_GROUP else []
-        if self.settings.instance_id is not None:
-            return requests + self.kill(now)
-        self._stop()
-        self.member_id, self.owned = "", frozenset()
-        return requests
-
-    def kill(self, now: int) -> Requests:
-        """Die without a word: what it was and held stays with it until somebody notices."""
-        since = self.not_polling_since_ms
-        self._stop()
-        self.not_polling_since_ms = now if since is None else since
-        return []
-
-    def stall(self, for_ms: int, now: int) -> Requests:
-        """Do not poll for so long; heartbeats go on."""
-        self.not_polling_since_ms = now if self.not_polling_since_ms is None else self.not_polling_since_ms
-        self._resumes_polling_at_ms = max(now + for_ms, self._resumes_polling_at_ms or 0)
-        return []
+        """Subscribe and poll, under a new member id."""
+        self.member_id = self._new_id()
+        return super().start(now)
 
     def freeze(self, for_ms: int, now: int) -> Requests:
         """Stand still for so long, with every thread."""
@@ -122,25 +90,7 @@ class Kip848Consumer:
         self.settings = replace(self.settings, topics=topics)
         return []
 
-    def rejoin(self, now: int) -> Requests:
-        """Ask to join again (`enforceRebalance`): a consumer of this protocol cannot, and goes on as before."""
-        return []
-
-    def metadata_changed(self, now: int) -> Requests:
-        """The number of some topic's partitions changed: the coordinator sees that for itself."""
-        return []
-
     # Time.
-
-    @property
-    def is_running(self) -> bool:
-        """Whether the process is there at all."""
-        return self.phase not in (Kip848Phase.STOPPED, Kip848Phase.FAILED)
-
-    @property
-    def due_ms(self) -> int | None:
-        """When it does something by itself next, heartbeats among them."""
-        return earliest(self.due_ms_except_heartbeats, self._next_heartbeat_ms)
 
     @property
     def due_ms_except_heartbeats(self) -> int | None:
@@ -161,14 +111,8 @@ class Kip848Consumer:
             and not self._subscription_is_unsent
         )
 
-    def skip_heartbeats(self, until: int) -> int | None:
-        """Take all heartbeats before `until` for sent: when the last of them was, None if there is none."""
-        beats_at = self._next_heartbeat_ms
-        if beats_at is None or beats_at >= until:
-            return None
-        last = beats_at + (until - 1 - beats_at) // self._interval_ms * self._interval_ms
-        self._heartbeat_at_ms = last + self._interval_ms
-        return last
+    def coordinator_responded(self, now: int) -> None:
+        """That a coordinator is out of reach is not modelled."""
 
     def wake(self, now: int) -> Requests:
         """Do what is due at `now`."""
@@ -197,8 +141,7 @@ class Kip848Consumer:
     def _resume(self, now: int) -> Requests:
         self._is_frozen = False
         self._resumes_polling_at_ms = self.not_polling_since_ms = None
-        kept, self._deferred_responses = self._deferred_responses, []
-        requests = [request for answer in kept for request in self.handle_response(answer, now)]
+        requests = self._handle_deferred_responses(now)
         return requests + (self._join(now) if self.phase is Kip848Phase.STALE else [])
 
     def _poll_timed_out(self) -> Requests:
@@ -233,9 +176,9 @@ class Kip848Consumer:
 
     def _accepted(self, answer: ConsumerGroupHeartbeatResponse, now: int) -> None:
         self.epoch = answer.member_epoch
-        if answer.heartbeat_interval_ms != self._interval_ms:
-            self._interval_ms = answer.heartbeat_interval_ms
-            self._heartbeat_at_ms = now + self._interval_ms
+        if answer.heartbeat_interval_ms != self._heartbeat_interval_ms:
+            self._heartbeat_interval_ms = answer.heartbeat_interval_ms
+            self._heartbeat_at_ms = now + self._heartbeat_interval_ms
         if answer.assignment is not None:
             self._assigned(answer.assignment, now)
 
@@ -286,7 +229,7 @@ class Kip848Consumer:
         settings, told = self.settings, self._last_sent
         self._last_sent = (settings.topics, self._current)
         self._heartbeat_is_urgent = False
-        self._heartbeat_at_ms = now + self._interval_ms
+        self._heartbeat_at_ms = now + self._heartbeat_interval_ms
         self._pending_responses.append(True)
         return ConsumerGroupHeartbeatRequest(
             self.group,
@@ -310,7 +253,9 @@ class Kip848Consumer:
     # Leaving.
 
     def _leave_requests(self, why: RebalanceReason) -> Requests:
-        """Say that it goes. No answer that is still to come matters then."""
+        """A static member leaves for a restart. No answer that is still to come matters then."""
+        if self.phase not in IN_GROUP:
+            return []
         settings = self.settings
         epoch = LEAVE_EPOCH if settings.instance_id is None else STATIC_LEAVE_EPOCH
         self._pending_responses = deque([False] * (len(self._pending_responses) + 1))
@@ -332,9 +277,5 @@ class Kip848Consumer:
         self._heartbeat_is_urgent = False
 
     def _stop(self) -> None:
-        self.phase = Kip848Phase.STOPPED
-        self._heartbeat_at_ms = self._resumes_polling_at_ms = self._reconciles_at_ms = self.not_polling_since_ms = (
-            None
-        )
-        self._is_frozen = False
-        self._deferred_responses = []
+        super()._stop()
+        self.phase, self._is_frozen, self._reconciles_at_ms = Kip848Phase.STOPPED, False, None

@@ -110,6 +110,10 @@ class Kip848Coordinator:
         """The members by id, those included that left for a restart."""
         return self._roster.members
 
+    def knows_member_id(self, member_id: str) -> bool:
+        """Whether the group has this member: a client makes its id itself."""
+        return member_id in self.members
+
     @property
     def state(self) -> GroupState:
         """The group's state, in Kafka's names."""

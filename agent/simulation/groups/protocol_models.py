@@ -45,15 +45,6 @@ class ClassicModel:
         """The topic has `count` partitions from now on. A classic coordinator does not look at topics."""
         self._metadata_changes += 1
 
-    def has_member(self, member_id: str) -> bool:
-        """Whether the group has this member."""
-        return member_id in self.coordinator.members
-
-    def knows_member_id(self, member_id: str) -> bool:
-        """Whether the group has this member, or has given out its id."""
-        group = self.coordinator.group
-        return group is not None and (member_id in group.members or member_id in group.roster.pending_member_ids)
-
     def clients_only_heartbeating(self, clients: Iterable[SimulatedClient]) -> dict[str, SimulatedClient] | None:
         """The clients whose heartbeats do nothing now but extend their sessions, by member id.
 
@@ -62,18 +53,14 @@ class ClassicModel:
         group = self.coordinator.group
         if group is None or group.state is not GroupState.STABLE:
             return None
-        out: dict[str, SimulatedClient] = {}
-        for client in clients:
-            assert isinstance(client, ClassicClient)
-            if client.beats_safely and client.member_id in group.members and client.generation == group.generation:
-                out[client.member_id] = client
-        return out
-
-    def renew_session(self, client: SimulatedClient, sent_ms: int, latency_ms: int) -> None:
-        """Take a heartbeat for sent and answered, without any other effect."""
-        assert isinstance(client, ClassicClient)
-        self.coordinator.renew_session(client.member_id, sent_ms + latency_ms)
-        client.coordinator_responded(sent_ms + 2 * latency_ms)
+        return {
+            client.member_id: client
+            for client in clients
+            if isinstance(client, ClassicClient)
+            and client.beats_safely
+            and client.member_id in group.members
+            and client.generation == group.generation
+        }
 
 
 class Kip848Model:
@@ -81,6 +68,7 @@ class Kip848Model:
 
     def __init__(self, script: Script, partitions: Mapping[str, int], new_id: Callable[[], str]) -> None:
         self.coordinator = Kip848Coordinator(script.group, script.broker, new_id, partitions, SERVER_ASSIGNORS)
+        self.set_partition_count = self.coordinator.set_partition_count
         self._name = script.group
         self._new_id = new_id
         broker = script.broker
@@ -90,39 +78,16 @@ class Kip848Model:
         """A consumer that is not started yet."""
         return Kip848Consumer(self._name, settings, self._new_id)
 
-    def set_partition_count(self, topic: str, count: int) -> None:
-        """The topic has `count` partitions from now on, 0 if it is deleted."""
-        self.coordinator.set_partition_count(topic, count)
-
-    def has_member(self, member_id: str) -> bool:
-        """Whether the group has this member."""
-        return member_id in self.coordinator.members
-
-    def knows_member_id(self, member_id: str) -> bool:
-        """Whether the group has this member: a client makes its id itself."""
-        return self.has_member(member_id)
-
     def clients_only_heartbeating(self, clients: Iterable[SimulatedClient]) -> dict[str, SimulatedClient] | None:
         """The clients whose heartbeats do nothing now but extend their sessions, by member id."""
-        out: dict[str, SimulatedClient] = {}
-        for client in clients:
-            assert isinstance(client, Kip848Consumer)
-            if not client.is_running:
-                continue
-            if client.phase is not Kip848Phase.STABLE and client.not_polling_since_ms is None:
-                return None
-            if self._beats_safely and client.beats_safely and self.coordinator.is_uneventful(client.member_id):
-                out[client.member_id] = client
-        return out
-
-    def renew_session(self, client: SimulatedClient, sent_ms: int, latency_ms: int) -> None:
-        """Take a heartbeat for sent and answered, without any other effect."""
-        self.coordinator.renew_session(client.member_id, sent_ms + latency_ms)
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether all members have what the target assignment gives them."""
-        return self.coordinator.state in (GroupState.STABLE, GroupState.EMPTY)
+        running = [client for client in clients if client.is_running]
+        if any(it.phase is not Kip848Phase.STABLE and it.not_polling_since_ms is None for it in running):
+            return None
+        return {
+            client.member_id: client
+            for client in running
+            if self._beats_safely and client.beats_safely and self.coordinator.is_uneventful(client.member_id)
+        }
 
 
 ProtocolModel = ClassicModel | Kip848Model

@@ -60,86 +60,62 @@ class BrokerSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
-    """The client starts and joins; starting it again after an end is a restart of the same client."""
-
+class _ClientStep:
     at_ms: int
     client: str
+
+
+@dataclass(frozen=True, slots=True)
+class _ClientPause(_ClientStep):
+    duration_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Start(_ClientStep):
+    """The client starts and joins; starting it again after an end is a restart of the same client."""
+
     settings: ClientSettings
 
 
-@dataclass(frozen=True, slots=True)
-class Close:
+class Close(_ClientStep):
     """The client closes in order: a dynamic member says LeaveGroup, a static one says nothing."""
 
-    at_ms: int
-    client: str
 
-
-@dataclass(frozen=True, slots=True)
-class Kill:
+class Kill(_ClientStep):
     """The client dies without a word."""
 
-    at_ms: int
-    client: str
 
-
-@dataclass(frozen=True, slots=True)
-class Stall:
+class Stall(_ClientPause):
     """The client does not poll for so long; its heartbeat thread goes on (`max.poll.interval.ms` counts).
 
     Before it has joined there is no such thread: then JoinGroup's answer waits, and the session may end.
     """
 
-    at_ms: int
-    client: str
-    duration_ms: int
 
-
-@dataclass(frozen=True, slots=True)
-class Freeze:
+class Freeze(_ClientPause):
     """The whole process stands still for so long, heartbeats too (a garbage collection, a suspended machine)."""
 
-    at_ms: int
-    client: str
-    duration_ms: int
 
-
-@dataclass(frozen=True, slots=True)
-class CutOff:
+class CutOff(_ClientPause):
     """The client and its coordinator do not reach each other for so long; it goes on polling, and with its work.
 
     Of classic groups only.
     """
 
-    at_ms: int
-    client: str
-    duration_ms: int
-
 
 @dataclass(frozen=True, slots=True)
-class Resubscribe:
+class Resubscribe(_ClientStep):
     """The client wants other topics from now on."""
 
-    at_ms: int
-    client: str
     topics: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Rejoin:
+class Rejoin(_ClientStep):
     """The client asks to join again though nothing of its changed (`enforceRebalance`)."""
 
-    at_ms: int
-    client: str
 
-
-@dataclass(frozen=True, slots=True)
-class AdminRemove:
+class AdminRemove(_ClientStep):
     """An admin removes the client's member from the group."""
-
-    at_ms: int
-    client: str
 
 
 @dataclass(frozen=True, slots=True)

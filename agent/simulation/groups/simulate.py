@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from agent.core.protocol.assignors import Slot
 from agent.core.protocol.states import GroupState
@@ -23,7 +24,7 @@ from agent.simulation.groups.messages import (
     RecordAppended,
     RejoinRequested,
 )
-from agent.simulation.groups.protocol_models import AnyEffect, Kip848Model, SimulatedClient
+from agent.simulation.groups.protocol_models import AnyEffect, Kip848Model
 from agent.simulation.groups.script import Script
 from agent.simulation.groups.simulation import Simulation
 
@@ -53,26 +54,25 @@ class SimulatedDeparture:
     died_ms: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SimulatedRebalance:
-    """One generation (or group epoch).
+    """One generation (or group epoch); partitions that stand still wait for the newest one.
 
-    `began_ms` ≤ `joined_ms` (the join phase is over) ≤ `completed_ms` (the assignment is there).
-    `causes` in the order in which they came, the first is what triggered it. `completed_ms` is None where the next
-    rebalance began before the assignment was there.
+    `began_ms` ≤ `joined_ms` (the join phase is over, or the target assignment is computed) ≤ `completed_ms` (the
+    assignment is there); each is None where the next rebalance began before that. `causes` in the order in which they
+    came, the first is what triggered it.
     """
 
     generation: int
     began_ms: int
-    joined_ms: int
-    completed_ms: int | None
-    causes: tuple[RebalanceReason, ...]
-    clients: tuple[str, ...]
-    stopped_partition_ms: int
+    joined_ms: int | None = None
+    completed_ms: int | None = None
+    causes: tuple[RebalanceReason, ...] = ()
+    clients: tuple[str, ...] = ()
+    stopped_partition_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class StoppedTime:
+class StoppedTime(NamedTuple):
     """How long partitions were stopped (partition-milliseconds), or how many are stopped now, by what they wait for.
 
     `rebalancing`: revoked or not yet assigned again, while their clients ran. `undetected`: held by a client that had
@@ -86,11 +86,7 @@ class StoppedTime:
 
     def plus(self, other: StoppedTime, times: int) -> StoppedTime:
         """This and `times` the other."""
-        return StoppedTime(
-            self.rebalancing + times * other.rebalancing,
-            self.undetected + times * other.undetected,
-            self.unowned + times * other.unowned,
-        )
+        return StoppedTime(*(ours + times * theirs for ours, theirs in zip(self, other, strict=True)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,19 +99,6 @@ class SimulationResult:
     stopped: StoppedTime
 
 
-@dataclass(slots=True)
-class OpenRebalance:
-    """A rebalance on its way, or the last one: partitions that stand still are waiting for it."""
-
-    began_ms: int
-    causes: list[RebalanceReason]
-    generation: int = -1
-    joined_ms: int | None = None
-    completed_ms: int | None = None
-    member_ids: tuple[str, ...] = ()
-    stopped_partition_ms: int = 0
-
-
 def simulate(script: Script, max_moments: int | None = None) -> SimulationResult:
     """Play a script from its first step to `until_ms`.
 
@@ -124,20 +107,10 @@ def simulate(script: Script, max_moments: int | None = None) -> SimulationResult
     metrics = SimulationMetrics()
     world = Simulation(script, metrics.observe)
     world.run(max_moments)
-    metrics.finish(script.until_ms)
-    rebalances = (
-        SimulatedRebalance(
-            rebalance.generation,
-            rebalance.began_ms,
-            rebalance.began_ms if rebalance.joined_ms is None else rebalance.joined_ms,
-            rebalance.completed_ms,
-            tuple(rebalance.causes),
-            tuple(sorted(world.client_names.get(member_id, "") for member_id in rebalance.member_ids)),
-            rebalance.stopped_partition_ms,
-        )
-        for rebalance in metrics.rebalances
+    metrics.finish(world)
+    return SimulationResult(
+        tuple(metrics.images), tuple(metrics.rebalances), tuple(metrics.departures), metrics.stopped
     )
-    return SimulationResult(tuple(metrics.images), tuple(rebalances), tuple(metrics.departures), metrics.stopped)
 
 
 class SimulationMetrics:
@@ -148,10 +121,11 @@ class SimulationMetrics:
 
     def __init__(self, *, measures_stopped_time: bool = True) -> None:
         self.images: list[ClassicGroupImage | Kip848Image] = []
-        self.rebalances: list[OpenRebalance] = []
+        self.rebalances: list[SimulatedRebalance] = []
         self.departures: list[SimulatedDeparture] = []
         self.stopped = StoppedTime()
-        self._open: OpenRebalance | None = None
+        self._open: SimulatedRebalance | None = None
+        self._member_ids: list[tuple[str, ...]] = []  # of each rebalance
         self._stopped_now = StoppedTime()
         self._since_ms: int | None = None
         self._measures_stopped_time = measures_stopped_time
@@ -162,7 +136,7 @@ class SimulationMetrics:
         for effect in effects:
             match effect:
                 case RebalancePrepared():
-                    self._open = OpenRebalance(effect.at_ms, [effect.reason])
+                    self._open = SimulatedRebalance(-1, effect.at_ms, causes=(effect.reason,))
                 case RejoinRequested():
                     self._add_cause(effect.reason)
                 case MemberRemoved():
@@ -170,9 +144,13 @@ class SimulationMetrics:
                 case GenerationStabilized():
                     self._join_phase_ended(world, effect.at_ms, effect.generation)
                 case EpochBumped():
-                    self._epoch_bumped(world, effect)
+                    # In a KIP-848 group each epoch is a rebalance; another one may begin before it is through.
+                    self._open = SimulatedRebalance(effect.epoch, effect.at_ms, causes=(effect.reason,))
+                    self._add_rebalance(world, self._open)
                 case TargetComputed():
-                    self._target_computed(effect)
+                    assert self._open is not None
+                    assert self._open.generation == effect.epoch, "the target is that of the newest epoch"
+                    self._open.joined_ms = effect.at_ms
                 case RecordAppended(image=ClassicGroupImage()):
                     self._record_appended(world, effect.image)
                 case RecordAppended():
@@ -181,9 +159,11 @@ class SimulationMetrics:
         if self._measures_stopped_time:
             self._stopped_now = stopped_partitions(world)
 
-    def finish(self, until_ms: int) -> None:
-        """Count what is stopped until the end of the simulation."""
-        self._let_pass(until_ms)
+    def finish(self, world: Simulation) -> None:
+        """Count what is stopped until the end of the simulation, and name the clients by all that is known then."""
+        self._let_pass(world.script.until_ms)
+        for rebalance, member_ids in zip(self.rebalances, self._member_ids, strict=True):
+            rebalance.clients = tuple(sorted(world.client_names.get(member_id, "") for member_id in member_ids))
 
     def _let_pass(self, now_ms: int) -> None:
         if self._since_ms is not None:
@@ -196,7 +176,7 @@ class SimulationMetrics:
     def _add_cause(self, reason: RebalanceReason) -> None:
         rebalance = self._open
         if rebalance is not None and rebalance.joined_ms is None and reason not in rebalance.causes:
-            rebalance.causes.append(reason)
+            rebalance.causes += (reason,)
 
     def _member_removed(self, world: Simulation, removed: MemberRemoved) -> None:
         if removed.reason in _NO_DEPARTURE:
@@ -209,26 +189,18 @@ class SimulationMetrics:
     def _join_phase_ended(self, world: Simulation, at_ms: int, generation: int) -> None:
         assert self._open is not None
         self._open.joined_ms, self._open.generation = at_ms, generation
-        self._open.member_ids = tuple(world.model.coordinator.members)
-        self.rebalances.append(self._open)
+        self._add_rebalance(world, self._open)
 
-    def _epoch_bumped(self, world: Simulation, effect: EpochBumped) -> None:
-        """In a KIP-848 group each epoch is a rebalance; another one may begin before it is through."""
-        self._open = OpenRebalance(effect.at_ms, [effect.reason], effect.epoch)
-        self._open.member_ids = tuple(world.model.coordinator.members)
-        self.rebalances.append(self._open)
-
-    def _target_computed(self, effect: TargetComputed) -> None:
-        assert self._open is not None
-        assert self._open.generation == effect.epoch, "the target is that of the newest epoch"
-        self._open.joined_ms = effect.at_ms
+    def _add_rebalance(self, world: Simulation, rebalance: SimulatedRebalance) -> None:
+        self.rebalances.append(rebalance)
+        self._member_ids.append(tuple(world.model.coordinator.members))
 
     def _complete_if_settled(self, world: Simulation, now_ms: int) -> None:
         """A KIP-848 group's rebalance is over when all members have come to what the target gives them."""
         rebalance, model = self._open, world.model
         if rebalance is None or rebalance.completed_ms is not None or not isinstance(model, Kip848Model):
             return
-        if model.is_settled:
+        if model.coordinator.state in (GroupState.STABLE, GroupState.EMPTY):
             rebalance.completed_ms = now_ms
 
     def _record_appended(self, world: Simulation, image: ClassicGroupImage) -> None:
@@ -247,6 +219,7 @@ def stopped_partitions(world: Simulation) -> StoppedTime:
     held: set[Slot] = set()
     wanted: set[str] = set()
     able: set[str] = set()
+    members = world.model.coordinator.members
     for client in (*world.clients.values(), *world.former_clients):
         wanted |= client.settings.topics
         if client.is_running and client.not_polling_since_ms is None:
@@ -254,7 +227,7 @@ def stopped_partitions(world: Simulation) -> StoppedTime:
             into = consumed
         else:
             into = held
-        if world.model.has_member(client.member_id):
+        if client.member_id in members:
             into.update(slot for slot in client.owned if slot[1] < world.partitions.get(slot[0], 0))
     # A member that missed a generation may still hold what another one reads by now.
     undetected = Counter(topic for topic, _ in held - consumed)
@@ -268,9 +241,8 @@ def stopped_partitions(world: Simulation) -> StoppedTime:
 
 
 def _not_polling_since_ms(world: Simulation, member_id: str) -> int | None:
-    name = world.client_names.get(member_id)
-    lives: list[SimulatedClient] = [*world.former_clients, *([world.clients[name]] if name is not None else [])]
-    for client in lives:
-        if client.member_id == member_id:
-            return client.not_polling_since_ms
-    return lives[-1].not_polling_since_ms if name is not None else None
+    """Since when the client does not poll that has or had this member id, None where it does, or is not known."""
+    named = world.clients.get(world.client_names.get(member_id, ""))
+    former = (client for client in world.former_clients if client.member_id == member_id)
+    client = next(former, named)
+    return None if client is None else client.not_polling_since_ms

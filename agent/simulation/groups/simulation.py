@@ -7,10 +7,12 @@ do nothing but put off a deadline are not played one by one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from heapq import heappop, heappush
+from itertools import count
 from typing import Any
+from uuid import UUID
 
 from agent.simulation.groups import script as s
 from agent.simulation.groups.classic_group import ClassicGroupMachine
@@ -26,6 +28,17 @@ from agent.simulation.groups.timers import Timers, earliest
 
 SimulationObserver = Callable[["Simulation", int, list[AnyEffect]], None]
 """Told after each moment: the world, the time, and what the coordinator did."""
+
+
+_CLIENT_ACTIONS: Mapping[type[s.Step], Callable[[SimulatedClient, Any, int], list[Any]]] = {
+    s.Start: lambda client, step, now: client.start(now),
+    s.Close: lambda client, step, now: client.close(now),
+    s.Kill: lambda client, step, now: client.kill(now),
+    s.Stall: lambda client, step, now: client.stall(step.duration_ms, now),
+    s.Freeze: lambda client, step, now: client.freeze(step.duration_ms, now),
+    s.Resubscribe: lambda client, step, now: client.resubscribe(step.topics, now),
+    s.Rejoin: lambda client, step, now: client.rejoin(now),
+}
 
 
 class TooManyMoments(ValueError):
@@ -108,7 +121,8 @@ class Simulation:
         for member_id, client in beating.items():
             last = client.skip_heartbeats(until)
             if last is not None:
-                self.model.renew_session(client, last, self.script.latency_ms)
+                self.model.coordinator.renew_session(member_id, last + self.script.latency_ms)
+                client.coordinator_responded(last + 2 * self.script.latency_ms)
                 self._schedule_wake(self.client_names[member_id])
 
     def _due_clients(self, now: int) -> list[str]:
@@ -174,27 +188,12 @@ class Simulation:
         client = self.clients.get(name)
         if client is None:
             raise ValueError(f"{step}: a client that was started before expected, {name!r} was not")
-        match step:
-            case s.CutOff():
-                self._cut_off(step)
-                return []
-            case s.AdminRemove():
-                return self._remove(client, now)
-            case s.Start():
-                requests = client.start(now)
-            case s.Close():
-                requests = client.close(now)
-            case s.Kill():
-                requests = client.kill(now)
-            case s.Stall():
-                requests = client.stall(step.duration_ms, now)
-            case s.Freeze():
-                requests = client.freeze(step.duration_ms, now)
-            case s.Resubscribe():
-                requests = client.resubscribe(step.topics, now)
-            case _:
-                requests = client.rejoin(now)
-        self._send(name, requests, now)
+        if isinstance(step, s.CutOff):
+            self._cut_off(step)
+            return []
+        if isinstance(step, s.AdminRemove):
+            return self._remove(client, now)
+        self._send(name, _CLIENT_ACTIONS[type(step)](client, step, now), now)
         return []
 
     def _cut_off(self, step: s.CutOff) -> None:
@@ -217,7 +216,7 @@ class Simulation:
         if former is not None and former.is_running:
             former.kill(now)
         lives = (*self.former_clients, *([former] if former is not None else []))
-        self.former_clients = [client for client in lives if self.model.knows_member_id(client.member_id)]
+        self.former_clients = [client for client in lives if self.model.coordinator.knows_member_id(client.member_id)]
 
     def _set_partitions(self, step: s.SetPartitions, now: int) -> None:
         self.partitions[step.topic] = step.partitions
@@ -239,13 +238,10 @@ class Simulation:
 def member_id_suffixes(group: str, seed: int) -> Callable[[], str]:
     """Makes member ids' second half, in the form of a UUID: the same ones for the same group and seed."""
 
-    def made() -> Iterator[str]:
-        number = 0
-        while True:
-            digest = blake2b(
-                f"{seed}\0{number}\0{group}".encode("utf-8", "surrogatepass"), digest_size=16
-            ).hexdigest()
-            yield "-".join((digest[:8], digest[8:12], digest[12:16], digest[16:20], digest[20:]))
-            number += 1
+    numbers = count()
 
-    return made().__next__
+    def next_suffix() -> str:
+        name = f"{seed}\0{next(numbers)}\0{group}".encode("utf-8", "surrogatepass")
+        return str(UUID(bytes=blake2b(name, digest_size=16).digest()))
+
+    return next_suffix

@@ -6,7 +6,7 @@ the one that comes nearest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import NamedTuple
@@ -123,20 +123,15 @@ def _guesses(
 ) -> Iterator[CalibratedReplay]:
     """What is told, or the default; then other heartbeat intervals, and no delay, where nobody told them."""
     first = reconstruct(recording, end_ms, heartbeat_ms=heartbeat_ms, delay_ms=delay_ms)
-    intervals = (None,) if first.heartbeat_told else (None, *HEARTBEAT_INTERVALS_MS)
-    delays = (None,) if first.delay_told else (None, 0)
-    for interval, delay in product(intervals, delays):
-        for share in TRIGGER_SHARES:
-            found = reconstruct(
-                recording,
-                end_ms,
-                heartbeat_ms=heartbeat_ms if interval is None else interval,
-                delay_ms=delay_ms if delay is None else delay,
-                share=share,
-            )
-            found = replace(found, heartbeat_told=first.heartbeat_told, delay_told=first.delay_told)
-            came = replay(found.script)
-            yield CalibratedReplay(found, came, replay_accuracy(found, came))
+    intervals = () if first.heartbeat_told else HEARTBEAT_INTERVALS_MS
+    delays = () if first.delay_told else (0,)
+    for interval, delay, share in product(
+        (first.heartbeat_ms, *intervals), (first.delay_ms, *delays), TRIGGER_SHARES
+    ):
+        found = reconstruct(recording, end_ms, heartbeat_ms=interval, delay_ms=delay, share=share)
+        found = replace(found, heartbeat_told=first.heartbeat_told, delay_told=first.delay_told)
+        played = replay(found.script)
+        yield CalibratedReplay(found, played, replay_accuracy(found, played))
 
 
 def simulated_generations(recorded: RecordedScript, came: SimulationResult) -> list[SimulatedGeneration]:
@@ -155,28 +150,17 @@ def simulated_generations(recorded: RecordedScript, came: SimulationResult) -> l
 
 def replay_accuracy(recorded: RecordedScript, played: SimulationResult) -> ReplayAccuracy:
     """Compare in order: generations that match, and those that are in one of the two only."""
-    came = simulated_generations(recorded, played)
+    left = simulated_generations(recorded, played)
     differences: list[GenerationDifference] = []
     late: list[int] = []
-    at = 0
-    for it in recorded.expected:
-        found = _next(it, came, at)
-        if found is None:
-            differences.append(GenerationDifference(it, None))
+    for expected in recorded.expected:
+        ahead = [generation.clients for generation in left[:LOOKAHEAD_GENERATIONS]]
+        if expected.clients not in ahead:
+            differences.append(GenerationDifference(expected, None))
             continue
-        differences += [GenerationDifference(None, extra) for extra in came[at:found]]
-        late.append(came[found].at_ms - it.at_ms)
-        at = found + 1
-    differences += [GenerationDifference(None, extra) for extra in came[at:]]
+        found = ahead.index(expected.clients)
+        differences += [GenerationDifference(None, extra) for extra in left[:found]]
+        late.append(left[found].at_ms - expected.at_ms)
+        left = left[found + 1 :]
+    differences += [GenerationDifference(None, extra) for extra in left]
     return ReplayAccuracy(len(recorded.expected), len(late), tuple(differences), tuple(late))
-
-
-def _next(it: RecordedGeneration, came: Sequence[SimulatedGeneration], at: int) -> int | None:
-    return next(
-        (
-            index
-            for index in range(at, min(at + LOOKAHEAD_GENERATIONS, len(came)))
-            if came[index].clients == it.clients
-        ),
-        None,
-    )

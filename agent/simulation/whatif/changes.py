@@ -24,21 +24,36 @@ from agent.simulation.groups.script import (
 
 Apply = Callable[[Script, Any], Script]
 
+CLIENTS = "in every client's configuration"
+BROKERS = "in every broker's configuration, for all groups"
+
+ASSIGNOR_CLASSES = {
+    "range": "org.apache.kafka.clients.consumer.RangeAssignor",
+    "roundrobin": "org.apache.kafka.clients.consumer.RoundRobinAssignor",
+    "sticky": "org.apache.kafka.clients.consumer.StickyAssignor",
+    "cooperative-sticky": "org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
+}
+"""By name, as Java's consumer wants them; librdkafka takes the name."""
+
 
 @dataclass(frozen=True, slots=True)
 class SettingChange:
     """One setting. `kind` is what its option takes: nothing (`flag`), a `duration` in milliseconds, or a choice.
 
-    `label` makes its words in a table of a value; `assumes` says what it takes for granted.
+    `key` is the setting's name in the configuration `where`. `label` makes its words in a table of a value; `assumes`
+    says what it takes for granted, `note` what must be known to write it.
     """
 
     name: str
+    key: str
     kind: str
     help: str
     apply: Apply
     label: Callable[[Any], str]
     assumes: str
     choices: tuple[str, ...] = ()
+    note: str = ""
+    where: str = CLIENTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +73,26 @@ class Alternative:
             script = CHANGES[name].apply(script, value)
         return script
 
+    def config_lines(self, instance: str, heartbeat_ms: int) -> tuple[str, ...]:
+        """`session.timeout.ms=45000` and the like. `instance` is one client's name, as an example."""
+        out = []
+        for name, value in self.values.items():
+            written = instance if name == "static" else ASSIGNOR_CLASSES.get(value, value)
+            out.append(f"{CHANGES[name].key}={written}")
+            if name == "session-timeout" and heartbeat_ms > value // 3:
+                out.append(f"heartbeat.interval.ms={value // 3}")
+        return tuple(out)
+
+    @property
+    def where(self) -> str:
+        """Whose configuration they belong in. The standard set never changes clients and brokers together."""
+        return BROKERS if any(CHANGES[name].where == BROKERS for name in self.values) else CLIENTS
+
+    @property
+    def notes(self) -> list[str]:
+        """What must be known to write them, in the order of the table."""
+        return [change.note for name, change in CHANGES.items() if name in self.values and change.note]
+
 
 CURRENT_SETTINGS = Alternative({})
 
@@ -69,13 +104,21 @@ def format_setting(ms: int) -> str:
     return f"{ms / 1000:g} s" if ms < 60_000 else duration(ms)
 
 
-def _settings(script: Script, change: Callable[[str, ClientSettings], ClientSettings]) -> Script:
+def _with_clients(script: Script, change: Callable[[str, ClientSettings], ClientSettings]) -> Script:
     """Another script with each client's settings changed, by the client's name."""
     steps = (
         replace(step, settings=change(step.client, step.settings)) if isinstance(step, Start) else step
         for step in script.steps
     )
     return replace(script, steps=tuple(steps))
+
+
+def _with_client(script: Script, **settings: Any) -> Script:
+    return _with_clients(script, lambda _, before: replace(before, **settings))
+
+
+def _with_broker(script: Script, **settings: int) -> Script:
+    return replace(script, broker=replace(script.broker, **settings))
 
 
 def _static(script: Script, _: Any) -> Script:
@@ -87,7 +130,7 @@ def _static(script: Script, _: Any) -> Script:
             name += "'"
         return settings if settings.instance_id is not None else replace(settings, instance_id=name)
 
-    return _settings(script, change)
+    return _with_clients(script, change)
 
 
 def _session_timeout(script: Script, session_ms: int) -> Script:
@@ -95,32 +138,7 @@ def _session_timeout(script: Script, session_ms: int) -> Script:
         beat_ms = min(settings.heartbeat_interval_ms, max(session_ms // 3, 1))
         return replace(settings, session_timeout_ms=session_ms, heartbeat_interval_ms=beat_ms)
 
-    return allow_session_timeouts(_settings(_broker(script, consumer_session_timeout_ms=session_ms), change))
-
-
-def _heartbeat_interval(script: Script, beat_ms: int) -> Script:
-    script = _broker(script, consumer_heartbeat_interval_ms=beat_ms)
-    return _settings(script, lambda _, settings: replace(settings, heartbeat_interval_ms=beat_ms))
-
-
-def _poll_timeout(script: Script, poll_ms: int) -> Script:
-    return _settings(script, lambda _, settings: replace(settings, max_poll_interval_ms=poll_ms))
-
-
-def _assignor(script: Script, name: str) -> Script:
-    return _settings(script, lambda _, settings: replace(settings, assignors=(name,)))
-
-
-def _initial_delay(script: Script, delay_ms: int) -> Script:
-    return _broker(script, initial_rebalance_delay_ms=delay_ms)
-
-
-def _protocol(script: Script, name: str) -> Script:
-    return _settings(script, lambda _, settings: replace(settings, group_protocol=GroupProtocol(name)))
-
-
-def _broker(script: Script, **settings: int) -> Script:
-    return replace(script, broker=replace(script.broker, **settings))
+    return allow_session_timeouts(_with_clients(_with_broker(script, consumer_session_timeout_ms=session_ms), change))
 
 
 def allow_session_timeouts(script: Script) -> Script:
@@ -128,7 +146,7 @@ def allow_session_timeouts(script: Script) -> Script:
     sessions = [step.settings.session_timeout_ms for step in starts(script)]
     broker: BrokerSettings = script.broker
     least, most = broker.min_session_timeout_ms, broker.max_session_timeout_ms
-    return _broker(
+    return _with_broker(
         script,
         min_session_timeout_ms=min([least, *sessions]),
         max_session_timeout_ms=max([most, *sessions]),
@@ -145,15 +163,18 @@ CHANGES: Mapping[str, SettingChange] = {
     for change in (
         SettingChange(
             "static",
+            "group.instance.id",
             "flag",
             "Static membership: every client has a group.instance.id.",
             _static,
             lambda _: "static membership",
             "static membership: a client that closes keeps its place and its partitions until its session ends; "
             "a restart under another name would keep the same group.instance.id",
+            note="Each instance has a name of its own, which stays the same through every restart.",
         ),
         SettingChange(
             "session-timeout",
+            "session.timeout.ms",
             "duration",
             "session.timeout.ms of every client (KIP-848: group.consumer.session.timeout.ms).",
             _session_timeout,
@@ -163,46 +184,58 @@ CHANGES: Mapping[str, SettingChange] = {
         ),
         SettingChange(
             "poll-timeout",
+            "max.poll.interval.ms",
             "duration",
             "max.poll.interval.ms of every client.",
-            _poll_timeout,
+            lambda script, ms: _with_client(script, max_poll_interval_ms=ms),
             lambda ms: f"poll timeout {format_setting(ms)}",
             "poll timeout: a client that stalled would have polled again when it came back",
         ),
         SettingChange(
             "heartbeat-interval",
+            "heartbeat.interval.ms",
             "duration",
             "heartbeat.interval.ms of every client.",
-            _heartbeat_interval,
+            lambda script, ms: _with_client(
+                _with_broker(script, consumer_heartbeat_interval_ms=ms), heartbeat_interval_ms=ms
+            ),
             lambda ms: f"heartbeat interval {format_setting(ms)}",
             "heartbeat interval: it is well below the session timeout",
         ),
         SettingChange(
             "assignor",
+            "partition.assignment.strategy",
             "choice",
             "partition.assignment.strategy of every client.",
-            _assignor,
+            lambda script, name: _with_client(script, assignors=(name,)),
             lambda name: f"{name} assignor",
             "assignor: every client uses it alone; the way there, a deploy of its own, is not counted",
-            ("range", "roundrobin", "sticky", "cooperative-sticky"),
+            tuple(ASSIGNOR_CLASSES),
+            "With librdkafka the value is the assignor's short name; from an eager one the way leads over two "
+            "rolling restarts, with both in the list between.",
         ),
         SettingChange(
             "initial-delay",
+            "group.initial.rebalance.delay.ms",
             "duration",
             "group.initial.rebalance.delay.ms of the brokers.",
-            _initial_delay,
+            lambda script, ms: _with_broker(script, initial_rebalance_delay_ms=ms),
             lambda ms: f"initial delay {format_setting(ms)}",
             "initial delay: it is a setting of the brokers and holds for every group",
+            where=BROKERS,
         ),
         SettingChange(
             "protocol",
+            "group.protocol",
             "choice",
             "group.protocol of every client; consumer is KIP-848.",
-            _protocol,
+            lambda script, name: _with_client(script, group_protocol=GroupProtocol(name)),
             lambda name: "KIP-848" if name == "consumer" else "classic protocol",
             "KIP-848: brokers and clients support it; session timeout and heartbeat interval are then the brokers' "
             "(45 s and 5 s unless told), and each new group epoch counts as a rebalance",
             ("classic", "consumer"),
+            "It takes brokers from 4.0 on, and goes without session.timeout.ms, heartbeat.interval.ms and "
+            "partition.assignment.strategy in the client.",
         ),
     )
 }

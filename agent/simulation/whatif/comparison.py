@@ -30,7 +30,7 @@ class AlternativeOutcome:
     @property
     def stopped_ms(self) -> int:
         """Partition-milliseconds of standstill, for whatever reason."""
-        return self.stopped.rebalancing + self.stopped.undetected + self.stopped.unowned
+        return sum(self.stopped)
 
     @property
     def detects_ms(self) -> int | None:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from agent.presentation.narrative.gains import Gain, Gains
 from agent.presentation.narrative.words import capitalized, duration
-from agent.simulation.whatif import config_lines
 from agent.simulation.whatif.calibrated_replay import CalibratedReplay, CannotReplay, calibrate
 from agent.simulation.whatif.changes import CHANGES, CURRENT_SETTINGS, standard_alternatives, starts
 from agent.simulation.whatif.comparison import (
@@ -126,11 +125,11 @@ def helpful_outcomes(found: CalibratedReplay, compared: Comparison) -> list[Alte
 def _gain(found: CalibratedReplay, compared: Comparison, it: AlternativeOutcome) -> Gain:
     values, today = it.alternative.values, compared.today
     clients = sorted({step.client for step in starts(found.recorded.script)})
-    price = [*config_lines.notes(values), *_price(found, today, it)]
+    price = [*it.alternative.notes, *_price(found, today, it)]
     return Gain(
         setting=it.alternative.label,
-        exact=config_lines.lines(values, clients[0], found.recorded.heartbeat_ms),
-        where=config_lines.where(values),
+        exact=it.alternative.config_lines(clients[0], found.recorded.heartbeat_ms),
+        where=it.alternative.where,
         rebalances_before=today.rebalances,
         rebalances_after=it.rebalances,
         stopped_before_s=today.stopped_ms / 1000,

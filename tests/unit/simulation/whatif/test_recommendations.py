@@ -7,8 +7,7 @@ from itertools import count
 
 import pytest
 
-from agent.simulation.whatif import config_lines
-from agent.simulation.whatif.changes import CHANGES
+from agent.simulation.whatif.changes import ASSIGNOR_CLASSES, BROKERS, CHANGES, Alternative
 from agent.simulation.whatif.recommendations import recommend
 from agent.simulation.whatif.recorded_script import NOT_REPLAYABLE
 from agent.simulation.whatif.recorder import GroupRecording
@@ -39,7 +38,7 @@ def test_a_crash_loop_is_helped_by_static_membership() -> None:
     assert best.stopped_after_s < best.stopped_before_s / 3
     assert "noticed only if it is not back" in best.price
     assert best.assumptions == (f"S{CHANGES['static'].assumes[1:]}.",)
-    assert other.exact == (f"partition.assignment.strategy={config_lines.ASSIGNORS['cooperative-sticky']}",)
+    assert other.exact == (f"partition.assignment.strategy={ASSIGNOR_CLASSES['cooperative-sticky']}",)
     assert not {"static"} & {other.setting}, "what has the best one in it is no other setting"
 
 
@@ -85,7 +84,7 @@ LINES = [
     ({"initial-delay": 3_000}, ("group.initial.rebalance.delay.ms=3000",)),  # 5
     ({"protocol": "consumer"}, ("group.protocol=consumer",)),  # 6
     *(
-        ({"assignor": name}, (f"partition.assignment.strategy={config_lines.ASSIGNORS[name]}",))
+        ({"assignor": name}, (f"partition.assignment.strategy={ASSIGNOR_CLASSES[name]}",))
         for name in CHANGES["assignor"].choices
     ),  # 7-10
 ]
@@ -93,9 +92,10 @@ LINES = [
 
 @pytest.mark.parametrize(("values", "lines"), LINES)
 def test_settings_as_they_are_written(values: dict[str, object], lines: tuple[str, ...]) -> None:
-    assert config_lines.lines(values, "a", 3_000) == lines
-    assert (config_lines.where(values) == config_lines.BROKERS) == ("initial-delay" in values)
-    assert len(config_lines.notes(values)) == len(values.keys() & config_lines.NOTES.keys())
+    changed = Alternative(values)
+    assert changed.config_lines("a", 3_000) == lines
+    assert (changed.where == BROKERS) == ("initial-delay" in values)
+    assert len(changed.notes) == len(values.keys() & {"static", "assignor", "protocol"})
 
 
 def test_every_change_is_written() -> None:
