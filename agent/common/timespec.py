@@ -10,7 +10,8 @@ EXPECTED = (
     "a duration before now (15m, 2h, 3d, 1h30m), a time (2026-11-21T10:02:00Z; UTC unless told) or epoch milliseconds"
 )
 
-_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+SECOND_MS, MINUTE_MS, HOUR_MS, DAY_MS = 1_000, 60_000, 3_600_000, 86_400_000
+_UNITS_MS = {"ms": 1, "s": SECOND_MS, "m": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS, "w": 7 * DAY_MS}
 _DURATION = re.compile(r"(?:[0-9]{1,9}(?:ms|[smhdw]))+")
 _PART = re.compile(r"([0-9]+)([a-z]+)")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -1,11 +1,15 @@
-"""What all share that talk to brokers: properties of clients, and what error codes mean for who grants rights."""
+"""What all share that talk to brokers: properties of clients, what error codes mean, records that are delivered."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
-from confluent_kafka import KafkaError
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
+from confluent_kafka.admin import AdminClient
 
 
 def quiet(conf: Mapping[str, Any]) -> dict[str, Any]:
@@ -13,6 +17,11 @@ def quiet(conf: Mapping[str, Any]) -> dict[str, Any]:
     `conf` asks for that. It then prints lines of its own: only a client that is polled can log elsewhere.
     """
     return {"log_level": "2", **conf}
+
+
+def ignore_error(error: KafkaError) -> None:
+    """An `error_cb` for clients of which each question is answered: what a connection's trouble keeps from being
+    answered tells of it."""
 
 
 RIGHT_CREDENTIALS: Mapping[int, str] = dict.fromkeys(
@@ -27,3 +36,84 @@ RIGHT_CREDENTIALS: Mapping[int, str] = dict.fromkeys(
 """The codes for credentials that do not do, and what is needed instead."""
 
 NO_SUCH_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
+
+
+@contextmanager
+def kafka_errors(translate: Callable[[KafkaError], Exception]) -> Iterator[None]:
+    """Raise what `translate` makes of an error in place of librdkafka's exception."""
+    try:
+        yield
+    except KafkaException as error:
+        raise translate(error.args[0]) from error
+
+
+def led_partitions(client: AdminClient | Consumer, topic: str, timeout_s: float) -> int | None:
+    """How many partitions a topic has: None if there is no such topic, 0 if not each has a leader yet.
+
+    Raises `KafkaException`.
+    """
+    # All topics: whoever asks for one by its name may create it.
+    found = client.list_topics(timeout=timeout_s).topics.get(topic)
+    if found is None:
+        return None
+    if found.error is not None:
+        raise KafkaException(found.error)
+    return len(found.partitions) if all(it.leader >= 0 for it in found.partitions.values()) else 0
+
+
+class Undelivered(Exception):
+    """Records that were handed over were not written; what was still waiting is dropped.
+
+    `error` and `partition` are of the first of the `failed`, of `count` that were handed over.
+    """
+
+    def __init__(self, error: KafkaError, partition: int, failed: int, count: int) -> None:
+        super().__init__(error.str())
+        self.error, self.partition, self.failed, self.count = error, partition, failed, count
+
+
+class RecordProducer:
+    """Hands records to a producer of one topic, and waits until they are delivered."""
+
+    def __init__(self, topic: str, conf: Mapping[str, Any]) -> None:
+        """`conf`: librdkafka properties; `message.timeout.ms` bounds every wait. Raises `KafkaException`."""
+        reports = {"on_delivery": self._report, "delivery.report.only.error": True}
+        self._topic, self._producer = topic, Producer({**conf, **reports})
+        self.count = self._failed = 0
+        self._first: tuple[KafkaError, int] | None = None
+
+    def produce(self, partition: int, key: bytes, value: bytes | None, timestamp_ms: int = 0) -> None:
+        """Hand one over, 0 for the time of now. Raises `KafkaException` for a record that cannot be sent at all,
+        `Undelivered` if one before it was not written."""
+        while True:
+            try:
+                self._producer.produce(self._topic, value, key, partition, timestamp=timestamp_ms)
+                self.count += 1
+                return
+            except BufferError:  # the broker takes them more slowly than they come
+                self.check(0.1)
+
+    def check(self, timeout_s: float = 0.0) -> None:
+        """Take reports for that long. Raises `Undelivered`."""
+        self._producer.poll(timeout_s)
+        if self._first is not None:
+            self.drop()
+            raise Undelivered(*self._first, self._failed, self.count)
+
+    def flush(self, timeout_s: float = math.inf) -> bool:
+        """Wait until all are written; False if some are still waiting after that long. Raises `Undelivered`."""
+        deadline = time.monotonic() + timeout_s
+        while (waiting := self._producer.flush(0.5)) and time.monotonic() < deadline:
+            self.check()
+        self.check()
+        return not waiting
+
+    def drop(self) -> None:
+        """Give up what is still waiting."""
+        self._producer.purge()
+        self._producer.flush(1.0)
+
+    def _report(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self._failed += 1
+            self._first = self._first or (error, message.partition() or 0)

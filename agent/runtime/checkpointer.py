@@ -21,6 +21,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from agent.common import clock
+from agent.common.collector import no_cycle_collection
 from agent.core.records import LogId
 from agent.kafka.source.progress import LogBounds
 from agent.persistence.cluster_state import ClusterState, ReplayPosition, Snapshot
@@ -94,6 +95,10 @@ class _Ledger:
         assert self.log_id is not None, "partitions are taken in by `restore`"
         return PartitionLog(*self.log_id, -1 if number is None else number)
 
+    def snapshot_name(self, number: int | None) -> str:
+        """The name of a snapshot; None is what spans partitions."""
+        return f"partition-{number}" if number is not None else self.cluster or ""
+
     def history_name(self, number: int | None) -> str:
         """The name of a history position. It is of these sinks together: another one is told everything anew."""
         return f"history-{self._sinks}-{self.cluster if number is None else number}"
@@ -136,10 +141,10 @@ class Restorer:
             self._ledger.log_id = log_id
             with self._lock:
                 self._state.log = log_id
-        names = [name for number in bounds for name in (_partition(number), self._ledger.history_name(number))]
+        kept = [*bounds] if self._ledger.cluster is None else [*bounds, None]
+        names = [*map(self._ledger.snapshot_name, kept), *map(self._ledger.history_name, kept)]
         try:
-            own = [] if self._ledger.cluster is None else [self._ledger.cluster, self._ledger.history_name(None)]
-            blobs = self._ledger.store.load([*names, *own])
+            blobs = self._ledger.store.load(names)
         except StoreError as error:
             self.refused["unreadable"] += len(bounds)
             log.error("snapshots cannot be read, so partitions are read from their beginnings: %s", error)
@@ -150,10 +155,11 @@ class Restorer:
         self._has_cluster = True
         began_s = time.monotonic()
         out: dict[int, int] = {}
-        for number, it in bounds.items():
-            blob = blobs.get(_partition(number))
-            if blob is not None and (position := self._restore(number, blob, it)) is not None:
-                out[number] = position.next_offset
+        with no_cycle_collection():
+            for number, it in bounds.items():
+                blob = blobs.get(self._ledger.snapshot_name(number))
+                if blob is not None and (position := self._restore(number, blob, it)) is not None:
+                    out[number] = position.next_offset
         self._warn_of_other_formats()
         took_ms = round((time.monotonic() - began_s) * 1000)
         if out:
@@ -228,10 +234,7 @@ class Restorer:
                 log.warning("%s; what the log shows is told again", refusal)
                 continue
             with self._lock:
-                if number is None:
-                    self._deduplicator.mark_cluster_exported(safe.clock_ms)
-                else:
-                    self._deduplicator.mark_exported(number, safe)
+                self._deduplicator.mark_exported(number, safe)
 
 
 class Checkpointer:
@@ -316,10 +319,9 @@ class Checkpointer:
         with self._storing:
             try:
                 images = self._images(partitions)
-                cluster = self._cluster_image() if images and self._ledger.cluster is not None else None
                 if self._exports is not None and not self._exports.wait_durable(timeout_s):
                     raise StoreError(StoreErrorReason.UNREACHABLE, f"history is not safe after {timeout_s:g} s")
-                self._save(store, images, cluster)
+                self._save(store, images)
             except (StoreError, UnwritableState) as error:
                 self._writes["failed"] += 1
                 if self._error is None:
@@ -338,8 +340,9 @@ class Checkpointer:
         for number in partitions:
             self._ledger.stored.pop(number, None)
 
-    def _images(self, partitions: Collection[int]) -> dict[int, _Image]:
-        out: dict[int, _Image] = {}
+    def _images(self, partitions: Collection[int]) -> dict[int | None, _Image]:
+        """The partitions that changed, by number, and if any did, under None what spans them."""
+        out: dict[int | None, _Image] = {}
         now_s = time.monotonic()
         for number in sorted(partitions):
             with self._lock:
@@ -354,12 +357,11 @@ class Checkpointer:
             as_of_ms = now_ms if self._is_current(number) else min(now_ms, position.clock_ms)
             self._say_left_out(snapshot)
             out[number] = _Image(position, snapshot.encode(as_of_ms))
+        if out and self._ledger.cluster is not None:
+            with self._lock:
+                snapshot, until_ms = self._state.capture_cluster(), self._state.judged_until_ms
+            out[None] = _Image(ReplayPosition(0, until_ms), snapshot.encode(clock.now_ms()))
         return out
-
-    def _cluster_image(self) -> _Image:
-        with self._lock:
-            snapshot, until_ms = self._state.capture_cluster(), self._state.judged_until_ms
-        return _Image(ReplayPosition(0, until_ms), snapshot.encode(clock.now_ms()))
 
     def _say_left_out(self, snapshot: Snapshot) -> None:
         for name, what in snapshot.omitted_analyzers.items():
@@ -367,25 +369,12 @@ class Checkpointer:
                 self._said.add(name)
                 log.warning("analyzer %s begins anew after a restart: snapshots cannot hold its %s", name, what)
 
-    def _save(self, store: SnapshotStore, images: Mapping[int, _Image], cluster: _Image | None) -> None:
+    def _save(self, store: SnapshotStore, images: Mapping[int | None, _Image]) -> None:
         for number, it in images.items():
             if self._exports is not None:
-                store.save(
-                    self._ledger.history_name(number),
-                    encode_position(it.position, self._ledger.partition_log(number)),
-                )
-            store.save(_partition(number), it.blob)
-            self._ledger.stored[number] = _Stored(it.position, time.monotonic())
-            self._writes["ok"] += 1
-        if cluster is not None:
-            assert self._ledger.cluster is not None, "what spans partitions is imaged where it has a name"
-            if self._exports is not None:
-                store.save(
-                    self._ledger.history_name(None),
-                    encode_position(cluster.position, self._ledger.partition_log(None)),
-                )
-            store.save(self._ledger.cluster, cluster.blob)
-
-
-def _partition(number: int) -> str:
-    return f"partition-{number}"
+                position = encode_position(it.position, self._ledger.partition_log(number))
+                store.save(self._ledger.history_name(number), position)
+            store.save(self._ledger.snapshot_name(number), it.blob)
+            if number is not None:
+                self._ledger.stored[number] = _Stored(it.position, time.monotonic())
+                self._writes["ok"] += 1

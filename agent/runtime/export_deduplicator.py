@@ -18,29 +18,19 @@ class ExportDeduplicator:
     """By partition, how far its events are safe. Not thread-safe: its owner holds the lock."""
 
     def __init__(self) -> None:
-        self._safe: dict[int, ReplayPosition] = {}
-        self._cluster_ms = 0
+        self._safe: dict[int | None, ReplayPosition] = {}
 
-    def mark_exported(self, partition: int, position: ReplayPosition) -> None:
-        """Of this partition everything up to there is safe."""
+    def mark_exported(self, partition: int | None, position: ReplayPosition) -> None:
+        """Of this partition (None: of the cluster's findings) everything up to there is safe."""
         self._safe[partition] = position
-
-    def mark_cluster_exported(self, clock_ms: int) -> None:
-        """Of the cluster's findings everything up to then is safe."""
-        self._cluster_ms = clock_ms
 
     def forget(self, partitions: Collection[int] | None = None) -> None:
         """Nothing is known of these, or of any: it is another log, or another's partition."""
-        if partitions is None:
-            self._safe.clear()
-            self._cluster_ms = 0
-        for partition in partitions or ():
+        for partition in list(self._safe) if partitions is None else partitions:
             self._safe.pop(partition, None)
 
     def unexported(self, outputs: Iterable[DiagnosisOutput]) -> list[DiagnosisOutput]:
         """Those that are to be told."""
-        if not self._safe and not self._cluster_ms:
-            return list(outputs)
         return [it for it in outputs if not self._is_exported(it)]
 
     def advance(self, partition: int, position: ReplayPosition) -> None:
@@ -50,7 +40,7 @@ class ExportDeduplicator:
             del self._safe[partition]
 
     def _is_exported(self, output: DiagnosisOutput) -> bool:
-        if output.group is None:
-            return output.at.timestamp_ms <= self._cluster_ms
-        safe = self._safe.get(output.at.partition)
-        return safe is not None and safe.includes(output.at)
+        safe = self._safe.get(None if output.group is None else output.at.partition)
+        if safe is None:
+            return False
+        return output.at.timestamp_ms <= safe.clock_ms if output.group is None else safe.includes(output.at)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
+from agent.common.collector import no_cycle_collection
 from agent.core.diagnosis.cluster import NO_ANALYZERS, AnalyzerSelection, ClusterDiagnosis
 from agent.core.diagnosis.engine import AnalyzerFailure, DiagnosisOutput
 from agent.core.events.events import Event, event_of, sort_events
@@ -243,35 +242,24 @@ class OfflineGroups:
         return bool(total or self.problems)
 
 
-def load(
-    paths: Iterable[str],
-    *,
-    cluster: str | None = None,
-    on_problem: Say,
-    keep_events: bool = True,
-    group: str | None = None,
-    witness: EvidenceSource | None = None,
-    chosen: AnalyzerSelection = NO_ANALYZERS,
-    end: ReadLimit | None = None,
-    recorder: GroupRecorder | None = None,
-) -> OfflineGroups:
-    """Read files to their end, as a read_committed consumer would. Raises `SourceError` for what holds no records.
+class ReplayOptions(TypedDict, total=False):
+    """As `OfflineGroups` takes them."""
 
-    `group`: the only one whose events are kept. `end`: no record behind it is applied. `recorder`: as for `Loaded`.
-    """
+    cluster: str | None
+    group: str | None
+    witness: EvidenceSource | None
+    chosen: AnalyzerSelection
+    end: ReadLimit | None
+    recorder: GroupRecorder | None
+
+
+def load(
+    paths: Iterable[str], *, on_problem: Say, keep_events: bool = True, **options: Unpack[ReplayOptions]
+) -> OfflineGroups:
+    """Read files to their end, as a read_committed consumer would. Raises `SourceError` for what holds no records."""
     paths = list(paths)
-    loaded = OfflineGroups(
-        "in " + ", ".join(paths),
-        cluster=cluster,
-        keep_events=keep_events,
-        group=group,
-        witness=witness,
-        chosen=chosen,
-        on_problem=on_problem,
-        end=end,
-        recorder=recorder,
-    )
-    with _no_collector():
+    loaded = OfflineGroups("in " + ", ".join(paths), keep_events=keep_events, on_problem=on_problem, **options)
+    with no_cycle_collection():
         for path in paths:
             for item in committed_batches_of(path):
                 match item:
@@ -293,46 +281,19 @@ def newest_timestamp_ms(path: str) -> int:
     return max((max(run.timestamps_ms, default=0) for run in runs), default=0)
 
 
-@contextmanager
-def _no_collector() -> Iterator[None]:
-    """Without looking for cycles: reading 3 million records leaves some 600 objects in any."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
 def load_topic(
     conf: Mapping[str, str],
     partitions: Collection[int] | None = None,
     *,
     keep_events: bool = False,
-    group: str | None = None,
-    witness: EvidenceSource | None = None,
-    chosen: AnalyzerSelection = NO_ANALYZERS,
     on_problem: Say | None = None,
-    end: ReadLimit | None = None,
-    recorder: GroupRecorder | None = None,
+    **options: Unpack[ReplayOptions],
 ) -> OfflineGroups:
-    """Read the live topic to where it ends now. Raises `SourceError`.
-
-    `group`: the only one whose events are kept. `end`: no record behind it is applied. `recorder`: as for `Loaded`.
-    """
+    """Read the live topic to where it ends now. Raises `SourceError`."""
     from agent.kafka.source.once import read_to_end
 
-    loaded = OfflineGroups(
-        f"at {conf['bootstrap.servers']}",
-        keep_events=keep_events,
-        group=group,
-        witness=witness,
-        chosen=chosen,
-        on_problem=on_problem,
-        end=end,
-        recorder=recorder,
-    )
+    where = f"at {conf['bootstrap.servers']}"
+    loaded = OfflineGroups(where, keep_events=keep_events, on_problem=on_problem, **options)
     for run in read_to_end(conf, partitions=partitions):
         loaded.apply(run)
     return loaded

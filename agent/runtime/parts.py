@@ -111,30 +111,6 @@ class AgentParts:
         return not isinstance(self.reader, SharedTopicReader) or self.reader.is_sole_owner
 
 
-class _Revocation:
-    """What happens to partitions that another replica takes over: a `PartitionOwner`."""
-
-    def __init__(
-        self,
-        state: ClusterState,
-        lock: threading.Lock,
-        deduplicator: ExportDeduplicator,
-        checkpointer: Checkpointer | None,
-    ) -> None:
-        self._state, self._lock = state, lock
-        self._deduplicator, self._checkpointer = deduplicator, checkpointer
-
-    def partitions_revoked(self, partitions: Collection[int], *, lost: bool) -> None:
-        """Store them once more unless they are `lost`, then forget them."""
-        log.info("partitions %s are another replica's%s", sorted(partitions), " (lost)" if lost else "")
-        if self._checkpointer is not None:
-            self._checkpointer.partitions_revoked(partitions, lost=lost)
-        with self._lock:
-            for partition in partitions:
-                self._state.forget(partition)
-            self._deduplicator.forget(partitions)
-
-
 def sample_interval_s(history: HistorySettings) -> float | None:
     """How often each group is sampled into the history; None for never."""
     return None if history.samples_ms is None else history.samples_ms / 1000
@@ -170,9 +146,19 @@ def build_parts(options: AgentOptions) -> AgentParts:
     if sharing is None:
         reader = TopicReader(conf, partitions=options.partitions, start=start)
     else:
-        owner = _Revocation(state, lock, deduplicator, checkpointer)
+
+        def revoke(partitions: Collection[int], lost: bool) -> None:
+            """Store them once more unless they are `lost`, then forget them."""
+            log.info("partitions %s are another replica's%s", sorted(partitions), " (lost)" if lost else "")
+            if checkpointer is not None:
+                checkpointer.partitions_revoked(partitions, lost=lost)
+            with lock:
+                for partition in partitions:
+                    state.forget(partition)
+                deduplicator.forget(partitions)
+
         reader = SharedTopicReader(
-            conf, group=sharing.group, instance_id=sharing.instance_id, owner=owner, start=start
+            conf, group=sharing.group, instance_id=sharing.instance_id, on_revoked=revoke, start=start
         )
     return AgentParts(
         options=options,

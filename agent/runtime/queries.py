@@ -30,11 +30,6 @@ class AgentQueries(ServedQueries):
         """Whether a group of a name is asked for."""
 
     @property
-    def now_ms(self) -> int:
-        """The clock on the wall."""
-        return clock.now_ms()
-
-    @property
     def has_caught_up(self) -> bool:
         """Whether the topic was read to its end once."""
         return self._loop.has_caught_up

@@ -60,7 +60,7 @@ class ScrapeReader:
                 for it in parts.options.exports.readings()
             }
         if parts.lags.watcher is not None:
-            readings.lag_requests = parts.lags.watcher.readings().requests
+            readings.lag_requests = parts.lags.watcher.requests
         if isinstance(reader, SharedTopicReader):
             readings.partitions_owned = len(reader.positions)
         return readings

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol, TypeVar
 
-from agent.common import clock
+from agent.common.pacing import growing_pauses
 from agent.core.queries import AmbiguousGroup, Capabilities, Health, JsonObject, Timeline
 from agent.kafka.source.errors import SourceError
 from agent.serving.metrics.readings import Readings
@@ -84,16 +84,16 @@ class ClusterSupervisor(ServedQueries):
 
     def _keep(self) -> None:
         """Have an agent run until a stop is asked for."""
-        least_s, most_s = self._wait_s
-        wait_s = least_s
+        pauses = growing_pauses(*self._wait_s)
         while not self._stopping.is_set():
             looks = self._run()
             if self._stopping.is_set():
                 return
-            wait_s = least_s if looks * self._look_s >= self._steady_s else wait_s
+            if looks * self._look_s >= self._steady_s:
+                pauses = growing_pauses(*self._wait_s)
+            wait_s = next(pauses)
             log.warning("%s%s; trying again in %.0f s", self._log_prefix, self._reason, wait_s)
             self._stopping.wait(wait_s)
-            wait_s = min(2 * wait_s, most_s)
 
     def _run(self) -> int:
         """One agent's life; how often it was found alive."""
@@ -129,16 +129,6 @@ class ClusterSupervisor(ServedQueries):
             log.exception("%sstopping", self._log_prefix)
 
     # What others ask: as an agent answers, with the cluster's name in it.
-
-    @property
-    def queries(self) -> ServedQueries:
-        """Itself."""
-        return self
-
-    @property
-    def now_ms(self) -> int:
-        """The clock on the wall."""
-        return clock.now_ms()
 
     @property
     def has_caught_up(self) -> bool:
@@ -224,16 +214,6 @@ class SupervisedClusters(ServedQueries):
     def of_cluster(self, cluster: str) -> ClusterSupervisor | None:
         """The one of this name."""
         return self._clusters.get(cluster)
-
-    @property
-    def queries(self) -> ServedQueries:
-        """Itself."""
-        return self
-
-    @property
-    def now_ms(self) -> int:
-        """The clock on the wall."""
-        return clock.now_ms()
 
     @property
     def has_caught_up(self) -> bool:

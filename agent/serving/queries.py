@@ -7,12 +7,23 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from agent.common import clock
 from agent.core.queries import GroupQueries, Health, JsonObject
 from agent.serving.metrics.readings import Readings
 
 
 class ServedQueries(GroupQueries, Protocol):
     """Answers about groups, and how whoever gives them is."""
+
+    @property
+    def now_ms(self) -> int:
+        """The clock on the wall."""
+        return clock.now_ms()
+
+    @property
+    def queries(self) -> ServedQueries:
+        """Itself: agents name here what answers for them, and what answers for several agents does so itself."""
+        return self
 
     def alive(self) -> Health:
         """Whether the process does its work at all; not ready where only a restart would help."""

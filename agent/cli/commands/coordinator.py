@@ -65,7 +65,7 @@ def coordinator(
             partitions, brokers = coordinators(librdkafka_config(bootstrap_server, properties))
         broker = brokers.get(partition_for_group(group, partitions))
         if broker is not None:
-            leader = {"broker_id": broker.broker_id, "host": broker.host, "port": broker.port}
+            leader = {"broker_id": broker.id, "host": broker.host, "port": broker.port}
     form = {"group": group, "partition": partition_for_group(group, partitions), "partitions": partitions, **leader}
     if output == "table":
         columns = {

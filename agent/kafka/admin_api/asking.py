@@ -10,83 +10,19 @@ import os
 import subprocess
 import sys
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from enum import StrEnum
 from itertools import count
 from typing import Any
 
-from agent.kafka.admin_api.divergence import DescribedGroup, ListedGroup
+import msgspec
 
+from agent.common.pacing import Backoff, Interval
+from agent.kafka.admin_api.answers import AdminAnswer, AdminOutcome, Refusal
 
-class AdminOutcome(StrEnum):
-    """How a question ended; a metric's label."""
-
-    ANSWERED = "answered"
-    DENIED = "denied"
-    UNSUPPORTED = "unsupported"
-    TIMED_OUT = "timed_out"
-    FAILED = "failed"
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """No answer, and why."""
-
-    outcome: AdminOutcome
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class DetailedMember:
-    """A member as a broker describes it."""
-
-    member_id: str
-    client_id: str
-    client_host: str
-    instance_id: str | None
-    assignment: Mapping[str, tuple[int, ...]]
-
-
-@dataclass(frozen=True, slots=True)
-class GroupDetail:
-    """A broker's answer about one group, with all it says of members."""
-
-    group_type: str
-    state: str
-    protocol: str
-    members: tuple[DetailedMember, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class FetchedOffset:
-    """A committed offset as a coordinator gives it: without the time of the commit."""
-
-    topic: str
-    partition: int
-    offset: int
-    leader_epoch: int
-    metadata: str
-
-
-@dataclass(frozen=True, slots=True)
-class AdminAnswer:
-    """The answer to question `number`. Times are of `child.clock_ms`; fields that were not asked for are empty.
-
-    `leaders` are by partition, -1 for none. `refusals` are of brokers whose groups are missing in a list, or say why
-    leaders are not known.
-    """
-
-    number: int
-    asked_ms: int
-    answered_ms: int
-    leaders: Mapping[int, int] = field(default_factory=dict)
-    groups: Mapping[str, ListedGroup] = field(default_factory=dict)
-    descriptions: Mapping[str, DescribedGroup | Refusal] = field(default_factory=dict)
-    details: Mapping[str, GroupDetail | Refusal] = field(default_factory=dict)
-    offsets: Mapping[str, tuple[FetchedOffset, ...] | Refusal] = field(default_factory=dict)
-    refusals: tuple[Refusal, ...] = ()
+SILENT_S = 20.0
+"""After so long without an answer the process is started anew: librdkafka 2.16's client may wait for a connection
+that never comes again once a broker was restarted."""
 
 
 class AdminProcess:
@@ -157,47 +93,87 @@ class AdminProcess:
 
 def parse_answer(line: Mapping[str, Any]) -> AdminAnswer:
     """A line of `child`'s as a value."""
-    return AdminAnswer(
-        number=line["id"],
-        asked_ms=line["asked_ms"],
-        answered_ms=line["answered_ms"],
-        leaders={int(number): broker for number, broker in line.get("leaders", {}).items()},
-        groups={group: ListedGroup(*it) for group, it in line.get("groups", {}).items()},
-        descriptions={group: _parse_description(it) for group, it in line.get("described", {}).items()},
-        details={group: _parse_detail(it) for group, it in line.get("details", {}).items()},
-        offsets={group: _parse_offsets(it) for group, it in line.get("offsets", {}).items()},
-        refusals=tuple(_parse_refusal(it) for it in line.get("refusals", ())),
-    )
+    return msgspec.convert(line, AdminAnswer, str_keys=True)
 
 
-def _assignment(it: Mapping[str, list[int]]) -> dict[str, tuple[int, ...]]:
-    return {topic: tuple(numbers) for topic, numbers in it.items()}
+class AdminSession:
+    """An `AdminProcess` that is started anew where it ended or fell silent, and how its questions ended so far.
+
+    Used by one thread, but for `outcomes`, `last_refusal` and `answered_at`, which others may read.
+    """
+
+    def __init__(
+        self, conf: Mapping[str, str], wake: Callable[[], None], on_loss: Callable[[int | None], None]
+    ) -> None:
+        """`conf`: librdkafka properties. `wake`: as `AdminProcess` calls it. `on_loss` is called as a process goes,
+        with its exit code, None where it was silent: what was asked is not answered any more."""
+        self._conf, self._wake, self._on_loss = dict(conf), wake, on_loss
+        self._process: AdminProcess | None = None
+        self._backoff = Backoff[None]()
+        self.outcomes = Counter(dict.fromkeys(AdminOutcome, 0))
+        self.last_refusal: Refusal | None = None
+        """Since the last answer."""
+        self.answered_at = 0.0
+        """`time.monotonic` of the last answer, or of the start of the process."""
+        self._reported: set[AdminOutcome] = set()
+
+    def process(self, now: float) -> AdminProcess | None:
+        """The process; None in the pause before it is started anew. `now` is `time.monotonic()`."""
+        if self._process is not None:
+            code = self._process.exit_code
+            if code is None and now - self.answered_at <= SILENT_S:
+                return self._process
+            self._on_loss(code)
+            self.close()
+            self._backoff.failed(None, now)
+        if self._backoff.remaining_s(None, now):
+            return None
+        self.answered_at = now
+        self._process = AdminProcess(self._conf, self._wake)
+        return self._process
+
+    def answered(self, now: float) -> None:
+        """A question was answered."""
+        self.outcomes[AdminOutcome.ANSWERED] += 1
+        self.answered_at = now
+        self.last_refusal = None
+        self._backoff.succeeded(None)
+
+    def refused(self, refusal: Refusal) -> bool:
+        """A question was not answered; whether it is the first that ended so."""
+        self.outcomes[refusal.outcome] += 1
+        self.last_refusal = refusal
+        is_first = refusal.outcome not in self._reported
+        self._reported.add(refusal.outcome)
+        return is_first
+
+    def close(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            self._process.close()
+            self._process = None
 
 
-def _parse_detail(it: Any) -> GroupDetail | Refusal:
-    if isinstance(it, list):
-        return _parse_refusal(it)
-    members = tuple(
-        DetailedMember(member_id, client_id, host, instance_id, _assignment(held))
-        for member_id, client_id, host, instance_id, held in it["members"]
-    )
-    return GroupDetail(it["type"], it["state"], it["protocol"], members)
+class PeriodicQuestion:
+    """A question about the whole cluster: asked at an interval, and never twice at a time."""
 
+    def __init__(self, what: str, interval_s: float) -> None:
+        self._what = what
+        self.interval = Interval(interval_s)
+        self._number: int | None = None
 
-def _parse_offsets(it: Any) -> tuple[FetchedOffset, ...] | Refusal:
-    return (
-        _parse_refusal(it)
-        if isinstance(it, list)
-        else tuple(FetchedOffset(*position) for position in it["positions"])
-    )
+    def ask(self, process: AdminProcess, now: float) -> None:
+        """Ask it if it is due and was answered."""
+        if self._number is None and self.interval.due(now):
+            self._number = process.ask(self._what)
 
+    def take(self, answer: AdminAnswer) -> bool:
+        """Whether this is its answer; then it may be asked again."""
+        is_answered = answer.number == self._number
+        if is_answered:
+            self._number = None
+        return is_answered
 
-def _parse_description(it: Any) -> DescribedGroup | Refusal:
-    if isinstance(it, list):
-        return _parse_refusal(it)
-    members = {member_id: _assignment(held) for member_id, held in it["members"].items()}
-    return DescribedGroup(it["type"], it["state"], it["protocol"], members)
-
-
-def _parse_refusal(it: list[str]) -> Refusal:
-    return Refusal(AdminOutcome(it[0]), it[1])
+    def drop(self) -> None:
+        """Its answer will not come."""
+        self._number = None

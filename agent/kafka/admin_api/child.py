@@ -11,8 +11,8 @@ classic group (GROUP_ID_NOT_FOUND is the answer to the first), and one FindCoord
 client's short memory.
 
 Lines are JSON. First comes the client's configuration; each further one is a question, `{"id": 1, "ask": "list"}`,
-"list_rebalancing", "leaders", or "describe", "detail" or "offsets" with "groups"; each answer has the question's id
-(`_list` and so on say its form). The process ends with its standard input.
+"list_rebalancing", "leaders", or "describe" or "offsets" with "groups"; each answer is an `AdminAnswer`. The process
+ends with its standard input.
 """
 
 from __future__ import annotations
@@ -29,10 +29,21 @@ from functools import partial
 from itertools import count
 from typing import Any
 
+import msgspec
 from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from agent.kafka.client import quiet
+from agent.kafka.admin_api.answers import (
+    AdminAnswer,
+    AdminOutcome,
+    DescribedGroup,
+    FetchedOffset,
+    FetchedOffsets,
+    ListedGroup,
+    MemberClient,
+    Refusal,
+)
+from agent.kafka.client import ignore_error, quiet
 
 TOPIC = "__consumer_offsets"
 TIMEOUT_S = 5.0
@@ -41,20 +52,20 @@ LEADERS_TIMEOUT_S = 2.0
 """How long for the one question that is waited for."""
 REBALANCING = frozenset({ConsumerGroupState.PREPARING_REBALANCING, ConsumerGroupState.COMPLETING_REBALANCING})
 
-Answer = dict[str, Any]
-Reply = Callable[[Answer], None]
+Reply = Callable[..., None]
+"""Writes the answer to one question: takes the fields of `AdminAnswer` that it has."""
 
 _OUTCOMES = {
-    KafkaError.GROUP_AUTHORIZATION_FAILED: "denied",
-    KafkaError.CLUSTER_AUTHORIZATION_FAILED: "denied",
-    KafkaError.UNSUPPORTED_VERSION: "unsupported",
-    KafkaError._UNSUPPORTED_FEATURE: "unsupported",
-    KafkaError._NOT_IMPLEMENTED: "unsupported",
-    KafkaError.INVALID_GROUP_ID: "unsupported",
-    KafkaError.INCONSISTENT_GROUP_PROTOCOL: "unsupported",
-    KafkaError._TIMED_OUT: "timed_out",
-    KafkaError._TIMED_OUT_QUEUE: "timed_out",
-    KafkaError.REQUEST_TIMED_OUT: "timed_out",
+    KafkaError.GROUP_AUTHORIZATION_FAILED: AdminOutcome.DENIED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED: AdminOutcome.DENIED,
+    KafkaError.UNSUPPORTED_VERSION: AdminOutcome.UNSUPPORTED,
+    KafkaError._UNSUPPORTED_FEATURE: AdminOutcome.UNSUPPORTED,
+    KafkaError._NOT_IMPLEMENTED: AdminOutcome.UNSUPPORTED,
+    KafkaError.INVALID_GROUP_ID: AdminOutcome.UNSUPPORTED,
+    KafkaError.INCONSISTENT_GROUP_PROTOCOL: AdminOutcome.UNSUPPORTED,
+    KafkaError._TIMED_OUT: AdminOutcome.TIMED_OUT,
+    KafkaError._TIMED_OUT_QUEUE: AdminOutcome.TIMED_OUT,
+    KafkaError.REQUEST_TIMED_OUT: AdminOutcome.TIMED_OUT,
 }
 
 
@@ -64,31 +75,31 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     lock = threading.Lock()
 
-    def write(answer: Answer) -> None:
+    def reply(number: int, asked_ms: int, **parts: Any) -> None:
+        answer = AdminAnswer(number, asked_ms, monotonic_ms(), **parts)
+        line = json.dumps(msgspec.to_builtins(answer, str_keys=True)) + "\n"
         with lock:
-            sys.stdout.write(json.dumps(answer) + "\n")
+            sys.stdout.write(line)
             sys.stdout.flush()
 
     properties = json.loads(sys.stdin.readline())
-    conf: dict[str, Any] = {"client.id": "kshadow", **quiet(properties), "error_cb": _ignore}
+    conf: dict[str, Any] = {"client.id": "kshadow", **quiet(properties), "error_cb": ignore_error}
     admin = AdminClient(conf)
     for line in sys.stdin:
         question = json.loads(line)
         admin.poll(0)
-        reply = partial(_reply, write, question["id"], monotonic_ms())
+        reply_to = partial(reply, question["id"], monotonic_ms())
         match question["ask"]:
             case "list":
-                _list(admin, {}, reply)
+                _list(admin, {}, reply_to)
             case "list_rebalancing":
-                _list(admin, {"states": set(REBALANCING)}, reply)
+                _list(admin, {"states": set(REBALANCING)}, reply_to)
             case "leaders":
-                reply(_leaders(admin))
+                _leaders(admin, reply_to)
             case "describe":
-                _describe(admin, question["groups"], reply, "described", _description)
-            case "detail":
-                _describe(admin, question["groups"], reply, "details", _detail)
+                _describe(admin, question["groups"], reply_to)
             case "offsets":
-                _offsets(admin, question["groups"], reply)
+                _offsets(admin, question["groups"], reply_to)
     # No farewell: the client's destructor may wait for brokers that do not answer.
     os._exit(0)
 
@@ -98,56 +109,41 @@ def monotonic_ms() -> int:
     return time.monotonic_ns() // 1_000_000
 
 
-def _reply(write: Reply, number: int, asked_ms: int, answer: Answer) -> None:
-    write({"id": number, "asked_ms": asked_ms, "answered_ms": monotonic_ms(), **answer})
-
-
-def _ignore(error: KafkaError) -> None:
-    """A connection's trouble: the questions that it keeps from being answered tell of it."""
-
-
 def _list(admin: AdminClient, narrowed: dict[str, Any], reply: Reply) -> None:
-    """Groups with their type and state, and for each broker that did not answer why: `{"groups": {"g": ["classic",
-    "Stable"]}, "refusals": [["timed_out", "…"]]}`."""
-
     def landed(future: Future[Any]) -> None:
         try:
             answer = future.result()
         except KafkaException as error:
-            reply({"groups": {}, "refusals": [_refusal(error)]})
+            reply(refusals=(_refusal(error),))
             return
-        groups = {it.group_id: [it.type.name.lower(), _state(it.state)] for it in answer.valid}
-        reply({"groups": groups, "refusals": [_refusal(error) for error in answer.errors]})
+        groups = {it.group_id: ListedGroup(it.type.name.lower(), _state(it.state)) for it in answer.valid}
+        reply(groups=groups, refusals=tuple(map(_refusal, answer.errors)))
 
     admin.list_consumer_groups(request_timeout=TIMEOUT_S, **narrowed).add_done_callback(landed)
 
 
-def _leaders(admin: AdminClient) -> Answer:
-    """The broker that leads each partition of the topic, -1 if none does: `{"leaders": {"0": 1}}`, or why that is not
-    known: `{"refusals": […]}`. Without the topic a question for a coordinator is never answered."""
+def _leaders(admin: AdminClient, reply: Reply) -> None:
+    """Without the topic a question for a coordinator is never answered."""
     try:
         topic = admin.list_topics(TOPIC, timeout=LEADERS_TIMEOUT_S).topics[TOPIC]
     except KafkaException as error:
-        return {"refusals": [_refusal(error)]}
+        reply(refusals=(_refusal(error),))
+        return
     if topic.error is not None:
-        return {"refusals": [_refusal(topic.error)]}
-    return {"leaders": {number: it.leader for number, it in topic.partitions.items()}}
+        reply(refusals=(_refusal(topic.error),))
+    else:
+        reply(leaders={number: it.leader for number, it in topic.partitions.items()})
 
 
-def _describe(admin: AdminClient, groups: list[str], reply: Reply, name: str, form: Callable[[Any], Answer]) -> None:
-    """By the answer's `name` each group's description in a form; for a group that was not described instead
-    `[outcome, reason]`."""
-
+def _describe(admin: AdminClient, groups: list[str], reply: Reply) -> None:
     def ask(askable: list[str]) -> dict[str, Future[Any]]:
         return admin.describe_consumer_groups(askable, request_timeout=TIMEOUT_S)
 
-    _ask_each(groups, ask, form, lambda described: reply({name: described}))
+    _ask_each(groups, ask, _description, lambda answers: reply(descriptions=answers))
 
 
 def _offsets(admin: AdminClient, groups: list[str], reply: Reply) -> None:
-    """`{"offsets": {"g": {"positions": [[topic, partition, offset, leader epoch, metadata]]}}}`, or as `_describe`.
-
-    What a group has committed, transactions that are open left out, as the topic's readers see it."""
+    """What groups have committed, transactions that are open left out, as the topic's readers see it."""
 
     def ask(askable: list[str]) -> dict[str, Future[Any]]:
         futures: dict[str, Future[Any]] = {}
@@ -157,17 +153,19 @@ def _offsets(admin: AdminClient, groups: list[str], reply: Reply) -> None:
             futures |= admin.list_consumer_group_offsets(request, request_timeout=TIMEOUT_S)
         return futures
 
-    _ask_each(groups, ask, _positions, lambda offsets: reply({"offsets": offsets}))
+    _ask_each(groups, ask, _positions, lambda answers: reply(offsets=answers))
 
 
 def _ask_each(
     groups: list[str],
     ask: Callable[[list[str]], dict[str, Future[Any]]],
-    form: Callable[[Any], Answer],
-    done: Callable[[Answer], None],
+    read: Callable[[Any], Any],
+    done: Callable[[dict[str, Any]], None],
 ) -> None:
+    """Ask for groups and `read` what comes for each; `done` takes the answers and refusals of all of them."""
     askable = [group for group in groups if _can_be_asked(group)]
-    answers: Answer = {group: ["unsupported", "not a name that can be asked for"] for group in groups}
+    refusal = Refusal(AdminOutcome.UNSUPPORTED, "not a name that can be asked for")
+    answers: dict[str, Any] = dict.fromkeys(groups, refusal)
     if not askable:
         done(answers)
         return
@@ -175,7 +173,7 @@ def _ask_each(
 
     def land(group: str, future: Future[Any]) -> None:
         try:
-            answers[group] = form(future.result())
+            answers[group] = read(future.result())
         except KafkaException as error:
             answers[group] = _refusal(error)
         if next(landed) == len(askable):
@@ -190,46 +188,39 @@ def _can_be_asked(group: str) -> bool:
     return bool(group) and "\0" not in group and group.encode(errors="ignore").decode() == group
 
 
-def _description(it: Any) -> Answer:
-    """`{"type", "state", "protocol", "members": {id: {topic: [partition]}}}`."""
-    members = {member.member_id: _assignment(member) for member in it.members}
-    return {**_group(it), "members": members}
+def _description(it: Any) -> DescribedGroup:
+    return DescribedGroup(
+        it.type.name.lower(),
+        _state(it.state),
+        it.partition_assignor,
+        {member.member_id: _assignment(member) for member in it.members},
+        {it.member_id: MemberClient(it.client_id, it.host, it.group_instance_id) for it in it.members},
+    )
 
 
-def _detail(it: Any) -> Answer:
-    """The same with `"members": [[id, client id, host, instance id, {topic: [partition]}]]`."""
-    members = [
-        [member.member_id, member.client_id, member.host, member.group_instance_id, _assignment(member)]
-        for member in it.members
-    ]
-    return {**_group(it), "members": members}
-
-
-def _group(it: Any) -> Answer:
-    return {"type": it.type.name.lower(), "state": _state(it.state), "protocol": it.partition_assignor}
-
-
-def _assignment(member: Any) -> dict[str, list[int]]:
+def _assignment(member: Any) -> dict[str, tuple[int, ...]]:
     held: dict[str, list[int]] = {}
     for item in member.assignment.topic_partitions if member.assignment is not None else ():
         held.setdefault(item.topic, []).append(item.partition)
-    return held
+    return {topic: tuple(numbers) for topic, numbers in held.items()}
 
 
-def _positions(it: Any) -> Answer:
+def _positions(it: Any) -> FetchedOffsets:
     # A partition that nothing was committed for has an offset below 0.
-    positions = [
-        [of.topic, of.partition, of.offset, -1 if of.leader_epoch is None else of.leader_epoch, of.metadata or ""]
+    positions = (
+        FetchedOffset(
+            of.topic, of.partition, of.offset, -1 if of.leader_epoch is None else of.leader_epoch, of.metadata or ""
+        )
         for of in it.topic_partitions
         if of.error is None and of.offset >= 0
-    ]
-    return {"positions": positions}
+    )
+    return FetchedOffsets(tuple(positions))
 
 
-def _refusal(said: KafkaError | KafkaException) -> list[str]:
+def _refusal(said: KafkaError | KafkaException) -> Refusal:
     # A list's errors come as they are, other than confluent-kafka's documentation has it.
     error: KafkaError = said.args[0] if isinstance(said, KafkaException) else said
-    return [_OUTCOMES.get(error.code(), "failed"), error.str()]
+    return Refusal(_OUTCOMES.get(error.code(), AdminOutcome.FAILED), error.str())
 
 
 def _state(state: ConsumerGroupState) -> str:

@@ -7,7 +7,9 @@ only has to run evenly (`time.monotonic`).
 
 from __future__ import annotations
 
-WINDOW_MS = 60_000
+from agent.common.timespec import MINUTE_MS
+
+WINDOW_MS = MINUTE_MS
 """An arrival counts for so long at least, and for twice as long at most: clocks drift."""
 
 

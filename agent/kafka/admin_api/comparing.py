@@ -12,16 +12,9 @@ from typing import Protocol
 from agent.core.protocol.hashing import partition_for_group
 from agent.core.protocol.states import GroupState
 from agent.core.shadow.views import GroupView
+from agent.kafka.admin_api.answers import DescribedGroup, ListedGroup
 from agent.kafka.admin_api.describe_scheduler import DescribeScheduler
-from agent.kafka.admin_api.divergence import (
-    DescribedGroup,
-    Differences,
-    DivergenceTracker,
-    ListedGroup,
-    differences,
-    fingerprint,
-    is_describable,
-)
+from agent.kafka.admin_api.divergence import Differences, DivergenceTracker, differences, fingerprint, is_describable
 
 log = logging.getLogger("kshadow")
 

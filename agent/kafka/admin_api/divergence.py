@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from agent.core.protocol.states import GroupState, GroupType
 from agent.core.shadow.views import GroupView
+from agent.kafka.admin_api.answers import Assignment, DescribedGroup
 
 FIELDS = ("assignment", "members", "presence", "protocol", "state", "type")
 """What is compared: every value of the metric's label. `presence` is that only one of both has the group."""
@@ -25,27 +26,8 @@ agenda's pause for such groups."""
 AT_REST = frozenset({GroupState.STABLE, GroupState.EMPTY})
 _ID = re.compile(r"[A-Za-z0-9_-]{22}")
 
-Assignment = Mapping[str, tuple[int, ...]]
 Differences = dict[str, str]
 """By field what both say, for people."""
-
-
-@dataclass(frozen=True, slots=True)
-class DescribedGroup:
-    """A broker's answer about one group. `members` are their assignments by member id; topics in any order."""
-
-    group_type: str
-    state: str
-    protocol: str
-    members: Mapping[str, Assignment]
-
-
-@dataclass(frozen=True, slots=True)
-class ListedGroup:
-    """A broker's word on a group in a list."""
-
-    group_type: str
-    state: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,14 +16,15 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from agent.common.pacing import Backoff, Interval
 from agent.core.inference.external_evidence import RebalanceReport
-from agent.kafka.admin_api.asking import AdminAnswer, AdminOutcome, AdminProcess, Refusal
+from agent.kafka.admin_api.answers import AdminAnswer, AdminOutcome, DescribedGroup, Refusal
+from agent.kafka.admin_api.asking import SILENT_S, AdminProcess, AdminSession, PeriodicQuestion
 from agent.kafka.admin_api.child import monotonic_ms
 from agent.kafka.admin_api.comparing import MirrorComparison, MirrorQueries
 from agent.kafka.admin_api.describe_scheduler import RateLimiter
-from agent.kafka.admin_api.divergence import DescribedGroup, ObserverReading
+from agent.kafka.admin_api.divergence import ObserverReading
 from agent.kafka.admin_api.join_phase_observations import JoinPhaseObservations
-from agent.kafka.admin_api.pace import Backoff, Interval
 
 log = logging.getLogger("kshadow")
 
@@ -40,16 +41,17 @@ LEADERS_S, GROUPS_S = 30.0, 1.0
 """How often the leaders of the topic's partitions are looked up, and which groups the mirror has."""
 RETRY_S = 5.0
 """After a list, a sweep or a look-up of leaders that failed."""
-SILENT_S = 20.0
-"""After so long without an answer the process is started anew: librdkafka 2.16's client may wait for a connection
-that never comes again once a broker was restarted."""
 NO_BROKER = -1
 """Leads a partition that has no leader."""
-PROCESS = -2
-"""Whose pauses are those between two starts of the process: no broker's."""
 TICK_S = 0.05
 """The shortest rest of the thread: what is due within it is done together."""
 STOP_S = 1.0
+
+_REFUSED = {
+    AdminOutcome.DENIED: "the observer has no right to %s, ACL operation Describe on the group: %s; others are tried",
+    AdminOutcome.UNSUPPORTED: "the observer has no answer to %s: %s; others are tried",
+}
+_NO_ANSWER = "the observer has no answer to %s: %s; it goes on trying"
 
 
 class AdminObserver:
@@ -58,33 +60,24 @@ class AdminObserver:
 
     def __init__(self, conf: Mapping[str, str], *, groups_per_s: float = GROUPS_PER_S) -> None:
         """`conf`: librdkafka properties."""
-        self._conf = dict(conf)
         self._wake = threading.Event()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
-        self._process: AdminProcess | None = None
+        self._session = AdminSession(conf, self._wake.set, self._on_loss)
         self._join_phases = JoinPhaseObservations()
         self._rate = RateLimiter(groups_per_s)
-        self._backoff = Backoff()
-        self._leaders: dict[int, int] = {}
+        self._backoff = Backoff[int]()
+        """Of brokers, by id."""
+        self._leaders: Mapping[int, int] = {}
         self._moved: set[str] = set()
         self._moved_lock = threading.Lock()
-        self._outcomes = Counter(dict.fromkeys(AdminOutcome, 0))
         self._rebalancing: dict[str, int] = {}
-        self._logged: set[AdminOutcome] = set()
-        # Questions under way, by number; descriptions with the broker that is asked.
-        self._sweep_request: int | None = None
-        self._list_request: int | None = None
-        self._leaders_request: int | None = None
+        self._look_up = PeriodicQuestion("leaders", LEADERS_S)
+        self._sweep = PeriodicQuestion("list_rebalancing", SWEEP_S)
+        self._list = PeriodicQuestion("list", LIST_S)
+        self._groups_interval, self._describe_interval = Interval(GROUPS_S), Interval(DESCRIBE_S)
         self._describe_requests: dict[int, int] = {}
-        self._restart_backoff = Backoff()
-        self._groups_interval, self._leaders_interval = Interval(GROUPS_S), Interval(LEADERS_S)
-        self._sweep_interval, self._list_interval, self._describe_interval = (
-            Interval(SWEEP_S),
-            Interval(LIST_S),
-            Interval(DESCRIBE_S),
-        )
-        self._answered_at = 0.0
+        """Descriptions under way: by number the broker that is asked."""
         self._comparison: MirrorComparison | None = None
 
     # What the agent calls. None of it waits.
@@ -126,7 +119,7 @@ class AdminObserver:
             return None
         compared = comparer.compared_groups
         return ObserverReading(
-            requests={str(outcome): count for outcome, count in self._outcomes.items()},
+            requests={str(outcome): count for outcome, count in self._session.outcomes.items()},
             compared_groups=compared,
             # Before any group was compared nothing is known, which is not that nothing differs.
             divergences=comparer.counts() if compared else {},
@@ -145,83 +138,57 @@ class AdminObserver:
         except Exception:
             log.exception("the observer stopped; the agent goes on without")
         finally:
-            if self._process is not None:
-                self._process.close()
+            self._session.close()
 
     def _wait_s(self, now: float) -> float:
         """Until the next is due; an answer ends it sooner. With one group, waking up is most of the work."""
-        due = (
-            self._groups_interval,
-            self._leaders_interval,
-            self._sweep_interval,
-            self._list_interval,
-            self._describe_interval,
-        )
+        questions = (it.interval for it in (self._look_up, self._sweep, self._list))
+        due = (self._groups_interval, self._describe_interval, *questions)
         return max(min(it.remaining_s(now) for it in due), TICK_S)
 
     def _tick(self, comparer: MirrorComparison, now: float) -> None:
-        asker = self._live_process(now)
-        if asker is None:
+        process = self._session.process(now)
+        if process is None:
             return
-        for answer in asker.take_answers():
+        for answer in process.take_answers():
             self._take(comparer, answer, now)
         with self._moved_lock:
             moved, self._moved = self._moved, set()
         if self._groups_interval.due(now):
             comparer.refresh_groups(now)
         comparer.prioritize(moved, now)
-        if self._leaders_request is None and self._leaders_interval.due(now):
-            self._leaders_request = asker.ask("leaders")
+        self._look_up.ask(process, now)
         if not self._leaders:
             # Nor is the topic there, perhaps, and then nothing else would be answered.
             return
-        if self._sweep_request is None and self._sweep_interval.due(now):
-            self._sweep_request = asker.ask("list_rebalancing")
-        if self._list_request is None and self._list_interval.due(now):
-            self._list_request = asker.ask("list")
+        self._sweep.ask(process, now)
+        self._list.ask(process, now)
         if self._describe_interval.due(now):
-            self._describe(comparer, asker, now)
+            self._describe(comparer, process, now)
 
-    def _live_process(self, now: float) -> AdminProcess | None:
-        """The process, started anew where it ended or fell silent; None in the pause before."""
-        asker = self._process
-        if asker is not None:
-            code = asker.exit_code
-            if code is None and now - self._answered_at <= SILENT_S:
-                return asker
-            log.warning(
-                "the observer's process %s; another is started",
-                f"has had no answer for {SILENT_S:g} s" if code is None else f"ended with exit code {code}",
-            )
-            asker.close()
-            self._process = None
-            self._sweep_request = self._list_request = self._leaders_request = None
-            self._describe_requests.clear()
-            self._rebalancing = {}
-            self._leaders_interval.restart_in(0, now)
-            self._restart_backoff.failed(PROCESS, now)
-        if PROCESS in self._restart_backoff.waiting(now):
-            return None
-        self._answered_at = now
-        self._process = AdminProcess(self._conf, self._wake.set)
-        return self._process
+    def _on_loss(self, exit_code: int | None) -> None:
+        log.warning(
+            "the observer's process %s; another is started",
+            f"has had no answer for {SILENT_S:g} s" if exit_code is None else f"ended with exit code {exit_code}",
+        )
+        for question in (self._look_up, self._sweep, self._list):
+            question.drop()
+        self._describe_requests.clear()
+        self._rebalancing = {}
+        self._look_up.interval.restart_in(0, time.monotonic())
 
     def _take(self, comparer: MirrorComparison, it: AdminAnswer, now: float) -> None:
-        for refusal in it.refusals:
-            self._refused(
-                refusal, "a list of groups" if it.number != self._leaders_request else "the partitions' leaders"
-            )
-        if it.number == self._leaders_request:
-            self._leaders_request = None
+        if self._look_up.take(it):
+            self._refused(it.refusals, "the partitions' leaders")
             if it.refusals:
-                self._leaders_interval.restart_in(RETRY_S, now)
+                self._look_up.interval.restart_in(RETRY_S, now)
             else:
-                self._leaders, self._answered_at = dict(it.leaders), now
-        elif it.number == self._sweep_request:
-            self._sweep_request = None
+                self._leaders, self._session.answered_at = it.leaders, now
+            return
+        self._refused(it.refusals, "a list of groups")
+        if self._sweep.take(it):
             self._take_sweep(comparer, it, now)
-        elif it.number == self._list_request:
-            self._list_request = None
+        elif self._list.take(it):
             self._take_list(comparer, it, now)
         elif it.number in self._describe_requests:
             self._take_descriptions(comparer, self._describe_requests.pop(it.number), it.descriptions, now)
@@ -233,20 +200,20 @@ class AdminObserver:
         comparer.prioritize(groups, now)
         if it.refusals:
             self._rebalancing = {}
-            self._sweep_interval.restart_in(RETRY_S, now)
+            self._sweep.interval.restart_in(RETRY_S, now)
             return
-        self._answered(now)
+        self._session.answered(now)
         states = Counter(listed.state for listed in groups.values())
         self._rebalancing = {state: states[state] for state in ("PreparingRebalance", "CompletingRebalance")}
-        self._sweep_interval.not_before(SWEEP_PAUSE_FACTOR * (it.answered_ms - it.asked_ms) / 1000, now)
+        self._sweep.interval.not_before(SWEEP_PAUSE_FACTOR * (it.answered_ms - it.asked_ms) / 1000, now)
 
     def _take_list(self, comparer: MirrorComparison, it: AdminAnswer, now: float) -> None:
         if it.refusals:
-            self._list_interval.restart_in(RETRY_S, now)
+            self._list.interval.restart_in(RETRY_S, now)
             return
-        self._answered(now)
+        self._session.answered(now)
         if comparer.compare_list(it.groups, len(self._leaders), now):
-            self._list_interval.restart_in(LIST_AGAIN_S, now)
+            self._list.interval.restart_in(LIST_AGAIN_S, now)
 
     def _take_descriptions(
         self, comparer: MirrorComparison, broker: int, described: Mapping[str, DescribedGroup | Refusal], now: float
@@ -254,10 +221,10 @@ class AdminObserver:
         failed = False
         for group, answer in described.items():
             if not isinstance(answer, Refusal):
-                self._answered(now)
+                self._session.answered(now)
                 comparer.compare_description(group, answer, now)
                 continue
-            self._refused(answer, f"a description of group {group[:200]!r}")
+            self._refused([answer], f"a description of group {group[:200]!r}")
             if answer.outcome in (AdminOutcome.DENIED, AdminOutcome.UNSUPPORTED):
                 comparer.suspend(group, now)
             else:
@@ -267,7 +234,7 @@ class AdminObserver:
         else:
             self._backoff.succeeded(broker)
 
-    def _describe(self, comparer: MirrorComparison, asker: AdminProcess, now: float) -> None:
+    def _describe(self, comparer: MirrorComparison, process: AdminProcess, now: float) -> None:
         count = self._rate.available(now)
         if not count:
             return
@@ -281,24 +248,18 @@ class AdminObserver:
             if partition in led:
                 batches.setdefault(led[partition], []).append(group)
         for broker, groups in batches.items():
-            self._describe_requests[asker.ask("describe", groups)] = broker
+            self._describe_requests[process.ask("describe", groups)] = broker
             self._rate.spend(len(groups))
 
-    def _answered(self, now: float) -> None:
-        self._outcomes[AdminOutcome.ANSWERED] += 1
-        self._answered_at = now
-        self._restart_backoff.succeeded(PROCESS)
-
-    def _refused(self, refusal: Refusal, what: str) -> None:
-        self._outcomes[refusal.outcome] += 1
-        if refusal.outcome in self._logged:
-            return
-        self._logged.add(refusal.outcome)
-        match refusal.outcome:
-            case AdminOutcome.DENIED:
-                text = "the observer has no right to %s, ACL operation Describe on the group: %s; others are tried"
-            case AdminOutcome.UNSUPPORTED:
-                text = "the observer has no answer to %s: %s; others are tried"
-            case _:
-                text = "the observer has no answer to %s: %s; it goes on trying"
-        log.warning(text, what, refusal.reason)
+    def _refused(self, refusals: Iterable[Refusal], what: str) -> None:
+        for refusal in filter(self._session.refused, refusals):
+            match refusal.outcome:
+                case AdminOutcome.DENIED:
+                    text = (
+                        "the observer has no right to %s, ACL operation Describe on the group: %s; others are tried"
+                    )
+                case AdminOutcome.UNSUPPORTED:
+                    text = "the observer has no answer to %s: %s; others are tried"
+                case _:
+                    text = "the observer has no answer to %s: %s; it goes on trying"
+            log.warning(text, what, refusal.reason)

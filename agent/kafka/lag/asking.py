@@ -19,8 +19,8 @@ from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCol
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # it is documented
 
 from agent.core.end_offsets import PartitionId
-from agent.kafka.client import quiet
-from agent.kafka.source.errors import SourceMisconfigured
+from agent.kafka.client import ignore_error, kafka_errors, quiet
+from agent.kafka.source.client import misconfigured
 
 BATCH = 2_000
 """Partitions of one question: its answer is made in one go, and others wait for that; some 10 ms."""
@@ -73,11 +73,9 @@ class OffsetRequests:
         self.requests = Counter(dict.fromkeys(OffsetOutcome, 0))
         """Questions by how they ended, one for each batch."""
         self._is_stopped = is_stopped
-        properties: dict[str, Any] = {"client.id": "kshadow", **quiet(conf), "error_cb": _ignore}
-        try:
+        properties: dict[str, Any] = {"client.id": "kshadow", **quiet(conf), "error_cb": ignore_error}
+        with kafka_errors(misconfigured):
             self._admin = AdminClient(properties)
-        except KafkaException as error:
-            raise SourceMisconfigured(f"librdkafka does not take the properties: {error.args[0].str()}") from error
 
     def high_watermarks(self, places: Iterable[PartitionId]) -> OffsetAnswers:
         """High watermarks."""
@@ -172,7 +170,3 @@ def _bytes(uuid: Any) -> bytes:
     # Its text is base64 with other characters than Kafka's own.
     words = (uuid.get_most_significant_bits(), uuid.get_least_significant_bits())
     return b"".join(word.to_bytes(8, "big", signed=True) for word in words)
-
-
-def _ignore(error: KafkaError) -> None:
-    """A connection's trouble: the questions that it keeps from being answered tell of it."""

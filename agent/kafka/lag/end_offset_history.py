@@ -10,6 +10,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from agent.common.timespec import DAY_MS
 from agent.core.end_offsets import (
     NO_END_OFFSETS,
     NOT_ASKED,
@@ -22,7 +23,7 @@ from agent.core.end_offsets import (
 )
 from agent.core.wire.primitives import ZERO_UUID
 
-KEPT_MS = 7 * 86_400_000
+KEPT_MS = 7 * DAY_MS
 """How far back the history goes."""
 SPACING = 4
 """Looks are kept so dense that between two of them is a quarter of their age at most: what is interpolated is within

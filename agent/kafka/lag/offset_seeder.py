@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from math import sqrt
 
+from agent.common.timespec import DAY_MS, HOUR_MS, MINUTE_MS
 from agent.core.end_offsets import TimedOffset
 
-MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
 AGES_MS = (10_000, MINUTE_MS, 5 * MINUTE_MS, 15 * MINUTE_MS, HOUR_MS, 6 * HOUR_MS, DAY_MS, 7 * DAY_MS)
 """How far back is asked, until it is far enough."""
 STEPS = 3

@@ -16,14 +16,13 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from itertools import islice
 from random import uniform
 
 from agent.common import clock
+from agent.common.pacing import Backoff
 from agent.core.end_offsets import EndOffsets, PartitionId
 from agent.core.shadow.views import CommittedOffset
-from agent.kafka.admin_api.pace import Backoff
 from agent.kafka.lag.asking import OffsetAnswers, OffsetRequests
 from agent.kafka.lag.end_offset_history import EndOffsetHistory
 from agent.kafka.lag.offset_seeder import OffsetSeeder
@@ -47,18 +46,6 @@ SUSPENDED_S = 600.0
 LOGGED_TOPICS = 5
 """Topics that are named in a line of the log."""
 STOP_S = 1.0
-BROKERS = 0
-"""Whose pauses are those of the watch as a whole."""
-
-
-@dataclass(frozen=True, slots=True)
-class LagWatcherReading:
-    """What the watch says of itself. `age_s` is how long ago it last had an answer, None before the first."""
-
-    requests: Mapping[str, int]
-    partitions: int
-    denied_topics: int
-    age_s: float | None
 
 
 class LagWatcher:
@@ -78,7 +65,7 @@ class LagWatcher:
         """Topics by when their ids are due."""
         self._suspended: dict[str, float] = {}
         self._logged: set[str] = set()
-        self._backoff = Backoff()
+        self._backoff = Backoff[None]()
         self._is_failing = False
         self._failing: set[PartitionId] = set()
         """What was not answered at the last look."""
@@ -103,22 +90,17 @@ class LagWatcher:
         """What is known of the ends: a value."""
         return self._history.snapshot
 
-    def readings(self) -> LagWatcherReading:
-        """For a scrape."""
-        ends = self._history.snapshot
-        return LagWatcherReading(
-            requests={str(outcome): count for outcome, count in self._requests.requests.items()},
-            partitions=len(ends.numbers),
-            denied_topics=len(self._suspended),
-            age_s=max(time.time() - ends.at_ms / 1000, 0.0) if ends.at_ms else None,
-        )
+    @property
+    def requests(self) -> dict[str, int]:
+        """Questions to the brokers by how they ended (`OffsetOutcome`), for a scrape."""
+        return {str(outcome): count for outcome, count in self._requests.requests.items()}
 
     def _run(self) -> None:
         try:
             while not self._stop.is_set():
                 now = time.monotonic()
                 self.look(now)
-                paused = self._backoff.remaining_s(BROKERS, now)
+                paused = self._backoff.remaining_s(None, now)
                 wait = paused or self._interval_s * uniform(1 - JITTER, 1 + JITTER)
                 self._stop.wait(max(wait - (time.monotonic() - now), 0.0))
         except Exception:
@@ -216,12 +198,12 @@ class LagWatcher:
     def _answered(self, answers: OffsetAnswers, now: float) -> bool:
         """Whether brokers answered at all; what they did not answer is said once."""
         if answers.offsets or answers.missing or answers.denied:
-            self._backoff.succeeded(BROKERS)
+            self._backoff.succeeded(None)
             if self._is_failing and not answers.errors:
                 self._is_failing = False
                 log.info("the ends of all partitions are seen again")
         elif answers.errors:
-            self._backoff.failed(BROKERS, now)
+            self._backoff.failed(None, now)
         if answers.errors and not self._is_failing:
             self._is_failing = True
             reasons = "; ".join(f"{reason} ({count})" for reason, count in answers.errors.most_common(3))

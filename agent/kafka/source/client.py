@@ -56,6 +56,11 @@ def consumer_properties(conf: Mapping[str, str]) -> dict[str, str]:
     return {**DEFAULTS, **conf, **FIXED}
 
 
+def misconfigured(error: KafkaError) -> SourceMisconfigured:
+    """What a client says of its properties, in our words."""
+    return SourceMisconfigured(f"librdkafka does not take the properties: {error.str()}")
+
+
 def is_lost_offset(error: KafkaError) -> bool:
     """Whether the offset to read from does not exist (any more)."""
     return error.code() in _NO_SUCH_OFFSET

@@ -6,9 +6,11 @@ Owns the calls and the typed errors of their answers. Keeps nothing, and never w
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
+from agent.kafka.client import kafka_errors
 from agent.kafka.source.client import classify
 
 # ListOffsets' special timestamps; librdkafka's offsets_for_times passes them on, one request for each leader.
@@ -20,13 +22,10 @@ def leaders(consumer: Consumer, topic: str, timeout_s: float) -> dict[int, int]:
 
     Raises `SourceUnreachable`, `TopicMissing`, `SourceDenied`.
     """
-    doing = f"asking for the partitions of {topic}"
-    try:
+    with kafka_errors(partial(classify, doing=f"asking for the partitions of {topic}", topic=topic)):
         metadata = consumer.list_topics(topic, timeout=timeout_s).topics[topic]
-    except KafkaException as error:
-        raise classify(error.args[0], doing=doing, topic=topic) from error
-    if metadata.error is not None:
-        raise classify(metadata.error, doing=doing, topic=topic)
+        if metadata.error is not None:
+            raise KafkaException(metadata.error)
     return {number: partition.leader for number, partition in metadata.partitions.items()}
 
 
@@ -41,10 +40,8 @@ def offsets_at(
     asked = [TopicPartition(topic, partition, which) for partition in partitions]
     if not asked:
         return {}
-    try:
+    with kafka_errors(partial(classify, doing=doing, topic=topic)):
         answers = consumer.offsets_for_times(asked, timeout=timeout_s)
-    except KafkaException as error:
-        raise classify(error.args[0], doing=doing, topic=topic) from error
     for answer in answers:
         if answer.error is not None:
             raise classify(answer.error, doing=f"{doing}, partition {answer.partition}", topic=topic)

@@ -8,15 +8,16 @@ so it is asked through an Admin client (Describe on the topic is all it needs).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka import TopicCollection
 from confluent_kafka.admin import AdminClient
 
 from agent.core.records import LogId
-from agent.kafka.client import quiet
-from agent.kafka.source.client import DEFAULTS, FIXED, classify
-from agent.kafka.source.errors import SourceMisconfigured, SourceUnreachable
+from agent.kafka.client import kafka_errors, quiet
+from agent.kafka.source.client import DEFAULTS, FIXED, classify, misconfigured
+from agent.kafka.source.errors import SourceUnreachable
 
 _URL_SAFE = str.maketrans("+/", "-_", "=")
 _CONSUMER_ONLY = {*DEFAULTS, *FIXED} - {"client.id", "log_level"}
@@ -27,24 +28,19 @@ class IdentityClient:
 
     def __init__(self, properties: Mapping[str, Any]) -> None:
         """`properties` are a consumer's; what an Admin client has no use for is left out."""
-        try:
-            mine = {name: value for name, value in properties.items() if name not in _CONSUMER_ONLY}
+        mine = {name: value for name, value in properties.items() if name not in _CONSUMER_ONLY}
+        with kafka_errors(misconfigured):
             self._admin = AdminClient(quiet(mine))
-        except KafkaException as error:
-            raise SourceMisconfigured(f"librdkafka does not take the properties: {error.args[0].str()}") from error
 
     def ask(self, topic: str, timeout_s: float) -> LogId:
         """The topic's log as of now. Raises `SourceUnreachable`, `TopicMissing`, `SourceDenied`."""
         doing = f"asking which log {topic} is"
         try:
-            described = self._admin.describe_topics(TopicCollection([topic]), request_timeout=timeout_s)[topic]
-            cluster = self._admin.list_topics(topic, timeout=timeout_s)
-            topic_id = str(described.result(timeout_s + 1).topic_id)
+            with kafka_errors(partial(classify, doing=doing, topic=topic)):
+                described = self._admin.describe_topics(TopicCollection([topic]), request_timeout=timeout_s)[topic]
+                cluster = self._admin.list_topics(topic, timeout=timeout_s)
+                topic_id = str(described.result(timeout_s + 1).topic_id)
         except TimeoutError as error:
             raise SourceUnreachable(f"{doing}: expected an answer within {timeout_s:g} s, none came") from error
-        except KafkaException as error:
-            reason = error.args[0]
-            assert isinstance(reason, KafkaError), "what librdkafka raises says why"
-            raise classify(reason, doing=doing, topic=topic) from error
         # librdkafka writes plain base64, Kafka and its tools the form for URLs.
         return LogId(str(cluster.cluster_id), topic_id.translate(_URL_SAFE))

@@ -78,7 +78,6 @@ class LineSplitter:
 
     def __init__(self) -> None:
         self._partial = b""
-        self._overflow = False
 
     def split(self, chunk: bytes) -> Iterator[str]:
         """The lines that are whole with this chunk."""

@@ -22,12 +22,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
+from functools import partial
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from agent.core.records import RawRecord
-from agent.kafka.client import RIGHT_CREDENTIALS, quiet
+from agent.kafka.client import (
+    RIGHT_CREDENTIALS,
+    RecordProducer,
+    Undelivered,
+    kafka_errors,
+    led_partitions,
+    quiet,
+)
 from agent.kafka.writer import TOPIC, Written
 from agent.kafka.writer.errors import (
     PartitionCountDiffers,
@@ -69,10 +77,12 @@ def partition_count(conf: Mapping[str, str], *, create: bool = False, timeout_s:
     `create` makes the broker create a topic that is not there, with the partitions of its own settings, by asking
     for a group's coordinator. Raises `SinkUnreachable`, `TopicMissing`, `SinkDenied`, `SinkMisconfigured`.
     """
-    admin = _admin(conf)
+    with kafka_errors(_misconfigured):
+        admin = AdminClient(quiet(conf))
     deadline = time.monotonic() + timeout_s
     while True:
-        count = _leading_partitions(admin, max(deadline - time.monotonic(), 0.1))
+        with kafka_errors(partial(_classify, doing=f"asking for the partitions of {TOPIC}")):
+            count = led_partitions(admin, TOPIC, max(deadline - time.monotonic(), 0.1))
         if count:
             return count
         if count is None and not create:
@@ -97,103 +107,49 @@ def write_topic(
     `message.timeout.ms` (60 s) where nobody answers. `size_bytes` is that of keys and values. Raises
     `PartitionCountDiffers`, `RecordRefused` and what `partition_count` raises.
     """
-    delivery = _Delivery(conf)
+    producer = _producer(conf)
     count = partition_count(conf, create=create)
     if count != placed_for:
         raise PartitionCountDiffers(
             f"topic {TOPIC}: expected {placed_for} partitions, for which the records were placed, it has {count};"
             f" place them for {count}"
         )
-    return delivery.write(records, count)
+    try:
+        return _write(records, producer, count)
+    except Undelivered as lost:
+        text = f"{lost.failed} of {lost.count} records not written, first in partition {lost.partition}"
+        raise _classify(lost.error, f"writing to {TOPIC}: {text}") from lost
 
 
-class _Delivery:
-    """Hands records to a producer and keeps what it could not deliver."""
+def _producer(conf: Mapping[str, str]) -> RecordProducer:
+    for name, value in _FIXED.items():
+        if conf.get(name, value) != value:
+            raise SinkMisconfigured(f"property {name}: kshadow needs {value!r} to write groups, came {conf[name]!r}")
+    with kafka_errors(_misconfigured):
+        return RecordProducer(TOPIC, {**quiet(_DEFAULTS), **conf, **_FIXED})
 
-    def __init__(self, conf: Mapping[str, str]) -> None:
-        for name, value in _FIXED.items():
-            if conf.get(name, value) != value:
-                raise SinkMisconfigured(
-                    f"property {name}: kshadow needs {value!r} to write groups, came {conf[name]!r}"
-                )
-        reports = {"on_delivery": self._report, "delivery.report.only.error": True}
+
+def _write(records: Iterable[RawRecord], producer: RecordProducer, count: int) -> Written:
+    size = 0
+    partitions = set()
+    for partition, _, timestamp_ms, key, value, control in records:
+        if control or key is None or timestamp_ms <= 0 or partition >= count:
+            # A compacted topic takes no record without a key; 0 means "now" to librdkafka.
+            came = "a transaction marker" if control else f"timestamp {timestamp_ms}, key {key!r}"
+            raise RecordRefused(
+                f"partition {partition}: expected a group's record with a key and a time, in a partition below"
+                f" {count}, came {came}"
+            )
         try:
-            self._producer = Producer({**quiet(_DEFAULTS), **conf, **_FIXED, **reports})
+            producer.produce(partition, key, value, timestamp_ms)
         except KafkaException as error:
-            raise SinkMisconfigured(error.args[0].str()) from error
-        self._taken = self._failed = 0
-        self._first: tuple[KafkaError, int] | None = None
-
-    def write(self, records: Iterable[RawRecord], count: int) -> Written:
-        size = 0
-        partitions = set()
-        for partition, _, timestamp_ms, key, value, control in records:
-            if control or key is None or timestamp_ms <= 0 or partition >= count:
-                # A compacted topic takes no record without a key; 0 means "now" to librdkafka.
-                came = "a transaction marker" if control else f"timestamp {timestamp_ms}, key {key!r}"
-                raise RecordRefused(
-                    f"partition {partition}: expected a group's record with a key and a time, in a partition below"
-                    f" {count}, came {came}"
-                )
-            self._produce(partition, timestamp_ms, key, value)
-            partitions.add(partition)
-            self._taken += 1
-            size += len(key) + len(value or b"")
-            if self._taken % _POLL_EVERY == 0:
-                self._producer.poll(0)
-                self._check()
-        while self._producer.flush(1.0):
-            self._check()
-        self._check()
-        return Written(self._taken, len(partitions), size)
-
-    def _produce(self, partition: int, timestamp_ms: int, key: bytes, value: bytes | None) -> None:
-        while True:
-            try:
-                self._producer.produce(TOPIC, value, key, partition, timestamp=timestamp_ms)
-                return
-            except BufferError:  # the broker takes them more slowly than they come
-                self._producer.poll(0.1)
-                self._check()
-            except KafkaException as error:
-                raise _classify(error.args[0], f"writing to {TOPIC}, partition {partition}") from error
-
-    def _report(self, error: KafkaError | None, message: Message) -> None:
-        if error is not None:
-            self._failed += 1
-            self._first = self._first or (error, message.partition() or 0)
-
-    def _check(self) -> None:
-        """Raise if a record was not delivered; what still waits is dropped."""
-        if self._first is None:
-            return
-        error, partition = self._first
-        self._producer.purge()
-        self._producer.flush(1.0)
-        lost = f"{self._failed} of {self._taken} records not written, first in partition {partition}"
-        raise _classify(error, f"writing to {TOPIC}: {lost}")
-
-
-def _admin(conf: Mapping[str, str]) -> AdminClient:
-    try:
-        return AdminClient(quiet(conf))
-    except KafkaException as error:
-        raise SinkMisconfigured(error.args[0].str()) from error
-
-
-def _leading_partitions(admin: AdminClient, timeout_s: float) -> int | None:
-    """The topic's partitions: None if there is no topic, 0 if not each has a leader yet."""
-    doing = f"asking for the partitions of {TOPIC}"
-    try:
-        # All topics: whoever asks for one by its name, creates it.
-        topic = admin.list_topics(timeout=timeout_s).topics.get(TOPIC)
-    except KafkaException as error:
-        raise _classify(error.args[0], doing) from error
-    if topic is None:
-        return None
-    if topic.error is not None:
-        raise _classify(topic.error, doing)
-    return len(topic.partitions) if all(it.leader >= 0 for it in topic.partitions.values()) else 0
+            raise _classify(error.args[0], f"writing to {TOPIC}, partition {partition}") from error
+        partitions.add(partition)
+        size += len(key) + len(value or b"")
+        if producer.count % _POLL_EVERY == 0:
+            producer.check()
+    producer.flush()
+    return Written(producer.count, len(partitions), size)
 
 
 def _ask_for_coordinator(admin: AdminClient, timeout_s: float) -> None:
@@ -201,6 +157,10 @@ def _ask_for_coordinator(admin: AdminClient, timeout_s: float) -> None:
     error = answer.exception(timeout_s)
     if isinstance(error, KafkaException) and error.args[0].code() in _DENIED:
         raise _classify(error.args[0], f"asking for a coordinator, which makes {TOPIC}") from error
+
+
+def _misconfigured(error: KafkaError) -> SinkError:
+    return SinkMisconfigured(error.str())
 
 
 def _classify(error: KafkaError, doing: str) -> SinkError:

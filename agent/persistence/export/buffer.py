@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from agent.persistence.export.encoded_event import EncodedEvent, pack_event, unpack_event
 from agent.persistence.export.sinks import BatchLimits
-from agent.persistence.export.spool import Spool
+from agent.persistence.export.spool import NoSpool, Spool
 
 DROP_REASONS = ("full", "refused", "damaged", "stopped")
 """Why a line is dropped: memory and spool are full; the sink can never take it; it was damaged on disk; the process
@@ -57,15 +57,15 @@ class EventBuffer:
     def __init__(
         self, spool: Spool | None, memory_bytes: int, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self.spool = spool
+        self.spool: Spool | NoSpool = NoSpool() if spool is None else spool
         self._memory_bytes = memory_bytes
         self._clock = clock
         self._memory: deque[EncodedEvent] = deque()
         self._used = 0
         self._retry_at = 0.0
-        self.end_sequence = 0 if spool is None else spool.end
+        self.end_sequence = self.spool.end
         """The sequence of the next line."""
-        self.acknowledged = 0 if spool is None else spool.start
+        self.acknowledged = self.spool.start
         """All before it were taken by the sink, or are lost."""
         self.dropped: Counter[str] = Counter(dict.fromkeys(DROP_REASONS, 0))
         self.dropping = False
@@ -77,23 +77,20 @@ class EventBuffer:
     @property
     def size_bytes(self) -> int:
         """What waits, roughly."""
-        return self._used + (0 if self.spool is None else self.spool.size_bytes)
+        return self._used + self.spool.size_bytes
 
     @property
     def has_room(self) -> bool:
         """Whether a quarter of the room is left, in memory and on disk. A full batch of any sink takes less than the
         other three."""
-        spool = self.spool
-        on_disk = spool is None or spool.size_bytes <= spool.bound_bytes * 3 // 4
+        on_disk = self.spool.size_bytes <= self.spool.bound_bytes * 3 // 4
         return on_disk and self._used <= self._memory_bytes * 3 // 4
 
     @property
     def oldest_put_ms(self) -> int | None:
         """When the oldest came that waits; None where none does, or none that is not under way to the sink."""
-        if self.spool is not None and self.spool.has_more:
-            data = self.spool.peek()
-            if data is not None:
-                return unpack_event(data).put_ms
+        if (data := self.spool.peek()) is not None:
+            return unpack_event(data).put_ms
         return self._memory[0].put_ms if self._memory else None
 
     def put(self, lines: Iterable[EncodedEvent]) -> None:
@@ -102,7 +99,7 @@ class EventBuffer:
         for line in lines:
             size = len(line.body) + EVENT_OVERHEAD_BYTES
             if self._used + size > enough:
-                if self.spool is not None and self._clock() >= self._retry_at:
+                if self.spool.is_durable and self._clock() >= self._retry_at:
                     self.spill()
                     enough = self._spill_bytes()
                 bound = self._memory_bytes // 2 if self.dropping else self._memory_bytes
@@ -117,7 +114,7 @@ class EventBuffer:
 
     def spill(self) -> bool:
         """Put all of the memory on disk (which is not safe there before a sync); whether all got there."""
-        if self.spool is None:
+        if not self.spool.is_durable:
             return False
         while self._memory:
             some = [pack_event(line) for line in islice(self._memory, _CHUNK_EVENTS)]
@@ -130,7 +127,7 @@ class EventBuffer:
 
     def take(self, batching: BatchLimits) -> BatchPart | None:
         """The next that were not taken yet, None if there are none; from disk no more than is quickly read."""
-        if self.spool is not None and self.spool.has_more:
+        if self.spool.has_more:
             found, end = self.spool.read(min(batching.events, _CHUNK_EVENTS), batching.size_bytes)
             self.dropped["damaged"] = self.spool.lost
             if found:
@@ -152,8 +149,7 @@ class EventBuffer:
         """The sink has these."""
         self._forget(batch.end_sequence - (self.end_sequence - len(self._memory)))
         self.acknowledged = batch.end_sequence
-        if self.spool is not None:
-            self.spool.acknowledge(batch.end_sequence)
+        self.spool.acknowledge(batch.end_sequence)
 
     def drop_memory(self) -> int:
         """Drop what is in memory; how many lines."""
@@ -163,8 +159,7 @@ class EventBuffer:
         return count
 
     def _spill_bytes(self) -> int:
-        in_use = self.spool is not None and self.spool.has_more
-        return min(_SPILL_SOON_BYTES if in_use else SPILL_BYTES, self._memory_bytes // 2)
+        return min(_SPILL_SOON_BYTES if self.spool.has_more else SPILL_BYTES, self._memory_bytes // 2)
 
     def _forget(self, count: int) -> None:
         for _ in range(min(count, len(self._memory))):

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
+from agent.common.files import sync_directory
 from agent.persistence.export.errors import ExportMisconfigured
 
 SINGLE_PUT = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oci", "memory"})
@@ -60,9 +61,9 @@ class LocalFilesystem:
             with suppress(OSError):
                 unfinished.unlink()
             raise
-        _sync(path.parent)
+        sync_directory(path.parent)
         if new:
-            _sync(self._root)
+            sync_directory(self._root)
 
     def _remove_unfinished(self) -> None:
         """Remove what a process that was killed left unfinished an hour ago or earlier."""
@@ -108,11 +109,3 @@ def require_module(module: str) -> Any:
         raise ExportMisconfigured(
             f"history to Parquet needs the package {module.partition('.')[0]}: pip install 'kshadow[parquet]'"
         ) from error
-
-
-def _sync(directory: Path) -> None:
-    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -9,9 +9,11 @@ import threading
 import time
 from collections.abc import Sequence
 
+from agent.common.pacing import growing_pauses
 from agent.persistence.export.buffer import EventBatch, EventBuffer
 from agent.persistence.export.encoded_event import EncodedEvent
 from agent.persistence.export.errors import SinkDown
+from agent.persistence.export.sink_health import SinkHealth
 from agent.persistence.export.sinks import BatchLimits, RejectedEvent, Sink, SinkReading
 
 log = logging.getLogger("kshadow.export")
@@ -19,20 +21,11 @@ log = logging.getLogger("kshadow.export")
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 15.0
 """Between attempts while a sink is down; doubled each time."""
 
-GRACE_S = 10.0
-"""How long a sink may be down before the agent's readiness says so: an election of a leader takes that long."""
-
 EAGER_WAIT_S = 2.0
 """How long a barrier waits for a sink that keeps up before it has the lines put on disk."""
 
-STUCK_S = 60.0
-"""How long one write may take before the sink counts as down."""
-
 BACKLOG_BATCHES = 3
 """With so many batches waiting it is better not to put more, for who can wait."""
-
-LOG_EVERY_S = 60.0
-"""How often at most the log says that a sink drops lines, or refuses one."""
 
 
 class SinkWorker:
@@ -42,17 +35,13 @@ class SinkWorker:
         self.name = sink.name
         self._sink, self._buffer = sink, buffer
         self._changed = threading.Condition()
+        """Its lock is held for whatever is read from or done to the buffer and the health."""
+        self._health = SinkHealth(sink.name, buffer)
         self._flush_to = 0
         self._stop_at: float | None = None
         self._closed = False
         self._events = 0
         self._batch: EventBatch | None = None
-        self._down_since: float | None = None
-        self._last_error: str | None = None
-        self._say_at = dict.fromkeys(("down", "full", "refused"), 0.0)
-        self._said_dropped = 0
-        self._said_full = False
-        self._writing_since: float | None = None
         self._thread = threading.Thread(target=self._run, name=f"history-{sink.name}", daemon=True)
 
     def start(self) -> None:
@@ -65,7 +54,7 @@ class SinkWorker:
         """Hand them over. Waits for no sink; for the disk where memory is half full."""
         with self._changed:
             self._buffer.put(lines)
-            self._tell()
+            self._health.buffer_changed()
             self._changed.notify_all()
 
     def wait_durable(self, timeout_s: float) -> bool:
@@ -73,7 +62,7 @@ class SinkWorker:
         deadline = time.monotonic() + timeout_s
         with self._changed:
             target = self._buffer.end_sequence
-            if self._keeps_up:
+            if self._sink.batching.age_s == 0 and not self._health.is_down:
                 self._wait_until_done(target, min(deadline, time.monotonic() + EAGER_WAIT_S))
             if self._buffer.acknowledged >= target:
                 return True
@@ -85,6 +74,13 @@ class SinkWorker:
             self._changed.notify_all()
             return self._wait_until_done(target, deadline)
 
+    def _wait_until_done(self, target: int, deadline: float) -> bool:
+        """Wait until the sink has all before `target`; whether it has. The caller holds the lock."""
+        self._changed.wait_for(
+            lambda: self._buffer.acknowledged >= target or self._closed, max(deadline - time.monotonic(), 0.0)
+        )
+        return self._buffer.acknowledged >= target
+
     def begin_stop(self, deadline: float) -> None:
         """Let the thread write what it can until then (`time.monotonic`), and end."""
         with self._changed:
@@ -95,23 +91,23 @@ class SinkWorker:
         """Wait for the thread until then, put the rest on disk."""
         if self._thread.is_alive():
             self._thread.join(max(deadline - time.monotonic(), 0.0))
-        if not self._sync() and (left := self._leave()):
-            log.error("history sink %s: stopped with %d events that no spool keeps", self.name, left)
+        is_synced = self._sync()
         with self._changed:
+            if not is_synced and (left := self._buffer.drop_memory()):
+                log.error("history sink %s: stopped with %d events that no spool keeps", self.name, left)
             self._closed = True
             self._buffer.dropping = False
-            self._tell()
+            self._health.buffer_changed()
             waiting = len(self._buffer)
-            if self._buffer.spool is not None:
-                with contextlib.suppress(OSError):  # what matters is synced, or was told
-                    self._buffer.spool.close()
-        if waiting and self._buffer.spool is not None:
+            with contextlib.suppress(OSError):  # what matters is synced, or was told
+                self._buffer.spool.close()
+        if waiting and self._buffer.spool.is_durable:
             log.info("history sink %s: %d events wait in the spool for the next start", self.name, waiting)
 
     def reading(self) -> SinkReading:
         """How it stands."""
         with self._changed:
-            spool = self._buffer.spool
+            spool, health = self._buffer.spool, self._health
             oldest = self._batch.events[0].put_ms if self._batch else self._buffer.oldest_put_ms
             return SinkReading(
                 name=self.name,
@@ -119,16 +115,16 @@ class SinkWorker:
                 buffered=len(self._buffer),
                 dropped=dict(self._buffer.dropped),
                 oldest_age_s=None if oldest is None else max(time.time() - oldest / 1000, 0.0),
-                healthy=self._down_since is None and not self._is_stuck,
-                last_error=self._last_error,
-                spool_bytes=0 if spool is None else spool.size_bytes,
-                spool_error=None if spool is None else spool.error,
+                healthy=not health.is_down and not health.is_stuck,
+                last_error=health.last_error,
+                spool_bytes=spool.size_bytes,
+                spool_error=spool.error,
             )
 
     @property
     def is_backlogged(self) -> bool:
         """Whether more waits than the sink takes at a time, though it works."""
-        return self._down_since is None and len(self._buffer) > BACKLOG_BATCHES * self._sink.batching.events
+        return not self._health.is_down and len(self._buffer) > BACKLOG_BATCHES * self._sink.batching.events
 
     @property
     def has_room(self) -> bool:
@@ -139,95 +135,33 @@ class SinkWorker:
     def problem(self) -> str | None:
         """Why history is not going where it should, in a sentence; None while it is."""
         with self._changed:
-            waiting = f"{len(self._buffer)} events wait"
-            if self._buffer.dropping:
-                return f"history sink {self.name} drops events, memory and spool are full: {self._last_error}"
-            spool = self._buffer.spool
-            if self._down_since is not None and (down_s := time.monotonic() - self._down_since) >= GRACE_S:
-                disk = f"; spool: {spool.error}" if spool is not None and spool.error else ""
-                return f"history sink {self.name} is down for {down_s:.0f} s, {waiting}: {self._last_error}{disk}"
-            if self._is_stuck:
-                return f"history sink {self.name} has not answered for {STUCK_S:.0f} s, {waiting}"
-            if spool is not None and spool.size_bytes > spool.bound_bytes // 2:
-                return f"history sink {self.name} is behind, its spool is more than half full: {waiting}"
-            return None
-
-    # Whoever calls these holds the lock.
-
-    @property
-    def _keeps_up(self) -> bool:
-        return self._sink.batching.age_s == 0 and self._down_since is None
-
-    @property
-    def _is_stuck(self) -> bool:
-        return self._writing_since is not None and time.monotonic() - self._writing_since > STUCK_S
-
-    def _wait_until_done(self, target: int, deadline: float) -> bool:
-        self._changed.wait_for(
-            lambda: self._buffer.acknowledged >= target or self._closed, max(deadline - time.monotonic(), 0.0)
-        )
-        return self._buffer.acknowledged >= target
-
-    def _tell(self) -> None:
-        dropped = self._buffer.dropped["full"]
-        now = time.monotonic()
-        if self._buffer.dropping and now >= self._say_at["full"]:
-            self._say_at["full"] = now + LOG_EVERY_S
-            log.error(
-                "history sink %s: memory and spool are full, the newest events are dropped (%d so far): %s",
-                self.name, dropped, self._last_error,
-            )  # fmt: skip
-        elif not self._buffer.dropping and dropped > self._said_dropped:
-            log.error("history sink %s: %d events were dropped", self.name, dropped - self._said_dropped)
-            self._said_dropped = dropped
-        spool = self._buffer.spool
-        if spool is not None and (spool.error is not None) != self._said_full:
-            self._said_full = not self._said_full
-            if self._said_full:
-                log.error("history sink %s: the spool takes nothing: %s", self.name, spool.error)
-            else:
-                log.info("history sink %s: the spool takes events again", self.name)
-
-    # Safe on disk.
+            return self._health.problem()
 
     def _sync(self) -> bool:
         """Put on disk what is in memory; whether all is safe there. The lock is not held during the sync."""
         spool = self._buffer.spool
-        if spool is None:
+        try:
+            with self._changed:
+                if self._closed:
+                    return False
+                spilled = self._buffer.spill()
+                self._health.buffer_changed()
+                if not spilled:
+                    return False
+                handle = spool.handle()
+            if handle is not None:
+                try:
+                    os.fsync(handle)
+                finally:
+                    os.close(handle)
+        except OSError as error:
+            with self._changed:
+                # The kernel may have forgotten what it could not write: a later sync proves nothing.
+                spool.error, spool.unsafe_end = str(error), spool.end
+                self._health.buffer_changed()
             return False
         with self._changed:
-            if self._closed:
-                return False
-            spilled = self._buffer.spill()
-            self._tell()
-            if not spilled:
-                return False
-            try:
-                handle = spool.handle()
-            except OSError as error:
-                return self._not_synced(error)
-        if handle is not None:
-            try:
-                os.fsync(handle)
-            except OSError as error:
-                with self._changed:
-                    return self._not_synced(error)
-            finally:
-                os.close(handle)
-        with self._changed:
             return spool.unsafe_end <= self._buffer.acknowledged
-
-    def _not_synced(self, error: OSError) -> bool:
-        spool = self._buffer.spool
-        assert spool is not None
-        # After a failed sync the kernel may have forgotten what it could not write: a later one proves nothing.
-        spool.error, spool.unsafe_end = str(error), spool.end
-        self._tell()
-        return False
-
-    def _leave(self) -> int:
-        with self._changed:
-            return self._buffer.drop_memory()
 
     # The thread.
 
@@ -303,66 +237,48 @@ class SinkWorker:
 
     def _deliver(self, batch: EventBatch) -> bool:
         """Write it, however long that takes; False if it was not before the stop."""
-        pause_s = FIRST_PAUSE_S
+        pauses = growing_pauses(FIRST_PAUSE_S, LONGEST_PAUSE_S)
         while True:
-            self._writing_since = time.monotonic()
+            self._health.writing_since = time.monotonic()
             try:
                 refused = self._sink.write(batch.events)
             except SinkDown as error:
                 self._note_down(str(error))
             except Exception as error:
                 # A sink's own fault must not end the history: tried again, told as any other trouble.
-                if self._down_since is None:
+                if not self._health.is_down:
                     log.exception("history sink %s failed", self.name)
                 self._note_down(repr(error))
             else:
                 self._note_written(batch, refused)
                 return True
             finally:
-                self._writing_since = None
+                self._health.writing_since = None
             with self._changed:
-                self._changed.wait_for(lambda: self._stop_at is not None, pause_s)
+                self._changed.wait_for(lambda: self._stop_at is not None, next(pauses))
                 if self._gives_up():
                     return False
-            pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
 
     def _gives_up(self) -> bool:
         """Whether a stop must not wait for a sink that is down: the spool keeps it, or the time is over."""
         if self._stop_at is None:
             return False
         spool = self._buffer.spool
-        return (spool is not None and spool.error is None) or time.monotonic() >= self._stop_at
+        return (spool.is_durable and spool.error is None) or time.monotonic() >= self._stop_at
 
     def _note_down(self, error: str) -> None:
         with self._changed:
-            now = time.monotonic()
-            if self._down_since is None:
-                self._down_since, self._say_at["down"] = now, now + LOG_EVERY_S
-                log.warning("history sink %s is down, events wait: %s", self.name, error)
-            elif error != self._last_error and now >= self._say_at["down"]:
-                self._say_at["down"] = now + LOG_EVERY_S
-                log.warning("history sink %s is still down: %s", self.name, error)
-            self._last_error = error
+            self._health.write_failed(error)
             self._changed.notify_all()
 
     def _note_written(self, batch: EventBatch, refused: Sequence[RejectedEvent]) -> None:
         with self._changed:
             if self._closed:
                 return
-            if self._down_since is not None:
-                down_s = time.monotonic() - self._down_since
-                log.info("history sink %s is back after %.0f s, %d events wait", self.name, down_s, len(self._buffer))
-            self._down_since = self._last_error = None
+            self._health.write_succeeded()
             self._batch = None
             self._events += len(batch.events) - len(refused)
             self._buffer.dropped["refused"] += len(refused)
             self._buffer.acknowledge(batch)
             self._changed.notify_all()
-            now = time.monotonic()
-            if refused and now >= self._say_at["refused"]:
-                self._say_at["refused"] = now + LOG_EVERY_S
-                line, reason = refused[0]
-                log.error(
-                    "history sink %s: %d events refused, the first of type %s and %d bytes: %s",
-                    self.name, len(refused), line.type, len(line.body), reason,
-                )  # fmt: skip
+            self._health.events_refused(refused)

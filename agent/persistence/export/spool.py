@@ -22,11 +22,13 @@ import fcntl
 import logging
 import os
 import sqlite3
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from zlib import crc32
 
+from agent.common.files import sync_directory
 from agent.persistence.export.errors import SpoolLocked, SpoolUnusable
 
 log = logging.getLogger("kshadow.export")
@@ -53,8 +55,41 @@ _INSERT = "INSERT OR REPLACE INTO events VALUES (?, ?, ?)"
 _SELECT = "SELECT sequence, crc, payload FROM events WHERE sequence "
 
 
+class NoSpool:
+    """Where there is no directory for a `Spool`: takes nothing, and has nothing."""
+
+    is_durable = has_more = False
+    bound_bytes = sys.maxsize
+    start = end = lost = unsafe_end = size_bytes = 0
+    error: str | None = None
+
+    def append(self, first: int, payloads: Sequence[bytes]) -> int:
+        """None is taken."""
+        return 0
+
+    def read(self, most: int, most_bytes: int) -> tuple[list[bytes], int]:
+        """There are none."""
+        return [], 0
+
+    def peek(self) -> bytes | None:
+        """There is none."""
+        return None
+
+    def acknowledge(self, sequence: int) -> None:
+        """There is nothing to let go of."""
+
+    def handle(self) -> int | None:
+        """There is nothing to sync."""
+        return None
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
 class Spool:
     """Events by sequence: `append` puts them at the end, `read` gives each once, `acknowledge` lets go of them."""
+
+    is_durable = True
 
     def __init__(self, directory: Path, size_bytes: int) -> None:
         """Open or make it; what an earlier process left is given first. `size_bytes` bounds the database; its log
@@ -86,7 +121,7 @@ class Spool:
         try:
             self._open()
             self._take_segments()
-            _sync_directory(directory)
+            sync_directory(directory)
         except (OSError, sqlite3.Error) as error:
             os.close(self._lock)
             raise SpoolUnusable(f"spool {directory}: expected to read what is there: {error}") from error
@@ -268,7 +303,7 @@ class Spool:
         for suffix in ("", "-wal", "-journal"):
             Path(f"{self._path}{suffix}").unlink(missing_ok=True)
         self._connect()
-        _sync_directory(self._directory)
+        sync_directory(self._directory)
         self.wanted = self._given = wanted
         self._end, self._is_damaged = end, False
 
@@ -297,11 +332,3 @@ def _segment_events(data: bytes) -> Iterator[tuple[int, bytes]]:
             at = start + size
         else:
             at += 1
-
-
-def _sync_directory(directory: Path) -> None:
-    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -25,7 +25,8 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType  # type: ignore[attr-defined]
 
 from agent.common import clock
-from agent.kafka.client import NO_SUCH_TOPIC, RIGHT_CREDENTIALS, quiet
+from agent.common.timespec import DAY_MS
+from agent.kafka.client import NO_SUCH_TOPIC, RIGHT_CREDENTIALS, kafka_errors, quiet
 from agent.persistence.export.encoded_event import EncodedEvent
 from agent.persistence.export.errors import ExportMisconfigured, SinkDown
 from agent.persistence.export.sinks import BatchLimits, RejectedEvent
@@ -33,7 +34,7 @@ from agent.persistence.export.sinks import BatchLimits, RejectedEvent
 log = logging.getLogger("kshadow.export")
 
 PARTITIONS = 6
-RETENTION_MS = 30 * 24 * 3_600_000
+RETENTION_MS = 30 * DAY_MS
 MAX_MESSAGE_BYTES = 8 * 1024 * 1024
 
 PATIENCE_S = 10.0
@@ -127,11 +128,9 @@ class TopicSink:
         own = {"batch.size": str(_BATCH_BYTES[self._smaller])}
         if self._one_by_one:
             own["batch.num.messages"] = "1"
-        try:
-            conf = {**_DEFAULTS, **own, **self._conf, **_FIXED, "error_cb": self._on_error}
+        conf = {**_DEFAULTS, **own, **self._conf, **_FIXED, "error_cb": self._on_error}
+        with kafka_errors(lambda error: ExportMisconfigured(error.str())):
             self._producer = Producer(conf, logger=_silent)
-        except KafkaException as error:
-            raise ExportMisconfigured(error.args[0].str()) from error
         self._failure = self._fatal = None
         self._trouble = ""
         self._sent = 0
@@ -235,7 +234,7 @@ class TopicSink:
         if (reason := _REJECTIONS.get(error.code())) is None:
             # Where the broker says no, what was checked once may be otherwise now.
             self._checked = False
-            raise _sink_down(error, f"writing to topic {self._topic}", self._topic, "Write")
+            raise self._down(error, f"writing to topic {self._topic}", "Write")
         if self._one_by_one:
             self._reject(number, reason)
         elif self._smaller + 1 < len(_BATCH_BYTES):
@@ -246,14 +245,11 @@ class TopicSink:
     def _check_topic(self) -> None:
         """See that the topic is there; create it if that is wanted. Raises `SinkDown`."""
         admin = AdminClient(quiet(self._conf))
-        doing = f"looking for topic {self._topic}"
-        try:
+        with kafka_errors(partial(self._down, doing=f"looking for topic {self._topic}", operation="Describe")):
             # All topics: whoever asks for one by its name, creates it, the cluster's way.
             found = admin.list_topics(timeout=_ADMIN_S).topics.get(self._topic)
-        except KafkaException as error:
-            raise _sink_down(error.args[0], doing, self._topic, "Describe") from error
-        if found is not None and found.error is not None and found.error.code() not in NO_SUCH_TOPIC:
-            raise _sink_down(found.error, doing, self._topic, "Describe")
+            if found is not None and found.error is not None and found.error.code() not in NO_SUCH_TOPIC:
+                raise KafkaException(found.error)
         if found is None or found.error is not None:
             if not self._create:
                 raise SinkDown(
@@ -284,7 +280,7 @@ class TopicSink:
                     f" and Write on topic {self._topic}; or {_create_command(self._topic)}, then Describe and "
                     f"Write will do"
                 ) from error
-            raise _sink_down(error.args[0], f"creating topic {self._topic}", self._topic, "Create") from error
+            raise self._down(error.args[0], f"creating topic {self._topic}", "Create") from error
         log.info("history topic %s created: %d partitions, kept for 30 days", self._topic, PARTITIONS)
 
     def _warn_of_compaction(self, admin: AdminClient) -> None:
@@ -300,20 +296,19 @@ class TopicSink:
                 self._topic, policy,
             )  # fmt: skip
 
+    def _down(self, error: KafkaError, doing: str, operation: str) -> SinkDown:
+        needed = {
+            KafkaError.TOPIC_AUTHORIZATION_FAILED: f"ACL operations Write and Describe on topic {self._topic}",
+            KafkaError.CLUSTER_AUTHORIZATION_FAILED: f"ACL operation {operation} on topic {self._topic}, and on the"
+            " cluster IdempotentWrite where it is older than Kafka 2.8",
+            **RIGHT_CREDENTIALS,
+        }.get(error.code())
+        message = f"{doing}: {error.str()}"
+        return SinkDown(message if needed is None else f"{message}; needed: {needed}")
+
 
 def _create_command(topic: str) -> str:
     return (
         f"create it: kafka-topics.sh --create --topic {topic} --partitions {PARTITIONS} --config"
         f" retention.ms={RETENTION_MS} --config max.message.bytes={MAX_MESSAGE_BYTES}"
     )
-
-
-def _sink_down(error: KafkaError, doing: str, topic: str, operation: str) -> SinkDown:
-    needed = {
-        KafkaError.TOPIC_AUTHORIZATION_FAILED: f"ACL operations Write and Describe on topic {topic}",
-        KafkaError.CLUSTER_AUTHORIZATION_FAILED: f"ACL operation {operation} on topic {topic}, and on the cluster"
-        " IdempotentWrite where it is older than Kafka 2.8",
-        **RIGHT_CREDENTIALS,
-    }.get(error.code())
-    message = f"{doing}: {error.str()}"
-    return SinkDown(message if needed is None else f"{message}; needed: {needed}")

@@ -40,7 +40,7 @@ def analyzer_form(forms: Forms, analyzer: Analyzer | ClusterAnalyzer, make: Call
         it.__dict__.update(settings)
         return it
 
-    form = forms.of_class(cls, make=blank).form
+    form = forms.of_class(cls, make=blank)
     new = form.pack(analyzer, Packing()) if forms.version == FORMAT else None
 
     def pack(it: Any, to: Packing) -> Any:
@@ -82,7 +82,7 @@ def settings_text(name: str, settings: Settings) -> str:
 def hysteresis_form(forms: Forms, settings: Settings) -> Form:
     """How the hysteresis of an analyzer with these settings is written: its times come from them."""
     times = Hysteresis.of(settings)
-    return forms.of_class(Hysteresis, make=lambda: Hysteresis(times.open_after_ms, times.close_after_ms)).form
+    return forms.of_class(Hysteresis, make=lambda: Hysteresis(times.open_after_ms, times.close_after_ms))
 
 
 class AnalyzerStates:
@@ -94,15 +94,15 @@ class AnalyzerStates:
         self._classes = [type(it) for it in new]
         self._analyzers = [analyzer_form(forms, it, make) for it, make in zip(new, makes, strict=True)]
         self._hysteresis = [hysteresis_form(forms, it.settings) for it in new]
-        closed = forms.of_class(Hysteresis).form
+        closed = forms.of_class(Hysteresis)
         self._closed = closed.pack(Hysteresis(0, 0), Packing()) if forms.version == FORMAT else None
         # By analyzer: hysteresis and state; True: as new, False: dropped.
         runs = (generic(tuple, closed.plain | None, it.plain) | bool for it in self._analyzers)
         layouts = "".join(f"{it.name}:{form.layout};" for it, form in zip(new, self._analyzers, strict=True))
         watches = Form(generic(tuple, *runs), f"{closed.layout};{layouts}", self._pack_runs, self._unpack_runs)
-        group = forms.of_class(GroupAnalyzers, special={"watches": watches}, make=lambda: GroupAnalyzers(())).form
+        group = forms.of_class(GroupAnalyzers, special={"watches": watches}, make=lambda: GroupAnalyzers(()))
         groups = forms.of(generic(dict, str, group))
-        self.form, self._fill = forms.of_class(PartitionDiagnosis, special={"_groups": groups})
+        self.form = forms.of_class(PartitionDiagnosis, special={"_groups": groups})
         self.settings = ";".join(settings_text(it.name, it.settings) for it in new)
 
     def _pack_runs(self, runs: Sequence[AnalyzerRun], to: Packing) -> Any:
@@ -141,5 +141,6 @@ class AnalyzerStates:
     ) -> PartitionDiagnosis:
         """The analyzers of a mirror that was unpacked."""
         out = PartitionDiagnosis(mirror, self._makes, on_failure=on_failure)
-        self._fill(out, plain, by)
+        assert self.form.fill is not None, "it has fields that change"
+        self.form.fill(out, plain, by)
         return out

@@ -81,18 +81,13 @@ class Form(NamedTuple):
     """The same in words, down to each field: what the fingerprint is made of. Names of classes are not in it."""
     pack: Pack = unchanged
     unpack: Unpack = unchanged
+    fill: Callable[[Any, Any, Unpacking], None] | None = None
+    """Sets the fields of an object that is there, where it has fields that change."""
 
     @property
     def is_plain(self) -> bool:
         """Whether values are their own plain form."""
         return self.pack is unchanged and self.unpack is unchanged
-
-
-class ObjectForm(NamedTuple):
-    """How objects of a class are written; `fill` sets the fields of one that is there."""
-
-    form: Form
-    fill: Callable[[Any, Any, Unpacking], None]
 
 
 def generic(cls: type, *of: Any) -> Any:
@@ -148,7 +143,7 @@ class Forms:
         if declared is None:
             raise TypeError(f"{annotation!r} declares no state: see agent.core.state_fields")
         parameters = dict(zip(getattr(cls, "__parameters__", ()), args, strict=True))
-        form = self._packed(cls, declared) if declared.packed else self.of_class(cls, parameters).form
+        form = self._packed(cls, declared) if declared.packed else self.of_class(cls, parameters)
         return _by_reference(cls, form) if cls in SHARED else form
 
     def is_plain(self, annotation: Any) -> bool:
@@ -191,7 +186,7 @@ class Forms:
 
     def _optional(self, args: tuple[Any, ...]) -> Form:
         (kind,) = (it for it in args if it is not type(None))
-        plain, layout, pack, unpack = self.of(kind)
+        plain, layout, pack, unpack, _ = self.of(kind)
         return Form(
             plain | None,
             f"{layout}?",
@@ -204,7 +199,7 @@ class Forms:
         assert keys.is_plain, f"{key!r} is no key"
         if get_origin(value) in (Union, types.UnionType) and type(None) not in get_args(value):
             return self._by_class(keys, get_args(value))
-        plain_value, layout, pack, unpack = form = self.of(value)
+        plain_value, layout, pack, unpack, _ = form = self.of(value)
         plain, layout = generic(dict, keys.plain, plain_value), f"{cls.__name__}[{keys.layout},{layout}]"
         if cls is Counter:
             return Form(plain, layout, lambda it, to: dict(it), lambda it, by: counter(it))
@@ -239,7 +234,7 @@ class Forms:
         return Form(generic(tuple, *plains), layout, pack, unpack)
 
     def _collection(self, cls: Any, kind: Any) -> Form:
-        plain, layout, pack, unpack = form = self.of(kind)
+        plain, layout, pack, unpack, _ = form = self.of(kind)
         plain, layout = generic(list, plain), f"{cls.__name__}[{layout}]"
         if form.is_plain:
             return Form(plain, layout, lambda it, to: list(it), lambda it, by: cls(it))
@@ -312,7 +307,7 @@ class Forms:
         *,
         special: Mapping[str, Form] | None = None,
         make: Callable[[], Any] | None = None,
-    ) -> ObjectForm:
+    ) -> Form:
         """How objects of a class are written.
 
         `parameters`: the types that stand for the class's type variables. `special`: forms of fields that do not go
@@ -326,7 +321,7 @@ class Forms:
                 f"{cls.__name__}: named tuples do not migrate"
             )
             forms = [self.of(_substituted(declared[name], parameters)) for name in cls._fields]
-            return ObjectForm(_row(cls, forms, cls._fields), _no_fill)
+            return _row(cls, forms, cls._fields)
         forms = [special.get(it.name) or self.of(_substituted(it.type, parameters)) for it in stored.fields]
         pack_all, unpack_all = _pack_all(forms), _unpack_all(forms)
         read = _getter(list(declared) if self.version < FORMAT else [it.name for it in stored.fields])
@@ -351,7 +346,7 @@ class Forms:
         new = cls.__new__
         layout = ",".join(f"{it.name}:{form.layout}" for it, form in zip(stored.fields, forms, strict=True))
         plain = generic(tuple, *(form.plain for form in forms))
-        return ObjectForm(Form(plain, f"({layout})", pack, unpack), fill)
+        return Form(plain, f"({layout})", pack, unpack, fill)
 
 
 def _substituted(annotation: Any, parameters: Mapping[Any, Any]) -> Any:
@@ -422,10 +417,6 @@ def _row(cls: Any, forms: Sequence[Form], names: Sequence[str] = ()) -> Form:
     layout = ",".join(f"{name}:{form.layout}" for name, form in zip(labels, forms, strict=True))
     plain = generic(tuple, *(form.plain for form in forms))
     return Form(plain, f"({layout})", _pack_all(forms), lambda value, by: make(unpack_all(value, by)))
-
-
-def _no_fill(it: Any, plain: Any, by: Unpacking) -> None:
-    raise TypeError("tuples do not change")
 
 
 def _by_reference(cls: type, form: Form) -> Form:

@@ -50,7 +50,7 @@ class _Version:
 
     def __init__(self, version: int, selection: AnalyzerSelection) -> None:
         forms = forms_of(version)
-        self.mirror, self.fill_mirror = forms.of_class(PartitionMirror)
+        self.mirror = forms.of_class(PartitionMirror)
         self.analyzers = AnalyzerStates(forms, selection.makes)
         self.counts, self.recent = forms.of(PartitionCounts), forms.of(PartitionRecentEvents)
         makes = [partial(type(it), it.settings) for it in selection.cluster_analyzers]
@@ -155,7 +155,8 @@ class ImageCodec:
             tables, (mirror_plain, analyzers, counts, recent, clock_ms) = forms.decode(image)
             by = _unpacking(tables)
             mirror = PartitionMirror(partition, self._evidence_source)
-            forms.fill_mirror(mirror, mirror_plain, by)
+            assert forms.mirror.fill is not None, "it has fields that change"
+            forms.mirror.fill(mirror, mirror_plain, by)
             diagnosis = None
             if analyzers is not None:
                 diagnosis = forms.analyzers.unpack(analyzers, by, mirror, self._on_failure)

@@ -13,17 +13,16 @@ import time
 from collections.abc import Mapping
 
 from agent.common import clock
+from agent.common.pacing import Interval
 from agent.config.settings import ClusterSettings
-from agent.kafka.admin_api.asking import AdminAnswer, AdminOutcome, AdminProcess, Refusal
+from agent.kafka.admin_api.answers import AdminAnswer, AdminOutcome, ListedGroup, Refusal
+from agent.kafka.admin_api.asking import AdminSession, PeriodicQuestion
 from agent.kafka.admin_api.describe_scheduler import DescribeScheduler, RateLimiter
-from agent.kafka.admin_api.divergence import ListedGroup
-from agent.kafka.admin_api.observer import SILENT_S
-from agent.kafka.admin_api.pace import Backoff, Interval
 from agent.kafka.lag.lag_calculator import lowest_committed
 from agent.kafka.lag.watch import LagWatcher
 from agent.kafka.source.errors import SourceDenied, SourceUnreachable
 from agent.runtime.admin_mode.known import AdminGroups
-from agent.runtime.admin_mode.queries import LIMITATIONS, AdminQueries, AskingProgress
+from agent.runtime.admin_mode.queries import LIMITATIONS, AdminQueries
 from agent.runtime.parts import Visibility
 
 log = logging.getLogger("kshadow")
@@ -33,8 +32,8 @@ GROUPS_PER_S = 20.0
 LIST_S, DESCRIBE_S, RETRY_S = 10.0, 0.25, 5.0
 TICK_S = 0.1
 STOP_S = 1.0
-PROCESS = 0
-"""Whose pauses are those between two starts of the process."""
+MAX_REQUESTS = 8
+"""Questions about groups that may be under way."""
 
 
 class AdminAgent:
@@ -50,23 +49,19 @@ class AdminAgent:
     ) -> None:
         """`visibility`: which groups are shown; all unless told. `lag_interval_s`: how often ends are looked at, None
         for never. Raises `SourceMisconfigured`."""
-        self._conf = dict(conf)
         self._visibility = visibility or Visibility()
-        self._groups, self._lock, self._progress = AdminGroups(), threading.Lock(), AskingProgress()
-        self.queries = AdminQueries(self._groups, self._lock, self._progress)
+        self._wake, self._stop = threading.Event(), threading.Event()
+        self._session = AdminSession(conf, self._wake.set, self._on_loss)
+        self._groups, self._lock = AdminGroups(), threading.Lock()
+        self.queries = AdminQueries(self._groups, self._lock, self._session)
         self._lag_watcher = None
         if lag_interval_s is not None:
             self._lag_watcher = LagWatcher(conf, lambda: lowest_committed([self.queries.positions()]), lag_interval_s)
             self.queries.lag_watcher = self._lag_watcher
         self._scheduler, self._rate = DescribeScheduler(), RateLimiter(groups_per_s)
-        self._logged: set[AdminOutcome] = set()
-        self._process: AdminProcess | None = None
-        self._restart_backoff = Backoff()
-        self._list_interval, self._describe_interval = Interval(LIST_S), Interval(DESCRIBE_S)
-        self._list_request: int | None = None
+        self._list, self._describe_interval = PeriodicQuestion("list", LIST_S), Interval(DESCRIBE_S)
         self._requests: set[int] = set()
         self._has_list = False
-        self._wake, self._stop = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="admin", daemon=True)
 
     def change(self, settings: ClusterSettings) -> None:
@@ -85,7 +80,7 @@ class AdminAgent:
         while not self._has_list and time.monotonic() < deadline and self._thread.is_alive():
             time.sleep(TICK_S)
         if not self._has_list:
-            refusal = self._progress.refusal
+            refusal = self._session.last_refusal
             self.stop()
             what = "asking for a list of groups"
             if refusal is not None and refusal.outcome is AdminOutcome.DENIED:
@@ -113,71 +108,56 @@ class AdminAgent:
                 self._wake.clear()
         except BaseException as error:
             # A dead thread must show in /healthz, whatever killed it.
-            self._progress.failure = error
+            self.queries.failure = error
             log.exception("no more questions are asked; the agent is blind")
         finally:
-            if self._process is not None:
-                self._process.close()
+            self._session.close()
 
     def _tick(self, now: float) -> None:
-        asker = self._live_process(now)
-        if asker is None:
+        process = self._session.process(now)
+        if process is None:
             return
-        for answer in asker.take_answers():
+        for answer in process.take_answers():
             self._take(answer, now)
-        if self._list_request is None and self._list_interval.due(now):
-            self._list_request = asker.ask("list")
-        if self._describe_interval.due(now) and len(self._requests) < 8:
+        self._list.ask(process, now)
+        if self._describe_interval.due(now) and len(self._requests) < MAX_REQUESTS:
             count = self._rate.available(now)
             groups = self._scheduler.next_groups(count, now) if count else []
             if groups:
                 self._rate.spend(len(groups))
-                self._requests |= {asker.ask("detail", groups), asker.ask("offsets", groups)}
+                self._requests |= {process.ask("describe", groups), process.ask("offsets", groups)}
 
-    def _live_process(self, now: float) -> AdminProcess | None:
-        """The process, started anew where it ended or fell silent; None in the pause before."""
-        asker = self._process
-        if asker is not None:
-            if asker.exit_code is None and now - self._progress.answered_at <= SILENT_S:
-                return asker
-            log.warning("the process that asks the Admin API ended or fell silent; another is started")
-            asker.close()
-            self._process = self._list_request = None
-            self._requests.clear()
-            self._restart_backoff.failed(PROCESS, now)
-        if PROCESS in self._restart_backoff.waiting(now):
-            return None
-        self._progress.answered_at = now
-        self._process = AdminProcess(self._conf, self._wake.set)
-        return self._process
+    def _on_loss(self, exit_code: int | None) -> None:
+        log.warning("the process that asks the Admin API ended or fell silent; another is started")
+        self._list.drop()
+        self._requests.clear()
 
     def _take(self, it: AdminAnswer, now: float) -> None:
         for refusal in it.refusals:
             self._refused(refusal, "a list of groups")
-        if it.number == self._list_request:
-            self._list_request = None
+        if self._list.take(it):
             if it.refusals:
-                self._list_interval.restart_in(RETRY_S, now)
+                self._list.interval.restart_in(RETRY_S, now)
             if it.groups or not it.refusals:
-                self._answered(now)
+                self._session.answered(now)
                 self._take_list(it.groups, now, is_whole=not it.refusals)
             return
         self._requests.discard(it.number)
         at_ms = clock.now_ms()
-        for group, detail in it.details.items():
+        for group, detail in it.descriptions.items():
             if isinstance(detail, Refusal):
                 self._group_refused(group, detail, "a description of group", now)
                 continue
-            self._answered(now)
+            self._session.answered(now)
             with self._lock:
-                self._groups.update_detail(group, detail)
-        for group, positions in it.offsets.items():
-            if isinstance(positions, Refusal):
-                self._group_refused(group, positions, "the offsets of group", now)
+                self._groups.update_description(group, detail)
+        for group, offsets in it.offsets.items():
+            if isinstance(offsets, Refusal):
+                self._group_refused(group, offsets, "the offsets of group", now)
                 continue
-            self._answered(now)
+            self._session.answered(now)
             with self._lock:
-                self._groups.update_offsets(group, positions, at_ms)
+                self._groups.update_offsets(group, offsets.positions, at_ms)
         self._has_all()
 
     def _take_list(self, groups: Mapping[str, ListedGroup], now: float, *, is_whole: bool) -> None:
@@ -191,8 +171,8 @@ class AdminAgent:
         self._has_all()
 
     def _has_all(self) -> None:
-        if not self._progress.has_caught_up and self._has_list and not self._groups.pending:
-            self._progress.has_caught_up = True
+        if not self.queries.has_caught_up and self._has_list and not self._groups.pending:
+            self.queries.has_caught_up = True
             log.info("every group was asked for once: %d groups", len(self._groups.groups))
 
     def _group_refused(self, group: str, refusal: Refusal, what: str, now: float) -> None:
@@ -203,15 +183,6 @@ class AdminAgent:
             if refusal.outcome is AdminOutcome.DENIED:
                 self._scheduler.suspend(group, now)
 
-    def _answered(self, now: float) -> None:
-        self._progress.outcomes[AdminOutcome.ANSWERED] += 1
-        self._progress.answered_at = now
-        self._progress.refusal = None
-        self._restart_backoff.succeeded(PROCESS)
-
     def _refused(self, refusal: Refusal, what: str) -> None:
-        self._progress.outcomes[refusal.outcome] += 1
-        self._progress.refusal = refusal
-        if refusal.outcome not in self._logged:
-            self._logged.add(refusal.outcome)
+        if self._session.refused(refusal):
             log.warning("no answer to %s: %s; others are tried", what, refusal.reason)

@@ -13,8 +13,7 @@ from agent.core.protocol.states import GroupState
 from agent.core.shadow.offsets import CommittedOffsets
 from agent.core.shadow.views import CommittedOffset, GroupView, Member
 from agent.core.wire.offset_commit_fastpath import commit_key, commit_value
-from agent.kafka.admin_api.asking import DetailedMember, FetchedOffset, GroupDetail
-from agent.kafka.admin_api.divergence import ListedGroup
+from agent.kafka.admin_api.answers import DescribedGroup, FetchedOffset, ListedGroup
 from agent.presentation.json_views import LagOf, describe_json, group_json
 
 UNKNOWN_NUMBER = -1
@@ -58,7 +57,7 @@ class AdminGroups:
                 self._drop(group)
         return moved
 
-    def update_detail(self, group: str, it: GroupDetail) -> None:
+    def update_description(self, group: str, it: DescribedGroup) -> None:
         """A broker's description."""
         view = self._views.get(group)
         if view is None:
@@ -73,7 +72,16 @@ class AdminGroups:
             state=it.state,
             protocol=it.protocol or None,
             protocol_type="consumer",
-            members=tuple(map(_member, it.members)),
+            members=tuple(
+                Member(
+                    member_id=member_id,
+                    client_id=client.client_id,
+                    client_host=client.host,
+                    instance_id=client.instance_id,
+                    assignment={topic: tuple(sorted(numbers)) for topic, numbers in it.members[member_id].items()},
+                )
+                for member_id, client in it.clients.items()
+            ),
         )
 
     def mark_unavailable(self, group: str) -> None:
@@ -151,13 +159,3 @@ def _view(group: str, it: ListedGroup) -> GroupView:
 def _type(name: str) -> str:
     # Brokers that know one type do not say which.
     return "classic" if name == "unknown" else name
-
-
-def _member(it: DetailedMember) -> Member:
-    return Member(
-        member_id=it.member_id,
-        client_id=it.client_id,
-        client_host=it.client_host,
-        instance_id=it.instance_id,
-        assignment={topic: tuple(sorted(numbers)) for topic, numbers in it.assignment.items()},
-    )

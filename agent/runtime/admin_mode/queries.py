@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 
 from agent.common import clock
 from agent.core.end_offsets import NO_END_OFFSETS, EndOffsets
 from agent.core.queries import Health, JsonObject, Timeline
 from agent.core.shadow.views import GroupView
-from agent.kafka.admin_api.asking import AdminOutcome, Refusal
+from agent.kafka.admin_api.asking import AdminSession
 from agent.kafka.admin_api.divergence import ObserverReading
 from agent.kafka.lag.lag_calculator import CommittedPositions, LagCalculator, TopicLag, lag_totals, topic_lags
 from agent.kafka.lag.watch import LagWatcher
@@ -33,45 +31,25 @@ LIMITATIONS = (
 """What is said at the start, in /readyz and on the page."""
 
 
-@dataclass(slots=True)
-class AskingProgress:
-    """How the asking goes. The thread that asks changes it.
-
-    `answered_at`: `time.monotonic` of the last answer. `refusal`: the last one since then. `failure` ended the
-    thread.
-    """
-
-    has_caught_up: bool = False
-    answered_at: float = 0.0
-    refusal: Refusal | None = None
-    failure: BaseException | None = None
-    outcomes: Counter[AdminOutcome] = field(default_factory=lambda: Counter(dict.fromkeys(AdminOutcome, 0)))
-
-
 class AdminQueries(ServedQueries):
     """Answers without history: there are no events, no findings and no times of commits."""
 
-    def __init__(self, groups: AdminGroups, lock: threading.Lock, progress: AskingProgress) -> None:
+    has_caught_up = False
+    """Whether every group was asked for once."""
+    failure: BaseException | None = None
+    """What ended the thread that asks."""
+
+    def __init__(self, groups: AdminGroups, lock: threading.Lock, session: AdminSession) -> None:
         """`lock` is held for whatever is read from `groups`."""
-        self._groups, self._lock, self._progress = groups, lock, progress
+        self._groups, self._lock, self._session = groups, lock, session
         self._lag_calculator = LagCalculator()
         self.lag_watcher: LagWatcher | None = None
         """Knows the ends of the groups' partitions, where they are asked for."""
 
-    @property
-    def now_ms(self) -> int:
-        """The clock on the wall."""
-        return clock.now_ms()
-
-    @property
-    def has_caught_up(self) -> bool:
-        """Whether every group was asked for once."""
-        return self._progress.has_caught_up
-
     def alive(self) -> Health:
         """Whether the process does its work at all."""
-        if self._progress.failure is not None:
-            return Health(False, f"no more questions are asked: {self._progress.failure!r}")
+        if self.failure is not None:
+            return Health(False, f"no more questions are asked: {self.failure!r}")
         return Health(True, "asking the Admin API")
 
     def ready(self) -> Health:
@@ -79,11 +57,12 @@ class AdminQueries(ServedQueries):
         alive = self.alive()
         if not alive.ready:
             return alive
-        if not self._progress.has_caught_up:
+        if not self.has_caught_up:
             return Health(False, f"{self._groups.pending} groups have yet to be asked for; {LIMITATIONS}")
-        silent_s = time.monotonic() - self._progress.answered_at
+        silent_s = time.monotonic() - self._session.answered_at
         if silent_s > STALE_S:
-            why = "" if self._progress.refusal is None else f": {self._progress.refusal.reason}"
+            refusal = self._session.last_refusal
+            why = "" if refusal is None else f": {refusal.reason}"
             return Health(False, f"no answer from the brokers for {silent_s:.0f} s{why}")
         return Health(True, LIMITATIONS)
 
@@ -114,12 +93,12 @@ class AdminQueries(ServedQueries):
     def readings(self) -> Readings:
         """What a scrape needs; of groups nothing before all were asked for."""
         with self._lock:
-            views = self._groups.views() if self._progress.has_caught_up else []
+            views = self._groups.views() if self.has_caught_up else []
         topics: dict[str, list[TopicLag]] = {}
         for group, lag in self.topic_lags():
             topics.setdefault(group, []).append(lag)
         groups = [_reading(view, topics.get(view.group, ())) for view in views]
-        requests = {str(outcome): count for outcome, count in self._progress.outcomes.items()}
+        requests = {str(outcome): count for outcome, count in self._session.outcomes.items()}
         return Readings(
             caught_up={},
             behind_records={},
@@ -144,16 +123,5 @@ class AdminQueries(ServedQueries):
 
 
 def _reading(view: GroupView, topics: Sequence[TopicLag]) -> GroupReading:
-    members = view.members
-    shape = GroupShape(
-        view.group,
-        str(view.group_type),
-        str(view.state),
-        view.generation,
-        len(members),
-        sum(1 for member in members if not member.partitions),
-        assignment_imbalance(view),
-        view.state_since_ms,
-        view.protocol,
-    )
+    shape = GroupShape.of(view)._replace(imbalance=assignment_imbalance(view))
     return GroupReading(shape, last_commit_ms=view.last_commit_ms, topics=topics)

@@ -9,7 +9,7 @@ from agent.core.diagnosis.severity import Severity
 from agent.core.protocol.states import GroupState, GroupType
 from agent.core.wire.errors import KINDS
 from agent.core.wire.records import RECORD_TYPES
-from agent.kafka.admin_api.asking import AdminOutcome
+from agent.kafka.admin_api.answers import AdminOutcome
 from agent.kafka.admin_api.divergence import FIELDS
 from agent.persistence.export.parquet_sink import ParquetSink
 from agent.persistence.export.topic_sink import TopicSink

@@ -53,7 +53,7 @@ def test_what_the_state_has_passed_is_compared_no_longer():
 
 def test_the_clusters_findings_have_a_time_of_their_own():
     exported = ExportDeduplicator()
-    exported.mark_cluster_exported(1_000)
+    exported.mark_exported(None, ReplayPosition(0, 1_000))
     assert exported.unexported([of_cluster(1_000), of_cluster(1_001), created(0, 1, 1)]) == [
         of_cluster(1_001),
         created(0, 1, 1),
@@ -64,7 +64,7 @@ def test_another_log_has_nothing_safe():
     exported = ExportDeduplicator()
     exported.mark_exported(0, ReplayPosition(100, 1_000))
     exported.mark_exported(1, ReplayPosition(100, 1_000))
-    exported.mark_cluster_exported(1_000)
+    exported.mark_exported(None, ReplayPosition(0, 1_000))
     exported.forget([0])
     assert exported.unexported([created(0, 1, 1), created(1, 1, 1), of_cluster(5)]) == [created(0, 1, 1)]
     exported.forget()

@@ -28,10 +28,11 @@ from confluent_kafka.admin import (
 
 from agent.core.protocol.hashing import partition_for_group
 from agent.core.shadow.transitions import Rebalanced, Transition
+from agent.kafka.admin_api.asking import SILENT_S
 from agent.kafka.admin_api.child import TIMEOUT_S
 from agent.kafka.admin_api.divergence import FIELDS
 from agent.kafka.admin_api.join_phase_observations import ARRIVAL_MS
-from agent.kafka.admin_api.observer import SILENT_S, STOP_S, AdminObserver
+from agent.kafka.admin_api.observer import STOP_S, AdminObserver
 from agent.runtime.agent import Agent
 from agent.runtime.parts import AgentOptions
 from agent.tools.embedded import EmbeddedBroker, fetch_jars

@@ -26,7 +26,9 @@ class Replica:
         self.at: dict[int, int] = {}
         self.seen: Counter[tuple[int, int]] = Counter()
         self.lost: list[int] = []
-        self.reader = SharedTopicReader(conf, group="replicas", instance_id=name, owner=self, start=self.start)
+        self.reader = SharedTopicReader(
+            conf, group="replicas", instance_id=name, on_revoked=self.partitions_revoked, start=self.start
+        )
         self.notices: list[object] = []
 
     def start(self, log_id, bounds):
@@ -34,7 +36,7 @@ class Replica:
         self.at.update(out)
         return out
 
-    def partitions_revoked(self, partitions, *, lost):
+    def partitions_revoked(self, partitions, lost):
         for number in partitions:
             position = self.at.pop(number)
             if lost:

@@ -23,8 +23,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourceType,
 )
 
+from agent.persistence.snapshot.compacted_topic import PARTITIONS, TOPIC_CONFIG
 from agent.persistence.snapshot.store import StoreError, StoreErrorReason
-from agent.persistence.snapshot.topic_store import PARTITIONS, TOPIC_CONFIG, TopicStore
+from agent.persistence.snapshot.topic_store import TopicStore
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
 from tests import ROOT
 
@@ -245,8 +246,8 @@ def test_a_right_that_lacks_is_named(conf: dict[str, str]) -> None:
 def test_a_broker_that_stands_still_is_told_in_time(broker: EmbeddedBroker, conf: dict[str, str]) -> None:
     store = TopicStore(conf, TOPIC, CLUSTER, timeout_s=10)
     store.save("partition-4", b"before")
-    store._timeout_s = 3.0
-    store._producer = None
+    store._timeout_s = store._topic._timeout_s = 3.0
+    store._topic._producer = None
     broker.pause()
     try:
         for ask in (lambda: store.save("partition-4", b"after"), lambda: store.load(["partition-4"])):

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from agent.kafka.admin_api.asking import AdminAnswer, AdminOutcome, AdminProcess, Refusal, parse_answer
+from agent.kafka.admin_api.answers import AdminAnswer, AdminOutcome, DescribedGroup, ListedGroup, Refusal
+from agent.kafka.admin_api.asking import AdminProcess, parse_answer
 from agent.kafka.admin_api.child import TIMEOUT_S
-from agent.kafka.admin_api.divergence import DescribedGroup, ListedGroup
 
 NOBODY = {"bootstrap.servers": "127.0.0.1:1"}
 
@@ -108,7 +108,12 @@ def test_it_ends_with_its_input() -> None:
         (  # 3: a description, and none
             {
                 "described": {
-                    "g": {"type": "classic", "state": "Stable", "protocol": "range", "members": {"m": {"t": [1, 0]}}},
+                    "g": {
+                        "group_type": "classic",
+                        "state": "Stable",
+                        "protocol": "range",
+                        "members": {"m": {"t": [1, 0]}},
+                    },
                     "h": ["denied", "no"],
                 }
             },

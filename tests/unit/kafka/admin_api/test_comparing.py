@@ -10,12 +10,11 @@ import pytest
 
 from agent.core.protocol.hashing import partition_for_group
 from agent.core.shadow.views import GroupView
+from agent.kafka.admin_api.answers import DescribedGroup, ListedGroup
 from agent.kafka.admin_api.comparing import MAX_TEXT_CHARS, MirrorComparison
 from agent.kafka.admin_api.divergence import (
     CONFIRM_S,
     FIELDS,
-    DescribedGroup,
-    ListedGroup,
     differences,
     is_describable,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from agent.common.pacing import FIRST_PAUSE_S, LAST_PAUSE_S, Backoff, Interval
 from agent.kafka.admin_api.describe_scheduler import (
     CONFIRM_AFTER_S,
     LEAST_INTERVAL_S,
@@ -13,7 +14,6 @@ from agent.kafka.admin_api.describe_scheduler import (
     DescribeScheduler,
     RateLimiter,
 )
-from agent.kafka.admin_api.pace import FIRST_PAUSE_S, LAST_PAUSE_S, Backoff, Interval
 
 
 def agenda(count: int) -> DescribeScheduler:
@@ -124,7 +124,7 @@ def test_every() -> None:
 
 
 def test_pauses_grow_and_end_with_an_answer() -> None:
-    pauses = Backoff()
+    pauses = Backoff[int]()
     now, lengths = 100.0, []
     for _ in range(8):
         pauses.failed(1, now)

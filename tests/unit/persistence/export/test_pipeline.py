@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agent.core.events.events import Event
-from agent.persistence.export import sink_worker
+from agent.persistence.export import sink_health
 from agent.persistence.export.errors import SpoolLocked
 from agent.persistence.export.pipeline import ExportPipeline, SpoolSettings
 from agent.persistence.export.sinks import BatchLimits, SinkReading
@@ -66,7 +66,7 @@ def test_what_is_put_comes_in_order_to_every_sink(tmp_path: Path, with_spool: bo
 def test_a_sink_that_is_down_holds_up_no_other_and_gets_all_when_it_is_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(sink_worker, "GRACE_S", 0.3)
+    monkeypatch.setattr(sink_health, "GRACE_S", 0.3)
     up, down = Shelf("up"), Shelf("down")
     down.down = DOWN
     caplog.set_level(logging.INFO)
@@ -116,7 +116,7 @@ def test_a_sink_that_is_stuck_holds_up_neither_put_nor_barrier_nor_stop(tmp_path
 def test_a_sink_that_never_answers_and_one_that_falls_behind_make_the_agent_unready(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sink_worker, "STUCK_S", 0.2)
+    monkeypatch.setattr(sink_health, "STUCK_S", 0.2)
     stuck = Shelf()
     stuck.open.clear()
     made = ExportPipeline([stuck], spool=SpoolSettings(tmp_path, "c", size_bytes=100_000), memory_bytes=10_000)
@@ -125,7 +125,7 @@ def test_a_sink_that_never_answers_and_one_that_falls_behind_make_the_agent_unre
     assert made.health() is None
     until(lambda: made.health() == "history sink shelf has not answered for 0 s, 10 events wait")
     assert not reading(made).healthy
-    monkeypatch.setattr(sink_worker, "STUCK_S", 60.0)
+    monkeypatch.setattr(sink_health, "STUCK_S", 60.0)
     made.put(events(10, 250))
     assert (made.health() or "").startswith("history sink shelf is behind, its spool is more than half full: ")
     stuck.open.set()

@@ -316,5 +316,5 @@ class Crashing(RuleBasedStateMachine):
 
 TestCrashing = Crashing.TestCase
 TestCrashing.settings = settings(
-    max_examples=25, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
 )

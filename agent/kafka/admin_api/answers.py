@@ -1,0 +1,95 @@
+"""What `agent.kafka.admin_api.child` answers: values that cross the pipe as JSON, declared once for both ends.
+
+Owns their form. Lone surrogates in names of groups go through, so the JSON is made by `json`, not by msgspec.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+import msgspec
+
+
+class AdminOutcome(StrEnum):
+    """How a question ended; a metric's label."""
+
+    ANSWERED = "answered"
+    DENIED = "denied"
+    UNSUPPORTED = "unsupported"
+    TIMED_OUT = "timed_out"
+    FAILED = "failed"
+
+
+class Refusal(NamedTuple):
+    """No answer, and why."""
+
+    outcome: AdminOutcome
+    reason: str
+
+
+class ListedGroup(NamedTuple):
+    """A broker's word on a group in a list."""
+
+    group_type: str
+    state: str
+
+
+Assignment = Mapping[str, tuple[int, ...]]
+"""Partitions by topic."""
+
+
+class MemberClient(NamedTuple):
+    """Who a member is."""
+
+    client_id: str
+    host: str
+    instance_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedGroup:
+    """A broker's answer about one group. `members` are their assignments by member id, topics in any order; `clients`
+    says who they are."""
+
+    group_type: str
+    state: str
+    protocol: str
+    members: Mapping[str, Assignment]
+    clients: Mapping[str, MemberClient] = field(default_factory=dict)
+
+
+class FetchedOffset(NamedTuple):
+    """A committed offset as a coordinator gives it: without the time of the commit."""
+
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int
+    metadata: str
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedOffsets:
+    """All that a group has committed. A record of its own, so that JSON tells it from a `Refusal`."""
+
+    positions: tuple[FetchedOffset, ...]
+
+
+class AdminAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The answer to question `number`. Times are of `child.monotonic_ms`; what was not asked for is empty.
+
+    `leaders`: the broker that leads each partition of the topic, -1 for none. `refusals` are of brokers whose groups
+    are missing in a list, or say why leaders are not known.
+    """
+
+    number: int = msgspec.field(name="id")
+    asked_ms: int
+    answered_ms: int
+    leaders: dict[int, int] = {}
+    groups: dict[str, ListedGroup] = {}
+    descriptions: dict[str, DescribedGroup | Refusal] = msgspec.field(name="described", default_factory=dict)
+    offsets: dict[str, FetchedOffsets | Refusal] = {}
+    refusals: tuple[Refusal, ...] = ()

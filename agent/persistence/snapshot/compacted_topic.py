@@ -1,0 +1,198 @@
+"""A compacted topic: made if it is not there, its records written and read by key.
+
+Owns the clients, the topic's settings and what errors mean for a store. Refuses to know what keys and values are.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, closing
+from functools import partial
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType  # type: ignore[attr-defined]
+
+from agent.common.timespec import HOUR_MS
+from agent.kafka.client import RIGHT_CREDENTIALS, RecordProducer, Undelivered, kafka_errors, led_partitions, quiet
+from agent.persistence.snapshot.store import StoreError, StoreErrorReason
+
+PARTITIONS = 10
+UNREACHABLE_S = 30.0
+"""How long brokers may be out of reach."""
+TOPIC_CONFIG: Mapping[str, str] = {
+    "cleanup.policy": "compact",
+    "segment.bytes": str(16 * 1024 * 1024),  # only whole segments are compacted
+    "segment.ms": str(HOUR_MS),
+    "min.cleanable.dirty.ratio": "0.1",
+    "delete.retention.ms": str(HOUR_MS),
+    "max.message.bytes": "1048588",
+    "compression.type": "producer",
+}
+"""How the topic is made, if it is: so that it takes little more than one snapshot of each name."""
+
+_PRODUCER: Mapping[str, str] = {"acks": "all", "enable.idempotence": "true", "linger.ms": "0"}
+_CONSUMER: Mapping[str, str] = {
+    "enable.auto.commit": "false",
+    "enable.auto.offset.store": "false",
+    "enable.partition.eof": "true",
+    "auto.offset.reset": "error",
+    "isolation.level": "read_uncommitted",
+}
+_DENIED: Mapping[int, str] = {
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: "ACL operations Read, Write and Describe on topic {topic}",
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED: "ACL operation Create on topic {topic}, or the topic made beforehand",
+    **RIGHT_CREDENTIALS,
+}
+_REASONS = {
+    KafkaError.MSG_SIZE_TOO_LARGE: StoreErrorReason.MISCONFIGURED,
+    KafkaError.RECORD_LIST_TOO_LARGE: StoreErrorReason.MISCONFIGURED,
+    KafkaError.KAFKA_STORAGE_ERROR: StoreErrorReason.FULL,
+    KafkaError.POLICY_VIOLATION: StoreErrorReason.DENIED,
+    KafkaError.INVALID_REPLICATION_FACTOR: StoreErrorReason.MISCONFIGURED,
+    KafkaError.UNKNOWN_TOPIC_OR_PART: StoreErrorReason.MISSING,
+    KafkaError._UNKNOWN_TOPIC: StoreErrorReason.MISSING,
+    KafkaError._INVALID_ARG: StoreErrorReason.MISCONFIGURED,
+}
+
+
+class CompactedTopic:
+    """One topic. Every method raises `StoreError`."""
+
+    def __init__(self, conf: Mapping[str, str], topic: str, *, create: bool, timeout_s: float) -> None:
+        """`conf` are properties of librdkafka; `create` makes the topic if it is not there. `timeout_s` bounds each
+        writing and reading."""
+        self._conf = {"client.id": "kshadow", **quiet(conf)}
+        self._topic, self._timeout_s = topic, timeout_s
+        self._producer: RecordProducer | None = None
+        with kafka_errors(_misconfigured):
+            admin = AdminClient({**self._conf})
+        self.partitions = self._await_leaders(admin, create)
+        """How many it has."""
+        self._check_policy(admin)
+
+    def _await_leaders(self, admin: AdminClient, create: bool) -> int:
+        began = time.monotonic()
+        answer_s = min(self._timeout_s, UNREACHABLE_S)
+        is_asked = False
+        while True:
+            try:
+                with self._errors(f"asking for the partitions of {self._topic}"):
+                    count = led_partitions(admin, self._topic, answer_s)
+            except StoreError as error:
+                # A connection may break, and a broker that restarts is soon back.
+                if error.reason is not StoreErrorReason.UNREACHABLE or time.monotonic() > began + answer_s:
+                    raise
+                time.sleep(0.5)
+                continue
+            if count:
+                return count
+            if count is None and not create:
+                raise StoreError(
+                    StoreErrorReason.MISSING, f"topic {self._topic} expected for snapshots, there is none"
+                )
+            if count is None and not is_asked:
+                self._create(admin)
+                is_asked = True
+            if time.monotonic() > began + self._timeout_s:
+                raise StoreError(
+                    StoreErrorReason.UNREACHABLE, f"topic {self._topic}: no leader within {self._timeout_s:g} s"
+                )
+            time.sleep(0.1)
+
+    def _create(self, admin: AdminClient) -> None:
+        made = NewTopic(self._topic, num_partitions=PARTITIONS, replication_factor=-1, config=dict(TOPIC_CONFIG))
+        (future,) = admin.create_topics([made], request_timeout=self._timeout_s).values()
+        try:
+            future.result(self._timeout_s)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise self._error(error.args[0], f"creating topic {self._topic}") from error
+
+    def _check_policy(self, admin: AdminClient) -> None:
+        """Where the topic's settings may be read, see that it keeps what is put there."""
+        resource = ConfigResource(ResourceType.TOPIC, self._topic)
+        (future,) = admin.describe_configs([resource], request_timeout=self._timeout_s).values()
+        try:
+            policy = future.result(self._timeout_s)["cleanup.policy"].value
+        except (KafkaException, KeyError):
+            return
+        if policy != "compact":
+            raise StoreError(
+                StoreErrorReason.MISCONFIGURED,
+                f"topic {self._topic}: cleanup.policy=compact expected, so that snapshots stay, {policy} came",
+            )
+
+    def read(self, partitions: Collection[int], deadline: float) -> Iterator[tuple[int, str, bytes | None]]:
+        """Every record of these partitions to their ends: partition, key, and value, None where it was deleted.
+        `deadline`: in `time.monotonic`."""
+        doing = f"reading topic {self._topic}"
+        with kafka_errors(_misconfigured):
+            consumer = Consumer({"group.id": "kshadow", **self._conf, **_CONSUMER})
+        with closing(consumer), self._errors(doing):
+            left, last = set(partitions), "nothing came"
+            consumer.assign([TopicPartition(self._topic, number, OFFSET_BEGINNING) for number in left])
+            while left:
+                if time.monotonic() > deadline:
+                    within = f"not at its end within {self._timeout_s:g} s"
+                    raise StoreError(StoreErrorReason.UNREACHABLE, f"{doing}: {within}: {last}")
+                for message in consumer.consume(100, 0.5):
+                    problem, partition = message.error(), message.partition() or 0
+                    if problem is None:
+                        key, value = message.key(), message.value()
+                        if isinstance(key, bytes):
+                            yield (
+                                partition,
+                                key.decode("utf-8", "replace"),
+                                value if isinstance(value, bytes) else None,
+                            )
+                    elif problem.code() == KafkaError._PARTITION_EOF:
+                        left.discard(partition)
+                    elif problem.code() in _DENIED or problem.code() in _REASONS:
+                        raise self._error(problem, doing)
+                    else:
+                        last = problem.str()
+
+    def write(self, partition: int, records: Mapping[str, bytes | None], doing: str) -> None:
+        """Write records (None deletes) and wait until all replicas in sync have them. `doing` says in errors what is
+        written."""
+        if not records:
+            return
+        doing = f"{doing} to topic {self._topic}"
+        # Kept only if all goes well: one that failed for good takes nothing any more.
+        producer, self._producer = self._producer or self._connect(), None
+        try:
+            with self._errors(doing):
+                for key, value in records.items():
+                    producer.produce(partition, key.encode(), value)
+                is_written = producer.flush(self._timeout_s + 5.0)
+        except Undelivered as lost:
+            raise self._error(lost.error, doing) from lost
+        if not is_written:
+            producer.drop()
+            raise StoreError(StoreErrorReason.UNREACHABLE, f"{doing}: not taken within {self._timeout_s:g} s")
+        self._producer = producer
+
+    def _connect(self) -> RecordProducer:
+        timeout_ms = str(round(self._timeout_s * 1000))
+        with kafka_errors(_misconfigured):
+            return RecordProducer(self._topic, {**self._conf, **_PRODUCER, "message.timeout.ms": timeout_ms})
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._producer = None
+
+    def _errors(self, doing: str) -> AbstractContextManager[None]:
+        return kafka_errors(partial(self._error, doing=doing))
+
+    def _error(self, error: KafkaError, doing: str) -> StoreError:
+        message, code = f"{doing}: {error.str()}", error.code()
+        if code in _DENIED:
+            return StoreError(
+                StoreErrorReason.DENIED, f"{message}; needed: {_DENIED[code].format(topic=self._topic)}"
+            )
+        return StoreError(_REASONS.get(code, StoreErrorReason.UNREACHABLE), message)
+
+
+def _misconfigured(error: KafkaError) -> StoreError:
+    return StoreError(StoreErrorReason.MISCONFIGURED, error.str())
