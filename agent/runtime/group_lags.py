@@ -45,7 +45,8 @@ class GroupLags:
             mirrors = list(self._state.mirror.partitions.values())
         for mirror in mirrors:
             with self._lock:
-                yield self.scraped.take(mirror.partition, mirror.offsets)
+                taken = self.scraped.take(mirror.partition, mirror.offsets)
+            yield taken
 
     def _committed(self) -> CommittedOffsets:
         found = lowest_committed([it.positions for it in self._snapshots()])

@@ -77,11 +77,35 @@ class _BrokerLogFile:
 
     def __init__(self, path: Path, utc: LocalToEpochMs) -> None:
         self.path = path
-        self.reader = LineReader(utc)
+        self._reader = LineReader(utc)
         self.broker = BrokerLog()
 
     def take(self, lines: Iterable[str]) -> None:
-        self.broker.apply_all(self.reader.parse_all(lines))
+        self.broker.apply_all(self._reader.parse_all(lines))
+
+    @property
+    def recognized(self) -> int:
+        """Lines of the group coordinator that were understood."""
+        return self._reader.recognized
+
+    def problems(self) -> dict[str, str]:
+        """What keeps the log from being of use, by its kind."""
+        out = {}
+        reader, broker = self._reader, self.broker
+        for quarters, times in broker.time_offsets.most_common(1):
+            if times > broker.answered:
+                hours, minutes = divmod(abs(quarters) * 15, 60)
+                way = "before" if quarters > 0 else "after"
+                out["time zone"] = (
+                    f"broker log {self.path}: its times are {hours} h {minutes} min {way} those of the records: it"
+                    " has the broker host's local time; say which zone with --broker-log-timezone"
+                )
+        if reader.unrecognized:
+            out["not understood"] = (
+                f"broker log {self.path}: lines of the group coordinator that were not understood: "
+                f"{reader.unrecognized}, such as {reader.examples[-1]!r}"
+            )
+        return out
 
 
 class BrokerLogs:
@@ -89,15 +113,13 @@ class BrokerLogs:
 
     def __init__(self, paths: Iterable[str | Path], utc: LocalToEpochMs) -> None:
         """Reads. Raises `SourcePathError` for a PATH that is no log."""
-        self._sources: list[_BrokerLogFile] = []
+        self._sources = [_BrokerLogFile(broker_log_file(Path(path)), utc) for path in paths]
         taken: set[Path] = set()
-        for file in [broker_log_file(Path(path)) for path in paths]:
-            source = _BrokerLogFile(file, utc)
-            for each in with_siblings(file):
+        for source in self._sources:
+            for each in with_siblings(source.path):
                 if (real := each.resolve()) not in taken:
                     taken.add(real)
                     source.take(lines_of(each))
-            self._sources.append(source)
 
     def rebalance_report(self, group: str, generation: int, end_ms: int) -> RebalanceReport | None:
         """What the broker says that coordinated it; the first that knows."""
@@ -106,7 +128,7 @@ class BrokerLogs:
     def report(self, say: Callable[[str], None]) -> None:
         """Say what is wrong with the logs."""
         for source in self._sources:
-            for words in _problems_of(source).values():
+            for words in source.problems().values():
                 say(words)
 
 
@@ -130,7 +152,7 @@ class BrokerLogFollower:
         with self._lock:
             self._read()
         for source in self._sources:
-            log.info("broker log %s: %d lines of the group coordinator", source.path, source.reader.recognized)
+            log.info("broker log %s: %d lines of the group coordinator", source.path, source.recognized)
         self._thread.start()
 
     def stop(self) -> None:
@@ -179,46 +201,15 @@ class BrokerLogFollower:
 
     def _problems(self) -> Iterator[tuple[tuple[Path, str], str]]:
         for tail, source in self._followed:
-            if (missing := _missing(tail)) is not None:
-                yield (source.path, "missing"), missing
-            for kind, words in _problems_of(source).items():
+            if tail.problem is not None:
+                until = "until it is back rebalances are explained from the topic alone"
+                yield (source.path, "missing"), f"broker log {tail.path}: {tail.problem}; {until}"
+            for kind, words in source.problems().items():
                 yield (source.path, kind), words
-
-
-def _missing(tail: FileTail) -> str | None:
-    if tail.problem is None:
-        return None
-    return f"broker log {tail.path}: {tail.problem}; until it is back rebalances are explained from the topic alone"
 
 
 def _first_report(
     sources: Iterable[_BrokerLogFile], group: str, generation: int, end_ms: int
 ) -> RebalanceReport | None:
-    return next(
-        (
-            told
-            for source in sources
-            if (told := source.broker.rebalance_report(group, generation, end_ms)) is not None
-        ),
-        None,
-    )
-
-
-def _problems_of(source: _BrokerLogFile) -> dict[str, str]:
-    """What keeps a log from being of use, by its kind."""
-    out = {}
-    reader, broker = source.reader, source.broker
-    for quarters, times in broker.time_offsets.most_common(1):
-        if times > broker.answered:
-            hours, minutes = divmod(abs(quarters) * 15, 60)
-            way = "before" if quarters > 0 else "after"
-            out["time zone"] = (
-                f"broker log {source.path}: its times are {hours} h {minutes} min {way} those of the records: it has "
-                "the broker host's local time; say which zone with --broker-log-timezone"
-            )
-    if reader.unrecognized:
-        out["not understood"] = (
-            f"broker log {source.path}: lines of the group coordinator that were not understood: "
-            f"{reader.unrecognized}, such as {reader.examples[-1]!r}"
-        )
-    return out
+    reports = (it.broker.rebalance_report(group, generation, end_ms) for it in sources)
+    return next((it for it in reports if it is not None), None)

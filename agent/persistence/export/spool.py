@@ -4,10 +4,10 @@ Owns a directory: a SQLite database in WAL mode (events by sequence, each with i
 wants next; the sequence behind the last event) and a lock against a second process. Knows events as bytes. Used
 under its owner's lock.
 
-SQLite replaced segment files of our own. Measured side by side on two busy cores, 200,000 events of 500 to 1,500
-bytes in portions of 1,000: put 45,000 to 90,000 a second (segments 100,000 to 200,000: SQLite writes each twice, to
-its log and to its file), drained 43,000 to 110,000 (segments 44,000 to 76,000), the slowest portion 30 to 120 ms (20
-to 65). An agent makes 20,000 a second at most.
+SQLite replaced segment files of our own, for less code at a price. Measured side by side in turns, on two cores that
+were busy with other work, 100,000 and 200,000 events of 500 to 1,500 bytes in portions of 1,000: put 30,000 to 91,000
+a second (segments 73,000 to 258,000: SQLite writes each twice, to its log and to its file), drained 37,000 to 110,000
+(segments 28,000 to 89,000), the slowest portion 30 to 400 ms (18 to 65).
 
 After a kill -9 nothing that was appended is lost; after a crash of the machine nothing that was synced. A damaged
 page costs the events on it, which are counted; a database that cannot be opened at all is kept aside, with a line in

@@ -141,6 +141,5 @@ class AnalyzerStates:
     ) -> PartitionDiagnosis:
         """The analyzers of a mirror that was unpacked."""
         out = PartitionDiagnosis(mirror, self._makes, on_failure=on_failure)
-        assert self.form.fill is not None, "it has fields that change"
-        self.form.fill(out, plain, by)
+        self.form.unpack(plain, by, out)
         return out

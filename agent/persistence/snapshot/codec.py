@@ -16,7 +16,7 @@ import types
 from collections import Counter, deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from enum import Enum
-from functools import cache
+from functools import cache, partial
 from operator import attrgetter
 from typing import Annotated, Any, NamedTuple, TypeVar, Union, get_args, get_origin
 
@@ -65,7 +65,7 @@ class Unpacking:
 
 
 Pack = Callable[[Any, Packing], Any]
-Unpack = Callable[[Any, Unpacking], Any]
+Unpack = Callable[..., Any]
 
 
 def unchanged(value: Any, _: object) -> Any:
@@ -81,8 +81,7 @@ class Form(NamedTuple):
     """The same in words, down to each field: what the fingerprint is made of. Names of classes are not in it."""
     pack: Pack = unchanged
     unpack: Unpack = unchanged
-    fill: Callable[[Any, Any, Unpacking], None] | None = None
-    """Sets the fields of an object that is there, where it has fields that change."""
+    """For objects that are put together from their fields, a third argument is the one to set them in."""
 
     @property
     def is_plain(self) -> bool:
@@ -124,8 +123,8 @@ class Forms:
             )
         if annotation in INTERNED:
             return self._interned(annotation)
-        if self.is_plain(annotation):
-            return Form(annotation, self._plain_layout(annotation))
+        if (layout := self._plain_layout(annotation)) is not None:
+            return Form(annotation, layout)
         if origin in (Union, types.UnionType):
             return self._optional(args)
         if origin is Counter:
@@ -146,47 +145,42 @@ class Forms:
         form = self._packed(cls, declared) if declared.packed else self.of_class(cls, parameters)
         return _by_reference(cls, form) if cls in SHARED else form
 
-    def is_plain(self, annotation: Any) -> bool:
-        """Whether a type is its own plain form: nothing in it changes, and nothing in it is written once."""
-        if annotation in (int, str, bytes, float, bool, None, type(None), Any):
-            return True
-        if annotation in INTERNED or annotation in SHARED:
-            return False
-        if supertype := getattr(annotation, "__supertype__", None):
-            return self.is_plain(supertype)
-        if (origin := get_origin(annotation)) is not None:
-            is_value = origin in (tuple, frozenset, Mapping, Union, types.UnionType)
-            return is_value and all(it is Ellipsis or self.is_plain(it) for it in get_args(annotation))
-        if not isinstance(annotation, type) or "STATE" in annotation.__dict__:
-            return False
-        if issubclass(annotation, Enum):
-            return True
-        if dataclasses.is_dataclass(annotation) and not annotation.__dataclass_params__.frozen:  # type: ignore[attr-defined]
-            return False
-        declared = declared_state(annotation)
-        return declared is not None and all(map(self.is_plain, declared.values()))
-
-    def _plain_layout(self, annotation: Any) -> str:
+    def _plain_layout(self, annotation: Any) -> str | None:
+        """The layout of a type that is its own plain form; None if something in it changes, or is written once."""
         if annotation is None or annotation is type(None):
             return "None"
+        if annotation in (int, str, bytes, float, bool, Any):
+            return str(annotation.__name__)
+        if annotation in INTERNED or annotation in SHARED:
+            return None
         if supertype := getattr(annotation, "__supertype__", None):
             return self._plain_layout(supertype)
         if (origin := get_origin(annotation)) is not None:
             inner = [self._plain_layout(it) for it in get_args(annotation) if it is not Ellipsis]
-            return "|".join(inner) if origin in (Union, types.UnionType) else f"{origin.__name__}[{','.join(inner)}]"
-        if isinstance(annotation, type) and issubclass(annotation, Enum):
+            known = [it for it in inner if it is not None]
+            if len(known) < len(inner):
+                return None
+            if origin in (Union, types.UnionType):
+                return "|".join(known)
+            return f"{origin.__name__}[{','.join(known)}]" if origin in (tuple, frozenset, Mapping) else None
+        if not isinstance(annotation, type) or "STATE" in annotation.__dict__:
+            return None
+        if issubclass(annotation, Enum):
             return "enum"
-        if isinstance(annotation, type) and (declared := declared_state(annotation)) is not None:
-            return self._fields_layout(annotation, declared)
-        return getattr(annotation, "__name__", str(annotation))
+        if dataclasses.is_dataclass(annotation) and not annotation.__dataclass_params__.frozen:  # type: ignore[attr-defined]
+            return None
+        declared = declared_state(annotation)
+        return None if declared is None else self._fields_layout(annotation, declared)
 
-    def _fields_layout(self, cls: type, declared: StateFields) -> str:
-        fields = stored_fields(cls, declared, self.version).fields
-        return f"({','.join(f'{it.name}:{self._plain_layout(it.type)}' for it in fields)})"
+    def _fields_layout(self, cls: type, declared: StateFields) -> str | None:
+        fields = {it.name: self._plain_layout(it.type) for it in stored_fields(cls, declared, self.version).fields}
+        if None in fields.values():
+            return None
+        return f"({','.join(f'{name}:{layout}' for name, layout in fields.items())})"
 
     def _optional(self, args: tuple[Any, ...]) -> Form:
         (kind,) = (it for it in args if it is not type(None))
-        plain, layout, pack, unpack, _ = self.of(kind)
+        plain, layout, pack, unpack = self.of(kind)
         return Form(
             plain | None,
             f"{layout}?",
@@ -199,7 +193,7 @@ class Forms:
         assert keys.is_plain, f"{key!r} is no key"
         if get_origin(value) in (Union, types.UnionType) and type(None) not in get_args(value):
             return self._by_class(keys, get_args(value))
-        plain_value, layout, pack, unpack, _ = form = self.of(value)
+        plain_value, layout, pack, unpack = form = self.of(value)
         plain, layout = generic(dict, keys.plain, plain_value), f"{cls.__name__}[{keys.layout},{layout}]"
         if cls is Counter:
             return Form(plain, layout, lambda it, to: dict(it), lambda it, by: counter(it))
@@ -234,7 +228,7 @@ class Forms:
         return Form(generic(tuple, *plains), layout, pack, unpack)
 
     def _collection(self, cls: Any, kind: Any) -> Form:
-        plain, layout, pack, unpack, _ = form = self.of(kind)
+        plain, layout, pack, unpack = form = self.of(kind)
         plain, layout = generic(list, plain), f"{cls.__name__}[{layout}]"
         if form.is_plain:
             return Form(plain, layout, lambda it, to: list(it), lambda it, by: cls(it))
@@ -272,8 +266,8 @@ class Forms:
     def _interned(self, cls: type) -> Form:
         """Values by their number in a table of the image."""
         declared = declared_state(cls)
-        assert declared is not None
-        assert all(map(self.is_plain, declared.values())), f"{cls.__name__} changes"
+        layout = None if declared is None else self._fields_layout(cls, declared)
+        assert layout is not None, f"{cls.__name__} changes"
 
         def by_value(value: Any, to: Packing) -> int:
             return to.interned[cls][value]
@@ -287,9 +281,7 @@ class Forms:
             return number
 
         pack = by_value if issubclass(cls, tuple) else by_identity
-        return Form(
-            Index, f"#{self._fields_layout(cls, declared)}", pack, lambda number, by: by.interned[cls][number]
-        )
+        return Form(Index, f"#{layout}", pack, lambda number, by: by.interned[cls][number])
 
     def _packed(self, cls: Any, declared: StateFields) -> Form:
         """Objects of a class that packs itself."""
@@ -325,28 +317,30 @@ class Forms:
         forms = [special.get(it.name) or self.of(_substituted(it.type, parameters)) for it in stored.fields]
         pack_all, unpack_all = _pack_all(forms), _unpack_all(forms)
         read = _getter(list(declared) if self.version < FORMAT else [it.name for it in stored.fields])
-        put_all = _setter(cls, [it.attribute for it in stored.fields])
+        put_all = _setter(cls, [it.attribute for it in stored.fields if it.attribute is not None])
+        dropped = [number for number, it in enumerate(stored.fields) if it.attribute is None]
         restored = getattr(cls, "after_restore", None)
+        make = make or partial(cls.__new__, cls)
 
         def pack(it: Any, to: Packing) -> Any:
             return pack_all(read(it), to)
 
-        def fill(it: Any, plain: Any, by: Unpacking) -> None:
-            put_all(it, unpack_all(plain, by))
+        def unpack(plain: Any, by: Unpacking, it: Any = None) -> Any:
+            if it is None:
+                it = make()
+            values = unpack_all(plain, by)
+            if dropped:
+                values = [value for number, value in enumerate(values) if number not in dropped]
+            put_all(it, *values)
             for name, default in stored.added:
                 object.__setattr__(it, name, default())
             if restored is not None:
                 restored(it)
-
-        def unpack(plain: Any, by: Unpacking) -> Any:
-            it = make() if make else new(cls)
-            fill(it, plain, by)
             return it
 
-        new = cls.__new__
         layout = ",".join(f"{it.name}:{form.layout}" for it, form in zip(stored.fields, forms, strict=True))
         plain = generic(tuple, *(form.plain for form in forms))
-        return Form(plain, f"({layout})", pack, unpack, fill)
+        return Form(plain, f"({layout})", pack, unpack)
 
 
 def _substituted(annotation: Any, parameters: Mapping[Any, Any]) -> Any:
@@ -392,22 +386,13 @@ def _getter(names: Sequence[str]) -> Callable[[Any], Sequence[Any]]:
     return lambda it: [getattr(it, name) for name in names]
 
 
-def _setter(cls: Any, attributes: Sequence[str | None]) -> Callable[[Any, Sequence[Any]], None]:
-    """Sets attributes of an object, of frozen dataclasses too; a value whose attribute is None is dropped."""
-    if hasattr(cls, "__dictoffset__") and cls.__dictoffset__ == 0:
-        puts = [(number, getattr(cls, name).__set__) for number, name in enumerate(attributes) if name]
+def _setter(cls: Any, attributes: Sequence[str]) -> Callable[..., None]:
+    """Sets attributes of an object, of frozen dataclasses too: takes the object and the values.
 
-        def put_slots(it: Any, values: Sequence[Any]) -> None:
-            for number, put in puts:
-                put(it, values[number])
-
-        return put_slots
-
-    def put_dict(it: Any, values: Sequence[Any]) -> None:
-        it.__dict__.update(zip(attributes, values, strict=True))
-        it.__dict__.pop(None, None)
-
-    return put_dict
+    That is what a dataclass of these fields does as it is made, by code that `dataclasses` makes: several times as
+    fast as a loop, and an image has a million fields."""
+    frozen = dataclasses.is_dataclass(cls) and cls.__dataclass_params__.frozen  # type: ignore[attr-defined]
+    return dataclasses.make_dataclass("Fields", attributes, frozen=frozen).__init__
 
 
 def _row(cls: Any, forms: Sequence[Form], names: Sequence[str] = ()) -> Form:

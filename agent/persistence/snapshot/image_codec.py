@@ -155,8 +155,7 @@ class ImageCodec:
             tables, (mirror_plain, analyzers, counts, recent, clock_ms) = forms.decode(image)
             by = _unpacking(tables)
             mirror = PartitionMirror(partition, self._evidence_source)
-            assert forms.mirror.fill is not None, "it has fields that change"
-            forms.mirror.fill(mirror, mirror_plain, by)
+            forms.mirror.unpack(mirror_plain, by, mirror)
             diagnosis = None
             if analyzers is not None:
                 diagnosis = forms.analyzers.unpack(analyzers, by, mirror, self._on_failure)
