@@ -152,10 +152,10 @@ class EndOffsetHistory:
     @property
     def unidentified(self) -> list[str]:
         """Topics that have ends, whose ids are to be asked for: not known, or perhaps another one now."""
-        return [it for it in self._answered if it in self._shrunk or self._id(it) == ZERO_UUID]
-
-    def _id(self, topic: str) -> bytes:
-        return self._topics.get(topic, UNKNOWN_TOPIC).topic_id
+        known = self._topics
+        return [
+            it for it in self._answered if it in self._shrunk or known.get(it, UNKNOWN_TOPIC).topic_id == ZERO_UUID
+        ]
 
     def add_missing(self, places: Iterable[PartitionId]) -> None:
         """There are no such partitions, the brokers say, when the rest was `seen`.

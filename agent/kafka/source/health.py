@@ -28,7 +28,8 @@ class ReaderHealth:
 
     def __init__(self, topic: str, probe_interval_s: float) -> None:
         self._topic, self._probe_interval_s = topic, probe_interval_s
-        self._error: SourceError | None = None
+        self.error: SourceError | None = None
+        """Why nothing works; None if it does, or was not tried. Single partitions have errors of their own."""
         self._client_error: SourceError | None = None
         self._probe_at = self._look_at = self._confirm_at = 0.0
         self.high_watermarks: dict[int, int] = {}
@@ -37,18 +38,9 @@ class ReaderHealth:
         """For each partition up to when all that was written is known to be read. Absent where there is more to read,
         or where nobody answers."""
 
-    @property
-    def error(self) -> SourceError | None:
-        """Why nothing works; None if it does, or was not tried. Single partitions have errors of their own."""
-        return self._error
-
-    def failed(self, error: SourceError) -> None:
-        """The topic could not be connected to."""
-        self._error = error
-
     def works(self) -> None:
         """The brokers answered all that was asked."""
-        self._error = self._client_error = None
+        self.error = self._client_error = None
         self._probe_at = time.monotonic() + self._probe_interval_s
 
     def on_client_error(self, error: KafkaError) -> None:
@@ -88,7 +80,7 @@ class ReaderHealth:
 
     def probe_failed(self, error: SourceError) -> None:
         """A probe did not get its answers."""
-        self._error = self.reason(error)
+        self.error = self.reason(error)
         self._probe_at = time.monotonic() + _RETRY_S
 
     def look(self, consumer: Consumer, progress: Mapping[int, PartitionProgress]) -> None:
@@ -102,7 +94,7 @@ class ReaderHealth:
             ask = consumer.get_watermark_offsets
             self.high_watermarks = {it: ask(TopicPartition(self._topic, it), cached=True)[1] for it in progress}
         if now_s >= self._confirm_at:
-            has_error = self._error is not None or any(it.error is not None for it in progress.values())
+            has_error = self.error is not None or any(it.error is not None for it in progress.values())
             self.read_until_s = {} if has_error else self._confirm_read(consumer, progress, now_s)
 
     def _confirm_read(

@@ -5,6 +5,7 @@ Owns files, rotation, compression and the ends of lines; knows nothing of what l
 
 from __future__ import annotations
 
+import glob
 import gzip
 import os
 import zlib
@@ -51,7 +52,7 @@ def with_siblings(path: Path) -> list[Path]:
 
     By modification time: names count up in some appenders and down in others.
     """
-    siblings = [it for it in path.parent.glob(f"{_escaped(path.name)}.*") if it.is_file()]
+    siblings = [it for it in path.parent.glob(f"{glob.escape(path.name)}.*") if it.is_file()]
     return [*sorted(siblings, key=lambda it: (it.stat().st_mtime_ns, it.name)), path]
 
 
@@ -164,7 +165,3 @@ class FileTail:
             return False
         self.problem = None
         return (named.st_dev, named.st_ino) != (held.st_dev, held.st_ino) or held.st_size < self._file.tell()
-
-
-def _escaped(name: str) -> str:
-    return "".join(f"[{each}]" if each in "*?[" else each for each in name)

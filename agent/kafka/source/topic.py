@@ -186,7 +186,7 @@ class TopicReader:
             try:
                 self.connect(max(timeout_s, PROBE_TIMEOUT_S))
             except (SourceUnreachable, SourceDenied) as error:
-                self._health.failed(error)
+                self._health.error = error
                 self._consumer.poll(max(0.0, deadline - time.monotonic()))
                 return []
         runs = self._accept(self._consume(deadline))
