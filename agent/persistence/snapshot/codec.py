@@ -391,8 +391,10 @@ def _setter(cls: Any, attributes: Sequence[str]) -> Callable[..., None]:
 
     That is what a dataclass of these fields does as it is made, by code that `dataclasses` makes: several times as
     fast as a loop, and an image has a million fields."""
-    frozen = dataclasses.is_dataclass(cls) and cls.__dataclass_params__.frozen  # type: ignore[attr-defined]
-    return dataclasses.make_dataclass("Fields", attributes, frozen=frozen).__init__
+    parameters: Any = getattr(cls, "__dataclass_params__", None)
+    made = dataclasses.make_dataclass("Fields", attributes, frozen=parameters is not None and parameters.frozen)
+    put: Callable[..., None] = vars(made)["__init__"]
+    return put
 
 
 def _row(cls: Any, forms: Sequence[Form], names: Sequence[str] = ()) -> Form:
