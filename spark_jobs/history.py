@@ -7,6 +7,7 @@ Columns and fields that a newer agent adds are passed over.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -16,8 +17,8 @@ from pyspark.sql.types import DateType, StructField, StructType
 from agent.persistence.export.arrow import HISTORY
 from spark_jobs.rollups.reducer import Event
 
-HISTORY_SCHEMA = from_arrow_schema(HISTORY)
-"""Every column of `agent.persistence.export.columns`."""
+FILES = StructType([*from_arrow_schema(HISTORY).fields, StructField("date", DateType())])
+"""Every column of `agent.persistence.export.columns`, and the day by which the files are parted."""
 
 EVENTS_DDL = "cluster string, group string, event_id string, type string, at_ms bigint, body string"
 
@@ -30,12 +31,7 @@ AHEAD_MS = 3_600_000
 
 def from_files(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
     """History events in Parquet: rows of `EVENTS_DDL`, and the day by which the files are parted as `date`."""
-    schema = StructType([*HISTORY_SCHEMA.fields, StructField("date", DateType())])
-    read = [spark.read.schema(schema).parquet(path) for path in paths]
-    table = read[0]
-    for other in read[1:]:
-        table = table.unionByName(other)
-    return from_columns(table)
+    return from_columns(reduce(DataFrame.unionByName, [spark.read.schema(FILES).parquet(path) for path in paths]))
 
 
 def from_columns(table: DataFrame) -> DataFrame:

@@ -7,6 +7,7 @@ pass is too dear to be made twice.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -110,13 +111,8 @@ def _lines(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def batches_of(rows: Iterable[Row], schema: Any = SCHEMA, size: int = BATCH) -> Iterator[pa.RecordBatch]:
     """Rows as Arrow, so many at a time."""
-    some: list[Row] = []
-    for row in rows:
-        some.append(row)
-        if len(some) == size:
-            yield batch_of(some, schema)
-            some = []
-    if some:
+    rows = iter(rows)
+    while some := list(islice(rows, size)):
         yield batch_of(some, schema)
 
 

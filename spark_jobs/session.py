@@ -7,10 +7,7 @@ from pyspark.sql import SparkSession
 
 def session(name: str) -> SparkSession:
     """The session of a job, made by what `spark-submit` was told, and of ours where that says nothing."""
-    builder = SparkSession.builder.appName(f"kshadow {name}")
-    for key, value in _OURS.items():
-        builder = builder.config(key, value)
-    out = builder.getOrCreate()
+    out = SparkSession.builder.appName(f"kshadow {name}").config(map=_OURS).getOrCreate()
     out.sparkContext.setLogLevel("ERROR")
     if out.sparkContext.getConf().get(_PARTITIONS) is None:
         # Spark's own 200 are for hundreds of cores: on two, starting tasks took most of the time.

@@ -34,6 +34,8 @@ class PartitionedDirectory:
     def __init__(self, spark: SparkSession, path: str) -> None:
         self._spark, self._path = spark, path
         self._files, self._make = hadoop_files(spark, path)
+        self.has_published = False
+        """Whether anything was written by this process."""
 
     def dates(self) -> dict[str, list[str]]:
         """The files of each date, by name."""
@@ -45,23 +47,15 @@ class PartitionedDirectory:
                 out[name.removeprefix(f"{DATE}=")] = [it.getPath().getName() for it in inside if it.isFile()]
         return out
 
-    def publish(
-        self,
-        table: DataFrame,
-        label: str,
-        replaces: Callable[[str, str], bool] | None = None,
-        *,
-        may_be_there: bool = True,
-    ) -> None:
+    def publish(self, table: DataFrame, label: str, replaces: Callable[[str, str], bool] | None = None) -> None:
         """Write a table, which has a column `date`; it goes by it. What `replaces(date, file)` says goes for it;
         unless told, what is there under the same label.
-
-        `may_be_there`: whether the label may have been used before; to look takes a listing of every date.
         """
         staging = f"{self._path}/_staging/{label}"
         table.write.mode("overwrite").partitionBy(DATE).parquet(staging)
         gone = replaces or (lambda date, file: file.startswith(f"{label}-"))
-        for date, files in self.dates().items() if may_be_there else ():
+        # Only what a process writes first may have been written before; to look takes a listing of every date.
+        for date, files in () if self.has_published else self.dates().items():
             for file in files:
                 if gone(date, file):
                     self._files.delete(self._make(f"{self._path}/{DATE}={date}/{file}"), False)
@@ -73,6 +67,7 @@ class PartitionedDirectory:
                 if not self._files.rename(self._make(f"{staging}/{DATE}={date}/{file}"), moved):
                     raise OSError(f"{target}/{label}-{number:05d}.parquet could not be written")
         self._files.delete(self._make(f"{self._path}/_staging"), True)
+        self.has_published = True
 
     def is_empty(self) -> bool:
         """Whether there is nothing in it, or none at all."""

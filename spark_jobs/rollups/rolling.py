@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
+from itertools import chain, groupby
+from operator import itemgetter
 from typing import NamedTuple
 
 import msgspec
@@ -104,21 +105,10 @@ def _reduced(batches: Iterable[pa.RecordBatch], within: Range) -> Rows:
     rows = chain.from_iterable(
         zip(*(batch.column(n).to_pylist() for n in range(4)), strict=True) for batch in batches
     )
-    rollup: GroupRollup | None = None
-    together: list[Event] = []  # of one moment
-    for cluster, group, at_ms, body in rows:
-        is_other = rollup is None or (cluster, group) != (rollup.cluster, rollup.group)
-        if together and (is_other or at_ms != together[0].at_ms):
-            assert rollup is not None, "it has events"
-            yield from _inside(rollup.take(in_order(together)), within)
-            together = []
-        if is_other:
-            if rollup is not None:
-                yield from _inside(rollup.advance(within.last_ms), within)
-            rollup = GroupRollup(cluster, group)
-        together.append(event_of(body))
-    if rollup is not None:
-        yield from _inside(rollup.take(in_order(together)), within)
+    for (cluster, group), of_group in groupby(rows, key=itemgetter(0, 1)):
+        rollup = GroupRollup(cluster, group)
+        for _, of_moment in groupby(of_group, key=itemgetter(2)):
+            yield from _inside(rollup.take(in_order(event_of(body) for *_, body in of_moment)), within)
         yield from _inside(rollup.advance(within.last_ms), within)
 
 

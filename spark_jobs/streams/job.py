@@ -16,14 +16,13 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQuery
-from pyspark.sql.types import DateType, StructField, StructType
 
 from agent.kafka.source.segments import TOPIC
 from agent.tools.spark_submit.jobs import Kafka, Stream
 from spark_jobs.backfill.job import driver_notes, events, warn
 from spark_jobs.backfill.sources import milliseconds
 from spark_jobs.errors import JobError
-from spark_jobs.history import HISTORY_SCHEMA, from_columns, from_json
+from spark_jobs.history import FILES, from_columns, from_json
 from spark_jobs.kafka import assigned, readable
 from spark_jobs.progress import print_status
 from spark_jobs.raw import KEY, OFFSET, PARTITION, VALUE
@@ -78,7 +77,6 @@ def _mirror(spark: SparkSession, job: Stream) -> tuple[DataFrame, Write]:
     records = read.select(PARTITION, OFFSET, milliseconds(F.col("timestamp")), KEY, VALUE)
     across = ClusterFindings(spark, job.checkpoint, job.diagnosis)
     target = PartitionedDirectory(spark, job.out)
-    tries = _BatchRetries()
 
     def write(batch: DataFrame, batch_id: int) -> None:
         rows = batch.persist(StorageLevel.DISK_ONLY)
@@ -87,7 +85,7 @@ def _mirror(spark: SparkSession, job: Stream) -> tuple[DataFrame, Write]:
             warn(notes)
             told = events(rows, across.findings(batch_id, notes), job.cluster)
             if not told.isEmpty():
-                target.publish(told, f"batch-{batch_id:09d}", may_be_there=tries.is_first(batch_id))
+                target.publish(told, f"batch-{batch_id:09d}")
                 if job.events_topic is not None:
                     _produce(lines_of(told), job, job.events_topic)
         finally:
@@ -102,20 +100,17 @@ def _rollups(spark: SparkSession, job: Stream) -> tuple[DataFrame, Write]:
         told = from_json(_topic(spark, job, job.history_topic).load().select("value"))
     else:
         assert job.history is not None, "the command sees to it"
-        schema = StructType([*HISTORY_SCHEMA.fields, StructField("date", DateType())])
-        told = from_columns(spark.readStream.schema(schema).parquet(job.history)).drop("date")
+        told = from_columns(spark.readStream.schema(FILES).parquet(job.history)).drop("date")
     targets = {name: PartitionedDirectory(spark, f"{job.out}/{name}") for name in STREAMED}
-    tries = _BatchRetries()
 
     def write(batch: DataFrame, batch_id: int) -> None:
         rows = batch.persist(StorageLevel.DISK_ONLY)
         try:
             counts = {row["table"]: row["count"] for row in rows.groupBy("table").count().collect()}
-            is_first = tries.is_first(batch_id)
             for name, target in targets.items():
-                if counts.get(name) or is_first:
+                if counts.get(name) or not target.has_published:
                     table = table_of(rows, name)
-                    target.publish(table, f"batch-{batch_id:09d}", may_be_there=is_first)
+                    target.publish(table, f"batch-{batch_id:09d}")
                     if job.events_topic is not None and name != "set_aside":
                         _produce(_as_json(table, name), job, job.events_topic)
             if aside := counts.get("set_aside"):
@@ -126,18 +121,6 @@ def _rollups(spark: SparkSession, job: Stream) -> tuple[DataFrame, Write]:
             rows.unpersist()
 
     return roll_up_stream(told, timedelta(seconds=job.watermark_s)), write
-
-
-class _BatchRetries:
-    """Whether a batch may have been tried before: only the first of a process may."""
-
-    def __init__(self) -> None:
-        self._first: int | None = None
-
-    def is_first(self, batch_id: int) -> bool:
-        if self._first is None:
-            self._first = batch_id
-        return batch_id == self._first
 
 
 def _topic(spark: SparkSession, job: Stream, topic: str) -> Any:

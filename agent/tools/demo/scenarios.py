@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from agent.tools.demo.fleet import ClientProcesses
@@ -128,23 +128,18 @@ class Scenarios:
             return left
         deadline = time.monotonic() + _FORGET_S
         for scenario in self.scenarios:
-            while True:
-                try:
-                    self._admin.delete_consumer_groups([scenario.group])[scenario.group].result()
+            group = scenario.group
+            while (error := self._admin.delete_consumer_groups([group])[group].exception()) is not None:
+                if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
                     break
-                except KafkaException as error:
-                    if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
-                        break
-                    if time.monotonic() > deadline:
-                        left.append(f"group {scenario.group}: {error.args[0].str()}")
-                        break
-                    time.sleep(0.5)
+                if time.monotonic() > deadline:
+                    left.append(f"group {group}: {error.args[0].str()}")
+                    break
+                time.sleep(0.5)
         # Also those whose making Ctrl-C came in between; not those that were there before.
         ours = [topic for topic, created in self._creating.items() if created.exception() is None]
         for topic, deleted in self._admin.delete_topics(ours).items() if ours else ():
-            try:
-                deleted.result()
-            except KafkaException as error:
+            if (error := deleted.exception()) is not None:
                 left.append(f"topic {topic}: {error.args[0].str()}")
         return left
 

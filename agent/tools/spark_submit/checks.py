@@ -12,8 +12,8 @@ OFFSETS_TOPIC = "__consumer_offsets"
 
 _CONNECT_S = 10.0
 _EVERY = {"pandas": "pandas", "pyarrow": "pyarrow"}
-_STATE = {"google.protobuf": "protobuf", "grpc": "grpcio"}
-_PAGE = {"matplotlib": "matplotlib"}
+_MODULES = {Stream: {"google.protobuf": "protobuf", "grpc": "grpcio"}, Report: {"matplotlib": "matplotlib"}}
+"""What a kind of job imports beside that, and the package that it is of."""
 
 
 def check_java() -> str:
@@ -31,11 +31,7 @@ def check_modules(job: Job, settings: SubmitSettings) -> None:
     """The Python packages of the driver, and where all runs here of the executors. Raises `SubmitError`."""
     if not settings.drives_here:
         return
-    wanted = dict(_EVERY)
-    if isinstance(job, Stream):
-        wanted |= _STATE
-    if isinstance(job, Report):
-        wanted |= _PAGE
+    wanted = _EVERY | _MODULES.get(type(job), {})
     missing = [name for module, name in wanted.items() if not _there(module)]
     if missing:
         raise SubmitError(
