@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 
+from agent.core.diagnosis.cluster import AnalyzerSelection
 from agent.core.diagnosis.engine import DiagnosisOutput
 from agent.core.records import RecordBatch
 from agent.persistence.cluster_state import ClusterState
@@ -19,6 +20,11 @@ SHOWN = 5
 """Of the records of a partition that cannot be decoded."""
 
 
+def analyzers_of(diagnosis: Diagnosis) -> AnalyzerSelection:
+    """The analyzers that a job names. Raises `AnalyzerConfigError`."""
+    return select_analyzers(parse_analyzer_names(diagnosis.analyzers), diagnosis.tuned)
+
+
 class PartitionReducer:
     """A partition's mirror and its analyzers."""
 
@@ -26,8 +32,9 @@ class PartitionReducer:
         """Raises `AnalyzerConfigError`."""
         self.partition = partition
         self._failed: list[str] = []
-        chosen = select_analyzers(parse_analyzer_names(diagnosis.analyzers), diagnosis.tuned)
-        self._state = ClusterState(chosen, on_failure=lambda it: self._failed.append(str(it)), remembers=False)
+        self._state = ClusterState(
+            analyzers_of(diagnosis), on_failure=lambda it: self._failed.append(str(it)), remembers=False
+        )
         self._records, self._first, self._last = 0, -1, -1
         self._errors = 0
 

@@ -14,9 +14,9 @@ from agent.core.diagnosis.api import Finding
 from agent.core.diagnosis.cluster import ClusterDiagnosis
 from agent.core.shadow.cluster import ClusterMirror
 from agent.tools.spark_submit.jobs import Backfill, Diagnosis
-from analyzers.registry import parse_analyzer_names, select_analyzers
 from spark_jobs.backfill.sources import from_archives, from_segments, from_topic
 from spark_jobs.errors import JobError
+from spark_jobs.partition_reducer import analyzers_of
 from spark_jobs.progress import print_status, progress
 from spark_jobs.rows import (
     NOTE,
@@ -83,8 +83,7 @@ def check_whole(notes: Iterable[Note]) -> None:
 
 def cluster_events(diagnosis: Diagnosis, notes: Iterable[Note]) -> list[Finding]:
     """What only all partitions together show."""
-    chosen = select_analyzers(parse_analyzer_names(diagnosis.analyzers), diagnosis.tuned)
-    whole = ClusterDiagnosis(ClusterMirror(), chosen._replace(makes=()))
+    whole = ClusterDiagnosis(ClusterMirror(), analyzers_of(diagnosis)._replace(makes=()))
     for note in notes:
         if isinstance(note, PartitionLoads):
             note.add_to(whole)

@@ -19,7 +19,7 @@ from agent.persistence.snapshot.envelope import MAGIC
 from agent.persistence.snapshot.errors import RefusalReason, SnapshotRefused
 from agent.persistence.snapshot.migrations import FORMAT
 from agent.tools.spark_submit.jobs import Diagnosis
-from analyzers.registry import parse_analyzer_names, select_analyzers
+from spark_jobs.partition_reducer import analyzers_of
 from spark_jobs.rows import Note, PartitionLoads
 from spark_jobs.writing import hadoop_files, list_files
 
@@ -44,7 +44,7 @@ class ClusterFindings:
     def __init__(self, spark: SparkSession, checkpoint: str, diagnosis: Diagnosis) -> None:
         self._directory = f"{checkpoint}/kshadow-cluster"
         self._files, self._make = hadoop_files(spark, checkpoint)
-        self._chosen = select_analyzers(parse_analyzer_names(diagnosis.analyzers), diagnosis.tuned)
+        self._chosen = analyzers_of(diagnosis)
 
     def findings(self, batch_id: int, notes: Sequence[Note]) -> list[Finding]:
         """What a batch's notes show, with those of the batches before it."""

@@ -9,8 +9,8 @@
         scenarios.ledger                            # the truth, to hold a diagnosis against
         # the clients that are left go on until the block ends
 
-`SCENARIOS` is the script: each has a group, a one-sentence story, its steps, and in `expects` the causes and
-analyzers it should be diagnosed as. KIP-848 needs a broker of Kafka 4 or newer.
+`SCENARIOS` is the script: each has a group, a one-sentence story and its steps. KIP-848 needs a broker of Kafka 4 or
+newer.
 """
 
 from agent.tools.demo.player import LedgerEntry

@@ -10,7 +10,6 @@ import signal
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from agent.tools.embedded.errors import BrokerFailedError
@@ -52,9 +51,7 @@ class EmbeddedBroker(Node):
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.stop()
 
     @property

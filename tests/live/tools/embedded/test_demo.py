@@ -200,7 +200,6 @@ def test_what_cannot_be_played_is_said(broker, tmp_path):
         story="A consumer that cannot start.",
         topics={"broken": 1},
         steps=(Step(Act.START, ("broken-1",)), Step(Act.SETTLE, count=1)),
-        expects=(),
         settings={"session.timeout.ms": "none"},
     )
     with Scenarios(broker.bootstrap_servers, tmp_path, scenarios=[broken]) as scenarios:
