@@ -25,8 +25,11 @@ _SHOWN: dict[str, tuple[str, Callable[[float | None], str | None]]] = {
 assert list(_SHOWN) == list(MEASURES)
 
 
-def comparison(found: ReportData, compared: Comparison) -> m.Markup:
+def comparison(found: ReportData) -> m.Markup | None:
     """All groups, then those that changed the most."""
+    compared = found.compared
+    if compared is None:
+        return None
     helped = verdict(compared, "After the change", ("before", "after"))
     changed = [it for it in compared.groups if abs(it["change"]) > NEGLIGIBLE_CHANGE * it["before"]]
     better = sorted((it for it in changed if it["change"] < 0), key=lambda it: it["change"])

@@ -17,33 +17,22 @@ from spark_jobs.report.page.style import STYLE, policy
 from spark_jobs.report.page.week import week
 from spark_jobs.report.report_data import ReportData
 
-_SECTIONS = {
-    "groups": "Groups and teams",
-    "causes": "Causes",
-    "when": "When",
-    "deploys": "Deploys",
-    "before-after": "Before and after",
-    "settings": "Settings",
-    "limits": "What it cannot tell",
-}
+_SECTIONS = (
+    ("groups", "Groups and teams", rankings),
+    ("causes", "Causes", causes),
+    ("when", "When", week),
+    ("deploys", "Deploys", deploys),
+    ("before-after", "Before and after", comparison),
+    ("settings", "Settings", gains),
+    ("limits", "What it cannot tell", limits),
+)
+"""Each with its anchor, its line of the contents, and what makes it; one that there is nothing for is None."""
 
 
 def render_document(found: ReportData) -> str:
     """HTML without scripts and other files; nothing in it asks for anything."""
-    parts = [
-        rankings(found),
-        causes(found),
-        week(found),
-        deploys(found),
-        *([] if found.compared is None else [comparison(found, found.compared)]),
-        gains(found),
-        limits(found),
-    ]
-    links = "".join(
-        f'<li><a href="#{key}">{title}</a></li>'
-        for key, title in _SECTIONS.items()
-        if key != "before-after" or found.compared is not None
-    )
+    parts = [(key, said, part) for key, said, render in _SECTIONS if (part := render(found)) is not None]
+    links = "".join(f'<li><a href="#{key}">{said}</a></li>' for key, said, _ in parts)
     title = f"kshadow: consumer groups, {w.moment(found.span.since_ms)[:10]} to {w.moment(found.span.until_ms)[:10]}"
     return f"""<!DOCTYPE html>
 <html lang="en">
@@ -61,7 +50,7 @@ def render_document(found: ReportData) -> str:
 {header(found)}
 <nav aria-label="Sections"><ul>{links}</ul></nav>
 <main>
-{m.join(parts, chr(10))}
+{m.join((part for *_, part in parts), chr(10))}
 </main>
 </body>
 </html>
