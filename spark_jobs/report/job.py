@@ -38,7 +38,7 @@ def run(job: Report) -> int:
 
 
 def _write(page: Path, text: str) -> None:
-    """All of it or nothing."""
+    """The whole page, or nothing of it. Raises `JobError`."""
     beside = page.with_name(f".{page.name}.{os.getpid()}")
     try:
         page.parent.mkdir(parents=True, exist_ok=True)

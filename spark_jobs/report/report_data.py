@@ -32,7 +32,7 @@ class Gains:
 
 @dataclass(frozen=True, slots=True)
 class ReportData:
-    """All of it. Rankings are cut at `most_groups`; the totals say how many rows there are."""
+    """All that the page shows. Rankings are cut at `most_groups`; the totals say how many rows there are."""
 
     span: Range
     zone: str

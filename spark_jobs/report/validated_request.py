@@ -15,7 +15,7 @@ ENDING = ".html"
 
 
 class ReportRequest(NamedTuple):
-    """What is sound."""
+    """A report's request that was checked: `page` and `summary` are paths, `before_after` two ranges to compare."""
 
     page: Path
     summary: str

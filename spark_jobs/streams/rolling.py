@@ -28,6 +28,7 @@ from spark_jobs.history import has_time
 from spark_jobs.partition_reducer import relax
 from spark_jobs.rollups.reducer import GroupRollup, Rows
 from spark_jobs.rollups.rolling import ROWS, event_of, in_order, with_date
+from spark_jobs.tables import SET_ASIDE
 
 _ROWS = from_arrow_schema(ROWS)
 
@@ -96,20 +97,9 @@ class RollupProcessor(StatefulProcessor):  # type: ignore[misc]  # pyspark is no
                 continue
             is_one = event_id is not None and _is_event(body)
             reason = "no_event" if not is_one else "late" if believed else "no_time"
-            aside.append(
-                {
-                    "cluster": cluster,
-                    "group": group,
-                    "event_id": event_id,
-                    "type": kind,
-                    "at_ms": at_ms,
-                    "reason": reason,
-                    "watermark_ms": watermark_ms,
-                    "body": body,
-                    "table": "set_aside",
-                    "date": date_of(watermark_ms),
-                }
-            )
+            values = (cluster, group, event_id, kind, at_ms, reason, watermark_ms, body, date_of(watermark_ms))
+            row = {column.name: value for column, value in zip(SET_ASIDE, values, strict=True)}
+            aside.append({**row, "table": "set_aside"})
         yield _frame([*aside, *with_date(self._passed(kept, watermark_ms))])
 
     def handleExpiredTimer(

@@ -193,7 +193,7 @@ class EmbeddedCluster(EmbeddedBroker):
         for number, admin_port in enumerate(ports[self._count :], 1):
             heap, timeout_s = self._broker_heap, self._start_timeout_s
             node = Node(
-                self.jars, self.directory / f"broker-{number}", self._leash, heap=heap, start_timeout_s=timeout_s
+                self.jars, self.directory / f"broker-{number}", self._reaper, heap=heap, start_timeout_s=timeout_s
             )
             ours = server_properties(client_port=self._ports[number], controller_port=controller_port)
             ours |= {f"{topic}.replication.factor": str(self._count) for topic in REPLICATED}

@@ -26,7 +26,7 @@ class ClientProcesses:
     def __init__(self, bootstrap_servers: str, workdir: Path) -> None:
         self._bootstrap_servers = bootstrap_servers
         self._workdir = workdir
-        self._leash = ProcessReaper()
+        self._reaper = ProcessReaper()
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._closed = False
         self._lock = threading.Lock()
@@ -50,7 +50,7 @@ class ClientProcesses:
         with self._lock:
             if self._closed:
                 raise RuntimeError("the fleet is closed")
-            process = self._leash.start(command, self.log_file(client_id), env=environ)
+            process = self._reaper.start(command, self.log_file(client_id), env=environ)
             self._processes[client_id] = process
         return process.pid
 
@@ -84,10 +84,10 @@ class ClientProcesses:
         deadline = time.monotonic() + _END_TIMEOUT_S
         for client_id in clients:
             self._reap(client_id, deadline)
-        self._leash.close()
+        self._reaper.close()
 
     def _reap(self, client_id: str, deadline: float) -> None:
         with self._lock:
             process = self._processes.pop(client_id, None)
         if process is not None:
-            self._leash.await_end(process, max(0.0, deadline - time.monotonic()))
+            self._reaper.await_end(process, max(0.0, deadline - time.monotonic()))

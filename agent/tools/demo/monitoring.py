@@ -74,7 +74,7 @@ class Monitoring:
         ports = free_ports(2)
         self.prometheus = f"http://127.0.0.1:{ports[0]}"
         self.alertmanager = None if programs.alertmanager is None else f"http://127.0.0.1:{ports[1]}"
-        self._leash = ProcessReaper()
+        self._reaper = ProcessReaper()
         self._running: list[subprocess.Popen[bytes]] = []
         # A proxy of the environment has no business between two ends of this machine.
         self._opener = build_opener(ProxyHandler({}))
@@ -95,9 +95,9 @@ class Monitoring:
         for process in self._running:
             process.terminate()
         for process in self._running:
-            self._leash.await_end(process, _END_S)
+            self._reaper.await_end(process, _END_S)
         self._running.clear()
-        self._leash.close()
+        self._reaper.close()
 
     @property
     def pids(self) -> list[int]:
@@ -155,7 +155,7 @@ class Monitoring:
         listen = f"--web.listen-address={url.removeprefix('http://')}"
         output = self._directory / f"{name}.log"
         try:
-            process = self._leash.start([program, listen, *arguments], output, cwd=self._directory)
+            process = self._reaper.start([program, listen, *arguments], output, cwd=self._directory)
         except OSError as error:
             raise MonitoringError(f"{name} could not be started: {error}") from error
         self._running.append(process)

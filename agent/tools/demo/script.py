@@ -65,7 +65,7 @@ class Scenario:
 
     @property
     def partitions(self) -> int:
-        """Of all its topics."""
+        """How many partitions all its topics have together."""
         return sum(self.topics.values())
 
 

@@ -30,7 +30,7 @@ _EXTRA = re.compile(r"extra\s*==\s*['\"]([^'\"]+)['\"]")
 
 
 def check_machine(request: DoctorRequest) -> Iterator[Check]:
-    """All of it."""
+    """Every check of this machine, as soon as it is made."""
     yield _versions(Trial("versions", "here", "looked at versions"))
     yield _packages(Trial("packages", "here", f"looked where the packages {', '.join(OURS)} come from"))
     yield _extras(Trial("extras", "here", "looked for what the optional parts need"))

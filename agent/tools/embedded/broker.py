@@ -61,12 +61,12 @@ class EmbeddedBroker(Node):
 
     def start(self) -> None:
         """Make the data, start, and wait until it answers. Raises an `EmbeddedError`."""
-        assert self._leash is None, "the broker is already started"
+        assert self._reaper is None, "the broker is already started"
         find_java()
         if self._directory is None:
             self._directory = Path(tempfile.mkdtemp(prefix="kshadow-broker-"))
         try:
-            self._leash = ProcessReaper(None if self._keep else self._directory)
+            self._reaper = ProcessReaper(None if self._keep else self._directory)
             for attempt in range(1, START_ATTEMPTS + 1):
                 self._format_on_free_ports()
                 try:
@@ -83,9 +83,9 @@ class EmbeddedBroker(Node):
     def stop(self) -> None:
         """End it for good, in order if it can within ten seconds; remove a temporary directory."""
         super().stop()
-        if self._leash:
-            self._leash.close()
-            self._leash = None
+        if self._reaper:
+            self._reaper.close()
+            self._reaper = None
         if self._directory and not self._keep:
             shutil.rmtree(self._directory, ignore_errors=True)
             self._directory = None

@@ -33,7 +33,7 @@ class Node:
         self,
         jars: Jars,
         directory: Path | None,
-        leash: ProcessReaper | None,
+        reaper: ProcessReaper | None,
         *,
         heap: str,
         start_timeout_s: float,
@@ -41,7 +41,7 @@ class Node:
         self.jars = jars
         self.admin_servers: str | None = None
         """Where a broker speaks without TLS and credentials, so that `wait` can ask; None for a controller."""
-        self._directory, self._leash = directory, leash
+        self._directory, self._reaper = directory, reaper
         self._heap, self._start_timeout_s = heap, start_timeout_s
         self._process: subprocess.Popen[bytes] | None = None
         self._log_start = 0
@@ -86,7 +86,7 @@ class Node:
     def launch(self) -> None:
         """Start the process, and do not wait for its answer."""
         assert self.pid is None, "the node is already started"
-        assert self._leash is not None, "nothing would end it"
+        assert self._reaper is not None, "nothing would end it"
         logging_property, logging_text = logging_configuration(self.jars.major)
         logging_file = self.directory / "logging.properties"
         logging_file.write_text(logging_text)
@@ -94,7 +94,7 @@ class Node:
         command = [str(find_java()), *options, "-cp", self.jars.classpath, "kafka.Kafka"]
         self._log_start = self.log_file.stat().st_size if self.log_file.exists() else 0
         # It is still there while clients leave in order.
-        self._process = self._leash.start(
+        self._process = self._reaper.start(
             [*command, str(self.directory / "server.properties")], self.log_file, cwd=self.directory
         )
 
@@ -155,10 +155,10 @@ class Node:
 
     def _end(self, how: signal.Signals) -> None:
         process, self._process = self._process, None
-        if process is not None and self._leash is not None:
+        if process is not None and self._reaper is not None:
             process.send_signal(how)
             process.send_signal(signal.SIGCONT)  # a paused process would keep SIGTERM waiting
-            self._leash.await_end(process, 10.0)
+            self._reaper.await_end(process, 10.0)
 
 
 def _listens(address: str) -> bool:

@@ -1,4 +1,4 @@
-"""A leash: processes that must not outlive this one, however it ends.
+"""Processes that must not outlive this one, however it ends.
 
 Owns one watchdog, a `sh` that reads lines of process ids from a pipe. When this process is gone, killed
 with SIGKILL even, the kernel closes the pipe, and the watchdog kills what its last line named.

@@ -3,7 +3,7 @@
 The child is a session of its own, so that Ctrl-C at the terminal reaches us alone. The first signal goes on to the
 driver, Python's process below the JVM, as SIGTERM: a stream ends its batch, and the JVM then ends by itself. Sent to
 the JVM it would cut the driver's connection off at once. The second signal kills all. If this process is killed, a
-leash kills them.
+`ProcessReaper` kills them.
 
 What Spark says is hidden, but for lines that begin with `kshadow: ` or `Error: `; the driver's output and Spark's log
 come as one stream, for Spark itself merges the driver's two.
@@ -102,7 +102,7 @@ class _Child:
     @contextmanager
     def started(self) -> Iterator[Iterator[bytes]]:
         """Start it; gives its lines. Afterwards it has ended, and all that it had started."""
-        leash = ProcessReaper()
+        reaper = ProcessReaper()
         handlers = {it: signal.signal(it, self._on_signal) for it in _SIGNALS if _is_heard(it)}
         try:
             process = subprocess.Popen(
@@ -114,7 +114,7 @@ class _Child:
                 start_new_session=True,
             )
             self._pid = process.pid
-            leash.watch(-process.pid)
+            reaper.watch(-process.pid)
             if self.signalled is not None:
                 self._forward()
             waiting = threading.Thread(target=self._await_end, args=(process.pid,), daemon=True)
@@ -129,13 +129,13 @@ class _Child:
                 waiting.join()
                 self.code = process.wait()
                 self._pid = None
-                leash.release(-process.pid)
+                reaper.release(-process.pid)
                 if process.stdout is not None:
                     process.stdout.close()
         finally:
             for number, handler in handlers.items():
                 signal.signal(number, handler)
-            leash.close()
+            reaper.close()
 
     def _await_end(self, pid: int) -> None:
         """When it ends, so does what it leaves behind, which may hold its end of the pipe. Not waited for yet, its

@@ -17,7 +17,7 @@ Cells = Mapping[tuple[int, int], Row]
 
 
 def week(found: ReportData) -> m.Markup:
-    """Two of them."""
+    """Two tables of hours by weekdays: rebalances, and stopped partition time."""
     cells = {(row["weekday"], row["hour"]): row for row in found.heat_map if row["hours"]}
     most = max((row["stopped_partition_ms"] or 0 for row in cells.values()), default=0)
     unit, unit_ms = next((it for it in _UNITS if most >= 10 * it[1]), _UNITS[-1])
