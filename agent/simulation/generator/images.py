@@ -25,7 +25,7 @@ from agent.core.wire.payloads import (
 )
 from agent.core.wire.records import RECORD_TYPES, encode_key, encode_value
 from agent.simulation.generator.kip848_images import encode_kip848_image
-from agent.simulation.generator.topics import TopicIds, topic_ids
+from agent.simulation.generator.topics import TopicIds
 from agent.simulation.groups.connect import (
     EAGER_PROTOCOL,
     ConnectProtocol,
@@ -40,14 +40,11 @@ from agent.simulation.groups.messages import ClassicGroupImage, ClassicMemberIma
 _GROUP = RECORD_TYPES[2]
 _VALUE_VERSION = 3
 _PAYLOAD_VERSION = 3
-_TOPIC_IDS = topic_ids()
 _REMEMBERED = 4_096
 """Payloads kept by value: members that subscribe alike, and members that keep what they have, are encoded once."""
 
 
-def encode_image(
-    image: ClassicGroupImage | Kip848Image, topic_id: TopicIds = _TOPIC_IDS
-) -> tuple[bytes, bytes | None]:
+def encode_image(image: ClassicGroupImage | Kip848Image, topic_id: TopicIds) -> tuple[bytes, bytes | None]:
     """Key and value of the record; no value (a tombstone) for a `Dead` group, or of a KIP-848 member that is gone.
 
     In a consumers' group a member's metadata is a `MemberSubscription`, its assignment slots; in a Connect cluster

@@ -83,13 +83,14 @@ class ClassicCoordinator:
             return [ResponseSent(token, FindCoordinatorResponse(partition))]
         if self.group is not None:
             return _handle(self.group, request, token, now_ms)
-        if isinstance(request, JoinGroupRequest) and not _session_timeout_is_allowed(self._settings, request):
-            return [ResponseSent(token, JoinGroupResponse(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id))]
-        if not isinstance(request, JoinGroupRequest) or request.member_id:
-            return [ResponseSent(token, _UNKNOWN_GROUP_RESPONSES[type(request)](request))]
-        group = self.group = ClassicGroupMachine(self._name, self._settings, self._new_id, now_ms)
-        empty = group.image()
-        return [*_handle(group, request, token, now_ms), RecordAppended(empty)]
+        group = ClassicGroupMachine(self._name, self._settings, self._new_id, now_ms)
+        if not isinstance(request, JoinGroupRequest) or not _session_timeout_is_allowed(self._settings, request):
+            # As an empty group would.
+            return _handle(group, request, token, now_ms)
+        if request.member_id:
+            return [ResponseSent(token, JoinGroupResponse(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id))]
+        self.group, created = group, group.image()
+        return [*_handle(group, request, token, now_ms), RecordAppended(created)]
 
     def fire_timers(self, now_ms: int) -> list[Effect]:
         """Let all timers fire that are due at `now_ms` or before."""
@@ -106,16 +107,6 @@ class ClassicCoordinator:
         effects = self.group.delete(now_ms)
         self.group = None
         return effects
-
-
-_UNKNOWN_GROUP_RESPONSES: Mapping[type, Callable[..., object]] = {
-    JoinGroupRequest: lambda request: JoinGroupResponse(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id),
-    SyncGroupRequest: lambda request: SyncGroupResponse(ErrorCode.UNKNOWN_MEMBER_ID),
-    HeartbeatRequest: lambda request: HeartbeatResponse(ErrorCode.UNKNOWN_MEMBER_ID),
-    LeaveGroupRequest: lambda request: LeaveGroupResponse(
-        ErrorCode.NONE, tuple(ErrorCode.UNKNOWN_MEMBER_ID for _ in request.members)
-    ),
-}
 
 
 def _handle(group: ClassicGroupMachine, request: ClassicRequest, token: Token, now_ms: int) -> list[Effect]:

@@ -59,6 +59,8 @@ class ClassicGroupMachine:
         self.protocol_type: str | None = None
         self.protocol: str | None = None
         self.roster = ClassicRoster()
+        self.members: Mapping[str, ClassicMember] = self.roster.members
+        """The members by id, in the order in which they came."""
         self.new_id = new_id
         self.now_ms = now_ms
         self._timers = Timers()
@@ -109,11 +111,6 @@ class ClassicGroupMachine:
     # What can be asked.
 
     @property
-    def members(self) -> Mapping[str, ClassicMember]:
-        """The members by id, in the order in which they came."""
-        return self.roster.members
-
-    @property
     def leader(self) -> str | None:
         """The member that assigns."""
         return self.roster.leader
@@ -160,7 +157,7 @@ class ClassicGroupMachine:
         if PREPARING in CLASSIC_MOVES[self.state]:
             self.prepare_rebalance(why, member_id)
         else:
-            self._effects.append(RejoinRequested(self.group, self.now_ms, self.generation, why, member_id))
+            self._report(RejoinRequested, self.generation, why, member_id)
             self.complete_if_all_joined()
 
     def prepare_rebalance(self, why: RebalanceReason, member_id: str) -> None:
@@ -174,7 +171,7 @@ class ClassicGroupMachine:
         self._timers.cancel(_SYNC)
         is_first = self.state is EMPTY
         self._move(PREPARING)
-        self._effects.append(RebalancePrepared(self.group, self.now_ms, self.generation, why, member_id))
+        self._report(RebalancePrepared, self.generation, why, member_id)
         if is_first:
             delay = self.settings.initial_rebalance_delay_ms
             self._remaining_initial_delay_ms = max(self.roster.rebalance_timeout_ms - delay, 0)
@@ -218,7 +215,7 @@ class ClassicGroupMachine:
             return
         self.protocol = self.roster.elected_protocol()
         self._move(COMPLETING)
-        self._effects.append(GenerationStabilized(self.group, self.now_ms, self.generation, len(self.members)))
+        self._report(GenerationStabilized, self.generation, len(self.members))
         for member in self.members.values():
             self.respond_to_join(member, self.join_response(member))
             member.is_new = False
@@ -268,7 +265,7 @@ class ClassicGroupMachine:
     def _session_expired(self, member_id: str) -> None:
         if member_id in self.roster.pending_member_ids:
             self.forget_pending(member_id)
-            self._effects.append(MemberRemoved(self.group, self.now_ms, member_id, RebalanceReason.PENDING_EXPIRED))
+            self._report(MemberRemoved, member_id, RebalanceReason.PENDING_EXPIRED)
         elif self.members[member_id].is_waiting_for_response:
             return
         else:
@@ -297,7 +294,7 @@ class ClassicGroupMachine:
         self.roster.remove(member)
         self._pending_sync_ids.discard(member.member_id)
         self._timers.cancel((member.member_id,))
-        self._effects.append(MemberRemoved(self.group, self.now_ms, member.member_id, why))
+        self._report(MemberRemoved, member.member_id, why)
 
     def extend_deadline(self, member: ClassicMember, timeout_ms: int | None = None) -> None:
         """Put off the member's deadline: by its session timeout from now, or by another one."""
@@ -320,7 +317,7 @@ class ClassicGroupMachine:
         self._timers.cancel((old.member_id,))
         self.roster.replace(old, new)
         self.extend_deadline(new, old.session_timeout_ms)
-        self._effects.append(MemberRemoved(self.group, self.now_ms, old.member_id, RebalanceReason.STATIC_REPLACED))
+        self._report(MemberRemoved, old.member_id, RebalanceReason.STATIC_REPLACED)
         if self.state is STABLE and self.roster.elected_protocol() == self.protocol:
             self._effects.append(RecordAppended(self.image()))
             self.respond_to_join(new, self.join_response(new))
@@ -339,6 +336,9 @@ class ClassicGroupMachine:
     def _move(self, state: GroupState) -> None:
         assert state in CLASSIC_MOVES[self.state], f"group {self.group!r}: no way from {self.state} to {state}"
         self.previous_state, self.state, self.state_since_ms = self.state, state, self.now_ms
+
+    def _report(self, effect: Callable[..., Effect], *fields: object) -> None:
+        self._effects.append(effect(self.group, self.now_ms, *fields))
 
     def respond(self, token: Token, answer: object) -> None:
         """Answer whoever asked under `token`."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
+from itertools import chain
+from typing import NamedTuple
 
 from agent.core.protocol.hashing import hash_map_order
 
@@ -46,8 +48,7 @@ class ConnectError(IntEnum):
     CONFIG_MISMATCH = 1
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectWork:
+class ConnectWork(NamedTuple):
     """Connectors and tasks, each at most once. The order is that in which a worker holds them."""
 
     connectors: tuple[str, ...] = ()
@@ -56,24 +57,15 @@ class ConnectWork:
     def __bool__(self) -> bool:
         return bool(self.connectors or self.tasks)
 
-    def __len__(self) -> int:
-        return len(self.connectors) + len(self.tasks)
-
     def union(self, *others: ConnectWork) -> ConnectWork:
         """This, then what the others have more."""
-        parts = (self, *others)
-        return ConnectWork(
-            tuple(dict.fromkeys(name for part in parts for name in part.connectors)),
-            tuple(dict.fromkeys(task for part in parts for task in part.tasks)),
-        )
+        return ConnectWork._make(tuple(dict.fromkeys(chain(*kind))) for kind in zip(self, *others, strict=True))
 
     def difference(self, *others: ConnectWork) -> ConnectWork:
         """What none of the others has."""
-        connectors = {name for other in others for name in other.connectors}
-        tasks = {task for other in others for task in other.tasks}
-        return ConnectWork(
-            tuple(name for name in self.connectors if name not in connectors),
-            tuple(task for task in self.tasks if task not in tasks),
+        taken = [set(chain(*kind)) for kind in zip(NOTHING, *others, strict=True)]
+        return ConnectWork._make(
+            tuple(unit for unit in units if unit not in gone) for units, gone in zip(self, taken, strict=True)
         )
 
     def intersection(self, other: ConnectWork) -> ConnectWork:

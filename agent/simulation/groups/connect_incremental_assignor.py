@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeVar
+from itertools import cycle
+from typing import Any
 
 from agent.core.protocol.hashing import hash_map_order
 from agent.simulation.groups.connect import (
@@ -22,58 +23,54 @@ from agent.simulation.groups.connect import (
     ConnectAssignmentProblem,
     ConnectAssignments,
     ConnectWork,
-    Task,
     WorkerAssignment,
     config_mismatch,
     java_order,
 )
 
 _BACKOFF_BASE = 40
-_Unit = TypeVar("_Unit", str, Task)
 
 
 class _WorkerLoads:
-    """What each worker is to hold behind this round, as it is being made up."""
+    """What each worker is to hold behind this round, as it is being made up: its connectors, and its tasks."""
 
     def __init__(self, held: Mapping[str, ConnectWork]) -> None:
-        self.connectors = {worker: list(work.connectors) for worker, work in held.items()}
-        self.tasks = {worker: list(work.tasks) for worker, work in held.items()}
+        self.workers = held.keys()
+        self._kinds = [{worker: list(work[kind]) for worker, work in held.items()} for kind in range(2)]
 
     def of(self, worker: str) -> ConnectWork:
-        return ConnectWork(tuple(self.connectors[worker]), tuple(self.tasks[worker]))
+        return ConnectWork._make(tuple(loads[worker]) for loads in self._kinds)
 
     def all(self) -> ConnectWork:
-        return NOTHING.union(*(self.of(worker) for worker in self.tasks))
+        return NOTHING.union(*map(self.of, self.workers))
 
     def idle(self) -> list[str]:
-        return [worker for worker in self.tasks if not self.connectors[worker] and not self.tasks[worker]]
+        return [worker for worker in self.workers if not self.of(worker)]
 
     def take(self, revoked: Mapping[str, ConnectWork]) -> None:
         for worker, work in revoked.items():
-            left = self.of(worker).difference(work)
-            self.connectors[worker], self.tasks[worker] = list(left.connectors), list(left.tasks)
+            for loads, left in zip(self._kinds, self.of(worker).difference(work), strict=True):
+                loads[worker] = list(left)
 
     def give_in_turn(self, workers: Sequence[str], work: ConnectWork) -> None:
         """One to each of the workers in turn, whatever they hold."""
-        for turn, connector in enumerate(work.connectors):
-            self.connectors[workers[turn % len(workers)]].append(connector)
-        for turn, task in enumerate(work.tasks):
-            self.tasks[workers[turn % len(workers)]].append(task)
+        for loads, units in zip(self._kinds, work, strict=True):
+            for worker, unit in zip(cycle(workers), units, strict=False):
+                loads[worker].append(unit)
 
     def give_to_least(self, work: ConnectWork) -> None:
         """Each to the worker that holds least of its kind."""
-        _level(self.connectors, work.connectors)
-        _level(self.tasks, work.tasks)
+        for loads, units in zip(self._kinds, work, strict=True):
+            _level(loads, units)
 
     def beyond_fair(self, configured: ConnectWork) -> dict[str, ConnectWork]:
         """What each worker holds beyond an even share of all that is configured."""
         if not configured:
             return {}  # a worker may run what another leader deleted; this one does not know it for deleted
-        connectors = _beyond_fair(self.connectors, len(configured.connectors))
-        tasks = _beyond_fair(self.tasks, len(configured.tasks))
+        beyond = [_beyond_fair(loads, len(units)) for loads, units in zip(self._kinds, configured, strict=True)]
         return {
-            worker: ConnectWork(tuple(connectors.get(worker, ())), tuple(tasks.get(worker, ())))
-            for worker in {**connectors, **tasks}
+            worker: ConnectWork._make(tuple(kind.get(worker, ())) for kind in beyond)
+            for worker in {**beyond[0], **beyond[1]}
         }
 
 
@@ -157,14 +154,14 @@ class IncrementalAssignor:
         if not lost and not self._revoking:
             self._end_delay()
             return NOTHING
-        nobody_left = self.scheduled_ms is None and self._workers <= loads.tasks.keys()
+        nobody_left = self.scheduled_ms is None and self._workers <= loads.workers
         if nobody_left or self.max_delay_ms == 0:
             # An assignment did not reach its worker; or delays are switched off.
             return lost
         if self.scheduled_ms is None or now_ms < self.scheduled_ms:
             self._delay(loads, now_ms)
             return NOTHING
-        candidates = [worker for worker in self._candidates if worker in loads.tasks]
+        candidates = [worker for worker in self._candidates if worker in loads.workers]
         self._end_delay()
         self._revoking = False
         if not candidates:
@@ -221,14 +218,14 @@ def _held_twice(held: Iterable[ConnectWork]) -> ConnectWork:
     return twice
 
 
-def _level(loads: Mapping[str, list[_Unit]], units: Sequence[_Unit]) -> None:
+def _level(loads: Mapping[str, list[Any]], units: Sequence[Any]) -> None:
     order = sorted(loads, key=lambda worker: (len(loads[worker]), java_order(worker)))
     for unit in units:
         least = min(order, key=lambda worker: len(loads[worker]))  # the first of those that hold least
         loads[least].append(unit)
 
 
-def _beyond_fair(loads: Mapping[str, list[_Unit]], total: int) -> dict[str, list[_Unit]]:
+def _beyond_fair(loads: Mapping[str, list[Any]], total: int) -> dict[str, list[Any]]:
     """The first workers that hold more than the even share may keep one more each, while there are such."""
     fair, extras = divmod(total, len(loads))
     beyond = {}

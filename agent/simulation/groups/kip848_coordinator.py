@@ -76,8 +76,11 @@ class Kip848Coordinator:
         self._new_id = new_id
         self._partitions = dict(partitions)
         self._assignors = frozenset((None, *assignors))
-        self._epoch = FIRST_EPOCH
+        self.epoch = FIRST_EPOCH
+        """The group's epoch: raised when the target has to be computed anew."""
         self._roster = Kip848Roster()
+        self.members: Mapping[str, ConsumerGroupMember] = self._roster.members
+        """The members by id, those included that left for a restart."""
         self._target = TargetAssignment(assignors)
         # By member id: when its session ends, and if it has to give up partitions, by when it must have done so.
         self._sessions = Timers()
@@ -86,14 +89,10 @@ class Kip848Coordinator:
         self._subscribed_partitions: dict[str, int] = {}
         self._metadata_may_have_changed = True
         self._exists = False
+        self._now_ms = 0
         self._effects: list[Kip848Effect] = []
 
     # Views.
-
-    @property
-    def epoch(self) -> int:
-        """The group's epoch: raised when the target has to be computed anew."""
-        return self._epoch
 
     @property
     def target_epoch(self) -> int:
@@ -105,11 +104,6 @@ class Kip848Coordinator:
         """What each member shall have; one that joined since the target was computed is not in it."""
         return self._target.by_member
 
-    @property
-    def members(self) -> Mapping[str, ConsumerGroupMember]:
-        """The members by id, those included that left for a restart."""
-        return self._roster.members
-
     def knows_member_id(self, member_id: str) -> bool:
         """Whether the group has this member: a client makes its id itself."""
         return member_id in self.members
@@ -118,7 +112,7 @@ class Kip848Coordinator:
     def state(self) -> GroupState:
         """The group's state, in Kafka's names."""
         arrived = sum(member.has_reached(self._target.epoch) for member in self.members.values())
-        return consumer_state(self._epoch, self._target.epoch, len(self.members), arrived)
+        return consumer_state(self.epoch, self._target.epoch, len(self.members), arrived)
 
     @property
     def due_ms(self) -> int | None:
@@ -137,8 +131,8 @@ class Kip848Coordinator:
     def is_uneventful(self, member_id: str) -> bool:
         """Whether a heartbeat of this member that says nothing new would but renew its session (`renew_session`)."""
         member = self.members.get(member_id)
-        up_to_date = self._target.epoch == self._epoch and not self._metadata_may_have_changed
-        return member is not None and up_to_date and member.has_reached(self._epoch)
+        up_to_date = self._target.epoch == self.epoch and not self._metadata_may_have_changed
+        return member is not None and up_to_date and member.has_reached(self.epoch)
 
     # What happens to the group.
 
@@ -146,23 +140,25 @@ class Kip848Coordinator:
         self, request: ConsumerGroupHeartbeatRequest | LeaveGroupRequest, token: Token, now_ms: int
     ) -> list[Kip848Effect]:
         """Answer a request; the answer is the last effect."""
+        self._now_ms = now_ms
         answer = (
-            self._handle_leave_group(request, now_ms)
+            self._handle_leave_group(request)
             if isinstance(request, LeaveGroupRequest)
-            else self._handle_heartbeat(request, now_ms)
+            else self._handle_heartbeat(request)
         )
         self._effects.append(ResponseSent(token, answer))
         return self._take_effects()
 
     def fire_timers(self, now_ms: int) -> list[Kip848Effect]:
         """Let the timers fire that are due by now, in order of time, each at its own."""
-        while (at_ms := self.due_ms) is not None and at_ms <= now_ms:
+        while (due_ms := self.due_ms) is not None and due_ms <= now_ms:
+            self._now_ms = due_ms
             for timers, why in (
                 (self._revocations, RebalanceReason.NOT_REJOINED),
                 (self._sessions, RebalanceReason.SESSION_TIMEOUT),
             ):
-                while (fired := timers.pop(at_ms)) is not None:
-                    self._remove_members({str(fired[0]): why}, at_ms)
+                while (fired := timers.pop(due_ms)) is not None:
+                    self._remove_members({str(fired[0]): why})
         return self._take_effects()
 
     def set_partition_count(self, topic: str, count: int) -> None:
@@ -181,9 +177,7 @@ class Kip848Coordinator:
 
     # Heartbeats.
 
-    def _handle_heartbeat(
-        self, request: ConsumerGroupHeartbeatRequest, now_ms: int
-    ) -> ConsumerGroupHeartbeatResponse:
+    def _handle_heartbeat(self, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
         try:
             if not request.is_valid:
                 raise RequestRejected(ErrorCode.INVALID_REQUEST)
@@ -192,28 +186,24 @@ class Kip848Coordinator:
             if not self._exists and request.member_epoch != JOIN_EPOCH:
                 raise RequestRejected(ErrorCode.GROUP_ID_NOT_FOUND)
             if request.member_epoch < JOIN_EPOCH:
-                return self._handle_leaving_heartbeat(request, now_ms)
-            return self._process_heartbeat(request, now_ms)
+                return self._handle_leaving_heartbeat(request)
+            return self._process_heartbeat(request)
         except RequestRejected as refused:
             return ConsumerGroupHeartbeatResponse(refused.error)
 
-    def _process_heartbeat(
-        self, request: ConsumerGroupHeartbeatRequest, now_ms: int
-    ) -> ConsumerGroupHeartbeatResponse:
+    def _process_heartbeat(self, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
         if request.member_id not in self.members and len(self.members) >= self._settings.consumer_max_size:
             raise RequestRejected(ErrorCode.GROUP_MAX_SIZE_REACHED)
         before = (
-            self._joining_member(request, now_ms)
-            if request.member_epoch == JOIN_EPOCH
-            else self._verified_member(request)
+            self._joining_member(request) if request.member_epoch == JOIN_EPOCH else self._verified_member(request)
         )
         joins = request.member_epoch == JOIN_EPOCH and self.deadline(before.member_id) is None
-        member = self._apply_heartbeat(before, request, now_ms)
-        if self._target.epoch < self._epoch:
-            self._compute_target(member.member_id, joins, now_ms)
+        member = self._apply_heartbeat(before, request)
+        if self._target.epoch < self.epoch:
+            self._compute_target(member.member_id, joins)
         resubscribed = member.metadata.topics != before.metadata.topics
-        current = self._reconcile_member(member, resubscribed, request.owned, now_ms)
-        self._restart_session(member.member_id, now_ms)
+        current = self._reconcile_member(member, resubscribed, request.owned)
+        self._restart_session(member.member_id, self._now_ms)
         told = request.is_full or current.assigned != before.current.assigned
         return ConsumerGroupHeartbeatResponse(
             ErrorCode.NONE,
@@ -223,7 +213,7 @@ class Kip848Coordinator:
             frozenset(current.assigned) if told else None,
         )
 
-    def _joining_member(self, request: ConsumerGroupHeartbeatRequest, now_ms: int) -> ConsumerGroupMember:
+    def _joining_member(self, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupMember:
         """The member that joins: a new one, one that is there and begins anew, or a static member's successor."""
         member_id = request.member_id or self._new_id()
         old = self._roster.static_member(request.instance_id)
@@ -233,21 +223,21 @@ class Kip848Coordinator:
             )
         if old.current.epoch != STATIC_LEAVE_EPOCH:
             raise RequestRejected(ErrorCode.UNRELEASED_INSTANCE_ID)
-        return self._replace(old, member_id, now_ms)
+        return self._replace(old, member_id)
 
-    def _replace(self, old: ConsumerGroupMember, member_id: str, now_ms: int) -> ConsumerGroupMember:
+    def _replace(self, old: ConsumerGroupMember, member_id: str) -> ConsumerGroupMember:
         """A static member takes over what its predecessor left: no epoch is raised for that."""
         target = self._target.slots_of(old.member_id)
-        self._remove_member(old.member_id, now_ms)
+        self._remove_member(old.member_id)
         if old.member_id != member_id:
-            self._effects.append(MemberRemoved(self._group, now_ms, old.member_id, RebalanceReason.STATIC_REPLACED))
+            self._report(MemberRemoved, old.member_id, RebalanceReason.STATIC_REPLACED)
         current = replace(old.current, epoch=JOIN_EPOCH, previous_epoch=JOIN_EPOCH)
         member = ConsumerGroupMember(member_id, old.metadata, current)
         self._roster.put(member)
         self._target.by_member[member_id] = target
-        self._write(MemberMetadataImage(self._group, now_ms, member_id, member.metadata))
-        self._write(TargetAssignmentImage(self._group, now_ms, member_id, target))
-        self._write(CurrentAssignmentImage(self._group, now_ms, member_id, current))
+        self._write(MemberMetadataImage, member_id, member.metadata)
+        self._write(TargetAssignmentImage, member_id, target)
+        self._write(CurrentAssignmentImage, member_id, current)
         return member
 
     def _verified_member(self, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupMember:
@@ -261,7 +251,7 @@ class Kip848Coordinator:
         return member
 
     def _apply_heartbeat(
-        self, before: ConsumerGroupMember, request: ConsumerGroupHeartbeatRequest, now_ms: int
+        self, before: ConsumerGroupMember, request: ConsumerGroupHeartbeatRequest
     ) -> ConsumerGroupMember:
         """The member with what it says now; the epoch is raised if its topics are others, or are not as they were."""
         member_id = before.member_id
@@ -269,30 +259,30 @@ class Kip848Coordinator:
         joined = member_id not in self.members
         member = replace(before, metadata=before.metadata.updated(request))
         if joined or member.metadata != before.metadata:
-            self._write(MemberMetadataImage(self._group, now_ms, member_id, member.metadata))
+            self._write(MemberMetadataImage, member_id, member.metadata)
         self._roster.put(member)
         if member.metadata.topics != before.metadata.topics:
             self._bump_epoch(
-                RebalanceReason.MEMBER_JOINED if joined else RebalanceReason.SUBSCRIPTION_CHANGED, member_id, now_ms
+                RebalanceReason.MEMBER_JOINED if joined else RebalanceReason.SUBSCRIPTION_CHANGED, member_id
             )
             self._metadata_may_have_changed = False
         elif self._metadata_may_have_changed:
             if self._subscribed_partitions != self._roster.subscribed_partitions(self._partitions):
-                self._bump_epoch(RebalanceReason.PARTITIONS_CHANGED, member_id, now_ms)
+                self._bump_epoch(RebalanceReason.PARTITIONS_CHANGED, member_id)
             self._metadata_may_have_changed = False
         return member
 
-    def _compute_target(self, by: str, joins: bool, now_ms: int) -> None:
-        if not self._target.may_compute(self._settings.consumer_assignment_interval_ms, now_ms):
+    def _compute_target(self, by: str, joins: bool) -> None:
+        if not self._target.may_compute(self._settings.consumer_assignment_interval_ms, self._now_ms):
             return
-        assignor, changed = self._target.compute(self._roster, self._partitions, self._epoch, by, joins, now_ms)
+        assignor, changed = self._target.compute(self._roster, self._partitions, self.epoch, by, joins, self._now_ms)
         for member_id in changed:
-            self._write(TargetAssignmentImage(self._group, now_ms, member_id, self._target.slots_of(member_id)))
-        self._write(TargetEpochImage(self._group, now_ms, self._epoch))
-        self._effects.append(TargetComputed(self._group, now_ms, self._epoch, assignor))
+            self._write(TargetAssignmentImage, member_id, self._target.slots_of(member_id))
+        self._write(TargetEpochImage, self.epoch)
+        self._report(TargetComputed, self.epoch, assignor)
 
     def _reconcile_member(
-        self, member: ConsumerGroupMember, resubscribed: bool, owned: frozenset[Slot] | None, now_ms: int
+        self, member: ConsumerGroupMember, resubscribed: bool, owned: frozenset[Slot] | None
     ) -> CurrentAssignment:
         """Take the member a step towards the target."""
         member_id = member.member_id
@@ -303,34 +293,32 @@ class Kip848Coordinator:
         if current == member.current:
             return current
         self._roster.put(replace(member, current=current))
-        self._write(CurrentAssignmentImage(self._group, now_ms, member_id, current))
+        self._write(CurrentAssignmentImage, member_id, current)
         if current.state == MemberState.UNREVOKED_PARTITIONS:
-            self._revocations.set(member_id, now_ms + member.metadata.rebalance_timeout_ms)
+            self._revocations.set(member_id, self._now_ms + member.metadata.rebalance_timeout_ms)
         else:
             self._revocations.cancel(member_id)
         return current
 
     # Ways to go.
 
-    def _handle_leaving_heartbeat(
-        self, request: ConsumerGroupHeartbeatRequest, now_ms: int
-    ) -> ConsumerGroupHeartbeatResponse:
+    def _handle_leaving_heartbeat(self, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
         member = self._roster.find(request.member_id, request.instance_id)
         if request.member_epoch == LEAVE_EPOCH:
-            self._remove_members({member.member_id: request.reason}, now_ms)
+            self._remove_members({member.member_id: request.reason})
         else:
-            self._leave_temporarily(member, now_ms)
+            self._leave_temporarily(member)
         return ConsumerGroupHeartbeatResponse(ErrorCode.NONE, member.member_id, request.member_epoch)
 
-    def _leave_temporarily(self, member: ConsumerGroupMember, now_ms: int) -> None:
+    def _leave_temporarily(self, member: ConsumerGroupMember) -> None:
         """A static member goes for a restart: it keeps its partitions, and its session runs on."""
         kept = dict.fromkeys(member.current.assigned, JOIN_EPOCH)
         current = replace(member.current, epoch=STATIC_LEAVE_EPOCH, assigned=kept, revoking={})
         self._roster.put(replace(member, current=current))
         self._revocations.cancel(member.member_id)
-        self._write(CurrentAssignmentImage(self._group, now_ms, member.member_id, current))
+        self._write(CurrentAssignmentImage, member.member_id, current)
 
-    def _handle_leave_group(self, request: LeaveGroupRequest, now_ms: int) -> LeaveGroupResponse:
+    def _handle_leave_group(self, request: LeaveGroupRequest) -> LeaveGroupResponse:
         if not self._exists:
             return LeaveGroupResponse(ErrorCode.UNKNOWN_MEMBER_ID)
         going: dict[str, RebalanceReason] = {}
@@ -342,7 +330,7 @@ class Kip848Coordinator:
             except RequestRejected as refused:
                 errors.append(refused.error)
         if going:
-            self._remove_members(going, now_ms)
+            self._remove_members(going)
         return LeaveGroupResponse(ErrorCode.NONE, tuple(errors))
 
     def _find_leaving_member(self, leaver: LeavingMember) -> ConsumerGroupMember:
@@ -350,36 +338,39 @@ class Kip848Coordinator:
         static = self._roster.static_member(leaver.instance_id) if leaver.member_id == "" else None
         return static or self._roster.find(leaver.member_id, leaver.instance_id)
 
-    def _remove_members(self, going: Mapping[str, RebalanceReason], at_ms: int) -> None:
+    def _remove_members(self, going: Mapping[str, RebalanceReason]) -> None:
         """Members are no longer in the group, all in one epoch; the next heartbeat computes the target."""
         for member_id, why in going.items():
-            self._remove_member(member_id, at_ms)
-            self._effects.append(MemberRemoved(self._group, at_ms, member_id, why))
+            self._remove_member(member_id)
+            self._report(MemberRemoved, member_id, why)
         first = next(iter(going))
-        self._bump_epoch(going[first], first, at_ms)
+        self._bump_epoch(going[first], first)
 
-    def _remove_member(self, member_id: str, at_ms: int) -> None:
+    def _remove_member(self, member_id: str) -> None:
         self._roster.remove(member_id)
         self._target.by_member.pop(member_id, None)
         self._sessions.cancel(member_id)
         self._revocations.cancel(member_id)
-        self._write(CurrentAssignmentImage(self._group, at_ms, member_id, None))
-        self._write(TargetAssignmentImage(self._group, at_ms, member_id, None))
-        self._write(MemberMetadataImage(self._group, at_ms, member_id, None))
+        self._write(CurrentAssignmentImage, member_id, None)
+        self._write(TargetAssignmentImage, member_id, None)
+        self._write(MemberMetadataImage, member_id, None)
 
     # What all share.
 
-    def _bump_epoch(self, why: RebalanceReason, member_id: str, at_ms: int) -> None:
-        self._epoch += 1
+    def _bump_epoch(self, why: RebalanceReason, member_id: str) -> None:
+        self.epoch += 1
         self._subscribed_partitions = self._roster.subscribed_partitions(self._partitions)
-        self._write(EpochImage(self._group, at_ms, self._epoch))
-        self._effects.append(EpochBumped(self._group, at_ms, self._epoch, why, member_id))
+        self._write(EpochImage, self.epoch)
+        self._report(EpochBumped, self.epoch, why, member_id)
 
     def _restart_session(self, member_id: str, at_ms: int) -> None:
         self._sessions.set(member_id, at_ms + self._settings.consumer_session_timeout_ms)
 
-    def _write(self, image: Kip848Image) -> None:
-        self._effects.append(RecordAppended(image))
+    def _write(self, image: Callable[..., Kip848Image], *fields: object) -> None:
+        self._effects.append(RecordAppended(image(self._group, self._now_ms, *fields)))
+
+    def _report(self, effect: Callable[..., Kip848Effect], *fields: object) -> None:
+        self._effects.append(effect(self._group, self._now_ms, *fields))
 
     def _take_effects(self) -> list[Kip848Effect]:
         effects, self._effects = self._effects, []

@@ -112,44 +112,6 @@ class ConsumerMemberMetadata:
 
 
 @dataclass(frozen=True, slots=True)
-class EpochImage:
-    """The group's epoch (key type 3)."""
-
-    group: str
-    at_ms: int
-    epoch: int
-
-
-@dataclass(frozen=True, slots=True)
-class MemberMetadataImage:
-    """What a member said of itself (key type 5), None as a tombstone."""
-
-    group: str
-    at_ms: int
-    member_id: str
-    metadata: ConsumerMemberMetadata | None
-
-
-@dataclass(frozen=True, slots=True)
-class TargetEpochImage:
-    """The epoch for which the target assignment was computed (key type 6)."""
-
-    group: str
-    at_ms: int
-    epoch: int
-
-
-@dataclass(frozen=True, slots=True)
-class TargetAssignmentImage:
-    """What a member shall have (key type 7), None as a tombstone."""
-
-    group: str
-    at_ms: int
-    member_id: str
-    target: frozenset[Slot] | None
-
-
-@dataclass(frozen=True, slots=True)
 class CurrentAssignment:
     """Where a member stands: its epochs, and what it has and must give up, each since which epoch."""
 
@@ -161,12 +123,48 @@ class CurrentAssignment:
 
 
 @dataclass(frozen=True, slots=True)
-class CurrentAssignmentImage:
-    """Where a member stands (key type 8), None as a tombstone."""
-
+class _OfGroup:
     group: str
     at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class _OfMember(_OfGroup):
     member_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class EpochImage(_OfGroup):
+    """The group's epoch (key type 3)."""
+
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemberMetadataImage(_OfMember):
+    """What a member said of itself (key type 5), None as a tombstone."""
+
+    metadata: ConsumerMemberMetadata | None
+
+
+@dataclass(frozen=True, slots=True)
+class TargetEpochImage(_OfGroup):
+    """The epoch for which the target assignment was computed (key type 6)."""
+
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class TargetAssignmentImage(_OfMember):
+    """What a member shall have (key type 7), None as a tombstone."""
+
+    target: frozenset[Slot] | None
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentAssignmentImage(_OfMember):
+    """Where a member stands (key type 8), None as a tombstone."""
+
     current: CurrentAssignment | None
 
 
@@ -175,22 +173,18 @@ Kip848Image = EpochImage | MemberMetadataImage | TargetEpochImage | TargetAssign
 
 
 @dataclass(frozen=True, slots=True)
-class EpochBumped:
+class EpochBumped(_OfGroup):
     """A rebalance begins: what a broker logs as "Bumped group epoch to …". `member_id` is who brought it about."""
 
-    group: str
-    at_ms: int
     epoch: int
     reason: RebalanceReason
     member_id: str
 
 
 @dataclass(frozen=True, slots=True)
-class TargetComputed:
+class TargetComputed(_OfGroup):
     """The target is there: what a broker logs as "Computed a new target assignment for epoch … with … assignor"."""
 
-    group: str
-    at_ms: int
     epoch: int
     assignor: str
 

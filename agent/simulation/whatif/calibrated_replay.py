@@ -16,7 +16,7 @@ from agent.simulation.groups.script import Script
 from agent.simulation.groups.simulate import SimulationResult, simulate
 from agent.simulation.groups.simulation import TooManyMoments
 from agent.simulation.whatif.changes import starts
-from agent.simulation.whatif.recorded_script import RecordedGeneration, RecordedScript, reconstruct
+from agent.simulation.whatif.recorded_script import Generation, RecordedScript, reconstruct
 from agent.simulation.whatif.recorder import GroupRecording
 
 TRIGGER_SHARES = (0.5, 0.9, 0.1)
@@ -50,19 +50,11 @@ def replay(script: Script) -> SimulationResult:
         raise CannotReplay(f"too much happens in this group to be played again: {error}") from None
 
 
-class SimulatedGeneration(NamedTuple):
-    """A generation of a play, numbered as the log's: when it was complete, and its clients."""
-
-    generation: int
-    at_ms: int
-    clients: frozenset[str]
-
-
 class GenerationDifference(NamedTuple):
     """A generation of the log that the play lacks (`played` None), or one of the play that the log lacks."""
 
-    recorded: RecordedGeneration | None
-    played: SimulatedGeneration | None
+    recorded: Generation | None
+    played: Generation | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,10 +126,10 @@ def _guesses(
         yield CalibratedReplay(found, played, replay_accuracy(found, played))
 
 
-def simulated_generations(recorded: RecordedScript, came: SimulationResult) -> list[SimulatedGeneration]:
+def simulated_generations(recorded: RecordedScript, came: SimulationResult) -> list[Generation]:
     """The generations of a play from the opening on that a broker would have written."""
     every = [
-        SimulatedGeneration(it.generation, it.completed_ms, frozenset(it.clients))
+        Generation(it.generation, it.completed_ms, frozenset(it.clients))
         for it in came.rebalances
         if it.completed_ms is not None
     ]

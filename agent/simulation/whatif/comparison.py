@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -44,10 +44,14 @@ class AlternativeOutcome:
 
 
 class Comparison(NamedTuple):
-    """Today's settings first, then the alternatives; and those that the model cannot play, with the reason."""
+    """Today's settings first, then the alternatives; and those that the model cannot play, with the reason.
+
+    `is_cut_short`: whether there was no time for the rest of them.
+    """
 
     outcomes: tuple[AlternativeOutcome, ...]
     not_played: tuple[tuple[Alternative, str], ...]
+    is_cut_short: bool = False
 
     @property
     def today(self) -> AlternativeOutcome:
@@ -59,12 +63,16 @@ class Comparison(NamedTuple):
         return self.today.rebalances - outcome.rebalances, self.today.stopped_ms - outcome.stopped_ms
 
 
-def compare(fitted: CalibratedReplay, alternatives: Iterable[Alternative]) -> Comparison:
-    """Play every alternative."""
+def compare(
+    fitted: CalibratedReplay, alternatives: Iterable[Alternative], enough: Callable[[], bool] = lambda: False
+) -> Comparison:
+    """Play every alternative; `enough` is asked before each whether what was played by then is all."""
     found = fitted.recorded
     outcomes = [evaluate(found, CURRENT_SETTINGS)]
-    not_played = []
+    not_played: list[tuple[Alternative, str]] = []
     for alternative in alternatives:
+        if enough():
+            return Comparison(tuple(outcomes), tuple(not_played), is_cut_short=True)
         try:
             outcomes.append(evaluate(found, alternative))
         except CannotReplay as error:

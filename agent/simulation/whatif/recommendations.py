@@ -7,12 +7,12 @@ from collections.abc import Callable
 from agent.presentation.narrative.gains import Gain, Gains
 from agent.presentation.narrative.words import capitalized, duration
 from agent.simulation.whatif.calibrated_replay import CalibratedReplay, CannotReplay, calibrate
-from agent.simulation.whatif.changes import CHANGES, CURRENT_SETTINGS, standard_alternatives, starts
+from agent.simulation.whatif.changes import CHANGES, standard_alternatives, starts
 from agent.simulation.whatif.comparison import (
     LEAST_SAVED_SHARE,
     AlternativeOutcome,
     Comparison,
-    evaluate,
+    compare,
     tolerable_cost_ms,
 )
 from agent.simulation.whatif.recorded_script import NothingToReplay, reason_not_replayable
@@ -54,7 +54,6 @@ def recommend(
         return Gains(untold=reason)
     try:
         found = calibrate(recording.between(since_ms, until_ms), end_ms, enough=enough)
-        outcomes = [evaluate(found.recorded, CURRENT_SETTINGS)]
     except (NothingToReplay, CannotReplay) as error:
         return Gains(untold=str(error))
     near = found.reproduction
@@ -63,26 +62,18 @@ def recommend(
             untold=f"replayed under today's settings only {near.matched} of {near.generations} generations come out "
             "as they were, so no other numbers can be trusted"
         )
-    is_over = False
-    for alternative in standard_alternatives(found.recorded.script):
-        if is_over := enough():
-            break
-        try:
-            outcomes.append(evaluate(found.recorded, alternative))
-        except CannotReplay:
-            continue
-    compared = Comparison(tuple(outcomes), ())
+    compared = compare(found, standard_alternatives(found.recorded.script), enough)
     return Gains(
         gains=tuple(_gain(found, compared, it) for it in helpful_outcomes(found, compared)),
-        tried=len(outcomes) - 1,
+        tried=len(compared.outcomes) - 1,
         rebalances=compared.today.rebalances,
         stopped_s=compared.today.stopped_ms / 1000,
         log_rebalances=near.generations,
         log_stopped_s=found.recorded.stopped_ms / 1000,
         generations=near.generations,
         matched=near.matched,
-        untold="replaying it takes longer than there is time for here" if is_over else "",
-        is_cut_short=is_over,
+        untold="replaying it takes longer than there is time for here" if compared.is_cut_short else "",
+        is_cut_short=compared.is_cut_short,
     )
 
 

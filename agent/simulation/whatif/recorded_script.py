@@ -14,8 +14,11 @@ from agent.simulation.whatif.recorder import GroupRecording, RecordedState
 from agent.simulation.whatif.script_builder import ScriptBuilder
 
 
-class RecordedGeneration(NamedTuple):
-    """A generation that the log shows, and who was in it. `skipped`: generations before it that never completed."""
+class Generation(NamedTuple):
+    """A generation of the log or of a play: when it was complete, and who was in it.
+
+    `skipped`: in the log, generations before it that never completed.
+    """
 
     generation: int
     at_ms: int
@@ -37,8 +40,8 @@ class RecordedScript:
     script: Script
     opening_ms: int
     closing_ms: int
-    opening: RecordedGeneration | None
-    expected: tuple[RecordedGeneration, ...]
+    opening: Generation | None
+    expected: tuple[Generation, ...]
     clients: ClientNames
     notes: Mapping[str, int]
     heartbeat_ms: int
@@ -162,7 +165,7 @@ def until_sessions_end(script: Script, closing_ms: int) -> Script:
     return replace(script, until_ms=closing_ms + longest_ms)
 
 
-def _expected(recording: GroupRecording, clients: ClientNames) -> Iterable[RecordedGeneration]:
+def _expected(recording: GroupRecording, clients: ClientNames) -> Iterable[Generation]:
     """The generations of a recording, the first as it was found."""
     yield _shown(clients, recording.states[0], 0)
     for before, seen, _ in consecutive_states(recording):
@@ -170,6 +173,6 @@ def _expected(recording: GroupRecording, clients: ClientNames) -> Iterable[Recor
             yield _shown(clients, seen, seen.generation - before.generation - 1)
 
 
-def _shown(clients: ClientNames, seen: RecordedState, skipped: int) -> RecordedGeneration:
+def _shown(clients: ClientNames, seen: RecordedState, skipped: int) -> Generation:
     names = frozenset(clients.by_member_id[member_id] for member_id in seen.members)
-    return RecordedGeneration(seen.generation, seen.at_ms, names, skipped)
+    return Generation(seen.generation, seen.at_ms, names, skipped)

@@ -11,9 +11,8 @@ from agent.core.protocol.hashing import partition_for_group
 from agent.core.protocol.states import GroupState
 from agent.core.records import RawRecord
 from agent.core.wire.offset_commit_fastpath import commit_key, commit_value
-from agent.simulation.generator.images import encode_image
 from agent.simulation.groups.messages import ClassicGroupImage, ClassicMemberImage
-from tests.unit.simulation.generator.made import Wants
+from tests.unit.simulation.generator.made import Wants, encode_image
 
 _TIMES = st.integers(0, 1 << 41)
 

@@ -8,11 +8,11 @@ from typing import Any
 from agent.core.protocol.hashing import partition_for_group
 from agent.core.records import RawRecord, RecordBatch
 from agent.runtime.offline import OfflineGroups
-from agent.simulation.generator.images import encode_image
 from agent.simulation.groups.messages import RecordAppended
 from agent.simulation.groups.protocol_models import AnyEffect
 from agent.simulation.groups.script import Script
 from agent.simulation.groups.simulation import Simulation
+from tests.unit.simulation.generator.made import encode_image
 
 T0 = 1_795_000_000_000
 """When scripts begin whose times are counted from zero: a mirror takes times for epoch milliseconds."""

@@ -11,7 +11,7 @@ import pytest
 from agent.core.protocol.states import GroupState
 from agent.core.wire import Record, decode
 from agent.core.wire.payloads import ConnectAssignment, ConnectorTasks, ConnectWorkerState, decode_payload
-from agent.simulation.generator.images import PAYLOAD_VERSIONS, encode_assignment, encode_image, encode_worker_state
+from agent.simulation.generator.images import PAYLOAD_VERSIONS, encode_assignment, encode_worker_state
 from agent.simulation.groups.connect import (
     ConnectError,
     ConnectProtocol,
@@ -24,6 +24,7 @@ from agent.simulation.groups.messages import ClassicGroupImage, ClassicMemberIma
 from agent.simulation.groups.script import Close, Kill, Script, SetPartitions
 from agent.simulation.groups.simulation import Simulation
 from tests.generate.connect_bytes import RECORDED
+from tests.unit.simulation.generator.made import encode_image
 from tests.unit.simulation.generator.mirroring import Form, mirrored
 from tests.unit.simulation.groups.connecting import MINUTE, start
 

@@ -17,9 +17,8 @@ from agent.core.wire.payloads import (
     TopicPartition,
     decode_payload,
 )
-from agent.simulation.generator.images import encode_image
 from agent.simulation.groups.messages import ClassicGroupImage, ClassicMemberImage
-from tests.unit.simulation.generator.made import Wants
+from tests.unit.simulation.generator.made import Wants, encode_image
 
 NAMES = st.text(max_size=8)
 SLOTS = st.lists(st.tuples(st.sampled_from(["orders", "clicks", "é"]), st.integers(0, 50)), max_size=8).map(tuple)

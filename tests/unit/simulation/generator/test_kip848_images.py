@@ -19,9 +19,7 @@ from agent.core.wire.json_form import uuid_text
 from agent.core.wire.primitives import Uuid
 from agent.core.wire.records import encode_value
 from agent.kafka.source.paths import raw_records
-from agent.simulation.generator.images import encode_image
 from agent.simulation.generator.kip848_images import metadata_hash
-from agent.simulation.generator.topics import topic_ids
 from agent.simulation.groups.kip848_messages import (
     ConsumerMemberMetadata,
     CurrentAssignment,
@@ -48,12 +46,12 @@ from agent.simulation.groups.script import (
 )
 from agent.simulation.groups.simulation import Simulation
 from tests.unit.core.wire.vectors import CAPTURE, needs
+from tests.unit.simulation.generator.made import TOPIC_ID, encode_image, topic_ids
 from tests.unit.simulation.generator.mirroring import Form, mirrored
 from tests.unit.simulation.groups.test_protocol_models import STEPS
 
 S = 1_000
 EXPRESSION = 16
-TOPIC_ID = topic_ids()
 
 
 # The capture.

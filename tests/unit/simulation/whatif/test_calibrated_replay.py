@@ -7,12 +7,11 @@ from dataclasses import replace
 from agent.simulation.groups.simulate import SimulatedRebalance, SimulationResult, StoppedTime
 from agent.simulation.whatif.calibrated_replay import (
     GenerationDifference,
-    SimulatedGeneration,
     calibrate,
     replay,
     replay_accuracy,
 )
-from agent.simulation.whatif.recorded_script import RecordedGeneration, RecordedScript, reconstruct
+from agent.simulation.whatif.recorded_script import Generation, RecordedScript, reconstruct
 from tests.unit.core.shadow import build as b
 from tests.unit.simulation.whatif.made import History, rolling_restart, shared_out
 
@@ -23,7 +22,7 @@ def expecting(*clients: frozenset[str], opening: bool = False) -> RecordedScript
     history = History()
     history.at(0, *shared_out(["a-1"]))
     found = reconstruct(history.recording(), b.T0)
-    expected = tuple(RecordedGeneration(at, at * 1_000, it) for at, it in enumerate(clients, 1))
+    expected = tuple(Generation(at, at * 1_000, it) for at, it in enumerate(clients, 1))
     if not opening:
         return replace(found, expected=expected)
     return replace(found, expected=expected[1:], opening=expected[0], opening_ms=1_000)
@@ -44,18 +43,18 @@ def test_the_same() -> None:
 
 def test_one_is_missing() -> None:
     found = replay_accuracy(expecting(A, B, A), came(A, A))
-    assert found.differences == (GenerationDifference(RecordedGeneration(2, 2_000, B), None),)
+    assert found.differences == (GenerationDifference(Generation(2, 2_000, B), None),)
     assert (found.is_exact, found.matched) == (False, 2)
 
 
 def test_one_is_too_many() -> None:
     found = replay_accuracy(expecting(A, C), came(A, B, C))
-    assert found.differences == (GenerationDifference(None, SimulatedGeneration(2, 2_005, B)),)
+    assert found.differences == (GenerationDifference(None, Generation(2, 2_005, B)),)
 
 
 def test_one_at_the_end() -> None:
     found = replay_accuracy(expecting(A), came(A, B))
-    assert found.differences == (GenerationDifference(None, SimulatedGeneration(2, 2_005, B)),)
+    assert found.differences == (GenerationDifference(None, Generation(2, 2_005, B)),)
 
 
 def test_what_never_completed_is_not_shown() -> None:
@@ -74,7 +73,7 @@ def test_what_came_before_the_opening_does_not_count() -> None:
     )
     assert replay_accuracy(expecting(A, B, opening=True), play).is_exact
     assert replay_accuracy(expecting(A, opening=True), came(B)).differences == (
-        GenerationDifference(None, SimulatedGeneration(2, 1_005, B)),
+        GenerationDifference(None, Generation(2, 1_005, B)),
     )
 
 

@@ -9,12 +9,11 @@ from agent.simulation.whatif import sentences as words
 from agent.simulation.whatif.calibrated_replay import (
     CalibratedReplay,
     GenerationDifference,
-    SimulatedGeneration,
     calibrate,
 )
 from agent.simulation.whatif.changes import Alternative
 from agent.simulation.whatif.comparison import AlternativeOutcome, Comparison, compare
-from agent.simulation.whatif.recorded_script import RecordedGeneration
+from agent.simulation.whatif.recorded_script import Generation
 from tests.unit.core.shadow import build as b
 from tests.unit.simulation.whatif.made import History, rolling_restart, shared_out
 
@@ -49,10 +48,10 @@ def test_what_was_replayed() -> None:
 def test_what_is_not_exact_says_so_first() -> None:
     found = restarted()
     differences = (
-        GenerationDifference(RecordedGeneration(7, b.T0, frozenset({"b", "a"})), None),
-        GenerationDifference(RecordedGeneration(8, b.T0, frozenset()), None),
-        GenerationDifference(None, SimulatedGeneration(9, b.T0 + 1_000, frozenset({"a"}))),
-        GenerationDifference(None, SimulatedGeneration(10, b.T0 + 1_000, frozenset())),
+        GenerationDifference(Generation(7, b.T0, frozenset({"b", "a"})), None),
+        GenerationDifference(Generation(8, b.T0, frozenset()), None),
+        GenerationDifference(None, Generation(9, b.T0 + 1_000, frozenset({"a"}))),
+        GenerationDifference(None, Generation(10, b.T0 + 1_000, frozenset())),
     )
     wrong = replace(found.reproduction, matched=6, differences=differences, late_ms=())
     said = words.reproduced(found._replace(reproduction=wrong), compare(found, []))
