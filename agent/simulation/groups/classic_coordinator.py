@@ -31,6 +31,7 @@ from agent.simulation.groups.messages import (
     SyncGroupResponse,
     Token,
 )
+from agent.simulation.groups.roster import RequestRejected
 from agent.simulation.groups.script import BrokerSettings
 
 
@@ -112,30 +113,40 @@ class ClassicCoordinator:
 def _handle(group: ClassicGroupMachine, request: ClassicRequest, token: Token, now_ms: int) -> list[Effect]:
     effects = group.fire_timers(now_ms - 1)
     group.now_ms = now_ms
+    try:
+        match request:
+            case JoinGroupRequest():
+                _join(group, request, token)
+            case SyncGroupRequest():
+                _sync(group, request, token)
+            case HeartbeatRequest():
+                group.respond(token, HeartbeatResponse(_heartbeat(group, request)))
+            case LeaveGroupRequest():
+                _leave(group, request, token)
+    except RequestRejected as rejected:
+        group.respond(token, _rejection(request, rejected.error))
+    return effects + group.take_effects()
+
+
+def _rejection(
+    request: ClassicRequest, error: ErrorCode
+) -> JoinGroupResponse | SyncGroupResponse | HeartbeatResponse:
     match request:
         case JoinGroupRequest():
-            _join(group, request, token)
+            repeats_id = error not in (ErrorCode.GROUP_MAX_SIZE_REACHED, ErrorCode.UNKNOWN_SERVER_ERROR)
+            return JoinGroupResponse(error, request.member_id if repeats_id else "")
         case SyncGroupRequest():
-            response = _sync(group, request, token)
-            if response is not None:
-                group.respond(token, response)
-        case HeartbeatRequest():
-            group.respond(token, HeartbeatResponse(_heartbeat(group, request)))
-        case LeaveGroupRequest():
-            _leave(group, request, token)
-    return effects + group.take_effects()
+            return SyncGroupResponse(error)
+        case _:
+            return HeartbeatResponse(error)
 
 
 # JoinGroup.
 
 
 def _join(group: ClassicGroupMachine, request: JoinGroupRequest, token: Token) -> None:
-    error = _refusal(group, request)
-    if error is not None:
-        group.respond(
-            token, JoinGroupResponse(error, "" if error in _ERRORS_WITHOUT_MEMBER_ID else request.member_id)
-        )
-    elif not request.member_id:
+    _check_join(group, request)
+    if not request.member_id:
         _join_as_new(group, request, token)
     elif request.member_id in group.roster.pending_member_ids:
         _add_new_member(group, request, request.member_id, token)
@@ -143,19 +154,21 @@ def _join(group: ClassicGroupMachine, request: JoinGroupRequest, token: Token) -
         _rejoin(group, request, token)
 
 
-def _refusal(group: ClassicGroupMachine, request: JoinGroupRequest) -> ErrorCode | None:
+def _check_join(group: ClassicGroupMachine, request: JoinGroupRequest) -> None:
     member_id = request.member_id
     if not _session_timeout_is_allowed(group.settings, request):
-        return ErrorCode.INVALID_SESSION_TIMEOUT
+        raise RequestRejected(ErrorCode.INVALID_SESSION_TIMEOUT)
     if not _has_room(group, member_id):
         _reject_for_size(group, member_id)
-        return ErrorCode.GROUP_MAX_SIZE_REACHED
+        raise RequestRejected(ErrorCode.GROUP_MAX_SIZE_REACHED)
     if not _supports(group, request):
-        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        raise RequestRejected(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if member_id in group.roster.pending_member_ids:
-        # A static member is never given an id to come back with; the broker has no better error for one that does.
-        return None if request.instance_id is None else ErrorCode.UNKNOWN_SERVER_ERROR
-    return group.roster.identity_error(member_id, request.instance_id) if member_id else None
+        if request.instance_id is not None:
+            # A static member is never given an id to come back with; the broker has no better error for it.
+            raise RequestRejected(ErrorCode.UNKNOWN_SERVER_ERROR)
+    elif member_id:
+        group.roster.find(member_id, request.instance_id)
 
 
 def _supports(group: ClassicGroupMachine, request: JoinGroupRequest) -> bool:
@@ -186,9 +199,9 @@ def _reject_for_size(group: ClassicGroupMachine, member_id: str) -> None:
 def _join_as_new(group: ClassicGroupMachine, request: JoinGroupRequest, token: Token) -> None:
     instance_id = request.instance_id
     member_id = f"{request.client_id if instance_id is None else instance_id}-{group.new_id()}"
-    known = None if instance_id is None else group.roster.member_id_of_instance(instance_id)
+    known = group.roster.static_member(instance_id)
     if known is not None:
-        _replace(group, request, group.members[known], member_id, token)
+        _replace(group, request, known, member_id, token)
     elif instance_id is None and request.requires_known_member_id:
         group.roster.pending_member_ids.add(member_id)
         group.start_pending_member_timer(member_id, request.session_timeout_ms)
@@ -226,7 +239,8 @@ def _rejoin(group: ClassicGroupMachine, request: JoinGroupRequest, token: Token)
         if group.state is PREPARING:
             group.complete_if_all_joined()
         else:
-            group.prepare_rebalance(request.reason or _rejoin_reason(changed), member.member_id)
+            reason = RebalanceReason.SUBSCRIPTION_CHANGED if changed else RebalanceReason.LEADER_REJOINED
+            group.prepare_rebalance(request.reason or reason, member.member_id)
 
 
 def _update(group: ClassicGroupMachine, member: ClassicMember, request: JoinGroupRequest, token: Token) -> None:
@@ -260,46 +274,38 @@ def _replace(
 # SyncGroup.
 
 
-def _sync(group: ClassicGroupMachine, request: SyncGroupRequest, token: Token) -> SyncGroupResponse | None:
-    error = _sync_refusal(group, request)
-    if error is not None:
-        return SyncGroupResponse(error)
-    member = group.members[request.member_id]
+def _sync(group: ClassicGroupMachine, request: SyncGroupRequest, token: Token) -> None:
+    member = _current_member(group, request)
+    for said, known in ((request.protocol_type, group.protocol_type), (request.protocol, group.protocol)):
+        if None not in (said, known) and said != known:
+            raise RequestRejected(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    if group.state is PREPARING:
+        raise RequestRejected(ErrorCode.REBALANCE_IN_PROGRESS)
     group.record_sync(member)
     if group.state is STABLE:
-        return SyncGroupResponse(ErrorCode.NONE, member.assignment, group.protocol_type, group.protocol)
+        assigned = SyncGroupResponse(ErrorCode.NONE, member.assignment, group.protocol_type, group.protocol)
+        group.respond(token, assigned)
+        return
     if member.pending_sync is not None:
         group.respond_to_sync(member, SyncGroupResponse(ErrorCode.REBALANCE_IN_PROGRESS))
     member.pending_sync = token
     if member.member_id == group.leader:
         group.assign(request.assignments)
-    return None
 
 
-def _sync_refusal(group: ClassicGroupMachine, request: SyncGroupRequest) -> ErrorCode | None:
-    if group.state is EMPTY:
-        return ErrorCode.UNKNOWN_MEMBER_ID
-    error = group.roster.identity_error(request.member_id, request.instance_id)
-    if error is not None:
-        return error
+def _current_member(group: ClassicGroupMachine, request: SyncGroupRequest | HeartbeatRequest) -> ClassicMember:
+    """The member that asks, if it is in the present generation."""
+    member = group.roster.find(request.member_id, request.instance_id)
     if request.generation != group.generation:
-        return ErrorCode.ILLEGAL_GENERATION
-    for said, known in ((request.protocol_type, group.protocol_type), (request.protocol, group.protocol)):
-        if None not in (said, known) and said != known:
-            return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    return ErrorCode.REBALANCE_IN_PROGRESS if group.state is PREPARING else None
+        raise RequestRejected(ErrorCode.ILLEGAL_GENERATION)
+    return member
 
 
 # Heartbeat and LeaveGroup.
 
 
 def _heartbeat(group: ClassicGroupMachine, request: HeartbeatRequest) -> ErrorCode:
-    error = group.roster.identity_error(request.member_id, request.instance_id)
-    if error is not None:
-        return error
-    if request.generation != group.generation:
-        return ErrorCode.ILLEGAL_GENERATION
-    group.extend_deadline(group.members[request.member_id])
+    group.extend_deadline(_current_member(group, request))
     return ErrorCode.REBALANCE_IN_PROGRESS if group.state is PREPARING else ErrorCode.NONE
 
 
@@ -312,26 +318,16 @@ def _leave(group: ClassicGroupMachine, request: LeaveGroupRequest, token: Token)
 
 
 def _remove_leaving_member(group: ClassicGroupMachine, leaver: LeavingMember) -> ErrorCode:
-    member_id = leaver.member_id
-    if not member_id:
-        member_id = group.roster.member_id_of_instance(leaver.instance_id or "") or ""
-    elif member_id in group.roster.pending_member_ids:
-        group.forget_pending(member_id)
+    if leaver.member_id in group.roster.pending_member_ids:
+        group.forget_pending(leaver.member_id)
         return ErrorCode.NONE
-    error = group.roster.identity_error(member_id, leaver.instance_id)
-    if error is None:
-        group.remove_member(group.members[member_id], leaver.reason)
-    return error or ErrorCode.NONE
-
-
-_ERRORS_WITHOUT_MEMBER_ID = (ErrorCode.GROUP_MAX_SIZE_REACHED, ErrorCode.UNKNOWN_SERVER_ERROR)
-"""Refusals that do not repeat the member's id."""
+    try:
+        group.remove_member(group.roster.find_leaving(leaver), leaver.reason)
+    except RequestRejected as rejected:
+        return rejected.error
+    return ErrorCode.NONE
 
 
 def _session_timeout_is_allowed(settings: BrokerSettings, request: JoinGroupRequest) -> bool:
     """Whether the session timeout that is asked for is within the broker's bounds."""
     return settings.min_session_timeout_ms <= request.session_timeout_ms <= settings.max_session_timeout_ms
-
-
-def _rejoin_reason(changed: bool) -> RebalanceReason:
-    return RebalanceReason.SUBSCRIPTION_CHANGED if changed else RebalanceReason.LEADER_REJOINED

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent.core.protocol.hashing import hash_map_order
-from agent.simulation.groups.messages import ClassicMemberImage, ErrorCode, SupportedProtocol, Token
+from agent.simulation.groups.messages import ClassicMemberImage, SupportedProtocol, Token
+from agent.simulation.groups.roster import Roster
 
 
 @dataclass(slots=True)
@@ -65,39 +66,22 @@ class ClassicMember:
         )
 
 
-class ClassicRoster:
+class ClassicRoster(Roster[ClassicMember]):
     """A group's members by id, in the order in which they came."""
 
     def __init__(self) -> None:
-        self.members: dict[str, ClassicMember] = {}
+        super().__init__()
         self.pending_member_ids: set[str] = set()
         """Member ids that were given out and not used yet."""
         self.leader: str | None = None
-        self._instances: dict[str, str] = {}
         # By protocol, how many members support it.
         self._supporters: Counter[str] = Counter()
-        # Java's map of members grows with them and never shrinks, and with it the order in which it gives them.
-        self._peak_size = 0
 
     # Who is who.
-
-    def member_id_of_instance(self, instance_id: str) -> str | None:
-        """The member id that a static id has now."""
-        return self._instances.get(instance_id)
 
     def knows_member_id(self, member_id: str) -> bool:
         """Whether there is this member, or its id was given out."""
         return member_id in self.members or member_id in self.pending_member_ids
-
-    def identity_error(self, member_id: str, instance_id: str | None) -> ErrorCode | None:
-        """What is wrong with who asks, None if it is who it says."""
-        if instance_id is not None:
-            known = self._instances.get(instance_id)
-            if known is None:
-                return ErrorCode.UNKNOWN_MEMBER_ID
-            if known != member_id:
-                return ErrorCode.FENCED_INSTANCE_ID
-        return None if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
     def members_not_rejoined(self) -> list[ClassicMember]:
         """Members that have not rejoined, and are not excused from it by a static id."""
@@ -127,7 +111,7 @@ class ClassicRoster:
         self._supporters.update(set(member.protocol_names))
         self._peak_size = max(self._peak_size, len(self.members))
         if member.instance_id is not None:
-            self._instances[member.instance_id] = member.member_id
+            self._static[member.instance_id] = member.member_id
         if self.leader is None:
             self.leader = member.member_id
 
@@ -136,7 +120,7 @@ class ClassicRoster:
         del self.members[member.member_id]
         self._supporters.subtract(set(member.protocol_names))
         if member.instance_id is not None:
-            del self._instances[member.instance_id]
+            del self._static[member.instance_id]
         if self.leader == member.member_id:
             self.leader = next(iter(self._in_order(self.members)), None)
 
@@ -147,7 +131,7 @@ class ClassicRoster:
         self.members[new.member_id] = new
         self._supporters.subtract(set(old.protocol_names))
         self._supporters.update(set(new.protocol_names))
-        self._instances[new.instance_id] = new.member_id
+        self._static[new.instance_id] = new.member_id
         if self.leader == old.member_id:
             self.leader = new.member_id
 

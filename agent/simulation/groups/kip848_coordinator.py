@@ -39,20 +39,19 @@ from agent.simulation.groups.kip848_roster import (
     FIRST_EPOCH,
     ConsumerGroupMember,
     Kip848Roster,
-    RequestRejected,
     TargetAssignment,
 )
 from agent.simulation.groups.messages import (
     ErrorCode,
     LeaveGroupRequest,
     LeaveGroupResponse,
-    LeavingMember,
     MemberRemoved,
     RebalanceReason,
     RecordAppended,
     ResponseSent,
     Token,
 )
+from agent.simulation.groups.roster import RequestRejected
 from agent.simulation.groups.script import BrokerSettings
 from agent.simulation.groups.timers import Timers, earliest
 
@@ -325,18 +324,13 @@ class Kip848Coordinator:
         errors: list[ErrorCode] = []
         for leaver in request.members:
             try:
-                going.setdefault(self._find_leaving_member(leaver).member_id, leaver.reason)
+                going.setdefault(self._roster.find_leaving(leaver).member_id, leaver.reason)
                 errors.append(ErrorCode.NONE)
             except RequestRejected as refused:
                 errors.append(refused.error)
         if going:
             self._remove_members(going)
         return LeaveGroupResponse(ErrorCode.NONE, tuple(errors))
-
-    def _find_leaving_member(self, leaver: LeavingMember) -> ConsumerGroupMember:
-        # An admin names a static member by its static id alone.
-        static = self._roster.static_member(leaver.instance_id) if leaver.member_id == "" else None
-        return static or self._roster.find(leaver.member_id, leaver.instance_id)
 
     def _remove_members(self, going: Mapping[str, RebalanceReason]) -> None:
         """Members are no longer in the group, all in one epoch; the next heartbeat computes the target."""

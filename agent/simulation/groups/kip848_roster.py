@@ -9,21 +9,13 @@ from dataclasses import dataclass
 from agent.core.protocol.assignors import Assignment, AssignmentProblem, MemberSubscription, Slot
 from agent.core.protocol.hashing import java_string_hash
 from agent.simulation.groups.kip848_messages import ConsumerMemberMetadata, CurrentAssignment, MemberState
-from agent.simulation.groups.messages import ErrorCode
+from agent.simulation.groups.roster import Roster
 
 _HASH_MULTIPLIER = -7046029254386353131
 """What `TimelineHashMap` multiplies hashes with (2^64 divided by the golden ratio)."""
 
 FIRST_EPOCH = 1
 """What a group's epoch and target epoch begin with, before any is written."""
-
-
-class RequestRejected(Exception):
-    """The request is answered with an error, and changes nothing."""
-
-    def __init__(self, error: ErrorCode) -> None:
-        super().__init__(error)
-        self.error = error
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +36,13 @@ class ConsumerGroupMember:
         return self.current.state == MemberState.STABLE and self.current.epoch == epoch
 
 
-class Kip848Roster:
+class Kip848Roster(Roster[ConsumerGroupMember]):
     """The members by id, those included that left for a restart."""
 
     def __init__(self) -> None:
-        self.members: dict[str, ConsumerGroupMember] = {}
-        self._static: dict[str, str] = {}
+        super().__init__()
         self._holders: dict[Slot, str] = {}
-        # The most members there have been, and the most before the last one came.
-        self._peak_size = self._peak_size_before_last_join = 0
+        self._peak_size_before_last_join = 0
 
     def put(self, member: ConsumerGroupMember) -> None:
         """A member is there, or has changed."""
@@ -88,29 +78,6 @@ class Kip848Roster:
     def held_by_another(self, member_id: str) -> Callable[[Slot], bool]:
         """Says of a partition whether a member other than this one holds it."""
         return lambda slot: self._holders.get(slot, member_id) != member_id
-
-    def static_member(self, instance_id: str | None) -> ConsumerGroupMember | None:
-        """The member that has this static id, None where nobody has."""
-        if instance_id not in self._static:
-            return None
-        return self._named(self._static[instance_id])
-
-    def find(self, member_id: str, instance_id: str | None) -> ConsumerGroupMember:
-        """The member that asks: by its id, or where it names a static id, by that, if it is still the one."""
-        if instance_id is None:
-            return self._named(member_id)
-        member = self.static_member(instance_id)
-        if member is None:
-            raise RequestRejected(ErrorCode.UNKNOWN_MEMBER_ID)
-        if member.member_id != member_id:
-            raise RequestRejected(ErrorCode.FENCED_INSTANCE_ID)
-        return member
-
-    def _named(self, member_id: str) -> ConsumerGroupMember:
-        # A static id may outlive its member, if that took another static id.
-        if member_id not in self.members:
-            raise RequestRejected(ErrorCode.UNKNOWN_MEMBER_ID)
-        return self.members[member_id]
 
     def subscribed_partitions(self, partitions: Mapping[str, int]) -> dict[str, int]:
         """The partitions of those topics that somebody wants."""

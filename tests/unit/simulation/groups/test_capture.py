@@ -154,7 +154,7 @@ class Fed:
             self._join(line.member, line.at_ms, known=False)
             return
         # It came back: under which id, the next record says.
-        old = self.group.roster.member_id_of_instance(line.instance or "")
+        old = self.group.roster.static_member(line.instance)
         new = next(
             row["memberId"]
             for record in self.capture.records
@@ -163,7 +163,7 @@ class Fed:
         )
         self._suffixes = iter([new[-36:]])
         self.group.new_id = self._suffixes.__next__
-        assert old != new
+        assert old is None or old.member_id != new
         self._join(new, line.at_ms, known=False)
 
     def _left(self, line: Line) -> None:

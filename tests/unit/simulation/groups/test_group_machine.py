@@ -175,10 +175,8 @@ class GroupMachine(RuleBasedStateMachine):
         assert (group.leader in group.members) if group.members else group.leader is None
         assert not group.roster.pending_member_ids & set(group.members)
         named = {member.instance_id: it for it, member in group.members.items() if member.instance_id is not None}
-        assert all(group.roster.member_id_of_instance(instance_id) == it for instance_id, it in named.items())
-        assert all(
-            group.roster.member_id_of_instance(it) is None for it in INSTANCES if it is not None and it not in named
-        )
+        assert all(group.roster.static_member(instance_id) is group.members[it] for instance_id, it in named.items())
+        assert all(group.roster.static_member(it) is None for it in INSTANCES if it not in named)
         if group.state in (GroupState.EMPTY, GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
             assert all(member.pending_join is None for member in group.members.values())
         if group.state is not GroupState.COMPLETING_REBALANCE:
