@@ -27,15 +27,11 @@ class Participants:
     ends_ms: int
     random: SeededRandom
 
-    @property
-    def rounds(self) -> int:
-        """How often what happens now and then happens."""
-        return rounds(self.ends_ms - self.begins_ms)
-
     def occurrences(self, least: float, most: float) -> Iterator[tuple[int, int]]:
         """One moment a round, between these shares of it, and how long it is until the round's end."""
-        length = (self.ends_ms - self.begins_ms) // self.rounds
-        for number in range(self.rounds):
+        duration_ms = self.ends_ms - self.begins_ms
+        length = duration_ms // rounds(duration_ms)
+        for number in range(rounds(duration_ms)):
             at = self.random.integer(int(least * length), int(most * length))
             yield self.begins_ms + number * length + at, length - at
 

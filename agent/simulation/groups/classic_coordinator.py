@@ -203,8 +203,7 @@ def _join_as_new(group: ClassicGroupMachine, request: JoinGroupRequest, token: T
     if known is not None:
         _replace(group, request, known, member_id, token)
     elif instance_id is None and request.requires_known_member_id:
-        group.roster.pending_member_ids.add(member_id)
-        group.start_pending_member_timer(member_id, request.session_timeout_ms)
+        group.add_pending(member_id, request.session_timeout_ms)
         group.respond(token, JoinGroupResponse(ErrorCode.MEMBER_ID_REQUIRED, member_id))
     else:
         _add_new_member(group, request, member_id, token)
@@ -213,23 +212,12 @@ def _join_as_new(group: ClassicGroupMachine, request: JoinGroupRequest, token: T
 def _add_new_member(group: ClassicGroupMachine, request: JoinGroupRequest, member_id: str, token: Token) -> None:
     if not group.members:
         group.protocol_type = request.protocol_type
-    member = ClassicMember(
-        member_id,
-        request.instance_id,
-        request.client_id,
-        request.client_host,
-        request.session_timeout_ms,
-        request.rebalance_timeout_ms,
-        request.protocols,
-        is_new=True,
-        pending_join=token,
-    )
-    group.add_member(member)
+    group.add_member(ClassicMember(member_id, request, is_new=True, pending_join=token))
 
 
 def _rejoin(group: ClassicGroupMachine, request: JoinGroupRequest, token: Token) -> None:
     member = group.members[request.member_id]
-    changed = member.protocols != request.protocols
+    changed = member.request.protocols != request.protocols
     follows = group.state is STABLE and member.member_id != group.leader
     if not changed and (follows or group.state is COMPLETING):
         # It may have missed a response: it gets the current generation again.
@@ -244,9 +232,7 @@ def _rejoin(group: ClassicGroupMachine, request: JoinGroupRequest, token: Token)
 
 
 def _update(group: ClassicGroupMachine, member: ClassicMember, request: JoinGroupRequest, token: Token) -> None:
-    group.roster.update_protocols(member, request.protocols)
-    member.session_timeout_ms = request.session_timeout_ms
-    member.rebalance_timeout_ms = request.rebalance_timeout_ms
+    member.request = member.renewed(request)
     if member.pending_join is not None and member.pending_join != token:
         # The member sent a JoinGroup before and did not wait for its response.
         group.respond(member.pending_join, JoinGroupResponse(ErrorCode.UNKNOWN_MEMBER_ID))
@@ -257,17 +243,7 @@ def _replace(
     group: ClassicGroupMachine, request: JoinGroupRequest, old: ClassicMember, member_id: str, token: Token
 ) -> None:
     """A static member rejoins without its member id: the new id takes over the assignment of the old one."""
-    new = ClassicMember(
-        member_id,
-        old.instance_id,
-        old.client_id,
-        old.client_host,
-        request.session_timeout_ms,
-        request.rebalance_timeout_ms,
-        request.protocols,
-        old.assignment,
-        pending_join=token,
-    )
+    new = ClassicMember(member_id, old.renewed(request), old.assignment, pending_join=token)
     group.replace_static_member(old, new)
 
 

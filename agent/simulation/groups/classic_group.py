@@ -103,7 +103,7 @@ class ClassicGroupMachine:
         So that uneventful heartbeats need not be played one by one; true of a stable group only.
         """
         member = self.members[member_id]
-        deadline = at_ms + member.session_timeout_ms
+        deadline = at_ms + member.request.session_timeout_ms
         known = self.deadline(member_id)
         if known is None or known < deadline:
             self._timers.set((member_id,), deadline)
@@ -277,8 +277,9 @@ class ClassicGroupMachine:
             # Even where the group's first rebalance would still wait for its delay.
             self._complete_join_phase()
 
-    def start_pending_member_timer(self, member_id: str, timeout_ms: int) -> None:
-        """An id that was given out is good for so long."""
+    def add_pending(self, member_id: str, timeout_ms: int) -> None:
+        """An id is given out, and good for so long."""
+        self.roster.pending_member_ids.add(member_id)
         self._timers.set((member_id,), self.now_ms + timeout_ms)
 
     def forget_pending(self, member_id: str) -> None:
@@ -298,7 +299,7 @@ class ClassicGroupMachine:
 
     def extend_deadline(self, member: ClassicMember, timeout_ms: int | None = None) -> None:
         """Put off the member's deadline: by its session timeout from now, or by another one."""
-        self._timers.set((member.member_id,), self.now_ms + (timeout_ms or member.session_timeout_ms))
+        self._timers.set((member.member_id,), self.now_ms + (timeout_ms or member.request.session_timeout_ms))
 
     def add_member(self, member: ClassicMember) -> None:
         """A new member is in."""
@@ -316,7 +317,7 @@ class ClassicGroupMachine:
         self.respond_to_sync(old, SyncGroupResponse(fenced))
         self._timers.cancel((old.member_id,))
         self.roster.replace(old, new)
-        self.extend_deadline(new, old.session_timeout_ms)
+        self.extend_deadline(new, old.request.session_timeout_ms)
         self._report(MemberRemoved, old.member_id, RebalanceReason.STATIC_REPLACED)
         if self.state is STABLE and self.roster.elected_protocol() == self.protocol:
             self._effects.append(RecordAppended(self.image()))

@@ -5,39 +5,46 @@ Owns the rules about who is who and who may come in, and the elections. Knows no
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from agent.core.protocol.hashing import hash_map_order
-from agent.simulation.groups.messages import ClassicMemberImage, SupportedProtocol, Token
+from agent.simulation.groups.messages import ClassicMemberImage, JoinGroupRequest, SupportedProtocol, Token
 from agent.simulation.groups.roster import Roster
 
 
 @dataclass(slots=True)
 class ClassicMember:
-    """`pending_join` and `pending_sync` are the tokens of requests that are not answered yet.
+    """`request` is its latest JoinGroup, with the static id, client id and host of its first one.
 
-    `is_new` until its first join is answered: a new member may be expired while it waits.
+    `pending_join` and `pending_sync` are the tokens of requests that are not answered yet. `is_new` until its first
+    join is answered: a new member may be expired while it waits.
     """
 
     member_id: str
-    instance_id: str | None
-    client_id: str
-    client_host: str
-    session_timeout_ms: int
-    rebalance_timeout_ms: int
-    protocols: tuple[SupportedProtocol, ...]
+    request: JoinGroupRequest
     assignment: Any = ()
     is_new: bool = False
     pending_join: Token | None = None
     pending_sync: Token | None = None
 
     @property
+    def instance_id(self) -> str | None:
+        """Its static id."""
+        return self.request.instance_id
+
+    @property
     def protocol_names(self) -> list[str]:
         """The protocols it supports, in its order of preference."""
-        return [offer.name for offer in self.protocols]
+        return [offer.name for offer in self.request.protocols]
+
+    def renewed(self, request: JoinGroupRequest) -> JoinGroupRequest:
+        """A later JoinGroup of this member, or of its successor: who it is stays."""
+        first = self.request
+        return replace(
+            request, instance_id=first.instance_id, client_id=first.client_id, client_host=first.client_host
+        )
 
     @property
     def is_waiting_for_response(self) -> bool:
@@ -46,21 +53,17 @@ class ClassicMember:
 
     def metadata(self, protocol: str | None) -> Any:
         """What it said of itself for `protocol`."""
-        return next((offer.metadata for offer in self.protocols if offer.name == protocol), None)
-
-    def vote(self, candidates: set[str]) -> str:
-        """Its first preference among the candidates, all of which it supports."""
-        return next(name for name in self.protocol_names if name in candidates)
+        return next((offer.metadata for offer in self.request.protocols if offer.name == protocol), None)
 
     def image(self, protocol: str | None, assignment: Any) -> ClassicMemberImage:
         """As it goes into the log."""
         return ClassicMemberImage(
             self.member_id,
             self.instance_id,
-            self.client_id,
-            self.client_host,
-            self.session_timeout_ms,
-            self.rebalance_timeout_ms,
+            self.request.client_id,
+            self.request.client_host,
+            self.request.session_timeout_ms,
+            self.request.rebalance_timeout_ms,
             self.metadata(protocol),
             assignment,
         )
@@ -74,8 +77,6 @@ class ClassicRoster(Roster[ClassicMember]):
         self.pending_member_ids: set[str] = set()
         """Member ids that were given out and not used yet."""
         self.leader: str | None = None
-        # By protocol, how many members support it.
-        self._supporters: Counter[str] = Counter()
 
     # Who is who.
 
@@ -100,7 +101,7 @@ class ClassicRoster(Roster[ClassicMember]):
     @property
     def rebalance_timeout_ms(self) -> int:
         """How long a join phase may take: the longest that a member asked for."""
-        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+        return max((member.request.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     # Who comes and goes.
 
@@ -108,7 +109,6 @@ class ClassicRoster(Roster[ClassicMember]):
         """A new member; the first one leads."""
         self.pending_member_ids.discard(member.member_id)
         self.members[member.member_id] = member
-        self._supporters.update(set(member.protocol_names))
         self._peak_size = max(self._peak_size, len(self.members))
         if member.instance_id is not None:
             self._static[member.instance_id] = member.member_id
@@ -118,7 +118,6 @@ class ClassicRoster(Roster[ClassicMember]):
     def remove(self, member: ClassicMember) -> None:
         """A member goes; if it led, another one does."""
         del self.members[member.member_id]
-        self._supporters.subtract(set(member.protocol_names))
         if member.instance_id is not None:
             del self._static[member.instance_id]
         if self.leader == member.member_id:
@@ -129,23 +128,15 @@ class ClassicRoster(Roster[ClassicMember]):
         assert new.instance_id is not None
         del self.members[old.member_id]
         self.members[new.member_id] = new
-        self._supporters.subtract(set(old.protocol_names))
-        self._supporters.update(set(new.protocol_names))
         self._static[new.instance_id] = new.member_id
         if self.leader == old.member_id:
             self.leader = new.member_id
-
-    def update_protocols(self, member: ClassicMember, protocols: tuple[SupportedProtocol, ...]) -> None:
-        """A member supports other protocols, or says something else of itself."""
-        self._supporters.subtract(set(member.protocol_names))
-        member.protocols = protocols
-        self._supporters.update(set(member.protocol_names))
 
     # Elections.
 
     def common_protocols(self) -> set[str]:
         """The protocols that all members support; there must be a member."""
-        return {name for name, count in self._supporters.items() if count == len(self.members)}
+        return set.intersection(*(set(member.protocol_names) for member in self.members.values()))
 
     def supports(self, offers: tuple[SupportedProtocol, ...]) -> bool:
         """Whether one of these is supported by all members."""
@@ -159,7 +150,7 @@ class ClassicRoster(Roster[ClassicMember]):
         shared = self.common_protocols()
         votes: dict[str, int] = {}
         for member in self.members.values():
-            name = member.vote(shared)
+            name = next(name for name in member.protocol_names if name in shared)
             votes[name] = votes.get(name, 0) + 1
         return max(hash_map_order(votes), key=lambda name: votes[name])
 

@@ -12,7 +12,14 @@ from enum import IntEnum
 
 from agent.core.protocol.assignors import Slot
 from agent.core.protocol.states import CONSUMER_MEMBER_STABLE
-from agent.simulation.groups.messages import ErrorCode, MemberRemoved, RebalanceReason, RecordAppended, ResponseSent
+from agent.simulation.groups.messages import (
+    ErrorCode,
+    GroupEvent,
+    MemberRemoved,
+    RebalanceReason,
+    RecordAppended,
+    ResponseSent,
+)
 
 JOIN_EPOCH = 0
 """The member epoch that asks to join, or to join again without any partitions."""
@@ -123,18 +130,12 @@ class CurrentAssignment:
 
 
 @dataclass(frozen=True, slots=True)
-class _OfGroup:
-    group: str
-    at_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class _OfMember(_OfGroup):
+class _OfMember(GroupEvent):
     member_id: str
 
 
 @dataclass(frozen=True, slots=True)
-class EpochImage(_OfGroup):
+class EpochImage(GroupEvent):
     """The group's epoch (key type 3)."""
 
     epoch: int
@@ -148,7 +149,7 @@ class MemberMetadataImage(_OfMember):
 
 
 @dataclass(frozen=True, slots=True)
-class TargetEpochImage(_OfGroup):
+class TargetEpochImage(GroupEvent):
     """The epoch for which the target assignment was computed (key type 6)."""
 
     epoch: int
@@ -173,7 +174,7 @@ Kip848Image = EpochImage | MemberMetadataImage | TargetEpochImage | TargetAssign
 
 
 @dataclass(frozen=True, slots=True)
-class EpochBumped(_OfGroup):
+class EpochBumped(GroupEvent):
     """A rebalance begins: what a broker logs as "Bumped group epoch to …". `member_id` is who brought it about."""
 
     epoch: int
@@ -182,7 +183,7 @@ class EpochBumped(_OfGroup):
 
 
 @dataclass(frozen=True, slots=True)
-class TargetComputed(_OfGroup):
+class TargetComputed(GroupEvent):
     """The target is there: what a broker logs as "Computed a new target assignment for epoch … with … assignor"."""
 
     epoch: int

@@ -202,14 +202,20 @@ class ClassicMemberImage:
 
 
 @dataclass(frozen=True, slots=True)
-class ClassicGroupImage:
+class GroupEvent:
+    """Something that a coordinator writes of a group, or does to it, and when."""
+
+    group: str
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicGroupImage(GroupEvent):
     """A classic group as its coordinator writes it to `__consumer_offsets` (key type 2), `Dead` as a tombstone.
 
     `at_ms` is the record's time, `state_since_ms` what is in the record as `currentStateTimestamp`.
     """
 
-    group: str
-    at_ms: int
     generation: int
     protocol_type: str | None
     protocol: str | None
@@ -235,43 +241,32 @@ class RecordAppended:
 
 
 @dataclass(frozen=True, slots=True)
-class RebalancePrepared:
+class _RebalanceRequested(GroupEvent):
+    generation: int
+    reason: RebalanceReason
+    member_id: str
+
+
+class RebalancePrepared(_RebalanceRequested):
     """A rebalance begins: what a broker logs as "Preparing to rebalance group … (reason …)"."""
 
-    group: str
-    at_ms: int
-    generation: int
-    reason: RebalanceReason
-    member_id: str
 
-
-@dataclass(frozen=True, slots=True)
-class RejoinRequested:
+class RejoinRequested(_RebalanceRequested):
     """While a rebalance is being prepared, something else comes that calls for one."""
 
-    group: str
-    at_ms: int
-    generation: int
-    reason: RebalanceReason
-    member_id: str
-
 
 @dataclass(frozen=True, slots=True)
-class GenerationStabilized:
+class GenerationStabilized(GroupEvent):
     """The join phase is over: what a broker logs as "Stabilized group … generation … with … members"."""
 
-    group: str
-    at_ms: int
     generation: int
     members: int
 
 
 @dataclass(frozen=True, slots=True)
-class MemberRemoved:
+class MemberRemoved(GroupEvent):
     """A member is no longer in the group."""
 
-    group: str
-    at_ms: int
     member_id: str
     reason: RebalanceReason
 

@@ -7,6 +7,7 @@ do nothing but put off a deadline are not played one by one.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from heapq import heappop, heappush
@@ -63,8 +64,7 @@ class Simulation:
         self._sent = 0
         self._wakes = Timers()
         self._unreachable_until_ms: dict[str, int] = {}
-        self._steps = sorted(script.steps, key=lambda step: step.at_ms)
-        self._next_step = 0
+        self._steps = deque(sorted(script.steps, key=lambda step: step.at_ms))
 
     @property
     def group(self) -> ClassicGroupMachine | None:
@@ -81,10 +81,8 @@ class Simulation:
                 )
             moments += 1
             effects: list[AnyEffect] = []
-            while self._next_step < len(self._steps) and self._steps[self._next_step].at_ms <= now:
-                step = self._steps[self._next_step]
-                self._next_step += 1
-                effects += self._take_step(step, now)
+            while self._steps and self._steps[0].at_ms <= now:
+                effects += self._take_step(self._steps.popleft(), now)
             while self._messages and self._messages[0][0] <= now:
                 effects += self._deliver(now)
             for name in self._due_clients(now):
@@ -95,7 +93,7 @@ class Simulation:
     def _next(self) -> int | None:
         """When something happens next."""
         sent = self._messages[0][0] if self._messages else None
-        step = self._steps[self._next_step].at_ms if self._next_step < len(self._steps) else None
+        step = self._steps[0].at_ms if self._steps else None
         if sent is None and self._wakes.due is not None:
             # Perhaps nothing but heartbeats, for long.
             self._skip_heartbeats()
@@ -106,18 +104,18 @@ class Simulation:
         beating = self.model.clients_only_heartbeating(reached)
         if beating is None:
             return
-        horizon = [self.script.until_ms + 1]
-        for client in self.clients.values():
-            due = client.due_ms_except_heartbeats if client.member_id in beating else client.due_ms
-            if due is not None:
-                horizon.append(due)
-        if self._next_step < len(self._steps):
-            horizon.append(self._steps[self._next_step].at_ms)
-        silent = self.model.coordinator.due_ms_without(beating)
-        if silent is not None:
-            horizon.append(silent)
+        horizon = earliest(
+            self.script.until_ms + 1,
+            self._steps[0].at_ms if self._steps else None,
+            self.model.coordinator.due_ms_without(beating),
+            *(
+                client.due_ms_except_heartbeats if client.member_id in beating else client.due_ms
+                for client in self.clients.values()
+            ),
+        )
+        assert horizon is not None, "a script ends"
         # What is still on its way when something happens may meet with another answer.
-        until = min(horizon) - self.script.latency_ms
+        until = horizon - self.script.latency_ms
         for member_id, client in beating.items():
             last = client.skip_heartbeats(until)
             if last is not None:

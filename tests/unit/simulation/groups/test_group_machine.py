@@ -116,11 +116,11 @@ class GroupMachine(RuleBasedStateMachine):
                 self.ask(
                     JoinGroupRequest(
                         "g",
-                        member.session_timeout_ms,
-                        member.rebalance_timeout_ms,
+                        member.request.session_timeout_ms,
+                        member.request.rebalance_timeout_ms,
                         member.member_id,
                         str(self.group and self.group.protocol_type),
-                        member.protocols,
+                        member.request.protocols,
                         member.instance_id,
                     )
                 )

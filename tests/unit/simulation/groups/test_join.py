@@ -476,10 +476,10 @@ def test_new_timeouts_come_with_a_join_that_counts() -> None:
     group = stable("a", "b")
     group.join("b", 1, session=20 * S, rebalance=30 * S)
     member = group.group.members[group.ids["b"]]
-    assert (member.session_timeout_ms, member.rebalance_timeout_ms) == (10 * S, 60 * S)
+    assert (member.request.session_timeout_ms, member.request.rebalance_timeout_ms) == (10 * S, 60 * S)
     group.join("a", 2)
     group.join("b", 3)
-    assert (member.session_timeout_ms, member.rebalance_timeout_ms) == (20 * S, 30 * S)
+    assert (member.request.session_timeout_ms, member.request.rebalance_timeout_ms) == (20 * S, 30 * S)
     group.joined("b")
     assert group.deadline("b") == 3 + 20 * S
 

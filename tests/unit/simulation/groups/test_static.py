@@ -72,7 +72,7 @@ def test_what_a_client_says_of_itself_stays_as_it_was() -> None:
     )
     answer = group.ask("B", request, 1)
     member = group.group.members[answer.member_id]
-    assert (member.client_id, member.client_host) == ("B", "/127.0.0.1")
+    assert (member.request.client_id, member.request.client_host) == ("B", "/127.0.0.1")
 
 
 def test_the_former_id_is_fenced() -> None:
