@@ -227,7 +227,7 @@ def _readings(raws: Sequence[_RawReading], finer: _DetailByGroup) -> Iterator[Gr
         partitions = finer.partitions.get(name, ())
         if slots:
             committed = zip(slots, offsets[start:end], strict=True)
-            partitions = [PartitionLag(name, *slot, offset, None) for slot, offset in committed]
+            partitions = [PartitionLag(name, topic, at, offset, None) for (topic, at), offset in committed]
         last_commit_ms = max(times[start:end], default=None)
         yield GroupReading(shape, load, last_commit_ms, counts, finer.topics.get(name, ()), partitions)
         start = end

@@ -120,14 +120,11 @@ class LabelledGroups:
     def partitions(self, topic: str, partition: str) -> Labelled:
         """All `PartitionLag`s, and what the labels are called."""
         if self._partitions is None:
-            escaped = self.escaped
+            escaped, between = self.escaped, f'",{topic}="'
+            begins = [(f'{labels},{partition}="', group.partitions) for group, labels in self.groups]
             self._partitions = (
-                [at for group, _ in self.groups for at in group.partitions],
-                [
-                    f'{labels},{partition}="{at.partition}",{topic}="{escaped[at.topic]}"'
-                    for group, labels in self.groups
-                    for at in group.partitions
-                ],
+                [at for _, found in begins for at in found],
+                [f'{begin}{at.partition}{between}{escaped[at.topic]}"' for begin, found in begins for at in found],
             )
         return self._partitions
 
@@ -154,10 +151,10 @@ class PerGroup(GroupMetric):
 
     def lines(self, groups: LabelledGroups) -> list[str]:
         """One for each value that is known."""
-        name, written = self.sample_name, self.written
+        begin, written = f"{self.sample_name}{{", self.written
         items, labelled = self.items(groups)
         return [
-            f"{name}{{{labels}}} {written(value)}\n"
+            f"{begin}{labels}}} {written(value)}\n"
             for labels, value in zip(labelled, map(self.value, items), strict=True)
             if value is not None
         ]

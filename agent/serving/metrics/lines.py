@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from agent.serving.metrics.compat import NO_COMPAT, CompatOptions, chosen_metrics
 from agent.serving.metrics.group_metrics import (
@@ -10,6 +10,7 @@ from agent.serving.metrics.group_metrics import (
     GROUP_METRICS,
     SHAPE_METRICS,
     GroupCounts,
+    GroupMetric,
     GroupReading,
     GroupShape,
     LabelledGroups,
@@ -27,13 +28,14 @@ _NOBODY = GroupReading(GroupShape("", "", "", 0, 0, 0, None, 0))
 class _CachedGroup:
     """What is kept of a group from scrape to scrape: its name as it is written, and the lines of its shape."""
 
-    __slots__ = ("labels", "shape", "shape_lines")
+    __slots__ = ("labels", "series", "shape", "shape_lines")
 
     def __init__(self, group: GroupReading, prefix: str, escaped: Escaped) -> None:
         self.shape = group.shape
         self.labels = f'{prefix}{escape_label(safe_label(group.shape.group))}"'
         alone = LabelledGroups([(group, self.labels)], escaped)
         self.shape_lines = ["".join(metric.lines(alone)) for metric in SHAPE_METRICS]
+        self.series = _shape_series(group)
 
 
 class GroupLines:
@@ -48,15 +50,18 @@ class GroupLines:
         chosen = [metric for metric, _ in chosen_metrics(compat)]
         counted = [*GROUP_METRICS, *(it for it in chosen if type(it) is not PerGroup)]
         self._always = len(GROUP_METRICS) + len(chosen) - len(counted)
-        self._values = [it.value for it in counted if type(it) is PerGroup]
-        self._by_label = [it.values for it in counted if isinstance(it, PerLabel)]
+        self._changing_series = _series_counter(it for it in counted if not it.of_shape)
         self._per_topic = sum(isinstance(it, PerTopic) for it in counted)
         self._per_partition = sum(isinstance(it, PerPartition) for it in counted)
 
     def series_count(self, group: GroupReading) -> int:
         """How many series a group has, as if each lag were known: it may be by the next scrape."""
-        known = [value(group) for value in self._values]
-        found = self._always + len(known) - known.count(None) + sum([len(values(group)) for values in self._by_label])
+        cached = self._cached.get(group.shape.group)
+        if cached is not None and cached.shape is group.shape:
+            found = cached.series
+        else:
+            found = _shape_series(group)
+        found += self._always + self._changing_series(group)
         return found + self._per_topic * len(group.topics) + self._per_partition * len(group.partitions)
 
     def write(self, readings: Readings) -> dict[str, list[str]]:
@@ -96,6 +101,26 @@ class GroupLines:
 
     def _prefix(self, group_label: str) -> str:
         return _prefix(self._fixed, group_label)
+
+
+def _series_counter(metrics: Iterable[GroupMetric]) -> Callable[[GroupReading], int]:
+    """What counts the series that a group has in those of the metrics that are of the group, or of a label."""
+    metrics = list(metrics)
+    one = [it.value for it in metrics if type(it) is PerGroup]
+    several = [it.values for it in metrics if isinstance(it, PerLabel)]
+
+    def count(group: GroupReading) -> int:
+        found = 0
+        for value in one:
+            found += value(group) is not None
+        for values in several:
+            found += len(values(group))
+        return found
+
+    return count
+
+
+_shape_series = _series_counter(SHAPE_METRICS)
 
 
 def _prefix(fixed: dict[str, str], group_label: str) -> str:

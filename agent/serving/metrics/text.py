@@ -62,8 +62,12 @@ def _as_go_writes(value: float) -> str:
 
 def _shifted(digits: str, fraction: int) -> str:
     """With an exponent. So many of the digits are behind the point."""
-    mantissa = f"{digits[0]}.{digits[1:]}".rstrip("0").rstrip(".")
-    return f"{mantissa}e+{len(digits) - 1 - fraction:02d}"
+    kept, exponent = digits.rstrip("0"), _EXPONENTS[len(digits) - 1 - fraction]
+    return f"{kept[0]}.{kept[1:]}{exponent}" if len(kept) > 1 else f"{kept}{exponent}"
+
+
+_EXPONENTS = [f"e+{exponent:02d}" for exponent in range(17)]
+"""From 10**16 on Python writes an exponent itself."""
 
 
 def escape_label(value: str) -> str:
