@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,9 @@ def read_config_file(path: Path, group: click.Group, ctx: click.Context) -> Conf
     Keys are long option names, with `-` or `_`. A key at the top goes to every command that has the option; a
     section named after a command wins over it. A key that no command has, or a section of none, is a problem.
     """
-    reading = _FileReader(ConfigFile(path, FileOptions()), group, ctx)
+    reading = _FileReader(
+        ConfigFile(path, FileOptions(), read_again=partial(read_config_file, path, group, ctx)), group, ctx
+    )
     try:
         settings = parse_yaml(path)
     except ValueError as error:

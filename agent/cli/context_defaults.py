@@ -58,32 +58,22 @@ def context_defaults(
         if asked is not None and asked.source is ParameterSource.COMMANDLINE:
             warn(f"(--context {asked.name} says nothing here: {stronger} names the source, and wins)")
         return {}
-    contexts = _load_contexts()
-    chosen = asked.name if asked is not None else contexts.current
-    if chosen is None:
-        return {}
-    values = _context_values(ctx, contexts, chosen, takes)
-    if name == "run":
-        # The agent's settings are taken typed, with where they come from.
-        session_of(ctx).context_values = {
-            key: GivenValue(it[1], ValueSource.CONTEXT, it[2]) for key, it in values.items()
-        }
+    values = _values_in_use(ctx, takes)
     return {str(takes[key].name): it[0] for key, it in values.items()}
 
 
-def run_values(
-    ctx: click.Context, takes: Mapping[str, click.Option], given: GivenValues, file: GivenValues
-) -> GivenValues:
-    """What the context gives to `kshadow run`, by option; nothing where something stronger names the brokers."""
-    if any(values["bootstrap-server"].is_given for values in (given, file) if "bootstrap-server" in values):
-        return {}
-    found = session_of(ctx).context_values
-    if found is None:
-        contexts = _load_contexts()
-        chosen = requested_name(ctx) or contexts.current
-        values = {} if chosen is None else _context_values(ctx, contexts, chosen, takes)
-        found = {key: GivenValue(it[1], ValueSource.CONTEXT, it[2]) for key, it in values.items()}
-    return found
+def run_values(ctx: click.Context) -> GivenValues:
+    """What the context in use gives to `kshadow run`, by option: typed, with where it stands."""
+    from agent.cli.run_options import RUN_OPTIONS
+
+    values = _values_in_use(ctx, RUN_OPTIONS)
+    return {key: GivenValue(it[1], ValueSource.CONTEXT, it[2]) for key, it in values.items()}
+
+
+def _values_in_use(ctx: click.Context, takes: Mapping[str, click.Option]) -> dict[str, tuple[Any, Any, str]]:
+    contexts = _load_contexts()
+    chosen = requested_name(ctx) or contexts.current
+    return {} if chosen is None else _context_values(ctx, contexts, chosen, takes)
 
 
 def _load_contexts() -> Contexts:

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -166,6 +167,7 @@ def agent_in_process(ctx: click.Context, group: str | None = None, *, lag: bool,
     With `group` it reads the partition of that one alone. It has not caught up yet. Raises what `Agent.start`
     raises, within `timeout_s`.
     """
+    from agent.config.settings import PLAIN_CLUSTER, LagSettings
     from agent.core.diagnosis.cluster import NO_ANALYZERS
     from agent.core.protocol.hashing import partition_for_group
     from agent.kafka.source.brokers import coordinators
@@ -176,7 +178,8 @@ def agent_in_process(ctx: click.Context, group: str | None = None, *, lag: bool,
     analyzes = "analyzer_names" in ctx.params
     chosen = choose_analyzers(ctx.params["analyzer_names"], ctx.params["tuned"]) if analyzes else NO_ANALYZERS
     partitions = None if group is None else [partition_for_group(group, coordinators(conf)[0])]
-    options = AgentOptions(conf=conf, partitions=partitions, analyzers=chosen, lag_interval_s=10.0 if lag else None)
+    settings = replace(PLAIN_CLUSTER, lag=LagSettings(enabled=lag, interval_ms=10_000))
+    options = AgentOptions(conf=conf, settings=settings, partitions=partitions, analyzers=chosen)
     agent = Agent(options)
     try:
         agent.start(timeout_s)

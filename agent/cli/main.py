@@ -6,6 +6,7 @@ import atexit
 import gc
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -108,10 +109,11 @@ def _complete_context(ctx: click.Context, parameter: click.Parameter, incomplete
 @click.pass_context
 def cli(ctx: click.Context, config: Path | None, context: str | None) -> None:
     """Why Kafka consumer groups rebalance: a shadow of the group coordinator, read from __consumer_offsets."""
-    from agent.cli.context_defaults import context_defaults, remember_name
+    from agent.cli.context_defaults import context_defaults, remember_name, run_values
 
     loaded = None if config is None else _load_config(config, ctx)
     remember_name(ctx, context, None if loaded is None else loaded.context)
+    session_of(ctx).read_context = partial(run_values, ctx)
     name = ctx.invoked_subcommand
     command = None if name is None else cli.get_command(ctx, name)
     # The clusters of a file are what the agent reads, whoever has chosen what for themselves.

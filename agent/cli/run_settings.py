@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 from click.core import ParameterSource
 
-from agent.cli.config_file import read_config_file
 from agent.cli.run_options import RUN_OPTIONS
 from agent.cli.session import ConfigFile, session_of
 from agent.config.resolving import EffectiveValues, FileOptions, resolve
@@ -24,9 +25,16 @@ _SOURCES = {
 
 def run_settings(ctx: click.Context) -> RunSettings:
     """The settings that `kshadow run` was called with. A usage error says everything that cannot be."""
-    loaded = session_of(ctx).config_file
+    with usage_errors():
+        given = given_values(ctx)
+        return settings_in_force(given, file_options(ctx, given))[1]
+
+
+@contextmanager
+def usage_errors() -> Iterator[None]:
+    """Turn settings that cannot be into a usage error that says everything."""
     try:
-        return settings_in_force(given_values(ctx), file_values(ctx, loaded))[1]
+        yield
     except InvalidSettings as error:
         raise click.UsageError("\n".join(error.problems)) from None
 
@@ -43,10 +51,8 @@ def cluster_settings(ctx: click.Context, name: str | None) -> ClusterSettings | 
         raise click.UsageError(f"--cluster is needed: {loaded.path} has {names}")
     if name not in loaded.run.clusters:
         raise click.UsageError(f"--cluster: one of {names} expected, {name} came")
-    try:
+    with usage_errors():
         settings = settings_in_force({k: v for k, v in given_values(ctx).items() if k != "cluster"}, loaded.run)[1]
-    except InvalidSettings as error:
-        raise click.UsageError("\n".join(error.problems)) from None
     return next(it for it in settings.clusters if it.name == name)
 
 
@@ -56,39 +62,33 @@ def rereader(ctx: click.Context) -> tuple[Path, Callable[[], RunSettings]] | Non
     Raises `InvalidSettings` then.
     """
     loaded = session_of(ctx).config_file
-    if loaded is None:
+    if loaded is None or loaded.read_again is None:
         return None
-    path, top, values = loaded.path, ctx.find_root(), given_values(ctx)
+    given = given_values(ctx)
     # Contexts are for people: one that is changed later changes no agent that runs.
-    below = _of_context(ctx, loaded, values)
-    group = top.command
-    assert isinstance(group, click.Group)
-
-    def read() -> RunSettings:
-        again = read_config_file(path, group, top)
-        if again.problems:
-            raise InvalidSettings(tuple(again.problems))
-        return settings_in_force(values, _layered(below, again.run))[1]
-
-    return path, read
+    return loaded.path, partial(_read_again, loaded.read_again, given, _context_options(ctx, given))
 
 
-def file_values(ctx: click.Context, loaded: ConfigFile | None, values: GivenValues | None = None) -> FileOptions:
+def _read_again(read: Callable[[], ConfigFile], given: GivenValues, below: GivenValues) -> RunSettings:
+    again = read()
+    if again.problems:
+        raise InvalidSettings(tuple(again.problems))
+    return settings_in_force(given, FileOptions({**below, **again.run.options}, again.run.clusters))[1]
+
+
+def file_options(ctx: click.Context, given: GivenValues) -> FileOptions:
     """What the file says to `kshadow run`, over what the context in use does."""
-    below = _of_context(ctx, loaded, given_values(ctx) if values is None else values)
-    return _layered(below, FileOptions() if loaded is None else loaded.run)
+    loaded = session_of(ctx).config_file
+    file = FileOptions() if loaded is None else loaded.run
+    return FileOptions({**_context_options(ctx, given), **file.options}, file.clusters)
 
 
-def _of_context(ctx: click.Context, loaded: ConfigFile | None, values: GivenValues) -> GivenValues:
-    from agent.cli.context_defaults import run_values
-
-    if loaded is not None and loaded.run.clusters:
-        return {}
-    return run_values(ctx, RUN_OPTIONS, values, {} if loaded is None else loaded.run.options)
-
-
-def _layered(below: GivenValues, file: FileOptions) -> FileOptions:
-    return FileOptions({**below, **file.options}, file.clusters)
+def _context_options(ctx: click.Context, given: GivenValues) -> GivenValues:
+    """What the context in use says; nothing where something stronger says which brokers."""
+    session = session_of(ctx)
+    file = FileOptions() if session.config_file is None else session.config_file.run
+    named = [values["bootstrap-server"].is_given for values in (given, file.options) if "bootstrap-server" in values]
+    return {} if file.clusters or any(named) else session.read_context()
 
 
 def given_values(ctx: click.Context) -> GivenValues:
@@ -108,27 +108,11 @@ def settings_in_force(
     values: GivenValues, file: FileOptions | None, *, needs_brokers: bool = True
 ) -> tuple[EffectiveValues, RunSettings]:
     """What is in force. Raises `InvalidSettings`."""
-    effective, settings = resolve(defaults(), values, file or FileOptions(), needs_brokers=needs_brokers)
+    effective, settings = resolve(values, file or FileOptions(), needs_brokers=needs_brokers)
     problems = [text for cluster in settings.clusters for text in _late_problems(cluster)]
     if problems:
         raise InvalidSettings(tuple(dict.fromkeys(problems)))
     return effective, settings
-
-
-def defaults() -> GivenValues:
-    """What each option is where nobody says anything."""
-    ctx = click.Context(click.Command("run"))
-    return {
-        name: GivenValue(_default(option, ctx), ValueSource.DEFAULT, f"--{name}")
-        for name, option in RUN_OPTIONS.items()
-    }
-
-
-def _default(option: click.Option, ctx: click.Context) -> Any:
-    default = option.to_info_dict()["default"]
-    if default is None:
-        return () if option.multiple else None
-    return option.type_cast_value(ctx, default)
 
 
 def _flag(option: click.Option, value: Any) -> str:

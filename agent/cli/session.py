@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -24,24 +25,25 @@ class RequestedContext(NamedTuple):
 @dataclass(slots=True)
 class ConfigFile:
     """What a file says. `defaults` is click's default map; `run` is what it says to the agent, typed; `context` is
-    the one that it names."""
+    the one that it names; `read_again` reads it anew."""
 
     path: Path
     run: FileOptions
     defaults: dict[str, Any] = field(default_factory=dict)
     context: str | None = None
     problems: list[str] = field(default_factory=list)
+    read_again: Callable[[], ConfigFile] | None = None
 
 
 @dataclass(slots=True)
 class Session:
-    """`config_file`: what `--config` said. `arguments`: those behind the command's name. `context_values`: what the
-    context in use gave to `kshadow run`, once looked up. `wide`: tables show every column."""
+    """`config_file`: what `--config` said. `arguments`: those behind the command's name. `read_context`: what the
+    context in use gives to `kshadow run`, to be looked up. `wide`: tables show every column."""
 
     config_file: ConfigFile | None = None
     requested_context: RequestedContext | None = None
     arguments: list[str] = field(default_factory=list)
-    context_values: GivenValues | None = None
+    read_context: Callable[[], GivenValues] = dict
     wide: bool = False
     has_warned_of_command_config: bool = False
 

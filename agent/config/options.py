@@ -180,6 +180,13 @@ class OptionSpec(NamedTuple):
         """Its long flag without dashes: the key in a file."""
         return next(flag for flag in self.flags if flag.startswith("--")).partition("/")[0][2:]
 
+    @property
+    def typed_default(self) -> Any:
+        """The default as the option's type makes it."""
+        if self.default is None:
+            return () if self.multiple else None
+        return self.default if self.type is None else self.type.convert(self.default, None, None)
+
     def show(self, value: Any) -> Any:
         """A value as JSON has it and a person would write it, without secrets."""
         if hasattr(self.type, "show"):

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from enum import Enum
-from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, Final, TypeVar, get_type_hints
 
 from agent.config.contradictions import check_cluster, check_clusters
 from agent.config.settings import (
+    OPTIONS,
     PER_CLUSTER,
     PER_PROCESS,
     SPEC,
@@ -37,6 +38,12 @@ NEEDS_BROKERS = (
 )
 
 
+DEFAULTS: Final = {
+    name: GivenValue(spec.typed_default, ValueSource.DEFAULT, f"--{name}") for name, spec in OPTIONS.items()
+}
+"""What each option is where nobody says anything."""
+
+
 @dataclass(slots=True)
 class FileOptions:
     """What a file says to `run`; `clusters` are the entries of its map, by name."""
@@ -54,32 +61,30 @@ class EffectiveValues:
 
 
 def resolve(
-    defaults: GivenValues, given: GivenValues, file: FileOptions, *, needs_brokers: bool = True
+    given: GivenValues, file: FileOptions, *, needs_brokers: bool = True
 ) -> tuple[EffectiveValues, RunSettings]:
     """What is in force. `given` is from the command line and the environment. Raises `InvalidSettings`.
 
     Unless it `needs_brokers`, a cluster without an entry may lack them: they may still come from somewhere else.
     """
     found = Diagnostics()
-    strong = {**defaults, **file.options, **given}
+    strong = {**DEFAULTS, **file.options, **given}
     effective = EffectiveValues(
         process={name: strong[name] for name in PER_PROCESS},
-        clusters=_clusters(defaults, given, file, found)
+        clusters=_clusters(given, file, found)
         if file.clusters
         else {None: {name: strong[name] for name in (*PER_CLUSTER, "cluster")}},
     )
     for name, values in effective.clusters.items():
         if name is None and needs_brokers and not values["bootstrap-server"].value:
             found.problems.append(NEEDS_BROKERS)
-        check_cluster(values, defaults, found, name)
+        check_cluster(values, DEFAULTS, found, name)
     if found.problems:
         raise InvalidSettings(tuple(found.problems))
     return effective, _settings(effective, tuple(found.warnings))
 
 
-def _clusters(
-    defaults: GivenValues, given: GivenValues, file: FileOptions, found: Diagnostics
-) -> dict[str | None, GivenValues]:
+def _clusters(given: GivenValues, file: FileOptions, found: Diagnostics) -> dict[str | None, GivenValues]:
     out: dict[str, GivenValues] = {}
     for option in ("cluster", "bootstrap-server"):
         # At the top of the file they are for the commands that ask one cluster.
@@ -87,9 +92,9 @@ def _clusters(
         if it is not None and it.is_given and it.source > ValueSource.FILE:
             found.problems.append(f"{it.place}: the file's clusters ({', '.join(file.clusters)}) have their own")
     for name, entry in file.clusters.items():
-        strong = {**defaults, **file.options, **entry, **given}
+        strong = {**DEFAULTS, **file.options, **entry, **given}
         values = {option: strong[option] for option in PER_CLUSTER}
-        values["bootstrap-server"] = entry.get("bootstrap-server", defaults["bootstrap-server"])
+        values["bootstrap-server"] = entry.get("bootstrap-server", DEFAULTS["bootstrap-server"])
         values["cluster"] = GivenValue(name, ValueSource.FILE_CLUSTER, f"clusters: {name}")
         if not values["bootstrap-server"].value:
             found.problems.append(f"cluster {name}: bootstrap-server is needed")

@@ -7,7 +7,6 @@ the fields is that of the help.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, get_type_hints
@@ -52,7 +51,7 @@ def option(*flags: str, help: str, **attributes: Any) -> Any:
 
 
 def _field(spec: OptionSpec) -> Any:
-    return field(metadata={SPEC: spec}, repr=not spec.secret)
+    return field(default=spec.typed_default, metadata={SPEC: spec}, repr=not spec.secret)
 
 
 def options_of(settings: type[Any]) -> dict[str, OptionSpec]:
@@ -146,6 +145,11 @@ class SnapshotSettings:
         help="How often the state is kept.",
     )
 
+    @property
+    def interval_s(self) -> float:
+        """The same in seconds."""
+        return self.interval_ms / 1000
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistorySettings:
@@ -195,6 +199,11 @@ class HistorySettings:
     )
 
     @property
+    def samples_s(self) -> float | None:
+        """How often each group is sampled, in seconds; None for never."""
+        return None if self.samples_ms is None else self.samples_ms / 1000
+
+    @property
     def enabled(self) -> bool:
         """Whether events go anywhere."""
         return self.topic is not None or self.parquet is not None
@@ -237,6 +246,11 @@ class LagSettings:
         help="How often the ends are asked for.",
         live=True,
     )
+
+    @property
+    def interval_s(self) -> float | None:
+        """How often the ends are asked for, in seconds; None for never."""
+        return self.interval_ms / 1000 if self.enabled else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -317,8 +331,8 @@ class ClusterSettings:
     bootstrap_server: str = _field(BOOTSTRAP_SERVER)
     command_config: CommandConfig | None = _field(COMMAND_CONFIG)
     properties: tuple[tuple[str, str], ...] = _field(PROPERTY)
-    read: ReadSettings
-    broker_log: BrokerLogSettings
+    read: ReadSettings = ReadSettings()
+    broker_log: BrokerLogSettings = BrokerLogSettings()
     state_dir: str | None = option(
         "--state-dir",
         type=click.Path(file_okay=False),
@@ -326,16 +340,16 @@ class ClusterSettings:
         help="Where the agent keeps files of its own.",
         chart="chart",
     )
-    snapshots: SnapshotSettings
-    history: HistorySettings
-    admin: AdminSettings
-    lag: LagSettings
-    analyzers: AnalyzerSettings
-    filters: FilterSettings
-    metrics: MetricsSettings
+    snapshots: SnapshotSettings = SnapshotSettings()
+    history: HistorySettings = HistorySettings()
+    admin: AdminSettings = AdminSettings()
+    lag: LagSettings = LagSettings()
+    analyzers: AnalyzerSettings = AnalyzerSettings()
+    filters: FilterSettings = FilterSettings()
+    metrics: MetricsSettings = MetricsSettings()
 
     @property
-    def conf(self) -> Mapping[str, str]:
+    def conf(self) -> dict[str, str]:
         """librdkafka's configuration."""
         given = dict(self.properties)
         file = given if self.command_config is None else self.command_config.merged_with(given)
@@ -401,6 +415,10 @@ class RunSettings:
 
 
 OF_CLUSTER = options_of(ClusterSettings)
+PLAIN_CLUSTER = ClusterSettings(
+    lag=LagSettings(enabled=False), metrics=MetricsSettings(granularity=Granularity.TOPIC)
+)
+"""For agents that are made without settings: everything is at its default, and no lag is asked for."""
 PER_CLUSTER = frozenset(OF_CLUSTER) - {"cluster"}
 """Options that may differ by cluster."""
 OPTIONS = OF_CLUSTER | options_of(ProcessSettings) | options_of(HttpSettings) | options_of(LogSettings)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 
 from agent.config.settings import ClusterSettings
-from agent.runtime.parts import AgentOptions, build_parts, sample_interval_s
+from agent.runtime.parts import AgentOptions, build_parts
 from agent.runtime.queries import AgentQueries
 from agent.runtime.reader_loop import ReaderLoop
 from agent.runtime.sampling import Sampler
@@ -37,10 +37,10 @@ class Agent:
                 parts.lock,
                 parts.lags.scraped,
                 options.exports,
-                cluster=options.cluster,
+                cluster=options.settings.name,
                 shows=options.visibility.shows_group,
                 is_current=lambda: self.queries.ready().ready,
-                interval_s=options.sample_interval_s,
+                interval_s=options.settings.history.samples_s,
             )
 
     def start(self, timeout_s: float = 10.0) -> None:
@@ -89,4 +89,4 @@ class Agent:
         if self._parts.lags.watcher is not None:
             self._parts.lags.watcher.change_interval(settings.lag.interval_ms / 1000)
         if self._sampler is not None:
-            self._sampler.change_interval(sample_interval_s(settings.history))
+            self._sampler.change_interval(settings.history.samples_s)

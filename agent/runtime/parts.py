@@ -10,10 +10,9 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from agent.config.filters import Filters
-from agent.config.settings import FilterSettings, Granularity, HistorySettings
+from agent.config.settings import PLAIN_CLUSTER, ClusterSettings, FilterSettings
 from agent.core.diagnosis.cluster import NO_ANALYZERS, AnalyzerSelection
 from agent.core.diagnosis.engine import AnalyzerFailure, DiagnosisOutput
 from agent.core.inference.external_evidence import CombinedEvidence
@@ -23,7 +22,7 @@ from agent.kafka.source.shared import SharedTopicReader
 from agent.kafka.source.topic import TopicReader
 from agent.persistence.cluster_state import ClusterState
 from agent.persistence.export.pipeline import ExportPipeline
-from agent.runtime.checkpointer import INTERVAL_S, Checkpointer, OpenStore
+from agent.runtime.checkpointer import Checkpointer, OpenStore
 from agent.runtime.export_deduplicator import ExportDeduplicator
 from agent.runtime.group_lags import GroupLags
 
@@ -31,13 +30,6 @@ log = logging.getLogger("kshadow")
 
 MAX_BEHIND_RECORDS = 10_000
 """Records to the end of a partition: with fewer, what is known of it is as of now."""
-
-
-class SharedGroup(NamedTuple):
-    """The consumer group of replicas that share the partitions, and this one's static id in it (None: none)."""
-
-    group: str
-    instance_id: str | None = None
 
 
 class Visibility:
@@ -65,19 +57,18 @@ class Visibility:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentOptions:
-    """What an agent is to do. Intervals are in seconds, None for never.
+    """What an agent is to do: its `settings`, and what is made of them.
 
-    `cluster` is its name in events. `partitions` to read (None: all; a rule holds for those to come as well), or
-    `sharing` with other replicas. `observe` is called in the reader's thread with what each batch changed, once the
+    `partitions` to read (None: all; a rule holds for those to come as well), unless the settings share them with
+    other replicas. `observe` is called in the reader's thread with what each batch changed, once the
     topic's end was reached. `broker_log` and `observer` may know more of a rebalance than the topic. Events go to
     `exports`, and so do samples of all groups. The state is kept across restarts in what `open_store` opens; `scope`
     names the partitions that are read, if they are some of them. `wall_s` is the clock on the wall, which may jump.
     """
 
     conf: Mapping[str, str]
-    cluster: str | None = None
+    settings: ClusterSettings = PLAIN_CLUSTER
     partitions: Collection[int] | Callable[[int], bool] | None = None
-    sharing: SharedGroup | None = None
     visibility: Visibility = field(default_factory=Visibility)
     observe: Callable[[list[DiagnosisOutput]], None] | None = None
     broker_log: BrokerLogFollower | None = None
@@ -86,10 +77,6 @@ class AgentOptions:
     exports: ExportPipeline | None = None
     open_store: OpenStore | None = None
     scope: str = ""
-    snapshot_interval_s: float = INTERVAL_S
-    sample_interval_s: float | None = None
-    lag_interval_s: float | None = None
-    granularity: Granularity = Granularity.TOPIC
     wall_s: Callable[[], float] = time.time
 
 
@@ -111,21 +98,16 @@ class AgentParts:
         return not isinstance(self.reader, SharedTopicReader) or self.reader.is_sole_owner
 
 
-def sample_interval_s(history: HistorySettings) -> float | None:
-    """How often each group is sampled into the history; None for never."""
-    return None if history.samples_ms is None else history.samples_ms / 1000
-
-
 def build_parts(options: AgentOptions) -> AgentParts:
     """The collaborators, tied together; nothing is connected yet. Raises `SourceMisconfigured`."""
-    conf, sharing, shown = options.conf, options.sharing, options.visibility
+    conf, settings, shown = options.conf, options.settings, options.visibility
     sources = [it for it in (options.broker_log, options.observer) if it is not None]
     state = ClusterState(
         options.analyzers,
         witness=CombinedEvidence(sources) if sources else None,
         is_shown=shown.shows_group,
         on_failure=_on_failure,
-        cluster=options.cluster,
+        cluster=settings.name,
     )
     lock, deduplicator = threading.Lock(), ExportDeduplicator()
     checkpointer = None
@@ -138,12 +120,12 @@ def build_parts(options: AgentOptions) -> AgentParts:
             options.exports,
             # Asked only once there is something to store: the reader is there by then.
             is_current=lambda partition: _is_current(reader, partition),
-            scope=options.scope if sharing is None else None,
-            interval_s=options.snapshot_interval_s,
+            scope=options.scope if settings.read.share_group is None else None,
+            interval_s=settings.snapshots.interval_s,
         )
     start = None if checkpointer is None else checkpointer.restorer.restore
     reader: TopicReader
-    if sharing is None:
+    if settings.read.share_group is None:
         reader = TopicReader(conf, partitions=options.partitions, start=start)
     else:
 
@@ -158,7 +140,11 @@ def build_parts(options: AgentOptions) -> AgentParts:
                 deduplicator.forget(partitions)
 
         reader = SharedTopicReader(
-            conf, group=sharing.group, instance_id=sharing.instance_id, on_revoked=revoke, start=start
+            conf,
+            group=settings.read.share_group,
+            instance_id=settings.read.share_instance_id,
+            on_revoked=revoke,
+            start=start,
         )
     return AgentParts(
         options=options,
@@ -167,7 +153,7 @@ def build_parts(options: AgentOptions) -> AgentParts:
         deduplicator=deduplicator,
         checkpointer=checkpointer,
         reader=reader,
-        lags=GroupLags(state, lock, conf, options.lag_interval_s, shown.shows_topic),
+        lags=GroupLags(state, lock, conf, settings.lag.interval_s, shown.shows_topic),
     )
 
 

@@ -119,7 +119,7 @@ class ReaderLoop:
     def _export(self, outputs: list[DiagnosisOutput]) -> None:
         """Hand on what happened. The caller holds the lock: so what the state has told, the exports have."""
         if self._exports is not None and outputs:
-            cluster = self._parts.options.cluster
+            cluster = self._parts.options.settings.name
             self._exports.put([event_of(it, cluster) for it in self._parts.deduplicator.unexported(outputs)])
 
     def _wait_for_sinks(self) -> None:

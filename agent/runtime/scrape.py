@@ -15,7 +15,7 @@ class ScrapeReader:
 
     def __init__(self, parts: AgentParts, loop: ReaderLoop) -> None:
         self._parts, self._loop = parts, loop
-        self._granularity = parts.options.granularity
+        self._granularity = parts.options.settings.metrics.granularity
         self._groups = self._collector()
 
     def _collector(self) -> GroupCollector:

@@ -50,7 +50,7 @@ def show(ctx: click.Context, arguments: tuple[str, ...], output: str) -> None:
       kshadow config show --no-lag --listen :9308
     """
     from agent.cli.run_options import declared
-    from agent.cli.run_settings import file_values, given_values, settings_in_force
+    from agent.cli.run_settings import file_options, given_values, settings_in_force, usage_errors
     from agent.config.settings import OPTIONS
 
     loaded = session_of(ctx).config_file
@@ -58,11 +58,9 @@ def show(ctx: click.Context, arguments: tuple[str, ...], output: str) -> None:
         raise click.UsageError("\n".join(loaded.problems))
     # The file's values are taken typed, not through click's defaults.
     asked = declared.make_context("kshadow run", list(arguments), parent=click.Context(declared))
-    try:
-        values = given_values(asked)
-        effective, settings = settings_in_force(values, file_values(ctx, loaded, values), needs_brokers=False)
-    except InvalidSettings as error:
-        raise click.UsageError("\n".join(error.problems)) from None
+    with usage_errors():
+        given = given_values(asked)
+        effective, settings = settings_in_force(given, file_options(ctx, given), needs_brokers=False)
     layers: list[tuple[str | None, GivenValues]] = [*effective.clusters.items(), (None, effective.process)]
     rows = [
         _row(name, option, values[option], as_text=output == "table")

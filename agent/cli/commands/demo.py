@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -27,7 +28,7 @@ UNREACHABLE = 3
 
 EXECUTABLE = click.Path(exists=True, dir_okay=False, executable=True)
 
-LAG_INTERVAL_S = 2.0
+LAG_INTERVAL_MS = 2_000
 DEMO_TUNING = {"unbalanced_assignment.open_after_s": "15", "idle_members.open_after_s": "15"}
 """A demo takes a minute: what must hold for that long elsewhere must hold for a quarter of it here."""
 
@@ -130,6 +131,7 @@ def _broker(version: str | None, tell: Any) -> Iterator[str]:
 def _start_agent(
     stack: ExitStack, servers: str, saw: SimpleQueue[list[DiagnosisOutput]], host: str, port: int
 ) -> tuple[Agent, str]:
+    from agent.config.settings import PLAIN_CLUSTER, LagSettings
     from agent.runtime.agent import Agent
     from agent.runtime.parts import AgentOptions
     from agent.serving.server import serving
@@ -139,7 +141,7 @@ def _start_agent(
         conf=librdkafka_config(servers, ()),
         observe=saw.put,
         analyzers=select_analyzers(tuning=DEMO_TUNING),
-        lag_interval_s=LAG_INTERVAL_S,
+        settings=replace(PLAIN_CLUSTER, lag=LagSettings(interval_ms=LAG_INTERVAL_MS)),
     )
     agent = Agent(options)
     # A broker that is asked for its offsets topic for the first time makes it.

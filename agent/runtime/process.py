@@ -1,0 +1,118 @@
+"""The process of `kshadow run`: an agent for each cluster, the web server, and what a changed file changes of them.
+
+Owns their order: agents first, since the web server takes longest to import. `factory` says what each is made of.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import astuple
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.common.logs import configure, set_level
+from agent.config.reload import Changes, Reloader, reloading
+from agent.config.settings import ClusterSettings, HttpSettings, RunSettings
+from agent.runtime.factory import AnyAgent, compat_of, make_agent
+from agent.runtime.shutdown import Shutdown, ShutdownStep
+from agent.runtime.supervisor import ClusterSupervisor, SupervisedClusters
+
+if TYPE_CHECKING:
+    from agent.serving.metrics.exporter import Exporter
+    from agent.serving.metrics.limits import Limits
+    from agent.serving.queries import ServedQueries
+    from agent.serving.server import WebServer
+
+log = logging.getLogger("kshadow")
+
+ReadSettings = Callable[[], RunSettings]
+
+
+def run_process(read: ReadSettings, file: tuple[Path, ReadSettings] | None) -> int:
+    """Run until a signal ends it; the exit code. `read` gives the settings; `file`: the one in which they may change,
+    and what reads them anew, which raises `InvalidSettings`.
+
+    Raises what `make_agent` and `Agent.start` raise, and `SourceMisconfigured` where it cannot listen.
+    """
+    settings = read()
+    configure(settings.log.format, settings.log.level)
+    for warning in settings.warnings:
+        log.warning("%s", warning)
+    servers: list[WebServer] = []
+
+    def drain() -> None:
+        for server in servers:
+            server.drain()
+
+    with ExitStack() as stack, Shutdown(on_request=drain) as stopping:
+        clusters = _Clusters(settings)
+        clusters.running.start()
+        reloader = None if file is None else Reloader(*file, settings, clusters.change)
+        exporter = clusters.exporter(reloader)
+        servers.append(_server(settings.http, clusters.running.queries, exporter))
+        servers[0].start()
+        exporter.warm(lambda: clusters.running.queries.ready().ready)
+        if reloader is not None:
+            stack.enter_context(reloading(reloader))
+        stopping.wait()
+        # The web server last: until all is safe it says how that goes, and a slow client holds nothing up.
+        return stopping.stop(
+            [ShutdownStep("agents", clusters.running.stop, 14), ShutdownStep("web server", servers[0].stop, 6)]
+        )
+
+
+class _Clusters:
+    """The clusters that the settings name: what answers for all of them, and what of each can change."""
+
+    def __init__(self, settings: RunSettings) -> None:
+        self._settings = settings
+        self._agents: dict[str | None, AnyAgent] = {}
+        """Those that were made by now."""
+        self._limits: dict[str | None, Limits] = {}
+        self.running: AnyAgent | ClusterSupervisor | SupervisedClusters
+        if len(settings.clusters) > 1:
+            self.running = SupervisedClusters(
+                [ClusterSupervisor(str(it.name), partial(self._make, it)) for it in settings.clusters]
+            )
+        elif settings.process.keep_trying:
+            self.running = ClusterSupervisor(None, partial(self._make, *settings.clusters))
+        else:
+            self.running = self._make(*settings.clusters)
+
+    def _make(self, settings: ClusterSettings) -> AnyAgent:
+        made = self._agents[settings.name] = make_agent(settings)
+        return made
+
+    def exporter(self, reloader: Reloader | None) -> Exporter:
+        """What answers scrapes."""
+        from agent.serving.metrics.exporter import Exporter, MetricsSource
+        from agent.serving.metrics.limits import Limits
+        from agent.serving.metrics.readings import ReloadReading
+
+        sources = []
+        for it in self._settings.clusters:
+            limits = self._limits[it.name] = Limits(it.metrics.max_series, it.metrics.expire_after_ms)
+            one = self.running.of_cluster(str(it.name)) if isinstance(self.running, SupervisedClusters) else None
+            label, queries = (None, self.running.queries) if one is None else (it.name, one)
+            sources.append(MetricsSource(label, queries.readings, limits, compat_of(it)))
+        return Exporter(
+            sources, reload=lambda: None if reloader is None else ReloadReading(*astuple(reloader.status()))
+        )
+
+    def change(self, running: RunSettings, changes: Changes) -> None:
+        """Take what can change while they run."""
+        set_level(running.log.level)
+        for it in running.clusters:
+            self._limits[it.name].change(it.metrics.max_series, it.metrics.expire_after_ms)
+            if it.name in self._agents:
+                self._agents[it.name].change(it)
+
+
+def _server(settings: HttpSettings, queries: ServedQueries, exporter: Exporter) -> WebServer:
+    from agent.serving.server import WebServer
+
+    web_config = None if settings.web_config is None else Path(settings.web_config)
+    return WebServer(queries, settings.listen.host, settings.listen.port, web_config=web_config, exporter=exporter)
