@@ -74,7 +74,7 @@ class Agent:
         # Partitions that are shared are given up here, and kept once more before.
         parts.reader.close()
         if parts.checkpointer is not None:
-            parts.checkpointer.stop(max(1.0, (deadline - time.monotonic()) / 2))
+            parts.checkpointer.finish(max(1.0, (deadline - time.monotonic()) / 2))
         if options.exports is not None:
             options.exports.stop(max(1.0, deadline - time.monotonic()))
         if options.broker_log is not None:

@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 from agent.common import clock
 from agent.common.collector import no_cycle_collection
+from agent.common.threads import BackgroundThread
 from agent.core.records import LogId
 from agent.kafka.source.progress import LogBounds
 from agent.persistence.cluster_state import ClusterState, ReplayPosition, Snapshot
@@ -237,8 +238,11 @@ class Restorer:
                 self._deduplicator.mark_exported(number, safe)
 
 
-class Checkpointer:
-    """Started and stopped by the agent. `partitions_revoked` and `restorer` are called in the reader's thread."""
+class Checkpointer(BackgroundThread):
+    """Keeps what is known every `interval_s`, from `start` to `finish`.
+
+    `partitions_revoked` and `restorer` are called in the reader's thread.
+    """
 
     def __init__(
         self,
@@ -258,6 +262,7 @@ class Checkpointer:
 
         `scope` names the partitions that are read, where several agents keep theirs in one place: what spans them is
         each one's own. None: they come and go, so it is not kept."""
+        super().__init__("snapshots")
         self._ledger = _Ledger(scope, exports)
         self.restorer = Restorer(self._ledger, open_store, state, lock, exported, exports, max_age_s)
         self._state, self._lock = state, lock
@@ -269,19 +274,12 @@ class Checkpointer:
         self._said: set[str] = set()
         # Held from a state's image to its place in the store: so that an older one never follows a newer one there.
         self._storing = threading.Lock()
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="snapshots", daemon=True)
 
-    def start(self) -> None:
-        """Keep what is known every `interval_s`, in a thread."""
-        self._thread.start()
-
-    def stop(self, timeout_s: float) -> None:
-        """Keep it once more, and let go of the store."""
+    def finish(self, timeout_s: float) -> None:
+        """Stop, keep what is known once more, and let go of the store."""
         deadline = time.monotonic() + timeout_s
-        self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join(timeout_s / 2)
+        self.request_stop()
+        self.join(timeout_s / 2)
         self.save(self._partitions(), max(1.0, deadline - time.monotonic()))
         if self._ledger.store is not None:
             self._ledger.store.close()

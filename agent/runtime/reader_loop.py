@@ -7,10 +7,10 @@ waits long.
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable
 
+from agent.common.threads import BackgroundThread
 from agent.core.diagnosis.engine import DiagnosisOutput
 from agent.core.events.events import event_of
 from agent.core.records import RecordBatch
@@ -31,11 +31,12 @@ POLL_S = 0.5
 """How long one poll waits: the longest that a stop takes to be noticed."""
 
 
-class ReaderLoop:
-    """Reads until stopped."""
+class ReaderLoop(BackgroundThread):
+    """Reads until stopped: no more once the batch under way was applied."""
 
     def __init__(self, parts: AgentParts, on_caught_up: Callable[[], None]) -> None:
         """`on_caught_up` is called once, in the reader's thread, when the topic was read to its end."""
+        super().__init__("reader")
         self._parts, self._on_caught_up = parts, on_caught_up
         self._reader, self._state, self._lock = parts.reader, parts.state, parts.lock
         self._exports, self._observer = parts.options.exports, parts.options.observer
@@ -44,21 +45,6 @@ class ReaderLoop:
         """What ended the thread, if not `stop`."""
         self._advance_at = 0.0
         self._event_clock = EventClock()
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="reader", daemon=True)
-
-    def start(self) -> None:
-        """Read in a thread."""
-        self._thread.start()
-
-    def request_stop(self) -> None:
-        """Read no more once the batch under way was applied."""
-        self._stop.set()
-
-    def join(self, timeout_s: float) -> None:
-        """Wait for the thread's end, at most for `timeout_s`."""
-        if self._thread.is_alive():
-            self._thread.join(timeout_s)
 
     def _run(self) -> None:
         try:

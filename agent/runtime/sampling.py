@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 
+from agent.common.threads import BackgroundThread
 from agent.core.events.samples import NO_LAG, GroupLagTotal, GroupSample, sample_event
 from agent.kafka.lag.lag_calculator import TopicLag
 from agent.kafka.lag.scraped import ScrapedLags
@@ -29,11 +30,11 @@ PAUSE_S = 0.01
 BATCH_EVENTS = 200
 """Events that are handed to the sinks at a time, for whom the reader may have some as well."""
 
-STOP_S = 1.0
 
+class Sampler(BackgroundThread):
+    """Started once the topic's end was reached, stopped before the sinks. Looks first after one interval."""
 
-class Sampler:
-    """Started once the topic's end was reached, stopped before the sinks."""
+    STOP_S = 1.0
 
     def __init__(
         self,
@@ -49,25 +50,18 @@ class Sampler:
     ) -> None:
         """`lock` is held while `state` is looked at; `shows` says which groups are asked for, `is_current` whether
         what is mirrored is as of now, and nobody else's. `interval_s`: None for never."""
+        super().__init__("samples")
         self._state, self._lock, self._lags, self._exports = state, lock, lags, exports
         self._groups = GroupCollector(state, lock, granularity=Granularity.GROUP, shows=shows, pause_s=PAUSE_S)
         self._cluster, self._is_current, self._interval_s = cluster, is_current, interval_s
         self._last_ms = 0
         self._is_behind = False
-        self._stopping = False
         self._woken = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="samples", daemon=True)
 
-    def start(self) -> None:
-        """Look from now on, the first time after one interval."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Look no more; takes `STOP_S` at most."""
-        self._stopping = True
+    def request_stop(self) -> None:
+        """Look no more."""
+        super().request_stop()
         self._woken.set()
-        if self._thread.is_alive():
-            self._thread.join(STOP_S)
 
     def change_interval(self, interval_s: float | None) -> None:
         """Look that often from now on; None for no more."""
@@ -77,7 +71,7 @@ class Sampler:
 
     def _run(self) -> None:
         due = time.monotonic()
-        while not self._stopping:
+        while not self._stop.is_set():
             interval_s, now = self._interval_s, time.monotonic()
             # What was missed is not made up for.
             due = now if interval_s is None else max(due + interval_s, now)
@@ -109,7 +103,7 @@ class Sampler:
         return told
 
     def _may_continue(self) -> bool:
-        return not self._stopping and self._is_current() and self._has_room()
+        return not self._stop.is_set() and self._is_current() and self._has_room()
 
     def _has_room(self) -> bool:
         """Whether the sinks take what is no part of the log's history: said once where they do not."""
@@ -124,7 +118,7 @@ class Sampler:
         # The clock on the wall may be set back: a sample's time is after that of the one before.
         least_ms = self._last_ms + 1
         for mirror, readings in self._groups.by_partition():
-            if self._stopping:
+            if self._stop.is_set():
                 return []
             with self._lock:
                 if self._state.mirror.partitions.get(mirror.partition) is not mirror:

@@ -7,11 +7,11 @@ others do not notice; what they say together names the cluster, and `of_cluster`
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol, TypeVar
 
 from agent.common.pacing import growing_pauses
+from agent.common.threads import BackgroundThread
 from agent.core.queries import AmbiguousGroup, Capabilities, Health, JsonObject, Timeline
 from agent.kafka.source.errors import SourceError
 from agent.serving.metrics.readings import Readings
@@ -43,7 +43,7 @@ class SupervisedAgent(Protocol):
         """Lets go of everything."""
 
 
-class ClusterSupervisor(ServedQueries):
+class ClusterSupervisor(BackgroundThread, ServedQueries):
     """A cluster: its agent while there is one, what is wrong while there is none."""
 
     def __init__(
@@ -56,46 +56,27 @@ class ClusterSupervisor(ServedQueries):
         steady_s: float = STEADY_S,
     ) -> None:
         """`make` gives a new agent; it may raise `SourceError`. The name is None where there is but one cluster."""
+        super().__init__(f"cluster {name or ''}")
         self.name = name
         self._log_prefix = "" if name is None else f"cluster {name}: "
         self._make, self._look_s, self._wait_s, self._steady_s = make, look_s, wait_s, steady_s
         self._agent: ServedQueries | None = None
         self._reason = "connecting"
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._keep, name=f"cluster {name or ''}", daemon=True)
 
-    def start(self) -> None:
-        """Connect and read, in a thread."""
-        self._thread.start()
-
-    def request_stop(self) -> None:
-        """Stop soon; `join` waits for it."""
-        self._stopping.set()
-
-    def join(self) -> None:
-        """Wait until it has stopped."""
-        if self._thread.is_alive():
-            self._thread.join()
-
-    def stop(self) -> None:
-        """Stop, and wait for it."""
-        self.request_stop()
-        self.join()
-
-    def _keep(self) -> None:
+    def _run(self) -> None:
         """Have an agent run until a stop is asked for."""
         pauses = growing_pauses(*self._wait_s)
-        while not self._stopping.is_set():
-            looks = self._run()
-            if self._stopping.is_set():
+        while not self._stop.is_set():
+            looks = self._run_agent()
+            if self._stop.is_set():
                 return
             if looks * self._look_s >= self._steady_s:
                 pauses = growing_pauses(*self._wait_s)
             wait_s = next(pauses)
             log.warning("%s%s; trying again in %.0f s", self._log_prefix, self._reason, wait_s)
-            self._stopping.wait(wait_s)
+            self._stop.wait(wait_s)
 
-    def _run(self) -> int:
+    def _run_agent(self) -> int:
         """One agent's life; how often it was found alive."""
         made: SupervisedAgent | None = None
         looks = 0
@@ -104,7 +85,7 @@ class ClusterSupervisor(ServedQueries):
             made.start()
             # What the one before it knew was answered until now.
             self._agent = queries = made.queries
-            while not self._stopping.wait(self._look_s):
+            while not self._stop.wait(self._look_s):
                 alive = queries.alive()
                 if not alive.ready:
                     self._reason = alive.reason

@@ -12,7 +12,6 @@ of topics that may be others than they were at once.
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
@@ -21,6 +20,7 @@ from random import uniform
 
 from agent.common import clock
 from agent.common.pacing import Backoff
+from agent.common.threads import BackgroundThread
 from agent.core.end_offsets import EndOffsets, PartitionId
 from agent.core.shadow.views import CommittedOffset
 from agent.kafka.lag.asking import OffsetAnswers, OffsetRequests
@@ -45,19 +45,20 @@ SUSPENDED_S = 600.0
 """How long a topic that may not be asked for is left alone."""
 LOGGED_TOPICS = 5
 """Topics that are named in a line of the log."""
-STOP_S = 1.0
 
 
-class LagWatcher:
-    """Started once there are groups, stopped with the agent."""
+class LagWatcher(BackgroundThread):
+    """Started once there are groups, stopped with the agent; a question under way is let go then."""
+
+    STOP_S = 1.0
 
     def __init__(
         self, conf: Mapping[str, str], wanted: Callable[[], CommittedOffsets], interval_s: float = INTERVAL_S
     ) -> None:
         """`conf`: librdkafka properties. `wanted` is asked at each look, from the watch's thread. Connects to nothing
         yet; raises `SourceMisconfigured`."""
+        super().__init__("lag")
         self._wanted, self._interval_s = wanted, interval_s
-        self._stop = threading.Event()
         self._requests = OffsetRequests(conf, self._stop.is_set)
         self._history = EndOffsetHistory(round(interval_s * 1000))
         self._looks = 0
@@ -69,17 +70,6 @@ class LagWatcher:
         self._is_failing = False
         self._failing: set[PartitionId] = set()
         """What was not answered at the last look."""
-        self._thread = threading.Thread(target=self._run, name="lag", daemon=True)
-
-    def start(self) -> None:
-        """Begin to look, in a thread."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Look no more. A question under way is let go; takes `STOP_S` at most."""
-        self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join(STOP_S)
 
     def change_interval(self, interval_s: float) -> None:
         """From the next look on, look that often."""

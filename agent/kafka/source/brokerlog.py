@@ -15,6 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from agent.common.threads import BackgroundThread
 from agent.core.brokerlog.lines import LineReader, LocalToEpochMs
 from agent.core.brokerlog.rebalances import BrokerLog
 from agent.core.inference.external_evidence import RebalanceReport
@@ -132,20 +133,19 @@ class BrokerLogs:
                 say(words)
 
 
-class BrokerLogFollower:
+class BrokerLogFollower(BackgroundThread):
     """Witness: brokers' logs that grow, followed in a thread; lines that came are read again before each answer."""
 
     def __init__(self, paths: Iterable[str | Path], utc: LocalToEpochMs) -> None:
         """Raises `SourcePathError` for a PATH that is no log now; one that goes later is waited for."""
+        super().__init__("broker-log")
         self._followed = [
             (FileTail(file), _BrokerLogFile(file, utc)) for file in [broker_log_file(Path(it)) for it in paths]
         ]
         self._sources = [source for _, source in self._followed]
         self._lock = threading.Lock()
-        self._stop = threading.Event()
         self._next_patience = 0.0
         self._warned: set[tuple[Path, str]] = set()
-        self._thread = threading.Thread(target=self._follow, name="broker-log", daemon=True)
 
     def start(self) -> None:
         """Read what is there, then go on in a thread."""
@@ -153,13 +153,11 @@ class BrokerLogFollower:
             self._read()
         for source in self._sources:
             log.info("broker log %s: %d lines of the group coordinator", source.path, source.recognized)
-        self._thread.start()
+        super().start()
 
     def stop(self) -> None:
         """End the thread and let go of the files."""
-        self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        super().stop()
         for tail, _ in self._followed:
             tail.close()
 
@@ -186,7 +184,7 @@ class BrokerLogFollower:
         # The coordinator logs before it writes the record, so that only a log that is written late is waited for.
         return time.monotonic() >= self._next_patience and time.time() * 1000 - end_ms < FRESH_MS
 
-    def _follow(self) -> None:
+    def _run(self) -> None:
         while not self._stop.wait(POLL_S):
             with self._lock:
                 self._read()

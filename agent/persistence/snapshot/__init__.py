@@ -8,5 +8,5 @@ nothing of when snapshots are taken and what becomes of one that is refused (`ag
     analyzer_state      the analyzers that run; third_party_state: those that declare nothing
     image_codec         all of a partition as one image; read first
     envelope            whose image it is, of which layout, up to where; its checksum
-    store               what keeps snapshots by name: directory_store, topic_store
+    store               what keeps snapshots by name: directory_store, topic_store (over compacted_topic)
 """

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 
 from agent.common import clock
 from agent.common.pacing import Interval
+from agent.common.threads import BackgroundThread
 from agent.config.settings import ClusterSettings
 from agent.kafka.admin_api.answers import AdminAnswer, AdminOutcome, ListedGroup, Refusal
 from agent.kafka.admin_api.asking import AdminSession, PeriodicQuestion
@@ -31,13 +32,14 @@ GROUPS_PER_S = 20.0
 """Groups that have their turn in a second: 2,000 groups in 100 s, for some 80 small requests a second in all."""
 LIST_S, DESCRIBE_S, RETRY_S = 10.0, 0.25, 5.0
 TICK_S = 0.1
-STOP_S = 1.0
 MAX_REQUESTS = 8
 """Questions about groups that may be under way."""
 
 
-class AdminAgent:
+class AdminAgent(BackgroundThread):
     """Asks from `start` to `stop`; `queries` answers. Needs Describe on groups and on the topics they commit to."""
+
+    STOP_S = 1.0
 
     def __init__(
         self,
@@ -49,8 +51,9 @@ class AdminAgent:
     ) -> None:
         """`visibility`: which groups are shown; all unless told. `lag_interval_s`: how often ends are looked at, None
         for never. Raises `SourceMisconfigured`."""
+        super().__init__("admin")
         self._visibility = visibility or Visibility()
-        self._wake, self._stop = threading.Event(), threading.Event()
+        self._wake = threading.Event()
         self._session = AdminSession(conf, self._wake.set, self._on_loss)
         self._groups, self._lock = AdminGroups(), threading.Lock()
         self.queries = AdminQueries(self._groups, self._lock, self._session)
@@ -62,7 +65,6 @@ class AdminAgent:
         self._list, self._describe_interval = PeriodicQuestion("list", LIST_S), Interval(DESCRIBE_S)
         self._requests: set[int] = set()
         self._has_list = False
-        self._thread = threading.Thread(target=self._run, name="admin", daemon=True)
 
     def change(self, settings: ClusterSettings) -> None:
         """Take what can change while it runs: filters, groups described a second, how often ends are looked at."""
@@ -75,7 +77,7 @@ class AdminAgent:
         """Begin to ask, in a thread, and wait for the first list of groups. Raises `SourceUnreachable`,
         `SourceDenied`."""
         log.warning("%s", LIMITATIONS)
-        self._thread.start()
+        super().start()
         deadline = time.monotonic() + timeout_s
         while not self._has_list and time.monotonic() < deadline and self._thread.is_alive():
             time.sleep(TICK_S)
@@ -89,14 +91,12 @@ class AdminAgent:
         if self._lag_watcher is not None:
             self._lag_watcher.start()
 
-    def stop(self) -> None:
+    def request_stop(self) -> None:
         """Ask no more. What is under way is let go."""
-        self._stop.set()
+        super().request_stop()
         self._wake.set()
         if self._lag_watcher is not None:
             self._lag_watcher.stop()
-        if self._thread.is_alive():
-            self._thread.join(STOP_S)
 
     # The thread.
 

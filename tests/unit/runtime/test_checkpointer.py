@@ -94,7 +94,7 @@ def kept(directory: Path, some, log=LOG, **more) -> Kept:
     assert it.keeper.restorer.restore(log, ends(some)) == {}
     it.replay(some)
     assert it.keeper.save(it.state.partitions, 5)
-    it.keeper.stop(5)
+    it.keeper.finish(5)
     return it
 
 
@@ -107,7 +107,7 @@ def test_a_start_goes_on_where_the_last_one_ended(tmp_path, records):
     reading = again.keeper.reading()
     assert (reading.restored, dict(reading.refused), reading.error) == (len(starts), {}, None)
     assert reading.oldest_age_s is not None
-    again.keeper.stop(5)
+    again.keeper.finish(5)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_what_cannot_be_gone_on_from_is_refused(tmp_path, records, log, bounds, 
     # The cluster's own image is of a topic, too.
     assert refused == {why: len(all_ends) + (why == "other_topic")}
     assert not again.state.partitions
-    again.keeper.stop(5)
+    again.keeper.finish(5)
 
 
 def test_a_damaged_snapshot_is_refused_alone(tmp_path, records):
@@ -141,7 +141,7 @@ def test_a_damaged_snapshot_is_refused_alone(tmp_path, records):
     starts = again.keeper.restorer.restore(LOG, ends(records))
     assert starts.keys() == ends(records).keys() - {number}
     assert dict(again.keeper.reading().refused) == {"corrupt": 1}
-    again.keeper.stop(5)
+    again.keeper.finish(5)
 
 
 def test_snapshots_of_another_release_are_refused_in_one_line(tmp_path, records, caplog, monkeypatch):
@@ -164,7 +164,7 @@ def test_behind_the_end_a_state_is_as_old_as_its_last_record(tmp_path, records):
     again = Kept(tmp_path)
     assert again.keeper.restorer.restore(LOG, ends(records)) == {}
     assert set(again.keeper.reading().refused) == {"too_old"}
-    again.keeper.stop(5)
+    again.keeper.finish(5)
 
 
 def test_no_snapshot_before_the_history_is_safe(tmp_path, records):
@@ -181,7 +181,7 @@ def test_no_snapshot_before_the_history_is_safe(tmp_path, records):
     sink.down = False
     assert it.keeper.save(it.state.partitions, 20)
     assert it.keeper.reading().error is None
-    it.keeper.stop(5)
+    it.keeper.finish(5)
     exports.stop(5)
     told = len(sink.lines)
     assert told > 0
@@ -195,7 +195,7 @@ def test_no_snapshot_before_the_history_is_safe(tmp_path, records):
     assert len(again.replay(records)) == told
     assert exports.wait_durable(10)
     assert sink.lines == []
-    again.keeper.stop(5)
+    again.keeper.finish(5)
     exports.stop(5)
 
 
@@ -208,7 +208,7 @@ def test_it_keeps_by_itself_and_says_what_fails(tmp_path, records):
     while it.keeper.reading().oldest_age_s is None:
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    it.keeper.stop(5)
+    it.keeper.finish(5)
     assert it.keeper.reading().writes["ok"] >= len(it.state.partitions)
 
     first = DirectoryStore(tmp_path / "cluster")
@@ -243,4 +243,4 @@ def test_a_state_that_no_image_can_hold_is_said_and_ends_nothing(tmp_path, recor
     assert it.keeper.reading().error == "too large"
     assert it.keeper.save(it.state.partitions, 5)
     assert it.keeper.reading().error is None
-    it.keeper.stop(5)
+    it.keeper.finish(5)

@@ -1,0 +1,42 @@
+"""Work that goes on beside everything else."""
+
+from __future__ import annotations
+
+import threading
+from abc import abstractmethod
+from typing import ClassVar
+
+
+class BackgroundThread:
+    """Something that runs in a daemon thread of its own, from `start` until it is stopped."""
+
+    STOP_S: ClassVar[float | None] = None
+    """How long `stop` waits for the thread's end, in seconds; None for as long as it takes."""
+
+    def __init__(self, name: str) -> None:
+        """`name` is the thread's."""
+        self._stop = threading.Event()
+        """Set once the thread is to end."""
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    @abstractmethod
+    def _run(self) -> None:
+        """What the thread does, until `_stop` is set."""
+
+    def start(self) -> None:
+        """Begin, once."""
+        self._thread.start()
+
+    def request_stop(self) -> None:
+        """End soon; `join` waits for it."""
+        self._stop.set()
+
+    def join(self, timeout_s: float | None = None) -> None:
+        """Wait for the thread's end, at most for `timeout_s`."""
+        if self._thread.is_alive():
+            self._thread.join(timeout_s)
+
+    def stop(self) -> None:
+        """End, and wait for it."""
+        self.request_stop()
+        self.join(self.STOP_S)
