@@ -317,7 +317,10 @@ class Forms:
         forms = [special.get(it.name) or self.of(_substituted(it.type, parameters)) for it in stored.fields]
         pack_all, unpack_all = _pack_all(forms), _unpack_all(forms)
         read = _getter(list(declared) if self.version < FORMAT else [it.name for it in stored.fields])
-        put_all = _setter(cls, [it.attribute for it in stored.fields if it.attribute is not None])
+        parameters_of = getattr(cls, "__dataclass_params__", None)
+        is_frozen = parameters_of is not None and parameters_of.frozen
+        attributes = tuple(it.attribute for it in stored.fields if it.attribute is not None)
+        put_all: Callable[..., None] | None = None
         dropped = [number for number, it in enumerate(stored.fields) if it.attribute is None]
         restored = getattr(cls, "after_restore", None)
         make = make or partial(cls.__new__, cls)
@@ -326,6 +329,9 @@ class Forms:
             return pack_all(read(it), to)
 
         def unpack(plain: Any, by: Unpacking, it: Any = None) -> Any:
+            nonlocal put_all
+            if put_all is None:
+                put_all = _setter(attributes, is_frozen)
             if it is None:
                 it = make()
             values = unpack_all(plain, by)
@@ -386,14 +392,13 @@ def _getter(names: Sequence[str]) -> Callable[[Any], Sequence[Any]]:
     return lambda it: [getattr(it, name) for name in names]
 
 
-def _setter(cls: Any, attributes: Sequence[str]) -> Callable[..., None]:
-    """Sets attributes of an object, of frozen dataclasses too: takes the object and the values.
+@cache
+def _setter(attributes: tuple[str, ...], is_frozen: bool) -> Callable[..., None]:
+    """Sets attributes of an object, also of one that `is_frozen`: takes the object and the values.
 
-    That is what a dataclass of these fields does as it is made, by code that `dataclasses` makes: several times as
-    fast as a loop, and an image has a million fields."""
-    parameters: Any = getattr(cls, "__dataclass_params__", None)
-    made = dataclasses.make_dataclass("Fields", attributes, frozen=parameters is not None and parameters.frozen)
-    put: Callable[..., None] = vars(made)["__init__"]
+    That is what a dataclass of these fields does as it is made, by code that `dataclasses` compiles: several times as
+    fast as a loop, and an image has a million fields. To compile takes a millisecond: not before it is needed."""
+    put: Callable[..., None] = vars(dataclasses.make_dataclass("Fields", attributes, frozen=is_frozen))["__init__"]
     return put
 
 
