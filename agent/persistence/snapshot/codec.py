@@ -315,7 +315,7 @@ class Forms:
             forms = [self.of(_substituted(declared[name], parameters)) for name in cls._fields]
             return _row(cls, forms, cls._fields)
         forms = [special.get(it.name) or self.of(_substituted(it.type, parameters)) for it in stored.fields]
-        pack_all, unpack_all = _pack_all(forms), _unpack_all(forms)
+        pack_all, changed = _pack_all(forms), _changed_fields(forms)
         read = _getter(list(declared) if self.version < FORMAT else [it.name for it in stored.fields])
         parameters_of = getattr(cls, "__dataclass_params__", None)
         is_frozen = parameters_of is not None and parameters_of.frozen
@@ -334,7 +334,9 @@ class Forms:
                 put_all = _setter(attributes, is_frozen)
             if it is None:
                 it = make()
-            values = unpack_all(plain, by)
+            values = list(plain)
+            for number, one in changed:
+                values[number] = one(values[number], by)
             if dropped:
                 values = [value for number, value in enumerate(values) if number not in dropped]
             put_all(it, *values)
@@ -371,8 +373,12 @@ def _pack_all(forms: Sequence[Form]) -> Pack:
     return pack
 
 
+def _changed_fields(forms: Sequence[Form]) -> list[tuple[int, Unpack]]:
+    return [(number, form.unpack) for number, form in enumerate(forms) if not form.is_plain]
+
+
 def _unpack_all(forms: Sequence[Form]) -> Unpack:
-    changed = [(number, form.unpack) for number, form in enumerate(forms) if not form.is_plain]
+    changed = _changed_fields(forms)
     if not changed:
         return unchanged
 
@@ -402,9 +408,14 @@ def _setter(attributes: tuple[str, ...], is_frozen: bool) -> Callable[..., None]
     return put
 
 
+def row_maker(cls: type) -> Callable[[Any], Any]:
+    """Makes tuples of a class from values that msgspec has counted: without a call of Python code, as `_make` is."""
+    return tuple if cls is tuple else partial(tuple.__new__, cls)
+
+
 def _row(cls: Any, forms: Sequence[Form], names: Sequence[str] = ()) -> Form:
     """Tuples and named tuples of fixed fields."""
-    unpack_all, make = _unpack_all(forms), cls if cls is tuple else cls._make
+    unpack_all, make = _unpack_all(forms), row_maker(cls)
     labels = names or [""] * len(forms)
     layout = ",".join(f"{name}:{form.layout}" for name, form in zip(labels, forms, strict=True))
     plain = generic(tuple, *(form.plain for form in forms))

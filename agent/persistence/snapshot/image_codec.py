@@ -21,7 +21,7 @@ from agent.core.inference.external_evidence import EvidenceSource
 from agent.core.shadow.mirror import PartitionMirror
 from agent.core.state_fields import INTERNED, declared_state
 from agent.persistence.snapshot.analyzer_state import AnalyzerStates, analyzer_form, hysteresis_form, settings_text
-from agent.persistence.snapshot.codec import Packing, Unpacking, forms_of, generic
+from agent.persistence.snapshot.codec import Packing, Unpacking, forms_of, generic, row_maker
 from agent.persistence.snapshot.envelope import Fingerprints, Header, SnapshotIdentity, fingerprint, open_sealed
 from agent.persistence.snapshot.errors import MALFORMED, RefusalReason, SnapshotRefused, UnwritableState
 from agent.persistence.snapshot.migrations import FORMAT
@@ -219,5 +219,5 @@ def _unpacking(tables: Any) -> Unpacking:
     slots, *columns = tables
     values: dict[type, Any] = {}
     for cls, table in zip(_TABLES, columns, strict=True):
-        values[cls] = list(map(cls._make, zip(*table, strict=True))) if issubclass(cls, tuple) else table  # type: ignore[attr-defined]
+        values[cls] = list(map(row_maker(cls), zip(*table, strict=True))) if issubclass(cls, tuple) else table
     return Unpacking(slots, values)
