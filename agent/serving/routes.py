@@ -43,7 +43,7 @@ class AnyPath(Convertor[str]):
     regex = r"[\s\S]*"
 
     def convert(self, value: str) -> str:
-        """As it is."""
+        """The rest of the path, unchanged."""
         return value
 
 

@@ -105,7 +105,7 @@ class _Loop(asyncio.SelectorEventLoop):
     """One whose TLS connections begin and end in time: uvicorn leaves a minute and half a one."""
 
     async def create_server(self, *arguments: Any, **named: Any) -> asyncio.Server:
-        """A server."""
+        """As asyncio makes it, with our deadlines where there is TLS."""
         if named.get("ssl") is not None:
             named |= {"ssl_handshake_timeout": REQUEST_TIMEOUT_S, "ssl_shutdown_timeout": GRACE_S / 2}
         return await super().create_server(*arguments, **named)

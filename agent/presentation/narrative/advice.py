@@ -11,16 +11,19 @@ from collections.abc import Set as AbstractSet
 
 from agent.core.causes import TIMEOUT_CAUSES
 from agent.presentation.narrative.events import Departure, int_field
-from agent.presentation.narrative.patterns import (
-    ROLLING_RESTART_FROM,
-    CrashLoop,
-    Restart,
-    find_crash_loops,
-    find_restarts,
-)
+from agent.presentation.narrative.patterns import find_crash_loops, rolling_restart_phrase
 from agent.presentation.narrative.phrases import EAGER
 from agent.presentation.narrative.totals import Totals
-from agent.presentation.narrative.words import count, duration, duration_range, join_words, name, times
+from agent.presentation.narrative.words import (
+    capitalized,
+    count,
+    duration,
+    duration_range,
+    grouped,
+    join_words,
+    name,
+    times,
+)
 
 SESSION_DEFAULT_MS = 45_000
 """Kafka's own default of session.timeout.ms since 3.0 (KIP-735)."""
@@ -72,7 +75,7 @@ def _crash_loop_advice(told: Totals, group_type: str | None) -> str | None:
     found = find_crash_loops(told.rebalances)
     if not found:
         return None
-    worst: CrashLoop = found[0]
+    worst = found[0]
     text = (
         f"{name(worst.client)} on {worst.host} was lost {times(len(worst.losses))} and came back "
         f"{times(worst.returns)}. Until it stays up, let it wait longer before each restart: every return and every "
@@ -99,13 +102,11 @@ def _rolling_restart_advice(told: Totals, group_type: str | None) -> str | None:
     if group_type in ("share", "connect"):
         # Share groups have no static members; Connect has a delay of its own.
         return None
-    found: Sequence[Restart] = find_restarts(told.rebalances)
-    if len(found) < ROLLING_RESTART_FROM:
+    found = rolling_restart_phrase(told.rebalances)
+    if not found:
         return None
-    away = [restart.away_ms for restart in found]
     return (
-        f"{times(len(found)).capitalize()} a member said goodbye and another joined within {duration(max(away))}, as "
-        "in a rolling restart. Static membership (a group.instance.id for each instance) with a session timeout "
+        f"{capitalized(found)}. Static membership (a group.instance.id for each instance) with a session timeout "
         "above that time makes such a restart cost no rebalance at all."
     )
 
@@ -150,10 +151,9 @@ def _never_completed_advice(told: Totals, group_type: str | None) -> str | None:
 
 def clients_phrase(gone: Sequence[Departure]) -> str:
     """Who it was, each once, as `a and b on c`."""
-    hosts: dict[str, dict[str, None]] = {}
-    for it in gone:
-        hosts.setdefault(it.member.host, {}).setdefault(name(it.member.label))
-    return join_words([f"{join_words(list(labels))} on {host}" for host, labels in hosts.items()])
+    hosts = grouped(gone, lambda it: it.member.host)
+    labels = {host: list(dict.fromkeys(name(it.member.label) for it in same)) for host, same in hosts.items()}
+    return join_words([f"{join_words(same)} on {host}" for host, same in labels.items()])
 
 
 def _evidence_values(gone: Sequence[Departure], field: str) -> list[int]:

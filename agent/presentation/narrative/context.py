@@ -94,12 +94,12 @@ class StoryContext:
 
     @property
     def open_findings(self) -> list[Event]:
-        """Those that still are."""
+        """Findings that are still open."""
         return [it for it in self.findings if it["state"] != "resolved"]
 
     @property
     def resolved_findings(self) -> list[Event]:
-        """Those that are over."""
+        """Findings of the range that are over."""
         return [it for it in self.findings if it["state"] == "resolved"]
 
     @property

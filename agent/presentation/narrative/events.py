@@ -92,7 +92,7 @@ def parse_rebalance(event: Event) -> Rebalance:
 
 
 def member_ref(form: Mapping[str, Any]) -> MemberRef:
-    """A member's form."""
+    """The member of an event's or a description's JSON."""
     return MemberRef(form["member_id"], form["client_id"], form["client_host"].lstrip("/"), form["instance_id"])
 
 

@@ -7,7 +7,7 @@ shown with its fields, so that nothing is kept back because it is new.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from agent.common.text import truncated
 from agent.presentation.narrative.events import Departure, Evidence, int_field
@@ -110,15 +110,27 @@ def evidence_sentences(items: Iterable[Evidence]) -> list[str]:
     """Evidence of one matter in sentences: one kind after another, the same ones once, and not more than a few."""
     out: list[str] = []
     for kind, same in grouped(items, lambda item: str(item.get("kind"))).items():
-        said = list(dict.fromkeys(_WRITERS.get(kind, _unknown_kind_sentences)(same)))
+        said = list(dict.fromkeys(_sentences_of(kind, same)))
         out += said[:MAX_SENTENCES]
         if len(said) > MAX_SENTENCES:
             out.append(f"And {len(said) - MAX_SENTENCES} more like these.")
     return out
 
 
-def _unknown_kind_sentences(items: Sequence[Evidence]) -> list[str]:
-    return list(map(_unknown_kind_sentence, items))
+def _sentences_of(kind: str, same: Sequence[Evidence]) -> list[str]:
+    """One for all of them where that is all there is to say, else one each; with their fields as they are where these
+    are not as expected."""
+    writer = _WRITERS.get(kind, _unknown_kind_sentence)
+    match writer:
+        case None:
+            return []
+        case str():
+            return [writer]
+        case _DurationSentence(field, text):
+            values = _int_fields(same, field)
+            return [text.format(duration_range(values))] if values else list(map(_unknown_kind_sentence, same))
+        case _:
+            return [writer(item) or _unknown_kind_sentence(item) for item in same]
 
 
 def _unknown_kind_sentence(item: Evidence) -> str:
@@ -143,31 +155,11 @@ def _int_fields(items: Iterable[Evidence], field: str) -> list[int]:
     return [value for item in items if (value := int_field(item, field)) is not None]
 
 
-EvidenceWriter = Callable[[Sequence[Evidence]], list[str]]
+class _DurationSentence(NamedTuple):
+    """One sentence for all, with the least and the greatest duration that stands in a field."""
 
-
-def _one_sentence_each(say: Callable[[Evidence], str | None]) -> EvidenceWriter:
-    """One sentence an item, with its fields as they are where they are not as expected."""
-    return lambda items: [say(item) or _unknown_kind_sentence(item) for item in items]
-
-
-def _fixed_sentence(text: str) -> EvidenceWriter:
-    return lambda _: [text]
-
-
-def _duration_sentence(field: str, text: str) -> EvidenceWriter:
-    """One sentence for all, with the least and the greatest duration."""
-
-    def say(items: Sequence[Evidence]) -> list[str]:
-        values = _int_fields(items, field)
-        return [text.format(duration_range(values))] if values else _unknown_kind_sentences(items)
-
-    return say
-
-
-def _no_sentence(_: Sequence[Evidence]) -> list[str]:
-    """What the line of the rebalance or its departures say already."""
-    return []
+    field: str
+    text: str
 
 
 def _withheld_sentence(item: Evidence) -> str | None:
@@ -214,31 +206,32 @@ def _migration_sentence(item: Evidence) -> str:
     return f"It became a {'classic' if item.get('to') == 'classic' else 'KIP-848 consumer'} group, members and all."
 
 
-_WRITERS: dict[str, EvidenceWriter] = {
-    "joined": _no_sentence,
-    "commit_gap": _no_sentence,
-    "generation_gap": _no_sentence,
-    "withheld": _one_sentence_each(_withheld_sentence),
-    "subscription": _one_sentence_each(_subscription_sentence),
-    "partitions": _one_sentence_each(_partitions_sentence),
-    "migration": _one_sentence_each(_migration_sentence),
-    "nobody_changed": _fixed_sentence(
+_WRITERS: dict[str, Callable[[Evidence], str | None] | _DurationSentence | str | None] = {
+    # What the line of the rebalance or its departures say already.
+    "joined": None,
+    "commit_gap": None,
+    "generation_gap": None,
+    "withheld": _withheld_sentence,
+    "subscription": _subscription_sentence,
+    "partitions": _partitions_sentence,
+    "migration": _migration_sentence,
+    "nobody_changed": (
         "Nobody came, went or changed its subscription: the broker then has no other reason than the topics."
     ),
-    "nothing_changed": _fixed_sentence(
+    "nothing_changed": (
         "The same members with the same subscriptions: then only the leader can have asked for a rebalance."
     ),
-    "internal_topics": _fixed_sentence(
+    "internal_topics": (
         "The leader of a Streams group makes the internal topics as it assigns the first tasks, and joins again for "
         "them."
     ),
-    "static_member_replaced": _duration_sentence(
+    "static_member_replaced": _DurationSentence(
         "gap_ms",
         "A static member came back {} after its last commit; only one that had been taken out starts a rebalance.",
     ),
-    "static_member_expired": _fixed_sentence(
+    "static_member_expired": (
         "It had left for a restart (member epoch -2) and did not come back within its session."
     ),
-    "broker_log": _one_sentence_each(_broker_log_sentence),
-    "admin_api": _one_sentence_each(_admin_api_sentence),
+    "broker_log": _broker_log_sentence,
+    "admin_api": _admin_api_sentence,
 }

@@ -81,7 +81,7 @@ class Story:
     gains: Gains | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON."""
+        """As the JSON that `kshadow explain -o json` prints."""
         return {
             "group": self.group,
             "state": self.state,

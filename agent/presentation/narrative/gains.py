@@ -69,7 +69,7 @@ class Gains:
         return self.tried > 0
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON."""
+        """As the JSON that `kshadow explain -o json` prints."""
         return asdict(self)
 
 

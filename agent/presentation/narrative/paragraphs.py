@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from agent.presentation.narrative.events import Departure, Rebalance
-from agent.presentation.narrative.patterns import ROLLING_RESTART_FROM, find_crash_loops, find_restarts
+from agent.presentation.narrative.patterns import find_crash_loops, rolling_restart_phrase
 from agent.presentation.narrative.phrases import because, epochs, went
 from agent.presentation.narrative.timeline import TimelineEntry
 from agent.presentation.narrative.timeline import with_certainty as hedge
@@ -118,14 +118,8 @@ def _pattern_sentences(done: Sequence[Rebalance]) -> list[str]:
         f"{name(loop.client)} on {loop.host} was lost {times(len(loop.losses))} and came back {times(loop.returns)}."
         for loop in find_crash_loops(done)[:MAX_LINES_OF_ONE_PARAGRAPH]
     ]
-    found = find_restarts(done)
-    if len(found) >= ROLLING_RESTART_FROM:
-        away = duration(max(restart.away_ms for restart in found))
-        out.append(
-            f"{capitalized(times(len(found)))} a member said goodbye and another joined within {away}, as in a "
-            f"rolling restart."
-        )
-    return out
+    restarts = rolling_restart_phrase(done)
+    return [*out, f"{capitalized(restarts)}."] if restarts else out
 
 
 def causes_phrase(found: Mapping[str, int]) -> str:

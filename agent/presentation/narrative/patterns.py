@@ -7,7 +7,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from agent.core.causes import TIMEOUT_CAUSES
-from agent.presentation.narrative.events import Departure, MemberRef, Rebalance
+from agent.presentation.narrative.events import Departure, Rebalance
+from agent.presentation.narrative.words import duration, times
 
 RESTART_MS = 300_000
 """A member that joins within this time of a goodbye is taken for the one that left, restarted: pods that are slow to
@@ -21,15 +22,6 @@ CRASH_LOOP_FROM = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Restart:
-    """A member said goodbye and another joined."""
-
-    departure: Departure
-    joined: MemberRef
-    away_ms: int
-
-
-@dataclass(frozen=True, slots=True)
 class CrashLoop:
     """A client that fell silent again and again and came back between."""
 
@@ -39,20 +31,29 @@ class CrashLoop:
     returns: int
 
 
-def find_restarts(rebalances: Sequence[Rebalance]) -> list[Restart]:
-    """Goodbyes with the join that followed each. None where the group became empty: that was no rolling restart."""
+def find_restarts(rebalances: Sequence[Rebalance]) -> list[int]:
+    """Goodbyes with a join that followed: for how many milliseconds each was away. None where the group became empty:
+    that was no rolling restart."""
     waiting: list[Departure] = []
-    out: list[Restart] = []
+    out: list[int] = []
     for it in rebalances:
         waiting += [gone for gone in it.left if gone.cause == "member_left" and gone.member.instance_id is None]
         if not it.members:
             waiting.clear()
-        for came in it.joined:
+        for _ in it.joined:
             waiting = [gone for gone in waiting if it.at_ms - gone.at_ms <= RESTART_MS]
             if waiting:
-                gone = waiting.pop(0)
-                out.append(Restart(gone, came, it.at_ms - gone.at_ms))
+                out.append(it.at_ms - waiting.pop(0).at_ms)
     return out
+
+
+def rolling_restart_phrase(rebalances: Sequence[Rebalance]) -> str:
+    """`twice a member said goodbye and another joined within 8.0 s, as in a rolling restart`, or ""."""
+    away_ms = find_restarts(rebalances)
+    if len(away_ms) < ROLLING_RESTART_FROM:
+        return ""
+    within = duration(max(away_ms))
+    return f"{times(len(away_ms))} a member said goodbye and another joined within {within}, as in a rolling restart"
 
 
 def find_crash_loops(rebalances: Sequence[Rebalance], causes: Collection[str] = TIMEOUT_CAUSES) -> list[CrashLoop]:

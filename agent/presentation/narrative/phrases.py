@@ -17,12 +17,12 @@ EAGER = ("range", "roundrobin", "sticky")
 
 
 def because(cause: str) -> str:
-    """Why a rebalance happened."""
+    """Why a rebalance of that cause happened: `because a member joined`."""
     return cause_info(cause).because
 
 
 def went(cause: str, members: int = 1) -> str:
-    """How members went."""
+    """How members went by that cause: `left` of one, or of several."""
     departed = cause_info(cause).departed
     return f"went, cause {cause}" if departed is None else departed[members != 1]
 

@@ -11,7 +11,7 @@ from agent.presentation.narrative.events import Departure, Event
 from agent.presentation.narrative.findings import severity_rank
 from agent.presentation.narrative.gains import best_gain_sentence
 from agent.presentation.narrative.paragraphs import causes_phrase, departure_clauses
-from agent.presentation.narrative.patterns import ROLLING_RESTART_FROM, CrashLoop, find_crash_loops, find_restarts
+from agent.presentation.narrative.patterns import CrashLoop, find_crash_loops, rolling_restart_phrase
 from agent.presentation.narrative.phrases import went, work
 from agent.presentation.narrative.totals import Totals
 from agent.presentation.narrative.words import (
@@ -41,7 +41,7 @@ DEPARTURE_ANALYZERS = ("session_timeout", "poll_timeout", "rebalance_storm", "st
 
 
 def summary(scene: StoryContext) -> str:
-    """One to three sentences."""
+    """The answer in one to three sentences: the trouble, what it cost and how the group is, what to do first."""
     trouble = _timeouts(scene) or _worst_finding(scene)
     what, first = trouble or (f"{_healthy(scene)}{_resolved_sentence(scene)}", best_gain_sentence(scene.gains))
     return " ".join(part for part in (what, _cost(scene, is_in_order=trouble is None), first) if part)
@@ -167,13 +167,9 @@ def _healthy(scene: StoryContext) -> str:
         clean = f"Nothing is found to be wrong with {who}, but how {count(unknown, 'member')} went is not known"
     if not told.rebalances:
         return f"{clean}. It did not rebalance in the {duration(scene.until_ms - scene.since_ms)} that this tells of."
-    restarted = find_restarts(told.rebalances)
-    if len(restarted) >= ROLLING_RESTART_FROM:
-        away = duration(max(it.away_ms for it in restarted))
-        return (
-            f"{clean}: {times(len(restarted))} a member said goodbye and another joined within {away}, as in a "
-            f"rolling restart, which came to {count(len(told.rebalances), 'rebalance')}."
-        )
+    restarts = rolling_restart_phrase(told.rebalances)
+    if restarts:
+        return f"{clean}: {restarts}, which came to {count(len(told.rebalances), 'rebalance')}."
     parted = ":" if len(told.causes) > 1 else ""
     return f"{clean}. It rebalanced {times(len(told.rebalances))}{parted} {causes_phrase(told.causes)}."
 

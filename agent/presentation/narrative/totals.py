@@ -34,7 +34,7 @@ class Totals:
     empty_ms: int
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON."""
+        """As the JSON that `kshadow explain -o json` prints."""
         return {
             "rebalances": len(self.rebalances),
             "rebalances_by_cause": dict(self.causes),

@@ -76,7 +76,7 @@ CERTAINTY_WORDS = ((1.0, "certain"), (0.9, "very likely"), (0.65, "likely"), (0.
 
 
 def certainty(confidence: float) -> str:
-    """`very likely`."""
+    """What a confidence from 0 to 1 is called: `very likely`."""
     return next((word for least, word in CERTAINTY_WORDS if confidence >= least), CERTAINTY_WORDS[-1][1])
 
 

@@ -23,7 +23,7 @@ Section = tuple[str, str, Markup]
 
 
 def document(facts: FleetReport) -> str:
-    """The whole of it."""
+    """The page as HTML, from its doctype to its end."""
     parts = _sections(facts)
     title = escape(facts.origin.title or _title(facts), MAX_TITLE)
     contents = "".join(f'<li><a href="#{key}">{said}</a></li>' for key, said, _ in parts)

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent.core.causes import TIMEOUT_CAUSES
-from agent.presentation.narrative.events import Event
+from agent.presentation.narrative.events import Event, events_within
 from agent.presentation.narrative.explain import Story
 from agent.presentation.narrative.findings import severity_rank
+from agent.presentation.narrative.words import grouped
 from agent.presentation.svg.lanes import Lanes
 
 Form = Mapping[str, Any]
@@ -93,23 +94,23 @@ class FleetReport:
 
     @property
     def groups_without_history(self) -> int:
-        """Rows without numbers."""
+        """How many groups were not asked what happened to them."""
         return sum(row.rebalances is None for row in self.groups)
 
     @property
     def rebalances(self) -> int:
-        """Of all rows."""
+        """How many there were in all groups."""
         return sum(row.rebalances or 0 for row in self.groups)
 
     @property
     def stopped_ms(self) -> int | None:
-        """Of all rows where it is known; None if it is of none."""
+        """Stopped partition time of all groups of which it is known; None if it is of none."""
         known = [row.stopped_ms for row in self.groups if row.stopped_ms is not None]
         return sum(known) if known else None
 
     @property
     def departures(self) -> Counter[str]:
-        """Departures by cause."""
+        """Departures of all groups by cause."""
         out: Counter[str] = Counter()
         for row in self.groups:
             out.update(row.departures)
@@ -117,7 +118,7 @@ class FleetReport:
 
     @property
     def causes(self) -> dict[str, list[int]]:
-        """Times of rebalances by cause."""
+        """When all groups rebalanced, by cause, epoch milliseconds."""
         out: dict[str, list[int]] = {}
         for row in self.groups:
             for cause, times in row.causes.items():
@@ -134,27 +135,17 @@ def summarize_group(
     until_ms: int | None = None,
 ) -> GroupSummary:
     """A row from a group's events (those of the range count), and from its row of `groups` where it still is."""
-    causes: dict[str, list[int]] = {}
-    went: Counter[str] = Counter()
-    stopped: list[int] = []
-    for it in events:
-        if (
-            it["type"] == "rebalance"
-            and (since_ms is None or it["at_ms"] >= since_ms)
-            and (until_ms is None or it["at_ms"] <= until_ms)
-        ):
-            causes.setdefault(it["cause"], []).append(it["at_ms"])
-            went.update(gone["cause"] for gone in it["left"])
-            if it["stopped_partition_ms"] is not None:
-                stopped.append(it["stopped_partition_ms"])
+    done = [it for it in events_within(events, since_ms, until_ms) if it["type"] == "rebalance"]
+    causes = grouped(done, lambda it: str(it["cause"]))
+    stopped = [it["stopped_partition_ms"] for it in done if it["stopped_partition_ms"] is not None]
     return GroupSummary(
         group,
         form["group_type"] if form is not None else events[-1]["group_type"] if events else None,
         form["state"] if form is not None else "Dead",
         None if form is None else member_count(form),
-        sum(map(len, causes.values())),
-        {cause: tuple(times) for cause, times in causes.items()},
-        dict(went),
+        len(done),
+        {cause: tuple(it["at_ms"] for it in same) for cause, same in causes.items()},
+        Counter(gone["cause"] for it in done for gone in it["left"]),
         sum(stopped) if stopped else None,
         tuple(findings),
     )

@@ -112,7 +112,7 @@ class _Gatherer:
             self._complete[group] = past.complete_since_ms
 
     def group_names(self) -> list[str]:
-        """Of whom there are rows."""
+        """The groups that have rows: those asked for, or all that are known."""
         if self._wanted.groups:
             return list(dict.fromkeys(self._wanted.groups))
         return list(dict.fromkeys([*self._forms, *self._events]))

@@ -26,7 +26,7 @@ def group_anchor(group: str) -> str:
 
 
 def group_section(detail: GroupDetail, since_ms: int, until_ms: int) -> Markup:
-    """Its section."""
+    """The section of one group: summary, numbers, lanes, then the story."""
     parts: list[str] = []
     told = detail.story.sections()
     if told and not told[0][0]:

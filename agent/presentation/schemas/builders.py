@@ -27,7 +27,7 @@ def described(schema: Schema, about: str) -> Schema:
 
 
 def nullable(schema: Schema) -> Schema:
-    """That, or null."""
+    """A schema that takes null, too; of a reference as well."""
     if "$ref" in schema:
         return {"anyOf": [{"$ref": schema["$ref"]}, {"type": "null"}], **_but(schema, "$ref")}
     out = {**schema, "type": [schema["type"], "null"]}
@@ -37,7 +37,7 @@ def nullable(schema: Schema) -> Schema:
 
 
 def array_of(item: Schema, *, least: int = 0) -> Schema:
-    """A list of them."""
+    """A list whose items are all of one schema; `least`: how many it has at least."""
     return {"type": "array", "items": item} | ({"minItems": least} if least else {})
 
 
@@ -47,7 +47,7 @@ def map_of(value: Schema) -> Schema:
 
 
 def pair(first: Schema, second: Schema) -> Schema:
-    """A list of two."""
+    """A list of two items, each with its own schema."""
     return {"type": "array", "prefixItems": [first, second], "minItems": 2, "maxItems": 2}
 
 
@@ -71,7 +71,7 @@ def object_of(fields: Mapping[str, Schema], about: str = "", optional: Iterable[
 
 
 def ref(name: str) -> Schema:
-    """The shape of that name."""
+    """A reference to the shape of that name, one of `DEFS`."""
     return {"$ref": REF + name}
 
 

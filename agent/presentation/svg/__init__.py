@@ -1,5 +1,10 @@
-"""Pictures of a group's past: swim lanes and sparklines, as SVG that stands in a page by itself.
+"""Pictures of a group's past, as SVG that stands in a page by itself.
 
-`lanes` is the picture as data, from history events alone; `svg` draws it, `table` tells the same in rows, `style` has
-the colours. Pure: no clock and no I/O. What strangers named goes through `markup`.
+Owns two drawings: a group's swim lanes, and causes over time. Read `lanes.py` first: it is the picture as data, from
+history events alone, with `member_slots.py` (who sat where) and `issues.py` (findings as spans of time).
+`swimlanes.py` draws it with `strips.py` above the lanes and `legend.py` below, `swimlane_table.py` tells the same in
+rows, `captions.py` has the words. `shapes.py` and `glyphs.py` are the pieces, `style.py` and `lanes.css` the colours.
+
+Pure: no clock and no I/O. It must not know mirrors, pages or who asks. What strangers named goes through
+`agent.presentation.markup`.
 """

@@ -30,7 +30,7 @@ def departure_phrase(cause: str, confidence: float) -> str:
 
 
 def departure_caption(lane: Lane, gone: LaneDeparture) -> Markup:
-    """On hover."""
+    """What is shown over the mark of a departure."""
     said = f"{shortened(lane.label)}, {timestamp(gone.at_ms)} UTC: {departure_phrase(gone.cause, gone.confidence)}"
     if gone.silent_since_ms is not None:
         said += f"; its last commit came {duration(gone.at_ms - gone.silent_since_ms)} before"
@@ -46,7 +46,7 @@ def departures_caption(gone: list[LaneDeparture]) -> Markup:
 
 
 def generation_caption(generation: Generation, group_type: str | None) -> Markup:
-    """On hover."""
+    """What is shown over the block of a generation."""
     said = f"{epochs(group_type)} {generation.generation}, {timestamp(generation.since_ms)} UTC"
     said += f", {count(generation.members, 'member')}"
     if generation.cause is not None:

@@ -18,12 +18,12 @@ def rect(kind: str, x: float, y: float, width: float, height: float, *, round: f
 
 
 def text(kind: str, x: float, y: float, said: str) -> Markup:
-    """A line."""
+    """A line of text, none where there is nothing to say."""
     return Markup(f'<text class="{kind}" x="{x:g}" y="{y:g}">{said}</text>') if said else Markup("")
 
 
 def path(kind: str, way: str) -> Markup:
-    """Lines."""
+    """Lines along `way`, the `d` of an SVG path; none where that is empty."""
     return Markup(f'<path class="{kind}" d="{way}"/>') if way else Markup("")
 
 

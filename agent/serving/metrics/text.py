@@ -38,7 +38,7 @@ _EXACT_BELOW = 10**15
 
 
 def format_number(value: float) -> str:
-    """A sample's value."""
+    """A sample's value as Go writes it: `3.0`, `1.5e+06`."""
     if type(value) is int and 0 <= value < _EXACT_BELOW:
         return f"{value}.0" if value < _PLAIN_BELOW else _shifted(str(value), 0)
     return _as_go_writes(float(value))

@@ -43,7 +43,7 @@ class FindingsQuery:
 
     @classmethod
     def of(cls, asked: Mapping[str, str]) -> FindingsQuery:
-        """From an address."""
+        """From the query of an address; an unknown severity is any."""
         said = asked.get("severity", "")
         return cls(said if said in set(Severity) else "", asked.get("analyzer", "")[:200], asked.get("cluster"))
 

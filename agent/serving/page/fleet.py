@@ -82,7 +82,7 @@ class FleetGroup:
 
 
 def fleet_group(row: GroupRow, recent_ms: tuple[int, ...] = (), findings: Sequence[Event] = ()) -> FleetGroup:
-    """A group of its row."""
+    """A group from its row, with what a filter looks at."""
     said = [row["group"], row["group_type"], row["state"], row.get("cluster") or ""]
     said += [f"{event['analyzer']} {event['severity']}" for event in findings]
     return FleetGroup(row, recent_ms, tuple(findings), " ".join(map(str, said)).lower())
@@ -127,7 +127,7 @@ class Fleet:
         return found
 
     def of_cluster(self, cluster: str) -> Fleet:
-        """One cluster of it."""
+        """The groups and findings of one cluster."""
         groups = tuple(it for it in self.groups if it.cluster == cluster)
         findings = tuple(it for it in self.findings if it.get("cluster") == cluster)
         return Fleet(self.at_ms, self.version, self.ready, groups, findings)
@@ -161,7 +161,7 @@ SORTS: dict[str, Callable[[FleetGroup], Any]] = {
 
 
 class FleetCache:
-    """The newest picture."""
+    """Keeps the newest picture of all groups, and makes another where that is due."""
 
     def __init__(self, agent: GroupQueries, wall_ms: Callable[[], int]) -> None:
         self._agent, self._wall_ms = agent, wall_ms

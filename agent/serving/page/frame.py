@@ -81,7 +81,7 @@ def _health(page: Page) -> Markup:
 
 
 def document(page: Page) -> Markup:
-    """The whole of it."""
+    """The page as HTML, from its doctype to its end."""
     return Markup(f"""<!DOCTYPE html>
 <html lang="en">
 <head>

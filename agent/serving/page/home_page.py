@@ -61,7 +61,7 @@ class FleetQuery:
 
     @classmethod
     def of(cls, asked: Mapping[str, str]) -> FleetQuery:
-        """From an address."""
+        """From the query of an address; what it has not, or wrong, is as always."""
         sort = asked.get("sort", DEFAULT_SORT)
         page = asked.get("page", "1")
         return cls(

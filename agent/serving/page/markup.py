@@ -142,7 +142,7 @@ def at(at_ms: int, today: str | None = None) -> Markup:
 
 
 def iso(at_ms: int) -> str:
-    """For machines."""
+    """A time in ISO 8601, as the `datetime` of a `<time>`."""
     return f"{day(at_ms)}T{clock(at_ms)}Z"
 
 
@@ -179,7 +179,7 @@ STATES = {
 
 
 def mark(kind: str) -> Markup:
-    """A shape."""
+    """A small shape, which says nothing to who hears the page."""
     return Markup(
         f'<svg class="mark" viewBox="0 0 12 12" width="12" height="12" aria-hidden="true">{_SHAPES[kind]}</svg>'
     )

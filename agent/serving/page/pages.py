@@ -39,7 +39,7 @@ class Pages:
         self._fleets = FleetCache(agent, wall_ms)
 
     def home(self, request: Request) -> Response:
-        """The fleet."""
+        """Answer `/`: the fleet, filtered and sorted as asked."""
         wanted = FleetQuery.of(request.query_params)
         queries = self._queries_or_refusal(wanted.cluster)
         if isinstance(queries, Page):

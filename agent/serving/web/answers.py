@@ -41,7 +41,7 @@ class AsciiJSONResponse(JSONResponse):
 
 
 def error_response(status: int, text: str, headers: Mapping[str, str] | None = None) -> Response:
-    """An error, in words."""
+    """An error as `{"error": text}`."""
     return AsciiJSONResponse({"error": text}, status_code=status, headers=headers)
 
 
@@ -67,7 +67,7 @@ class AnswerSlots:
             self._waiting -= 1
 
     def release(self) -> None:
-        """It is free again."""
+        """Give the place to whoever waits."""
         self._held.release()
 
 

@@ -22,7 +22,7 @@ class WebConfigFile:
     """The settings in force. Not for several threads: the server's event loop asks."""
 
     def __init__(self, path: Path) -> None:
-        """Raises `WebConfigError`."""
+        """Reads the file and those that it names. Raises `WebConfigError`."""
         self._path = path
         self._seen: dict[Path, Signature | None] = {}
         self._config, self._context = self._read()

@@ -31,7 +31,7 @@ CONNECTION = "kshadow.connection"
 
 
 class LimitedConnection(H11Protocol):
-    """One connection."""
+    """One connection, which ends where a request or an answer takes too long."""
 
     files: WebConfigFile | None = None
     request_s, answer_s = REQUEST_TIMEOUT_S, ANSWER_TIMEOUT_S
@@ -59,7 +59,7 @@ class LimitedConnection(H11Protocol):
         return not tls.client_allowed_sans.isdisjoint(alternative_names(certificate))
 
     def data_received(self, data: bytes) -> None:
-        """Some of a request."""
+        """The client sent some of a request."""
         if self._is_between_requests:
             self._is_between_requests = False
             self._start_timer(self.request_s)

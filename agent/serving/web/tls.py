@@ -53,7 +53,7 @@ class ReloadingContext(ssl.SSLContext):
     newest: Callable[[], ssl.SSLContext]
 
     def wrap_bio(self, *arguments: Any, **named: Any) -> ssl.SSLObject:
-        """A connection's TLS."""
+        """TLS for one connection, from the newest context."""
         return self.newest().wrap_bio(*arguments, **named)
 
 
