@@ -25,16 +25,22 @@ def analyzers_of(diagnosis: Diagnosis) -> AnalyzerSelection:
     return select_analyzers(parse_analyzer_names(diagnosis.analyzers), diagnosis.tuned)
 
 
-class PartitionReducer:
-    """A partition's mirror and its analyzers."""
+class TaskState(ClusterState):
+    """The states of a task's partitions, one after the other: what describes their images takes a while to make."""
 
-    def __init__(self, partition: int, diagnosis: Diagnosis) -> None:
+    def __init__(self, diagnosis: Diagnosis) -> None:
         """Raises `AnalyzerConfigError`."""
+        self.failed: list[str] = []
+        """What analyzers have failed with since this was looked at."""
+        super().__init__(analyzers_of(diagnosis), on_failure=lambda it: self.failed.append(str(it)), remembers=False)
+
+
+class PartitionReducer:
+    """A partition's mirror and its analyzers, in the state of a task."""
+
+    def __init__(self, partition: int, state: TaskState) -> None:
         self.partition = partition
-        self._failed: list[str] = []
-        self._state = ClusterState(
-            analyzers_of(diagnosis), on_failure=lambda it: self._failed.append(str(it)), remembers=False
-        )
+        self._state = state
         self._records, self._first, self._last = 0, -1, -1
         self._errors = 0
 
@@ -47,16 +53,18 @@ class PartitionReducer:
         return self._state.replay_batch(run)
 
     def finish(self) -> Iterator[Note]:
-        """The partition was read to its end: what else there is to say of it."""
+        """The partition was read to its end: what else there is to say of it. Nothing is known of it afterwards."""
         diagnosis = self._state.diagnosis.partition(self.partition)
         if diagnosis is not None:
             diagnosis.end_loads()
         yield from self.notes()
+        self._state.forget(self.partition)
 
     def notes(self) -> Iterator[Note]:
         """What there is to say of the records since `restore`."""
         yield PartitionDone(self.partition, self._records, self._first, self._last)
-        yield from map(SourceProblem, self._failed)
+        yield from map(SourceProblem, self._state.failed)
+        self._state.failed.clear()
         mirror = self._state.mirror.partition(self.partition)
         errors = sum(mirror.error_counts.values()) - self._errors
         if errors:
@@ -74,8 +82,10 @@ class PartitionReducer:
         return self._state.position(self.partition).next_offset
 
     def image(self) -> bytes:
-        """The state, to go on from."""
-        return self._state.capture(self.partition).encode()
+        """The state, to go on from. Then nothing is known of the partition any more."""
+        image = self._state.capture(self.partition).encode()
+        self._state.forget(self.partition)
+        return image
 
     def restore(self, image: bytes) -> None:
         """Go on from a state. Raises `SnapshotRefused` for one of another version, or of other analyzers or

@@ -16,7 +16,7 @@ from agent.kafka.source.problems import SegmentProblem
 from agent.kafka.source.segments import PartitionLog
 from agent.persistence.export.arrow import Row
 from agent.tools.spark_submit.jobs import Diagnosis
-from spark_jobs.partition_reducer import PartitionReducer, relax
+from spark_jobs.partition_reducer import PartitionReducer, TaskState, relax
 from spark_jobs.raw import record_batches
 from spark_jobs.rows import SourceProblem, batches_of, event_rows, note_row
 
@@ -59,6 +59,7 @@ def _reduced(
     read: Iterable[RecordBatch | SegmentProblem], diagnosis: Diagnosis, cluster: str | None
 ) -> Iterator[Row]:
     now: PartitionReducer | None = None
+    state = TaskState(diagnosis)
     for item in read:
         if isinstance(item, SegmentProblem):
             if not item.harmless:
@@ -67,7 +68,7 @@ def _reduced(
         if now is None or now.partition != item.partition:
             if now is not None:
                 yield from map(note_row, now.finish())
-            now = PartitionReducer(item.partition, diagnosis)
+            now = PartitionReducer(item.partition, state)
         yield from event_rows(now.take(item), cluster)
     if now is not None:
         yield from map(note_row, now.finish())

@@ -21,7 +21,7 @@ from agent.core.records import RecordBatch
 from agent.persistence.export.arrow import Row, date_of, line_to_row
 from agent.persistence.export.encoded_event import EncodedEvent, encode_event
 from agent.tools.spark_submit.jobs import Diagnosis
-from spark_jobs.partition_reducer import PartitionReducer, relax
+from spark_jobs.partition_reducer import PartitionReducer, TaskState, relax
 from spark_jobs.raw import OFFSET, PARTITION
 from spark_jobs.rows import DATE, NOTE, SCHEMA, batches_of, note_row
 
@@ -49,6 +49,7 @@ class MirrorProcessor(StatefulProcessor):  # type: ignore[misc]  # pyspark is no
         """Before the first key of a batch."""
         relax()
         self._state = handle.getValueState("image", "image binary")
+        self._task = TaskState(self._diagnosis)
 
     def handleInputRows(  # Spark's name
         self,
@@ -57,7 +58,7 @@ class MirrorProcessor(StatefulProcessor):  # type: ignore[misc]  # pyspark is no
         timerValues: TimerValues,
     ) -> Iterator[pd.DataFrame]:
         """The records of a partition in this batch: what comes of them."""
-        reduction = PartitionReducer(int(key[0]), self._diagnosis)
+        reduction = PartitionReducer(int(key[0]), self._task)
         kept = self._state.get()
         if kept is not None:
             reduction.restore(bytes(kept[0]))

@@ -19,7 +19,7 @@ from agent.persistence.snapshot.errors import SnapshotRefused
 from agent.persistence.snapshot.migrations import FORMAT
 from agent.tools.spark_submit.jobs import Diagnosis
 from spark_jobs.backfill.job import cluster_events
-from spark_jobs.partition_reducer import PartitionReducer
+from spark_jobs.partition_reducer import PartitionReducer, TaskState
 from spark_jobs.rows import Note
 from spark_jobs.streams.cluster_findings import ClusterFindings, State
 from tests.live.spark_jobs.made import segments
@@ -55,7 +55,7 @@ def batches(runs: list[RecordBatch], parts: int) -> Iterator[list[Note]]:
                 continue
             some = slice(rows[0], rows[-1] + 1)
             columns = (run.offsets, run.timestamps_ms, run.keys, run.values)
-            reduction = kept.setdefault(run.partition, PartitionReducer(run.partition, DIAGNOSIS))
+            reduction = kept.setdefault(run.partition, PartitionReducer(run.partition, TaskState(DIAGNOSIS)))
             reduction.take(RecordBatch(run.partition, *(column[some] for column in columns)))
         for reduction in kept.values():
             notes += reduction.notes()
