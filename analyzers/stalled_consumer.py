@@ -176,21 +176,38 @@ def partition_status(
 ) -> Status:
     """What a partition is in, that has an owner since `owned_ms`; `recommits`: whether its owner is known to commit
     positions that did not move."""
-    position, lag = track.position, track.lag
-    if lag == 0:
+    if track.lag == 0:
         return Status.OK
-    has_work = lag is not None
-    is_known = track.pause_ms > 0 and position.commits >= settings.commits and position.commit_ms >= owned_ms
-    if is_known and (has_work or recommits) and now_ms >= track.due_ms(settings):
+    if (track.lag is not None or recommits) and is_silent(track, now_ms, settings, owned_ms):
         return Status.STOP
-    stood_ms = position.commit_ms - track.still_ms
-    if has_work and track.repeats >= REPEATS and stood_ms >= settings.silent_after_s * 1000:
+    if is_at_one_offset(track, settings):
         return Status.STALL
-    if track.back_from and now_ms < track.back_ms + settings.rewind_s * 1000:
+    if was_rewound(track, now_ms, settings):
         return Status.REWIND
-    if lag is not None and track.growing >= settings.commits and lag > track.grown_from:
-        return Status.WARN
-    return Status.OK
+    return Status.WARN if has_growing_lag(track, settings) else Status.OK
+
+
+def is_silent(track: PartitionTrack, now_ms: int, settings: StalledSettings, owned_ms: int) -> bool:
+    """Whether an owner whose pauses are known has not committed for too long."""
+    position = track.position
+    is_known = track.pause_ms > 0 and position.commits >= settings.commits and position.commit_ms >= owned_ms
+    return is_known and now_ms >= track.due_ms(settings)
+
+
+def is_at_one_offset(track: PartitionTrack, settings: StalledSettings) -> bool:
+    """Whether the same offset is committed again and again, with work to do."""
+    stood_ms = track.position.commit_ms - track.still_ms
+    return track.lag is not None and track.repeats >= REPEATS and stood_ms >= settings.silent_after_s * 1000
+
+
+def was_rewound(track: PartitionTrack, now_ms: int, settings: StalledSettings) -> bool:
+    """Whether the offset went back lately, and is not where it was yet."""
+    return track.back_from > 0 and now_ms < track.back_ms + settings.rewind_s * 1000
+
+
+def has_growing_lag(track: PartitionTrack, settings: StalledSettings) -> bool:
+    """Whether it commits, and its lag has not fallen for long."""
+    return track.lag is not None and track.growing >= settings.commits and track.lag > track.grown_from
 
 
 def severity_of(of: Status, lag: int | None) -> Severity:
@@ -290,11 +307,7 @@ class StalledConsumer(Analyzer):
         wakes: list[int] = []
         stopped = self._stopped(group, wakes) if self._recommits else {}
         for slot, track in list(self._back.items()):
-            is_back = (
-                partition_status(track, now_ms, self.settings, owned_ms=self._owned_ms, recommits=False)
-                is Status.REWIND
-            )
-            if is_back:
+            if was_rewound(track, now_ms, self.settings):
                 wakes.append(track.back_ms + round(self.settings.rewind_s * 1000))
             else:
                 del self._back[slot]

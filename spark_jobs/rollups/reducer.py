@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from agent.core.causes import Cause
 from spark_jobs.tables import WINDOWS
 
 Row = dict[str, Any]
@@ -241,9 +242,9 @@ class GroupRollup(msgspec.Struct):
                 self._count(windows, "joins")
             case "member_left":
                 self._count(windows, "departures")
-                if self.episode is not None and event.cause == "member_left":
+                if self.episode is not None and event.cause == Cause.MEMBER_LEFT:
                     self.episode.left_on_their_own += 1
-                _add(windows, "departure", event.cause or "unknown_departure", 0)
+                _add(windows, "departure", event.cause or str(Cause.UNKNOWN_DEPARTURE), 0)
             case "static_member_replaced":
                 self._count(windows, "replacements")
             case "assignment_changed":

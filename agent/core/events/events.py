@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
@@ -30,8 +30,8 @@ SCHEMA = 1
 """The version of the schema; raised where a field goes or changes its type."""
 
 Event = dict[str, Any]
-"""An event as the JSON object that it goes out as: `HistoryEvent.to_json` of one of the classes here, or what a newer
-agent made, with fields that are not known here."""
+"""An event as the JSON object that it goes out as: the fields of one of the classes here, or what a newer agent made,
+with fields that are not known here."""
 
 
 def _words(words: Iterable[str]) -> Meta:
@@ -62,11 +62,6 @@ class EventMember(msgspec.Struct, frozen=True):
     client_host: str
     instance_id: str | None
 
-    @classmethod
-    def of(cls, member: Member) -> Self:
-        """What events say of a member of the mirror."""
-        return cls(member.member_id, member.client_id, member.client_host, member.instance_id)
-
 
 class EventDeparture(EventMember, frozen=True):
     """A member that went, and how."""
@@ -74,15 +69,22 @@ class EventDeparture(EventMember, frozen=True):
     cause: CauseName
     confidence: Confidence
 
-    @classmethod
-    def of(cls, member: Member, departure: Departure | None = None) -> Self:
-        """What events say of a member that left; `departure` is how, None where a rebalance did not tell."""
-        cause, confidence = _cause(departure)
-        return cls(member.member_id, member.client_id, member.client_host, member.instance_id, cause, confidence)
+
+def _member(member: Member) -> Event:
+    """The fields of `EventMember`."""
+    return {
+        "member_id": member.member_id,
+        "client_id": member.client_id,
+        "client_host": member.client_host,
+        "instance_id": member.instance_id,
+    }
 
 
-def _cause(departure: Departure | None) -> tuple[str, float]:
-    return (str(Cause.UNKNOWN_DEPARTURE), 0.0) if departure is None else (str(departure.cause), departure.confidence)
+def _departure(departure: Departure | None) -> Event:
+    """Why a member left; None where a rebalance did not tell."""
+    if departure is None:
+        return {"cause": str(Cause.UNKNOWN_DEPARTURE), "confidence": 0.0}
+    return {"cause": str(departure.cause), "confidence": departure.confidence}
 
 
 class HistoryEvent(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,15 +109,10 @@ class HistoryEvent(msgspec.Struct, frozen=True, kw_only=True):
     offset: Annotated[Count, Meta(description="the offset of the record that shows it")]
 
     @classmethod
-    def of(cls, transition: Any, common: dict[str, Any]) -> Self:
-        """The event of a transition, whose own fields are the transition's of the same names; else a class has its
-        own `of`. `common` are the fields that every event has."""
-        return cls(**common, **{name: getattr(transition, name) for name in cls.__struct_fields__[_COMMON:]})
-
-    def to_json(self) -> Event:
-        """The event as it goes out, its fields in their order. What JSON has no form for becomes text."""
-        form: Event = msgspec.to_builtins(self, enc_hook=_json_safe)
-        return form
+    def own_fields(cls, transition: Any) -> Event:
+        """The fields that only this type has, in their order: the transition's of the same names, unless a class says
+        otherwise. Plain objects, as this is called for each event that is exported."""
+        return {name: getattr(transition, name) for name in cls.__struct_fields__[_COMMON:]}
 
 
 _COMMON = len(HistoryEvent.__struct_fields__)
@@ -178,26 +175,28 @@ class RebalanceEvent(HistoryEvent, frozen=True, kw_only=True):
     ]
 
     @classmethod
-    def of(cls, transition: t.Rebalanced, common: dict[str, Any]) -> Self:
-        """See `HistoryEvent.of`."""
+    def own_fields(cls, transition: t.Rebalanced) -> Event:
+        """What is to be said of `Rebalanced`."""
         inferred = transition.inferred
-        return cls(
-            **common,
-            generation=transition.generation,
-            previous_generation=transition.previous_generation,
-            cause=str(inferred.cause),
-            causes=[str(cause) for cause in inferred.causes],
-            confidence=round(inferred.confidence, 3),
-            evidence=list(inferred.evidence),
-            observed=transition.observed,
-            joined=[EventMember.of(member) for member in transition.joined],
-            left=[EventDeparture.of(member, inferred.departures.get(member.member_id)) for member in transition.left],
-            protocol=transition.protocol,
-            members=transition.members,
-            sync_ms=transition.sync_ms,
-            join_ms=transition.join_ms,
-            stopped_partition_ms=transition.stopped_partition_ms,
-        )
+        return {
+            "generation": transition.generation,
+            "previous_generation": transition.previous_generation,
+            "cause": str(inferred.cause),
+            "causes": [str(cause) for cause in inferred.causes],
+            "confidence": round(inferred.confidence, 3),
+            "evidence": list(inferred.evidence),
+            "observed": transition.observed,
+            "joined": [_member(member) for member in transition.joined],
+            "left": [
+                {**_member(member), **_departure(inferred.departures.get(member.member_id))}
+                for member in transition.left
+            ],
+            "protocol": transition.protocol,
+            "members": transition.members,
+            "sync_ms": transition.sync_ms,
+            "join_ms": transition.join_ms,
+            "stopped_partition_ms": transition.stopped_partition_ms,
+        }
 
 
 class MemberJoinedEvent(HistoryEvent, frozen=True, kw_only=True):
@@ -207,9 +206,9 @@ class MemberJoinedEvent(HistoryEvent, frozen=True, kw_only=True):
     member: Whom
 
     @classmethod
-    def of(cls, transition: t.MemberJoined, common: dict[str, Any]) -> Self:
-        """See `HistoryEvent.of`."""
-        return cls(**common, generation=transition.generation, member=EventMember.of(transition.member))
+    def own_fields(cls, transition: t.MemberJoined) -> Event:
+        """What is to be said of `MemberJoined`."""
+        return {"generation": transition.generation, "member": _member(transition.member)}
 
 
 class MemberLeftEvent(HistoryEvent, frozen=True, kw_only=True):
@@ -221,16 +220,10 @@ class MemberLeftEvent(HistoryEvent, frozen=True, kw_only=True):
     confidence: HowSure
 
     @classmethod
-    def of(cls, transition: t.MemberLeft, common: dict[str, Any]) -> Self:
-        """See `HistoryEvent.of`."""
-        cause, confidence = _cause(transition.inferred)
-        return cls(
-            **common,
-            generation=transition.generation,
-            member=EventMember.of(transition.member),
-            cause=cause,
-            confidence=confidence,
-        )
+    def own_fields(cls, transition: t.MemberLeft) -> Event:
+        """What is to be said of `MemberLeft`."""
+        member = _member(transition.member)
+        return {"generation": transition.generation, "member": member, **_departure(transition.inferred)}
 
 
 class StaticMemberReplacedEvent(HistoryEvent, frozen=True, kw_only=True):
@@ -241,14 +234,13 @@ class StaticMemberReplacedEvent(HistoryEvent, frozen=True, kw_only=True):
     member: Whom
 
     @classmethod
-    def of(cls, transition: t.StaticMemberReplaced, common: dict[str, Any]) -> Self:
-        """See `HistoryEvent.of`."""
-        return cls(
-            **common,
-            generation=transition.generation,
-            old_member=EventMember.of(transition.old),
-            member=EventMember.of(transition.new),
-        )
+    def own_fields(cls, transition: t.StaticMemberReplaced) -> Event:
+        """What is to be said of `StaticMemberReplaced`."""
+        return {
+            "generation": transition.generation,
+            "old_member": _member(transition.old),
+            "member": _member(transition.new),
+        }
 
 
 class AssignmentChangedEvent(HistoryEvent, frozen=True, kw_only=True):
@@ -261,17 +253,16 @@ class AssignmentChangedEvent(HistoryEvent, frozen=True, kw_only=True):
     imbalance_ratio: Imbalance = None
 
     @classmethod
-    def of(cls, transition: t.AssignmentChanged, common: dict[str, Any]) -> Self:
-        """See `HistoryEvent.of`."""
+    def own_fields(cls, transition: t.AssignmentChanged) -> Event:
+        """What is to be said of `AssignmentChanged`."""
         ratio = transition.imbalance_ratio
-        return cls(
-            **common,
-            generation=transition.generation,
-            assigned_partitions=transition.assigned,
-            gained_partitions=transition.gained,
-            lost_partitions=transition.lost,
-            imbalance_ratio=None if ratio is None else round(ratio, 4),
-        )
+        return {
+            "generation": transition.generation,
+            "assigned_partitions": transition.assigned,
+            "gained_partitions": transition.gained,
+            "lost_partitions": transition.lost,
+            "imbalance_ratio": None if ratio is None else round(ratio, 4),
+        }
 
 
 class GroupEmptiedEvent(HistoryEvent, frozen=True, kw_only=True):
@@ -307,18 +298,10 @@ class FindingEvent(HistoryEvent, frozen=True, kw_only=True):
     ]
 
     @classmethod
-    def of(cls, transition: Finding, common: dict[str, Any]) -> Self:
-        """See `HistoryEvent.of`."""
-        return cls(
-            **common,
-            analyzer=transition.analyzer,
-            severity=str(transition.severity),
-            state=str(transition.state),
-            since_ms=transition.since_ms,
-            summary=transition.summary,
-            advice=transition.advice,
-            numbers=dict(transition.numbers),
-        )
+    def own_fields(cls, transition: Finding) -> Event:
+        """The finding's own; its numbers as JSON can say them."""
+        fields: Event = msgspec.to_builtins(super().own_fields(transition), enc_hook=_json_safe)
+        return fields
 
 
 class GroupSampleEvent(HistoryEvent, frozen=True, kw_only=True):
@@ -363,7 +346,8 @@ def event_of(transition: t.Transition | Finding, cluster: str | None = None) -> 
     shows the change.
     """
     at = transition.at
-    common = {
+    return {
+        "schema": SCHEMA,
         "event_id": event_id(transition),
         "type": transition.kind,
         "cluster": cluster,
@@ -372,8 +356,8 @@ def event_of(transition: t.Transition | Finding, cluster: str | None = None) -> 
         "at_ms": at.timestamp_ms,
         "partition": at.partition,
         "offset": at.offset,
+        **EVENT_CLASSES[transition.kind].own_fields(transition),
     }
-    return EVENT_CLASSES[transition.kind].of(transition, common).to_json()
 
 
 def event_id(transition: t.Transition | Finding) -> str:
@@ -383,8 +367,8 @@ def event_id(transition: t.Transition | Finding) -> str:
     calls it): so files and a live topic give the same ids, and two clusters still differ.
     """
     at = transition.at
-    parts = (transition.kind, transition.group or "", str(at.timestamp_ms), _subject(transition))
-    digest = blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
+    said = f"{transition.kind}\0{transition.group or ''}\0{at.timestamp_ms}\0{_subject(transition)}"
+    digest = blake2b(said.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
     return f"{at.partition}-{at.offset}-{digest}"
 
 

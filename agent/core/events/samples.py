@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from agent.core.events.events import SAMPLE, Event, GroupSampleEvent
+from agent.core.events.events import SAMPLE, SCHEMA, Event
 
 
 class GroupLagTotal(NamedTuple):
@@ -68,14 +68,15 @@ def sample_event(sample: GroupSample, cluster: str | None = None) -> Event:
     said = msgspec.json.encode([SAMPLE, sample.at_ms, sample.group_type, own])
     name = sample.group.encode("utf-8", "surrogatepass")
     digest = blake2b(name + b"\0" + said, digest_size=10).hexdigest()
-    return GroupSampleEvent(
-        event_id=f"{sample.partition}-{sample.offset}-{digest}",
-        type=SAMPLE,
-        cluster=cluster,
-        group=sample.group,
-        group_type=sample.group_type,
-        at_ms=sample.at_ms,
-        partition=sample.partition,
-        offset=sample.offset,
+    return {
+        "schema": SCHEMA,
+        "event_id": f"{sample.partition}-{sample.offset}-{digest}",
+        "type": SAMPLE,
+        "cluster": cluster,
+        "group": sample.group,
+        "group_type": sample.group_type,
+        "at_ms": sample.at_ms,
+        "partition": sample.partition,
+        "offset": sample.offset,
         **own,
-    ).to_json()
+    }

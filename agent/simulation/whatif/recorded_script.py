@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from agent.core.causes import Cause
 from agent.simulation.groups.script import BrokerSettings, Script
 from agent.simulation.whatif import timing_estimates
 from agent.simulation.whatif.changes import allow_session_timeouts, starts
@@ -52,7 +53,7 @@ class RecordedScript:
 
 
 ASSUMPTION_NOTES = {
-    "unknown_departure": "departures of which the log does not tell how, taken as closes",
+    str(Cause.UNKNOWN_DEPARTURE): "departures of which the log does not tell how, taken as closes",
     "unknown_rebalance": "rebalances with nobody coming or going and no known cause, taken as the leader's rejoining",
     "never_completed": "generations that never completed, of which the log shows only that the number jumps",
     "static_restart": "restarts of static members, away since their last commit for all that the log shows",

@@ -158,7 +158,7 @@ class ScriptBuilder:
     def _close(self, seen: RecordedState, member: Member, at_ms: int) -> None:
         client = self._client(member)
         if departure_cause(member, seen) is not Cause.MEMBER_LEFT:
-            self.notes["unknown_departure"] += 1
+            self.notes[str(Cause.UNKNOWN_DEPARTURE)] += 1
         self.steps.append(Close(at_ms, client))
         if member.instance_id is not None:
             # A static member does not say that it leaves: somebody said so for it.
@@ -243,7 +243,7 @@ class ScriptBuilder:
             gone_ms = max(at_ms - _session(old) - 1, self._started[client] + 1)
             self.steps.append(Kill(gone_ms, client))
         elif cause is Cause.ADMIN_REMOVED or alone:
-            self.notes["unknown_departure"] += cause is not Cause.ADMIN_REMOVED
+            self.notes[str(Cause.UNKNOWN_DEPARTURE)] += cause is not Cause.ADMIN_REMOVED
             gone_ms = at_ms
             self.steps += [Close(at_ms, client), AdminRemove(at_ms, client)]
         else:
