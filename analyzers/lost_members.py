@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from agent.core.causes import Cause
 from agent.core.shadow.transitions import Transition
@@ -24,6 +24,36 @@ class LostMembersSettings(Settings):
     window_s: float = setting(3600.0, "seconds for which a timeout counts", least=1)
     min_confidence: float = setting(0.65, "least confidence of the inferred cause, 0 to 1")
     repeats: int = setting(2, "timeouts of one client within window_s that make it a repeat offender", least=2)
+
+
+class Losses(NamedTuple):
+    """The members that were lost in the window, where they sat, and which seats are repeat offenders."""
+
+    members: Sequence[LostMember]
+    seats: Sequence[ClientIdentity]
+    repeaters: Sequence[ClientIdentity]
+
+    @property
+    def who(self) -> str:
+        """Clients and hosts, for a sentence. Brokers write Java's form of an address, with a slash before it."""
+        hosts = names_text(it.member.client_host.removeprefix("/") for it in self.members)
+        return f"{names_text(seat.name for seat in self.seats)} on {hosts}"
+
+    @property
+    def again(self) -> str:
+        """A clause about the repeat offenders; empty without any."""
+        return f"; again and again: {names_text(seat.name for seat in self.repeaters)}" if self.repeaters else ""
+
+    def numbers(self, window_s: float) -> dict[str, Any]:
+        """The numbers that say who it was."""
+        return {
+            "departures": len(self.members),
+            "window_s": window_s,
+            "clients": distinct_names(seat.client_id for seat in self.seats),
+            "hosts": distinct_names(it.member.client_host for it in self.members),
+            "instance_ids": distinct_names(seat.instance_id for seat in self.seats if seat.instance_id is not None),
+            "repeat_offenders": distinct_names(seat.name for seat in self.repeaters),
+        }
 
 
 class LostMembersAnalyzer(Analyzer):
@@ -55,32 +85,10 @@ class LostMembersAnalyzer(Analyzer):
         self._losses.prune(group.now_ms)
         if self._losses.changed:
             self._losses.changed = False
-            lost = list(self._losses.recent)
-            self._condition = (
-                self._describe(lost, self._losses.identities(), self._losses.repeat_offenders()) if lost else None
-            )
+            found = Losses(list(self._losses.recent), self._losses.identities(), self._losses.repeat_offenders())
+            self._condition = self._describe(found) if found.members else None
         return Verdict(self._condition, self._losses.recent.expires_ms)
 
     @abstractmethod
-    def _describe(
-        self, lost: Sequence[LostMember], seats: Sequence[ClientIdentity], repeaters: Sequence[ClientIdentity]
-    ) -> Condition:
-        """The condition, given those that were lost, where they sat, and which seats are repeat offenders."""
-
-    def _identity_numbers(
-        self, lost: Sequence[LostMember], seats: Sequence[ClientIdentity], repeaters: Sequence[ClientIdentity]
-    ) -> dict[str, Any]:
-        """The numbers that say who it was."""
-        return {
-            "departures": len(lost),
-            "window_s": self.settings.window_s,
-            "clients": distinct_names(seat.client_id for seat in seats),
-            "hosts": distinct_names(it.member.client_host for it in lost),
-            "instance_ids": distinct_names(seat.instance_id for seat in seats if seat.instance_id is not None),
-            "repeat_offenders": distinct_names(seat.name for seat in repeaters),
-        }
-
-
-def host_names(lost: Sequence[LostMember]) -> str:
-    """Where they were, for a sentence. Brokers write Java's form of an address, with a slash before it."""
-    return names_text(it.member.client_host.removeprefix("/") for it in lost)
+    def _describe(self, losses: Losses) -> Condition:
+        """The condition that these losses are."""

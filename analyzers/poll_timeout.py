@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from agent.core.causes import Cause
 from analyzers.api import Condition, Settings, Severity, setting
 from analyzers.formatting import count_text, duration_text, milliseconds, names_text, round_up_to_seconds_ms
-from analyzers.lost_members import LostMembersAnalyzer, LostMembersSettings, host_names
-from analyzers.windows import ClientIdentity, LostMember
+from analyzers.lost_members import Losses, LostMembersAnalyzer, LostMembersSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,41 +39,33 @@ class PollTimeout(LostMembersAnalyzer):
     settings_class: ClassVar[type[Settings]] = PollTimeoutSettings
     settings: PollTimeoutSettings
 
-    def _describe(
-        self, lost: Sequence[LostMember], seats: Sequence[ClientIdentity], repeaters: Sequence[ClientIdentity]
-    ) -> Condition:
-        severity = Severity.CRITICAL if len(repeaters) >= self.settings.many else Severity.WARNING
+    def _describe(self, losses: Losses) -> Condition:
+        lost = losses.members
+        severity = Severity.CRITICAL if len(losses.repeaters) >= self.settings.many else Severity.WARNING
         # Every inference of a poll timeout has the member's own limit.
         limits = sorted({it.member.rebalance_timeout_ms or 0 for it in lost})
         beyond = [(it.away_ms, it.member.rebalance_timeout_ms or 0) for it in lost if it.away_ms is not None]
         needed = max((away + limit for away, limit in beyond), default=None)
         numbers: dict[str, Any] = {
-            **self._identity_numbers(lost, seats, repeaters),
+            **losses.numbers(self.settings.window_s),
             "max_poll_intervals_ms": limits[:5],
             "came_back": len(beyond),
             "longest_beyond_ms": max((away for away, _ in beyond), default=None),
             "needed_max_poll_interval_ms": None if needed is None else round_up_to_seconds_ms(needed),
         }
-        return Condition(severity, self._summary(lost, seats, repeaters, numbers), _advice(numbers), numbers)
+        return Condition(severity, self._summary(losses, numbers), _advice(numbers), numbers)
 
-    def _summary(
-        self,
-        lost: Sequence[LostMember],
-        seats: Sequence[ClientIdentity],
-        repeaters: Sequence[ClientIdentity],
-        numbers: dict[str, Any],
-    ) -> str:
+    def _summary(self, losses: Losses, numbers: dict[str, Any]) -> str:
         limits = names_text([duration_text(ms) for ms in numbers["max_poll_intervals_ms"]])
+        window = duration_text(milliseconds(self.settings.window_s))
         what = (
-            f"{count_text(len(lost), 'time')} within {duration_text(milliseconds(self.settings.window_s))} a "
-            f"member did not poll "
-            f"within its max.poll.interval.ms ({limits})"
+            f"{count_text(len(losses.members), 'time')} within {window} a member did not poll within its "
+            f"max.poll.interval.ms ({limits})"
         )
-        who = f"{names_text([seat.name for seat in seats])} on {host_names(lost)}"
-        more = f"; again and again: {names_text([seat.name for seat in repeaters])}" if repeaters else ""
+        more = losses.again
         if numbers["longest_beyond_ms"] is not None:
             more += f"; back up to {duration_text(numbers['longest_beyond_ms'])} after the limit"
-        return f"{what}: {who}{more}."
+        return f"{what}: {losses.who}{more}."
 
 
 def _advice(numbers: dict[str, Any]) -> str:

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 from agent.core.causes import Cause
 from analyzers.api import Condition, Settings, Severity, setting
 from analyzers.formatting import count_text, duration_text, milliseconds, names_text, round_up_to_seconds_ms
-from analyzers.lost_members import LostMembersAnalyzer, LostMembersSettings, host_names
-from analyzers.windows import ClientIdentity, LostMember, leaves_without_goodbye
+from analyzers.lost_members import Losses, LostMembersAnalyzer, LostMembersSettings
+from analyzers.windows import LostMember, leaves_without_goodbye
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,17 +42,8 @@ class SessionTimeout(LostMembersAnalyzer):
     settings_class: ClassVar[type[Settings]] = SessionTimeoutSettings
     settings: SessionTimeoutSettings
 
-    def _describe(
-        self, lost: Sequence[LostMember], seats: Sequence[ClientIdentity], repeaters: Sequence[ClientIdentity]
-    ) -> Condition:
-        unplanned = [it for it in lost if not _may_be_planned(it)]
-        many = self.settings.many
-        if len(repeaters) >= many:
-            severity = Severity.CRITICAL
-        elif repeaters or len(unplanned) >= many:
-            severity = Severity.WARNING
-        else:
-            severity = Severity.INFO
+    def _describe(self, losses: Losses) -> Condition:
+        lost = losses.members
         timeouts = sorted({it.member.session_timeout_ms for it in lost if it.member.session_timeout_ms is not None})
         stalled = [it for it in lost if self._may_have_stalled(it)]
         needed = [
@@ -61,38 +52,39 @@ class SessionTimeout(LostMembersAnalyzer):
             if it.away_ms is not None and it.member.session_timeout_ms is not None
         ]
         numbers: dict[str, Any] = {
-            **self._identity_numbers(lost, seats, repeaters),
+            **losses.numbers(self.settings.window_s),
             "session_timeouts_ms": timeouts[:5],
             "came_back": sum(it.returned_ms is not None for it in lost),
             "overlapped": sum(it.overlapped for it in lost),
             "needed_session_timeout_ms": round_up_to_seconds_ms(max(needed)) if needed else None,
         }
         return Condition(
-            severity, self._summary(lost, seats, repeaters, timeouts), _advice(lost, stalled, numbers), numbers
+            self._severity(losses), self._summary(losses, timeouts), _advice(lost, stalled, numbers), numbers
         )
+
+    def _severity(self, losses: Losses) -> Severity:
+        many = self.settings.many
+        if len(losses.repeaters) >= many:
+            return Severity.CRITICAL
+        unplanned = [it for it in losses.members if not _may_be_planned(it)]
+        return Severity.WARNING if losses.repeaters or len(unplanned) >= many else Severity.INFO
 
     def _may_have_stalled(self, lost: LostMember) -> bool:
         return (
             lost.away_ms is not None and not lost.overlapped and lost.away_ms <= milliseconds(self.settings.return_s)
         )
 
-    def _summary(
-        self,
-        lost: Sequence[LostMember],
-        seats: Sequence[ClientIdentity],
-        repeaters: Sequence[ClientIdentity],
-        timeouts: Sequence[int],
-    ) -> str:
+    def _summary(self, losses: Losses, timeouts: Sequence[int]) -> str:
+        lost = losses.members
         what = (
             f"{count_text(len(lost), 'session')} ran out within {duration_text(milliseconds(self.settings.window_s))}"
         )
-        who = f"{names_text([seat.name for seat in seats])} on {host_names(lost)}"
         after = f" after {names_text([duration_text(ms) for ms in timeouts])}" if timeouts else ""
-        again = f"; again and again: {names_text([seat.name for seat in repeaters])}" if repeaters else ""
+        again = losses.again
         back = sum(it.returned_ms is not None for it in lost)
         if back:
             again += f"; {count_text(back, 'member')} came back"
-        return f"{what}: {who}{after}{again}."
+        return f"{what}: {losses.who}{after}{again}."
 
 
 def _may_be_planned(lost: LostMember) -> bool:

@@ -358,7 +358,7 @@ class EpochGroup:
             return []
         if previous is not None and epoch < previous:
             self.notes.add("generation_regressed", f"epoch {epoch} follows {previous}", at)
-        left = (*self._pending.left, *self._vacated.values())
+        left = self.departed_members()
         joined = tuple(self._member(self.records[member_id], names) for member_id in self._pending.joined)
         inferred = infer_epoch_change(
             joined,
@@ -404,6 +404,11 @@ class EpochGroup:
         }
 
     # Views.
+
+    def _target_partitions(self, records: MemberRecords[Any, Any], names: TopicNames) -> dict[str, tuple[int, ...]]:
+        """What a member is to have, where targets are partitions."""
+        target = self._targets.latest.get(records.member_id)
+        return {} if target is None else partitions_by_topic(target.topic_partitions, names)
 
     def _members_by_id(self, names: TopicNames) -> tuple[Member, ...]:
         return tuple(self._member(self.records[member_id], names) for member_id in sorted(self.records))
@@ -485,7 +490,6 @@ class ConsumerGroup(EpochGroup):
                 (*current.assigned_partitions, *current.partitions_pending_revocation), names
             )
         classic = metadata.classic_member_metadata
-        target = self._targets.latest.get(records.member_id)
         return Member(
             member_id=records.member_id,
             client_id=metadata.client_id,
@@ -497,7 +501,7 @@ class ConsumerGroup(EpochGroup):
             subscription=metadata.subscribed_topic_names,
             subscription_regex=metadata.subscribed_topic_regex or None,
             assignment=assignment,
-            target=partitions_by_topic(target.topic_partitions if target is not None else (), names),
+            target=self._target_partitions(records, names),
             member_epoch=records.epoch,
             uses_classic_protocol=classic is not None,
         )
@@ -534,7 +538,6 @@ class ShareGroup(EpochGroup):
     def _member(self, records: MemberRecords[Any, Any], names: TopicNames) -> Member:
         metadata: ShareGroupMemberMetadataValue = records.metadata or ShareGroupMemberMetadataValue()
         current: ShareGroupCurrentMemberAssignmentValue | None = records.current
-        target = self._targets.latest.get(records.member_id)
         return Member(
             member_id=records.member_id,
             client_id=metadata.client_id,
@@ -542,7 +545,7 @@ class ShareGroup(EpochGroup):
             rack_id=metadata.rack_id,
             subscription=metadata.subscribed_topic_names,
             assignment=partitions_by_topic(current.assigned_partitions if current is not None else (), names),
-            target=partitions_by_topic(target.topic_partitions if target is not None else (), names),
+            target=self._target_partitions(records, names),
             member_epoch=records.epoch,
             uses_classic_protocol=False,
         )
