@@ -6,7 +6,7 @@ Owns the judgement over all groups. Refuses to know how answers come; time is an
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from agent.core.protocol.hashing import partition_for_group
@@ -46,7 +46,8 @@ class MirrorComparison:
 
     def __init__(self, mirrored: MirrorQueries) -> None:
         self._mirror = mirrored
-        self._scheduler = DescribeScheduler()
+        self.scheduler = DescribeScheduler()
+        """Which groups are to be described next."""
         self._divergences = DivergenceTracker()
         self._partitions: Mapping[str, int] = {}
         self._compared: set[str] = set()
@@ -55,19 +56,11 @@ class MirrorComparison:
     def refresh_groups(self, now: float) -> None:
         """See which groups there are."""
         self._partitions = self._mirror.group_partitions()
-        self._scheduler.set_groups(self._partitions)
+        self.scheduler.set_groups(self._partitions)
         self._compared &= self._partitions.keys()
         for group in self._divergences.suspected_groups:
             if group not in self._partitions and group not in self._unmirrored:
                 self._report(group, {}, None, now)
-
-    def prioritize(self, groups: Iterable[str], now: float) -> None:
-        """These groups are in the middle of something, or just were."""
-        self._scheduler.prioritize(groups, now)
-
-    def suspend(self, group: str, now: float) -> None:
-        """The brokers do not answer for this one."""
-        self._scheduler.suspend(group, now)
 
     def in_mirror(self, groups: Mapping[str, ListedGroup], partitions: int) -> dict[str, ListedGroup]:
         """Those that are in what the mirror reads and shows. The topic has so many partitions."""
@@ -81,14 +74,14 @@ class MirrorComparison:
     def next_groups(self, count: int, now: float, busy: Collection[int]) -> dict[str, int]:
         """The next groups to have described, with their partitions: at most so many, none of `busy` partitions."""
         out = {}
-        for group in self._scheduler.next_groups(count, now, busy):
+        for group in self.scheduler.next_groups(count, now, busy):
             view = self._mirror.view(group)
             if view is None:
                 continue
             if is_describable(view):
                 out[group] = self._partitions[group]
             else:
-                self._scheduler.suspend(group, now)
+                self.scheduler.suspend(group, now)
         return out
 
     def compare_description(self, group: str, answer: DescribedGroup, now: float) -> None:
@@ -102,7 +95,7 @@ class MirrorComparison:
             self._compared.add(group)
         self._report(group, found, fingerprint(view), now)
         if found:
-            self._scheduler.prioritize([group], now)
+            self.scheduler.prioritize([group], now)
 
     def compare_list(self, groups: Mapping[str, ListedGroup], partitions: int, now: float) -> bool:
         """All groups that the brokers have; whether another list is wanted soon. The topic has so many partitions.

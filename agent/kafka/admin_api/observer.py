@@ -156,7 +156,7 @@ class AdminObserver:
             moved, self._moved = self._moved, set()
         if self._groups_interval.due(now):
             comparer.refresh_groups(now)
-        comparer.prioritize(moved, now)
+        comparer.scheduler.prioritize(moved, now)
         self._look_up.ask(process, now)
         if not self._leaders:
             # Nor is the topic there, perhaps, and then nothing else would be answered.
@@ -197,7 +197,7 @@ class AdminObserver:
         groups = comparer.in_mirror(it.groups, len(self._leaders))
         preparing = [group for group, listed in groups.items() if listed.state == "PreparingRebalance"]
         self._join_phases.add_sweep(preparing, it.asked_ms, it.answered_ms, whole=not it.refusals)
-        comparer.prioritize(groups, now)
+        comparer.scheduler.prioritize(groups, now)
         if it.refusals:
             self._rebalancing = {}
             self._sweep.interval.restart_in(RETRY_S, now)
@@ -226,7 +226,7 @@ class AdminObserver:
                 continue
             self._refused([answer], f"a description of group {group[:200]!r}")
             if answer.outcome in (AdminOutcome.DENIED, AdminOutcome.UNSUPPORTED):
-                comparer.suspend(group, now)
+                comparer.scheduler.suspend(group, now)
             else:
                 failed = True
         if failed:

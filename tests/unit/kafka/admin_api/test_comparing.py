@@ -230,8 +230,8 @@ def test_who_is_asked_for() -> None:
     groups = Groups(CLASSIC, log)
     comparer = comparer_of(groups)
     assert comparer.next_groups(10, 10.0, ()) == {b.GROUP: 7, "simple": 7}
-    comparer.suspend("simple", 10.0)
-    comparer.prioritize(["simple", "share", b.GROUP], 20.0)
+    comparer.scheduler.suspend("simple", 10.0)
+    comparer.scheduler.prioritize(["simple", "share", b.GROUP], 20.0)
     assert comparer.next_groups(10, 30.0, ()) == {b.GROUP: 7}
     groups.mirrors = []
     assert comparer.next_groups(10, 60.0, ()) == {}, "it went a moment ago"
