@@ -63,8 +63,8 @@ class CommitSchedule:
         self._closes = {(step.client, step.at_ms) for step in script.steps if isinstance(step, Close)}
         self._seen: dict[str, _ClientState] = {}
 
-    def observe(self, world: Simulation, now: int) -> None:
-        """Take note of what happened at `now`."""
+    def observe(self, world: Simulation, now_ms: int) -> None:
+        """Take note of what happened at `now_ms`."""
         for name, client in world.clients.items():
             seen = self._seen.get(name)
             if seen is None or seen.client is not client:
@@ -75,28 +75,29 @@ class CommitSchedule:
                 or seen.owned is not client.owned
                 or seen.down_since != client.not_polling_since_ms
             ):
-                self._changed(world, name, seen, now)
+                self._changed(world, name, seen, now_ms)
 
-    def finish(self, now: int) -> None:
+    def finish(self, now_ms: int) -> None:
         """End all that goes on."""
         for name, seen in self._seen.items():
-            self._end(name, seen, now)
+            self._end(name, seen, now_ms)
 
-    def _changed(self, world: Simulation, name: str, seen: _ClientState, now: int) -> None:
+    def _changed(self, world: Simulation, name: str, seen: _ClientState, now_ms: int) -> None:
         client = seen.client
-        self._end(name, seen, now)
-        arrives = now + self._latency_ms
-        if seen.owned and self._says_goodbye(name, seen, now) and _is_known(world, seen.member_id, seen.generation):
+        self._end(name, seen, now_ms)
+        arrives = now_ms + self._latency_ms
+        is_known = _is_known(world, seen.member_id, seen.generation)
+        if seen.owned and is_known and self._says_goodbye(name, seen, now_ms):
             self._add(name, CommitSpan(arrives, 1, arrives + 1, seen.owned))
         if client.phase in _WORKING and client.not_polling_since_ms is None and client.owned:
             # After a stall its time to commit has long come.
             is_back = seen.phase in _WORKING and seen.down_since is not None
             if _is_known(world, client.member_id, _generation(client)):
-                seen.first_ms = arrives if is_back else now + self._every_ms[name]
+                seen.first_ms = arrives if is_back else now_ms + self._every_ms[name]
         seen.phase, seen.owned, seen.down_since = client.phase, client.owned, client.not_polling_since_ms
         seen.member_id, seen.generation = client.member_id, _generation(client)
 
-    def _says_goodbye(self, name: str, seen: _ClientState, now: int) -> bool:
+    def _says_goodbye(self, name: str, seen: _ClientState, now_ms: int) -> bool:
         """Whether it commits what it held: before it joins again as who it was, or gives up some of it (KIP-848), and
         when it closes while it polls."""
         if seen.phase not in _WORKING:
@@ -106,11 +107,11 @@ class CommitSchedule:
             return (client.member_id, _generation(client)) == (seen.member_id, seen.generation)
         if client.phase in _WORKING:
             return not seen.owned <= client.owned
-        return client.phase == ClassicPhase.STOPPED and seen.down_since is None and (name, now) in self._closes
+        return client.phase == ClassicPhase.STOPPED and seen.down_since is None and (name, now_ms) in self._closes
 
-    def _end(self, name: str, seen: _ClientState, now: int) -> None:
+    def _end(self, name: str, seen: _ClientState, now_ms: int) -> None:
         if seen.first_ms is not None:
-            self._add(name, CommitSpan(seen.first_ms, self._every_ms[name], now, seen.owned))
+            self._add(name, CommitSpan(seen.first_ms, self._every_ms[name], now_ms, seen.owned))
             seen.first_ms = None
 
     def _add(self, name: str, span: CommitSpan) -> None:

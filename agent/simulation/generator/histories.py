@@ -27,10 +27,9 @@ def generate(
     `on_truth` hears the truth about each group before its first record: `{"group", "fate", "partition", "clients",
     "state", "generation", "protocol", "members": [{"client", "member_id", "assignment": {topic: [partitions]}}],
     "rebalances": [{"generation", "began_ms", "joined_ms", "completed_ms", "causes", "members"}], "departures":
-    [{"client", "member_id", "at_ms", "cause"}]}`. Causes are the model's
-    (`agent.simulation.groups.messages.Why`), some of
-    which no log can tell; `completed_ms` is null where the next rebalance came before the assignment. A group that
-    is gone, or never had members, has no generation; a KIP-848 group's is its epoch. What a Connect worker has, is by
+    [{"client", "member_id", "at_ms", "cause"}]}`. Causes are the model's (`messages.RebalanceReason`), some of which
+    no log can tell; `completed_ms` is null where the next rebalance came before the assignment. A group that is gone,
+    or never had members, has no generation; a KIP-848 group's is its epoch. What a Connect worker has, is by
     connector, with -1 for the connector itself.
 
     What is kept in memory is the groups of one partition, however many records they make.

@@ -18,8 +18,7 @@ class SeededRandom:
         self._drawn = 0
 
     def _next_64_bits(self) -> int:
-        self._drawn += 1
-        return int.from_bytes(blake2b(self._drawn.to_bytes(8), key=self._key, digest_size=8).digest())
+        return int.from_bytes(self.bytes(8))
 
     def bytes(self, size: int) -> bytes:
         """So many bytes, 64 at most."""

@@ -7,7 +7,7 @@ JoinGroup right after.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -29,11 +29,11 @@ class ClassicConsumer(ClassicClient):
         self._partitions = partitions
         self._partitions_led: dict[str, int] | None = None
 
-    def metadata_changed(self, now: int) -> list[ClassicRequest]:
+    def metadata_changed(self, now_ms: int) -> list[ClassicRequest]:
         """The number of some topic's partitions changed: the leader, who assigned the old number, joins again."""
-        if self._partitions_led is None or self._partitions_led == self._counts():
+        if self._partitions_led is None or self._partitions_led == self._partition_counts(self._partitions_led):
             return []
-        return self._request_rejoin(now, RebalanceReason.PARTITIONS_CHANGED)
+        return self._request_rejoin(now_ms, RebalanceReason.PARTITIONS_CHANGED)
 
     @property
     def is_cooperative(self) -> bool:
@@ -53,8 +53,9 @@ class ClassicConsumer(ClassicClient):
         )
         return tuple(SupportedProtocol(name, said) for name in self.settings.assignors)
 
-    def _generation_began(self, answer: JoinGroupResponse, now: int) -> None:
-        self._partitions_led = self._counts_of(answer) if answer.leader == answer.member_id else None
+    def _generation_began(self, answer: JoinGroupResponse, now_ms: int) -> None:
+        topics = {topic for _, _, subscribed in answer.members for topic in subscribed.topics}
+        self._partitions_led = self._partition_counts(topics) if answer.leader == answer.member_id else None
 
     def _assign(self, answer: JoinGroupResponse) -> dict[str, Any]:
         members = {
@@ -67,24 +68,19 @@ class ClassicConsumer(ClassicClient):
             for member_id, slots in assignor(AssignmentProblem(self._partitions, members)).items()
         }
 
-    def _take_assignment(self, assignment: Any, now: int) -> list[ClassicRequest]:
+    def _take_assignment(self, assignment: Any, now_ms: int) -> list[ClassicRequest]:
         assigned: frozenset[Slot] = frozenset(assignment)
         if any(topic not in self.settings.topics for topic, _ in assigned):
             # It wants other topics by now: it does not take these up.
-            return self._request_rejoin(now, RebalanceReason.SUBSCRIPTION_CHANGED)
+            return self._request_rejoin(now_ms, RebalanceReason.SUBSCRIPTION_CHANGED)
         gives_back = self.is_cooperative and bool(self.owned - assigned)
         self.owned = assigned
         if gives_back:
-            return self._request_rejoin(now, RebalanceReason.COOPERATIVE_FOLLOWUP)
-        return self._request_rejoin(now, self._rejoin_reason) if self._rejoin_reason is not None else []
+            return self._request_rejoin(now_ms, RebalanceReason.COOPERATIVE_FOLLOWUP)
+        return self._request_rejoin(now_ms, self._rejoin_reason) if self._rejoin_reason is not None else []
 
     def _generation_lost(self) -> None:
         self.owned, self._partitions_led = frozenset(), None
 
-    def _counts(self) -> dict[str, int]:
-        assert self._partitions_led is not None
-        return {topic: self._partitions.get(topic, 0) for topic in self._partitions_led}
-
-    def _counts_of(self, answer: JoinGroupResponse) -> dict[str, int]:
-        topics = {topic for _, _, subscribed in answer.members for topic in subscribed.topics}
+    def _partition_counts(self, topics: Iterable[str]) -> dict[str, int]:
         return {topic: self._partitions.get(topic, 0) for topic in topics}

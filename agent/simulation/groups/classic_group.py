@@ -152,15 +152,15 @@ class ClassicGroupMachine:
 
     # The rebalance.
 
-    def request_rebalance(self, why: RebalanceReason, member_id: str) -> None:
+    def request_rebalance(self, reason: RebalanceReason, member_id: str) -> None:
         """Begin a rebalance, or see whether the one being prepared can end now."""
         if PREPARING in CLASSIC_MOVES[self.state]:
-            self.prepare_rebalance(why, member_id)
+            self.prepare_rebalance(reason, member_id)
         else:
-            self._report(RejoinRequested, self.generation, why, member_id)
+            self._report(RejoinRequested, self.generation, reason, member_id)
             self.complete_if_all_joined()
 
-    def prepare_rebalance(self, why: RebalanceReason, member_id: str) -> None:
+    def prepare_rebalance(self, reason: RebalanceReason, member_id: str) -> None:
         """Begin a rebalance: from now on members are asked to join again, and those that wait for assignments too."""
         if self.state is COMPLETING:
             for member in self.members.values():
@@ -171,7 +171,7 @@ class ClassicGroupMachine:
         self._timers.cancel(_SYNC)
         is_first = self.state is EMPTY
         self._move(PREPARING)
-        self._report(RebalancePrepared, self.generation, why, member_id)
+        self._report(RebalancePrepared, self.generation, reason, member_id)
         if is_first:
             delay = self.settings.initial_rebalance_delay_ms
             self._remaining_initial_delay_ms = max(self.roster.rebalance_timeout_ms - delay, 0)
@@ -288,14 +288,14 @@ class ClassicGroupMachine:
             self.roster.pending_member_ids.discard(member_id)
             self._timers.cancel((member_id,))
 
-    def remove_member(self, member: ClassicMember, why: RebalanceReason) -> None:
+    def remove_member(self, member: ClassicMember, reason: RebalanceReason) -> None:
         """A member is out, and is told so if it waits for an answer."""
         self.respond_to_join(member, JoinGroupResponse(ErrorCode.UNKNOWN_MEMBER_ID))
         self.respond_to_sync(member, SyncGroupResponse(ErrorCode.UNKNOWN_MEMBER_ID))
         self.roster.remove(member)
         self._pending_sync_ids.discard(member.member_id)
         self._timers.cancel((member.member_id,))
-        self._report(MemberRemoved, member.member_id, why)
+        self._report(MemberRemoved, member.member_id, reason)
 
     def extend_deadline(self, member: ClassicMember, timeout_ms: int | None = None) -> None:
         """Put off the member's deadline: by its session timeout from now, or by another one."""

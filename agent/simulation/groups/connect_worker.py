@@ -77,10 +77,10 @@ class ConnectWorker(ClassicClient):
         self._config_at_join = ConnectConfig()
         self._read_topics()
 
-    def metadata_changed(self, now: int) -> list[ClassicRequest]:
+    def metadata_changed(self, now_ms: int) -> list[ClassicRequest]:
         """Connectors or tasks came or went: every worker joins again."""
         self._read_topics()
-        return self._request_rejoin(now, RebalanceReason.PARTITIONS_CHANGED)
+        return self._request_rejoin(now_ms, RebalanceReason.PARTITIONS_CHANGED)
 
     def _read_topics(self) -> None:
         self.settings = replace(self.settings, topics=frozenset(self._read().connectors))
@@ -100,8 +100,8 @@ class ConnectWorker(ClassicClient):
         allocation = None if protocol == EAGER_PROTOCOL else self._allocation
         return WorkerState(self._url, self._config_at_join.offset, allocation)
 
-    def _generation_began(self, answer: JoinGroupResponse, now: int) -> None:
-        self._assigns_at = now
+    def _generation_began(self, answer: JoinGroupResponse, now_ms: int) -> None:
+        self._assigns_at = now_ms
 
     def _assign(self, answer: JoinGroupResponse) -> dict[str, Any]:
         problem = ConnectAssignmentProblem(
@@ -118,21 +118,21 @@ class ConnectWorker(ClassicClient):
 
     # Answers.
 
-    def _take_assignment(self, assignment: Any, now: int) -> list[ClassicRequest]:
+    def _take_assignment(self, assignment: Any, now_ms: int) -> list[ClassicRequest]:
         given: WorkerAssignment = assignment
         self._completed = self.generation
         self._hold(given)
-        self._rejoin_at_ms = now + given.delay_ms if given.delay_ms else None
+        self._rejoin_at_ms = now_ms + given.delay_ms if given.delay_ms else None
         if given.error is ConnectError.CONFIG_MISMATCH or self._read().offset > given.config_offset:
             # What it got is not of the newest configuration; it starts none of it.
-            return self._request_rejoin(now, RebalanceReason.PARTITIONS_CHANGED)
+            return self._request_rejoin(now_ms, RebalanceReason.PARTITIONS_CHANGED)
         self.owned = frozenset(self.held_work.tasks)
         if given.revoked:
-            return self._request_rejoin(now, RebalanceReason.COOPERATIVE_FOLLOWUP)
+            return self._request_rejoin(now_ms, RebalanceReason.COOPERATIVE_FOLLOWUP)
         if given.delay_ms and self._rejoin_reason is None:
             self._rejoin_reason = RebalanceReason.COOPERATIVE_FOLLOWUP  # when it joins, at the end of the delay
             return []
-        return self._request_rejoin(now, self._rejoin_reason) if self._rejoin_reason is not None else []
+        return self._request_rejoin(now_ms, self._rejoin_reason) if self._rejoin_reason is not None else []
 
     def _hold(self, given: WorkerAssignment) -> None:
         started = in_wire_order(given.assigned)
@@ -143,13 +143,13 @@ class ConnectWorker(ClassicClient):
             self.owned -= set(given.revoked.tasks)
         self._allocation = replace(given, assigned=in_wire_order(self.held_work))
 
-    def _handle_heartbeat_response(self, answer: HeartbeatResponse, now: int) -> list[ClassicRequest]:
+    def _handle_heartbeat_response(self, answer: HeartbeatResponse, now_ms: int) -> list[ClassicRequest]:
         if self.phase is ClassicPhase.STABLE and answer.error is ErrorCode.REBALANCE_IN_PROGRESS:
             # Whatever rebalance of its own is scheduled, this one comes first.
             self._rejoin_reason = None
-            self._rejoin_at_ms = now + self.settings.rejoin_delay_ms
-            return self._join_if_due(now)
-        return super()._handle_heartbeat_response(answer, now)
+            self._rejoin_at_ms = now_ms + self.settings.rejoin_delay_ms
+            return self._join_if_due(now_ms)
+        return super()._handle_heartbeat_response(answer, now_ms)
 
     def _generation_lost(self) -> None:
         """Unlike a consumer, it keeps running what it has, even when it is no longer a member."""

@@ -33,13 +33,13 @@ class CoordinatorConnection:
         if self.is_known:
             self._unreachable_at_ms = at_ms
 
-    def wake(self, now: int) -> list[FindCoordinatorRequest]:
+    def wake(self, now_ms: int) -> list[FindCoordinatorRequest]:
         """What is due: give it up for lost, look for it."""
         due = self.due_ms
-        if due is None or due > now:
+        if due is None or due > now_ms:
             return []
         self.is_known, self._unreachable_at_ms = False, None
-        self._lookup_at_ms = now + RECONNECT_BACKOFF_MAX_MS
+        self._lookup_at_ms = now_ms + RECONNECT_BACKOFF_MAX_MS
         return [FindCoordinatorRequest(self._group)]
 
     def coordinator_found(self) -> None:

@@ -35,50 +35,50 @@ class GroupClient(ABC):
 
     # What happens to it.
 
-    def start(self, now: int) -> list[Any]:
+    def start(self, now_ms: int) -> list[Any]:
         """Subscribe and poll."""
         self.not_polling_since_ms = None
-        return self._join(now)
+        return self._join(now_ms)
 
-    def close(self, now: int) -> list[Any]:
+    def close(self, now_ms: int) -> list[Any]:
         """Close in order: a dynamic member leaves for good, a static one keeps its place and its partitions."""
         requests = self._leave_requests(RebalanceReason.MEMBER_LEFT)
         if self.settings.instance_id is not None:
-            return requests + self.kill(now)
+            return requests + self.kill(now_ms)
         self._stop()
         self.member_id, self.owned = "", frozenset()
         return requests
 
-    def kill(self, now: int) -> list[Any]:
+    def kill(self, now_ms: int) -> list[Any]:
         """Die without a word: what it was and held stays with it until somebody notices."""
         since = self.not_polling_since_ms
         self._stop()
-        self.not_polling_since_ms = now if since is None else since
+        self.not_polling_since_ms = now_ms if since is None else since
         return []
 
-    def stall(self, for_ms: int, now: int) -> list[Any]:
+    def stall(self, for_ms: int, now_ms: int) -> list[Any]:
         """Do not poll for so long; heartbeats go on."""
-        self.not_polling_since_ms = now if self.not_polling_since_ms is None else self.not_polling_since_ms
-        self._resumes_polling_at_ms = latest(now + for_ms, self._resumes_polling_at_ms)
+        self.not_polling_since_ms = now_ms if self.not_polling_since_ms is None else self.not_polling_since_ms
+        self._resumes_polling_at_ms = latest(now_ms + for_ms, self._resumes_polling_at_ms)
         return []
 
-    def rejoin(self, now: int) -> list[Any]:
+    def rejoin(self, now_ms: int) -> list[Any]:
         """Ask to join again (`enforceRebalance`), where clients can."""
         return []
 
-    def metadata_changed(self, now: int) -> list[Any]:
+    def metadata_changed(self, now_ms: int) -> list[Any]:
         """The number of some topic's partitions changed; where the coordinator assigns, it sees that for itself."""
         return []
 
     @abstractmethod
-    def handle_response(self, answer: Any, now: int) -> list[Any]:
+    def handle_response(self, answer: Any, now_ms: int) -> list[Any]:
         """Take the coordinator's answer to one of its requests."""
 
     @abstractmethod
-    def _join(self, now: int) -> list[Any]: ...
+    def _join(self, now_ms: int) -> list[Any]: ...
 
     @abstractmethod
-    def _leave_requests(self, why: RebalanceReason) -> list[Any]:
+    def _leave_requests(self, reason: RebalanceReason) -> list[Any]:
         """What it sends when it leaves, if it is a member and says so."""
 
     def _stop(self) -> None:
@@ -86,9 +86,9 @@ class GroupClient(ABC):
         self._heartbeat_at_ms = self._resumes_polling_at_ms = self.not_polling_since_ms = None
         self._deferred_responses = []
 
-    def _handle_deferred_responses(self, now: int) -> list[Any]:
+    def _handle_deferred_responses(self, now_ms: int) -> list[Any]:
         deferred, self._deferred_responses = self._deferred_responses, []
-        return [request for answer in deferred for request in self.handle_response(answer, now)]
+        return [request for answer in deferred for request in self.handle_response(answer, now_ms)]
 
     # Time.
 
@@ -111,12 +111,12 @@ class GroupClient(ABC):
     @abstractmethod
     def _next_heartbeat_ms(self) -> int | None: ...
 
-    def skip_heartbeats(self, until: int) -> int | None:
-        """Take all heartbeats before `until` for sent: when the last of them was, None if there is none."""
+    def skip_heartbeats(self, until_ms: int) -> int | None:
+        """Take all heartbeats before `until_ms` for sent: when the last of them was, None if there is none."""
         beats_at, interval = self._next_heartbeat_ms, self._heartbeat_interval_ms
-        if beats_at is None or beats_at >= until:
+        if beats_at is None or beats_at >= until_ms:
             return None
-        last = beats_at + (until - 1 - beats_at) // interval * interval
+        last = beats_at + (until_ms - 1 - beats_at) // interval * interval
         self._heartbeat_at_ms = last + interval
         return last
 

@@ -75,17 +75,17 @@ class Kip848Consumer(GroupClient):
 
     # What happens to it.
 
-    def start(self, now: int) -> Requests:
+    def start(self, now_ms: int) -> Requests:
         """Subscribe and poll, under a new member id."""
         self.member_id = self._new_id()
-        return super().start(now)
+        return super().start(now_ms)
 
-    def freeze(self, for_ms: int, now: int) -> Requests:
+    def freeze(self, for_ms: int, now_ms: int) -> Requests:
         """Stand still for so long, with every thread."""
         self._is_frozen = True
-        return self.stall(for_ms, now)
+        return self.stall(for_ms, now_ms)
 
-    def resubscribe(self, topics: frozenset[str], now: int) -> Requests:
+    def resubscribe(self, topics: frozenset[str], now_ms: int) -> Requests:
         """Want other topics: the next heartbeat says so."""
         self.settings = replace(self.settings, topics=topics)
         return []
@@ -111,18 +111,18 @@ class Kip848Consumer(GroupClient):
             and not self._subscription_is_unsent
         )
 
-    def coordinator_responded(self, now: int) -> None:
+    def coordinator_responded(self, now_ms: int) -> None:
         """That a coordinator is out of reach is not modelled."""
 
-    def wake(self, now: int) -> Requests:
-        """Do what is due at `now`."""
+    def wake(self, now_ms: int) -> Requests:
+        """Do what is due at `now_ms`."""
         requests: Requests = []
-        if self._poll_times_out_at_ms is not None and self._poll_times_out_at_ms <= now:
+        if self._poll_times_out_at_ms is not None and self._poll_times_out_at_ms <= now_ms:
             requests += self._poll_timed_out()
-        if self._resumes_polling_at_ms is not None and self._resumes_polling_at_ms <= now:
-            requests += self._resume(now)
-        self._reconcile_if_due(now)
-        return requests + self._heartbeat_if_due(now)
+        if self._resumes_polling_at_ms is not None and self._resumes_polling_at_ms <= now_ms:
+            requests += self._resume(now_ms)
+        self._reconcile_if_due(now_ms)
+        return requests + self._heartbeat_if_due(now_ms)
 
     @property
     def _next_heartbeat_ms(self) -> int | None:
@@ -138,11 +138,11 @@ class Kip848Consumer(GroupClient):
         expires_at = self.not_polling_since_ms + self.settings.max_poll_interval_ms
         return max(expires_at, self._resumes_polling_at_ms or 0) if self._is_frozen else expires_at
 
-    def _resume(self, now: int) -> Requests:
+    def _resume(self, now_ms: int) -> Requests:
         self._is_frozen = False
         self._resumes_polling_at_ms = self.not_polling_since_ms = None
-        requests = self._handle_deferred_responses(now)
-        return requests + (self._join(now) if self.phase is Kip848Phase.STALE else [])
+        requests = self._handle_deferred_responses(now_ms)
+        return requests + (self._join(now_ms) if self.phase is Kip848Phase.STALE else [])
 
     def _poll_timed_out(self) -> Requests:
         requests = self._leave_requests(RebalanceReason.POLL_TIMEOUT)
@@ -152,7 +152,7 @@ class Kip848Consumer(GroupClient):
 
     # Answers.
 
-    def handle_response(self, answer: ConsumerGroupHeartbeatResponse, now: int) -> Requests:
+    def handle_response(self, answer: ConsumerGroupHeartbeatResponse, now_ms: int) -> Requests:
         """Take an answer. A frozen process takes it when it runs again."""
         if not self.is_running:
             return []
@@ -163,45 +163,45 @@ class Kip848Consumer(GroupClient):
             return []
         match answer.error:
             case ErrorCode.NONE:
-                self._accepted(answer, now)
+                self._accepted(answer, now_ms)
             case ErrorCode.FENCED_MEMBER_EPOCH | ErrorCode.UNKNOWN_MEMBER_ID:
                 # What it had may be another's by now: it lets go of it, and begins anew at once.
                 self._abandon()
-                return self._join(now)
+                return self._join(now_ms)
             case _:
                 # The application's to handle: poll() throws.
                 self._stop()
                 self.phase, self.fatal_error, self.owned = Kip848Phase.FAILED, answer.error, frozenset()
-        return self._heartbeat_if_due(now)
+        return self._heartbeat_if_due(now_ms)
 
-    def _accepted(self, answer: ConsumerGroupHeartbeatResponse, now: int) -> None:
+    def _accepted(self, answer: ConsumerGroupHeartbeatResponse, now_ms: int) -> None:
         self.epoch = answer.member_epoch
         if answer.heartbeat_interval_ms != self._heartbeat_interval_ms:
             self._heartbeat_interval_ms = answer.heartbeat_interval_ms
-            self._heartbeat_at_ms = now + self._heartbeat_interval_ms
+            self._heartbeat_at_ms = now_ms + self._heartbeat_interval_ms
         if answer.assignment is not None:
-            self._assigned(answer.assignment, now)
+            self._assigned(answer.assignment, now_ms)
 
-    def _assigned(self, slots: frozenset[Slot], now: int) -> None:
+    def _assigned(self, slots: frozenset[Slot], now_ms: int) -> None:
         if self._target is None or self._target.slots != slots:
             self._target = LocalAssignment(self._target.number + 1 if self._target is not None else 0, slots)
         if self._target == self._current:
             self.phase = Kip848Phase.STABLE
         else:
             self.phase = Kip848Phase.RECONCILING
-            self._reconcile(now)
+            self._reconcile(now_ms)
 
     # Reconciliation.
 
-    def _reconcile(self, now: int) -> None:
+    def _reconcile(self, now_ms: int) -> None:
         """Begin with the newest target, unless the last one is still being worked on: that is finished first."""
         if self._reconciling is None:
             self._reconciling = self._target
-            self._reconciles_at_ms = now + self.settings.rejoin_delay_ms
-        self._reconcile_if_due(now)
+            self._reconciles_at_ms = now_ms + self.settings.rejoin_delay_ms
+        self._reconcile_if_due(now_ms)
 
-    def _reconcile_if_due(self, now: int) -> None:
-        if self._reconciles_at_ms is None or self.not_polling_since_ms is not None or self._reconciles_at_ms > now:
+    def _reconcile_if_due(self, now_ms: int) -> None:
+        if self._reconciles_at_ms is None or self.not_polling_since_ms is not None or self._reconciles_at_ms > now_ms:
             return
         assert self._reconciling is not None
         self._current, self.owned = self._reconciling, self._reconciling.slots
@@ -214,22 +214,22 @@ class Kip848Consumer(GroupClient):
     def _subscription_is_unsent(self) -> bool:
         return self._last_sent is not None and self._last_sent[0] != self.settings.topics
 
-    def _heartbeat_if_due(self, now: int) -> Requests:
+    def _heartbeat_if_due(self, now_ms: int) -> Requests:
         beats_at = self._next_heartbeat_ms
-        if beats_at is None or not (self._heartbeat_is_urgent or beats_at <= now):
+        if beats_at is None or not (self._heartbeat_is_urgent or beats_at <= now_ms):
             return []
-        requests = [self._heartbeat(now)]
+        requests = [self._heartbeat(now_ms)]
         if self._target == self._current:
             self.phase = Kip848Phase.STABLE
         elif self._reconciling is None:
-            self._reconcile(now)
+            self._reconcile(now_ms)
         return requests
 
-    def _heartbeat(self, now: int) -> ConsumerGroupHeartbeatRequest:
+    def _heartbeat(self, now_ms: int) -> ConsumerGroupHeartbeatRequest:
         settings, told = self.settings, self._last_sent
         self._last_sent = (settings.topics, self._current)
         self._heartbeat_is_urgent = False
-        self._heartbeat_at_ms = now + self._heartbeat_interval_ms
+        self._heartbeat_at_ms = now_ms + self._heartbeat_interval_ms
         self._pending_responses.append(True)
         return ConsumerGroupHeartbeatRequest(
             self.group,
@@ -245,14 +245,14 @@ class Kip848Consumer(GroupClient):
             settings.client_host,
         )
 
-    def _join(self, now: int) -> Requests:
+    def _join(self, now_ms: int) -> Requests:
         self.phase, self.epoch = Kip848Phase.JOINING, JOIN_EPOCH
         self._last_sent = None
-        return [self._heartbeat(now)]
+        return [self._heartbeat(now_ms)]
 
     # Leaving.
 
-    def _leave_requests(self, why: RebalanceReason) -> Requests:
+    def _leave_requests(self, reason: RebalanceReason) -> Requests:
         """A static member leaves for a restart. No answer that is still to come matters then."""
         if self.phase not in IN_GROUP:
             return []
@@ -267,7 +267,7 @@ class Kip848Consumer(GroupClient):
                 settings.instance_id,
                 client_id=settings.client_id,
                 client_host=settings.client_host,
-                reason=why,
+                reason=reason,
             )
         ]
 

@@ -152,12 +152,12 @@ class Kip848Coordinator:
         """Let the timers fire that are due by now, in order of time, each at its own."""
         while (due_ms := self.due_ms) is not None and due_ms <= now_ms:
             self._now_ms = due_ms
-            for timers, why in (
+            for timers, reason in (
                 (self._revocations, RebalanceReason.NOT_REJOINED),
                 (self._sessions, RebalanceReason.SESSION_TIMEOUT),
             ):
                 while (fired := timers.pop(due_ms)) is not None:
-                    self._remove_members({str(fired[0]): why})
+                    self._remove_members({str(fired[0]): reason})
         return self._take_effects()
 
     def set_partition_count(self, topic: str, count: int) -> None:
@@ -334,9 +334,9 @@ class Kip848Coordinator:
 
     def _remove_members(self, going: Mapping[str, RebalanceReason]) -> None:
         """Members are no longer in the group, all in one epoch; the next heartbeat computes the target."""
-        for member_id, why in going.items():
+        for member_id, reason in going.items():
             self._remove_member(member_id)
-            self._report(MemberRemoved, member_id, why)
+            self._report(MemberRemoved, member_id, reason)
         first = next(iter(going))
         self._bump_epoch(going[first], first)
 
@@ -351,11 +351,11 @@ class Kip848Coordinator:
 
     # What all share.
 
-    def _bump_epoch(self, why: RebalanceReason, member_id: str) -> None:
+    def _bump_epoch(self, reason: RebalanceReason, member_id: str) -> None:
         self.epoch += 1
         self._subscribed_partitions = self._roster.subscribed_partitions(self._partitions)
         self._write(EpochImage, self.epoch)
-        self._report(EpochBumped, self.epoch, why, member_id)
+        self._report(EpochBumped, self.epoch, reason, member_id)
 
     def _restart_session(self, member_id: str, at_ms: int) -> None:
         self._sessions.set(member_id, at_ms + self._settings.consumer_session_timeout_ms)

@@ -47,7 +47,7 @@ class ConsumerGroupHeartbeatRequest:
     """A member joins (epoch 0), is there (its epoch), or leaves (-1, -2).
 
     What has not changed since the last heartbeat is left out: None, and `NO_TIMEOUT`. `owned` is what the consumer
-    holds, told after each change. `why` is what only the member knows of its leaving; no broker is told it.
+    holds, told after each change. `reason` is what only the member knows of its leaving; no broker is told it.
     """
 
     group: str

@@ -74,10 +74,10 @@ class FindCoordinatorRequest:
 
 @dataclass(frozen=True, slots=True)
 class JoinGroupRequest:
-    """A member asks to be in the next generation. `offers` in its order of preference.
+    """A member asks to be in the next generation. `protocols` in its order of preference.
 
     `requires_known_member_id` is what a JoinGroup from version 4 on means: a dynamic member without an id is
-    first given one. `why` is what the client knows of its reason to join again; a broker does not see it, and
+    first given one. `reason` is what the client knows of its reason to join again; a broker does not see it, and
     it decides nothing.
     """
 
@@ -121,7 +121,7 @@ class HeartbeatRequest:
 class LeavingMember:
     """Who is to leave: by member id, or (empty id) by static id, which is how an admin removes a static member.
 
-    `why` is what the sender knows; a broker does not see it, and it decides nothing.
+    `reason` is what the sender knows; a broker does not see it, and it decides nothing.
     """
 
     member_id: str = ""

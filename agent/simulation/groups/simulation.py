@@ -32,13 +32,13 @@ SimulationObserver = Callable[["Simulation", int, list[AnyEffect]], None]
 
 
 _CLIENT_ACTIONS: Mapping[type[s.Step], Callable[[SimulatedClient, Any, int], list[Any]]] = {
-    s.Start: lambda client, step, now: client.start(now),
-    s.Close: lambda client, step, now: client.close(now),
-    s.Kill: lambda client, step, now: client.kill(now),
-    s.Stall: lambda client, step, now: client.stall(step.duration_ms, now),
-    s.Freeze: lambda client, step, now: client.freeze(step.duration_ms, now),
-    s.Resubscribe: lambda client, step, now: client.resubscribe(step.topics, now),
-    s.Rejoin: lambda client, step, now: client.rejoin(now),
+    s.Start: lambda client, step, now_ms: client.start(now_ms),
+    s.Close: lambda client, step, now_ms: client.close(now_ms),
+    s.Kill: lambda client, step, now_ms: client.kill(now_ms),
+    s.Stall: lambda client, step, now_ms: client.stall(step.duration_ms, now_ms),
+    s.Freeze: lambda client, step, now_ms: client.freeze(step.duration_ms, now_ms),
+    s.Resubscribe: lambda client, step, now_ms: client.resubscribe(step.topics, now_ms),
+    s.Rejoin: lambda client, step, now_ms: client.rejoin(now_ms),
 }
 
 
@@ -74,21 +74,21 @@ class Simulation:
     def run(self, max_moments: int | None = None) -> None:
         """Play from the first step to `until_ms`. Raises `TooManyMoments` where more happens than that."""
         moments = 0
-        while (now := self._next()) is not None and now <= self.script.until_ms:
+        while (now_ms := self._next()) is not None and now_ms <= self.script.until_ms:
             if moments == max_moments:
                 raise TooManyMoments(
-                    f"{moments:,} moments at which something happens expected at most, more came by {now} ms"
+                    f"{moments:,} moments at which something happens expected at most, more came by {now_ms} ms"
                 )
             moments += 1
             effects: list[AnyEffect] = []
-            while self._steps and self._steps[0].at_ms <= now:
-                effects += self._take_step(self._steps.popleft(), now)
-            while self._messages and self._messages[0][0] <= now:
-                effects += self._deliver(now)
-            for name in self._due_clients(now):
-                self._send(name, self.clients[name].wake(now), now)
-            effects += self._send_responses(self.model.coordinator.fire_timers(now), now)
-            self._watch(self, now, effects)
+            while self._steps and self._steps[0].at_ms <= now_ms:
+                effects += self._take_step(self._steps.popleft(), now_ms)
+            while self._messages and self._messages[0][0] <= now_ms:
+                effects += self._deliver(now_ms)
+            for name in self._due_clients(now_ms):
+                self._send(name, self.clients[name].wake(now_ms), now_ms)
+            effects += self._send_responses(self.model.coordinator.fire_timers(now_ms), now_ms)
+            self._watch(self, now_ms, effects)
 
     def _next(self) -> int | None:
         """When something happens next."""
@@ -115,34 +115,34 @@ class Simulation:
         )
         assert horizon is not None, "a script ends"
         # What is still on its way when something happens may meet with another answer.
-        until = horizon - self.script.latency_ms
+        until_ms = horizon - self.script.latency_ms
         for member_id, client in beating.items():
-            last = client.skip_heartbeats(until)
+            last = client.skip_heartbeats(until_ms)
             if last is not None:
                 self.model.coordinator.renew_session(member_id, last + self.script.latency_ms)
                 client.coordinator_responded(last + 2 * self.script.latency_ms)
                 self._schedule_wake(self.client_names[member_id])
 
-    def _due_clients(self, now: int) -> list[str]:
+    def _due_clients(self, now_ms: int) -> list[str]:
         """Who has something to do now, in an order that does not depend on what was skipped."""
         names = []
-        while (wake := self._wakes.pop(now)) is not None:
+        while (wake := self._wakes.pop(now_ms)) is not None:
             names.append(str(wake[0]))
         return sorted(names)
 
     # Messages.
 
-    def _send(self, name: str, requests: list[Any], now: int) -> None:
+    def _send(self, name: str, requests: list[Any], now_ms: int) -> None:
         for request in requests:
-            self._enqueue(now, True, (name, self._incarnations[name]), request)
+            self._enqueue(now_ms, True, (name, self._incarnations[name]), request)
         member_id = self.clients[name].member_id
         if member_id:
             self.client_names[member_id] = name
         self._schedule_wake(name)
 
-    def _enqueue(self, now: int, is_request: bool, who: tuple[str, int], what: Any) -> None:
+    def _enqueue(self, now_ms: int, is_request: bool, who: tuple[str, int], what: Any) -> None:
         self._sent += 1
-        heappush(self._messages, (now + self.script.latency_ms, self._sent, is_request, who, what))
+        heappush(self._messages, (now_ms + self.script.latency_ms, self._sent, is_request, who, what))
 
     def _schedule_wake(self, name: str) -> None:
         due = self.clients[name].due_ms
@@ -151,22 +151,22 @@ class Simulation:
         else:
             self._wakes.set(name, due)
 
-    def _deliver(self, now: int) -> Sequence[AnyEffect]:
+    def _deliver(self, now_ms: int) -> Sequence[AnyEffect]:
         _, _, is_request, who, what = heappop(self._messages)
-        if self._is_cut(who[0], now):
+        if self._is_cut(who[0], now_ms):
             return []
         if is_request:
-            return self._send_responses(self.model.coordinator.handle(what, who, now), now)
+            return self._send_responses(self.model.coordinator.handle(what, who, now_ms), now_ms)
         name, life = who
         if life == self._incarnations.get(name):
-            self._send(name, self.clients[name].handle_response(what, now), now)
+            self._send(name, self.clients[name].handle_response(what, now_ms), now_ms)
         return []
 
-    def _send_responses(self, effects: Sequence[AnyEffect], now: int) -> Sequence[AnyEffect]:
+    def _send_responses(self, effects: Sequence[AnyEffect], now_ms: int) -> Sequence[AnyEffect]:
         for effect in effects:
             if isinstance(effect, ResponseSent):
                 assert isinstance(effect.token, tuple)
-                self._enqueue(now, False, effect.token, effect.response)
+                self._enqueue(now_ms, False, effect.token, effect.response)
                 if isinstance(effect.response, JoinGroupResponse):
                     # Its client may not live to hear of it.
                     self.client_names.setdefault(effect.response.member_id, effect.token[0])
@@ -174,14 +174,14 @@ class Simulation:
 
     # The script.
 
-    def _take_step(self, step: s.Step, now: int) -> Sequence[AnyEffect]:
+    def _take_step(self, step: s.Step, now_ms: int) -> Sequence[AnyEffect]:
         if isinstance(step, s.SetPartitions):
-            self._set_partitions(step, now)
+            self._set_partitions(step, now_ms)
             return []
         name = step.client
         if isinstance(step, s.Start):
             self._incarnations[name] = self._incarnations.get(name, -1) + 1
-            self._retire_former_client(name, now)
+            self._retire_former_client(name, now_ms)
             self.clients[name] = self.model.new_client(step.settings)
         client = self.clients.get(name)
         if client is None:
@@ -190,8 +190,8 @@ class Simulation:
             self._cut_off(step)
             return []
         if isinstance(step, s.AdminRemove):
-            return self._remove(client, now)
-        self._send(name, _CLIENT_ACTIONS[type(step)](client, step, now), now)
+            return self._remove(client, now_ms)
+        self._send(name, _CLIENT_ACTIONS[type(step)](client, step, now_ms), now_ms)
         return []
 
     def _cut_off(self, step: s.CutOff) -> None:
@@ -201,35 +201,35 @@ class Simulation:
             step.at_ms + step.duration_ms, self._unreachable_until_ms.get(step.client, step.at_ms)
         )
 
-    def _is_cut(self, name: str, now: int) -> bool:
+    def _is_cut(self, name: str, now_ms: int) -> bool:
         """Whether messages from and to this client are lost now."""
-        if self._unreachable_until_ms.get(name, now) > now:
+        if self._unreachable_until_ms.get(name, now_ms) > now_ms:
             return True
         self._unreachable_until_ms.pop(name, None)
         return False
 
-    def _retire_former_client(self, name: str, now: int) -> None:
+    def _retire_former_client(self, name: str, now_ms: int) -> None:
         """If there was such a client, its life is over; what the group still has of it counts."""
         former = self.clients.get(name)
         if former is not None and former.is_running:
-            former.kill(now)
+            former.kill(now_ms)
         lives = (*self.former_clients, *([former] if former is not None else []))
         self.former_clients = [client for client in lives if self.model.coordinator.knows_member_id(client.member_id)]
 
-    def _set_partitions(self, step: s.SetPartitions, now: int) -> None:
+    def _set_partitions(self, step: s.SetPartitions, now_ms: int) -> None:
         self.partitions[step.topic] = step.partitions
         self.model.set_partition_count(step.topic, step.partitions)
         for name, client in self.clients.items():
             if client.is_running:
-                self._send(name, client.metadata_changed(now), now)
+                self._send(name, client.metadata_changed(now_ms), now_ms)
 
-    def _remove(self, client: SimulatedClient, now: int) -> Sequence[AnyEffect]:
+    def _remove(self, client: SimulatedClient, now_ms: int) -> Sequence[AnyEffect]:
         instance_id = client.settings.instance_id
         member_id = client.member_id if instance_id is None else ""
         # An admin's request: its answer goes to nobody here.
         leaver = LeavingMember(member_id, instance_id, RebalanceReason.ADMIN_REMOVED)
         return self._send_responses(
-            self.model.coordinator.handle(LeaveGroupRequest(self.script.group, (leaver,)), ("", 0), now), now
+            self.model.coordinator.handle(LeaveGroupRequest(self.script.group, (leaver,)), ("", 0), now_ms), now_ms
         )
 
 

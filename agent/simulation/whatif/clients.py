@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain, count
 
 from agent.core.causes import Cause
 from agent.core.shadow.diff import MemberChanges, member_changes
@@ -118,11 +119,8 @@ class _ClientMatcher:
         name = member.instance_id or member.client_id or "-"
         if name in self._identities:
             name = f"{name}@{member.client_host.lstrip('/')}"
-        number, plain = 2, name
-        while name in self._identities:
-            name = f"{plain}#{number}"
-            number += 1
-        return name
+        numbered = (f"{name}#{number}" for number in count(2))
+        return next(it for it in chain([name], numbered) if it not in self._identities)
 
 
 def client_identity(member: Member) -> Identity:

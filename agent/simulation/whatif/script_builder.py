@@ -306,7 +306,7 @@ def _poll(member: Member) -> int:
 def _assignors(recording: GroupRecording) -> tuple[dict[str, tuple[str, ...]], int]:
     """The protocols that were chosen while a member was there, by its id, the latest preferred; and how many members
     had one that the model does not know."""
-    seen_with: dict[str, list[str]] = {}
+    seen_with: dict[str, dict[str, None]] = {}
     foreign: set[str] = set()
     for seen in recording.states:
         for member_id, member in seen.members.items():
@@ -314,7 +314,5 @@ def _assignors(recording: GroupRecording) -> tuple[dict[str, tuple[str, ...]], i
             if name not in KNOWN_ASSIGNORS:
                 foreign.add(member_id)
                 name = "cooperative-sticky" if any((member.owned or {}).values()) else FALLBACK_ASSIGNOR
-            names = seen_with.setdefault(member_id, [])
-            if name not in names:
-                names.append(name)
+            seen_with.setdefault(member_id, {})[name] = None
     return {member_id: tuple(reversed(names)) for member_id, names in seen_with.items()}, len(foreign)
