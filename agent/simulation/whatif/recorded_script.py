@@ -78,10 +78,10 @@ def reason_not_replayable(recording: GroupRecording) -> str | None:
     if not recording.states:
         return "the log shows no member of it"
     last = recording.states[-1]
-    types = {seen.protocol_type for seen in recording.states if seen.members} - {None}
-    if last.group_type != "classic":
-        return NOT_REPLAYABLE[last.group_type]
-    if any(seen.protocol == "stream" for seen in recording.states):
+    types = {seen.view.protocol_type for seen in recording.states if seen.members} - {None}
+    if last.view.group_type != "classic":
+        return NOT_REPLAYABLE[last.view.group_type]
+    if any(seen.view.protocol == "stream" for seen in recording.states):
         return "Kafka Streams assigns tasks by an assignor of its own, which whatif does not know"
     if types - {"consumer"}:
         return f"its protocol type is {' or '.join(sorted(map(repr, types)))}; whatif replays groups of consumers"
@@ -170,10 +170,10 @@ def _expected(recording: GroupRecording, clients: ClientNames) -> Iterable[Gener
     """The generations of a recording, the first as it was found."""
     yield _shown(clients, recording.states[0], 0)
     for before, seen, _ in consecutive_states(recording):
-        if seen.generation != before.generation:
-            yield _shown(clients, seen, seen.generation - before.generation - 1)
+        if seen.view.generation != before.view.generation:
+            yield _shown(clients, seen, seen.view.generation - before.view.generation - 1)
 
 
 def _shown(clients: ClientNames, seen: RecordedState, skipped: int) -> Generation:
     names = frozenset(clients.by_member_id[member_id] for member_id in seen.members)
-    return Generation(seen.generation, seen.at_ms, names, skipped)
+    return Generation(seen.view.generation, seen.at_ms, names, skipped)

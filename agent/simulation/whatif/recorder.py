@@ -17,19 +17,15 @@ class RecordedState:
     """A group as of one of its records. Times are epoch milliseconds.
 
     `joined_ms` is when the join phase ended, `at_ms` when the assignment was written: both never before those of the
-    record before. `inferred` is None in a record that completes no rebalance. `join_ms` is how long the join phase
-    took, None if nobody saw it; `stopped_ms` the standstill that the mirror makes of it, in partition-milliseconds,
-    None if that is not known. `last_ms`: of members of the record before, the last commit by now of what they held,
-    by member id.
+    record before. `members` are the view's by id. `inferred` is None in a record that completes no rebalance.
+    `join_ms` is how long the join phase took, None if nobody saw it; `stopped_ms` the standstill that the mirror
+    makes of it, in partition-milliseconds, None if that is not known. `last_ms`: of members of the record before, the
+    last commit by now of what they held, by member id.
     """
 
     at_ms: int
     joined_ms: int
-    generation: int
-    group_type: str
-    protocol_type: str | None
-    protocol: str | None
-    leader: str | None
+    view: GroupView
     members: Mapping[str, Member]
     inferred: Inference | None
     join_ms: int | None = None
@@ -123,11 +119,7 @@ class GroupRecorder:
             RecordedState(
                 at_ms=at_ms,
                 joined_ms=at_ms if rebalanced is None else min(max(view.state_since_ms, least_ms), at_ms),
-                generation=view.generation,
-                group_type=str(view.group_type),
-                protocol_type=view.protocol_type,
-                protocol=view.protocol,
-                leader=view.leader,
+                view=view,
                 members=members,
                 inferred=None if rebalanced is None else rebalanced.inferred,
                 join_ms=None if rebalanced is None else rebalanced.join_ms,
@@ -139,10 +131,11 @@ class GroupRecorder:
     def _before(self, view: GroupView) -> RecordedState | None:
         """The record before this one, None where this is the first of a new beginning."""
         before = self._seen[-1] if self._seen else None
-        # A coordinator never counts back, and a group of another type is another group.
-        goes_on = before is not None and before.group_type == view.group_type and before.generation <= view.generation
-        if goes_on and not self._is_over:
-            return before
+        if before is not None and not self._is_over:
+            # A coordinator never counts back, and a group of another type is another group.
+            known = before.view
+            if known.group_type == view.group_type and known.generation <= view.generation:
+                return before
         self._earlier += before is not None
         self._seen, self._is_over = [], False
         # One whose first record is of a later generation is older than that.

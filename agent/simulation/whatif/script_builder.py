@@ -83,7 +83,7 @@ class ScriptBuilder:
         """
         first = self.recording.states[0]
         self._learn(first, first.at_ms)
-        if first.inferred is not None and first.generation == 1:
+        if first.inferred is not None and first.view.generation == 1:
             at_ms = self._triggered(None, first)
             if self.recording.created_ms is not None and first.join_ms is None:
                 # The group was made when its first member came.
@@ -114,7 +114,7 @@ class ScriptBuilder:
 
     def add_state(self, before: RecordedState, seen: RecordedState, changes: MemberChanges) -> None:
         """What led from one record to the next."""
-        if seen.generation == before.generation:
+        if seen.view.generation == before.view.generation:
             self._learn(seen, seen.at_ms)
             self._replaced_in_place(seen, changes)
             return
@@ -273,8 +273,8 @@ class ScriptBuilder:
                 pass
             case _:
                 self.notes["unknown_rebalance"] += 1
-        if before.leader in self.clients.by_member_id:
-            self.steps.append(Rejoin(at_ms, self.clients.by_member_id[before.leader]))
+        if before.view.leader in self.clients.by_member_id:
+            self.steps.append(Rejoin(at_ms, self.clients.by_member_id[before.view.leader]))
 
     def _learn(self, seen: RecordedState, at_ms: int) -> None:
         """How many partitions the topics have, as far as they are assigned."""
@@ -310,7 +310,7 @@ def _assignors(recording: GroupRecording) -> tuple[dict[str, tuple[str, ...]], i
     foreign: set[str] = set()
     for seen in recording.states:
         for member_id, member in seen.members.items():
-            name = seen.protocol or FALLBACK_ASSIGNOR
+            name = seen.view.protocol or FALLBACK_ASSIGNOR
             if name not in KNOWN_ASSIGNORS:
                 foreign.add(member_id)
                 name = "cooperative-sticky" if any((member.owned or {}).values()) else FALLBACK_ASSIGNOR

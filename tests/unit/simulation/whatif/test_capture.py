@@ -59,7 +59,7 @@ def recorded(path: Path, group: str) -> tuple[GroupRecording, int]:
 
 def replayed(group: str, path: Path = where) -> CalibratedReplay:
     recording, end_ms = recorded(path, group)
-    missing = {seen.protocol for seen in recording.states} - {None} - ASSIGNORS.keys()
+    missing = {seen.view.protocol for seen in recording.states} - {None} - ASSIGNORS.keys()
     if missing:
         pytest.skip(f"the model has no assignor {missing}")
     return calibrate(recording, end_ms)

@@ -72,7 +72,7 @@ def test_what_cannot_be_replayed_says_why() -> None:
     recording, end_ms = loop()
     assert recommend(recording, None, b.T0 - 1, end_ms).untold == "the log shows no member of it in this time"
     for kind, reason in NOT_REPLAYABLE.items():
-        last = replace(recording.states[-1], group_type=kind)
+        last = replace(recording.states[-1], view=replace(recording.states[-1].view, group_type=kind))
         assert recommend(GroupRecording("g", (last,)), None, None, end_ms).untold == reason
 
 

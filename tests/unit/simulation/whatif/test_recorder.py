@@ -17,10 +17,10 @@ def test_every_record_is_kept_in_full() -> None:
     recording = history.recording()
     first, second = recording.states
     assert (recording.created_ms, recording.earlier) == (b.T0, 0)
-    assert (first.generation, first.joined_ms, first.at_ms) == (1, b.T0 + 30, b.T0 + 40)
+    assert (first.view.generation, first.joined_ms, first.at_ms) == (1, b.T0 + 30, b.T0 + 40)
     assert list(second.members) == ["a-1", "b-1"]
     assert second.members["b-1"].subscription == ("t",)
-    assert (second.protocol_type, second.protocol, second.leader) == ("consumer", "range", "a-1")
+    assert (second.view.protocol_type, second.view.protocol, second.view.leader) == ("consumer", "range", "a-1")
     assert second.inferred is not None
     assert second.inferred.cause is Cause.MEMBER_JOINED
     assert second.last_ms == {"a-1": b.T0 + 2_000}
@@ -87,7 +87,7 @@ def test_a_deleted_group_stays_recorded_until_there_is_another() -> None:
     history.at(1_000)
     history.add(b.no_classic_group())
     gone = history.recording()
-    assert [it.generation for it in gone.states] == [1, 2]
+    assert [it.view.generation for it in gone.states] == [1, 2]
     history.generation = 0
     history.add(b.new_group())
     history.at(9_000, *shared_out(["b-1"]))
@@ -102,7 +102,7 @@ def test_a_group_that_counts_back_is_another() -> None:
     history.at(1_000, *shared_out(["a-1", "b-1"]))
     history.generation = 0
     history.at(2_000, *shared_out(["c-1"]))
-    assert [it.generation for it in history.recording().states] == [1]
+    assert [it.view.generation for it in history.recording().states] == [1]
 
 
 def test_a_group_of_another_type_is_another() -> None:
@@ -110,7 +110,7 @@ def test_a_group_of_another_type_is_another() -> None:
     history.at(0, *shared_out(["a-1"]))
     history.add(b.no_classic_group(), b.c_member("m-1"), b.c_epoch(2))
     recording = history.recording()
-    assert ({it.group_type for it in recording.states}, recording.earlier) == ({"consumer"}, 1)
+    assert ({it.view.group_type for it in recording.states}, recording.earlier) == ({"consumer"}, 1)
 
 
 def test_a_range_begins_with_how_the_group_was_found() -> None:
@@ -119,7 +119,7 @@ def test_a_range_begins_with_how_the_group_was_found() -> None:
         history.at(second * 10_000, *shared_out([f"a-{second}"]))
     recording = history.recording()
     part = recording.between(b.T0 + 15_000, b.T0 + 30_000)
-    assert [(it.generation, it.at_ms - b.T0) for it in part.states] == [(2, 15_000), (3, 20_000), (4, 30_000)]
+    assert [(it.view.generation, it.at_ms - b.T0) for it in part.states] == [(2, 15_000), (3, 20_000), (4, 30_000)]
     assert (part.states[0].inferred, part.created_ms) == (None, None)
     assert recording.between(None, None) == recording
     assert recording.between(b.T0, None) == recording
