@@ -6,7 +6,7 @@ After `GroupMetadataManager` and `ClassicGroup` of Kafka 4.3. What members ask f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Hashable, Mapping
 from typing import Any
 
 from agent.core.protocol.hashing import hash_map_order
@@ -69,24 +69,22 @@ class ClassicGroupMachine:
         self._remaining_initial_delay_ms = 0
         self._member_was_added = False
         self._effects: list[Effect] = []
+        self._timer_actions: Mapping[Hashable, Callable[[], None]] = {
+            _JOIN: self._join_phase_expired,
+            _SYNC: self._sync_phase_expired,
+            _WRITE: self._assignment_replicated,
+        }
 
     def fire_timers(self, now_ms: int) -> list[Effect]:
         """Let the timers that are due at `now_ms` or before fire, each at its own time."""
-        effects: list[Effect] = []
         while (timer := self._timers.pop(now_ms)) is not None:
             key, self.now_ms = timer
-            if key == _JOIN:
-                self._join_phase_expired()
-            elif key == _SYNC:
-                self._sync_phase_expired()
-            elif key == _WRITE:
-                self._assignment_replicated()
-            else:
-                assert isinstance(key, tuple)
+            if isinstance(key, tuple):
                 self._session_expired(key[0])
-            effects += self.take_effects()
+            else:
+                self._timer_actions[key]()
         self.now_ms = max(self.now_ms, now_ms)
-        return effects
+        return self.take_effects()
 
     def delete(self, now_ms: int) -> list[Effect]:
         """An admin deletes the group, or its last offset expired: Dead, with a tombstone. It must be empty."""

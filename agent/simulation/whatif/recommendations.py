@@ -105,10 +105,8 @@ def helpful_outcomes(found: CalibratedReplay, compared: Comparison) -> list[Alte
     least_ms, most_ms = sorted([compared.today.stopped_ms, found.recorded.stopped_ms])
     if out or most_ms > MAX_STOPPED_TIME_RATIO * least_ms:
         return out[:MAX_RECOMMENDATIONS]
-    price_ms, least = (
-        tolerable_cost_ms(found.recorded, compared),
-        max(LEAST_REBALANCES_FOR_PRICE, LEAST_SHARE_FOR_PRICE * compared.today.rebalances),
-    )
+    price_ms = tolerable_cost_ms(found.recorded, compared)
+    least = max(LEAST_REBALANCES_FOR_PRICE, LEAST_SHARE_FOR_PRICE * compared.today.rebalances)
     dear = [it for it in others if compared.saved(it)[0] >= least and compared.saved(it)[1] >= -price_ms]
     return sorted(dear, key=compared.saved, reverse=True)[:1]
 

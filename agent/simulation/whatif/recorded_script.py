@@ -107,10 +107,8 @@ def reconstruct(
     """
     if not any(seen.members for seen in recording.states):
         raise NothingToReplay("the log shows no member of it in this time")
-    beat, delay = (
-        timing_estimates.estimate_heartbeat_ms(recording),
-        timing_estimates.estimate_initial_delay_ms(recording),
-    )
+    beat = timing_estimates.estimate_heartbeat_ms(recording)
+    delay = timing_estimates.estimate_initial_delay_ms(recording)
     steps = ScriptBuilder(
         recording,
         identify_clients(recording),
