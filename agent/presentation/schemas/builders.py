@@ -10,7 +10,6 @@ Schema = dict[str, Any]
 ANY: Schema = {}
 TEXT: Schema = {"type": "string"}
 FLAG: Schema = {"type": "boolean"}
-NUMBER: Schema = {"type": "number"}
 INTEGER: Schema = {"type": "integer"}
 COUNT: Schema = {"type": "integer", "minimum": 0}
 RATIO: Schema = {"type": "number", "minimum": 0}

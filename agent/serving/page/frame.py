@@ -8,7 +8,7 @@ from agent import __version__
 from agent.core.queries import Health
 from agent.presentation.markup import Markup
 from agent.presentation.narrative.words import clock, timestamp
-from agent.serving.page.markup import address, link, text
+from agent.serving.page.markup import address, current, link, text
 from agent.serving.page.static import static_address
 
 HEADERS = {
@@ -121,11 +121,10 @@ def document(page: Page) -> Markup:
 
 
 def _places(page: Page) -> str:
-    out = []
-    for place, path, words in NAV_ITEMS:
-        here = {"aria_current": "page"} if place == page.nav_item else {}
-        out.append(link(address(path, cluster=page.cluster), words, **here))
-    return "".join(out)
+    return "".join(
+        link(address(path, cluster=page.cluster), words, **current(place == page.nav_item, "page"))
+        for place, path, words in NAV_ITEMS
+    )
 
 
 def _apis(page: Page) -> str:

@@ -21,6 +21,8 @@ from agent.serving.page.frame import Page
 from agent.serving.page.markup import (
     address,
     ago,
+    chips,
+    current,
     group_address,
     link,
     name,
@@ -124,7 +126,7 @@ def _history_sections(
 ) -> tuple[str, ...]:
     began_ms = _beginning(known, story.since_ms, now_ms)
     return (
-        swimlane_section(known.events, known.description, began_ms, now_ms, ranges, known.complete_since_ms),
+        swimlane_section(known, began_ms, now_ms, ranges),
         _open_findings(open_now, now_ms),
         _story(story, open_now),
     )
@@ -214,14 +216,12 @@ def _folded(texts: Sequence[str]) -> Markup:
 
 
 def _ranges(known: GroupData, chosen: str, cluster: str | None) -> Markup:
-    links = []
-    for value, words in [*((value, words) for value, (words, _) in RANGES.items()), (WHOLE_RANGE, "all")]:
-        href = group_address(known.group, cluster, range=value)
-        here = {"aria_current": "true"} if value == chosen else {}
-        links.append(link(href, words, data_swap="", **here))
-    return Markup(
-        f'<nav class="chips" aria-label="Range of time" id="ranges"><span>Range</span>{"".join(links)}</nav>'
+    every = {**{value: words for value, (words, _) in RANGES.items()}, WHOLE_RANGE: "all"}
+    links = (
+        link(group_address(known.group, cluster, range=value), words, data_swap="", **current(value == chosen))
+        for value, words in every.items()
     )
+    return chips("ranges", "Range of time", f"<span>Range</span>{''.join(links)}")
 
 
 def _background(story: Story) -> Markup:
@@ -251,25 +251,16 @@ WIDE, NARROW = 1240, 320
 """Widths that it is drawn at, for a desk and for a phone: the page shows one of them."""
 
 
-def swimlane_section(
-    events: Sequence[dict[str, Any]],
-    form: Mapping[str, Any] | None,
-    since_ms: int,
-    until_ms: int,
-    ranges: str,
-    known_since_ms: int | None = None,
-) -> Markup:
-    """Members as lanes from `since_ms` to `until_ms`, under the markup that chooses another range.
-
-    `events` are all of the group's that are known, from `known_since_ms` on all there are; `form` its describe form.
-    """
+def swimlane_section(known: GroupData, since_ms: int, until_ms: int, ranges: str) -> Markup:
+    """Members as lanes from `since_ms` to `until_ms`, under the markup that chooses another range."""
+    form = known.description
     drawn = build_lanes(
-        events,
+        known.events,
         since_ms=since_ms,
         until_ms=until_ms,
         members=() if form is None else form["members"],
         generation=None if form is None else form["generation"],
-        known_since_ms=known_since_ms,
+        known_since_ms=known.complete_since_ms,
     )
     if drawn.lanes or drawn.generations:
         inner = f"""<div class="picture wide-only">{swimlanes(drawn, width=WIDE)}</div>

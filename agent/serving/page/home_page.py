@@ -17,6 +17,8 @@ from agent.serving.page.markup import (
     address,
     ago,
     bars,
+    chips,
+    current,
     group_address,
     link,
     name,
@@ -142,15 +144,11 @@ def _under(fleet: Fleet) -> str:
 def _clusters(wanted: FleetQuery, clusters: Sequence[str]) -> Markup:
     if not clusters:
         return Markup("")
-    chosen = [
-        link(wanted.address(cluster=name, page=None), text(words), **_current(name == wanted.cluster))
+    links = (
+        link(wanted.address(cluster=name, page=None), text(words), **current(name == wanted.cluster))
         for name, words in [(None, "All clusters"), *((it, it) for it in clusters)]
-    ]
-    return Markup(f'<nav class="chips" aria-label="Clusters" id="clusters">{"".join(chosen)}</nav>')
-
-
-def _current(it: bool) -> dict[str, str]:
-    return {"aria_current": "true"} if it else {}
+    )
+    return chips("clusters", "Clusters", "".join(links))
 
 
 def _findings(fleet: Fleet, wanted: FleetQuery) -> Markup:

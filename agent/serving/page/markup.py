@@ -105,6 +105,16 @@ def link(href: str | None, inner: str, **attributes: str) -> Markup:
     return Markup(f'<a href="{escape(href)}"{more}>{shown}</a>')
 
 
+def current(is_here: bool, what: str = "true") -> dict[str, str]:
+    """The attribute of a link to what is shown."""
+    return {"aria_current": what} if is_here else {}
+
+
+def chips(key: str, label: str, links: str) -> Markup:
+    """A row of links, of which one is chosen."""
+    return Markup(f'<nav class="chips" aria-label="{label}" id="{key}">{links}</nav>')
+
+
 # Numbers and times.
 
 
