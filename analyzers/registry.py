@@ -29,25 +29,20 @@ class AnalyzerConfigError(ValueError):
 
 
 def known_analyzers() -> dict[str, AnalyzerClass]:
-    """Every analyzer there is, by name. Raises `Misconfigured` for an entry point that gives none."""
+    """Every analyzer there is, by name. Raises `AnalyzerConfigError` for an entry point that gives none."""
     found: dict[str, AnalyzerClass] = {}
     for module in sorted(pkgutil.iter_modules(analyzers.__path__), key=lambda it: it.name):
         found.update((kind.name, kind) for kind in _analyzer_classes(import_module(f"analyzers.{module.name}")))
     for entry in sorted(entry_points(group=ENTRY_POINT), key=lambda it: it.name):
+        where = f"entry point {entry.name} = {entry.value}"
         try:
             kind = entry.load()
         except Exception as error:
-            raise AnalyzerConfigError(
-                f"entry point {entry.name} = {entry.value}: {type(error).__name__}: {error}"
-            ) from error
+            raise AnalyzerConfigError(f"{where}: {type(error).__name__}: {error}") from error
         if not (isinstance(kind, type) and issubclass(kind, Analyzer | ClusterAnalyzer)):
-            raise AnalyzerConfigError(
-                f"entry point {entry.name} = {entry.value}: a subclass of Analyzer expected, {kind!r} came"
-            )
+            raise AnalyzerConfigError(f"{where}: a subclass of Analyzer expected, {kind!r} came")
         if kind.name in found:
-            raise AnalyzerConfigError(
-                f"entry point {entry.name} = {entry.value}: there is an analyzer {kind.name} already"
-            )
+            raise AnalyzerConfigError(f"{where}: there is an analyzer {kind.name} already")
         found[kind.name] = kind
     return found
 
@@ -62,7 +57,7 @@ def select_analyzers(
 ) -> AnalyzerSelection:
     """The analyzers to run: all unless told, with `tuned` settings (`analyzer.setting` to the value's text).
 
-    Raises `Misconfigured`.
+    Raises `AnalyzerConfigError`.
     """
     kinds = known_analyzers()
     for name in names or ():

@@ -1,8 +1,8 @@
 """Partitions whose consumer makes no progress, or goes back: Burrow's rules, on what is known.
 
 Burrow looks at the last ten commits of each partition with their lags. Here positions come in samples, of one to
-five minutes, each with how often it was committed; so a `Track` keeps, instead of ten commits, what the rules read
-off them:
+five minutes, each with how often it was committed; so a `PartitionTrack` keeps, instead of ten commits, what
+the rules read off them:
 
 - STOP: no commit for much longer than the consumer ever paused, with work to do.
 - STALL: the same offset again and again, with work to do.

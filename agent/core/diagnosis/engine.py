@@ -46,7 +46,7 @@ class AnalyzerFailure(RuntimeError):
 
 
 class MirroredGroup:
-    """What an analyzer sees of its group: `agent.core.diagnosis.api.Group`."""
+    """What an analyzer sees of its group: `agent.core.diagnosis.api.GroupContext`."""
 
     def __init__(
         self, name: str, now_ms: int, known_ms: int, mirror: PartitionMirror, consumption: Consumption
@@ -115,7 +115,7 @@ class GroupAnalyzers:
 
 
 class PartitionDiagnosis:
-    """The analyzers of one partition's groups. Everything goes through `replay_run` and `advance`."""
+    """The analyzers of one partition's groups. Everything goes through `replay_batch` and `advance`."""
 
     STATE: ClassVar = StateFields(
         {
@@ -139,8 +139,8 @@ class PartitionDiagnosis:
         on_failure: Callable[[AnalyzerFailure], None] | None = None,
         observe: RecordObserver | None = None,
     ) -> None:
-        """An analyzer that raises is dropped for its group after `on_failure` was told; without that the `Failure` is
-        raised. `observe` is told of each record that changes a group, once it is applied."""
+        """An analyzer that raises is dropped for its group after `on_failure` was told; without that the
+        `AnalyzerFailure` is raised. `observe` is told of each record that changes a group, once it is applied."""
         self._mirror = mirror
         self._observer = observe
         self._makes = makes

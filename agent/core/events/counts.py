@@ -126,13 +126,11 @@ class EventCounts:
 
 
 def _flat(partitions: Iterable[Mapping[str, Counter[Cause]]]) -> dict[tuple[str, str], int]:
-    out: dict[tuple[str, str], int] = {}
+    out: Counter[tuple[str, str]] = Counter()
     for counts in partitions:
         for group, causes in counts.items():
-            for cause, count in causes.items():
-                key = (group, str(cause))
-                out[key] = out.get(key, 0) + count
-    return out
+            out.update({(group, str(cause)): count for cause, count in causes.items()})
+    return dict(out)
 
 
 def _sums(partitions: Iterable[Mapping[str, Counter[Cause]]]) -> Counter[str]:

@@ -212,20 +212,17 @@ class RecentEvents:
             self._cut_all()
         return partition
 
-    def forget(self, partition: int) -> None:
-        """Drop what one partition told: its records are to be read anew, or by somebody else."""
-        self._drop(partition)
-
     def put(self, partition: int | None, kept: PartitionRecentEvents) -> None:
         """Give back what a partition told, in place of what is there."""
-        self._drop(partition)
+        self.forget(partition)
         self.partitions[partition] = kept
         self._size += len(kept)
         self._open += len(kept.open)
         if self._size > self._total * (1 + SLACK):
             self._cut_all()
 
-    def _drop(self, partition: int | None) -> None:
+    def forget(self, partition: int | None) -> None:
+        """Drop what one partition told: its records are to be read anew, or by somebody else."""
         gone = self.partitions.pop(partition, None)
         if gone is not None:
             self._size -= len(gone)

@@ -76,7 +76,8 @@ Assigned = TypeVar("Assigned")
 
 @dataclass(slots=True)
 class MemberRecords(Generic[Metadata, Assigned]):
-    """What the log has of one member, as it stands. Its target is in `Targets`: one alone makes no member."""
+    """What the log has of one member, as it stands. Its target is in `TargetAssignments`: one alone makes no
+    member."""
 
     member_id: str
     metadata: Metadata | None = None
