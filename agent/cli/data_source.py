@@ -67,24 +67,23 @@ def open_source(
     check_source_options(ctx, kind)
     if kind == "agent" and until is not None:
         raise click.UsageError("--until goes with --from and --bootstrap-server; an agent knows groups as they are")
-    # An agent has its own; and to look for them all takes long.
-    looks = history and kind != "agent"
-    chosen = choose_analyzers(ctx.params["analyzer_names"], ctx.params["tuned"]) if looks else None
     with source_errors_reported():
-        match kind:
-            case "from_path":
-                from agent.cli.reading import answers_of_files
+        if kind == "agent":
+            from agent.cli.agent_client import AgentClient
 
-                answers = answers_of_files(from_path, group, chosen, until, recorder, witness)
-            case "bootstrap_server":
-                from agent.cli.reading import answers_of_brokers
+            answers: Answers = AgentClient(agent, {name: ctx.params.get(name) for name in AGENT_OPTIONS})
+        else:
+            from agent.cli.reading import Reading, answers_of_brokers, answers_of_files
+            from agent.core.diagnosis.cluster import NO_ANALYZERS
 
+            # To look for findings takes long.
+            chosen = choose_analyzers(ctx.params["analyzer_names"], ctx.params["tuned"]) if history else NO_ANALYZERS
+            reading = Reading(group=group, keep_events=history, chosen=chosen, recorder=recorder, witness=witness)
+            if kind == "from_path":
+                answers = answers_of_files(from_path, until, reading)
+            else:
                 conf = librdkafka_config(bootstrap_server, ctx.params["properties"])
-                answers = answers_of_brokers(conf, group, chosen, until, recorder, witness, lag=lag)
-            case _:
-                from agent.cli.agent_client import AgentClient
-
-                answers = AgentClient(agent, {name: ctx.params.get(name) for name in AGENT_OPTIONS})
+                answers = answers_of_brokers(conf, until, reading, lag=lag)
         yield answers
         if is_reported and answers.report(warn):
             ctx.exit(1)

@@ -99,6 +99,8 @@ def long_name(parameter: click.Parameter) -> str:
 bootstrap_option = option_of(BOOTSTRAP_SERVER)
 property_option = option_of(PROPERTY)
 command_config_option = option_of(COMMAND_CONFIG)
+broker_options = combined(bootstrap_option, command_config_option, property_option)
+"""Which brokers are asked, and how they are reached."""
 analyzer_options = combined(option_of(ANALYZERS), option_of(TUNE))
 """`--analyzers` and `--tune`: what looks for findings, and how."""
 broker_log_options = combined(option_of(BROKER_LOG), option_of(BROKER_LOG_TIMEZONE))
@@ -132,6 +134,8 @@ range_options = combined(
     option("--until", type=TIME, help="Only up to this time, written as for --since."),
 )
 """`--since` and `--until`, both included."""
+history_options = combined(source_options, range_options, analyzer_options)
+"""Of commands that tell what happened."""
 follow_options = combined(
     option(
         "--follow",

@@ -102,13 +102,10 @@ def print_rows(
 def print_value(value: Mapping[str, Any], output: str) -> None:
     """One thing as JSON, one line of it, or YAML."""
     plain = _ascii_only()
-    match output:
-        case "ndjson":
-            _write(json_text(value, ascii_only=plain) + "\n")
-        case "json":
-            _write(json_text(value, indent=2, ascii_only=plain) + "\n")
-        case _:
-            _write(_yaml_text(value, plain))
+    if output not in ("json", "ndjson"):
+        _write(_yaml_text(value, plain))
+        return
+    _write(json_text(value, indent=2 if output == "json" else None, ascii_only=plain) + "\n")
 
 
 def _yaml_text(value: Any, ascii_only: bool) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypedDict
 
 import click
 
@@ -12,7 +12,7 @@ from agent.cli.output import warn
 from agent.cli.text import iso_time
 from agent.common.clock import now_ms
 from agent.common.timespec import TimeSpec
-from agent.core.diagnosis.cluster import NO_ANALYZERS, AnalyzerSelection
+from agent.core.diagnosis.cluster import AnalyzerSelection
 from agent.core.inference.external_evidence import EvidenceSource
 from agent.core.protocol.hashing import partition_for_group
 from agent.core.queries import Capabilities, JsonObject, Timeline
@@ -22,16 +22,19 @@ from agent.runtime.offline import OfflineGroups, is_single_use, load, load_topic
 from agent.simulation.whatif.recorder import GroupRecorder
 
 
-def answers_of_files(
-    path: str,
-    group: str | None,
-    chosen: AnalyzerSelection | None,
-    until: TimeSpec | None,
-    recorder: GroupRecorder | None = None,
-    witness: EvidenceSource | None = None,
-) -> Answers:
-    """`chosen`: the history is wanted too, with what these analyzers find. `until`: as it was then.
-    `recorder` follows its group, `witness` testifies."""
+class Reading(TypedDict):
+    """What a reading is for. `group`: the only one whose events are kept, where they are (`keep_events`); `chosen`
+    analyzers look for findings; `recorder` follows its group, and `witness` testifies to it."""
+
+    group: str | None
+    keep_events: bool
+    chosen: AnalyzerSelection
+    recorder: GroupRecorder | None
+    witness: EvidenceSource | None
+
+
+def answers_of_files(path: str, until: TimeSpec | None, reading: Reading) -> Answers:
+    """Of files, to their end or as they were at a time (`until`)."""
     once = is_single_use(path)
     until_ms = None
     if until is not None:
@@ -41,80 +44,48 @@ def answers_of_files(
                 "can be read only once"
             )
         until_ms = until.before(newest_timestamp_ms(path) if until.at_ms is None else 0)
-    loaded = load(
-        [path],
-        on_problem=warn,
-        keep_events=chosen is not None,
-        group=group,
-        chosen=chosen or NO_ANALYZERS,
-        end=None if until_ms is None else UntilTime(until_ms),
-        recorder=recorder,
-        witness=witness,
-    )
+    loaded = load([path], on_problem=warn, end=_end(until_ms), **reading)
     if until is not None and not loaded.last_ms:
         raise click.UsageError(f"--until: records with times expected, none came {loaded.where}")
 
     def again(end: ReadLimit) -> OfflineGroups:
-        return load([path], on_problem=_ignore_problem, keep_events=False, end=end)
+        # What is wrong with the data was said when it was read first.
+        return load([path], on_problem=lambda _: None, keep_events=False, end=end)
 
     return ReadAnswers(loaded, live=False, until_ms=until_ms, read_again=None if once else again)
 
 
 def answers_of_brokers(
-    conf: dict[str, str],
-    group: str | None,
-    chosen: AnalyzerSelection | None,
-    until: TimeSpec | None,
-    recorder: GroupRecorder | None = None,
-    witness: EvidenceSource | None = None,
-    *,
-    lag: bool = False,
+    conf: dict[str, str], until: TimeSpec | None, reading: Reading, *, lag: bool = False
 ) -> Answers:
     """The same of a broker's topic: of the group's partition, where only one group is asked for. `lag`: with where
     what it has committed ends now."""
     from agent.kafka.source.brokers import coordinators
 
-    partitions = None
+    group, partitions = reading["group"], None
     if group is not None:
         count, _ = coordinators(conf)
         partitions = [partition_for_group(group, count)]
     until_ms = None if until is None else until.before(now_ms())
-    loaded = load_topic(
-        conf,
-        partitions,
-        keep_events=chosen is not None,
-        group=group,
-        chosen=chosen or NO_ANALYZERS,
-        on_problem=warn,
-        end=None if until_ms is None else UntilTime(until_ms),
-        recorder=recorder,
-        witness=witness,
-    )
+    loaded = load_topic(conf, partitions, on_problem=warn, end=_end(until_ms), **reading)
     loaded.advance(now_ms())
 
     def again(end: ReadLimit) -> OfflineGroups:
         return load_topic(conf, partitions, end=end)
 
-    asking = _BrokerLag(conf, loaded) if lag and until is None else None
-    return ReadAnswers(loaded, live=True, until_ms=until_ms, read_again=again, lag=asking)
-
-
-class _BrokerLag:
-    """Asks a broker for the ends of what a group has committed."""
-
-    def __init__(self, conf: dict[str, str], loaded: OfflineGroups) -> None:
-        self._conf, self._loaded = conf, loaded
-
-    def __call__(self, group: str) -> LagOf | None:
+    def ask_lag(group: str) -> LagOf | None:
         from agent.kafka.lag.watch import fetch_end_offsets
         from agent.presentation.json_views import lag_json
 
-        found = self._loaded.mirror.find(group)
-        return None if found is None else lag_json(fetch_end_offsets(self._conf, found[1]), now_ms(), are_newer=True)
+        found = loaded.mirror.find(group)
+        return None if found is None else lag_json(fetch_end_offsets(conf, found[1]), now_ms(), are_newer=True)
+
+    asking = ask_lag if lag and until is None else None
+    return ReadAnswers(loaded, live=True, until_ms=until_ms, read_again=again, lag=asking)
 
 
-def _ignore_problem(_: str) -> None:
-    """What is wrong with the data was said when it was read first."""
+def _end(until_ms: int | None) -> ReadLimit | None:
+    return None if until_ms is None else UntilTime(until_ms)
 
 
 class ReadAnswers(Answers):

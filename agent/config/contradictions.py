@@ -31,23 +31,29 @@ def check_cluster(values: GivenValues, defaults: GivenValues, found: Diagnostics
         for it in OPTIONS.values()
         if it.goes_with and it.name in said_to_it and not any(values[name].value for name in it.goes_with)
     ]
-    problems = [
-        *_what_is_read(values, defaults),
-        *_companions(values, idle),
-        *_source_problems(values),
-        *_hidden_groups(values),
-    ]
-    problems += _command_config(values)
-    warnings = [
-        *_idle_companions(values, idle),
-        *_data_loss_warnings(values),
-        *_pattern_warnings(values),
-        *_granularity_warnings(values),
-    ]
+    found.problems += (
+        about + text
+        for texts in (
+            _what_is_read(values, defaults),
+            _companions(values, idle),
+            _source_problems(values),
+            _hidden_groups(values),
+            _command_config(values),
+        )
+        for text in texts
+    )
     file = values["command-config"].value
-    warnings += () if file is None else file.warnings
-    found.problems += (about + text for text in problems)
-    found.warnings += (about + text for text in warnings)
+    found.warnings += (
+        about + text
+        for texts in (
+            _idle_companions(values, idle),
+            _data_loss_warnings(values),
+            _pattern_warnings(values),
+            _granularity_warnings(values),
+            () if file is None else file.warnings,
+        )
+        for text in texts
+    )
 
 
 def check_clusters(clusters: Mapping[str, GivenValues], found: Diagnostics) -> None:

@@ -77,9 +77,8 @@ def compare(running: RunSettings, wanted: RunSettings) -> tuple[RunSettings, Cha
         stays += (Change(None, name) for name in names ^ pairs.keys() if name is not None)
         for before in running.clusters:
             note(_differences(before, pairs.get(before.name, before)), before.name)
-    note(_differences(running.process, wanted.process))
-    note(_differences(running.http, wanted.http))
-    note(_differences(running.log, wanted.log))
+    for part in ("process", "http", "log"):
+        note(_differences(getattr(running, part), getattr(wanted, part)))
     merged = replace(
         running,
         clusters=tuple(_with_live_changes(it, pairs.get(it.name, it)) for it in running.clusters),
@@ -205,15 +204,14 @@ class Reloader:
             for problem in error.problems:
                 log.error("reload: %s", problem)
             log.error("reload: %s is refused; the settings stay as they were", self._path)
-            self._status = ReloadStatus(False, self._status.last_success_s)
-            return False
         except Exception:
             # Whatever it was: an agent that cannot reload must go on, and say so.
             log.exception("reload: it failed; the settings may be partly applied")
-            self._status = ReloadStatus(False, self._status.last_success_s)
-            return False
-        self._status = ReloadStatus(True, self._clock())
-        return True
+        else:
+            self._status = ReloadStatus(True, self._clock())
+            return True
+        self._status = ReloadStatus(False, self._status.last_success_s)
+        return False
 
     def _apply_settings(self, wanted: RunSettings, quietly: bool) -> None:
         running, changes = compare(self._running, wanted)

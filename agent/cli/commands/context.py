@@ -11,7 +11,7 @@ import click
 from click.core import ParameterSource
 
 from agent.cli.completion_candidates import ContextName
-from agent.cli.options import long_name, output_option, source_options
+from agent.cli.options import FORMATS, long_name, output_option, source_options
 from agent.cli.output import echo, print_rows, print_value, warn
 from agent.cli.tables import MIN_FOLDED_WIDTH, Column
 from agent.config.options import NameValue
@@ -65,12 +65,8 @@ def list_(ctx: click.Context, output: str) -> None:
     with _loaded() as contexts:
         current = _in_use(ctx, contexts)
         rows = [_form(name, entry, current=name == current) for name, entry in contexts.entries.items()]
-    if output == "table":
-        rows = [
-            {**row, "current": "*" if row["current"] else "", "options": _option_texts(row["options"])}
-            for row in rows
-        ]
-    print_rows(rows, output, _COLUMNS, empty="no contexts; kshadow context set NAME --agent URL makes one")
+    shown = map(_shown, rows) if output == "table" else rows
+    print_rows(shown, output, _COLUMNS, empty="no contexts; kshadow context set NAME --agent URL makes one")
 
 
 @context.command()
@@ -89,11 +85,7 @@ def show(ctx: click.Context, name: str | None, output: str) -> None:
         chosen = name or current or _fail_none_in_use()
         form = _form(chosen, contexts.entry(chosen), current=chosen == current)
     if output == "table":
-        print_rows(
-            [{**form, "current": "*" if form["current"] else "", "options": _option_texts(form["options"])}],
-            output,
-            _COLUMNS,
-        )
+        print_rows([_shown(form)], output, _COLUMNS)
     else:
         print_value(form, output)
 
@@ -147,9 +139,7 @@ def _remove_variables(command: click.Command) -> click.Command:
 @context.command("set")
 @click.argument("name", type=NAME)
 @source_options
-@click.option(
-    "--output", metavar="FORMAT", type=click.Choice(["table", "wide", "json", "ndjson", "yaml"]), help="How to print."
-)
+@click.option("--output", metavar="FORMAT", type=click.Choice(FORMATS), help="How to print.")
 @click.option("--unset", multiple=True, metavar="OPTION", help="Forget this option, such as agent-user. Repeatable.")
 @click.pass_context
 def set_(ctx: click.Context, /, name: str, unset: tuple[str, ...], **_: Any) -> None:
@@ -282,8 +272,10 @@ def _form(name: str, entry: Entry, *, current: bool) -> dict[str, Any]:
     }
 
 
-def _option_texts(options: Entry) -> list[str]:
-    out = []
-    for key, value in options.items():
-        out += [f"{name}={item}" for name, item in value.items()] if isinstance(value, dict) else [f"{key}={value}"]
-    return out
+def _shown(form: dict[str, Any]) -> dict[str, Any]:
+    options = []
+    for key, value in form["options"].items():
+        options += (
+            [f"{name}={item}" for name, item in value.items()] if isinstance(value, dict) else [f"{key}={value}"]
+        )
+    return {**form, "current": "*" if form["current"] else "", "options": options}

@@ -6,24 +6,14 @@ from typing import Any
 
 import click
 
-from agent.cli.options import (
-    bootstrap_option,
-    command_config_option,
-    librdkafka_config,
-    option,
-    output_option,
-    property_option,
-    strongest_given,
-)
+from agent.cli.options import broker_options, librdkafka_config, option, output_option, strongest_given
 from agent.cli.output import print_rows, print_value
 from agent.cli.tables import MIN_FOLDED_WIDTH, Column
 
 
 @click.command()
 @click.argument("group")
-@bootstrap_option
-@command_config_option
-@property_option
+@broker_options
 @option(
     "--offsets-partitions",
     type=click.IntRange(min=1),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,14 +11,7 @@ import click
 import msgspec
 from click.core import ParameterSource
 
-from agent.cli.options import (
-    bootstrap_option,
-    command_config_option,
-    librdkafka_config,
-    option,
-    output_option,
-    property_option,
-)
+from agent.cli.options import broker_options, librdkafka_config, option, output_option
 from agent.cli.output import EXIT_UNREACHABLE, bold, echo, print_rows, printable
 from agent.cli.tables import MIN_FOLDED_WIDTH, Column
 from agent.config.options import Parsed
@@ -38,9 +31,7 @@ _COLUMNS = {
 
 
 @click.command()
-@bootstrap_option
-@command_config_option
-@property_option
+@broker_options
 @option("--admin/--no-admin", default=True, help="Whether the agent is to observe groups.")
 @option("--lag/--no-lag", default=True, help="Whether the agent is to know lag.")
 @option("--history-topic", metavar="NAME", help="The topic that the agent is to write the history to.")
@@ -101,26 +92,34 @@ def doctor(
       kshadow doctor --bootstrap-server localhost:9092 --no-admin --no-lag -o json
     """
     from agent.cli.data_source import source_errors_reported
-    from agent.cli.run_settings import cluster_settings
+    from agent.cli.run_settings import cluster_settings as settings_of_cluster
     from agent.config.resolving import NEEDS_BROKERS
-    from agent.tools.doctor import CheckOutcome, DoctorRequest, examine
+    from agent.config.settings import (
+        AdminSettings,
+        ClusterSettings,
+        HistorySettings,
+        LagSettings,
+        ReadSettings,
+        SnapshotSettings,
+    )
+    from agent.tools.doctor import CheckOutcome, examine
 
-    in_file = None if _says_which(ctx) else cluster_settings(ctx, cluster)
-    if in_file is not None:
-        wanted = _wanted(in_file)
+    cluster_settings = None if _says_which(ctx) else settings_of_cluster(ctx, cluster)
+    if cluster_settings is not None:
+        conf = cluster_settings.conf
     elif bootstrap_server is None:
         raise click.UsageError(NEEDS_BROKERS)
     else:
-        wanted = DoctorRequest(
-            librdkafka_config(bootstrap_server, properties),
-            observer=admin,
-            lag=lag,
-            history_topic=history_topic,
-            history_topic_create=history_topic_create,
-            snapshot_topic=None if snapshots is None else snapshots.topic,
-            share_group=share_group,
-            directories=_directories(state_dir, snapshots),
+        conf = librdkafka_config(bootstrap_server, properties)
+        cluster_settings = ClusterSettings(
+            read=ReadSettings(share_group=share_group),
+            state_dir=state_dir,
+            snapshots=SnapshotSettings(location=snapshots),
+            history=HistorySettings(topic=history_topic, create_topic=history_topic_create),
+            admin=AdminSettings(enabled=admin),
+            lag=LagSettings(enabled=lag),
         )
+    wanted = _request(conf, cluster_settings)
     wanted = replace(wanted, listen=(listen.host, listen.port), timeout_s=timeout)
     with source_errors_reported():
         made: list[Check] = []
@@ -136,27 +135,21 @@ def _says_which(ctx: click.Context) -> bool:
     return ctx.get_parameter_source("bootstrap_server") is ParameterSource.COMMANDLINE
 
 
-def _wanted(cluster: ClusterSettings) -> DoctorRequest:
+def _request(conf: Mapping[str, str], settings: ClusterSettings) -> DoctorRequest:
     from agent.tools.doctor import DoctorRequest
 
-    place, state_dir = cluster.snapshots.location, cluster.state_dir
+    place, state_dir = settings.snapshots.location, settings.state_dir
+    directories = {"state": state_dir, "snapshots": None if place is None else place.directory}
     return DoctorRequest(
-        cluster.conf,
-        observer=cluster.admin.enabled,
-        lag=cluster.lag.enabled,
-        history_topic=cluster.history.topic,
-        history_topic_create=cluster.history.create_topic,
+        conf,
+        observer=settings.admin.enabled,
+        lag=settings.lag.enabled,
+        history_topic=settings.history.topic,
+        history_topic_create=settings.history.create_topic,
         snapshot_topic=None if place is None else place.topic,
-        share_group=cluster.read.share_group,
-        directories=_directories(state_dir, place),
+        share_group=settings.read.share_group,
+        directories={name: Path(it) for name, it in directories.items() if it is not None},
     )
-
-
-def _directories(state_dir: str | None, snapshots: SnapshotLocation | None) -> dict[str, Path]:
-    out = {} if state_dir is None else {"state": Path(state_dir)}
-    if snapshots is not None and snapshots.directory is not None:
-        out["snapshots"] = Path(snapshots.directory)
-    return out
 
 
 def _noted(checks: Iterator[Check], made: list[Check]) -> Iterator[dict[str, Any]]:

@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from agent.cli.options import (
-    analyzer_options,
-    broker_log_options,
-    option,
-    output_option,
-    range_options,
-    source_options,
-)
+from agent.cli.options import broker_log_options, history_options, option, output_option
 from agent.cli.output import bold, echo, echo_text, print_value, warn
 from agent.cli.query import Query, pass_query
 
@@ -25,9 +18,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("group")
-@source_options
-@range_options
-@analyzer_options
+@history_options
 @broker_log_options
 @option(
     "--whatif/--no-whatif",

@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from agent.cli.options import (
-    analyzer_options,
-    follow_options,
-    option,
-    output_option,
-    range_options,
-    source_options,
-)
+from agent.cli.options import follow_options, history_options, option, output_option
 from agent.cli.output import warn
 from agent.cli.query import Query, pass_query
 from agent.cli.sort_filter import is_about, match_option, sort_option
@@ -38,9 +31,7 @@ _COLUMNS = {
 
 
 @click.command()
-@source_options
-@range_options
-@analyzer_options
+@history_options
 @option("--group", "groups", multiple=True, help="Only findings on this group. Repeatable.")
 @match_option
 @option("--analyzer", "only", multiple=True, help="Only findings of this analyzer. Repeatable.")

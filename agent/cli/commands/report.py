@@ -10,13 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agent import __version__
-from agent.cli.options import (
-    analyzer_options,
-    broker_log_options,
-    option,
-    range_options,
-    source_options,
-)
+from agent.cli.options import broker_log_options, history_options, option
 from agent.cli.output import UnwritableOutput, echo, printable, warn
 from agent.cli.query import Query, pass_query
 
@@ -32,9 +26,7 @@ WHATIF_S = 30.0
 
 @click.command()
 @click.argument("groups", nargs=-1, metavar="[GROUP]…")
-@source_options
-@range_options
-@analyzer_options
+@history_options
 @broker_log_options
 @option("--out", metavar="FILE.html|-", type=click.Path(allow_dash=True), required=True, help="The page.")
 @option("--title", metavar="TEXT", help="Its heading [what happened to whom].")

@@ -9,13 +9,11 @@ from click.core import ParameterSource
 
 from agent.cli.options import (
     analyzer_options,
-    bootstrap_option,
+    broker_options,
     choose_analyzers,
-    command_config_option,
     exactly_one_of,
     librdkafka_config,
     option,
-    property_option,
     resolve_range,
 )
 from agent.cli.spark_options import DAY, RANGE, TIME_ZONE, spark_options
@@ -67,9 +65,7 @@ def spark() -> None:
     metavar="PATH",
     help="Parquet of raw records: a file or a directory, on any file system of Spark's. Repeatable.",
 )
-@bootstrap_option
-@command_config_option
-@property_option
+@broker_options
 @_OUT
 @_CLUSTER
 @analyzer_options
@@ -105,9 +101,7 @@ def backfill(ctx: click.Context, /, **_: Any) -> None:
     help="__consumer_offsets itself, of which events come; or events, of which rollups come: a topic of them, or a "
     "directory of Parquet.",
 )
-@bootstrap_option
-@command_config_option
-@property_option
+@broker_options
 @option("--history-topic", type=TOPIC, help="The topic that kshadow run writes events to.")
 @option("--history", metavar="DIR", help="The directory of events as Parquet.")
 @_OUT

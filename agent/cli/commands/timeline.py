@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from agent.cli.options import (
-    analyzer_options,
-    follow_options,
-    option,
-    output_option,
-    range_options,
-    source_options,
-)
+from agent.cli.options import follow_options, history_options, option, output_option
 from agent.cli.output import warn
 from agent.cli.query import Query, pass_query
 from agent.cli.sort_filter import cause_option, event_matches, event_option, sort_option
@@ -35,9 +28,7 @@ _COLUMNS = {
 
 @click.command()
 @click.argument("group")
-@source_options
-@range_options
-@analyzer_options
+@history_options
 @event_option
 @cause_option
 @sort_option
