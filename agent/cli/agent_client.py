@@ -12,10 +12,10 @@ from base64 import b64encode
 from collections.abc import Mapping
 from copy import copy
 from email.message import Message
-from http.client import HTTPException, HTTPResponse
+from http.client import HTTPException
 from ipaddress import ip_address
 from types import UnionType
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.error import HTTPError
 from urllib.parse import SplitResult, quote, unquote, urlencode, urlsplit
 
@@ -69,11 +69,10 @@ class AgentClient(Answers):
     _cluster: str | None = None
 
     def __init__(self, url: str, options: Mapping[str, Any], timeout_s: float = READ_TIMEOUT_S) -> None:
-        """`options`: of `agent.cli.agent_connection`, by name. `timeout_s`: of each read."""
+        """`options`: the values of `AGENT_OPTIONS`, by name. `timeout_s`: of each read."""
         self._timeout_s = timeout_s
         self._headers: Message = Message()
-        self._connection = connect(url, options)
-        self.url = self._connection.url
+        self.url, self._opener, self._authorization = _connect(url, options)
         self.where = f"at {self.url}"
 
     @property
@@ -109,12 +108,9 @@ class AgentClient(Answers):
 
     def describe(self, group: str) -> JsonObject | None:
         """`GET /api/v1/groups/{group}`."""
-        try:
-            name = quote(group, safe="")
-        except UnicodeEncodeError:
-            # An argument that is no text can be no group's name.
+        if (path := _group_path(group)) is None:
             return None
-        url, form = self._get(f"/api/v1/groups/{name}")
+        url, form = self._get(path)
         if form == NO_SUCH_GROUP:
             return None
         if not _matches_shape(form, _GROUP_SHAPE) or not all(
@@ -126,12 +122,10 @@ class AgentClient(Answers):
 
     def timeline(self, group: str, since_ms: int | None = None, until_ms: int | None = None) -> Timeline | None:
         """`GET /api/v1/groups/{group}/timeline`."""
-        try:
-            name = quote(group, safe="")
-        except UnicodeEncodeError:
+        if (path := _group_path(group)) is None:
             return None
         query = _query_string(since=since_ms, until=until_ms, limit=MAX_EVENTS)
-        url, events = self._get(f"/api/v1/groups/{name}/timeline{query}")
+        url, events = self._get(f"{path}/timeline{query}")
         if events == NO_SUCH_GROUP:
             if self.describe(group) is not None:
                 # Before there was this route, the group `NAME/timeline` was what was asked for.
@@ -162,9 +156,13 @@ class AgentClient(Answers):
     def _get(self, path: str) -> tuple[str, Any]:
         if self._cluster is not None:
             path += ("&" if "?" in path else "?") + urlencode({"cluster": self._cluster})
+        from urllib.request import Request
+
         url = self.url + path
+        headers = {} if self._authorization is None else {"Authorization": self._authorization}
         try:
-            with self._connection.open(path, self._timeout_s) as response:
+            # A redirection is an `HTTPError`.
+            with self._opener.open(Request(url, headers=headers), timeout=self._timeout_s) as response:
                 self._headers = response.headers
                 return url, json.load(response)
         except HTTPError as error:
@@ -193,6 +191,14 @@ class AgentClient(Answers):
         raise (SourceNotReady if " answered 503 " in text or " answered 429 " in text else SourceAway)(text) from None
 
 
+def _group_path(group: str) -> str | None:
+    """None for an argument that is no text: it can be no group's name."""
+    try:
+        return "/api/v1/groups/" + quote(group, safe="")
+    except UnicodeEncodeError:
+        return None
+
+
 def _query_string(**parameters: int | str | None) -> str:
     given = {name: value for name, value in parameters.items() if value is not None}
     return f"?{urlencode(given)}" if given else ""
@@ -214,24 +220,9 @@ PASSWORD_VARIABLE = "KSHADOW_AGENT_PASSWORD"
 MAX_PASSWORD_BYTES = 4096
 
 
-class AgentConnection(NamedTuple):
-    """An agent's address, without who asks, and how it is opened."""
-
-    url: str
-    opener: OpenerDirector
-    authorization: str | None
-
-    def open(self, path: str, timeout_s: float) -> HTTPResponse:
-        """`GET` a path. Raises what `urllib.request.urlopen` raises; a redirection is an `HTTPError`."""
-        from urllib.request import Request
-
-        headers = {} if self.authorization is None else {"Authorization": self.authorization}
-        response: HTTPResponse = self.opener.open(Request(self.url + path, headers=headers), timeout=timeout_s)
-        return response
-
-
-def connect(url: str, options: Mapping[str, Any]) -> AgentConnection:
-    """To the agent at `url`, by the values of `AGENT_OPTIONS`. Raises `click.UsageError`."""
+def _connect(url: str, options: Mapping[str, Any]) -> tuple[str, OpenerDirector, str | None]:
+    """The agent's address without who asks, what opens it, and the header that says who asks, by the values of
+    `AGENT_OPTIONS`. Raises `click.UsageError`."""
     parts = _checked_url(url)
     given = {name for name in AGENT_OPTIONS if options.get(name) is not None}
     tls = given & {"agent_ca", "agent_cert", "agent_key"}
@@ -243,7 +234,7 @@ def connect(url: str, options: Mapping[str, Any]) -> AgentConnection:
     authorization = _authorization(parts, options)
     if authorization is not None and parts.scheme == "http" and not _loopback(parts.hostname or ""):
         warn("(http:// shows the password to whoever is on the way; https:// does not)")
-    return AgentConnection(bare, _opener(_ssl_context(options) if parts.scheme == "https" else None), authorization)
+    return bare, _opener(_ssl_context(options) if parts.scheme == "https" else None), authorization
 
 
 def _checked_url(url: str) -> SplitResult:

@@ -169,16 +169,15 @@ class _Translation:
         match self._kind("truststore", location):
             case "PEM":
                 self.out["ssl.ca.location"] = location
-            case "PKCS12":
-                self._problem(
-                    f"ssl.truststore.location: librdkafka takes PEM, {location} is PKCS12; make it so: openssl "
-                    f"pkcs12 -in {location} -nokeys -out ca.pem, and give -X ssl.ca.location=ca.pem",
-                    *_TRUST_PROPERTIES,
-                )
             case kind:
+                tool = (
+                    f"openssl pkcs12 -in {location} -nokeys -out ca.pem"
+                    if kind == "PKCS12"
+                    else f"keytool -list -rfc -keystore {location} > ca.pem"
+                )
                 self._problem(
-                    f"ssl.truststore.location: librdkafka takes PEM, {location} is {kind}; make it so: keytool "
-                    f"-list -rfc -keystore {location} > ca.pem, and give -X ssl.ca.location=ca.pem",
+                    f"ssl.truststore.location: librdkafka takes PEM, {location} is {kind}; make it so: {tool}, and "
+                    "give -X ssl.ca.location=ca.pem",
                     *_TRUST_PROPERTIES,
                 )
 

@@ -15,16 +15,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from agent.cli.options import bootstrap_option, librdkafka_config, option
-from agent.cli.output import echo, print_table, printable, warn
+from agent.cli.output import EXIT_UNREACHABLE, echo, print_table, printable, warn
 
 if TYPE_CHECKING:
     from agent.cli.demo_alerts import AlertWatch
     from agent.core.diagnosis.engine import DiagnosisOutput
     from agent.runtime.agent import Agent
     from agent.tools.demo import Scenarios
-
-UNREACHABLE = 3
-
 
 EXECUTABLE = click.Path(exists=True, dir_okay=False, executable=True)
 
@@ -93,7 +90,7 @@ def demo(
             servers = bootstrap_server or stack.enter_context(_broker(kafka_version, tell))
         except EmbeddedError as error:
             warn(f"Error: {error}")
-            ctx.exit(UNREACHABLE)
+            ctx.exit(EXIT_UNREACHABLE)
         saw: SimpleQueue[list[DiagnosisOutput]] = SimpleQueue()
         agent, url = _start_agent(stack, servers, saw, at.host, at.port)
         tell(f"the agent reads {servers} and serves {url}/metrics")
@@ -101,7 +98,7 @@ def demo(
             watch = AlertWatch() if chosen is None else start_monitoring(stack, chosen, workdir, url, tell)
         except MonitoringError as error:
             warn(f"Error: {error}")
-            ctx.exit(UNREACHABLE)
+            ctx.exit(EXIT_UNREACHABLE)
         failures = _play(stack, servers, workdir, saw, watch, tell, lives_on=bootstrap_server is not None)
         _summary(agent, url)
         watch.summary()
@@ -194,7 +191,7 @@ def _play(
         scenarios.start()
     except KafkaException as error:
         warn(f"Error: the demo's topics could not be made at {servers}: {error.args[0].str()}")
-        raise click.exceptions.Exit(UNREACHABLE) from None
+        raise click.exceptions.Exit(EXIT_UNREACHABLE) from None
     while not scenarios.wait(0.2):
         _show(scenarios, saw, tell)
         watch.show(tell)

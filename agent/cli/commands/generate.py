@@ -183,7 +183,10 @@ def generate(
     kind = exactly_one_of(ctx, "out", "bootstrap_server")
     with _writing():
         try:
-            settings = _settings(ctx, records, start)
+            settings = _settings(ctx, records)
+            now_ms = clock.now_ms()
+            start_ms = now_ms - settings.duration_ms if start is None else start.before(now_ms)
+            settings = replace(settings, start_ms=start_ms)
         except ValueError as error:
             raise click.UsageError(printable(str(error))) from None
         target = _broker(ctx) if kind == "bootstrap_server" else _file(ctx, force=force)
@@ -206,14 +209,8 @@ def generate(
         say(_LOADED)
 
 
-def _settings(ctx: click.Context, records: int | None, start: TimeSpec | None) -> GeneratorSettings:
-    """Raises `ValueError` for what cannot be."""
-    settings = _fitted(ctx, records)
-    now_ms = clock.now_ms()
-    return replace(settings, start_ms=now_ms - settings.duration_ms if start is None else start.before(now_ms))
-
-
-def _fitted(ctx: click.Context, records: int | None) -> GeneratorSettings:
+def _settings(ctx: click.Context, records: int | None) -> GeneratorSettings:
+    """All but when it begins. Raises `ValueError` for what cannot be."""
     from agent.simulation.generator.record_count import with_duration_for, with_interval_for
 
     given = {name: value for name, value in ctx.params.items() if value not in (None, ())}

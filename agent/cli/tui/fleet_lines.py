@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len
@@ -44,26 +44,47 @@ MEDIUM_WIDTH = 50
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of numbers or short words. Those that come first in `COLUMNS` are the last to go."""
+    """A column of numbers or short words. Those that come first in `COLUMNS` are the last to go.
+
+    `cell` gives a group's text and its style, at a time (epoch milliseconds).
+    """
 
     heading: str
     width: int
     position: int
+    cell: Callable[[FleetRow, int], Piece]
     right: bool = True
     essential: bool = True
 
 
+def _state(row: FleetRow, _: int) -> Piece:
+    return _SHORT.get(row.state, row.state), STATE_STYLES.get(row.state, "")
+
+
+def _recent(row: FleetRow, _: int) -> Piece:
+    recent = row.recent_rebalances
+    return (f"+{short_number(recent)}", "warn" if recent >= MANY_RECENT else "") if recent else ("-", "dim")
+
+
+def _number(value: int | None) -> Piece:
+    return short_number(value), "" if value else "dim"
+
+
+def _age(since_ms: int | None, now_ms: int) -> Piece:
+    return short_age(None if since_ms is None else now_ms - since_ms), "dim"
+
+
 COLUMNS = (
-    Column("STATE", 11, 1, right=False),
-    Column("LATE", 4, 5),
-    Column("LAG", 5, 6),
-    Column("MEMB", 4, 2),
-    Column("REBAL", 5, 4),
-    Column("PARTS", 5, 3),
-    Column("SINCE", 5, 7, essential=False),
-    Column("COMMIT", 6, 8, essential=False),
-    Column("TYPE", 8, 0, right=False, essential=False),
-    Column("GEN", 6, 9, essential=False),
+    Column("STATE", 11, 1, _state, right=False),
+    Column("LATE", 4, 5, _recent),
+    Column("LAG", 5, 6, lambda row, _: _number(row.lag)),
+    Column("MEMB", 4, 2, lambda row, _: _number(row.members)),
+    Column("REBAL", 5, 4, lambda row, _: _number(row.rebalances)),
+    Column("PARTS", 5, 3, lambda row, _: _number(row.partitions)),
+    Column("SINCE", 5, 7, lambda row, now_ms: _age(row.state_since_ms, now_ms), essential=False),
+    Column("COMMIT", 6, 8, lambda row, now_ms: _age(row.last_commit_ms, now_ms), essential=False),
+    Column("TYPE", 8, 0, lambda row, _: (row.group_type, "dim"), right=False, essential=False),
+    Column("GEN", 6, 9, lambda row, _: (str(row.generation), "dim"), essential=False),
 )
 
 
@@ -114,7 +135,7 @@ def row_line(row: FleetRow, at: Layout, now_ms: int) -> Line:
         (" " + fitted(row.name, at.group), "bold" if row.worst_rank > 0 else ""),
     ]
     for column in at.columns:
-        text, style = _cell(row, column.heading, now_ms)
+        text, style = ("", "") if row.key.group is None else column.cell(row, now_ms)
         out.append((" " + fitted(text, column.width, right=column.right), style))
     trouble = ", ".join(row.findings)
     if row.findings and at.trouble >= 40:
@@ -132,36 +153,6 @@ def row_line(row: FleetRow, at: Layout, now_ms: int) -> Line:
 def severity_mark(worst: int) -> Piece:
     """A severity in two columns: glyph and letter."""
     return SEVERITY_MARKS.get(worst, NO_MARK)
-
-
-def _cell(row: FleetRow, heading: str, now_ms: int) -> Piece:
-    if row.key.group is None:
-        return "", ""
-    match heading:
-        case "TYPE":
-            return row.group_type, "dim"
-        case "STATE":
-            return _SHORT.get(row.state, row.state), STATE_STYLES.get(row.state, "")
-        case "MEMB":
-            return short_number(row.members), "" if row.members else "dim"
-        case "PARTS":
-            return short_number(row.partitions), "" if row.partitions else "dim"
-        case "REBAL":
-            return short_number(row.rebalances), "" if row.rebalances else "dim"
-        case "LATE":
-            return (
-                (f"+{short_number(row.recent_rebalances)}", "warn" if row.recent_rebalances >= MANY_RECENT else "")
-                if row.recent_rebalances
-                else ("-", "dim")
-            )
-        case "LAG":
-            return short_number(row.lag), "" if row.lag else "dim"
-        case "SINCE":
-            return short_age(None if row.state_since_ms is None else now_ms - row.state_since_ms), "dim"
-        case "COMMIT":
-            return short_age(None if row.last_commit_ms is None else now_ms - row.last_commit_ms), "dim"
-        case _:
-            return str(row.generation), "dim"
 
 
 @dataclass(frozen=True, slots=True)
