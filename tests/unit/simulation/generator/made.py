@@ -22,21 +22,10 @@ class Wants:
     rack: str | None = None
 
 
-def topic_ids(seed: int = 0) -> TopicIds:
-    """Ids that look drawn by chance (UUIDs of version 4, so never all zero): for the same name and seed the same."""
-
-    @cache
-    def topic_id(name: str) -> Uuid:
-        drawn = bytearray(blake2b(f"{seed}\0{name}".encode("utf-8", "surrogatepass"), digest_size=16).digest())
-        drawn[6] = drawn[6] & 0x0F | 0x40
-        drawn[8] = drawn[8] & 0x3F | 0x80
-        return Uuid(bytes(drawn))
-
-    return topic_id
+@cache
+def topic_id(name: str) -> Uuid:
+    return Uuid(blake2b(name.encode("utf-8", "surrogatepass"), digest_size=16).digest())
 
 
-TOPIC_ID = topic_ids()
-
-
-def encode_image(image: ClassicGroupImage | Kip848Image, topic_id: TopicIds = TOPIC_ID) -> tuple[bytes, bytes | None]:
+def encode_image(image: ClassicGroupImage | Kip848Image, topic_id: TopicIds = topic_id) -> tuple[bytes, bytes | None]:
     return images.encode_image(image, topic_id)

@@ -46,7 +46,7 @@ from agent.simulation.groups.script import (
 )
 from agent.simulation.groups.simulation import Simulation
 from tests.unit.core.wire.vectors import CAPTURE, needs
-from tests.unit.simulation.generator.made import TOPIC_ID, encode_image, topic_ids
+from tests.unit.simulation.generator.made import encode_image, topic_id
 from tests.unit.simulation.generator.mirroring import Form, mirrored
 from tests.unit.simulation.groups.test_protocol_models import STEPS
 
@@ -158,7 +158,7 @@ def test_the_captures_records_come_out_as_a_broker_wrote_them(
 
 
 def test_a_target_is_written_in_order_and_an_assignment_as_it_came() -> None:
-    one, other = TOPIC_ID("a"), TOPIC_ID("b")
+    one, other = topic_id("a"), topic_id("b")
     _, target = encode_image(TargetAssignmentImage("g", 1, "m", frozenset({("b", 1), ("a", 9), ("b", 0)})))
     entry = decode(encode_image(TargetAssignmentImage("g", 1, "m", None))[0], target)
     assert isinstance(entry, Record)
@@ -193,15 +193,6 @@ def test_nothing_to_have_is_no_tombstone() -> None:
 def test_a_name_that_does_not_fit_is_told() -> None:
     with pytest.raises(WireError, match="at most 32767 can be written"):
         encode_image(EpochImage("x" * 32_768, 1, 2))
-
-
-@given(st.text(), st.text(), st.integers(0, 99))
-def test_ids_are_uuids_of_their_own(one: str, other: str, seed: int) -> None:
-    ids = topic_ids(seed)
-    assert ids(one) == topic_ids(seed)(one)
-    assert (ids(one) == ids(other)) == (one == other)
-    assert ids(one) != topic_ids(seed + 1)(one)
-    assert (len(ids(one)), ids(one)[6] >> 4, ids(one)[8] >> 6) == (16, 4, 2)
 
 
 def test_the_hash_is_a_groups_own() -> None:
@@ -247,7 +238,7 @@ def members_of(world: Simulation) -> dict[str, Any]:
 def by_topic(slots: Any) -> dict[str, list[int]]:
     out: dict[str, list[int]] = {}
     for topic, number in sorted(slots):
-        out.setdefault(uuid_text(TOPIC_ID(topic)), []).append(number)
+        out.setdefault(uuid_text(topic_id(topic)), []).append(number)
     return out
 
 
