@@ -7,6 +7,7 @@ Owns the description alone: routes, parameters, statuses, headers; the shapes ar
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from functools import cache, partial
 from typing import Any, NamedTuple
@@ -193,43 +194,43 @@ def openapi() -> dict[str, Any]:
     answered = refs([schema for route in ROUTES for schema in route.answers.values()])
     shapes = {name: DEFS[name] for name in needed_by(["error", *answered])}
     paths = {it.path: {"get": _operation(it)} for it in ROUTES}
-    document: dict[str, Any] = _with_component_refs(
-        {
-            "openapi": "3.1.0",
-            "info": {
-                "title": "kshadow",
-                "version": str(VERSION),
-                "summary": "Why Kafka consumer groups rebalance.",
-                "description": (
-                    "Read-only: GET and HEAD. Within a version there are only additions: pass over fields, types of "
-                    "events and words that you do not know. JSON is plain ASCII, everything else in it escaped."
-                ),
-                "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+    document = {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "kshadow",
+            "version": str(VERSION),
+            "summary": "Why Kafka consumer groups rebalance.",
+            "description": (
+                "Read-only: GET and HEAD. Within a version there are only additions: pass over fields, types of "
+                "events and words that you do not know. JSON is plain ASCII, everything else in it escaped."
+            ),
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": "/"}],
+        "tags": [
+            {"name": "api", "description": "Groups, their history, findings."},
+            {"name": "monitoring", "description": "Metrics and probes."},
+            {"name": "people", "description": "A page."},
+        ],
+        "security": [{}, {"password": []}],
+        "paths": paths,
+        "components": {
+            "schemas": shapes,
+            "parameters": PARAMETERS,
+            "headers": HEADERS,
+            "responses": {status: {**it, "content": _ERROR} for status, it in REFUSALS.items()},
+            "securitySchemes": {
+                "password": {
+                    "type": "http",
+                    "scheme": "basic",
+                    "description": "Where a web-config file names users; else nothing is asked.",
+                }
             },
-            "servers": [{"url": "/"}],
-            "tags": [
-                {"name": "api", "description": "Groups, their history, findings."},
-                {"name": "monitoring", "description": "Metrics and probes."},
-                {"name": "people", "description": "A page."},
-            ],
-            "security": [{}, {"password": []}],
-            "paths": paths,
-            "components": {
-                "schemas": shapes,
-                "parameters": PARAMETERS,
-                "headers": HEADERS,
-                "responses": {status: {**it, "content": _ERROR} for status, it in REFUSALS.items()},
-                "securitySchemes": {
-                    "password": {
-                        "type": "http",
-                        "scheme": "basic",
-                        "description": "Where a web-config file names users; else nothing is asked.",
-                    }
-                },
-            },
-        }
-    )
-    return document
+        },
+    }
+    # OpenAPI has its shapes at another place.
+    moved: dict[str, Any] = json.loads(json.dumps(document).replace(f'"{REF}', f'"{COMPONENT}'))
+    return moved
 
 
 def _operation(route: _Route) -> dict[str, Any]:
@@ -261,16 +262,3 @@ def _operation(route: _Route) -> dict[str, Any]:
 
 
 _ERROR = {_JSON: {"schema": ref("error")}}
-
-
-def _with_component_refs(value: Any) -> Any:
-    """With references to where OpenAPI has its shapes."""
-    match value:
-        case dict():
-            return {name: _with_component_refs(it) for name, it in value.items()}
-        case list() | tuple():
-            return [_with_component_refs(it) for it in value]
-        case str() if value.startswith(REF):
-            return COMPONENT + value.removeprefix(REF)
-        case _:
-            return value

@@ -51,22 +51,19 @@ def gather(
     Raises `NoSuchGroup`.
     """
     asking = _Gatherer(source, wanted)
-    since_ms, until_ms = asking.range_ms()
-    rows = sorted(
-        (asking.summary(group, since_ms, until_ms) for group in asking.group_names()), key=GroupSummary.severity_key
-    )
+    rows = sorted(map(asking.summary, asking.group_names()), key=GroupSummary.severity_key)
     if wanted.groups:
         chosen = [next(row for row in rows if row.group == group) for group in dict.fromkeys(wanted.groups)]
     else:
         chosen = [row for row in rows if row.rebalances is not None and row.is_noteworthy][: wanted.max_groups]
     return FleetReport(
         origin=made,
-        since_ms=since_ms,
-        until_ms=until_ms,
+        since_ms=asking.since_ms,
+        until_ms=asking.until_ms,
         groups=tuple(rows),
-        details=tuple(asking.detail(row, since_ms, until_ms, gains) for row in chosen),
+        details=tuple(asking.detail(row, gains) for row in chosen),
         are_groups_named=bool(wanted.groups),
-        cluster_findings=() if wanted.groups else asking.findings_of(None, since_ms, until_ms),
+        cluster_findings=() if wanted.groups else asking.findings_of(None),
     )
 
 
@@ -94,6 +91,7 @@ class _Gatherer:
         for group in wanted.groups:
             if group not in self._forms and group not in self._events:
                 raise NoSuchGroup(group)
+        self.since_ms, self.until_ms = self._range_ms()
 
     def _candidates(self) -> list[str]:
         """Those to whom something may have happened: an agent's rows tell since when each is as it is."""
@@ -117,40 +115,37 @@ class _Gatherer:
             return list(dict.fromkeys(self._wanted.groups))
         return list(dict.fromkeys([*self._forms, *self._events]))
 
-    def range_ms(self) -> tuple[int, int]:
+    def _range_ms(self) -> tuple[int, int]:
         """The range, to where there is something."""
-        names = set(self.group_names())
-        times = [events[0]["at_ms"] for group, events in self._events.items() if events and group in names]
-        last = [events[-1]["at_ms"] for group, events in self._events.items() if events and group in names]
-        now_ms = max([self._source.now_ms, *last])
+        pasts = [events for group in self.group_names() if (events := self._events.get(group))]
+        now_ms = max([self._source.now_ms, *(events[-1]["at_ms"] for events in pasts)])
         until_ms = now_ms if self._wanted.until_ms is None else min(self._wanted.until_ms, now_ms)
-        since_ms = min([*times, until_ms]) if self._wanted.since_ms is None else self._wanted.since_ms
+        since_ms = self._wanted.since_ms
+        if since_ms is None:
+            since_ms = min([until_ms, *(events[0]["at_ms"] for events in pasts)])
         return since_ms, max(until_ms, since_ms)
 
-    def findings_of(self, group: str | None, since_ms: int, until_ms: int) -> tuple[Event, ...]:
+    def findings_of(self, group: str | None) -> tuple[Event, ...]:
         """The newest event of each that was open in the range."""
-        return tuple(found.open_within(self._found.get(group, ()), since_ms, until_ms))
+        return tuple(found.open_within(self._found.get(group, ()), self.since_ms, self.until_ms))
 
-    def summary(self, group: str, since_ms: int, until_ms: int) -> GroupSummary:
+    def summary(self, group: str) -> GroupSummary:
         """A row; without numbers where nobody was asked."""
-        form = self._forms.get(group)
-        findings = self.findings_of(group, since_ms, until_ms)
-        row = summarize_group(group, form, self._events.get(group, ()), findings, since_ms, until_ms)
-        known = self._all or group in self._events
-        quiet = form is not None and 0 <= form["state_since_ms"] < since_ms
-        return (
-            row
-            if known or quiet
-            else GroupSummary(row.group, row.group_type, row.state, row.members, None, findings=findings)
-        )
+        form, findings = self._forms.get(group), self.findings_of(group)
+        row = summarize_group(group, form, self._events.get(group, ()), findings, self.since_ms, self.until_ms)
+        is_known = self._all or group in self._events
+        is_quiet = form is not None and 0 <= form["state_since_ms"] < self.since_ms
+        if is_known or is_quiet:
+            return row
+        return GroupSummary(row.group, row.group_type, row.state, row.members, None, findings=findings)
 
-    def detail(self, row: GroupSummary, since_ms: int, until_ms: int, gains: ReplayGains | None) -> GroupDetail:
+    def detail(self, row: GroupSummary, gains: ReplayGains | None) -> GroupDetail:
         """The group in full."""
         group = row.group
         events = self._events.get(group, [])
         form = self._source.describe(group)
         complete = self._complete.get(group)
-        if complete is not None and self._wanted.since_ms is not None and since_ms >= complete:
+        if complete is not None and self._wanted.since_ms is not None and self.since_ms >= complete:
             complete = None
         source, wanted = self._source, self._wanted
         asked = StoryRequest(
@@ -169,7 +164,9 @@ class _Gatherer:
         return GroupDetail(
             summary=row,
             story=explain(asked, events, row.findings, form, gains=None if gains is None else gains(row)),
-            lanes=build_lanes([*more, *events], since_ms=since_ms, until_ms=until_ms, known_since_ms=complete, **now),
+            lanes=build_lanes(
+                [*more, *events], since_ms=self.since_ms, until_ms=self.until_ms, known_since_ms=complete, **now
+            ),
             description=form,
             complete_since_ms=complete,
         )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import json
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 Schema = dict[str, Any]
@@ -28,7 +30,8 @@ def described(schema: Schema, about: str) -> Schema:
 def nullable(schema: Schema) -> Schema:
     """A schema that takes null, too; of a reference as well."""
     if "$ref" in schema:
-        return {"anyOf": [{"$ref": schema["$ref"]}, {"type": "null"}], **_but(schema, "$ref")}
+        others = {key: value for key, value in schema.items() if key != "$ref"}
+        return {"anyOf": [{"$ref": schema["$ref"]}, {"type": "null"}], **others}
     out = {**schema, "type": [schema["type"], "null"]}
     if "enum" in schema:
         out["enum"] = [*schema["enum"], None]
@@ -74,19 +77,9 @@ def ref(name: str) -> Schema:
     return {"$ref": REF + name}
 
 
-def refs(schema: Any) -> Iterator[str]:
+def refs(schema: Any) -> list[str]:
     """The names that a schema refers to, as often as it does."""
-    match schema:
-        case dict():
-            target = schema.get("$ref")
-            if isinstance(target, str):
-                yield target.removeprefix(REF)
-            for value in schema.values():
-                yield from refs(value)
-        case list():
-            for value in schema:
-                yield from refs(value)
+    return _REFERENCE.findall(json.dumps(schema))
 
 
-def _but(schema: Schema, name: str) -> Schema:
-    return {key: value for key, value in schema.items() if key != name}
+_REFERENCE = re.compile(f'"\\$ref": "{re.escape(REF)}([^"]+)"')

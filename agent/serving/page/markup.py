@@ -125,15 +125,11 @@ def number(value: int | None, what: str = "not known") -> Markup:
             f'<span class="unknown" title="{what}"><span aria-hidden="true">\u2013</span>{hidden(what)}</span>'
         )
     if abs(value) < MANY:
-        return Markup(_spaced(value))
+        return Markup(f"{value:,}")
     for unit, size in (("G", 10**9), ("M", 10**6), ("k", 10**3)):
         if abs(value) >= size:
-            return Markup(f'<span title="{_spaced(value)}">{value / size:.3g} {unit}</span>')
+            return Markup(f'<span title="{value:,}">{value / size:.3g} {unit}</span>')
     raise AssertionError("it is many, and more than a thousand")
-
-
-def _spaced(value: int) -> str:
-    return f"{value:,}"
 
 
 def ago(at_ms: int | None, now_ms: int, *, after: str = AGO, none: str = "never") -> Markup:
