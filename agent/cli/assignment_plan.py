@@ -41,7 +41,7 @@ def assignment_plan(
     """Today's assignment and the alternatives, as JSON.
 
     `only`: these assignors, all if none. `given`: partitions by topic, whatever else says. `ask`: asks a broker.
-    `as_of_ms`: the time that stands for today, where it is not now. Raises `Refused`.
+    `as_of_ms`: the time that stands for today, where it is not now. Raises `NotAssignable`.
     """
     by_server = form["group_type"] == "consumer"
     names = _names(form, only, by_server=by_server)

@@ -21,6 +21,8 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
+from agent.cli.options import AGENT_OPTIONS, SOURCES, strongest_given
+
 DEADLINE_S = 1.0
 """How long a source is waited for."""
 CACHE_TTL_S = 60
@@ -29,16 +31,7 @@ MAX_CANDIDATES = 1000
 MAX_NAME_LENGTH = 249
 _SAFE_MARKS = frozenset("._@%+=:,/-")
 
-_SOURCES = ("from_path", "bootstrap_server", "agent")
-_CACHE_KEY_OPTIONS = (
-    "agent_user",
-    "agent_password_file",
-    "agent_ca",
-    "agent_cert",
-    "agent_key",
-    "properties",
-    "command_config",
-)
+_CACHE_KEY_OPTIONS = (*AGENT_OPTIONS, "properties", "command_config")
 
 
 class GroupName(click.types.StringParamType):
@@ -115,10 +108,8 @@ def _is_shell_safe(name: str) -> bool:
 def group_names(ctx: click.Context) -> list[str]:
     """The groups of the source on the line. Raises whatever goes wrong."""
     params = _params_with_context(ctx)
-    from agent.cli.options import strongest_given
-
-    given = strongest_given(ctx, *(name for name in _SOURCES if name in ctx.params))
-    sources = given or [name for name in reversed(_SOURCES) if params.get(name)]
+    given = strongest_given(ctx, *(name for name in SOURCES if name in ctx.params))
+    sources = given or [name for name in reversed(SOURCES) if params.get(name)]
     if not sources:
         return []
     kind = sources[0]
@@ -142,7 +133,7 @@ def _params_with_context(ctx: click.Context) -> dict[str, Any]:
     if root is ctx or ctx.info_name is None:
         return params
     remember_name(root, root.params.get("context"), None)
-    if any(params.get(name) for name in _SOURCES):
+    if any(params.get(name) for name in SOURCES):
         return params
     session_of(root).arguments = []
     return params | context_defaults(root, ctx.info_name, ctx.command, {})
@@ -152,7 +143,6 @@ def _fetch_group_names(kind: str, params: dict[str, Any]) -> list[str]:
     match kind:
         case "agent":
             from agent.cli.agent_client import AgentClient
-            from agent.cli.options import AGENT_OPTIONS
 
             answers = AgentClient(params["agent"], {name: params.get(name) for name in AGENT_OPTIONS}, DEADLINE_S)
             return [row["group"] for row in answers.groups()]

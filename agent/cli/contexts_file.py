@@ -48,7 +48,7 @@ class Contexts:
     entries: dict[str, Entry] = field(default_factory=dict)
 
     def entry(self, name: str) -> Entry:
-        """One by its name. Raises `Unfit`."""
+        """One by its name. Raises `ContextError`."""
         if name not in self.entries:
             near = get_close_matches(name, self.entries, n=1)
             there = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(sorted(self.entries)) or 'none'}"
@@ -56,7 +56,7 @@ class Contexts:
         return self.entries[name]
 
     def save(self) -> None:
-        """Write the file: whole or not at all, readable by nobody else. Raises `Unfit`."""
+        """Write the file: whole or not at all, readable by nobody else. Raises `ContextError`."""
         import yaml
 
         if str(self.path).startswith("~"):
@@ -97,7 +97,7 @@ def contexts_path(environment: Mapping[str, str]) -> Path:
 
 
 def load_contexts(path: Path) -> Contexts:
-    """Read it. Raises `Unfit` with the place and what is wrong there."""
+    """Read it. Raises `ContextError` with the place and what is wrong there."""
     try:
         is_there = path.exists()
     except OSError:
@@ -130,14 +130,14 @@ def load_contexts(path: Path) -> Contexts:
 
 
 def check_name(name: str) -> str:
-    """A name as one types it. Raises `Unfit`."""
+    """A name as one types it. Raises `ContextError`."""
     if not _NAME.fullmatch(name):
         raise ContextError(f"a name of letters, digits and . _ - @ expected, {name[:100]!r} came")
     return name
 
 
 def check_entry(entry: Any) -> Entry:
-    """An entry whose keys are known, and that holds no secret. Raises `Unfit`."""
+    """An entry whose keys are known, and that holds no secret. Raises `ContextError`."""
     from agent.cli.config_file import unknown_key
 
     if entry is None:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
-from click.core import ParameterSource
 
 from agent.cli.answers import Answers, exit_unreachable
-from agent.cli.options import AGENT_OPTIONS, choose_analyzers, exactly_one_of, librdkafka_config
+from agent.cli.options import AGENT_OPTIONS, SOURCES, choose_analyzers, exactly_one_of, librdkafka_config, typed
 from agent.cli.output import warn
 from agent.common.sanitize import printable
 
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
     from agent.common.timespec import TimeSpec
     from agent.core.inference.external_evidence import EvidenceSource
     from agent.simulation.whatif.recorder import GroupRecorder
-
-SOURCES = ("from_path", "bootstrap_server", "agent")
 
 
 @contextmanager
@@ -89,16 +86,24 @@ def open_source(
             ctx.exit(1)
 
 
+_GOES_WITH: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "properties": (("bootstrap_server",), "--property goes with --bootstrap-server"),
+    "command_config": (("bootstrap_server",), "--command-config goes with --bootstrap-server"),
+    **dict.fromkeys(
+        ("analyzer_names", "tuned"),
+        (
+            ("from_path", "bootstrap_server"),
+            "--analyzers and --tune go with --from and --bootstrap-server; an agent has its own",
+        ),
+    ),
+    **{name: (("agent",), f"--{name.replace('_', '-')} goes with --agent") for name in AGENT_OPTIONS},
+}
+"""Options by the kinds of source that they are for, and what is said where there is another."""
+
+
 def check_source_options(ctx: click.Context, kind: str) -> None:
     """Raise `click.UsageError` for options on the command line that go with another kind of source."""
-    if kind != "bootstrap_server" and ctx.get_parameter_source("properties") is ParameterSource.COMMANDLINE:
-        raise click.UsageError("--property goes with --bootstrap-server")
-    if kind != "bootstrap_server" and ctx.get_parameter_source("command_config") is ParameterSource.COMMANDLINE:
-        raise click.UsageError("--command-config goes with --bootstrap-server")
-    tuning = ("analyzer_names", "tuned")
-    if kind == "agent" and any(ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE for name in tuning):
-        raise click.UsageError("--analyzers and --tune go with --from and --bootstrap-server; an agent has its own")
-    if kind != "agent":
-        for name in AGENT_OPTIONS:
-            if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-                raise click.UsageError(f"--{name.replace('_', '-')} goes with --agent")
+    for name in typed(ctx, *_GOES_WITH):
+        kinds, text = _GOES_WITH[name]
+        if kind not in kinds:
+            raise click.UsageError(text)

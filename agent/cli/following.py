@@ -15,12 +15,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
-from click.core import ParameterSource
 
 from agent.cli.agent_client import AgentClient
 from agent.cli.answers import Answers, SourceAway
-from agent.cli.data_source import SOURCES, check_source_options, source_errors_reported
-from agent.cli.options import AGENT_OPTIONS, choose_analyzers, exactly_one_of, librdkafka_config
+from agent.cli.data_source import check_source_options, source_errors_reported
+from agent.cli.options import AGENT_OPTIONS, SOURCES, choose_analyzers, exactly_one_of, librdkafka_config, typed
 from agent.cli.output import bold, echo, warn
 from agent.cli.tables import Column, row_line
 from agent.cli.text import cell, json_text
@@ -125,9 +124,8 @@ def follow(
     """Call `poll`, which prints what is new, each `--interval`. Comes back by an exception only."""
     if (output := ctx.params["output"]) not in ("table", "ndjson"):
         raise click.UsageError(f"--follow prints lines: -o table or -o ndjson, not {output}")
-    for name in ("until", "sort_by", "limit"):
-        if name in ctx.params and ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            raise click.UsageError(f"--{name.replace('_', '-')} is for what is over; --follow goes on")
+    for name in typed(ctx, "until", "sort_by", "limit"):
+        raise click.UsageError(f"--{name.replace('_', '-')} is for what is over; --follow goes on")
     away = False
     with _live_source(ctx, group, lag=lag) as answers:
         while True:

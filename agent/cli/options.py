@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 FORMATS = ("table", "wide", "json", "ndjson", "yaml")
 """`wide` is a table with all columns, however narrow the terminal is."""
+SOURCES = ("from_path", "bootstrap_server", "agent")
+"""What says which source is asked: one of these."""
 AGENT_OPTIONS = ("agent_ca", "agent_user", "agent_password_file", "agent_cert", "agent_key")
 """How an agent is reached."""
 
@@ -197,6 +199,11 @@ def exactly_one_of(ctx: click.Context, *names: str) -> str:
             "all commands"
         )
     raise click.UsageError(text)
+
+
+def typed(ctx: click.Context, *names: str) -> list[str]:
+    """Those of the parameters that stand on the command line."""
+    return [name for name in names if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE]
 
 
 def strongest_given(ctx: click.Context, *names: str) -> list[str]:

@@ -91,6 +91,11 @@ def _end(until_ms: int | None) -> ReadLimit | None:
 class ReadAnswers(Answers):
     """Answers of what was read here: files, or the topic to its end."""
 
+    capabilities: Capabilities = Capabilities()
+    now_ms: int = 0
+    """When a broker was read to its end, or the newest record of files."""
+    as_of_ms: int | None = None
+
     def __init__(
         self,
         loaded: OfflineGroups,
@@ -102,26 +107,11 @@ class ReadAnswers(Answers):
     ) -> None:
         """`until_ms`: what came later was not applied. `read_again` reads the same once more, where that can be done.
         `lag` asks for a group's."""
-        self._live = live
-        self._now_ms = now_ms() if live else loaded.last_ms
-        self._as_of_ms = None if until_ms is None else min(until_ms, self._now_ms)
-        self.where = loaded.where if until_ms is None else f"{loaded.where} as of {iso_time(self._as_of_ms)}"
+        self.capabilities = Capabilities(live=live, has_all_events=True)
+        self.now_ms = now_ms() if live else loaded.last_ms
+        self.as_of_ms = None if until_ms is None else min(until_ms, self.now_ms)
+        self.where = loaded.where if until_ms is None else f"{loaded.where} as of {iso_time(self.as_of_ms)}"
         self._loaded, self._again, self._lag = loaded, read_again, lag
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """All events are there."""
-        return Capabilities(live=self._live, has_all_events=True)
-
-    @property
-    def now_ms(self) -> int:
-        """When a broker was read to its end, or the newest record of files."""
-        return self._now_ms
-
-    @property
-    def as_of_ms(self) -> int | None:
-        """The time that was asked for."""
-        return self._as_of_ms
 
     def groups(self) -> list[JsonObject]:
         """Every group's row."""

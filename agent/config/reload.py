@@ -134,8 +134,8 @@ class Reloader:
         poll_s: float = POLL_S,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`read` reads the file at `path`, or raises `Misconfigured`. `apply` is called in the reloader's thread with
-        the settings that run from then on, where something changed that can take effect.
+        """`read` reads the file at `path`, or raises `InvalidSettings`. `apply` is called in the reloader's thread
+        with the settings that run from then on, where something changed that can take effect.
         """
         self._path, self._read, self._apply = path, read, apply
         self._poll_s, self._clock = poll_s, clock

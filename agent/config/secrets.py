@@ -31,7 +31,7 @@ def resolve_reference(value: Any, environment: Mapping[str, str], directory: Pat
 
 
 def resolve_variable(text: str, environment: Mapping[str, str]) -> str | None:
-    """What `${NAME}` stands for; None where the text is no such reference. Raises `ValueError`, as `referred`."""
+    """What `${NAME}` stands for; None where the text is no reference. Raises `ValueError` where it is not set."""
     name = variable_name(text)
     if name is None:
         return None

@@ -8,9 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
-from agent.cli.options import librdkafka_config, option, output_option, source_options, strongest_given
+from agent.cli.options import (
+    SOURCES,
+    librdkafka_config,
+    option,
+    output_option,
+    source_options,
+    strongest_given,
+    typed,
+)
 from agent.cli.output import echo, echo_text, print_rows, print_value, warn
 from agent.cli.query import Query, pass_query
 from agent.cli.tables import MIN_FOLDED_WIDTH, Column
@@ -116,7 +123,7 @@ def assign(
     """
     ctx = query.ctx
     if not _is_group(ctx, what):
-        if any(ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE for name in _GROUP_ONLY_PARAMS):
+        if typed(ctx, *_GROUP_ONLY_PARAMS):
             raise click.UsageError("--assignor, --partitions, --until, --members go with a GROUP; problems say all")
         _answer_problems(ctx, what, query.output)
         return
@@ -150,10 +157,9 @@ def assign(
 
 def _is_group(ctx: click.Context, what: str) -> bool:
     """Whether a source is given. One from the environment or a file of options does not hide a file of problems."""
-    from agent.cli.data_source import SOURCES
 
     given = strongest_given(ctx, *SOURCES)
-    explicit = any(ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE for name in given)
+    explicit = bool(typed(ctx, *given))
     if what == STDIN and explicit:
         raise click.UsageError("- is problems on standard input, which need no other source")
     if explicit:
@@ -173,7 +179,6 @@ def _time_text(at_ms: int | None) -> str:
 
 def _broker_counts(ctx: click.Context) -> Any:
     """What asks the broker for topics' numbers of partitions, where there is one."""
-    from agent.cli.data_source import SOURCES
 
     if strongest_given(ctx, *SOURCES) != ["bootstrap_server"]:
         return None

@@ -8,10 +8,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
 from agent.cli.completion_candidates import ContextName
-from agent.cli.options import FORMATS, long_name, output_option, source_options
+from agent.cli.options import FORMATS, long_name, output_option, source_options, typed
 from agent.cli.output import echo, print_rows, print_value, warn
 from agent.cli.tables import MIN_FOLDED_WIDTH, Column
 from agent.config.options import NameValue
@@ -191,7 +190,7 @@ def _given(ctx: click.Context) -> Entry:
     for parameter in ctx.command.params:
         assert parameter.name is not None, "a parameter has a name"
         key = long_name(parameter)
-        if key in KEYS and ctx.get_parameter_source(parameter.name) is ParameterSource.COMMANDLINE:
+        if key in KEYS and typed(ctx, parameter.name):
             out[key] = ctx.params[parameter.name]
     return out
 

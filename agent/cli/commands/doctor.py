@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
-from click.core import ParameterSource
 
-from agent.cli.options import broker_options, librdkafka_config, option, output_option
+from agent.cli.options import broker_options, librdkafka_config, option, output_option, typed
 from agent.cli.output import EXIT_UNREACHABLE, bold, echo, print_rows, printable
 from agent.cli.tables import MIN_FOLDED_WIDTH, Column
 from agent.config.options import Parsed
@@ -104,7 +103,8 @@ def doctor(
     )
     from agent.tools.doctor import CheckOutcome, examine
 
-    cluster_settings = None if _says_which(ctx) else settings_of_cluster(ctx, cluster)
+    # Where the command line says which brokers, the file's clusters are of no account.
+    cluster_settings = None if typed(ctx, "bootstrap_server") else settings_of_cluster(ctx, cluster)
     if cluster_settings is not None:
         conf = cluster_settings.conf
     elif bootstrap_server is None:
@@ -128,11 +128,6 @@ def doctor(
         _print_fixes(made)
     if any(it.outcome is CheckOutcome.FAILED for it in made):
         raise click.exceptions.Exit(EXIT_UNREACHABLE)
-
-
-def _says_which(ctx: click.Context) -> bool:
-    """Whether the command line says which brokers, and the file's clusters are of no account."""
-    return ctx.get_parameter_source("bootstrap_server") is ParameterSource.COMMANDLINE
 
 
 def _request(conf: Mapping[str, str], settings: ClusterSettings) -> DoctorRequest:

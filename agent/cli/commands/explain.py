@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
-from agent.cli.options import broker_log_options, history_options, option, output_option
+from agent.cli.options import broker_log_options, history_options, option, output_option, typed
 from agent.cli.output import bold, echo, echo_text, print_value, warn
 from agent.cli.query import Query, pass_query
 
@@ -103,7 +102,7 @@ def open_broker_logs(ctx: click.Context, paths: tuple[str, ...], zone: str) -> B
     if not paths:
         return None
     if ctx.params["agent"] is not None:
-        if ctx.get_parameter_source("broker_logs") is not ParameterSource.COMMANDLINE:
+        if not typed(ctx, "broker_logs"):
             return None
         raise click.UsageError("--broker-log goes with --from and --bootstrap-server; an agent is run with its own")
     from agent.cli.data_source import source_errors_reported

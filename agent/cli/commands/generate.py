@@ -22,6 +22,7 @@ from agent.cli.options import (
     librdkafka_config,
     option,
     property_option,
+    typed,
 )
 from agent.cli.output import UnwritableOutput, echo, printable, warn
 from agent.cli.text import iso_time
@@ -237,11 +238,8 @@ def _file(ctx: click.Context, *, force: bool) -> Target:
     from agent.kafka.writer.ndjson import write_lines, write_ndjson
     from agent.kafka.writer.segments import write_segments
 
-    for name in ("properties", "command_config", "create_topic"):
-        if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            raise click.UsageError(
-                "--property and --create-topic go with --bootstrap-server, as --command-config does"
-            )
+    if typed(ctx, "properties", "command_config", "create_topic"):
+        raise click.UsageError("--property and --create-topic go with --bootstrap-server, as --command-config does")
     out = ctx.params["out"]
     partitions = ctx.params["offsets_partitions"] or GeneratorSettings(0).offsets_partitions
     if out == _STDOUT:
@@ -254,10 +252,10 @@ def _file(ctx: click.Context, *, force: bool) -> Target:
 def _broker(ctx: click.Context) -> Target:
     from agent.kafka.writer.topic import partition_count, write_topic
 
-    if ctx.get_parameter_source("bootstrap_server") is not ParameterSource.COMMANDLINE:
+    if not typed(ctx, "bootstrap_server"):
         # Whoever set a variable to look at a cluster does not mean to fill its topic.
         raise click.UsageError("groups are written into a cluster only with --bootstrap-server on the command line")
-    if ctx.get_parameter_source("offsets_partitions") is ParameterSource.COMMANDLINE:
+    if typed(ctx, "offsets_partitions"):
         raise click.UsageError("--offsets-partitions is for where no broker is asked; the broker knows")
     conf = librdkafka_config(ctx.params["bootstrap_server"], ctx.params["properties"])
     partitions = partition_count(conf, create=ctx.params["create_topic"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
 from agent.cli.options import (
     analyzer_options,
@@ -15,6 +14,7 @@ from agent.cli.options import (
     librdkafka_config,
     option,
     resolve_range,
+    typed,
 )
 from agent.cli.spark_options import DAY, RANGE, TIME_ZONE, spark_options
 from agent.config.options import TIME, MinDuration, Parsed
@@ -86,7 +86,7 @@ def backfill(ctx: click.Context, /, **_: Any) -> None:
     from agent.tools.spark_submit.jobs import Backfill
 
     kind = exactly_one_of(ctx, "paths", "archives", "bootstrap_server")
-    if kind != "bootstrap_server" and ctx.get_parameter_source("properties") is ParameterSource.COMMANDLINE:
+    if kind != "bootstrap_server" and typed(ctx, "properties"):
         raise click.UsageError("--property goes with --bootstrap-server")
     unused = {name: () for name in ("paths", "archives") if name != kind}
     kafka = _kafka(ctx) if kind == "bootstrap_server" else None
@@ -216,7 +216,7 @@ def _check_stream(ctx: click.Context, reads: str) -> None:
     for parameter in ctx.command.params:
         wanted = goes_with.get(str(parameter.name), reads)
         assert parameter.name is not None, "a parameter has a name"
-        if reads != wanted and ctx.get_parameter_source(parameter.name) is ParameterSource.COMMANDLINE:
+        if reads != wanted and typed(ctx, parameter.name):
             raise click.UsageError(f"{parameter.opts[0]} goes with --reads {wanted}")
     for name in ("history_topic", "history"):
         if reads == goes_with[name] and ctx.params[name] is None:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agent.cli.data_source import SOURCES
-from agent.cli.options import analyzer_options, exactly_one_of, option, source_options
+from agent.cli.options import SOURCES, analyzer_options, exactly_one_of, option, source_options
 from agent.cli.output import echo, printable
 from agent.common.clock import now_ms
 

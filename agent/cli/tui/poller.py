@@ -1,7 +1,7 @@
 """Asks a source in rounds, and keeps what only several answers together tell.
 
 Owns no thread and no clock: `now_ms` is given. One thread uses it. How much one round asks is bounded: the fleet is
-two questions, and at most `MOST_PASTS` more for what the rebalances since the last round were about.
+two questions, and at most `MAX_TIMELINES` more for what the rebalances since the last round were about.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Poller:
         return self.source if key.cluster is None else self.source.of_cluster(key.cluster) or self.source
 
     def poll_fleet(self) -> FleetUpdate:
-        """Ask for the fleet. Raises `Away`."""
+        """Ask for the fleet. Raises `SourceAway`."""
         health = self.source.ready()
         if not health.ready and self._before is None and self.source.capabilities.live:
             raise SourceNotReady(health.reason)
@@ -127,7 +127,7 @@ class Poller:
         return [] if past is None else past.events
 
     def poll_group(self, key: Key) -> GroupState:
-        """Ask for one group. Raises `Away`. What moved is known from the second time on."""
+        """Ask for one group. Raises `SourceAway`. What moved is known from the second time on."""
         assert key.group is not None, "a group's row"
         if key != self._opened:
             self._opened, self._partition_moves, self._event_history = key, PartitionMoves(), EventHistory()
@@ -151,7 +151,7 @@ class Poller:
         )
 
     def explain(self, key: Key) -> GroupExplanation:
-        """The whole story of a group, as far as events are kept. Raises `Away`."""
+        """The whole story of a group, as far as events are kept. Raises `SourceAway`."""
         assert key.group is not None, "a group's row"
         now_ms = self.now_ms
         past = self._of_cluster(key).timeline(key.group)

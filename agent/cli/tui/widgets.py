@@ -168,10 +168,6 @@ class Groups(ScrollView, can_focus=True):
         if follow:
             self._scroll_to_cursor()
 
-    def select(self, key: Key) -> None:
-        """Put the cursor on a group."""
-        self._move_cursor_to(self._find(key))
-
     def _find(self, key: Key) -> int:
         return next((at for at, row in enumerate(self.rows) if row.key == key), self._cursor)
 
