@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from agent.cli.run_options import RUN_OPTIONS
-from agent.config.options import MinDuration, NameValue, Parsed
+from agent.config.options import MinDuration, NameValue, Size
 from agent.config.settings import OPTIONS, PER_CLUSTER
 from tests.generate import chart_spark_values
 from tests.live.helm.chart.rendering import CHART
@@ -30,8 +30,7 @@ _FROM_FILE = {
     "required": ["file"],
     "properties": {"file": {"type": "string", "minLength": 1}},
 }
-_NUMBERS_TOO = ("SIZE", "0-24,30")
-"""Types that a bare number is a value of."""
+_PARTITIONS = OPTIONS["partitions"].type
 
 
 def definitions() -> dict[str, Any]:
@@ -72,7 +71,7 @@ def _values(option: click.Option) -> dict[str, Any]:
         return {"type": "integer" if whole else "number", **{k: v for k, v in bounds.items() if v is not None}}
     if isinstance(it, MinDuration):
         return {"type": "string", "pattern": "^(never|([0-9]+(ms|s|m|h|d))+)$"}
-    if isinstance(it, Parsed) and it.name in _NUMBERS_TOO:
+    if isinstance(it, Size) or it is _PARTITIONS:  # a bare number is a value of these
         return {"type": ["string", "integer"]}
     return {"type": "string", "minLength": 1}
 

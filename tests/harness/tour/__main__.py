@@ -98,7 +98,7 @@ def helps() -> Iterator[Step]:
 
     for name in LISTINGS:
         yield Step(f"{name} --help")
-        command = cli.get_command(click.Context(cli), name)
+        command = cli.get_command(click.Context(cli, **cli.context_settings), name)
         for under in command.commands if isinstance(command, click.Group) else ():
             yield Step(f"{name} {under} --help")
 

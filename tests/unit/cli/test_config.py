@@ -140,7 +140,7 @@ def settings(tmp_path: Path, text: str, *arguments: str) -> RunSettings:
 
 def context(path: Path | None, *arguments: str) -> click.Context:
     """As `kshadow --config PATH run ARGUMENTS` has it."""
-    top = click.Context(cli)
+    top = click.Context(cli, **cli.context_settings)
     if path is not None:
         loaded = load_config_file(path, cli, top)
         session_of(top).config_file = loaded

@@ -12,7 +12,7 @@ from agent.cli.commands import LISTINGS
 from agent.cli.main import cli
 from tests.unit.cli.running import SEGMENTS, kshadow, lines
 
-CONTEXT = click.Context(cli)
+CONTEXT = click.Context(cli, **cli.context_settings)
 NAMES = [*(name for name in LISTINGS if name != "config"), "config show", "config check"]
 
 

@@ -26,7 +26,7 @@ def file_options(tmp_path: Path, text: str) -> FileOptions:
     """What a file says to `run`; it may have no problem."""
     path = tmp_path / "kshadow.yaml"
     path.write_text(text, encoding="utf-8")
-    loaded = read_config_file(path, cli, click.Context(cli))
+    loaded = read_config_file(path, cli, click.Context(cli, **cli.context_settings))
     assert loaded.problems == []
     return loaded.run
 

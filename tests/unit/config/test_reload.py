@@ -48,7 +48,7 @@ class Applied:
 
 def made(path: Path, applied: Applied, clock: Callable[[], float] = time.time) -> Reloader:
     """A reloader as `kshadow --config PATH run` would have it."""
-    top = click.Context(cli)
+    top = click.Context(cli, **cli.context_settings)
     loaded = load_config_file(path, cli, top)
     session_of(top).config_file = loaded
     top.default_map = loaded.defaults

@@ -78,7 +78,7 @@ def test_doctor_is_told_all_that_it_can_be() -> None:
     """What stands at the top of the file goes to every command; to doctor, cluster means something else."""
     text = (CHART / "templates" / "_config.tpl").read_text()
     shared = set(text.split("$shared := list ")[1].split(" -}}")[0].replace('"', "").split()) - {"clusters"}
-    command = cli.get_command(click.Context(cli), "doctor")
+    command = cli.get_command(click.Context(cli, **cli.context_settings), "doctor")
     assert command is not None
     doctor = {flag.removeprefix("--") for it in command.params for flag in it.opts}
     assert shared == (doctor & set(OPTIONS)) - chart_schema.CHARTS_OWN - {"cluster"}

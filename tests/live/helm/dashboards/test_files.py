@@ -250,7 +250,7 @@ def test_everything_has_a_colour_of_its_own() -> None:
 
 
 def test_commands_and_options_that_are_named_exist() -> None:
-    context = click.Context(cli)
+    context = click.Context(cli, **cli.context_settings)
     run = cli.get_command(context, "run")
     assert run is not None
     options = {option for it in run.params for option in (*it.opts, *it.secondary_opts)}

@@ -45,7 +45,7 @@ def test_commands_parse(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     """By the parser of the command that they name, down to its options' values."""
     (tmp_path / "kshadow.yaml").touch()
     monkeypatch.chdir(tmp_path)
-    command, context = cli, click.Context(cli, info_name="kshadow")
+    command, context = cli, click.Context(cli, info_name="kshadow", **cli.context_settings)
     arguments = shlex.split(text)[1:]
     while isinstance(command, click.Group):
         found = command.get_command(context, arguments[0])

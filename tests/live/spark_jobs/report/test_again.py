@@ -31,6 +31,6 @@ from spark_jobs.report.command_line import command
 )
 def test_it_says_the_same_again(job: Report, monkeypatch: pytest.MonkeyPatch) -> None:
     submitted = []
-    monkeypatch.setattr("agent.cli.commands.spark._submit", lambda ctx, it: submitted.append(it))
+    monkeypatch.setattr("agent.cli.spark_submitting.submit", lambda it, params: submitted.append(it))
     cli(shlex.split(command(job))[1:], standalone_mode=False)
     assert submitted == [job]
