@@ -4,6 +4,7 @@
 A package, so that `python -m tests.harness.rig` and its like run.
 """
 
+import os
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -11,3 +12,8 @@ ROOT = Path(__file__).parents[1]
 DATA = ROOT / "tests" / "data"
 SHARED = ROOT.parent / "shared"
 """References beside the project; tests that read them skip where they are not there."""
+
+
+def examples(count: int) -> int:
+    """How many examples a property is tried with: `count`; in `make check` (profile "quick") a fifth, at least 10."""
+    return max(count // 5, 10) if os.environ.get("HYPOTHESIS_PROFILE") == "quick" else count

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # The same examples each time, however slow the machine is; `make fuzz` and HYPOTHESIS_PROFILE=random look for others.
 settings.register_profile("steady", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-# `make check`: fewer of them. Tests that say how many they want get that many.
+# `make check`: fewer of them; tests that say how many they want say it by `tests.examples`.
 settings.register_profile("quick", settings.get_profile("steady"), max_examples=20)
 settings.register_profile("random", deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))

@@ -13,11 +13,12 @@ from agent.core.events.events import Event, event_of, sort_events
 from agent.core.records import RawRecord
 from agent.core.shadow.cluster import ClusterMirror
 from analyzers.registry import select_analyzers
+from tests import examples
 from tests.unit.core.diagnosis.doubles import Consumes, Twice, chosen
 from tests.unit.core.shadow.build import run_of
 from tests.unit.core.shadow.histories import histories
 
-FAIR = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+FAIR = settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 ALL = select_analyzers()
 WITH_DOUBLES = AnalyzerSelection((*ALL.makes, *chosen(Twice, Consumes).makes), ALL.cluster_analyzers)
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 
 from agent.core.events.events import EVENT_CLASSES, FINDING, SAMPLE, event_of, sort_events
 from agent.core.shadow.mirror import PartitionMirror
+from tests import examples
 from tests.unit.core.shadow import build as b
 from tests.unit.core.shadow.build import GROUP, STEP_MS, T0, Log, run_of
 from tests.unit.core.shadow.histories import histories
@@ -129,7 +130,7 @@ def test_ids_tell_clusters_apart_by_time() -> None:
     assert events(early)[0]["event_id"] != events(late)[0]["event_id"]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(histories())
 def test_ids_are_unique_and_the_same_for_any_split(log: Log) -> None:
     single = events(log)

@@ -16,7 +16,7 @@ from agent.core.shadow.transitions import AssignmentChanged
 from agent.kafka.source.segments import discover
 from agent.serving.metrics.group_metrics import GroupShape
 from analyzers.balance import assignment_imbalance
-from tests import ROOT
+from tests import ROOT, examples
 from tests.unit.core.shadow import build as b
 from tests.unit.core.shadow.build import Log, Pair
 from tests.unit.core.shadow.histories import histories
@@ -107,7 +107,7 @@ def held_to_the_metric(mirror: PartitionMirror, records: Iterable[RawRecord]) ->
     return out
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(histories())
 def test_any_history(log: Log) -> None:
     held_to_the_metric(PartitionMirror(log.partition), log.records)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from agent.core.events.events import event_of, sort_events
 from agent.core.events.recent import MAX_OPEN_FINDINGS, RecentEvents
 from agent.core.shadow.transitions import GroupDeleted, GroupEmptied, LogPosition, Transition
+from tests import examples
 from tests.unit.core.events.test_events import life
 from tests.unit.presentation.narrative import made as m
 from tests.unit.presentation.narrative.made import T0
@@ -69,7 +70,7 @@ def test_a_group_may_be_pushed_out_whole() -> None:
     assert recent.timeline("old")[1] is not None
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 30)), max_size=200))
 def test_the_bounds_hold_and_what_is_said_to_be_complete_is(items: list[tuple[str, int]]) -> None:
     recent = RecentEvents(per_group=20, total=40)

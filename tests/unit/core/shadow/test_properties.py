@@ -15,12 +15,13 @@ from agent.core.shadow.cluster import ClusterMirror
 from agent.core.shadow.mirror import PartitionMirror
 from agent.core.shadow.transitions import Transition
 from agent.core.shadow.views import GroupView
+from tests import examples
 from tests.unit.core.shadow.build import Log, commit, run_of, topic_id
 from tests.unit.core.shadow.histories import histories
 from tests.unit.core.shadow.oracle import Broker
 from tests.unit.core.shadow.scripts import TOPIC
 
-FAIR = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+FAIR = settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def everything(mirror: PartitionMirror) -> dict[str, Any]:
@@ -151,7 +152,7 @@ def test_partitions_do_not_touch_each_other(data: st.DataObject) -> None:
         assert everything(cluster.partitions[number]) == everything(mirror)
 
 
-@settings(FAIR, max_examples=300)
+@settings(FAIR, max_examples=examples(300))
 @given(st.data())
 def test_no_bytes_make_it_raise(data: st.DataObject) -> None:
     records = data.draw(corrupted(data.draw(logs()).records))
@@ -172,7 +173,7 @@ def test_no_arbitrary_bytes_make_it_raise(key: bytes | None, value: bytes | None
     assert mirror.next_offset == 2
 
 
-@settings(FAIR, max_examples=300)
+@settings(FAIR, max_examples=examples(300))
 @given(logs())
 def test_states_are_the_brokers_at_every_record(log: Log) -> None:
     mirror, broker = PartitionMirror(log.partition), Broker()
@@ -196,7 +197,7 @@ def test_states_are_the_brokers_at_every_record(log: Log) -> None:
             assert {it.member_id for it in ours.members} == set(theirs.members)
 
 
-@settings(FAIR, max_examples=300)
+@settings(FAIR, max_examples=examples(300))
 @given(logs())
 def test_a_plausible_history_has_no_anomaly_but_gaps_and_every_event_its_own_id(log: Log) -> None:
     mirror, transitions = one_by_one(log.records)
@@ -206,7 +207,7 @@ def test_a_plausible_history_has_no_anomaly_but_gaps_and_every_event_its_own_id(
     assert kinds <= {"generation_gap"}
 
 
-@settings(FAIR, max_examples=300)
+@settings(FAIR, max_examples=examples(300))
 @given(logs())
 def test_who_joins_and_leaves_adds_up_to_the_members(log: Log) -> None:
     _, transitions = one_by_one(log.records)
@@ -267,7 +268,7 @@ def lasting(view: GroupView) -> tuple[Any, ...]:
     )
 
 
-@settings(FAIR, max_examples=300)
+@settings(FAIR, max_examples=examples(300))
 @given(logs())
 def test_a_compacted_log_gives_the_same_groups(log: Log) -> None:
     whole, _ = one_by_one(log.records)

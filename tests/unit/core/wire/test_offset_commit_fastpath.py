@@ -29,6 +29,7 @@ from agent.core.wire.offset_commit_fastpath import (
 from agent.core.wire.offsets import OffsetCommitKey, OffsetCommitValue
 from agent.core.wire.primitives import ZERO_UUID, Uuid
 from agent.core.wire.records import RECORD_TYPES, Tombstone, decode, decode_key, decode_value
+from tests import examples
 from tests.unit.core.wire.strategies import messages
 
 LEGACY, COMMIT = RECORD_TYPES[0], RECORD_TYPES[1]
@@ -72,7 +73,7 @@ def fast(value: bytes) -> Commit | None:
         return None
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=examples(1500), deadline=None)
 @given(ANY)
 @example(b"")
 @example(V3)
@@ -86,7 +87,7 @@ def test_any_bytes_are_read_as_the_general_way_reads_them(value: bytes) -> None:
         assert commit.metadata == ""
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(messages(OffsetCommitValue, 3) | messages(OffsetCommitValue, 4), st.sampled_from([3, 4]))
 def test_every_commit_without_metadata_and_unknown_tags_is_plain(value: OffsetCommitValue, version: int) -> None:
     """Otherwise the path is right and never taken."""
@@ -123,7 +124,7 @@ def test_a_commit_cut_or_lengthened_is_not_plain(value: bytes) -> None:
         assert fast(changed) is None
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=examples(1000), deadline=None)
 @given(
     st.lists(LAID_OUT | NEAR | REAL | st.none(), min_size=1, max_size=5)
     | st.builds(lambda value, count: [value] * count, LAID_OUT, st.integers(1, 4))
@@ -194,7 +195,7 @@ def test_a_canonical_key_decodes_where_the_key_does(raw: bytes) -> None:
     assert decoded[0] == decoded[1]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(messages(LEGACY.value, 0) | messages(OffsetCommitValue, 1))
 def test_a_legacy_value_is_read_as_its_own_type_reads_it(value: object) -> None:
     if isinstance(value, OffsetCommitValue):

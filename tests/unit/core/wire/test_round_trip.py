@@ -13,10 +13,11 @@ from agent.core.wire.json_form import entry_json
 from agent.core.wire.payloads import PAYLOADS, decode_payload, encode_payload
 from agent.core.wire.records import Record, RecordType, Tombstone, Undecodable, decode_value
 from agent.core.wire.schema import Message
+from tests import examples
 from tests.unit.core.wire.strategies import RECORD_VERSIONS, messages
 
 PROFILE = settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 NAMES = [f"{record_type.key_type}-{record_type.name}-v{version}" for record_type, version in RECORD_VERSIONS]
 PAYLOAD_VERSIONS = [

@@ -22,6 +22,7 @@ from agent.kafka.lag.lag_calculator import (
     partition_lags,
     topic_lags,
 )
+from tests import examples
 
 INTERVAL_MS = 30_000
 NOW = 1_000_000_000
@@ -83,7 +84,7 @@ def summed(topic: str, every: list[Lag]) -> TopicLag:
     )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.lists(st.lists(acts, min_size=1, max_size=3), max_size=7), commits, st.integers(0, 4 * INTERVAL_MS))
 def test_the_quick_way_is_the_general_way(
     story: list[list[tuple[object, ...]]],

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from agent.kafka.source import batches
 from agent.kafka.source.problems import ProblemKind
+from tests import examples
 
 from .building import LZ4, batch, committed, marker, offsets, old_batch, raw, write
 
@@ -124,7 +125,7 @@ def test_a_file_cut_short_while_it_is_read(tmp_path, monkeypatch):
     assert "shortened while being read" in problem.message
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.binary(max_size=400), st.binary(max_size=30), st.integers(0, 200))
 @example(struct.pack(">qi4xb", 5, (1 << 31) - 1, 2) + bytes(40), b"", 0)
 @example(struct.pack(">qi4xb", 5, -1, 2) + bytes(40), b"", 0)

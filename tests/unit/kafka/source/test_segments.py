@@ -10,7 +10,7 @@ from agent.kafka.source import segments
 from agent.kafka.source.errors import SourcePathError
 from agent.kafka.source.problems import ProblemKind
 from agent.kafka.source.segments import PartitionLog, discover
-from tests import SHARED
+from tests import SHARED, examples
 
 from .building import (
     GZIP,
@@ -136,7 +136,7 @@ def test_records_before_a_fault_inside_a_batch_are_kept(tmp_path):
     assert raw(log)[1] == [problem]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(data=st.data())
 def test_any_interleaving_of_transactions_is_resolved_as_by_a_model(tmp_path_factory, data):
     """The model: a consumer that keeps each producer's records back until its marker comes."""

@@ -17,12 +17,13 @@ from agent.kafka.source.ndjson import read_lines, read_ndjson
 from agent.kafka.writer import Written
 from agent.kafka.writer.errors import SinkPathError
 from agent.kafka.writer.ndjson import write_lines, write_ndjson
+from tests import examples
 from tests.unit.kafka.writer.making import ANY_RECORDS, numbered
 
 SOME = [RawRecord(index % 3, 0, 1000 + index, b"k%d" % index, b"v") for index in range(2_500)]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(ANY_RECORDS, st.sampled_from(["x.ndjson", "x.ndjson.gz"]))
 def test_what_is_written_is_read(records: list[RawRecord], name: str) -> None:
     with tempfile.TemporaryDirectory() as folder:

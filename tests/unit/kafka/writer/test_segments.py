@@ -19,6 +19,7 @@ from agent.kafka.writer.errors import RecordRefused, SinkPathError
 from agent.kafka.writer.segments import GZIP, LZ4, NONE, SNAPPY, ZSTD, write_segments
 from agent.tools.embedded import fetch_jars
 from agent.tools.embedded.java import run_class
+from tests import examples
 from tests.unit.kafka.writer.making import TIMED_RECORDS, groups, numbered
 
 SOME = [RawRecord(partition, 0, 1000 + index, b"k%d" % index, b"v") for index in range(4) for partition in (3, 7)]
@@ -37,7 +38,7 @@ def tree(directory: Path) -> dict[str, bytes]:
     return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     TIMED_RECORDS.filter(bool),
     st.sampled_from([1, 200, 2_000, 1 << 20]),

@@ -14,6 +14,7 @@ from agent.persistence.export.buffer import EVENT_OVERHEAD_BYTES, BatchPart, Eve
 from agent.persistence.export.encoded_event import EncodedEvent
 from agent.persistence.export.sinks import BatchLimits
 from agent.persistence.export.spool import Spool
+from tests import examples
 
 BODY = 100
 ALL = BatchLimits(1 << 20, 1 << 30, 0)
@@ -236,5 +237,5 @@ class Against(RuleBasedStateMachine):
 
 TestAgainst = Against.TestCase
 TestAgainst.settings = settings(
-    max_examples=100, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=examples(100), stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
 )

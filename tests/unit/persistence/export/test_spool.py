@@ -18,6 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from agent.persistence.export.errors import SpoolLocked, SpoolUnusable
 from agent.persistence.export.spool import PAGE_BYTES, Spool
+from tests import examples
 
 MANY = 1 << 20
 
@@ -316,5 +317,5 @@ class Crashing(RuleBasedStateMachine):
 
 TestCrashing = Crashing.TestCase
 TestCrashing.settings = settings(
-    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=examples(60), stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
 )

@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent.core.records import RawRecord
+from tests import examples
 from tests.unit.cli.running import SEGMENTS
 from tests.unit.core.diagnosis.test_properties import timed
 from tests.unit.core.shadow.build import run_of
@@ -16,7 +17,7 @@ from tests.unit.persistence.snapshot.cutting import Step, assert_goes_on
 from tests.unit.serving.routes.replayed import of_path
 from tests.unit.simulation.generator.making import SMALL, a_cluster
 
-FAIR = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+FAIR = settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @FAIR

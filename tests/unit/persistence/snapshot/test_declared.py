@@ -22,6 +22,7 @@ from agent.core.shadow.targets import TargetAssignments
 from agent.core.state_fields import INTERNED, SHARED, declared_state
 from agent.persistence.cluster_state import ClusterState
 from analyzers import windows
+from tests import examples
 from tests.unit.analyzers.test_stalled_consumer import play, stable
 from tests.unit.cli.running import SEGMENTS
 from tests.unit.core.diagnosis.test_properties import timed
@@ -152,7 +153,7 @@ def test_a_generated_cluster() -> None:
     assert twice <= {cls.__name__ for cls in SHARED} | {"dict"}
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(timed(0))
 def test_any_history(records: list[Any]) -> None:
     if records:

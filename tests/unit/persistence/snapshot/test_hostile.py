@@ -28,11 +28,12 @@ from agent.persistence.snapshot.envelope import (
 )
 from agent.persistence.snapshot.errors import RefusalReason, SnapshotRefused
 from analyzers.registry import select_analyzers
+from tests import examples
 from tests.unit.persistence.snapshot.cutting import ALL, digests
 from tests.unit.simulation.generator.making import SMALL, a_cluster, runs
 
 LOG = LogId("cluster-1", "topic-1")
-FAIR = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+FAIR = settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @cache
@@ -208,7 +209,7 @@ def tree() -> Any:
     return msgspec.msgpack.decode(plain(), strict=False)
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(400), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_hostile_content_under_a_right_checksum(data: st.DataObject) -> None:
     hostile = msgspec.msgpack.encode(changed(data.draw, tree()))

@@ -21,6 +21,7 @@ from agent.core.diagnosis.api import (
 from agent.core.diagnosis.cluster import LOADS_RETENTION_MS, AnalyzerSelection
 from agent.core.records import RawRecord
 from agent.persistence.cluster_state import ClusterState
+from tests import examples
 from tests.harness.state_digest import cluster_digest
 from tests.unit.core.shadow import build as b
 from tests.unit.core.shadow.build import Log, run_of
@@ -86,7 +87,7 @@ minutes_of = st.lists(st.integers(0, END - 1), max_size=60)
 three = st.tuples(minutes_of, minutes_of, minutes_of)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(three, st.lists(st.integers(0, END), min_size=4, max_size=4), st.integers(0, 15))
 @example(([0, 1, 2, 3, 4, 5, 6], [5], []), [20, 20, 20, 0], 0)
 @example(([0, 1, 2, 3, 4, 5, 6], [5], [90, 91, 92, 93, 94]), [100, 100, 100, 30], 0)
@@ -122,7 +123,7 @@ def test_images_of_different_moments(minutes: tuple[list[int], ...], at: list[in
     assert again.judged_until_ms == whole.judged_until_ms
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(three, st.sets(st.integers(0, END), max_size=20))
 def test_how_time_passes_does_not_matter(minutes: tuple[list[int], ...], at: set[int]) -> None:
     logs = [log_of(number, it) for number, it in enumerate(minutes)]

@@ -13,6 +13,7 @@ from agent.presentation.json_views import describe_json
 from agent.presentation.narrative.events import is_story_event
 from agent.presentation.narrative.explain import StoryRequest, explain
 from agent.presentation.narrative.timeline import timeline_entries
+from tests import examples
 from tests.unit.core.shadow.histories import histories
 from tests.unit.presentation.narrative import made as m
 from tests.unit.presentation.narrative.made import T0
@@ -20,7 +21,7 @@ from tests.unit.presentation.narrative.made import T0
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=SLOW)
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=SLOW)
 @given(histories(), st.integers(0, 40), st.integers(0, 40))
 def test_any_history_has_a_story(log: Any, skipped: int, lasted: int) -> None:
     mirror = PartitionMirror(log.partition)
@@ -86,7 +87,7 @@ evidence = st.fixed_dictionaries(
 CAUSES = ("member_joined", "member_left", "session_timeout", "poll_timeout", "unknown_departure", "unknown", "news")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     st.lists(evidence, max_size=4),
     st.sampled_from(CAUSES),

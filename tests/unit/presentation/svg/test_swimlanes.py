@@ -17,6 +17,7 @@ from agent.presentation.svg.scale import Scale
 from agent.presentation.svg.style import STYLE
 from agent.presentation.svg.swimlane_table import swimlane_table
 from agent.presentation.svg.swimlanes import MAX_LANES, swimlanes
+from tests import examples
 from tests.unit.presentation.narrative import made as m
 from tests.unit.presentation.narrative.golden import histories
 from tests.unit.presentation.narrative.made import DAY, SECOND, T0
@@ -86,7 +87,7 @@ def stories(draw: st.DrawFn) -> list[dict[str, Any]]:
     return out
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(stories(), st.sampled_from([320, 360, 960, 1440]), steps, st.integers(0, 3 * DAY), st.booleans())
 def test_any_history_makes_a_drawing(
     events: list[dict[str, Any]], width: int, later: int, lasts: int, idle: bool

@@ -18,6 +18,7 @@ from agent.serving.metrics.group_collector import GroupCollector, cluster_findin
 from agent.serving.metrics.group_metrics import GroupCounts, GroupReading
 from agent.serving.metrics.readings import Granularity
 from analyzers.registry import select_analyzers
+from tests import examples
 from tests.unit.core.diagnosis.doubles import Twice, chosen, generations
 from tests.unit.core.diagnosis.test_properties import timed
 from tests.unit.core.shadow import build as b
@@ -27,7 +28,7 @@ from tests.unit.serving.metrics.oracle import Ends
 from tests.unit.serving.routes.replayed import of_log
 from tests.unit.simulation.generator.making import a_cluster, runs
 
-FAIR = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+FAIR = settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @FAIR

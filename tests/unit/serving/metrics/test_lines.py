@@ -12,6 +12,7 @@ from agent.serving.metrics.lines import GroupLines
 from agent.serving.metrics.readings import Readings
 from agent.serving.metrics.table import METRICS
 from agent.serving.metrics.text import format_number, format_seconds
+from tests import examples
 from tests.unit.cli.hostile import TEXTS
 from tests.unit.serving.metrics import oracle
 from tests.unit.serving.metrics.oracle import PartitionLag, TopicLag
@@ -90,7 +91,7 @@ def written(lines: list[dict[str, list[str]]], *, openmetrics: bool) -> str:
     return out + ("# EOF\n" if openmetrics else "")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     st.lists(group_readings(), max_size=3, unique_by=lambda it: it.shape.group),
     st.lists(group_readings(), max_size=2, unique_by=lambda it: it.shape.group),
@@ -110,7 +111,7 @@ def test_lines_are_those_of_prometheus_client(
         assert written(lines, openmetrics=openmetrics) == oracle.text([*clusters], openmetrics=openmetrics)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(st.lists(st.lists(group_readings(), max_size=4, unique_by=lambda it: it.shape.group), min_size=2, max_size=4))
 def test_what_is_kept_from_scrape_to_scrape_changes_nothing(scrapes: list[list[GroupReading]]) -> None:
     kept = GroupLines(None)

@@ -45,6 +45,7 @@ from agent.simulation.groups.script import (
     Step,
 )
 from agent.simulation.groups.simulation import Simulation
+from tests import examples
 from tests.unit.core.wire.vectors import CAPTURE, needs
 from tests.unit.simulation.generator.made import encode_image, topic_id
 from tests.unit.simulation.generator.mirroring import Form, mirrored
@@ -291,7 +292,7 @@ def test_the_mirror_has_what_the_model_has_at_every_moment() -> None:
     assert len(epochs) > 5
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(st.lists(STEPS, min_size=1, max_size=20))
 def test_and_so_in_any_play(steps: list[Step]) -> None:
     started: set[str] = set()

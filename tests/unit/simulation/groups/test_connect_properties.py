@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from agent.simulation.groups.connect import ConnectProtocol
 from agent.simulation.groups.script import Close, Kill, SetPartitions, Step
+from tests import examples
 from tests.unit.simulation.groups.connecting import MINUTE, ConnectPlay, start
 
 NAMES = ("w1", "w2", "w3", "w4")
@@ -41,7 +42,7 @@ def stories(draw: st.DrawFn) -> tuple[dict[str, int], list[Step], int, int]:
     return config, steps, now, delay_ms
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(stories())
 def test_clusters_converge(story: tuple[dict[str, int], list[Step], int, int]) -> None:
     config, steps, last_ms, delay_ms = story

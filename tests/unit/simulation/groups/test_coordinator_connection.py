@@ -38,6 +38,7 @@ from agent.simulation.groups.script import (
 )
 from agent.simulation.groups.simulate import simulate
 from agent.simulation.groups.simulation import Simulation, member_id_suffixes
+from tests import examples
 
 S = 1000
 SESSION = 10 * S
@@ -168,7 +169,7 @@ STEPS = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(STEPS, max_size=8))
 def test_heartbeats_that_are_not_played_change_nothing(steps: list[Step]) -> None:
     class Slow(Simulation):

@@ -27,6 +27,7 @@ from agent.simulation.groups.messages import (
 )
 from agent.simulation.groups.script import BrokerSettings
 from agent.simulation.groups.simulation import member_id_suffixes
+from tests import examples
 
 S = 1000
 SESSIONS, REBALANCES = (6 * S, 20 * S), (5 * S, 40 * S)
@@ -200,5 +201,5 @@ class GroupMachine(RuleBasedStateMachine):
             assert self.group.due_ms is None
 
 
-GroupMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+GroupMachine.TestCase.settings = settings(max_examples=examples(100), stateful_step_count=40, deadline=None)
 TestGroupMachine = GroupMachine.TestCase

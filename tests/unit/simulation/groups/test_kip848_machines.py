@@ -25,6 +25,7 @@ from agent.simulation.groups.messages import (
     ResponseSent,
 )
 from agent.simulation.groups.script import BrokerSettings
+from tests import examples
 from tests.unit.simulation.groups.kip848_stage import RANGE, Stage
 
 TOPICS = {"t": 3, "u": 2}
@@ -247,7 +248,9 @@ class AnyFate(RuleBasedStateMachine):
             assert consumer.owned == stage.group.target[member_id] == set(stage.group.members[member_id].held_slots)
 
 
-MANY = settings(max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck))
+MANY = settings(
+    max_examples=examples(60), stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+)
 
 TestAnyRequests = AnyRequests.TestCase
 TestAnyRequests.settings = MANY

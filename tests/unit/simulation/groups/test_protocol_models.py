@@ -26,6 +26,7 @@ from agent.simulation.groups.script import (
 )
 from agent.simulation.groups.simulate import SimulationResult, simulate
 from agent.simulation.groups.simulation import Simulation
+from tests import examples
 
 S = 1000
 MODERN = ClientSettings("c", frozenset({"t"}), group_protocol=GroupProtocol.CONSUMER, max_poll_interval_ms=60 * S)
@@ -129,7 +130,7 @@ STEPS = st.one_of(
 BEFORE: list[Step] = [Start(0, "c0", client(0)), Start(0, "c1", client(1, static=True))]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(STEPS, max_size=8))
 def test_heartbeats_that_are_not_played_one_by_one_change_nothing(steps: list[Step]) -> None:
     told = script([*BEFORE, *steps])

@@ -20,9 +20,10 @@ from agent.simulation.groups.messages import (
 from agent.simulation.groups.script import Script
 from agent.simulation.groups.simulate import simulate, stopped_partitions
 from agent.simulation.groups.simulation import Simulation
+from tests import examples
 from tests.unit.simulation.groups.scripts import QUIET_MS, cooperative_assignor, random_scripts
 
-unhurried = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+unhurried = settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 class Watcher:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from agent.tools.sidecar.container import container, scrape_annotations, volumes
 from agent.tools.sidecar.manifests import KINDS, ManifestError
 from agent.tools.sidecar.patching import inject
+from tests import examples
 from tests.unit.cli.running import kshadow
 from tests.unit.tools.sidecar.made import FULL_VALUES, PLAIN_VALUES, STYLES, manifest, pods, without, written
 
@@ -205,7 +206,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(
     st.lists(st.dictionaries(st.sampled_from(["env", "args", "x", "y"]), VALUES), min_size=1, max_size=3),
     st.dictionaries(st.sampled_from(["a", "b", "zz"]), VALUES),
