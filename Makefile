@@ -30,7 +30,7 @@ demo: $(READY)
 RUN = $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder --max-worker-restart 0 --durations 12 -r fERs
 NOTHING = not (kafka or spark or browser or kubernetes or process)
 
-# Lint beside the tests: most of these wait for brokers. Its result counts as theirs does, and comes first.
+# Lint beside the tests: most of these wait for brokers. What it found is printed after theirs, and fails the run as well.
 test: $(READY)
 	@mkdir -p .cache; $(MAKE) --no-print-directory lint > .cache/lint.log 2>&1 & lint=$$!; \
 	$(RUN) -n $(WORKERS) $(PYTEST); tests=$$?; \

@@ -243,7 +243,7 @@ class OfflineGroups:
 
 
 class ReplayOptions(TypedDict, total=False):
-    """As `OfflineGroups` takes them."""
+    """Keyword arguments of `OfflineGroups`; it says what each means."""
 
     cluster: str | None
     group: str | None

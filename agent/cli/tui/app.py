@@ -68,7 +68,7 @@ class WatchApp(App[int]):
         self.state = WatchState(asker, self.poll_thread, styles(coloured))
 
     def on_mount(self) -> None:
-        """Begin."""
+        """Take signals, show the first screen, and ask."""
         loop = asyncio.get_running_loop()
         for number, code in (
             (signal.SIGINT, EXIT_INTERRUPTED),
@@ -85,7 +85,7 @@ class WatchApp(App[int]):
         self.poll_thread.start()
 
     def on_unmount(self) -> None:
-        """End."""
+        """Ask no more."""
         self.poll_thread.stop(0)
 
     def _fatal_error(self) -> None:
@@ -107,7 +107,7 @@ class WatchApp(App[int]):
             self.screen.redraw()
 
     def action_leave(self, code: int) -> None:
-        """End."""
+        """Leave the program with this exit code."""
         self.exit(code, code)
 
     def action_pause(self) -> None:

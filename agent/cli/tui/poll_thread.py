@@ -52,11 +52,11 @@ class PollThread:
         self._thread = threading.Thread(target=self._run, name="feed", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Ask from now on, in a daemon thread."""
         self._thread.start()
 
     def stop(self, timeout_s: float = 1.0) -> None:
-        """End soon; a question that is under way is not waited for longer than that."""
+        """End the thread; a question that is under way is waited for at most `timeout_s` seconds."""
         with self._wake:
             self._stopped = True
             self._wake.notify()

@@ -87,10 +87,10 @@ class WatchScreen(Screen[None]):
             lines.redraw()
 
     def receive(self, news: PollResult) -> None:
-        """Something came, also while another screen is above."""
+        """Take what a poll found; also called while another screen is above this one."""
 
     def on_screen_resume(self) -> None:
-        """What was above is gone."""
+        """Draw anew: the screen that was above is closed."""
         self.call_after_refresh(self.redraw)
 
     def action_back(self) -> None:

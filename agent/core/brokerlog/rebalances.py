@@ -91,7 +91,7 @@ class _LoggedGroup:
 
 
 class BrokerLog:
-    """The lines of one broker, in their order; a `Witness`."""
+    """The lines of one broker, in their order; an `EvidenceSource`."""
 
     def __init__(self) -> None:
         self._groups: OrderedDict[str, _LoggedGroup] = OrderedDict()

@@ -109,7 +109,7 @@ class AdminObserver:
             self._moved.update(groups)
 
     def rebalance_report(self, group: str, generation: int, end_ms: int) -> RebalanceReport | None:
-        """As `agent.core.inference.external_evidence.Witness`."""
+        """What sweeps saw of a rebalance's join phase, None where nothing: an `EvidenceSource` of the mirror."""
         return self._join_phases.rebalance_report(group, generation, end_ms)
 
     def readings(self) -> ObserverReading | None:

@@ -110,7 +110,7 @@ class _BrokerLogFile:
 
 
 class BrokerLogs:
-    """Witness: several brokers' logs, each read whole with its rotated siblings."""
+    """An `EvidenceSource`: several brokers' logs, each read whole with its rotated siblings."""
 
     def __init__(self, paths: Iterable[str | Path], utc: LocalToEpochMs) -> None:
         """Reads. Raises `SourcePathError` for a PATH that is no log."""
@@ -134,7 +134,7 @@ class BrokerLogs:
 
 
 class BrokerLogFollower(BackgroundThread):
-    """Witness: brokers' logs that grow, followed in a thread; lines that came are read again before each answer."""
+    """An `EvidenceSource`: brokers' logs that grow, followed in a thread; read again before each answer."""
 
     def __init__(self, paths: Iterable[str | Path], utc: LocalToEpochMs) -> None:
         """Raises `SourcePathError` for a PATH that is no log now; one that goes later is waited for."""

@@ -39,19 +39,19 @@ NEVER_COMPLETED_FROM = 3
 """From how many rebalances that never completed on it is no single stumble at a start."""
 
 
-def advice_from_causes(told: Totals, group_type: str | None, covered: AbstractSet[str]) -> list[str]:
+def advice_from_causes(totals: Totals, group_type: str | None, covered: AbstractSet[str]) -> list[str]:
     """Advice for a range. `covered` are the analyzers that hold a finding open; and `whatif`, if its history was
     replayed under other settings."""
     out = []
     for covers, rule in _RULES:
-        text = None if covered & covers else rule(told, group_type)
+        text = None if covered & covers else rule(totals, group_type)
         if text is not None:
             out.append(text)
     return out
 
 
-def _session_timeout_advice(told: Totals, group_type: str | None) -> str | None:
-    lost = [gone for gone in told.departures if gone.cause == "session_timeout"]
+def _session_timeout_advice(totals: Totals, group_type: str | None) -> str | None:
+    lost = [gone for gone in totals.departures if gone.cause == "session_timeout"]
     if not lost:
         return None
     out = [
@@ -71,8 +71,8 @@ def _session_timeout_advice(told: Totals, group_type: str | None) -> str | None:
     return " ".join(out)
 
 
-def _crash_loop_advice(told: Totals, group_type: str | None) -> str | None:
-    found = find_crash_loops(told.rebalances)
+def _crash_loop_advice(totals: Totals, group_type: str | None) -> str | None:
+    found = find_crash_loops(totals.rebalances)
     if not found:
         return None
     worst = found[0]
@@ -85,8 +85,8 @@ def _crash_loop_advice(told: Totals, group_type: str | None) -> str | None:
     return f"{text} {count(more, 'other client')} did the same." if more else text
 
 
-def _poll_timeout_advice(told: Totals, group_type: str | None) -> str | None:
-    late = [gone for gone in told.departures if gone.cause == "poll_timeout"]
+def _poll_timeout_advice(totals: Totals, group_type: str | None) -> str | None:
+    late = [gone for gone in totals.departures if gone.cause == "poll_timeout"]
     if not late:
         return None
     limit = _evidence_values(late, "rebalance_timeout_ms")
@@ -98,11 +98,11 @@ def _poll_timeout_advice(told: Totals, group_type: str | None) -> str | None:
     )
 
 
-def _rolling_restart_advice(told: Totals, group_type: str | None) -> str | None:
+def _rolling_restart_advice(totals: Totals, group_type: str | None) -> str | None:
     if group_type in ("share", "connect"):
         # Share groups have no static members; Connect has a delay of its own.
         return None
-    found = rolling_restart_phrase(told.rebalances)
+    found = rolling_restart_phrase(totals.rebalances)
     if not found:
         return None
     return (
@@ -111,13 +111,13 @@ def _rolling_restart_advice(told: Totals, group_type: str | None) -> str | None:
     )
 
 
-def _eager_assignor_advice(told: Totals, group_type: str | None) -> str | None:
+def _eager_assignor_advice(totals: Totals, group_type: str | None) -> str | None:
     # Where a timeout set it off, what stood longest were the partitions of the one that was waited for.
     eager = [
-        it for it in told.rebalances if it.protocol in EAGER and it.stopped_ms and it.cause not in TIMEOUT_CAUSES
+        it for it in totals.rebalances if it.protocol in EAGER and it.stopped_ms and it.cause not in TIMEOUT_CAUSES
     ]
     stopped = sum(it.stopped_ms or 0 for it in eager)
-    share = (told.stopped_share or 0) * stopped / (told.stopped_ms or 1)
+    share = (totals.stopped_share or 0) * stopped / (totals.stopped_ms or 1)
     much = stopped >= EAGER_MIN_STOPPED_MS or share >= EAGER_MIN_SHARE
     if group_type != "classic" or len(eager) < REPEATED_FROM or not much:
         return None
@@ -130,8 +130,8 @@ def _eager_assignor_advice(told: Totals, group_type: str | None) -> str | None:
     )
 
 
-def _subscription_advice(told: Totals, group_type: str | None) -> str | None:
-    changed = sum("subscription_changed" in it.causes for it in told.rebalances)
+def _subscription_advice(totals: Totals, group_type: str | None) -> str | None:
+    changed = sum("subscription_changed" in it.causes for it in totals.rebalances)
     if changed < REPEATED_FROM:
         return None
     return (
@@ -140,12 +140,12 @@ def _subscription_advice(told: Totals, group_type: str | None) -> str | None:
     )
 
 
-def _never_completed_advice(told: Totals, group_type: str | None) -> str | None:
-    if told.never_completed < NEVER_COMPLETED_FROM:
+def _never_completed_advice(totals: Totals, group_type: str | None) -> str | None:
+    if totals.never_completed < NEVER_COMPLETED_FROM:
         return None
     return (
-        f"{told.never_completed} rebalances never completed: members came and went faster than a round takes. Start "
-        "instances together, and let the broker wait for them: group.initial.rebalance.delay.ms."
+        f"{totals.never_completed} rebalances never completed: members came and went faster than a round takes. "
+        "Start instances together, and let the broker wait for them: group.initial.rebalance.delay.ms."
     )
 
 

@@ -28,14 +28,14 @@ MAX_DOUBTS = 3
 
 def confidence_text(scene: StoryContext) -> str | None:
     """Some sentences; None where there was nothing to find out."""
-    told = scene.totals
-    members = [it for it in told.departures if it.cause not in UNKNOWN_CAUSES and _is_inferred(it)]
+    totals = scene.totals
+    members = [it for it in totals.departures if it.cause not in UNKNOWN_CAUSES and _is_inferred(it)]
     others = [
         it
-        for it in told.rebalances
+        for it in totals.rebalances
         if cause_info(it.cause).reason and it.cause not in UNKNOWN_CAUSES and _is_inferred(it)
     ]
-    unknown = sum(it.cause == Cause.UNKNOWN_DEPARTURE for it in told.departures)
+    unknown = sum(it.cause == Cause.UNKNOWN_DEPARTURE for it in totals.departures)
     if not (members or others or unknown):
         return "All of it is certain: the broker's own log says why." if scene.has_broker_log else None
     inferred = [f"how {count(len(members), 'member')} went ({_certainty_phrase(members)})"] if members else []

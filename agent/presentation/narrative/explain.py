@@ -193,7 +193,7 @@ def _last_commit_text(form: Form, asked: StoryRequest) -> str:
 
 
 def _happened_paragraphs(scene: StoryContext) -> list[Paragraph]:
-    told, calendar, since, until = scene.totals, scene.calendar, scene.since_ms, scene.until_ms
+    totals, calendar, since, until = scene.totals, scene.calendar, scene.since_ms, scene.until_ms
     if calendar.day is not None:
         span = f"On {calendar.day}, from {clock(since)} to {clock(until)} UTC ({duration(until - since)})"
     else:
@@ -203,7 +203,9 @@ def _happened_paragraphs(scene: StoryContext) -> list[Paragraph]:
     busy = busy_paragraphs(scene.entries, calendar, scene.group_type)
     out = [Paragraph("happened", text, _evidence_of(its)) for text, its in busy]
     if len(busy) != 1 or len(busy[0][1]) == 1:
-        why = f"rebalanced {times(len(told.rebalances))}: {causes_phrase(told.causes)}" if told.rebalances else ""
+        why = (
+            f"rebalanced {times(len(totals.rebalances))}: {causes_phrase(totals.causes)}" if totals.rebalances else ""
+        )
         out.insert(0, Paragraph("happened", f"{span}, the group {why or 'did not rebalance'}."))
     elif calendar.day is not None:
         # One busy time is all there was: what it says is said for the whole, and the whole has a date.
@@ -220,8 +222,8 @@ def _evidence_of(lines: Sequence[TimelineEntry]) -> tuple[Evidence, ...]:
     return tuple(item for line in lines if line.rebalance is not None for item in line.rebalance.evidence)
 
 
-def _evidence_paragraphs(told: Totals) -> list[Paragraph]:
-    known = (gone for gone in told.departures if gone.cause != Cause.UNKNOWN_DEPARTURE)
+def _evidence_paragraphs(totals: Totals) -> list[Paragraph]:
+    known = (gone for gone in totals.departures if gone.cause != Cause.UNKNOWN_DEPARTURE)
     ways = grouped(known, lambda gone: gone.way)
     out = []
     for same in sorted(ways.values(), key=lambda gone: (gone[0].cause == Cause.MEMBER_LEFT, -len(gone))):
@@ -229,8 +231,8 @@ def _evidence_paragraphs(told: Totals) -> list[Paragraph]:
         if because:
             evidence = tuple(item for gone in same for item in gone.evidence)
             out.append(Paragraph("why", f"{_evidence_subject(same)}: {_mid_sentence(' '.join(because))}", evidence))
-    ids = {gone.member.member_id for gone in told.departures}
-    rest = tuple(item for it in told.rebalances for item in it.evidence if str(item.get("member_id")) not in ids)
+    ids = {gone.member.member_id for gone in totals.departures}
+    rest = tuple(item for it in totals.rebalances for item in it.evidence if str(item.get("member_id")) not in ids)
     said = evidence_sentences(rest)
     return [*out, Paragraph("why", " ".join(said), rest)] if said else out
 
@@ -250,36 +252,36 @@ def _mid_sentence(text: str) -> str:
 
 
 def _cost_paragraphs(scene: StoryContext) -> list[Paragraph]:
-    told, noun = scene.totals, work(scene.group_type)
-    if not told.rebalances:
+    totals, noun = scene.totals, work(scene.group_type)
+    if not totals.rebalances:
         return []
     out = []
-    if told.stopped_ms is not None and told.stopped_ms > 0:
+    if totals.stopped_ms is not None and totals.stopped_ms > 0:
         text = (
-            f"Rebalances kept {noun}s from being worked on for {duration(told.stopped_ms)}, summed over the {noun}s"
+            f"Rebalances kept {noun}s from being worked on for {duration(totals.stopped_ms)}, summed over the {noun}s"
         )
-        if told.stopped_share is not None and told.partitions is not None:
-            lasted = duration(told.with_members_ms)
-            lasted = f"the {lasted} in which the group had members" if told.empty_ms else lasted
+        if totals.stopped_share is not None and totals.partitions is not None:
+            lasted = duration(totals.with_members_ms)
+            lasted = f"the {lasted} in which the group had members" if totals.empty_ms else lasted
             text += (
-                f": {percent(told.stopped_share)} of what {count(told.partitions, noun)} could have worked in "
+                f": {percent(totals.stopped_share)} of what {count(totals.partitions, noun)} could have worked in "
                 f"{lasted}"
             )
         out += [f"{text}.", *_costliest_sentence(scene)]
-    elif told.stopped_ms == 0:
+    elif totals.stopped_ms == 0:
         out.append(f"No {noun} stood still for a rebalance.")
-    if told.empty_ms:
-        apart = ", which is not in that sum" if told.stopped_ms else ""
-        out.append(f"For {duration(told.empty_ms)} the group had no member at all{apart}.")
+    if totals.empty_ms:
+        apart = ", which is not in that sum" if totals.stopped_ms else ""
+        out.append(f"For {duration(totals.empty_ms)} the group had no member at all{apart}.")
     return [Paragraph("cost", " ".join(out))] if out else []
 
 
 def _costliest_sentence(scene: StoryContext) -> list[str]:
-    told, it = scene.totals, scene.totals.costliest
-    if it is None or it.stopped_ms is None or (told.stopped_ms or 0) < MIN_COST_MS or len(told.rebalances) == 1:
+    totals, it = scene.totals, scene.totals.costliest
+    if it is None or it.stopped_ms is None or (totals.stopped_ms or 0) < MIN_COST_MS or len(totals.rebalances) == 1:
         return []
     which = f"{epochs(scene.group_type)} {it.generation} at {scene.calendar.at(it.at_ms)}"
-    if it.stopped_ms >= NEARLY_ALL_SHARE * (told.stopped_ms or 0):
+    if it.stopped_ms >= NEARLY_ALL_SHARE * (totals.stopped_ms or 0):
         return [f"Nearly all of it came with {which}."]
     return [f"The dearest was {which}: {duration(it.stopped_ms)}."]
 
