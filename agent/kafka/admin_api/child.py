@@ -30,7 +30,13 @@ from itertools import count
 from typing import Any
 
 import msgspec
-from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, KafkaError, KafkaException
+from confluent_kafka import (
+    ConsumerGroupState,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+)
 from confluent_kafka.admin import AdminClient
 
 from agent.kafka.admin_api.answers import (
@@ -48,8 +54,6 @@ from agent.kafka.client import ignore_error, quiet
 TOPIC = "__consumer_offsets"
 TIMEOUT_S = 5.0
 """How long brokers may take to answer."""
-LEADERS_TIMEOUT_S = 2.0
-"""How long for the one question that is waited for."""
 REBALANCING = frozenset({ConsumerGroupState.PREPARING_REBALANCING, ConsumerGroupState.COMPLETING_REBALANCING})
 
 Reply = Callable[..., None]
@@ -124,15 +128,18 @@ def _list(admin: AdminClient, narrowed: dict[str, Any], reply: Reply) -> None:
 
 def _leaders(admin: AdminClient, reply: Reply) -> None:
     """Without the topic a question for a coordinator is never answered."""
-    try:
-        topic = admin.list_topics(TOPIC, timeout=LEADERS_TIMEOUT_S).topics[TOPIC]
-    except KafkaException as error:
-        reply(refusals=(_refusal(error),))
-        return
-    if topic.error is not None:
-        reply(refusals=(_refusal(topic.error),))
-    else:
-        reply(leaders={number: it.leader for number, it in topic.partitions.items()})
+
+    def landed(future: Future[Any]) -> None:
+        try:
+            partitions = future.result().partitions
+        except KafkaException as error:
+            reply(refusals=(_refusal(error),))
+        else:
+            reply(leaders={it.id: -1 if it.leader is None else it.leader.id for it in partitions})
+
+    # An Admin client's `list_topics` would create the topic, where brokers create topics by themselves.
+    described = admin.describe_topics(TopicCollection([TOPIC]), request_timeout=TIMEOUT_S)
+    described[TOPIC].add_done_callback(landed)
 
 
 def _describe(admin: AdminClient, groups: list[str], reply: Reply) -> None:

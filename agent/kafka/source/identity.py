@@ -38,9 +38,11 @@ class IdentityClient:
         try:
             with kafka_errors(partial(classify, doing=doing, topic=topic)):
                 described = self._admin.describe_topics(TopicCollection([topic]), request_timeout=timeout_s)[topic]
-                cluster = self._admin.list_topics(topic, timeout=timeout_s)
+                # An Admin client's `list_topics(topic)` would create it, where brokers create topics by themselves.
+                cluster = self._admin.describe_cluster(request_timeout=timeout_s)
                 topic_id = str(described.result(timeout_s + 1).topic_id)
+                cluster_id = cluster.result(timeout_s + 1).cluster_id
         except TimeoutError as error:
             raise SourceUnreachable(f"{doing}: expected an answer within {timeout_s:g} s, none came") from error
         # librdkafka writes plain base64, Kafka and its tools the form for URLs.
-        return LogId(str(cluster.cluster_id), topic_id.translate(_URL_SAFE))
+        return LogId(str(cluster_id), topic_id.translate(_URL_SAFE))
