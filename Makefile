@@ -32,6 +32,7 @@ NOTHING = not (kafka or spark or browser or kubernetes or process)
 
 # Lint beside the tests: most of these wait for brokers. What it found is printed after theirs, and fails the run as well.
 test: $(READY)
+	@$(BIN)/python -m tests.harness.class_archives || echo "Without archives of classes JVMs start more slowly" >&2
 	@mkdir -p .cache; $(MAKE) --no-print-directory lint > .cache/lint.log 2>&1 & lint=$$!; \
 	$(RUN) -n $(WORKERS) $(PYTEST); tests=$$?; \
 	wait $$lint && exit $$tests; cat .cache/lint.log; exit 1

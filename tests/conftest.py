@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.harness.class_archives import use as use_class_archives
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
@@ -27,6 +29,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 # Spark's JVMs live for seconds here: what they compile for a long life is half of what they cost.
 for name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
     os.environ.setdefault(name, "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+use_class_archives(os.environ)
 
 COUNTED: list[str] = []
 

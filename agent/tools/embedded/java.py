@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -18,10 +19,15 @@ from agent.tools.embedded.errors import JavaMissingError, JavaTooOldError, ToolF
 MINIMUM_MAJOR = 17
 
 # Short-lived or idle JVMs: the second compiler tier and the parallel collectors cost more than they give.
-FAST_START_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+_FAST_START_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
 
 _INSTALL = f"install Java {MINIMUM_MAJOR} or newer (Debian and Ubuntu: the package openjdk-17-jre-headless)"
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+
+
+def jvm_options() -> list[str]:
+    """Options for a JVM: ours, and those of KAFKA_OPTS, as Kafka's own scripts take them."""
+    return [*_FAST_START_OPTIONS, *shlex.split(os.environ.get("KAFKA_OPTS", ""))]
 
 
 def find_java(environ: Mapping[str, str] | None = None, *, needed_by: str = "Kafka") -> Path:
@@ -62,7 +68,7 @@ def run_class(classpath: str, main_class: str, *arguments: str, timeout_s: float
     `kafka.tools.DumpLogSegments` and the like. Raises `ToolFailedError` with the end of its output.
     """
     # Without a configuration log4j 2 writes errors to standard output, into what callers parse.
-    options = (*FAST_START_OPTIONS, "-Xmx256m", "-Dlog4j2.level=OFF", "-cp", classpath)
+    options = (*jvm_options(), "-Xmx256m", "-Dlog4j2.level=OFF", "-cp", classpath)
     command = [str(find_java()), *options, main_class, *arguments]
     try:
         ended = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)

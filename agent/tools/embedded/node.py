@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient
 
 from agent.tools.embedded.errors import BrokerFailedError
 from agent.tools.embedded.jars import Jars
-from agent.tools.embedded.java import FAST_START_OPTIONS, find_java, run_class
+from agent.tools.embedded.java import find_java, jvm_options, run_class
 from agent.tools.embedded.process_reaper import ProcessReaper
 from agent.tools.embedded.settings import logging_configuration, render_properties
 
@@ -90,7 +90,7 @@ class Node:
         logging_property, logging_text = logging_configuration(self.jars.major)
         logging_file = self.directory / "logging.properties"
         logging_file.write_text(logging_text)
-        options = [*FAST_START_OPTIONS, f"-Xmx{self._heap}", f"-D{logging_property}={logging_file.as_uri()}"]
+        options = [*jvm_options(), f"-Xmx{self._heap}", f"-D{logging_property}={logging_file.as_uri()}"]
         command = [str(find_java()), *options, "-cp", self.jars.classpath, "kafka.Kafka"]
         self._log_start = self.log_file.stat().st_size if self.log_file.exists() else 0
         # It is still there while clients leave in order.

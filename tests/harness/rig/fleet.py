@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from agent.tools.embedded import Jars, ProcessReaper
-from agent.tools.embedded.java import FAST_START_OPTIONS, find_java
+from agent.tools.embedded.java import find_java, jvm_options
 from tests.harness.rig.ledger import Ledger
 
 _CLIENT = Path(__file__).with_name("client.py")
@@ -109,7 +109,7 @@ class Fleet:
 
     def java(self, name: str, group: str, jars: Jars, main_class: str, arguments: Sequence[str]) -> Client:
         """A Java client; SIGTERM closes it in order. What it says is not for the ledger."""
-        options = [*FAST_START_OPTIONS, "-Xmx96m", "-Dlog4j2.level=OFF", "-cp", jars.classpath]
+        options = [*jvm_options(), "-Xmx96m", "-Dlog4j2.level=OFF", "-cp", jars.classpath]
         return self._start(name, group, [str(find_java()), *options, main_class, *arguments], java=True)
 
     def close(self, timeout_s: float = 15.0) -> None:

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from agent.tools.embedded import Jars, ProcessReaper
-from agent.tools.embedded.java import FAST_START_OPTIONS, find_java
+from agent.tools.embedded.java import find_java, jvm_options
 
 CLIENT = Path(__file__).with_name("client.py")
 WORDS = [
@@ -106,7 +106,7 @@ class Fleet:
         return self._start(str(conf.get("client.id", kind)), [sys.executable, str(CLIENT), text])
 
     def java(self, name: str, jars: Jars, main_class: str, *arguments: str, heap: str = "96m") -> Client:
-        options = [*FAST_START_OPTIONS, f"-Xmx{heap}", "-Dlog4j2.level=WARN"]
+        options = [*jvm_options(), f"-Xmx{heap}", "-Dlog4j2.level=WARN"]
         return self._start(name, [str(find_java()), *options, "-cp", jars.classpath, main_class, *arguments])
 
     def _start(self, name: str, command: list[str]) -> Client:

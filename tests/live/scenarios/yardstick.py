@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from py4j.java_gateway import GatewayParameters, JavaGateway
 
 from agent.tools.embedded import Jars, ProcessReaper
-from agent.tools.embedded.java import FAST_START_OPTIONS, find_java
+from agent.tools.embedded.java import find_java, jvm_options
 
 Facts = dict[str, Any]
 TOPIC = "__consumer_offsets"
@@ -35,7 +35,7 @@ class JavaAdmin:
         assert spec.submodule_search_locations is not None
         (py4j,) = Path(spec.submodule_search_locations[0], "jars").glob("py4j-*.jar")
         opens = [f"--add-opens=java.base/java.{name}=ALL-UNNAMED" for name in ("util", "lang", "util.concurrent")]
-        options = [*FAST_START_OPTIONS, "-Xmx128m", "-Dlog4j2.level=OFF", *opens]
+        options = [*jvm_options(), "-Xmx128m", "-Dlog4j2.level=OFF", *opens]
         classpath = f"{jars.classpath}:{py4j}"
         self._leash = ProcessReaper()
         self._process = subprocess.Popen(

@@ -146,9 +146,11 @@ def test_the_command(tmp_path: Path, history: Path) -> None:
     assert f"{found.events:,} events" in first.stderr
     again = subprocess.run(command, capture_output=True, text=True)
     assert (again.returncode, "there is something in it" in again.stderr) == (2, True), again.stderr
+    other = segments(tmp_path, start_ms=T0, days=1, groups=3)
+    command[command.index("--from") + 1] = str(other)
     over = subprocess.run([*command, "--overwrite"], capture_output=True, text=True)
     assert over.returncode == 0, over.stderr
-    assert difference(replayed(paths), written(out)).is_none
+    assert difference(replayed([other]), written(out)).is_none, "and nothing of what was there"
 
 
 @pytest.fixture(scope="module")

@@ -110,8 +110,10 @@ def test_each_day_by_itself_is_as_in_the_whole(
 ) -> None:
     within = whole(events)
     read = from_files(spark, [str(files)])
+    rows = roll_up(read, within).persist()
     for name in TABLES:
-        replace_days(table_of(roll_up(read, within), name), f"{tmp_path}/whole/{name}", within)
+        replace_days(table_of(rows, name), f"{tmp_path}/whole/{name}", within)
+    rows.unpersist()
     expected = rows_of(tmp_path / "whole")
     assert all(expected.values())
     for day in (2, 0, 1, 1, 3):  # in any order, and again

@@ -60,9 +60,13 @@ EXPECTED = {
 }
 """Alerts, and the groups they are about."""
 
+LOAD = 'kshadow_group_load_imbalance_ratio{{group=~"{}"}} >= 0'.format("|".join(sorted({it for _, it in EXPECTED})))
+"""How the groups' records are shared out, of those that the dashboards are asked for."""
+
 PLAY_S, REACH_S, RESOLVE_S, LOAD_S = 150.0, 30.0, 90.0, 130.0
 
-LOAD = "kshadow_group_load_imbalance_ratio"
+TOLD_S = 3.0
+"""Within how long a firing alert is told by Alertmanager, which looks every second."""
 
 Which = tuple[str, str, str]
 """An alert's name, its group and its severity."""
@@ -131,6 +135,11 @@ class Seen:
     told: float | None = None
     gone: float | None = None
     resolved: float | None = None
+
+    @property
+    def stood(self) -> bool:
+        """Whether it fired for long enough to be told: Alertmanager says nothing of what is gone when it looks."""
+        return self.firing is not None and (self.gone is None or self.gone - self.firing > TOLD_S)
 
 
 @dataclass
@@ -230,8 +239,8 @@ def play(directory: Path, programs: Programs) -> Iterator[Stack]:
 
 
 def _have(it: Stack, what: str) -> bool:
-    """Whether all that are expected have a time for it, in each severity that fired."""
-    found = [[seen for seen in it.of(*which) if seen.firing] for which in EXPECTED]
+    """Whether all that are expected have a time for it, in each severity that stood."""
+    found = [[seen for seen in it.of(*which) if seen.stood] for which in EXPECTED]
     return all(found) and all(getattr(seen, what) for seens in found for seen in seens)
 
 
