@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.harness.class_archives import use as use_class_archives
+from tests.harness.class_archives import use_for_spark
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 # The same examples each time, however slow the machine is; `make fuzz` and HYPOTHESIS_PROFILE=random look for others.
-settings.register_profile("steady", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "steady", derandomize=True, deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow]
+)
 # `make check`: fewer of them; tests that say how many they want say it by `tests.examples`.
 settings.register_profile("quick", settings.get_profile("steady"), max_examples=20)
 settings.register_profile("random", deadline=None)
@@ -29,7 +31,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 # Spark's JVMs live for seconds here: what they compile for a long life is half of what they cost.
 for name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
     os.environ.setdefault(name, "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-use_class_archives(os.environ)
+use_for_spark(os.environ)
 
 COUNTED: list[str] = []
 

@@ -3,7 +3,7 @@
 Tests start some two hundred JVMs, brokers and Spark, and most of what each costs is to load the same classes. With an
 archive a broker starts with two thirds of the work, Spark with half. Java itself sees whether an archive fits its
 version and the jars, and goes without it otherwise. `make test` makes those that are missing or older than what they
-are made from; `tests/conftest.py` has JVMs use them.
+are made from.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, MutableMapping
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from agent.tools.embedded import fetch_jars
-from agent.tools.embedded.jars import cache_directory
-from agent.tools.embedded.java import find_java
+from agent.tools.embedded.java import CLASS_ARCHIVE, find_java
 from agent.tools.spark_submit.spark import find_spark
-
-QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off"
-"""That an archive does not fit (another Kafka's) is nothing to tell."""
+from tests import ROOT
+from tests.live.versions import COORDINATORS
 
 BROKER = """
+import sys
 from confluent_kafka import Consumer
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
-with EmbeddedBroker(fetch_jars()) as broker:
+with EmbeddedBroker(fetch_jars(sys.argv[2])) as broker:
     consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "any", "log_level": 0})
     consumer.subscribe(["none"])
     consumer.poll(3)
@@ -46,64 +46,60 @@ process.stdin.close()
 process.wait()
 """
 
-
-def kafka_jars() -> Path:
-    return fetch_jars().directory
-
-
-def spark_jars() -> Path:
-    return find_spark().home / "jars"
+QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off"
+SPARK_ARCHIVE = ROOT / ".cache" / "spark" / CLASS_ARCHIVE
+SPARK_OPTIONS = f"-XX:SharedArchiveFile={SPARK_ARCHIVE} {QUIET}"
 
 
 class Archive(NamedTuple):
-    """What one is made by, and who uses it."""
+    """What one is made by, and of what."""
 
-    name: str
+    path: Path
+    jars: Path
     program: str
-    variable: str
-    """Through which its JVMs are given options."""
-    jars: Callable[[], Path]
+    arguments: tuple[str, ...] = ()
 
 
-ARCHIVES = (
-    Archive("kafka", BROKER, "KAFKA_OPTS", kafka_jars),
-    Archive("spark", SPARK, "SPARK_SUBMIT_OPTS", spark_jars),
-)
+def of_kafka(version: str) -> Archive:
+    jars = fetch_jars(version).directory
+    return Archive(jars / CLASS_ARCHIVE, jars, BROKER, (version,))
 
 
-def path_of(archive: Archive) -> Path:
-    return cache_directory() / "classes" / f"{archive.name}.jsa"
+def of_spark() -> Archive:
+    return Archive(SPARK_ARCHIVE, find_spark().home / "jars", SPARK)
+
+
+ARCHIVES: tuple[Callable[[], Archive], ...] = (*(partial(of_kafka, it) for it in COORDINATORS), of_spark)
+
+
+def use_for_spark(environ: MutableMapping[str, str]) -> None:
+    """Have every Spark that is started with these variables use the archive, if there is one."""
+    before = environ.get("SPARK_SUBMIT_OPTS", "")
+    if SPARK_ARCHIVE.exists() and SPARK_OPTIONS not in before:
+        environ["SPARK_SUBMIT_OPTS"] = f"{before} {SPARK_OPTIONS}".strip()
 
 
 def is_missing(archive: Archive) -> bool:
     """Whether it is not there, or older than Java or the jars."""
-    path = path_of(archive)
-    return not path.exists() or path.stat().st_mtime < max(
-        it.stat().st_mtime for it in (find_java().resolve(), archive.jars())
-    )
+    if not archive.path.exists():
+        return True
+    newest = max(it.stat().st_mtime for it in (find_java().resolve(), *archive.jars.glob("*.jar")))
+    return archive.path.stat().st_mtime < newest
 
 
-def use(environ: MutableMapping[str, str]) -> None:
-    """Have JVMs that are started with these variables use what archives there are."""
-    for archive in ARCHIVES:
-        if (path := path_of(archive)).exists() and "SharedArchiveFile" not in environ.get(archive.variable, ""):
-            options = f"-XX:SharedArchiveFile={path} {QUIET}"
-            environ[archive.variable] = f"{environ.get(archive.variable, '')} {options}".strip()
-
-
-def make(archive: Archive, environ: Mapping[str, str]) -> None:
-    """Run its program; Java writes the archive as the JVM ends."""
-    path = path_of(archive)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent) as place:
-        made = Path(place, path.name)
-        env = {**environ, archive.variable: f"-XX:ArchiveClassesAtExit={made} {QUIET}"}
-        subprocess.run([sys.executable, "-c", archive.program, place], env=env, check=True)
-        made.replace(path)
+def make(archive: Archive) -> None:
+    """Run its program; Java writes the archive as the JVM that was started last ends."""
+    archive.path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=archive.path.parent) as place:
+        made = Path(place, CLASS_ARCHIVE)
+        env = {**os.environ, "JAVA_TOOL_OPTIONS": f"-XX:ArchiveClassesAtExit={made} {QUIET}"}
+        subprocess.run([sys.executable, "-c", archive.program, place, *archive.arguments], env=env, check=True)
+        made.replace(archive.path)
 
 
 if __name__ == "__main__":
-    for it in ARCHIVES:
+    for find in ARCHIVES:
+        it = find()
         if is_missing(it):
-            make(it, os.environ)
-            print(f"{path_of(it)}: {path_of(it).stat().st_size >> 20} MiB")
+            make(it)
+            print(f"{it.path.parent.name}: an archive of classes, {it.path.stat().st_size >> 20} MiB")

@@ -90,7 +90,11 @@ class Node:
         logging_property, logging_text = logging_configuration(self.jars.major)
         logging_file = self.directory / "logging.properties"
         logging_file.write_text(logging_text)
-        options = [*jvm_options(), f"-Xmx{self._heap}", f"-D{logging_property}={logging_file.as_uri()}"]
+        options = [
+            *jvm_options(self.jars.classpath),
+            f"-Xmx{self._heap}",
+            f"-D{logging_property}={logging_file.as_uri()}",
+        ]
         command = [str(find_java()), *options, "-cp", self.jars.classpath, "kafka.Kafka"]
         self._log_start = self.log_file.stat().st_size if self.log_file.exists() else 0
         # It is still there while clients leave in order.

@@ -109,7 +109,7 @@ class Fleet:
 
     def java(self, name: str, group: str, jars: Jars, main_class: str, arguments: Sequence[str]) -> Client:
         """A Java client; SIGTERM closes it in order. What it says is not for the ledger."""
-        options = [*jvm_options(), "-Xmx96m", "-Dlog4j2.level=OFF", "-cp", jars.classpath]
+        options = [*jvm_options(jars.classpath), "-Xmx96m", "-Dlog4j2.level=OFF", "-cp", jars.classpath]
         return self._start(name, group, [str(find_java()), *options, main_class, *arguments], java=True)
 
     def close(self, timeout_s: float = 15.0) -> None:

@@ -61,10 +61,10 @@ class Outcome(NamedTuple):
 class Job:
     """The stream, started as often as it is killed."""
 
-    def __init__(self, servers: str, directory: Path, cores: int) -> None:
+    def __init__(self, servers: str, directory: Path, cores: int, batch: int) -> None:
         self.log = directory / "stream.log"
         self._command = [KSHADOW, "spark", "stream", "--reads", "history-topic", "--history-topic", TOPIC]
-        self._command += ["--bootstrap-server", servers, "--master", f"local[{cores}]", "--max-records", "400"]
+        self._command += ["--bootstrap-server", servers, "--master", f"local[{cores}]", "--max-records", str(batch)]
         self._command += ["--out", str(directory / "stream"), "--checkpoint", str(directory / "checkpoint")]
         self._command += ["--watermark", f"{WATERMARK_S}s", "--trigger", "200ms"]
         self.process: subprocess.Popen[bytes] | None = None
@@ -115,9 +115,10 @@ def play(
     cores: int = 2,
     groups: int = 120,
     longest_s: float = 40,
+    batch: int = 400,
     say: Callable[[str], None] = print,
 ) -> Outcome:
-    """All of it, below an empty directory."""
+    """All of it, below an empty directory; `batch` is the most records of one."""
     dice = random.Random(seed)
     lines = history(directory, seed, groups)
     dice.shuffle(lines)
@@ -131,7 +132,7 @@ def play(
     with EmbeddedBroker(fetch_jars()) as broker:
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
         put(producer, feed[:1])
-        job = Job(broker.bootstrap_servers, directory, cores)
+        job = Job(broker.bootstrap_servers, directory, cores, batch)
         with feeding(producer, feed[1:], kills * longest_s) as fed:
             for number in range(1, kills + 1):
                 before, began = last_batch(directory), time.monotonic()

@@ -106,7 +106,7 @@ class Fleet:
         return self._start(str(conf.get("client.id", kind)), [sys.executable, str(CLIENT), text])
 
     def java(self, name: str, jars: Jars, main_class: str, *arguments: str, heap: str = "96m") -> Client:
-        options = [*jvm_options(), f"-Xmx{heap}", "-Dlog4j2.level=WARN"]
+        options = [*jvm_options(jars.classpath), f"-Xmx{heap}", "-Dlog4j2.level=WARN"]
         return self._start(name, [str(find_java()), *options, "-cp", jars.classpath, main_class, *arguments])
 
     def _start(self, name: str, command: list[str]) -> Client:

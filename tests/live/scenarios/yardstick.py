@@ -35,7 +35,7 @@ class JavaAdmin:
         assert spec.submodule_search_locations is not None
         (py4j,) = Path(spec.submodule_search_locations[0], "jars").glob("py4j-*.jar")
         opens = [f"--add-opens=java.base/java.{name}=ALL-UNNAMED" for name in ("util", "lang", "util.concurrent")]
-        options = [*jvm_options(), "-Xmx128m", "-Dlog4j2.level=OFF", *opens]
+        options = [*jvm_options(jars.classpath), "-Xmx128m", "-Dlog4j2.level=OFF", *opens]
         classpath = f"{jars.classpath}:{py4j}"
         self._leash = ProcessReaper()
         self._process = subprocess.Popen(

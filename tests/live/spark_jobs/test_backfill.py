@@ -187,7 +187,7 @@ def test_a_broker_with_the_same_records(broker: EmbeddedBroker, tmp_path: Path) 
     source = ("--bootstrap-server", broker.bootstrap_servers, *LOCAL)
     batch = [KSHADOW, "spark", "backfill", *source, "--out", str(tmp_path / "batch")]
     subprocess.run(batch, check=True, stderr=subprocess.DEVNULL)
-    stream = [KSHADOW, "spark", "stream", "--reads", "topic", *source, "--available-now", "--max-records", "16000"]
+    stream = [KSHADOW, "spark", "stream", "--reads", "topic", *source, "--available-now", "--max-records", "30000"]
     stream += ["--out", str(tmp_path / "stream"), "--checkpoint", str(tmp_path / "checkpoint")]
     stream += ["--events-topic", "told"]
     subprocess.run(stream, check=True, stderr=subprocess.DEVNULL)
