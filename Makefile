@@ -10,6 +10,8 @@ READY := $(VENV)/.ready
 # Tests that need brokers wait most of the time, so two cores are enough for four processes. One that crashes ends the run:
 # pytest-xdist 3.8, which shares tests out by file here, may wait for ever where it starts another.
 WORKERS ?= 4
+# Hundreds of processes load the same modules: they keep them compiled, whatever the environment says.
+export PYTHONDONTWRITEBYTECODE :=
 .PHONY: demo test check lint tools bench spark-bench rig faults soak fuzz clean setup
 
 setup: $(READY)

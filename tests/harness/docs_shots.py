@@ -39,14 +39,6 @@ PLAYS_S = 240
 
 PATHS = {"fleet": "/", "group": f"/groups/{GROUP}", "findings": "/findings"}
 SCHEMES: tuple[Scheme, ...] = ("light", "dark")
-NAMES = (
-    *(f"{name}-{scheme}-{width}" for name in PATHS for scheme in SCHEMES for width in SIZES),
-    "watch-fleet",
-    "watch-group",
-    "report",
-)
-"""Every picture."""
-
 FEW = ("fleet", "group")
 """Those that the README has, in both schemes; and `watch`."""
 

@@ -61,6 +61,7 @@ _DEFAULTS: Mapping[str, str] = {
     "message.timeout.ms": "60000",
 }
 _POLL_EVERY = 10_000
+_ASK_S = 5.0
 _NOBODY = "kshadow"  # the group whose coordinator is asked for; it is not made
 _REFUSED = {KafkaError.INVALID_TIMESTAMP, KafkaError.INVALID_RECORD, KafkaError.MSG_SIZE_TOO_LARGE}
 _DENIED = {
@@ -93,7 +94,8 @@ def partition_count(conf: Mapping[str, str], *, create: bool = False, timeout_s:
         if time.monotonic() > deadline:
             raise SinkUnreachable(f"topic {TOPIC}: expected a leader for each partition within {timeout_s:g} seconds")
         if create:
-            _ask_for_coordinator(admin, max(deadline - time.monotonic(), 0.1))
+            # A broker that has just started may leave the first question without an answer.
+            _ask_for_coordinator(admin, min(max(deadline - time.monotonic(), 0.1), _ASK_S))
         time.sleep(0.1)
 
 
@@ -154,7 +156,10 @@ def _write(records: Iterable[RawRecord], producer: RecordProducer, count: int) -
 
 def _ask_for_coordinator(admin: AdminClient, timeout_s: float) -> None:
     (answer,) = admin.describe_consumer_groups([_NOBODY], request_timeout=timeout_s).values()
-    error = answer.exception(timeout_s)
+    try:
+        error = answer.exception(timeout_s)
+    except TimeoutError:
+        return
     if isinstance(error, KafkaException) and error.args[0].code() in _DENIED:
         raise _classify(error.args[0], f"asking for a coordinator, which makes {TOPIC}") from error
 

@@ -11,6 +11,7 @@ from confluent_kafka.admin import NewTopic
 
 from agent.tools.embedded import fetch_jars
 from agent.tools.embedded.settings import render_properties
+from tests.live.scenarios import faults
 from tests.live.scenarios.secured import DESCRIBE_GROUPS, DESCRIBE_TOPIC, PASSWORD, READ_TOPIC, Secured, secured
 from tests.unit.cli.running import kshadow
 
@@ -27,7 +28,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     with secured(fetch_jars(), directory, properties={}, client_certificates=True) as it:
         it.admin.create_topics([NewTopic("orders", 1, 1)])["orders"].result(20)
         consumer = Consumer({"bootstrap.servers": it.broker.admin_servers, "group.id": "payments", "log_level": 0})
-        consumer.commit(offsets=[TopicPartition("orders", 0, 1)], asynchronous=False)
+        faults.commit(consumer, TopicPartition("orders", 0, 1))
         consumer.close()
         it.user("reader", DESCRIBE_TOPIC, READ_TOPIC, DESCRIBE_GROUPS)
         yield it

@@ -59,6 +59,11 @@ def until(true: Callable[[], object], what: str, timeout_s: float = 30.0) -> Non
         time.sleep(0.05)
 
 
+def commit(consumer: Consumer, *offsets: TopicPartition) -> None:
+    """Commit; again where a coordinator has still to load its partition, as after the topic was made."""
+    until(lambda: _takes_commit(consumer, *offsets), "a coordinator takes the commit")
+
+
 def create(kafka: Kafka, partitions: int, replicas: int = 1, config: Mapping[str, str] | None = None) -> None:
     """Make the topic, as the first group that asks for its coordinator does. Groups find their coordinators only if
     `partitions` is the brokers' `offsets.topic.num.partitions`."""
@@ -197,17 +202,19 @@ def _nudge(kafka: Kafka, partitions: Collection[int]) -> dict[int, int]:
 
 
 def _commits(consumer: Consumer, offset: int) -> bool:
-    """Whether a commit was taken, of a few: its coordinator may be loading the partition."""
-    for _ in range(10):
-        try:
-            consumer.commit(offsets=[TopicPartition(TOPIC, 0, offset)], asynchronous=False)
-        except KafkaException as error:
-            if error.args[0].code() not in _LATER:
-                raise
-            time.sleep(0.2)
-        else:
-            return True
-    return False
+    """Whether a commit was taken, of a few: its coordinator may never get to load the partition."""
+    return any(_takes_commit(consumer, TopicPartition(TOPIC, 0, offset)) for _ in range(10))
+
+
+def _takes_commit(consumer: Consumer, *offsets: TopicPartition) -> bool:
+    try:
+        consumer.commit(offsets=list(offsets), asynchronous=False)
+    except KafkaException as error:
+        if error.args[0].code() not in _LATER:
+            raise
+        time.sleep(0.2)
+        return False
+    return True
 
 
 def _write_commit(kafka: Kafka, group: str, partition: int, offset: int) -> None:

@@ -47,7 +47,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
         conf = {"bootstrap.servers": it.broker.admin_servers, "log_level": 0}
         consumer = Consumer({**conf, "group.id": "payments"})
         for offset in range(100):
-            consumer.commit(offsets=[TopicPartition("orders", offset % 2, offset)], asynchronous=False)
+            faults.commit(consumer, TopicPartition("orders", offset % 2, offset))
         consumer.close()
         producer = Producer(conf)
         for number in range(7):

@@ -90,7 +90,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
             made.result(20)
         conf = {"bootstrap.servers": it.broker.admin_servers, "group.id": "orders", "log_level": 0}
         consumer = Consumer({**conf, "enable.auto.commit": False})
-        consumer.commit(offsets=[TopicPartition("orders", 0, 0)], asynchronous=False)
+        faults.commit(consumer, TopicPartition("orders", 0, 0))
         consumer.close()
         it.user(USER)
         yield it

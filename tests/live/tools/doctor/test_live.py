@@ -67,7 +67,7 @@ def commit(servers: str, count: int = 20) -> None:
     conf = {"bootstrap.servers": servers, "group.id": "orders", "log_level": 0, "enable.auto.commit": False}
     consumer = Consumer(conf)
     for offset in range(count):
-        consumer.commit(offsets=[TopicPartition("orders", 0, offset)], asynchronous=False)
+        faults.commit(consumer, TopicPartition("orders", 0, offset))
     consumer.close()
 
 

@@ -23,7 +23,7 @@ def commit(kafka: faults.Kafka, count: int) -> int:
     conf = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": "orders", "log_level": 0}
     consumer = Consumer({**conf, "enable.auto.commit": False})
     for offset in range(count):
-        consumer.commit(offsets=[TopicPartition(faults.TOPIC, 0, offset)], asynchronous=False)
+        faults.commit(consumer, TopicPartition(faults.TOPIC, 0, offset))
     consumer.close()
     return next(it for it in range(PARTITIONS) if faults.end(kafka, it) >= count)
 
