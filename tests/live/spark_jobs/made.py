@@ -13,10 +13,21 @@ from tests.live.spark_jobs.histories import replayed
 KSHADOW = str(Path(sys.executable).with_name("kshadow"))
 
 
-def segments(directory: Path, *, start_ms: int, days: int, groups: int, seed: int = 1) -> Path:
+def segments(
+    directory: Path, *, start_ms: int, days: int, groups: int, seed: int = 1, commits_every: str = "30m"
+) -> Path:
     """Segment files of a history."""
     start = datetime.fromtimestamp(start_ms / 1000, UTC).isoformat()
-    sized = ["--groups", str(groups), "--duration", f"{days}d", "--commit-interval", "10m", "--seed", str(seed)]
+    sized = [
+        "--groups",
+        str(groups),
+        "--duration",
+        f"{days}d",
+        "--commit-interval",
+        commits_every,
+        "--seed",
+        str(seed),
+    ]
     out = directory / "segments"
     command = [KSHADOW, "generate", *sized, "--start", start, "--out", str(out)]
     subprocess.run(command, stdout=subprocess.DEVNULL, check=True)

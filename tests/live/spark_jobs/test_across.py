@@ -39,7 +39,7 @@ DIAGNOSIS = Diagnosis(
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> list[RecordBatch]:
-    made = segments(tmp_path_factory.mktemp("made"), start_ms=T0, days=1, groups=30)
+    made = segments(tmp_path_factory.mktemp("made"), start_ms=T0, days=1, groups=30, commits_every="10m")
     return [it for it in committed_batches_of(str(made)) if isinstance(it, RecordBatch)]
 
 

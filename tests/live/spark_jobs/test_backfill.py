@@ -39,7 +39,7 @@ LOCAL = ("--master", "local[2]")
 
 @pytest.fixture(scope="module")
 def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return segments(tmp_path_factory.mktemp("made"), start_ms=T0, days=1, groups=60)
+    return segments(tmp_path_factory.mktemp("made"), start_ms=T0, days=1, groups=30)
 
 
 def told(rows: DataFrame, diagnosis: Diagnosis) -> list[Event]:

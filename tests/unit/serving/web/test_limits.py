@@ -195,6 +195,8 @@ def test_many_connections() -> None:
 
 LONGEST = b"%1b" * 32_767
 """The longest group name there may be, as an address has it."""
+TOO_LONG = b"x" * 1_000_000
+"""More than the server ever reads at once (asyncio: 256 KiB): what comes whole is not measured."""
 
 
 @pytest.mark.parametrize(
@@ -202,8 +204,8 @@ LONGEST = b"%1b" * 32_767
     [
         (b"/api/v1/groups/" + LONGEST, b"x", 404),  # 1
         (b"/api/v1/findings?group=" + LONGEST, b"x", 200),  # 2
-        (b"/api/v1/findings?group=" + b"x" * 200_000, b"x", 400),  # 3
-        (b"/", b"x" * 200_000, 400),  # 4
+        (b"/api/v1/findings?group=" + TOO_LONG, b"x", 400),  # 3
+        (b"/", TOO_LONG, 400),  # 4
     ],
 )
 def test_long_requests(path: bytes, header: bytes, status: int) -> None:
