@@ -22,6 +22,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
+from agent.common.timespec import HOUR_MS
 from agent.core.causes import TIMEOUT_CAUSES, Cause
 from agent.core.protocol.states import GroupType
 from agent.core.shadow.transitions import AssignmentChanged, Rebalanced, Transition
@@ -40,8 +41,6 @@ CRASH_LOOP_MAX_CLIENTS = 3
 
 MIN_DEPARTURES_KEPT = 10_000
 """How many departures are kept at least; of larger groups as many as make a loop of all their members."""
-
-HOUR_MS = 3_600_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ EXAMPLES = {"quick": 5, "random": 1}
 
 
 def examples(count: int) -> int:
-    """How many examples a property is tried with: half of `count`, in `make check` (profile "quick") a fifth, not
+    """How many examples a property is tried with: a third of `count`, in `make check` (profile "quick") a fifth, not
     below 10; all with HYPOTHESIS_PROFILE=random, which tries others each time.
     """
-    return max(count // EXAMPLES.get(os.environ.get("HYPOTHESIS_PROFILE", ""), 2), 10)
+    return max(count // EXAMPLES.get(os.environ.get("HYPOTHESIS_PROFILE", ""), 3), 10)

@@ -8,7 +8,8 @@ from typing import NamedTuple, NoReturn, Protocol
 import click
 
 from agent.cli.output import EXIT_UNREACHABLE, warn
-from agent.cli.text import MAX_TEXT, truncated
+from agent.cli.text import MAX_TEXT
+from agent.common.text import printable_truncated
 from agent.core.queries import GroupQueries, Health, JsonObject
 
 MAX_COMPARED = 10_000
@@ -80,7 +81,7 @@ def find_group(answers: Answers, group: str) -> JsonObject:
 def no_such_group(answers: Answers, group: str) -> NoReturn:
     """Say that there is no such group, and which may have been meant."""
     answers.report(warn)
-    text = f"Error: no group {truncated(repr(group), MAX_TEXT)} {answers.where}"
+    text = f"Error: no group {printable_truncated(repr(group), MAX_TEXT)} {answers.where}"
     similar = _similar(group, [row["group"] for row in answers.groups()])
     warn(f"{text}; did you mean {similar}?" if similar else f"{text}; kshadow groups lists those there are")
     raise click.exceptions.Exit(1)

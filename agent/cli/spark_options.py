@@ -8,11 +8,10 @@ from pathlib import Path
 import click
 
 from agent.cli.options import Decorator, combined, option
-from agent.common.timespec import parse_time
+from agent.common.timespec import DAY_MS, parse_time
 from agent.config.options import NameValue, Parsed
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
-_DAY_MS = 86_400_000
 _MEMORY = re.compile(r"[1-9][0-9]*[kmgtKMGT]")
 
 
@@ -34,7 +33,7 @@ def parse_range(text: str) -> tuple[int, int]:
     since, until = (parse_time(begin), parse_time(end)) if dots else (None, None)
     if since is None or until is None or since.at_ms is None or until.at_ms is None:
         raise ValueError(f"two times or days (2026-11-01..2026-11-07; UTC unless told) expected, {text!r} came")
-    until_ms = until.at_ms + (_DAY_MS if _DAY.fullmatch(end.strip()) else 0)
+    until_ms = until.at_ms + (DAY_MS if _DAY.fullmatch(end.strip()) else 0)
     if since.at_ms >= until_ms:
         raise ValueError(f"{text}: the range ends before it begins")
     return since.at_ms, until_ms

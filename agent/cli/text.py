@@ -54,20 +54,15 @@ def cell(value: Any) -> str:
         case bool():
             return "yes" if value else "no"
         case list() | tuple():
-            return truncated(", ".join(map(str, value)), MAX_LIST) or "-"
+            return printable_truncated(", ".join(map(str, value)), MAX_LIST) or "-"
         case dict():
             parts = (
                 f"{name}[{_number_ranges(items)}]" if isinstance(items, list) else f"{name}={items}"
                 for name, items in value.items()
             )
-            return truncated(" ".join(parts), MAX_LIST) or "-"
+            return printable_truncated(" ".join(parts), MAX_LIST) or "-"
         case _:
-            return truncated(str(value), MAX_TEXT)
-
-
-def truncated(text: str, most: int) -> str:
-    """At most `most` characters of a text made printable; `…` says that there is more."""
-    return printable_truncated(text, most)
+            return printable_truncated(str(value), MAX_TEXT)
 
 
 def _number_ranges(numbers: Sequence[Any]) -> str:

@@ -9,9 +9,9 @@ from operator import and_
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from agent.common.timespec import DAY_MS
 from spark_jobs import tables
 
-DAY_MS = 86_400_000
 KEY = ("cluster", "group")
 """A group. The cluster may be null."""
 

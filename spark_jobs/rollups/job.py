@@ -8,12 +8,13 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from agent.common.timespec import DAY_MS
 from agent.persistence.export.arrow import date_of
 from agent.tools.spark_submit.jobs import Rollup
 from spark_jobs.errors import JobError
 from spark_jobs.history import from_files, has_time
 from spark_jobs.progress import print_status, progress
-from spark_jobs.rollups.rolling import DAY_MS, Range, roll_up, table_of
+from spark_jobs.rollups.rolling import Range, roll_up, table_of
 from spark_jobs.session import session
 from spark_jobs.tables import TABLES
 from spark_jobs.writing import PartitionedDirectory

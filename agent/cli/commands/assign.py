@@ -21,7 +21,8 @@ from agent.cli.options import (
 from agent.cli.output import echo, echo_text, print_rows, print_value, warn
 from agent.cli.query import Query, pass_query
 from agent.cli.tables import MIN_FOLDED_WIDTH, Column
-from agent.cli.text import MAX_TEXT, iso_time, truncated
+from agent.cli.text import MAX_TEXT, iso_time
+from agent.common.text import printable_truncated
 from agent.common.timespec import TimeSpec
 from agent.config.options import TIME, Parsed
 
@@ -143,7 +144,7 @@ def assign(
         try:
             plan = assignment_plan(form, assignors, dict(counts), _broker_counts(ctx), as_of_ms)
         except NotAssignable as refused:
-            raise click.UsageError(f"{truncated(repr(what), MAX_TEXT)} {refused}") from None
+            raise click.UsageError(f"{printable_truncated(repr(what), MAX_TEXT)} {refused}") from None
         if first is not None and query.output in ("table", "ndjson"):
             warn(f"{first}, in generation {plan['generation']}")
         match query.output:

@@ -9,7 +9,8 @@ import click
 
 from agent.cli.options import option, output_option
 from agent.cli.output import Column, print_rows, warn
-from agent.cli.text import MAX_LIST, iso_time, json_text, truncated
+from agent.cli.text import MAX_LIST, iso_time, json_text
+from agent.common.text import printable_truncated
 
 JsonObject = dict[str, Any]
 
@@ -92,8 +93,8 @@ def _for_table(row: JsonObject) -> JsonObject:
     return {
         **row,
         "timestamp": iso_time(row.get("timestamp")),
-        "key": [truncated(key, MAX_LIST)],
-        "value": [truncated(value, MAX_LIST)],
+        "key": [printable_truncated(key, MAX_LIST)],
+        "value": [printable_truncated(value, MAX_LIST)],
     }
 
 

@@ -20,7 +20,8 @@ from agent.cli.options import (
 from agent.cli.output import bold, echo, echo_text, print_rows, print_value, warn
 from agent.cli.query import Query, pass_query
 from agent.cli.tables import Column
-from agent.cli.text import MAX_TEXT, truncated
+from agent.cli.text import MAX_TEXT
+from agent.common.text import printable_truncated
 from agent.common.timespec import parse_duration
 from agent.config.options import Parsed
 from agent.simulation.whatif.changes import CHANGES, Alternative
@@ -135,7 +136,7 @@ def whatif(
             result = compare(found, _alternatives(query.ctx, found))
         except (NothingToReplay, CannotReplay) as error:
             answers.report(warn)
-            warn(f"Error: {truncated(repr(group), MAX_TEXT)}: {error}")
+            warn(f"Error: {printable_truncated(repr(group), MAX_TEXT)}: {error}")
             raise click.exceptions.Exit(1) from None
         if query.is_table:
             _print(found, result)

@@ -7,14 +7,10 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TypeVar
 
 from agent.common.text import truncated
+from agent.common.timespec import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
-
-SECOND_MS = 1_000
-MINUTE_MS = 60 * SECOND_MS
-HOUR_MS = 60 * MINUTE_MS
-DAY_MS = 24 * HOUR_MS
 
 MAX_NAME = 60
 """Characters of a name in a sentence: real ones are shorter, and a hostile one may have 32,767."""

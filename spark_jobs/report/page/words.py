@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from agent.presentation.narrative.words import DAY_MS, duration, percent, timestamp
+from agent.common.timespec import DAY_MS
+from agent.presentation.narrative.words import duration, percent, timestamp
 
 MINUS = "\N{MINUS SIGN}"
 

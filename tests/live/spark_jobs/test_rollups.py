@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from agent.common.timespec import DAY_MS
 from agent.core.events.samples import NO_LAG, GroupLagTotal, GroupSample, sample_event
 from agent.persistence.export.encoded_event import encode_event
 from agent.persistence.export.parquet_sink import ParquetSink
@@ -19,7 +20,7 @@ from agent.tools.spark_submit.jobs import Rollup
 from spark_jobs.errors import JobError
 from spark_jobs.history import from_files, from_json, has_time
 from spark_jobs.rollups.job import range_of, replace_days
-from spark_jobs.rollups.rolling import DAY_MS, Range, roll_up, table_of
+from spark_jobs.rollups.rolling import Range, roll_up, table_of
 from spark_jobs.tables import TABLES, WINDOWS
 from tests.live.spark_jobs.made import history
 from tests.live.spark_jobs.tables import rows_of

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.cli.tables import Column, fold, render
-from agent.cli.text import cell, iso_time, json_text, printable_lines, truncated
+from agent.cli.text import cell, iso_time, json_text, printable_lines
+from agent.common.text import printable_truncated
 from agent.common.sanitize import printable
 from tests.unit.cli.hostile import raw
 
@@ -60,7 +61,7 @@ def test_nothing_unprintable_and_json_comes_back(text: str) -> None:
     assert raw(printable(text)) == []
     assert "\n" not in printable(text)
     assert raw(printable_lines(text)) == []
-    assert len(truncated(text, 10)) <= 10
+    assert len(printable_truncated(text, 10)) <= 10
     for ascii_only in (False, True):
         for indent in (None, 2):
             encoded = json_text({text: [text]}, indent=indent, ascii_only=ascii_only)
