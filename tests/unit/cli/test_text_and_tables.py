@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from agent.cli.tables import Column, fold, render
 from agent.cli.text import cell, iso_time, json_text, printable_lines
-from agent.common.text import printable_truncated
 from agent.common.sanitize import printable
+from agent.common.text import printable_truncated
 from tests.unit.cli.hostile import raw
 
 
