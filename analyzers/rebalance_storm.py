@@ -22,7 +22,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
-from agent.common.timespec import HOUR_MS
+from agent.common.units import HOUR_MS
 from agent.core.causes import TIMEOUT_CAUSES, Cause
 from agent.core.protocol.states import GroupType
 from agent.core.shadow.transitions import AssignmentChanged, Rebalanced, Transition

@@ -8,7 +8,8 @@ from pathlib import Path
 import click
 
 from agent.cli.options import Decorator, combined, option
-from agent.common.timespec import DAY_MS, parse_time
+from agent.common.timespec import parse_time
+from agent.common.units import DAY_MS
 from agent.config.options import NameValue, Parsed
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")

@@ -6,11 +6,12 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from agent.common.units import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
+
 EXPECTED = (
     "a duration before now (15m, 2h, 3d, 1h30m), a time (2026-11-21T10:02:00Z; UTC unless told) or epoch milliseconds"
 )
 
-SECOND_MS, MINUTE_MS, HOUR_MS, DAY_MS = 1_000, 60_000, 3_600_000, 86_400_000
 _UNITS_MS = {"ms": 1, "s": SECOND_MS, "m": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS, "w": 7 * DAY_MS}
 _DURATION = re.compile(r"(?:[0-9]{1,9}(?:ms|[smhdw]))+")
 _PART = re.compile(r"([0-9]+)([a-z]+)")

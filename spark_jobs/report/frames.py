@@ -9,7 +9,7 @@ from operator import and_
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from agent.common.timespec import DAY_MS
+from agent.common.units import DAY_MS
 from spark_jobs import tables
 
 KEY = ("cluster", "group")

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
-from agent.common.timespec import DAY_MS, HOUR_MS
+from agent.common.units import DAY_MS, HOUR_MS
 
 Step = Literal["day", "hour"]
 _FORMATS: dict[Step, str] = {"day": "%Y-%m-%d", "hour": "%Y-%m-%d %H:00"}

@@ -8,7 +8,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from agent.common.timespec import DAY_MS
+from agent.common.units import DAY_MS
 from agent.persistence.export.arrow import date_of
 from agent.tools.spark_submit.jobs import Rollup
 from spark_jobs.errors import JobError

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from agent.common.timespec import DAY_MS
+from agent.common.units import DAY_MS
 from agent.persistence.export.arrow import date_of
 from spark_jobs.rollups.reducer import Event, GroupRollup, Row, Rows
 from spark_jobs.rows import batches_of

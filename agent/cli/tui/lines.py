@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from rich.cells import cell_len, set_cell_size
 
-from agent.common.timespec import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
+from agent.common.units import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 
 Piece = tuple[str, str]
 """A text, and the name of its style; an empty name is none."""

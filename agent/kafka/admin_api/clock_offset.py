@@ -7,7 +7,7 @@ only has to run evenly (`time.monotonic`).
 
 from __future__ import annotations
 
-from agent.common.timespec import MINUTE_MS
+from agent.common.units import MINUTE_MS
 
 WINDOW_MS = MINUTE_MS
 """An arrival counts for so long at least, and for twice as long at most: clocks drift."""

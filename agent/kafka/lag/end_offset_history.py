@@ -10,7 +10,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from agent.common.timespec import DAY_MS
+from agent.common.units import DAY_MS
 from agent.core.end_offsets import (
     NO_END_OFFSETS,
     NOT_ASKED,

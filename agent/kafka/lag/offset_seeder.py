@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from math import sqrt
 
-from agent.common.timespec import DAY_MS, HOUR_MS, MINUTE_MS
+from agent.common.units import DAY_MS, HOUR_MS, MINUTE_MS
 from agent.core.end_offsets import TimedOffset
 
 AGES_MS = (10_000, MINUTE_MS, 5 * MINUTE_MS, 15 * MINUTE_MS, HOUR_MS, 6 * HOUR_MS, DAY_MS, 7 * DAY_MS)

@@ -25,7 +25,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType  # type: ignore[attr-defined]
 
 from agent.common import clock
-from agent.common.timespec import DAY_MS
+from agent.common.units import DAY_MS
 from agent.kafka.client import NO_SUCH_TOPIC, RIGHT_CREDENTIALS, kafka_errors, quiet
 from agent.persistence.export.encoded_event import EncodedEvent
 from agent.persistence.export.errors import ExportMisconfigured, SinkDown

@@ -13,7 +13,7 @@ from functools import partial
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType  # type: ignore[attr-defined]
 
-from agent.common.timespec import HOUR_MS
+from agent.common.units import HOUR_MS
 from agent.kafka.client import RIGHT_CREDENTIALS, RecordProducer, Undelivered, kafka_errors, led_partitions, quiet
 from agent.persistence.snapshot.store import StoreError, StoreErrorReason
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TypeVar
 
 from agent.common.text import truncated
-from agent.common.timespec import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
+from agent.common.units import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)

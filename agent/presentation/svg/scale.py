@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agent.common.timespec import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
+from agent.common.units import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 from agent.presentation.narrative.words import clock, day
 
 _S, _M, _H, _D = SECOND_MS, MINUTE_MS, HOUR_MS, DAY_MS

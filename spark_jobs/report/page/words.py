@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent.common.timespec import DAY_MS
+from agent.common.units import DAY_MS
 from agent.presentation.narrative.words import duration, percent, timestamp
 
 MINUS = "\N{MINUS SIGN}"

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from agent.common.timespec import DAY_MS
+from agent.common.units import DAY_MS
 from agent.core.events.samples import NO_LAG, GroupLagTotal, GroupSample, sample_event
 from agent.persistence.export.encoded_event import encode_event
 from agent.persistence.export.parquet_sink import ParquetSink
