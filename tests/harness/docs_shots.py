@@ -70,10 +70,11 @@ def few(url: str, out: Path) -> Iterator[Path]:
     yield from map(small, watch(url, out, ("watch-fleet",)))
     with chromium() as browser:
         for name, scheme in product(FEW, SCHEMES):
-            with opened(browser, url + PATHS[name], width=WIDTH, height=HEIGHT, scheme=scheme) as (page, _):
+            with opened(browser, url + PATHS[name], width=WIDTH, height=HEIGHT, scheme=scheme) as (page, seen):
                 page.wait_for_load_state("load")
                 file = out / f"{name}-{scheme}.png"
                 page.screenshot(path=file)
+                assert seen.wrong() == [], f"{name}, {scheme}: {seen.wrong()}"
                 yield small(file)
 
 

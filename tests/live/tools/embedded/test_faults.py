@@ -71,12 +71,16 @@ def test_a_cluster_loses_a_broker_and_its_leaders_move(version: str) -> None:
             assert set(cluster.leaders(faults.TOPIC).values()) == {broker}
         partition = commit(cluster, 5)
         faults.compact(cluster, [partition])
-        cluster.await_in_sync()
-        cluster.move_leaders(faults.TOPIC, dict.fromkeys(range(PARTITIONS), 1))
-        cluster.brokers[1].kill()
-        faults.until(lambda: set(cluster.leaders(faults.TOPIC).values()) == {2}, "the other broker leads")
-        commit(cluster, 5)
-        cluster.brokers[1].start()
+        for lose in ("kill", "stop", "pause"):
+            cluster.await_in_sync()
+            cluster.move_leaders(faults.TOPIC, dict.fromkeys(range(PARTITIONS), 1))
+            getattr(cluster.brokers[1], lose)()
+            faults.until(lambda: set(cluster.leaders(faults.TOPIC).values()) == {2}, "the other broker leads")
+            commit(cluster, 5)
+            if lose == "pause":
+                cluster.brokers[1].resume()
+            else:
+                cluster.brokers[1].start()
         pids = [node.pid for node in cluster.brokers.values()]
         assert None not in pids
     assert cluster.brokers == {}
