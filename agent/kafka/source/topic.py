@@ -72,7 +72,7 @@ class TopicReader:
         with kafka_errors(misconfigured):
             # Fatal errors librdkafka prints at any `log_level`; and who turns its log up wants it among ours.
             self._consumer = Consumer(properties, logger=logging.getLogger(LIBRDKAFKA))
-        self._identity = IdentityClient(properties)
+        self._identity = IdentityClient(self._consumer, properties)
         choose_starts = start if callable(start) else _fixed(start or {})
         self._assignment = Assignment(self._consumer, topic, partitions, choose_starts)
 

@@ -8,13 +8,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
 from agent.kafka.client import quiet
 from agent.kafka.source.errors import SourceMisconfigured
 from agent.presentation.narrative.words import count
-from agent.tools.doctor.checks import Check, CheckOutcome, DoctorRequest, Trial, mechanism, uses_sasl
+from agent.tools.doctor.checks import OFFSETS_TOPIC, Check, CheckOutcome, DoctorRequest, Trial, mechanism, uses_sasl
 from agent.tools.doctor.endpoint import Endpoint, probe
 from agent.tools.doctor.handshake import KIP_848, KIP_932, KIP_1071, ApiVersions
 
@@ -139,16 +139,16 @@ def login(request: DoctorRequest, link: AdminConnection) -> tuple[Check, Cluster
 def _cluster(link: AdminConnection) -> Cluster:
     """Raises `KafkaException`."""
     try:
-        told = link.ask(link.admin.describe_cluster)
+        # Not `describe_cluster`: librdkafka ends the process where a broker that has no lease knows of no brokers.
+        link.ask(link.admin.describe_topics, TopicCollection([OFFSETS_TOPIC]))
     except KafkaException as error:
         if error.args[0].code() in _BAD_CREDENTIALS:
             raise
-        # That question goes to a broker's advertised address. This one, which asks for every topic, is answered at a
-        # bootstrap server's, too.
-        metadata = link.admin.list_topics(timeout=link.timeout_s)
-        brokers = {number: (str(broker.host), broker.port) for number, broker in metadata.brokers.items()}
-        return Cluster(str(metadata.cluster_id), brokers)
-    return Cluster(str(told.cluster_id), {node.id: (node.host, node.port) for node in told.nodes})
+    # That question goes to a broker's advertised address, and knows what is wrong with credentials. This one, which
+    # asks for every topic, is answered at a bootstrap server's, too.
+    metadata = link.admin.list_topics(timeout=link.timeout_s)
+    brokers = {number: (str(broker.host), broker.port) for number, broker in metadata.brokers.items()}
+    return Cluster(str(metadata.cluster_id), brokers)
 
 
 def _failed_login(request: DoctorRequest, trial: Trial, error: KafkaError) -> Check:

@@ -35,7 +35,8 @@ def make_topic(conf):
 
 def test_a_topic_that_was_made_anew_is_another_log(broker):
     conf = {"bootstrap.servers": broker.bootstrap_servers, "client.id": "__admin_client"}
-    identity = IdentityClient(conf)
+    consumer = Consumer({**conf, "group.id": "any", **QUIET})
+    identity = IdentityClient(consumer, conf)
     with pytest.raises(TopicMissing):
         identity.ask(TOPIC, 3)
     make_topic(conf)
