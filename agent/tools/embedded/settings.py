@@ -35,6 +35,9 @@ _SHORT_TIMEOUTS = {
 # After a kill the controller lets the same broker register anew only when its old session has run out.
 _SHORT_BROKER_SESSION = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
 
+# Records of tests and demonstrations may say that they are from long ago, and are not deleted for it.
+_KEPT = {"log.retention.ms": "-1"}
+
 # Fifty partitions on a laptop: the cleaner alone would take 128 MiB, the thread pools two dozen threads.
 _SMALL = {
     "log.cleaner.dedupe.buffer.size": "4194304",
@@ -68,6 +71,7 @@ def server_properties(*, client_port: int, controller_port: int) -> dict[str, st
         **_LEAST_IN_SYNC,
         **_SHORT_TIMEOUTS,
         **_SHORT_BROKER_SESSION,
+        **_KEPT,
         **_SMALL,
     }
 
