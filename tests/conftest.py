@@ -93,42 +93,42 @@ def browser() -> Iterator[Browser]:
         yield launched
 
 
-SCENES = ("tests/live/scenarios", "tests/live/helm/kube", "tests/live/stack")
-"""Folders whose tests all look at one scene, so that one process has to have them all."""
+SCENES = ("tests/live/scenarios", "tests/live/helm/kube", "tests/live/stack", "tests/live/spark_jobs")
+"""Folders whose tests all look at one scene, or share what takes long to start: one process has them all."""
 LONGEST = (
-    "tests/live/spark_jobs/test_backfill.py",
-    "tests/live/scenarios",
+    "tests/live/spark_jobs",
     "tests/harness/faults/test_faults.py",
-    "tests/live/persistence/export/test_topic.py",
-    "tests/live/spark_jobs/test_killed.py",
+    "tests/live/scenarios",
+    "tests/live/tools/spark_submit/test_commands.py",
     "tests/live/stack",
-    "tests/live/spark_jobs/test_submit.py",
+    "tests/live/tools/spark_submit/test_killed.py",
+    "tests/live/persistence/export/test_topic.py",
+    "tests/live/tools/spark_submit/test_submit.py",
     "tests/live/helm/kube",
+    "tests/live/tools/spark_submit/test_submit_rights.py",
     "tests/live/tools/embedded/test_faults.py",
-    "tests/live/spark_jobs/test_submit_rights.py",
-    "tests/live/tools/doctor/test_live.py",
     "tests/harness/bench/test_bench.py",
-    "tests/live/spark_jobs/report/test_refusals.py",
+    "tests/live/tools/doctor/test_live.py",
+    "tests/unit/cli/test_hostile.py",
     "tests/live/kafka/lag/test_live.py",
+    "tests/unit/cli/test_generate.py",
     "tests/live/kafka/admin_api/test_live.py",
-    "tests/live/spark_jobs/report/test_numbers.py",
+    "tests/live/serving/test_page_browser.py",
     "tests/live/runtime/test_admin_mode.py",
+    "tests/live/serving/test_schemathesis.py",
     "tests/live/runtime/test_sampling.py",
     "tests/live/tools/test_sidecar_size.py",
     "tests/live/tools/embedded/test_demo.py",
     "tests/live/persistence/snapshot/test_topic.py",
     "tests/harness/rig/test_rig.py",
-    "tests/live/serving/test_page_browser.py",
     "tests/harness/tour/test_tour.py",
-    "tests/unit/cli/test_hostile.py",
-    "tests/unit/cli/test_generate.py",
-    "tests/live/serving/test_schemathesis.py",
 )
-"""What takes longest goes first, or one process would work on it alone at the end."""
+"""What takes longest goes first, or one process would work on it alone at the end; what mostly waits beside what
+mostly computes."""
 
 
 HEAVY = (
-    *(f"tests/live/{name}/" for name in ("spark_jobs", "helm/chart", "image")),
+    *(f"tests/live/{name}/" for name in ("spark_jobs", "tools/spark_submit", "helm/chart", "image")),
     *(f"tests/harness/{name}/" for name in ("bench", "fuzz")),
     "tests/unit/simulation/",
 )
@@ -140,7 +140,7 @@ def scope_of(nodeid: str) -> str:
     """What goes to one process as a whole: a file, or a folder with one scene."""
     file = nodeid.partition("::")[0]
     folder = file.rpartition("/")[0]
-    return folder if folder in SCENES else file
+    return next((scene for scene in SCENES if f"{folder}/".startswith(f"{scene}/")), file)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 from agent.tools.embedded.errors import JavaMissingError, JavaTooOldError, ToolFailedError
@@ -55,6 +56,7 @@ def find_java(environ: Mapping[str, str] | None = None, *, needed_by: str = "Kaf
     return java
 
 
+@cache
 def _check_version(java: Path, needed_by: str) -> None:
     try:
         answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)

@@ -24,7 +24,7 @@ from agent.core.events.events import Event
 from agent.core.records import RecordBatch
 from agent.kafka.source.paths import committed_batches_of
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
-from tests.harness.spark.loading import PROPERTIES, ends_of, give
+from tests.harness.spark.loading import ends_of, give, properties
 from tests.live.spark_jobs.histories import difference, replayed, written
 
 LINE = "{:>12} {:<15} {:>8} {:>10} {:>7} {:>9}  {}"
@@ -144,7 +144,7 @@ def one(options: argparse.Namespace, wanted: int) -> Iterator[tuple[str, int, Ra
     yield "stream rollup", records, ran, f"{len(expected):,} events"
     if options.skip_topic:
         return
-    with EmbeddedBroker(fetch_jars(), properties=PROPERTIES) as broker:
+    with EmbeddedBroker(fetch_jars(), properties=properties(50)) as broker:
         give(broker, history)
         there = sum(ends_of({"bootstrap.servers": broker.bootstrap_servers}))
         source = ("--bootstrap-server", broker.bootstrap_servers, *master)

@@ -10,6 +10,7 @@ less those, row by row; and every event that came too late must have been set as
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import random
 import signal
@@ -69,9 +70,9 @@ class Job:
         self._command += ["--watermark", f"{WATERMARK_S}s", "--trigger", "200ms"]
         self.process: subprocess.Popen[bytes] | None = None
 
-    def start(self, *more: str) -> None:
+    def start(self) -> None:
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen([*self._command, *more], stdout=log, stderr=log)
+            self.process = subprocess.Popen(self._command, stdout=log, stderr=log)
 
     def kill(self) -> None:
         assert self.process is not None
@@ -82,11 +83,19 @@ class Job:
                 continue
         self.process.wait()
 
-    def finish(self) -> None:
-        """Read what is there, then end."""
-        self.start("--available-now")
+    def await_read(self, records: int) -> None:
+        """Until so many are read, and what came of them is written."""
         assert self.process is not None
-        assert self.process.wait(300) == 0, self.log.read_text(errors="replace")[-3000:]
+        deadline = time.monotonic() + 300
+        while records_read(self.log.parent) < records:
+            running = self.process.poll() is None and time.monotonic() < deadline
+            assert running, self.log.read_text(errors="replace")[-3000:]
+            time.sleep(0.1)
+
+    def stop(self) -> None:
+        assert self.process is not None
+        self.process.terminate()
+        assert self.process.wait(60) == 0, self.log.read_text(errors="replace")[-3000:]
 
 
 def below(root: int) -> list[int]:
@@ -150,11 +159,13 @@ def play(
                 say(f"kill {number} after {moment_s:.1f} s: {done}")
         end = encode_event(sentinel(), 0)
         put(producer, [end])
-        job.finish()
+        job.start()
+        job.await_read(len(feed) + 1)
         # The watermark stands ten minutes before now: all of this is too late, and some of it was told already.
         late = [*withheld, *dice.sample(told, 50)]
         put(producer, late)
-        job.finish()
+        job.await_read(len(feed) + 1 + len(late))
+        job.stop()
     sink = ParquetSink(str(directory / "events"))
     sink.write([*told, end])
     roll = [KSHADOW, "spark", "rollup", "--history", str(directory / "events"), "--out", str(directory / "rollups")]
@@ -165,6 +176,14 @@ def play(
 def last_batch(directory: Path) -> int:
     """The number of the last batch that is done; -1 before the first."""
     return max((int(it.name) for it in (directory / "checkpoint" / "commits").glob("[0-9]*")), default=-1)
+
+
+def records_read(directory: Path) -> int:
+    """How many records the batches have read that are done."""
+    if (batch := last_batch(directory)) < 0:
+        return 0
+    offsets = json.loads((directory / "checkpoint" / "offsets" / str(batch)).read_text().splitlines()[-1])
+    return sum(offsets[TOPIC].values())
 
 
 def compare(

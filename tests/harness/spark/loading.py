@@ -11,22 +11,23 @@ from agent.kafka.source.segments import TOPIC
 from agent.kafka.writer.topic import partition_count
 from agent.tools.embedded.broker import EmbeddedBroker
 
-PARTITIONS = 50
-PROPERTIES = {
-    # So that the broker adds as little as can be: it deletes no offsets, however old they are.
-    "offsets.retention.minutes": "2147483647",
-    "log.retention.ms": "-1",
-    "offsets.topic.num.partitions": str(PARTITIONS),
-    "log.message.timestamp.before.max.ms": "9223372036854775807",
-}
+
+def properties(partitions: int) -> dict[str, str]:
+    """With which a broker adds and removes as little as can be, however old the history is."""
+    return {
+        "offsets.retention.minutes": "2147483647",
+        "offsets.topic.num.partitions": str(partitions),
+        "log.message.timestamp.before.max.ms": "9223372036854775807",
+        "log.cleaner.enable": "false",
+    }
 
 
 def give(broker: EmbeddedBroker, history: Path) -> None:
     """Load the segments of a directory of partitions, offsets and all; returns when the broker adds nothing more."""
     conf = {"bootstrap.servers": broker.bootstrap_servers}
-    partition_count(conf, create=True)
+    partitions = partition_count(conf, create=True)
     # A partition has a leader a moment before it has a directory with its topic's id.
-    while len(list(broker.log_dirs[0].glob(f"{TOPIC}-*/partition.metadata"))) < PARTITIONS:
+    while len(list(broker.log_dirs[0].glob(f"{TOPIC}-*/partition.metadata"))) < partitions:
         time.sleep(0.1)
     broker.kill()
     for partition in history.iterdir():
@@ -58,6 +59,7 @@ def still_for(conf: dict[str, str], seconds: float, timeout_s: float = 120) -> N
 def ends_of(conf: dict[str, str]) -> list[int]:
     consumer = Consumer({**conf, "group.id": "nobody", "enable.auto.commit": False, "log_level": 0})
     try:
-        return [consumer.get_watermark_offsets(TopicPartition(TOPIC, it), 20)[1] for it in range(PARTITIONS)]
+        partitions = sorted(consumer.list_topics(TOPIC, timeout=20).topics[TOPIC].partitions)
+        return [consumer.get_watermark_offsets(TopicPartition(TOPIC, it), 20)[1] for it in partitions]
     finally:
         consumer.close()

@@ -14,7 +14,14 @@ KSHADOW = str(Path(sys.executable).with_name("kshadow"))
 
 
 def segments(
-    directory: Path, *, start_ms: int, days: int, groups: int, seed: int = 1, commits_every: str = "30m"
+    directory: Path,
+    *,
+    start_ms: int,
+    days: int,
+    groups: int,
+    seed: int = 1,
+    commits_every: str = "30m",
+    partitions: int = 50,
 ) -> Path:
     """Segment files of a history."""
     start = datetime.fromtimestamp(start_ms / 1000, UTC).isoformat()
@@ -27,6 +34,8 @@ def segments(
         commits_every,
         "--seed",
         str(seed),
+        "--offsets-partitions",
+        str(partitions),
     ]
     out = directory / "segments"
     command = [KSHADOW, "generate", *sized, "--start", start, "--out", str(out)]

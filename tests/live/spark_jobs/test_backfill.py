@@ -1,17 +1,13 @@
-"""The backfill against `kshadow replay`: from files, from archives of raw records, from a real broker."""
+"""The backfill against `kshadow replay`: from files and from archives of raw records."""
 
 from __future__ import annotations
 
-import json
 import random
-import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 
 from agent.core.events.events import Event
@@ -19,22 +15,17 @@ from agent.core.records import RecordBatch
 from agent.kafka.source.paths import committed_batches_of
 from agent.persistence.export.columns import row_to_event
 from agent.runtime.offline import load
-from agent.tools.embedded import EmbeddedBroker, fetch_jars
 from agent.tools.spark_submit.jobs import Diagnosis
 from analyzers.registry import parse_analyzer_names, select_analyzers
 from spark_jobs.backfill.job import check_whole, cluster_events, driver_notes, events
 from spark_jobs.backfill.sources import archive, from_archives, from_segments
 from spark_jobs.errors import JobError
 from spark_jobs.rows import DecodeErrors, PartitionDone, SourceProblem
-from tests import SHARED
-from tests.harness.spark.loading import PROPERTIES, give
-from tests.live.spark_jobs.histories import Difference, difference, replayed, written
-from tests.live.spark_jobs.made import KSHADOW, segments
+from tests.live.spark_jobs.histories import Difference, difference, replayed
+from tests.live.spark_jobs.made import segments
 
 T0 = 1_783_296_000_000
 ALL = Diagnosis()
-CAPTURE = SHARED / "captures" / "kafka-4.3.1" / "segments"
-LOCAL = ("--master", "local[2]")
 
 
 @pytest.fixture(scope="module")
@@ -131,73 +122,3 @@ def test_damage_is_told_and_the_rest_is_there(spark: SparkSession, history: Path
     rows = from_segments(spark, [str(damaged)], ALL, None)
     assert any(isinstance(note, SourceProblem | DecodeErrors) for note in driver_notes(rows))
     assert difference(replayed([damaged]), told(rows, ALL)).is_none
-
-
-@pytest.mark.timeout(900)  # several starts of Spark, on two cores that others use too
-def test_the_command(tmp_path: Path, history: Path) -> None:
-    paths = [CAPTURE] if CAPTURE.exists() else [history]
-    out = tmp_path / "events"
-    command = [KSHADOW, "spark", "backfill", "--from", str(paths[0]), "--out", str(out), *LOCAL]
-    first = subprocess.run(command, capture_output=True, text=True)
-    assert first.returncode == 0, first.stderr
-    found = difference(replayed(paths), written(out))
-    print(f"backfill of {paths[0].name}: {found}")
-    assert found.is_none
-    assert f"{found.events:,} events" in first.stderr
-    again = subprocess.run(command, capture_output=True, text=True)
-    assert (again.returncode, "there is something in it" in again.stderr) == (2, True), again.stderr
-    other = segments(tmp_path, start_ms=T0, days=1, groups=3)
-    command[command.index("--from") + 1] = str(other)
-    over = subprocess.run([*command, "--overwrite"], capture_output=True, text=True)
-    assert over.returncode == 0, over.stderr
-    assert difference(replayed([other]), written(out)).is_none, "and nothing of what was there"
-
-
-@pytest.fixture(scope="module")
-def broker(history: Path) -> Iterator[EmbeddedBroker]:
-    """A real one that holds the capture, or a generated history where that is not at hand."""
-    with EmbeddedBroker(fetch_jars(), properties=PROPERTIES) as it:
-        give(it, CAPTURE if CAPTURE.exists() else history)
-        yield it
-
-
-def events_of(servers: str, topic: str) -> list[Event]:
-    consumer = Consumer({"bootstrap.servers": servers, "group.id": "reader", "log_level": 0})
-    try:
-        there = consumer.list_topics(topic, timeout=20).topics[topic].partitions
-        consumer.assign([TopicPartition(topic, it, 0) for it in there])
-        out: list[Event] = []
-        left = sum(consumer.get_watermark_offsets(TopicPartition(topic, it), 20)[1] for it in there)
-        while len(out) < left:
-            message = consumer.poll(20)
-            assert message is not None
-            assert message.error() is None, message.error()
-            event = json.loads(message.value())
-            assert message.key() == event["group"].encode()
-            out.append(event)
-        return out
-    finally:
-        consumer.close()
-
-
-@pytest.mark.timeout(900)  # several starts of Spark, on two cores that others use too
-@pytest.mark.usefixtures("kafka")
-def test_a_broker_with_the_same_records(broker: EmbeddedBroker, tmp_path: Path) -> None:
-    """The batch, and the mirror as a stream that is started three times: the events of `replay`."""
-    source = ("--bootstrap-server", broker.bootstrap_servers, *LOCAL)
-    batch = [KSHADOW, "spark", "backfill", *source, "--out", str(tmp_path / "batch")]
-    subprocess.run(batch, check=True, stderr=subprocess.DEVNULL)
-    stream = [KSHADOW, "spark", "stream", "--reads", "topic", *source, "--available-now", "--max-records", "30000"]
-    stream += ["--out", str(tmp_path / "stream"), "--checkpoint", str(tmp_path / "checkpoint")]
-    stream += ["--events-topic", "told"]
-    subprocess.run(stream, check=True, stderr=subprocess.DEVNULL)
-    again = subprocess.run(stream, capture_output=True, text=True)
-    assert again.returncode == 0, again.stderr
-    expected = replayed(broker.log_dirs)
-    for way in ("batch", "stream"):
-        found = difference(expected, written(tmp_path / way))
-        print(f"{way} from a broker: {found}")
-        assert found.is_none, way
-    assert difference(expected, events_of(broker.bootstrap_servers, "told")).is_none, "those in the topic"
-    if CAPTURE.exists():
-        assert difference(replayed([CAPTURE]), written(tmp_path / "batch")).missing == 0

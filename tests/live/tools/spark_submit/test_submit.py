@@ -13,8 +13,8 @@ import pytest
 
 from agent.tools.spark_submit.package import Code, build
 from tests import ROOT
-from tests.live.spark_jobs.test_package import isolated
-from tests.live.spark_jobs.test_running import alive, until
+from tests.live.tools.spark_submit.test_package import isolated
+from tests.live.tools.spark_submit.test_running import alive, until
 from tests.unit.cli.running import COMMAND, environment
 
 START_S = 60

@@ -1,0 +1,92 @@
+"""The installed command against `kshadow replay`: from files, and from a real broker."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from agent.core.events.events import Event
+from agent.tools.embedded import EmbeddedBroker, fetch_jars
+from tests import SHARED
+from tests.harness.spark.loading import give, properties
+from tests.live.spark_jobs.histories import difference, replayed, written
+from tests.live.spark_jobs.made import KSHADOW, segments
+
+T0 = 1_783_296_000_000
+PARTITIONS = 8
+CAPTURE = SHARED / "captures" / "kafka-4.3.1" / "segments"
+LOCAL = ("--master", "local[2]")
+
+
+@pytest.mark.timeout(900)  # several starts of Spark, on two cores that others use too
+def test_the_command(tmp_path: Path) -> None:
+    source = CAPTURE if CAPTURE.exists() else segments(tmp_path / "first", start_ms=T0, days=1, groups=30)
+    out = tmp_path / "events"
+    command = [KSHADOW, "spark", "backfill", "--from", str(source), "--out", str(out), *LOCAL]
+    first = subprocess.run(command, capture_output=True, text=True)
+    assert first.returncode == 0, first.stderr
+    found = difference(replayed([source]), written(out))
+    print(f"backfill of {source.name}: {found}")
+    assert found.is_none
+    assert f"{found.events:,} events" in first.stderr
+    again = subprocess.run(command, capture_output=True, text=True)
+    assert (again.returncode, "there is something in it" in again.stderr) == (2, True), again.stderr
+    other = segments(tmp_path, start_ms=T0, days=1, groups=3)
+    command[command.index("--from") + 1] = str(other)
+    over = subprocess.run([*command, "--overwrite"], capture_output=True, text=True)
+    assert over.returncode == 0, over.stderr
+    assert difference(replayed([other]), written(out)).is_none, "and nothing of what was there"
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]:
+    """A real one that holds a generated history. Spark pays for each partition, so they are few."""
+    made = segments(tmp_path_factory.mktemp("made"), start_ms=T0, days=1, groups=30, partitions=PARTITIONS)
+    with EmbeddedBroker(fetch_jars(), properties=properties(PARTITIONS)) as it:
+        give(it, made)
+        yield it
+
+
+def events_of(servers: str, topic: str) -> list[Event]:
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": "reader", "log_level": 0})
+    try:
+        there = consumer.list_topics(topic, timeout=20).topics[topic].partitions
+        consumer.assign([TopicPartition(topic, it, 0) for it in there])
+        out: list[Event] = []
+        left = sum(consumer.get_watermark_offsets(TopicPartition(topic, it), 20)[1] for it in there)
+        while len(out) < left:
+            message = consumer.poll(20)
+            assert message is not None
+            assert message.error() is None, message.error()
+            event = json.loads(message.value())
+            assert message.key() == event["group"].encode()
+            out.append(event)
+        return out
+    finally:
+        consumer.close()
+
+
+@pytest.mark.timeout(900)  # several starts of Spark, on two cores that others use too
+@pytest.mark.usefixtures("kafka")
+def test_a_broker_with_the_same_records(broker: EmbeddedBroker, tmp_path: Path) -> None:
+    """The batch, and the mirror as a stream that is started twice: the events of `replay`."""
+    source = ("--bootstrap-server", broker.bootstrap_servers, *LOCAL)
+    batch = [KSHADOW, "spark", "backfill", *source, "--out", str(tmp_path / "batch")]
+    subprocess.run(batch, check=True, stderr=subprocess.DEVNULL)
+    stream = [KSHADOW, "spark", "stream", "--reads", "topic", *source, "--available-now", "--max-records", "30000"]
+    stream += ["--out", str(tmp_path / "stream"), "--checkpoint", str(tmp_path / "checkpoint")]
+    stream += ["--events-topic", "told"]
+    subprocess.run(stream, check=True, stderr=subprocess.DEVNULL)
+    again = subprocess.run(stream, capture_output=True, text=True)
+    assert again.returncode == 0, again.stderr
+    expected = replayed(broker.log_dirs)
+    for way in ("batch", "stream"):
+        found = difference(expected, written(tmp_path / way))
+        print(f"{way} from a broker: {found}")
+        assert found.is_none, way
+    assert difference(expected, events_of(broker.bootstrap_servers, "told")).is_none, "those in the topic"
