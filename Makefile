@@ -40,7 +40,7 @@ test: $(READY)
 	wait $$lint && exit $$tests; cat .cache/lint.log; exit 1
 
 check: $(READY) lint
-	HYPOTHESIS_PROFILE=quick $(RUN) -n 3 -m '$(NOTHING)' tests/unit tests/harness tests/generate $(PYTEST)
+	$(RUN) -n 3 -m '$(NOTHING)' tests/unit tests/harness tests/generate $(PYTEST)
 
 lint: $(READY)
 	$(BIN)/ruff check .

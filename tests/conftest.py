@@ -20,11 +20,10 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 # The same examples each time, however slow the machine is; `make fuzz` and HYPOTHESIS_PROFILE=random look for others.
+# Tests that say how many they want say it by `tests.examples`.
 settings.register_profile(
-    "steady", derandomize=True, deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow]
+    "steady", derandomize=True, deadline=None, max_examples=20, suppress_health_check=[HealthCheck.too_slow]
 )
-# `make check`: fewer of them; tests that say how many they want say it by `tests.examples`.
-settings.register_profile("quick", settings.get_profile("steady"), max_examples=20)
 settings.register_profile("random", deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
