@@ -130,9 +130,7 @@ def settled_facts(
         try:
             before = yardstick.facts()
             busy = [group for group, facts in before.items() if facts["state"] in TRANSITIONAL]
-            why = (
-                f"in transition: {[(group, before[group]['state']) for group in busy]}" if busy else expected(before)
-            )
+            why = f"in transition: {[(group, before[group]) for group in busy]}" if busy else expected(before)
             if why is None:
                 await_position(agent, yardstick.ends())
                 answer = read()

@@ -115,11 +115,14 @@ class Fleet:
         self.clients.append(client)
         return client
 
+    def of(self, group: str) -> list[Client]:
+        """Those of a group that still run."""
+        return [it for it in self.clients if it.runs and any(group in part for part in it.command)]
+
     def end(self, group: str) -> None:
         """Kill whatever belongs to a group."""
-        for client in self.clients:
-            if client.runs and any(group in part for part in client.command):
-                client.crash()
+        for client in self.of(group):
+            client.crash()
 
     def close(self) -> None:
         """End what still runs, without ceremony."""

@@ -70,7 +70,8 @@ def play(cluster: Cluster, names: list[str]) -> Performance:
             if not guilty:
                 raise
             for name in guilty:
-                played[name].problem = f"step {played[name].steps}: {error}"
+                said = [it.said()[-4000:] for group in played[name].groups for it in cluster.fleet.of(group)]
+                played[name].problem = "\n".join([f"step {played[name].steps}: {error}", *said])
                 drop(name)
                 # A group that never settles would hold up those of all others.
                 for group in played[name].groups:
