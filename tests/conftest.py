@@ -96,26 +96,26 @@ SCENES = ("tests/live/scenarios", "tests/live/helm/kube", "tests/live/stack", "t
 """Folders whose tests all look at one scene, or share what takes long to start: one process has them all."""
 LONGEST = (
     "tests/live/spark_jobs",
+    "tests/live/kafka/admin_api/test_live.py",
     "tests/harness/faults/test_faults.py",
-    "tests/live/scenarios",
-    "tests/live/tools/spark_submit/test_commands.py",
     "tests/live/stack",
-    "tests/live/tools/spark_submit/test_killed.py",
+    "tests/live/tools/spark_submit/test_commands.py",
+    "tests/live/scenarios",
     "tests/live/persistence/export/test_topic.py",
+    "tests/live/tools/spark_submit/test_killed.py",
+    "tests/live/tools/doctor/test_live.py",
+    "tests/live/runtime/test_admin_mode.py",
     "tests/live/tools/spark_submit/test_submit.py",
+    "tests/live/tools/embedded/test_faults.py",
     "tests/live/helm/kube",
     "tests/live/tools/spark_submit/test_submit_rights.py",
-    "tests/live/tools/embedded/test_faults.py",
-    "tests/harness/bench/test_bench.py",
-    "tests/live/tools/doctor/test_live.py",
-    "tests/unit/cli/test_hostile.py",
     "tests/live/kafka/lag/test_live.py",
-    "tests/unit/cli/test_generate.py",
-    "tests/live/kafka/admin_api/test_live.py",
-    "tests/live/serving/test_page_browser.py",
-    "tests/live/runtime/test_admin_mode.py",
-    "tests/live/serving/test_schemathesis.py",
+    "tests/harness/bench/test_bench.py",
+    "tests/unit/cli/test_hostile.py",
     "tests/live/runtime/test_sampling.py",
+    "tests/unit/cli/test_generate.py",
+    "tests/live/serving/test_page_browser.py",
+    "tests/live/serving/test_schemathesis.py",
     "tests/live/tools/test_sidecar_size.py",
     "tests/live/tools/embedded/test_demo.py",
     "tests/live/persistence/snapshot/test_topic.py",
@@ -144,7 +144,7 @@ def scope_of(nodeid: str) -> str:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
-    """Where several processes share the tests: first those that take longest, then what waits for brokers, then the
+    """Where several processes share the tests: first those that take longest, then what waits for brokers among the
     rest, in pieces small enough for all to end at the same time."""
     # Before any is chosen by its marks.
     for item in items:
@@ -156,9 +156,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     # Last of all: pytest itself moves tests of session-wide parameters.
     yield
     if hasattr(config, "workerinput"):
-        rank = {scope: number for number, scope in enumerate(LONGEST)}
+        scopes = dict.fromkeys(scope_of(it.nodeid) for it in items)
         waits = {scope_of(it.nodeid) for it in items if it.get_closest_marker("kafka")}
-        items.sort(key=lambda it: rank.get(scope := scope_of(it.nodeid), len(rank) + (scope not in waits)))
+        waiting = [it for it in scopes if it in waits and it not in LONGEST]
+        others = [it for it in scopes if it not in waits and it not in LONGEST]
+        # Evenly mixed; what waits is through before the end.
+        rank = {scope: number / len(waiting) * 0.8 for number, scope in enumerate(waiting)}
+        rank |= {scope: number / len(others) for number, scope in enumerate(others)}
+        rank |= {scope: number - len(LONGEST) for number, scope in enumerate(LONGEST)}
+        items.sort(key=lambda it: rank[scope_of(it.nodeid)])
 
 
 _FORBIDDEN = threading.Event()

@@ -40,6 +40,7 @@ TOPIC = "t"
 ONCE = pytest.mark.parametrize("cluster", [NEWEST], indirect=True)
 """What is the same with every version."""
 NOT_KNOWN = {
+    "anomalies",
     "generation",
     "generations_skipped",
     "rebalances",
@@ -157,6 +158,11 @@ def known(form: Any) -> Any:
     return form
 
 
+def differing(one: Any, other: Any) -> str:
+    """What is not the same, of each."""
+    return "\n".join(f"{name}: {one[name]} != {other[name]}" for name in one if one[name] != other[name])
+
+
 def test_as_the_topic_tells_it(cluster: Cluster, agent: AdminAgent) -> None:
     reader = Agent(AgentOptions(conf=cluster.conf))
     reader.start()
@@ -170,7 +176,7 @@ def test_as_the_topic_tells_it(cluster: Cluster, agent: AdminAgent) -> None:
             wanted = reader.queries.describe(name)
             until(
                 lambda name=name, wanted=wanted: known(agent.queries.describe(name)) == known(wanted),
-                said=lambda name=name, wanted=wanted: (known(agent.queries.describe(name)), known(wanted)),
+                said=lambda name=name, wanted=wanted: differing(known(agent.queries.describe(name)), known(wanted)),
             )
     finally:
         reader.stop()
