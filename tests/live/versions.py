@@ -10,4 +10,4 @@ COORDINATORS = (NEWEST, CLASSIC)
 """The new group coordinator and the classic one: for what a coordinator's version can change."""
 
 SUPPORTED = COORDINATORS if os.environ.get("KAFKA_VERSIONS") == "all" else (NEWEST,)
-"""For all else, such as logins and the doctor: the newest, and each with `KAFKA_VERSIONS=all make test`."""
+"""For all else, such as logins, lag and the doctor: the newest, and each with `KAFKA_VERSIONS=all make test`."""

@@ -31,7 +31,7 @@ from agent.runtime.parts import AgentOptions, Visibility
 from agent.serving.server import serving
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
 from tests.live.scenarios.committing import commit
-from tests.live.versions import COORDINATORS, NEWEST
+from tests.live.versions import NEWEST, SUPPORTED
 from tests.unit.cli.running import kshadow
 
 pytestmark = pytest.mark.usefixtures("kafka")
@@ -74,7 +74,7 @@ class Cluster:
         commit(self.admin, group, [TopicPartition(*it) for it in offsets])
 
 
-@pytest.fixture(scope="module", params=COORDINATORS)
+@pytest.fixture(scope="module", params=SUPPORTED)
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     properties = {
         "offsets.topic.num.partitions": "4",

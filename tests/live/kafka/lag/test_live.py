@@ -30,7 +30,7 @@ from agent.runtime.agent import Agent
 from agent.runtime.parts import AgentOptions
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
 from tests.live.scenarios.committing import commit
-from tests.live.versions import COORDINATORS, NEWEST
+from tests.live.versions import NEWEST, SUPPORTED
 from tests.unit.cli.running import kshadow
 
 pytestmark = pytest.mark.usefixtures("kafka")
@@ -114,7 +114,7 @@ class Live:
         )
 
 
-@pytest.fixture(scope="module", params=COORDINATORS)
+@pytest.fixture(scope="module", params=SUPPORTED)
 def live(request: pytest.FixtureRequest) -> Iterator[Live]:
     properties = {
         "offsets.topic.num.partitions": "4",
