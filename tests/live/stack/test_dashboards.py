@@ -114,7 +114,12 @@ def test_bars_count_each_event_once(stack: Stack, looking: Looking, title: str, 
         for it in stack.monitoring.query(f'max by (cause) ({metric}{{group="{group}"}})')
     }
     assert set(shown) == set(counted)
-    seen_first = 1 if title.startswith("Rebalances") else 0
+    seen_first = 0.0
+    if title.startswith("Rebalances"):
+        # A group is there with its first rebalance; a late scrape finds more of them.
+        first = f'min_over_time(sum by (instance) ({metric}{{group="{group}"}})[10m:1s])'
+        seen_first = max(float(it["value"][1]) for it in stack.monitoring.query(first))
+        print(f"{group}: {seen_first:g} rebalances when first seen")
     assert sum(counted.values()) - seen_first <= sum(shown.values()) <= sum(counted.values())
     assert all(value == int(value) for value in shown.values())
 
