@@ -119,7 +119,7 @@ class Stage:
         if settings["group.protocol"] == "classic":
             settings = {"session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": 400, **settings}
         else:
-            # Told where its group does not settle.
+            # What it logs is shown where its group does not settle (`playing`).
             settings = {"debug": "cgrp", "log_level": 7, **settings}
         return self.fleet.python("consume", conf=settings, topics=topics)
 

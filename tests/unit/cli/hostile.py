@@ -24,7 +24,7 @@ TEXTS = {
     "11 is YAML and JSON": '{"a": 1} - [*x] !!python/object:os.system # \\u001b "',
     "12 is a template": "{{ x }} ${HOME} $(id) %s %(a)s \\x1b[31m",
     "13 is NUL and DEL": "a\x00b\x7fc",
-    "14 is long": "long " + "x\x1b" * 2_000,
+    "14 is long": "long " + "x\x1b" * 16_000,
     "15 is wide, and combines": "日本語" * 40 + "e\u0301" * 100,
 }
 LETTERS = {

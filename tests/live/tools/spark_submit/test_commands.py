@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+from agent.common.units import DAY_MS
 from agent.core.events.events import Event
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
 from tests import SHARED
@@ -19,7 +20,6 @@ from tests.live.spark_jobs.histories import difference, replayed, written
 from tests.live.spark_jobs.made import KSHADOW, segments
 
 T0 = 1_783_296_000_000
-DAY_MS = 86_400_000
 PARTITIONS = 4
 CAPTURE = SHARED / "captures" / "kafka-4.3.1" / "segments"
 LOCAL = ("--master", "local[2]")
@@ -30,7 +30,7 @@ def test_the_command(tmp_path: Path) -> None:
     source = CAPTURE if CAPTURE.exists() else segments(tmp_path / "first", start_ms=T0, days=1, groups=30)
     out = tmp_path / "events"
     (out / "date=2026-01-01").mkdir(parents=True)
-    (out / "date=2026-01-01" / "backfill-00000.parquet").write_bytes(b"of a run before")
+    (out / "date=2026-01-01" / "part-0.parquet").write_bytes(b"of a run before")
     command = [KSHADOW, "spark", "backfill", "--from", str(source), "--out", str(out), *LOCAL]
     refused = subprocess.run(command, capture_output=True, text=True)
     assert (refused.returncode, "there is something in it" in refused.stderr) == (2, True), refused.stderr

@@ -33,7 +33,6 @@ class WatchedSightings(JoinPhaseObservations):
         """By group and generation: by how much the observer's clock was taken to be wrong when its record came."""
         self._since_ms: dict[tuple[str, int], int] = {}
         self._over_ms: dict[str, int] = {}
-        self._complete_ms: dict[tuple[str, int], int] = {}
 
     def record_arrived(self, broker: int, timestamp_ms: int, now_ms: int) -> None:
         super().record_arrived(broker, timestamp_ms, now_ms)
@@ -50,7 +49,6 @@ class WatchedSightings(JoinPhaseObservations):
         late_ms = self.late_ms[group, generation] = min(late for _, late in self._arrivals)
         # What is seen before the round before is known to be over is taken for that one.
         self._since_ms[group, generation] = self._over_ms.get(group, 0)
-        self._complete_ms[group, generation] = end_ms + late_ms
         self._over_ms[group] = max(end_ms + late_ms, monotonic_ms() + self._ahead_ms)
         return super().rebalance_report(group, generation, end_ms)
 
@@ -59,20 +57,18 @@ class WatchedSightings(JoinPhaseObservations):
         key = group, generation
         around = [(asked - began_ms, answered - began_ms) for asked, answered in self.sweeps]
         return (
-            f"{group} {generation}: {ended_ms - began_ms} ms, complete after "
-            f"{self._complete_ms[key] - began_ms} ms, records late by {self.late_ms[key]} ms, the round before over "
-            f"at {self._since_ms[key] - began_ms} ms, sweeps {[it for it in around if -3000 < it[0] < 6000]}"
+            f"{group} {generation}: {ended_ms - began_ms} ms, records late by {self.late_ms[key]} ms, the round "
+            f"before known to be over at {self._since_ms[key] - began_ms} ms, asked and answered at "
+            f"{[it for it in around if -3000 < it[0] < 6000]}"
         )
 
     def promised_error_ms(self, group: str, generation: int, began_ms: int, ended_ms: int) -> int | None:
         """How well a join phase's beginning must be known, at worst; None if it need not be.
 
         It must be if a sweep fell into it, and if that one, and any other that may have seen it first, is near enough
-        to the one before; and if the leader gave its assignment soon after the join phase.
+        to the one before.
         """
         if self.late_ms[group, generation] > MAX_ERROR_MS:
-            return None
-        if self._complete_ms[group, generation] - ended_ms > MAX_ERROR_MS - LOGGED_MS:
             return None
         since_ms = max(began_ms, self._since_ms[group, generation])
         worst = 0
