@@ -42,12 +42,11 @@ def rows(text: str) -> list[str]:
 
 def test_a_walk(capture: str) -> None:
     with terminal("watch", "--agent", capture, *OFTEN) as it:
-        text = it.until("quota-kstreams", "q quit", lambda text: "● caught up" in text.split("\n")[0])
-        assert f"kshadow watch  at {capture}" in text
-        assert "6 groups · 3 findings  ✖C 1 ▲W 1 ●I 1" in text
-        assert rows(text)[:3] == ["(cluster)", "pricing-poll", "geo-stream"]
-        assert ">✖C (cluster)" in text
-        assert "▲W pricing-poll" in text
+        it.until(
+            *("quota-kstreams", "q quit", f"kshadow watch  at {capture}", "6 groups · 3 findings  ✖C 1 ▲W 1 ●I 1"),
+            *(">✖C (cluster)", "▲W pricing-poll", lambda text: "● caught up" in text.split("\n")[0]),
+            lambda text: rows(text)[:3] == ["(cluster)", "pricing-poll", "geo-stream"],
+        )
         # In other orders.
         it.type("n")
         it.until("by name", lambda text: rows(text)[1:3] == ["ads-eos", "fraud-848"])
@@ -66,10 +65,16 @@ def test_a_walk(capture: str) -> None:
         it.until(lambda text: rows(text) == ["pricing-poll"])
         # The group: its members' partitions, finding and history.
         it.type("enter")
-        text = it.until("generation 2", "q quit", "Esc back")
-        assert re.search(r"pricing-poll-\S+ +3  [■ ·]+", text), text
-        assert "▲W rebalance_storm too many rebalances" in text
-        assert "→ find out who leaves" in text
+        it.until(
+            *(
+                "generation 2",
+                "q quit",
+                "Esc back",
+                "▲W rebalance_storm too many rebalances",
+                "→ find out who leaves",
+            ),
+            lambda text: re.search(r"pricing-poll-\S+ +3  [■ ·]+", text),
+        )
         it.type("e")
         it.until("explained", "What happened")
         it.type("escape")
@@ -108,8 +113,10 @@ def test_what_happens_is_seen_as_it_happens() -> None:
     log.add(b.new_group("orders"), b.classic_group(1, first, group="orders", state_ms=log.now_ms))
     replayed = Replayed(of_log(log))
     with served(replayed) as url, terminal("watch", "--agent", url, *OFTEN) as it:
-        text = it.until("Latest", "+ generation 1: `o` joined", "q quit")
-        assert re.search(r"orders +Stable +1 +2 +1 +\+1 ", text), text
+        it.until(
+            *("Latest", "+ generation 1: `o` joined", "q quit"),
+            lambda text: re.search(r"orders +Stable +1 +2 +1 +\+1 ", text),
+        )
         it.type("enter")
         it.until("will mark what moves")
         # Another member comes while it is looked at.
@@ -205,8 +212,7 @@ def test_ends_that_restore_the_terminal(capture: str, number: int | None, code: 
 
 def test_files_without_colours(capture: str) -> None:
     with terminal("watch", "--from", SEGMENTS, NO_COLOR="1") as it:
-        text = it.until("quota-kstreams")
-        assert "◼ still picture of 07:29:29 UTC" in text.split("\n")[0]
+        it.until("quota-kstreams", lambda text: "◼ still picture of 07:29:29 UTC" in text.split("\n")[0])
         it.type("down", "enter")
         it.until("Members")
         it.type("q")
