@@ -85,7 +85,7 @@ def load_spread(view: GroupView, consumed: Mapping[TopicPartition, int]) -> Spre
     total = amounts.total()
     if not total:
         return None
-    fair = max(fair_share(amounts, wanted_topics(view)), total / partitions)
+    fair = max(fair_share(amounts, obtainable_topics(view.group_type, view.members)), total / partitions)
     return Spread(shares, fair, max(shares.values()) / fair)
 
 
@@ -119,17 +119,12 @@ def load_plan(view: GroupView, slots: Iterable[TopicPartition] = ()) -> LoadPlan
     return LoadPlan(tuple(owned))
 
 
-def wanted_topics(view: GroupView) -> dict[str, frozenset[str]]:
-    """By member id, the topics that are held in the group and that it could get partitions of."""
-    return obtainable_topics(view.group_type, view.members)
-
-
 def assignment_problem(view: GroupView) -> AssignmentProblem:
     """What an assignor would be asked. Topics have as many partitions as are held."""
     partitions: dict[str, int] = {}
     for member in view.members:
         for topic, numbers in target_or_assignment(member).items():
             partitions[topic] = max(partitions.get(topic, 0), *(number + 1 for number in numbers), 0)
-    wanted = wanted_topics(view)
+    wanted = obtainable_topics(view.group_type, view.members)
     members = {it.member_id: MemberSubscription(wanted[it.member_id], it.instance_id) for it in view.members}
     return AssignmentProblem(partitions, members)

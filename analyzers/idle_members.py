@@ -14,11 +14,11 @@ from enum import StrEnum
 from typing import Any, ClassVar
 
 from agent.core.protocol.states import GroupType
-from agent.core.shadow.fairness import target_or_assignment
+from agent.core.shadow.fairness import obtainable_topics, target_or_assignment
 from agent.core.shadow.views import GroupView, Member
 from agent.core.state_fields import StateFields
 from analyzers.api import Analyzer, Condition, GroupContext, Settings, Severity, Verdict, setting
-from analyzers.balance import STREAMS_PROTOCOL, settled_from_ms, wanted_topics
+from analyzers.balance import STREAMS_PROTOCOL, settled_from_ms
 from analyzers.formatting import count_text, list_text, truncated
 
 LISTED_CLIENTS = 5
@@ -92,7 +92,7 @@ class Reason(StrEnum):
 
 
 def _reasons(view: GroupView, idle: Iterable[Member]) -> Counter[Reason]:
-    wanted = wanted_topics(view)
+    wanted = obtainable_topics(view.group_type, view.members)
     partitions: Counter[str] = Counter()
     for member in view.members:
         partitions.update({topic: len(numbers) for topic, numbers in target_or_assignment(member).items()})

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.shadow.fairness import fair_share, largest_even_share
+from agent.core.shadow.fairness import fair_share, largest_even_share, obtainable_topics
 from agent.core.shadow.views import GroupView
 from analyzers.balance import (
     assignment_imbalance,
@@ -14,7 +14,6 @@ from analyzers.balance import (
     load_imbalance,
     load_plan,
     partition_spread,
-    wanted_topics,
 )
 from tests.unit.core.shadow import build as b
 from tests.unit.core.shadow.build import Log
@@ -146,7 +145,7 @@ def test_what_a_pattern_matches_shows_in_what_members_with_it_hold() -> None:
     log = Log().add(b.c_topics("t", "u"), b.c_member("m1", topics=(), regex="t.*"))
     log.add(b.c_member("m2", topics=(), regex="t.*"), b.c_member("m3", topics=("u",)), b.c_epoch(1))
     log.add(b.c_target("m1", {"t": [0, 1, 2]}), b.c_target("m3", {"u": [0]}), b.c_target_epoch(1))
-    assert wanted_topics(log.view()) == {"m1": {"t"}, "m2": {"t"}, "m3": {"u"}}
+    assert obtainable_topics(log.view().group_type, log.view().members) == {"m1": {"t"}, "m2": {"t"}, "m3": {"u"}}
     assert assignment_imbalance(log.view()) == pytest.approx(2.0)
 
 
@@ -154,7 +153,7 @@ def test_any_worker_may_get_any_task() -> None:
     log = Log().add(
         b.classic_group(1, b.worker("w1", {"c": [0, 1, 2, 3]}), b.worker("w2", {}), protocol_type="connect")
     )
-    assert wanted_topics(log.view()) == {"w1": {"c"}, "w2": {"c"}}
+    assert obtainable_topics(log.view().group_type, log.view().members) == {"w1": {"c"}, "w2": {"c"}}
     assert assignment_imbalance(log.view()) == pytest.approx(2.0)
 
 
@@ -204,7 +203,7 @@ def test_a_plan_says_what_the_view_says(
     alike = all(wants == members[0][1] >= has.keys() for has, wants in members)
     assert (plan is not None) == (alike or protocol_type == "connect")
     if plan is not None:
-        assert len(set(wanted_topics(view).values())) <= 1
+        assert len(set(obtainable_topics(view.group_type, view.members).values())) <= 1
         assert plan.imbalance(consumed) == load_imbalance(view, consumed)
         own = {slot: slot for slot in consumed}
         assert all(slot is own[slot] for slots in plan.owned for slot in slots if slot in own)
