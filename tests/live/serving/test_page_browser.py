@@ -121,6 +121,7 @@ def test_keys(browser: Browser, url: str) -> None:
         page.keyboard.press("?")
         page.locator("#keys-on").uncheck()
         page.keyboard.press("Escape")
+        expect(page.locator("#keys")).to_be_hidden()
         page.keyboard.press("f")
         page.keyboard.press("/")
         assert (page.url, page.evaluate("document.activeElement.tagName")) == (url + "/", "BODY"), "they are off"
@@ -129,6 +130,7 @@ def test_keys(browser: Browser, url: str) -> None:
         page.locator("#help").click()
         page.locator("#keys-on").check()
         page.keyboard.press("Escape")
+        expect(page.locator("#keys")).to_be_hidden()
         page.keyboard.press("f")
         page.wait_for_url(url + "/findings")
     assert seen.wrong() == []
