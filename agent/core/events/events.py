@@ -17,29 +17,15 @@ from agent.core.diagnosis.api import Finding, FindingState
 from agent.core.diagnosis.severity import Severity
 from agent.core.shadow.transitions import SCHEMA as SCHEMA
 from agent.core.shadow.transitions import (
-    AssignmentChanged,
-    AssignmentChangedEvent,
+    TRANSITION_EVENTS,
     Count,
-    GroupCreated,
-    GroupCreatedEvent,
-    GroupDeleted,
-    GroupDeletedEvent,
-    GroupEmptied,
-    GroupEmptiedEvent,
     GroupStateName,
     Imbalance,
     MemberJoined,
-    MemberJoinedEvent,
     MemberLeft,
-    MemberLeftEvent,
     Members,
-    OffsetsDeleted,
-    OffsetsDeletedEvent,
     Ratio,
-    Rebalanced,
-    RebalanceEvent,
     StaticMemberReplaced,
-    StaticMemberReplacedEvent,
     Transition,
     one_of,
 )
@@ -98,15 +84,7 @@ class GroupSampleEvent(HistoryEvent, frozen=True, kw_only=True):
 
 
 EVENT_CLASSES: dict[str, type[HistoryEvent]] = {
-    GroupCreated.kind: GroupCreatedEvent,
-    Rebalanced.kind: RebalanceEvent,
-    MemberJoined.kind: MemberJoinedEvent,
-    MemberLeft.kind: MemberLeftEvent,
-    StaticMemberReplaced.kind: StaticMemberReplacedEvent,
-    AssignmentChanged.kind: AssignmentChangedEvent,
-    GroupEmptied.kind: GroupEmptiedEvent,
-    GroupDeleted.kind: GroupDeletedEvent,
-    OffsetsDeleted.kind: OffsetsDeletedEvent,
+    **TRANSITION_EVENTS,
     FINDING: FindingEvent,
     SAMPLE: GroupSampleEvent,
 }

@@ -29,8 +29,8 @@ SCHEMA = 1
 """The version of the schema; raised where a field goes or changes its type."""
 
 Event = dict[str, Any]
-"""An event as the JSON object that it goes out as: the fields of one of the classes here, or what a newer agent made,
-with fields that are not known here."""
+"""An event as the JSON object that it goes out as: the fields of one of the event classes, or what a newer agent
+made, with fields that are not known here."""
 
 
 def one_of(words: Iterable[str]) -> Meta:
@@ -402,3 +402,17 @@ class OffsetsDeletedEvent(HistoryEvent, frozen=True, kw_only=True):
     topic: Annotated[str, Meta(description="the topic of the offset")]
     topic_partition: Annotated[Count, Int32, Meta(description="and its partition")]
     committed_offset: Annotated[int, Meta(description="the last that was committed")]
+
+
+TRANSITION_EVENTS: dict[str, type[HistoryEvent]] = {
+    GroupCreated.kind: GroupCreatedEvent,
+    Rebalanced.kind: RebalanceEvent,
+    MemberJoined.kind: MemberJoinedEvent,
+    MemberLeft.kind: MemberLeftEvent,
+    StaticMemberReplaced.kind: StaticMemberReplacedEvent,
+    AssignmentChanged.kind: AssignmentChangedEvent,
+    GroupEmptied.kind: GroupEmptiedEvent,
+    GroupDeleted.kind: GroupDeletedEvent,
+    OffsetsDeleted.kind: OffsetsDeletedEvent,
+}
+"""The event of each transition by its `kind`, in the order of the documentation."""

@@ -43,8 +43,13 @@ def rows(text: str) -> list[str]:
 def test_a_walk(capture: str) -> None:
     with terminal("watch", "--agent", capture, *OFTEN) as it:
         it.until(
-            *("quota-kstreams", "q quit", f"kshadow watch  at {capture}", "6 groups · 3 findings  ✖C 1 ▲W 1 ●I 1"),
-            *(">✖C (cluster)", "▲W pricing-poll", lambda text: "● caught up" in text.split("\n")[0]),
+            "quota-kstreams",
+            "q quit",
+            f"kshadow watch  at {capture}",
+            "6 groups · 3 findings  ✖C 1 ▲W 1 ●I 1",
+            ">✖C (cluster)",
+            "▲W pricing-poll",
+            lambda text: "● caught up" in text.split("\n")[0],
             lambda text: rows(text)[:3] == ["(cluster)", "pricing-poll", "geo-stream"],
         )
         # In other orders.
@@ -66,13 +71,11 @@ def test_a_walk(capture: str) -> None:
         # The group: its members' partitions, finding and history.
         it.type("enter")
         it.until(
-            *(
-                "generation 2",
-                "q quit",
-                "Esc back",
-                "▲W rebalance_storm too many rebalances",
-                "→ find out who leaves",
-            ),
+            "generation 2",
+            "q quit",
+            "Esc back",
+            "▲W rebalance_storm too many rebalances",
+            "→ find out who leaves",
             lambda text: re.search(r"pricing-poll-\S+ +3  [■ ·]+", text),
         )
         it.type("e")
@@ -114,7 +117,9 @@ def test_what_happens_is_seen_as_it_happens() -> None:
     replayed = Replayed(of_log(log))
     with served(replayed) as url, terminal("watch", "--agent", url, *OFTEN) as it:
         it.until(
-            *("Latest", "+ generation 1: `o` joined", "q quit"),
+            "Latest",
+            "+ generation 1: `o` joined",
+            "q quit",
             lambda text: re.search(r"orders +Stable +1 +2 +1 +\+1 ", text),
         )
         it.type("enter")
