@@ -12,7 +12,7 @@ READY := $(VENV)/.ready
 WORKERS ?= 4
 # Hundreds of processes load the same modules: they keep them compiled, whatever the environment says.
 export PYTHONDONTWRITEBYTECODE :=
-.PHONY: demo test check lint tools bench spark-bench rig faults soak fuzz clean setup
+.PHONY: demo test check lint tools bench spark-bench rig accuracy faults soak fuzz clean setup
 
 setup: $(READY)
 
@@ -62,6 +62,9 @@ spark-bench: $(READY)
 
 rig: $(READY)
 	$(BIN)/python -m tests.harness.rig $(RIG)
+
+accuracy: $(READY)
+	$(BIN)/python -m tests.harness.rig.accuracy $(CAPTURES) --out docs/accuracy.md --mistakes
 
 faults: $(READY)
 	$(BIN)/python -m tests.harness.faults $(FAULTS)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 from agent.core.causes import Cause
+from agent.core.protocol.client_libraries import spell_settings
 from agent.core.shadow.transitions import Transition
 from agent.core.state_fields import StateFields
 from analyzers.api import Analyzer, Condition, GroupContext, Settings, Verdict, setting
@@ -86,8 +87,17 @@ class LostMembersAnalyzer(Analyzer):
         if self._losses.changed:
             self._losses.changed = False
             found = Losses(list(self._losses.recent), self._losses.identities(), self._losses.repeat_offenders())
-            self._condition = self._describe(found) if found.members else None
+            self._condition = self._spelled(found) if found.members else None
         return Verdict(self._condition, self._losses.recent.expires_ms)
+
+    def _spelled(self, losses: Losses) -> Condition:
+        condition = self._describe(losses)
+        libraries = {it.member.client_library for it in losses.members}
+        return replace(
+            condition,
+            summary=spell_settings(condition.summary, libraries),
+            advice=spell_settings(condition.advice, libraries),
+        )
 
     @abstractmethod
     def _describe(self, losses: Losses) -> Condition:

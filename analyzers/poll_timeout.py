@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from agent.core.causes import Cause
+from agent.core.protocol.client_libraries import StallEnd, library_named
+from agent.core.shadow.views import Member
 from analyzers.api import Condition, Settings, Severity, setting
 from analyzers.formatting import count_text, duration_text, milliseconds, names_text, round_up_to_seconds_ms
 from analyzers.lost_members import Losses, LostMembersAnalyzer, LostMembersSettings
@@ -33,7 +35,8 @@ class PollTimeout(LostMembersAnalyzer):
     )
     false_alarms: ClassVar[str] = (
         "A consumer that was paused in a debugger, or whose machine slept. A member that died where session and poll "
-        "timeout are the same looks alike, and is left out. Members that never commit leave no trace: no finding."
+        "timeout are the same looks alike, and is left out. Members that never commit leave no trace: no finding. "
+        "Clients without such a limit (Sarama, franz-go, kafka-go, kafkajs) never leave so."
     )
     cause: ClassVar[Cause] = Cause.POLL_TIMEOUT
     settings_class: ClassVar[type[Settings]] = PollTimeoutSettings
@@ -42,10 +45,9 @@ class PollTimeout(LostMembersAnalyzer):
     def _describe(self, losses: Losses) -> Condition:
         lost = losses.members
         severity = Severity.CRITICAL if len(losses.repeaters) >= self.settings.many else Severity.WARNING
-        # Every inference of a poll timeout has the member's own limit.
-        limits = sorted({it.member.rebalance_timeout_ms or 0 for it in lost})
-        beyond = [(it.away_ms, it.member.rebalance_timeout_ms or 0) for it in lost if it.away_ms is not None]
-        needed = max((away + limit for away, limit in beyond), default=None)
+        limits = sorted({limit for it in lost if (limit := _limit_ms(it.member)) is not None})
+        beyond = [(it.away_ms, _limit_ms(it.member)) for it in lost if it.away_ms is not None]
+        needed = max((away + limit for away, limit in beyond if limit is not None), default=None)
         numbers: dict[str, Any] = {
             **losses.numbers(self.settings.window_s),
             "max_poll_intervals_ms": limits[:5],
@@ -60,7 +62,7 @@ class PollTimeout(LostMembersAnalyzer):
         window = duration_text(milliseconds(self.settings.window_s))
         what = (
             f"{count_text(len(losses.members), 'time')} within {window} a member did not poll within its "
-            f"max.poll.interval.ms ({limits})"
+            f"max.poll.interval.ms{f' ({limits})' if limits else ''}"
         )
         more = losses.again
         if numbers["longest_beyond_ms"] is not None:
@@ -68,11 +70,17 @@ class PollTimeout(LostMembersAnalyzer):
         return f"{what}: {losses.who}{more}."
 
 
+def _limit_ms(member: Member) -> int | None:
+    """The `max.poll.interval.ms` of a member; None where its library does not join with it."""
+    joins_with_it = library_named(member.client_library).stall_end is StallEnd.REBALANCE_TIMEOUT
+    return member.rebalance_timeout_ms if joins_with_it else None
+
+
 def _advice(numbers: dict[str, Any]) -> str:
     needed = numbers["needed_max_poll_interval_ms"]
     enough = "above what the slowest batch takes" if needed is None else f"to at least {needed}"
     return (
         "What the member does between two polls takes too long, and what it processed meanwhile is processed again "
-        "by another. Fetch less at once (max.poll.records, or fewer bytes), take the work off the poll thread "
-        f"(pause(), keep polling, resume()), or raise max.poll.interval.ms {enough}."
+        f"by another. Fetch less at once (max.poll.records, or fewer bytes), take the work off the "
+        f"poll thread (pause(), keep polling, resume()), or raise max.poll.interval.ms {enough}."
     )

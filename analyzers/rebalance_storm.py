@@ -24,6 +24,9 @@ from typing import Any, ClassVar, NamedTuple
 
 from agent.common.units import HOUR_MS
 from agent.core.causes import TIMEOUT_CAUSES, Cause
+from agent.core.inference.facts import Departure
+from agent.core.inference.parameters import PARAMETERS
+from agent.core.protocol.client_libraries import UNKNOWN, spell_settings
 from agent.core.protocol.states import GroupType
 from agent.core.shadow.transitions import AssignmentChanged, Rebalanced, Transition
 from agent.core.shadow.views import Member
@@ -31,7 +34,7 @@ from agent.core.state_fields import StateFields, shared
 from analyzers.api import Analyzer, Condition, GroupContext, Settings, Severity, Verdict, setting
 from analyzers.formatting import count_text, distinct_names, duration_text, milliseconds
 from analyzers.storms import PATTERN_ADVICE, BaselineRate, StormPattern, dominant_pattern, pattern_clause
-from analyzers.windows import DepartureCounter, RecentItems, identity_of
+from analyzers.windows import DepartureCounter, RecentItems, SeatChains, identity_of, leaves_without_goodbye
 
 EXPECTED_FOLLOWUPS = 2
 """How many cooperative rounds may follow one change: one gives away what was taken back, and one for who came in."""
@@ -77,6 +80,7 @@ class CountedDeparture(NamedTuple):
     seat: DepartureKey
     cause: Cause
     overlapped: bool
+    library: str = UNKNOWN
 
 
 @shared
@@ -114,6 +118,8 @@ class RebalanceStorm(Analyzer):
             "_generations": int,
             "_gone": RecentItems[CountedDeparture],
             "_turnover": DepartureCounter[DepartureKey],
+            "_chains": SeatChains[DepartureKey],
+            "_often": set[DepartureKey],
             "_normal": BaselineRate,
             "_last": StormRound | None,
             "_last_ms": int | None,
@@ -148,10 +154,12 @@ class RebalanceStorm(Analyzer):
         self._excess: Counter[StormPattern] = Counter()
         self._generations = 0
         self._gone: RecentItems[CountedDeparture] = RecentItems(loop_ms, MIN_DEPARTURES_KEPT)
-        # A departure counts for its seat, its client id and the group: so three times as many.
         self._turnover: DepartureCounter[DepartureKey] = DepartureCounter(
-            loop_ms, settings.loop_departures, 3 * MIN_DEPARTURES_KEPT
+            loop_ms, settings.loop_departures, MIN_DEPARTURES_KEPT
         )
+        self._chains: SeatChains[DepartureKey] = SeatChains()
+        # Seats and client ids of which a place was left again and again: looked at again as long as they are.
+        self._often: set[DepartureKey] = set()
         self._normal = BaselineRate(milliseconds(settings.normal_s))
         self._last: StormRound | None = None
         self._last_ms: int | None = None
@@ -203,22 +211,38 @@ class RebalanceStorm(Analyzer):
         """Count departures and joins by seat. A departure from a group that nobody stays in (a batch job's) disturbs
         nobody."""
         self._gone.kept = max(self._gone.kept, self.settings.loop_departures * rebalance.members)
-        self._turnover.raise_capacity(3 * self._gone.kept)
+        self._turnover.raise_capacity(self._gone.kept)
         back = {_seat(member) for member in rebalance.joined}
-        for member in rebalance.left:
-            how = rebalance.inferred.departures.get(member.member_id)
+        departures = rebalance.inferred.departures
+        # Dead members in the order in which they died: each may have taken the place of the one before.
+        for member in sorted(rebalance.left, key=lambda it: _alive_ms(it, departures.get(it.member_id)) or now_ms):
+            how = departures.get(member.member_id)
             cause = Cause.UNKNOWN_DEPARTURE if how is None else how.cause
             counts = stayed or cause in TIMEOUT_CAUSES
-            seat, *_ = keys = _keys(member)
-            for key in keys:
-                self._turnover.leave(key, now_ms if counts else None)
+            self._turnover.leave(WHOLE_GROUP, now_ms if counts else None)
+            seat = _seat(member)
+            for key in (seat, DepartureKey(member.client_id)):
+                if not counts:
+                    self._chains.discard(key, member.member_id)
+                    continue
+                self._chains.leave(key, member.member_id, now_ms, _alive_ms(member, how))
+                if self._is_often(key, now_ms):
+                    self._often.add(key)
             if counts:
                 self._gone.add(
-                    now_ms, CountedDeparture(now_ms, seat, cause, cause in TIMEOUT_CAUSES and seat in back)
+                    now_ms,
+                    CountedDeparture(
+                        now_ms, seat, cause, cause in TIMEOUT_CAUSES and seat in back, member.client_library
+                    ),
                 )
         for member in rebalance.joined:
-            for key in _keys(member):
-                self._turnover.join(key)
+            self._turnover.join(WHOLE_GROUP)
+            for key in (_seat(member), DepartureKey(member.client_id)):
+                self._chains.join(key, member.member_id, now_ms)
+
+    def _is_often(self, key: DepartureKey, now_ms: int) -> bool:
+        since_ms = now_ms - milliseconds(self.settings.loop_window_s)
+        return self._chains.restarts(key, since_ms) >= self.settings.loop_departures
 
     def _unexplained(self, rebalance: Rebalanced, skipped: int, stayed: bool) -> Counter[StormPattern]:
         """Generations that a deploy would not make: each coming and going explains one."""
@@ -230,13 +254,26 @@ class RebalanceStorm(Analyzer):
             pass
         elif Cause.POLL_TIMEOUT in how:
             out[StormPattern.POLL_STALLS] = 1
-        elif Cause.SESSION_TIMEOUT in how:
+        elif any(self._is_lost(member, rebalance) for member in rebalance.left):
             out[StormPattern.FLAPPING_SESSIONS] = 1
+        elif Cause.SESSION_TIMEOUT in how:
+            pass
         elif self._followups > EXPECTED_FOLLOWUPS:
             out[StormPattern.COOPERATIVE_ROUNDS] = 1
         elif not changes and not self._followups:
             out += self._unexplained_same_members(rebalance)
         return +out
+
+    def _is_lost(self, member: Member, rebalance: Rebalanced) -> bool:
+        """Whether a session ran out that a stop in good order would not have left to run out; else, that it ran out
+        before in the same seat."""
+        how = rebalance.inferred.departures.get(member.member_id)
+        if how is None or how.cause is not Cause.SESSION_TIMEOUT:
+            return False
+        if not leaves_without_goodbye(member):
+            return True
+        seat = _seat(member)
+        return sum(it.seat == seat and it.cause is Cause.SESSION_TIMEOUT for it in self._gone) > 1
 
     def _unexplained_same_members(self, rebalance: Rebalanced) -> Counter[StormPattern]:
         """A rebalance in which nobody came or went."""
@@ -253,6 +290,8 @@ class RebalanceStorm(Analyzer):
         self._learn_baseline(self._rounds.prune(now_ms))
         self._gone.prune(now_ms)
         self._turnover.prune(now_ms)
+        self._chains.forget_before(now_ms - milliseconds(self.settings.loop_window_s))
+        self._often = {key for key in self._often if self._is_often(key, now_ms)}
 
     def _learn_baseline(self, gone: Iterable[tuple[int, StormRound]]) -> None:
         """What leaves the window becomes normal, unless it was a storm."""
@@ -269,9 +308,9 @@ class RebalanceStorm(Analyzer):
         """Whether there is a storm."""
         now_ms, settings = group.now_ms, self.settings
         self._prune(now_ms)
-        often = self._turnover.frequent()
-        if self._turnover.departures(WHOLE_GROUP) < settings.min_rebalances:
-            often.discard(WHOLE_GROUP)
+        often = set(self._often)
+        if self._turnover.departures(WHOLE_GROUP) >= settings.min_rebalances:
+            often |= self._turnover.frequent()
         loops = self._loops(often, now_ms) if often else []
         normal = self._normal.per_ms(now_ms - self._window_ms, self._window_ms)
         if not loops and not self._is_excess(normal):
@@ -285,7 +324,7 @@ class RebalanceStorm(Analyzer):
         self._storm = (self._storm[0], now_ms)
         condition = self._describe(now_ms, self._since_ms, loops, often, normal)
         changes = [self._since_ms + milliseconds(settings.critical_after_s), self._rounds.expires_ms]
-        changes += [self._turnover.expires_ms, loops[-1].at_ms + self._window_ms if loops else None]
+        changes += [self._gone.expires_ms, loops[-1].at_ms + self._window_ms if loops else None]
         return Verdict(condition, min(it for it in changes if it is not None and it > now_ms))
 
     def _loops(self, often: set[DepartureKey], now_ms: int) -> list[CountedDeparture]:
@@ -342,7 +381,8 @@ class RebalanceStorm(Analyzer):
         summary = f"{what}: {pattern_clause(pattern, clients, len(going), causes)}"
         if share:
             summary += f"; partitions stood still for at least {share:.0%} of the time"
-        return Condition(severity, f"{summary}.", PATTERN_ADVICE[pattern], numbers)
+        advice = spell_settings(PATTERN_ADVICE[pattern], {it.library for it in self._gone})
+        return Condition(severity, f"{summary}.", advice, numbers)
 
     def _seen(self, loops: list[CountedDeparture], often: set[DepartureKey]) -> Counter[StormPattern]:
         """What it looks like: loops by how they went, and what no loop explains."""
@@ -369,18 +409,22 @@ class RebalanceStorm(Analyzer):
     def _is_one_client(self, seat: DepartureKey, often: set[DepartureKey]) -> bool:
         """Whether the same client went again and again: by its seat, or by a client id that is its own."""
         client = DepartureKey(seat.client_id)
-        return seat in often or (
-            client in often and self._turnover.rounds(client) == self._turnover.departures(client)
-        )
+        if seat in often or client not in often:
+            return seat in often
+        gone = sum(it.seat.client_id == seat.client_id for it in self._gone)
+        return 2 * self._chains.restarts(client, 0) > gone
 
 
 def _seat(member: Member) -> DepartureKey:
     return DepartureKey(*identity_of(member))
 
 
-def _keys(member: Member) -> tuple[DepartureKey, ...]:
-    """What a departure counts for."""
-    return _seat(member), DepartureKey(member.client_id), WHOLE_GROUP
+def _alive_ms(member: Member, how: Departure | None) -> int | None:
+    """When a member whose session ran out was alive last, by the group's clock; None of others."""
+    if how is None or how.cause is not Cause.SESSION_TIMEOUT or how.departed_ms is None:
+        return None
+    session_ms = member.session_timeout_ms
+    return how.departed_ms - (PARAMETERS.kip848_session_timeout_ms if session_ms is None else session_ms)
 
 
 def _names(gone: Iterable[CountedDeparture]) -> Counter[str]:

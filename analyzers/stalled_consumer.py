@@ -1,13 +1,14 @@
 """Partitions whose consumer makes no progress, or goes back: Burrow's rules, on what is known.
 
-Burrow looks at the last ten commits of each partition with their lags. Here positions come in samples, of one to
-five minutes, each with how often it was committed; so a `PartitionTrack` keeps, instead of ten commits, what
-the rules read off them:
+Burrow looks at the last ten commits of each partition with their lags. Here two things come: positions in samples, of
+one to five minutes, each with how often it was committed; and, where the ends of partitions are known, looks at the
+lag of every position, committed or not. The rules (`analyzers.stalled_rules`) read off them:
 
-- STOP: no commit for much longer than the consumer ever paused, with work to do.
-- STALL: the same offset again and again, with work to do.
+- STOP: no commit, and no progress, for much longer than the consumer ever paused, with work to do.
+- STALL: the same offset again and again, with work to do; or back again and again to before a record that it never
+  gets beyond.
 - REWIND: the offset went back.
-- WARN: the consumer commits, and its lag does not fall.
+- WARN: the consumer commits, and its lag grows.
 - OK: the rest. ERR, of a group, is any of the first three.
 
 What happens between two samples and is over at the second goes unseen: a rewind that was made up for, say. The log
@@ -21,203 +22,54 @@ Known false alarms: `StalledConsumer.false_alarms`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import Annotated, ClassVar
 
 from agent.core.protocol.states import GroupState
 from agent.core.shadow.diff import owners_by_partition
 from agent.core.shadow.transitions import AssignmentChanged, GroupEmptied, OffsetsDeleted, Rebalanced, Transition
 from agent.core.shadow.views import Position
-from agent.core.state_fields import ORDERED, StateFields, shared
+from agent.core.state_fields import ORDERED, StateFields
 from analyzers.api import (
     WINDOW_MS,
     Analyzer,
-    Condition,
     GroupContext,
+    LagLook,
     Sample,
     Settings,
-    Severity,
     TopicPartition,
     Verdict,
-    setting,
 )
-from analyzers.formatting import count_text, list_text, truncated
-
-REPEATS = 3
-"""In so many samples in a row one owner committed one offset again: its client commits what did not move."""
-
-LISTED_PARTITIONS = 10
-LISTED_CLIENTS = 5
+from analyzers.formatting import milliseconds
+from analyzers.stalled_rules import (
+    REPEATS,
+    PartitionTrack,
+    ProgressTrack,
+    StalledSettings,
+    Status,
+    is_busy,
+    is_reread,
+    is_silent,
+    lag_status,
+    standing_since_ms,
+    was_rewound,
+)
+from analyzers.stalled_texts import StuckPartition, lag_condition, rewind_condition, silence_condition
 
 UNSTABLE_RECHECK_MS = 60_000
 """When to look again at a group that is not stable."""
 
+LOOKS = 10
+"""So many looks at lag in `silent_after_s`: Burrow's window. What is stuck is told a look late at most."""
 
-class Status(StrEnum):
-    """Of a partition, in Burrow's words."""
+LEAST_LOOK_MS, MOST_LOOK_MS = 1_000, 30_000
+"""Ends are seen each 30 s, unless told otherwise."""
 
-    OK = "OK"
-    WARN = "WARN"
-    REWIND = "REWIND"
-    STALL = "STALL"
-    STOP = "STOP"
-
-    @property
-    def of_group(self) -> str:
-        """What it makes of the group: OK, WARN or ERR."""
-        return str(self) if self in (Status.OK, Status.WARN) else "ERR"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StalledSettings(Settings):
-    """Why these: a Java client that does not poll for five minutes (max.poll.interval.ms) leaves the group by itself,
-    and that is told otherwise; who stays and is silent for longer waits for something. Ten commits are Burrow's. A
-    rewind is over when all is consumed again, and told for ten minutes at most; one of a few records is an
-    at-least-once retry."""
-
-    silent_after_s: float = setting(300.0, "seconds of silence, or at one offset, that are too long", least=1)
-    silent_pauses: float = setting(3.0, "times its longest pause between commits that a silence must last", least=1)
-    commits: int = setting(10, "commits of a partition before it is judged, and samples of growing lag", least=2)
-    rewind_s: float = setting(600.0, "seconds for which a rewind is told at most", least=1)
-    rewind_records: int = setting(10, "records that a position must go back", least=1)
-
-
-@shared
-class PartitionTrack:
-    """The commits of one partition, as far as the rules need them. Times are epoch milliseconds."""
-
-    STATE: ClassVar = StateFields(
-        {
-            "position": Position,
-            "pause_ms": int,
-            "repeats": int,
-            "back_from": int,
-            "back_by": int,
-            "back_ms": int,
-            "lag": int | None,
-            "still_ms": int,
-            "growing": int,
-            "grown_from": int,
-        }
-    )
-
-    __slots__ = (
-        "back_by",
-        "back_from",
-        "back_ms",
-        "growing",
-        "grown_from",
-        "lag",
-        "pause_ms",
-        "position",
-        "repeats",
-        "still_ms",
-    )
-
-    def __init__(self, position: Position, lag: int | None = None) -> None:
-        self.position = position
-        self.pause_ms = 0
-        """The longest pause between commits of its owner, as a mean over a minute at least; 0: not known."""
-        self.repeats = 0
-        """In how many samples in a row its owner had committed the same offset again."""
-        self.back_from = 0
-        """The offset that it went back from, until that is reached again; 0: it did not."""
-        self.back_by = 0
-        self.back_ms = 0
-        self.lag = lag
-        """Records behind the newest position; None: not known."""
-        self.still_ms = position.commit_ms
-        """Since when it is at this offset with work to do."""
-        self.growing = 0
-        """In how many samples in a row the lag did not fall, up from `grown_from`."""
-        self.grown_from = lag or 0
-
-    def follow(self, position: Position, owned_ms: int = 0, lag: int | None = None) -> None:
-        """Take the newest position; its owner has had the partition since `owned_ms`."""
-        before, self.position = self.position, position
-        if before.commit_ms < owned_ms:
-            self.pause_ms = self.repeats = 0
-        else:
-            # A position comes only if it was committed, and its commits are counted.
-            pause_ms = (position.commit_ms - before.commit_ms) // (position.commits - before.commits)
-            if pause_ms > self.pause_ms:
-                self.pause_ms = pause_ms
-            self.repeats = self.repeats + 1 if position.offset == before.offset else 0
-        if self.back_from and position.offset >= self.back_from:
-            self.back_from = 0
-        if lag is not None or self.lag is not None:
-            self._follow_lag(before, lag)
-
-    def _follow_lag(self, before: Position, lag: int | None) -> None:
-        was, self.lag = self.lag, lag
-        if not lag or self.position.offset != before.offset:
-            self.still_ms = self.position.commit_ms
-        if not lag or not was or lag < was:
-            self.growing, self.grown_from = 0, lag or 0
-        else:
-            self.growing += 1
-
-    def mark_rewind(self, from_offset: int) -> None:
-        """What `follow` took last went back."""
-        self.back_from = max(from_offset, self.back_from)
-        self.back_by = self.back_from - self.position.offset
-        self.back_ms = self.position.commit_ms
-
-    def due_ms(self, settings: StalledSettings) -> int:
-        """From when on its silence is too long."""
-        silent_ms = max(settings.silent_after_s * 1000, settings.silent_pauses * self.pause_ms)
-        return self.position.commit_ms + round(silent_ms)
-
-
-def partition_status(
-    track: PartitionTrack, now_ms: int, settings: StalledSettings, *, owned_ms: int, recommits: bool
-) -> Status:
-    """What a partition is in, that has an owner since `owned_ms`; `recommits`: whether its owner is known to commit
-    positions that did not move."""
-    if track.lag == 0:
-        return Status.OK
-    if (track.lag is not None or recommits) and is_silent(track, now_ms, settings, owned_ms):
-        return Status.STOP
-    if is_at_one_offset(track, settings):
-        return Status.STALL
-    if was_rewound(track, now_ms, settings):
-        return Status.REWIND
-    return Status.WARN if has_growing_lag(track, settings) else Status.OK
-
-
-def is_silent(track: PartitionTrack, now_ms: int, settings: StalledSettings, owned_ms: int) -> bool:
-    """Whether an owner whose pauses are known has not committed for too long."""
-    position = track.position
-    is_known = track.pause_ms > 0 and position.commits >= settings.commits and position.commit_ms >= owned_ms
-    return is_known and now_ms >= track.due_ms(settings)
-
-
-def is_at_one_offset(track: PartitionTrack, settings: StalledSettings) -> bool:
-    """Whether the same offset is committed again and again, with work to do."""
-    stood_ms = track.position.commit_ms - track.still_ms
-    return track.lag is not None and track.repeats >= REPEATS and stood_ms >= settings.silent_after_s * 1000
-
-
-def was_rewound(track: PartitionTrack, now_ms: int, settings: StalledSettings) -> bool:
-    """Whether the offset went back lately, and is not where it was yet."""
-    return track.back_from > 0 and now_ms < track.back_ms + settings.rewind_s * 1000
-
-
-def has_growing_lag(track: PartitionTrack, settings: StalledSettings) -> bool:
-    """Whether it commits, and its lag has not fallen for long."""
-    return track.lag is not None and track.growing >= settings.commits and track.lag > track.grown_from
-
-
-def severity_of(of: Status, lag: int | None) -> Severity:
-    """How much it matters. A silence without known lag may be one long piece of work."""
-    is_certain = of is Status.STALL or (of is Status.STOP and lag is not None)
-    return Severity.CRITICAL if is_certain else Severity.WARNING
+STALE_LOOKS = 4
+"""What was seen of lag so many looks ago is of no account."""
 
 
 class StalledConsumer(Analyzer):
-    """Follows every position of a group, and looks at those that are silent or went back.
+    """Follows every position of a group, and looks at those that are silent, went back, or stand with work to do.
 
     `_tracks` is in the order in which positions were committed last, so that the silent ones come first.
     """
@@ -227,6 +79,9 @@ class StalledConsumer(Analyzer):
             "_tracks": Annotated[dict[TopicPartition, PartitionTrack], ORDERED],
             "_set_aside": dict[TopicPartition, PartitionTrack],
             "_back": dict[TopicPartition, PartitionTrack],
+            "_progress": dict[TopicPartition, ProgressTrack],
+            "_stuck": dict[TopicPartition, StuckPartition],
+            "_looked_ms": int,
             "_recommits": bool,
             "_members_ms": int | None,
             "_owned_ms": int,
@@ -235,17 +90,26 @@ class StalledConsumer(Analyzer):
 
     name = "stalled_consumer"
     rule = (
-        "A partition that a member of a stable group holds is not committed for `silent_after_s`, nor for "
-        "`silent_pauses` times the longest pause that its owner had made, by a group whose clients are known to "
-        "commit positions that did not move (STOP); or a position went back by `rewind_records` while the group had "
-        "members (REWIND), until it is back where it was or for `rewind_s`."
+        "Where lag is known: a partition that a member of a stable group holds makes no progress for "
+        "`silent_after_s` with work to do, nor for `silent_pauses` times the longest pause that it lately made, and "
+        "is not committed (STOP), or is committed again and again at one offset (STALL), while that member is not "
+        "busy with others that it holds and is behind on; or goes back again and again to before one offset "
+        "(STALL); or its lag grows for half an hour and never falls (WARN). A lag of ten records is work only if it "
+        "grows. Where it is not known: such a partition is not committed for as long, by a group whose clients are "
+        "known to commit positions that did not move (STOP). Anyway: a position went back by `rewind_records` while "
+        "the group had members (REWIND), until it is back where it was, or nothing is left to read, or for "
+        "`rewind_s`."
     )
     false_alarms = (
         "An application that seeks back on purpose, and a topic that was deleted and made again, are rewinds; one "
-        "long piece of work is a STOP. Where clients of several kinds share a group, one that commits what did not "
-        "move speaks for all. Silent with need where none does (librdkafka), as nothing tells a stuck client from a "
-        "topic without records while no lag is known; on partitions not committed since the assignment last changed; "
-        "on what goes back and forth between two samples; on resets by an admin, with no member there."
+        "long piece of work is a STOP, the first time; more than ten records of aborted transactions alone are lag "
+        "that librdkafka never commits away. Where lag is not known and clients of several kinds share a group, one "
+        "that commits what did not move speaks for all. Silent with need: where lag is not known and no client "
+        "commits what did not move (librdkafka), as nothing tells a stuck client from a topic without records; on a "
+        "partition whose member moves on elsewhere and is behind there too, as it may come to it yet; on partitions "
+        "that the group never committed; on what goes back and forth between two samples; on resets by an admin, "
+        "with no member there; while rebalances come faster than half of `silent_after_s`; where this machine's "
+        "clock is ahead of the brokers' by more than three looks at the ends."
     )
     settings_class = StalledSettings
     settings: StalledSettings
@@ -257,6 +121,11 @@ class StalledConsumer(Analyzer):
         self._set_aside: dict[TopicPartition, PartitionTrack] = {}
         """Silent, and of no account until they are committed again."""
         self._back: dict[TopicPartition, PartitionTrack] = {}
+        self._progress: dict[TopicPartition, ProgressTrack] = {}
+        """Of the positions whose lag is known, or was."""
+        self._stuck: dict[TopicPartition, StuckPartition] = {}
+        """As of the last look at lag: what is not OK."""
+        self._looked_ms = 0
         self._recommits = False
         # Since when: there are members, and the assignment is what it is. None: there are no members.
         self._members_ms: int | None = None
@@ -268,14 +137,15 @@ class StalledConsumer(Analyzer):
             case Rebalanced(members=0) | GroupEmptied():
                 # Who comes next may be another client.
                 self._members_ms, self._recommits = None, False
+                self._stuck.clear()
             case Rebalanced():
                 if self._members_ms is None:
                     self._members_ms = group.now_ms
             case AssignmentChanged():
                 self._owned_ms = group.now_ms
             case OffsetsDeleted(topic=topic, topic_partition=partition):
-                for tracks in (self._tracks, self._set_aside, self._back):
-                    tracks.pop((topic, partition), None)
+                for kept in (self._tracks, self._set_aside, self._back, self._progress, self._stuck):
+                    kept.pop((topic, partition), None)
 
     def sample(self, sample: Sample, group: GroupContext) -> None:
         """Follow what was committed since the sample before."""
@@ -299,28 +169,108 @@ class StalledConsumer(Analyzer):
             track.mark_rewind(before.offset)
             self._back[slot] = track
 
+    # Lag.
+
+    @property
+    def look_ms(self) -> int:
+        """Some looks in the time after which a standstill is told."""
+        return min(max(milliseconds(self.settings.silent_after_s) // LOOKS, LEAST_LOOK_MS), MOST_LOOK_MS)
+
+    @property
+    def wants_look(self) -> bool:
+        """A group without members consumes nothing."""
+        return self._members_ms is not None
+
+    def look(self, look: LagLook, group: GroupContext) -> None:
+        """Follow every position whose lag is known, and keep which are not OK."""
+        at_ms, settings, progress = look.at_ms, self.settings, self._progress
+        since_ms = self._members_ms or 0
+        self._looked_ms = at_ms
+        found: dict[TopicPartition, Status] = {}
+        for slot, lag in look.lags.items():
+            track = progress.get(slot)
+            if track is None:
+                progress[slot] = ProgressTrack(look.positions[slot], lag, look.seen_ms, self._pause_ms(slot))
+                continue
+            track.follow(look.positions[slot], lag, look.seen_ms, at_ms)
+            if lag and (status := lag_status(track, at_ms, settings, since_ms)) is not Status.OK:
+                found[slot] = status
+        self._stuck = self._held(found, group) if found else {}
+
+    def _pause_ms(self, slot: TopicPartition) -> int:
+        """What the log tells of a partition's pace, which may be that of its producers: no more of it than this."""
+        track = self._tracks.get(slot) or self._set_aside.get(slot)
+        return 0 if track is None else min(track.mean_pause_ms, milliseconds(self.settings.silent_after_s))
+
+    def _held(self, found: dict[TopicPartition, Status], group: GroupContext) -> dict[TopicPartition, StuckPartition]:
+        """Those of the partitions that a member holds, and had time to consume."""
+        view = group.view
+        had_time = group.now_ms - self._owned_ms >= milliseconds(self.settings.silent_after_s) / 2
+        if view is None or view.state != GroupState.STABLE or not had_time:
+            return {}
+        clients = {member.member_id: member.client_id for member in view.members}
+        holders = owners_by_partition({member.member_id: member.assignment for member in view.members})
+        out: dict[TopicPartition, StuckPartition] = {}
+        now_ms = group.now_ms
+        busy = {holders.get(slot) for slot, track in self._progress.items() if is_busy(track, now_ms, self.settings)}
+        for slot, status in found.items():
+            holder, track = holders.get(slot), self._progress[slot]
+            if holder is None:
+                continue
+            stuck = self._stuck_partition(status, track, clients[holder], now_ms)
+            if holder not in busy or stuck.returns or status is Status.WARN:
+                out[slot] = stuck
+        return out
+
+    def _stuck_partition(self, status: Status, track: ProgressTrack, client: str, now_ms: int) -> StuckPartition:
+        members_ms, offset = self._members_ms or 0, track.position.offset
+        if status is Status.WARN:
+            return StuckPartition(status, client, track.growing_ms, offset, track.lag, 0)
+        if status is Status.STALL and is_reread(track, now_ms, self.settings, members_ms):
+            since_ms = max(track.best_ms, members_ms)
+            return StuckPartition(status, client, since_ms, track.high, track.lag, track.returns)
+        return StuckPartition(status, client, standing_since_ms(track, members_ms), offset, track.lag, 0)
+
+    def _is_lag_known(self, slot: TopicPartition, now_ms: int) -> bool:
+        track = self._progress.get(slot)
+        return track is not None and self._is_fresh(now_ms) and self._looked_ms - track.seen_ms < WINDOW_MS
+
+    def _is_fresh(self, now_ms: int) -> bool:
+        return now_ms < self._looked_ms + STALE_LOOKS * self.look_ms
+
+    # Judging.
+
     def judge(self, group: GroupContext) -> Verdict:
-        """Look at positions that are silent for long, and at those that went back."""
+        """Look at positions that are silent for long, those that went back, and what lag told last."""
         if self._members_ms is None:
             return Verdict()
         now_ms = group.now_ms
         wakes: list[int] = []
-        stopped = self._stopped(group, wakes) if self._recommits else {}
+        silent = self._stopped(group, wakes) if self._recommits else {}
         for slot, track in list(self._back.items()):
-            if was_rewound(track, now_ms, self.settings):
+            is_made_up_for = self._is_lag_known(slot, now_ms) and not self._progress[slot].lag
+            if was_rewound(track, now_ms, self.settings) and not is_made_up_for:
                 wakes.append(track.back_ms + round(self.settings.rewind_s * 1000))
             else:
                 del self._back[slot]
+        stuck = {}
+        if self._stuck and self._is_fresh(now_ms):
+            stuck = self._stuck
+            wakes.append(self._looked_ms + STALE_LOOKS * self.look_ms)
         # What is due, but not known yet, is known once the window has ended: by then there was a sample.
         window_end_ms = (now_ms // WINDOW_MS + 1) * WINDOW_MS
         wake_ms = min((at_ms if at_ms > now_ms else window_end_ms for at_ms in wakes), default=None)
-        if stopped:
-            return Verdict(_stop(stopped, self._tracks, self._back, now_ms), wake_ms)
-        return Verdict(_rewind(self._back) if self._back else None, wake_ms)
+        if any(it.status is not Status.WARN for it in stuck.values()):
+            return Verdict(lag_condition(stuck, self._back, now_ms), wake_ms)
+        if silent:
+            return Verdict(silence_condition(silent, self._tracks, self._back, now_ms), wake_ms)
+        if self._back:
+            return Verdict(rewind_condition(self._back), wake_ms)
+        return Verdict(lag_condition(stuck, self._back, now_ms) if stuck else None, wake_ms)
 
     def _stopped(self, group: GroupContext, wakes: list[int]) -> dict[TopicPartition, str]:
         """The partitions that are stopped, with the client that holds each; adds to `wakes` when to look again."""
-        silent = self._silent(group.known_ms, wakes)
+        silent = [it for it in self._silent(group.known_ms, wakes) if not self._is_lag_known(it, group.now_ms)]
         view = group.view if silent else None
         if view is None:
             return {}
@@ -333,8 +283,7 @@ class StalledConsumer(Analyzer):
         out: dict[TopicPartition, str] = {}
         for slot in silent:
             track, holder = self._tracks[slot], holders.get(slot)
-            now = partition_status(track, group.known_ms, self.settings, owned_ms=self._owned_ms, recommits=True)
-            if holder is not None and now is Status.STOP:
+            if holder is not None and is_silent(track, group.known_ms, self.settings, self._owned_ms):
                 out[slot] = clients[holder]
             else:
                 self._set_aside[slot] = self._tracks.pop(slot)
@@ -354,59 +303,3 @@ class StalledConsumer(Analyzer):
             else:
                 out.append(slot)
         return out
-
-
-def _stop(
-    stopped: Mapping[TopicPartition, str],
-    tracks: Mapping[TopicPartition, PartitionTrack],
-    back: Mapping[TopicPartition, PartitionTrack],
-    now_ms: int,
-) -> Condition:
-    longest_s = max(now_ms - tracks[slot].position.commit_ms for slot in stopped) // 1000
-    clients = sorted(set(stopped.values()))
-    names = _names(stopped)
-    summary = (
-        f"{count_text(len(stopped), 'partition')} of {list_text(clients)} not committed for up to {longest_s} s, "
-        f"though "
-        f"this group commits positions even when they do not move: {list_text(names)}."
-    )
-    advice = (
-        "See what these clients are doing (a stack dump): they are in the group and do not come to commit. If they "
-        "work on one batch for that long, lower max.poll.records; if a call waits for ever, give it a timeout."
-    )
-    numbers = {
-        "status": str(Status.STOP),
-        "group_status": Status.STOP.of_group,
-        "stopped": len(stopped),
-        "rewound": len(back),
-        "partitions": names[:LISTED_PARTITIONS],
-        "clients": [truncated(name) for name in clients[:LISTED_CLIENTS]],
-        "silent_s": longest_s,
-    }
-    return Condition(severity_of(Status.STOP, None), summary, advice, numbers)
-
-
-def _rewind(back: Mapping[TopicPartition, PartitionTrack]) -> Condition:
-    (topic, number), furthest = max(back.items(), key=lambda it: (it[1].back_by, it[0]))
-    names = _names(back)
-    summary = (
-        f"Positions of {count_text(len(back), 'partition')} went back, of {truncated(topic)}-{number} by "
-        f"{furthest.back_by:,} records to {furthest.back_from - furthest.back_by}: {list_text(names)}."
-    )
-    advice = (
-        "Records are consumed a second time. See whether the application seeks, whether auto.offset.reset took over "
-        "because the position was gone (retention, a topic made anew), and whether two applications use the group.id."
-    )
-    numbers = {
-        "status": str(Status.REWIND),
-        "group_status": Status.REWIND.of_group,
-        "stopped": 0,
-        "rewound": len(back),
-        "partitions": names[:LISTED_PARTITIONS],
-        "records_back": furthest.back_by,
-    }
-    return Condition(severity_of(Status.REWIND, None), summary, advice, numbers)
-
-
-def _names(slots: Iterable[TopicPartition]) -> list[str]:
-    return [f"{truncated(topic)}-{number}" for topic, number in sorted(slots)]

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from agent.core.causes import Cause
+from agent.core.inference.parameters import PARAMETERS
+from agent.core.protocol.client_libraries import library_named
 from agent.core.shadow.transitions import GroupEmptied, MemberJoined, MemberLeft, Transition
 from agent.core.shadow.views import Member
 from agent.core.state_fields import StateFields, shared
@@ -161,6 +163,88 @@ class DepartureCounter(Generic[Key]):
         return self._left.expires_ms
 
 
+@shared
+@dataclass(slots=True)
+class Occupant:
+    """A member in a seat, or gone from it. `restarts_ms` is when those went whose place it took, one after the other,
+    the newest last; `took_place` whether it is known whose place it took. Times are of the group's clock."""
+
+    joined_ms: int
+    restarts_ms: tuple[int, ...] = ()
+    took_place: bool = False
+
+
+class SeatChains(Generic[Key]):
+    """How often the place of one member was taken by another, for each seat: restarts, one after the other.
+
+    Members that share a seat are told apart by this: a deploy restarts each once, a crash loop one of them again and
+    again. Who comes takes the place that was left last. A dead member sits there until its session has run out, long
+    after the next was started in its place: so when it goes by its session timeout, its place is found to be taken by
+    who came first after its last sign of life.
+    """
+
+    STATE: ClassVar = StateFields({"_here": dict[Key, dict[str, Occupant]], "_vacant": dict[Key, list[Occupant]]})
+
+    KEPT = 16
+    """Restarts of one place, and places of one seat that nobody took, that are remembered."""
+
+    __slots__ = ("_here", "_vacant")
+
+    def __init__(self) -> None:
+        self._here: dict[Key, dict[str, Occupant]] = {}
+        self._vacant: dict[Key, list[Occupant]] = {}
+
+    def join(self, key: Key, member_id: str, now_ms: int) -> None:
+        """A member is there that was not."""
+        occupant = Occupant(now_ms)
+        if key in self._vacant:
+            occupant.restarts_ms, occupant.took_place = self._vacant[key].pop().restarts_ms, True
+            if not self._vacant[key]:
+                del self._vacant[key]
+        self._here.setdefault(key, {})[member_id] = occupant
+
+    def leave(self, key: Key, member_id: str, now_ms: int, alive_ms: int | None) -> None:
+        """A member is gone that was alive last at `alive_ms` (None: until it went)."""
+        members = self._here.get(key, {})
+        gone = members.pop(member_id, None) or Occupant(now_ms)
+        if not members:
+            self._here.pop(key, None)
+        gone.restarts_ms = (*gone.restarts_ms, now_ms)[-self.KEPT :]
+        successors = [] if alive_ms is None else [it for it in members.values() if _took_over(it, gone, alive_ms)]
+        if successors:
+            successor = min(successors, key=lambda it: it.joined_ms)
+            successor.restarts_ms, successor.took_place = gone.restarts_ms, True
+        else:
+            self._vacant[key] = [*self._vacant.get(key, []), gone][-self.KEPT :]
+
+    def discard(self, key: Key, member_id: str) -> None:
+        """A member is gone whose departure is not to be counted."""
+        if members := self._here.get(key):
+            members.pop(member_id, None)
+            if not members:
+                del self._here[key]
+
+    def restarts(self, key: Key, since_ms: int) -> int:
+        """How often one place of the seat was left since then: of the place that was most often."""
+        places = (*self._here.get(key, {}).values(), *self._vacant.get(key, ()))
+        return max((sum(at_ms > since_ms for at_ms in it.restarts_ms) for it in places), default=0)
+
+    def forget_before(self, since_ms: int) -> None:
+        """Forget places that nobody has taken since then."""
+        for key, places in list(self._vacant.items()):
+            self._vacant[key] = kept = [it for it in places if it.restarts_ms[-1] > since_ms]
+            if not kept:
+                del self._vacant[key]
+
+
+def _took_over(occupant: Occupant, gone: Occupant, alive_ms: int) -> bool:
+    if occupant.took_place:
+        return False
+    # One that died as it waited for a rebalance was replaced by who came to the same.
+    died_waiting = alive_ms <= gone.joined_ms + PARAMETERS.log_time_tolerance_ms
+    return occupant.joined_ms > alive_ms or (died_waiting and occupant.joined_ms == gone.joined_ms)
+
+
 class ClientIdentity(NamedTuple):
     """Who a member is across restarts. A static member's host does not matter, and is empty."""
 
@@ -183,7 +267,7 @@ def identity_of(member: Member) -> ClientIdentity:
 
 def leaves_without_goodbye(member: Member) -> bool:
     """Whether it says no goodbye when it is stopped in good order: static members, and members of Kafka Streams."""
-    return member.instance_id is not None or "-StreamThread-" in member.client_id
+    return member.instance_id is not None or not library_named(member.client_library).leaves_on_close
 
 
 @shared

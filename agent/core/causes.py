@@ -85,7 +85,7 @@ class Cause(StrEnum):
             because="because a member joined",
             came_first="the join came first",
             mark=Mark("joined", "circle", "plus"),
-            severity_rank=6,
+            severity_rank=7,
             terminal=("+", "good"),
             dashboard_color="#0072B2",
             plot_bar=PlotBar(0, "#56b4e9"),
@@ -102,7 +102,7 @@ class Cause(StrEnum):
             departure_noun=("Goodbye", "Goodbyes"),
             else_it_was="a timeout",
             mark=Mark("left", "circle", "arrow"),
-            severity_rank=3,
+            severity_rank=4,
             terminal=("-", ""),
             dashboard_color="#56B4E9",
             plot_bar=PlotBar(1, "#0072b2"),
@@ -161,7 +161,7 @@ class Cause(StrEnum):
             about="A member that stayed wants other topics.",
             because="because a subscription changed",
             reason="a subscription changed",
-            severity_rank=7,
+            severity_rank=8,
             dashboard_color="#009E73",
             plot_bar=PlotBar(5, "#cc79a7"),
         ),
@@ -173,7 +173,7 @@ class Cause(StrEnum):
             about="A topic that the group reads has more partitions, came, or went.",
             because="because the topics or their partitions changed",
             reason="the topics or their partitions changed",
-            severity_rank=8,
+            severity_rank=9,
             dashboard_color="#BBCC33",
             plot_bar=PlotBar(6, "#f0e442"),
         ),
@@ -185,7 +185,7 @@ class Cause(StrEnum):
             about="The second round of a cooperative rebalance: what members gave up in the first is handed out.",
             because="as the second round of a cooperative rebalance",
             reason="second round of a cooperative rebalance",
-            severity_rank=9,
+            severity_rank=10,
             dashboard_color="#DDDDDD",
             plot_bar=PlotBar(4, "#009e73"),
         ),
@@ -197,7 +197,7 @@ class Cause(StrEnum):
             about="The leader joined again, with nothing else changed.",
             because="because the leader asked for it",
             reason="the leader asked for it",
-            severity_rank=10,
+            severity_rank=11,
             dashboard_color="#F0E442",
         ),
     )
@@ -208,7 +208,7 @@ class Cause(StrEnum):
             about="The group went from the classic protocol to KIP-848, or back.",
             because="because the group changed its protocol",
             reason="the group changed its protocol",
-            severity_rank=11,
+            severity_rank=12,
             dashboard_color="#FFAABB",
         ),
     )
@@ -223,9 +223,33 @@ class Cause(StrEnum):
             departure_noun=("Removal", "Removals"),
             else_it_was="a goodbye or a timeout",
             mark=Mark("removed", "diamond", "minus"),
-            severity_rank=4,
+            severity_rank=5,
             terminal=("✖", "warn"),
             dashboard_color="#AAAA00",
+        ),
+    )
+    REJOIN_TIMEOUT = (
+        "rejoin_timeout",
+        CauseInfo(
+            label="did not rejoin in time",
+            about="A member stayed away from a rebalance for longer than the group's rebalance timeout, and the "
+            "broker went on without it: its heartbeats went on, its processing did not.",
+            because="because a member did not rejoin in time",
+            came_first="the rejoin timeout came first",
+            departed=(
+                "was dropped because it did not rejoin in time",
+                "were dropped because they did not rejoin in time",
+            ),
+            fell="it did not rejoin within the rebalance timeout",
+            departure_noun=("Rejoin timeout", "Rejoin timeouts"),
+            new_case="a member did not rejoin in time",
+            else_it_was="a session timeout or a goodbye",
+            first_step="First, find out what keeps {who} from rejoining: it has to finish or drop what it processes "
+            "when a rebalance begins, within the rebalance timeout (rebalance.timeout.ms).",
+            mark=Mark("poll", "square", "hourglass"),
+            severity_rank=3,
+            terminal=("✖", "bad"),
+            dashboard_color="#AA3377",
         ),
     )
     UNKNOWN_DEPARTURE = (
@@ -239,7 +263,7 @@ class Cause(StrEnum):
             departed=("went, unknown how", "went, unknown how"),
             fell="it went for reasons that do not show",
             mark=Mark("unknown", "circle", "question"),
-            severity_rank=5,
+            severity_rank=6,
             terminal=("?", "warn"),
             dashboard_color="#CC79A7",
         ),
@@ -253,15 +277,15 @@ class Cause(StrEnum):
             reason="cause unknown",
             came_first="which came first is unknown",
             mark=Mark("unknown", "circle", "question"),
-            severity_rank=12,
+            severity_rank=13,
             terminal=("?", "warn"),
             dashboard_color="#999999",
         ),
     )
 
 
-TIMEOUT_CAUSES = (Cause.SESSION_TIMEOUT, Cause.POLL_TIMEOUT)
-"""Of departures that the member did not choose: it fell silent, and its time ran out."""
+TIMEOUT_CAUSES = (Cause.SESSION_TIMEOUT, Cause.POLL_TIMEOUT, Cause.REJOIN_TIMEOUT)
+"""Of departures that the member did not choose: it fell silent, or stood still, and its time ran out."""
 UNKNOWN_CAUSES = (Cause.UNKNOWN, Cause.UNKNOWN_DEPARTURE)
 DEPARTURE_CAUSES = frozenset(cause for cause in Cause if cause.info.departed is not None)
 

@@ -168,6 +168,43 @@ class EndOffsets:
             return Lag(max(end - start, 0), seconds, at_least, LagNote.BELOW_LOG_START, held_back, start - offset)
         return Lag(end - offset, seconds, at_least, note, held_back)
 
+    def lags_at(
+        self,
+        places: Sequence[PartitionId],
+        offsets: Sequence[int],
+        times_ms: Sequence[int],
+        topic_ids: Sequence[bytes],
+        at_ms: int,
+    ) -> tuple[int, dict[PartitionId, int]]:
+        """When the last look before `at_ms` was, and how many records commits, which are rows of these columns, were
+        behind then: those of which it is known by the rules above. Whether a transaction is open, and which topic it
+        is, is as of now."""
+        look = bisect_right(self.times_ms, at_ms) - 1
+        out: dict[PartitionId, int] = {}
+        if look < 0 or at_ms - self.times_ms[look] > self.stale_ms:
+            return at_ms, out
+        column, seen_ms, stale_ms = self.columns[look], self.times_ms[look], self.stale_ms
+        for place, offset, committed_ms, topic_id in zip(places, offsets, times_ms, topic_ids, strict=True):
+            number = self.numbers.get(place)
+            if number is None or number >= len(column):
+                continue
+            if self.seen_ms[number] < seen_ms and at_ms - self.seen_ms[number] > stale_ms:
+                continue
+            known = self.topics.get(place[0])
+            if known is not None and (known.absent is not None or is_of_other_topic(known, topic_id, committed_ms)):
+                continue
+            end = column[number]
+            if offset >= end:
+                # One that is older than an interval was there when the end was seen, and is of another log.
+                if offset == end or committed_ms > seen_ms - self.interval_ms:
+                    out[place] = 0
+                continue
+            stable = self.stable.get(number, end)
+            if offset <= stable < end:
+                end = stable
+            out[place] = max(end - max(offset, self.starts[number]), 0)
+        return seen_ms, out
+
     def passed_ms(self, number: int, offset: int) -> tuple[float | None, bool]:
         """When the record at this offset, which is before the end, was written; whether it may have been earlier."""
         columns = self.columns

@@ -171,7 +171,7 @@ class ClusterState:
         self.forget(partition)
         self.mirror.partitions[partition] = parts.mirror
         if parts.diagnosis is not None:
-            self.diagnosis.partitions[partition] = parts.diagnosis
+            self.diagnosis.put(partition, parts.diagnosis)
         self.counts.partitions[partition] = parts.counts
         self.recent.put(partition, parts.recent)
         self._latest_ms[partition] = parts.clock_ms

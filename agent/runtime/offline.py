@@ -9,6 +9,7 @@ from typing import Any, TypedDict, Unpack
 from agent.common.collector import no_cycle_collection
 from agent.core.diagnosis.cluster import NO_ANALYZERS, AnalyzerSelection, ClusterDiagnosis
 from agent.core.diagnosis.engine import AnalyzerFailure, DiagnosisOutput
+from agent.core.diagnosis.lag_source import LagSource
 from agent.core.events.events import Event, event_of, sort_events
 from agent.core.inference.external_evidence import EvidenceSource
 from agent.core.read_limits import BeforeDeparture, DepartureTracker, ReadLimit, first_records
@@ -135,10 +136,11 @@ class OfflineGroups:
         on_problem: Say | None = None,
         end: ReadLimit | None = None,
         recorder: GroupRecorder | None = None,
+        lag_source: LagSource | None = None,
     ) -> None:
         """`group`: the only one whose events are kept, where they are. `chosen` analyzers find what they find;
         `on_problem` is told of those that fail. `end`: no record behind it is applied. `recorder` follows its
-        group."""
+        group. `lag_source`: where the analyzers know lag from."""
         self.where = where
         self.mirror = ClusterMirror(witness)
         self._on_problem = on_problem
@@ -149,6 +151,7 @@ class OfflineGroups:
             chosen,
             on_failure=on_problem and self._failed,
             observe=None if recorder is None else recorder.observe,
+            lag_source=lag_source,
         )
         self.problems = 0
         self._cluster = cluster
@@ -251,6 +254,7 @@ class ReplayOptions(TypedDict, total=False):
     chosen: AnalyzerSelection
     end: ReadLimit | None
     recorder: GroupRecorder | None
+    lag_source: LagSource | None
 
 
 def load(

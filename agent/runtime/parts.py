@@ -15,6 +15,7 @@ from agent.config.filters import Filters
 from agent.config.settings import PLAIN_CLUSTER, ClusterSettings, FilterSettings
 from agent.core.diagnosis.cluster import NO_ANALYZERS, AnalyzerSelection
 from agent.core.diagnosis.engine import AnalyzerFailure, DiagnosisOutput
+from agent.core.diagnosis.lag_source import WatchedLags
 from agent.core.inference.external_evidence import CombinedEvidence
 from agent.kafka.admin_api.observer import AdminObserver
 from agent.kafka.source.brokerlog import BrokerLogFollower
@@ -146,6 +147,9 @@ def build_parts(options: AgentOptions) -> AgentParts:
             on_revoked=revoke,
             start=start,
         )
+    lags = GroupLags(state, lock, conf, settings.lag.interval_s, shown.shows_topic)
+    if lags.watcher is not None:
+        state.diagnosis.set_lag_source(WatchedLags(lags.ends))
     return AgentParts(
         options=options,
         state=state,
@@ -153,7 +157,7 @@ def build_parts(options: AgentOptions) -> AgentParts:
         deduplicator=deduplicator,
         checkpointer=checkpointer,
         reader=reader,
-        lags=GroupLags(state, lock, conf, settings.lag.interval_s, shown.shows_topic),
+        lags=lags,
     )
 
 

@@ -12,10 +12,18 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
+from heapq import nlargest
 
 from agent.common.threads import BackgroundThread
-from agent.core.events.samples import NO_LAG, GroupLagTotal, GroupSample, sample_event
-from agent.kafka.lag.lag_calculator import TopicLag
+from agent.core.events.samples import (
+    MOST_BEHIND,
+    NO_LAG,
+    GroupLagTotal,
+    GroupSample,
+    PositionBehind,
+    sample_event,
+)
+from agent.kafka.lag.lag_calculator import PartitionLag, TopicLag
 from agent.kafka.lag.scraped import ScrapedLags
 from agent.persistence.cluster_state import ClusterState
 from agent.persistence.export.pipeline import ExportPipeline
@@ -127,6 +135,8 @@ class Sampler(BackgroundThread):
             at_ms = max(taken.now_ms, least_ms)
             self._last_ms = max(self._last_ms, at_ms)
             lags = lag_sums(taken.topics())
+            ends_ms = taken.ends.at_ms or None
+            behind = {} if ends_ms is None else furthest_behind(taken.partitions())
             for shape, load, *_ in readings:
                 other = found.get(shape.group)
                 if other is not None and other[0] >= shape.state_since_ms:
@@ -144,6 +154,8 @@ class Sampler(BackgroundThread):
                         shape.imbalance,
                         load,
                         lags.get(shape.group, NO_LAG),
+                        ends_ms,
+                        behind.get(shape.group, ()),
                     ),
                 )
         return [sample for _, sample in found.values()]
@@ -174,3 +186,18 @@ def lag_sum(topics: Iterable[TopicLag]) -> GroupLagTotal:
         # Of a topic that is behind for nobody knows how long the others' seconds are a bound.
         is_bound |= it.at_least or it.seconds is None
     return GroupLagTotal(positions, known, records, seconds, is_bound and seconds is not None)
+
+
+def furthest_behind(lags: Iterable[tuple[str, PartitionLag]]) -> Mapping[str, list[PositionBehind]]:
+    """By group its positions with something to read, those that are furthest behind first."""
+    by_group: dict[str, list[PartitionLag]] = {}
+    for group, lag in lags:
+        if lag.records:
+            by_group.setdefault(group, []).append(lag)
+    return {
+        group: [
+            PositionBehind(it.topic, it.partition, it.committed + (it.records or 0))
+            for it in nlargest(MOST_BEHIND, found, key=lambda it: it.records or 0)
+        ]
+        for group, found in by_group.items()
+    }

@@ -16,6 +16,7 @@ MEMBER_COLUMNS = {
     "client_id": Column("CLIENT", folds=MIN_FOLDED_WIDTH),
     "client_host": Column("HOST", folds=MIN_FOLDED_WIDTH),
     "instance_id": Column("INSTANCE", folds=MIN_FOLDED_WIDTH, spare=2),
+    "client_library": Column("LIBRARY", spare=5),
     "session_timeout_ms": Column("SESSION", spare=3, unit="ms"),
     "rebalance_timeout_ms": Column("REBALANCE", spare=4, unit="ms"),
     "count": Column("PARTITIONS", spare=1),

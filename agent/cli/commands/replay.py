@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from agent.cli.options import analyzer_options, broker_log_options, choose_analyzers, option, output_option
@@ -17,6 +19,10 @@ from agent.cli.sort_filter import (
 )
 from agent.cli.tables import MIN_FOLDED_WIDTH, Column
 from agent.cli.text import iso_time
+from agent.common.sanitize import printable
+
+if TYPE_CHECKING:
+    from agent.core.diagnosis.lag_source import SampledLags
 
 _COLUMNS = {
     "at": Column("AT"),
@@ -37,6 +43,12 @@ _COLUMNS = {
 @sort_option
 @analyzer_options
 @broker_log_options
+@option(
+    "--samples",
+    type=click.Path(exists=True),
+    help="A history with samples of lag (run --history-samples): a file of its events, one a line, or Parquet files. "
+    "What the analyzers find by lag is found again.",
+)
 @output_option("ndjson")
 @click.pass_context
 def replay(
@@ -52,6 +64,7 @@ def replay(
     tuned: tuple[tuple[str, str], ...],
     broker_logs: tuple[str, ...],
     broker_log_timezone: str,
+    samples: str | None,
     output: str,
 ) -> None:
     """Print the history that the log tells, as events.
@@ -74,7 +87,14 @@ def replay(
     with source_errors_reported():
         check_readable(paths)
         logs = BrokerLogs(broker_logs, time_zone(broker_log_timezone))
-        loaded = load(paths, cluster=cluster, on_problem=warn, witness=logs if broker_logs else None, chosen=chosen)
+        loaded = load(
+            paths,
+            cluster=cluster,
+            on_problem=warn,
+            witness=logs if broker_logs else None,
+            chosen=chosen,
+            lag_source=None if samples is None else _sampled_lags(samples, cluster),
+        )
     logs.report(warn)
     rows = [
         event
@@ -88,6 +108,20 @@ def replay(
     print_rows(rows, output, _COLUMNS, empty="no events")
     if loaded.report(warn):
         ctx.exit(1)
+
+
+def _sampled_lags(path: str, cluster: str | None) -> SampledLags:
+    from pathlib import Path
+
+    from agent.core.diagnosis.lag_source import SampledLags
+    from agent.core.events.samples import MOST_BEHIND
+    from agent.persistence.export.reading import HistoryUnreadable, samples_in
+
+    try:
+        found = [it for it in samples_in(Path(path)) if cluster is None or it["cluster"] == cluster]
+    except HistoryUnreadable as error:
+        raise click.UsageError(printable(f"--samples: {error}")) from error
+    return SampledLags(found, MOST_BEHIND)
 
 
 def _what(event: dict[str, object]) -> str:

@@ -154,7 +154,7 @@ class BrokerLog:
                 for member in event.removed_members():
                     said = "removed dynamic members who haven't joined"
                     group.joined.pop(member, None)
-                    current.add_departure(member, ReportedDeparture(Cause.POLL_TIMEOUT, event.at_ms, said))
+                    current.add_departure(member, ReportedDeparture(Cause.REJOIN_TIMEOUT, event.at_ms, said))
             case "preparing":
                 _prepare(group, event)
             case "assigned":
@@ -287,9 +287,9 @@ def _prepare(group: _LoggedGroup, event: LogEvent) -> None:
         current.cause = _stated_cause(reason, _REJOIN_REASONS)
         current.rejoin_cause = Cause.LEADER_REJOINED if reason[0] in "Ll" else Cause.SUBSCRIPTION_CHANGED
     elif found := _PENDING_SYNC.match(reason):
-        current.cause = Cause.POLL_TIMEOUT
+        current.cause = Cause.REJOIN_TIMEOUT
         for member in re.findall(r"[^\s,\[\](){}]+", found[1].partition("Set")[2] or found[1]):
-            current.add_departure(member, ReportedDeparture(Cause.POLL_TIMEOUT, event.at_ms, current.quote))
+            current.add_departure(member, ReportedDeparture(Cause.REJOIN_TIMEOUT, event.at_ms, current.quote))
     else:
         current.cause = _stated_cause(reason, _PREPARE_REASONS)
     if current.cause is not None:
@@ -335,9 +335,9 @@ _PREPARE_REASONS = (
 )
 _FENCE_REASONS = (
     ("session expired", Cause.SESSION_TIMEOUT),
-    ("failed to transition from epoch", Cause.POLL_TIMEOUT),
-    ("failed to join within", Cause.POLL_TIMEOUT),
-    ("failed to sync within", Cause.POLL_TIMEOUT),
+    ("failed to transition from epoch", Cause.REJOIN_TIMEOUT),
+    ("failed to join within", Cause.REJOIN_TIMEOUT),
+    ("failed to sync within", Cause.REJOIN_TIMEOUT),
 )
 # What Java clients say (`AbstractCoordinator`, `ConsumerCoordinator`, `StreamThread`, Admin). librdkafka is silent.
 _LEAVE_REASONS = (

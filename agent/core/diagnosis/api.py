@@ -75,6 +75,20 @@ class Sample(NamedTuple):
     positions: Mapping[TopicPartition, Position]
 
 
+class LagLook(NamedTuple):
+    """All positions of one group whose lag is known, committed lately or not, each as it stands at `at_ms`.
+
+    `lags` has the records behind each of `positions`, as of `seen_ms`: when the ends were seen. What is not known is
+    in neither. Looks come only where ends are known: from a live agent that watches them, or from samples in a
+    history.
+    """
+
+    at_ms: int
+    seen_ms: int
+    positions: Mapping[TopicPartition, Position]
+    lags: Mapping[TopicPartition, int]
+
+
 class GroupContext(Protocol):
     """The group that is watched, as it stands now. Views are made when asked for."""
 
@@ -120,6 +134,20 @@ class Analyzer(ABC):
 
     def sample(self, sample: Sample, group: GroupContext) -> None:  # noqa: B027  # see `observe`
         """What the group committed since the sample before."""
+
+    @property
+    def look_ms(self) -> int | None:
+        """How often, on the event clock, it wants a `look`; None for never. The settings alone decide: each time is
+        a multiple of it."""
+        return None
+
+    @property
+    def wants_look(self) -> bool:
+        """Whether it wants one now: a group without members, say, needs none."""
+        return True
+
+    def look(self, look: LagLook, group: GroupContext) -> None:  # noqa: B027  # see `observe`
+        """How far behind the group is; then it is judged."""
 
     @abstractmethod
     def judge(self, group: GroupContext) -> Verdict:

@@ -23,6 +23,7 @@ from agent.core.diagnosis.engine import (
     finding,
 )
 from agent.core.diagnosis.hysteresis import Hysteresis
+from agent.core.diagnosis.lag_source import LagSource
 from agent.core.records import RecordBatch
 from agent.core.shadow.cluster import ClusterMirror
 from agent.core.shadow.mirror import PartitionMirror
@@ -54,13 +55,15 @@ class ClusterDiagnosis:
         *,
         on_failure: Callable[[AnalyzerFailure], None] | None = None,
         observe: RecordObserver | None = None,
+        lag_source: LagSource | None = None,
     ) -> None:
         """`on_failure` is told of analyzers that raise; without it their `Failure` is raised. `observe` is told of
-        each record that changes a group, where any analyzer runs."""
+        each record that changes a group, where any analyzer runs. `lag_source`: where lag is known from, if it is."""
         self.mirror = mirror
         self._makes = chosen.makes
         self._on_failure = on_failure
         self._observe = observe
+        self._lag_source = lag_source
         self.partitions: dict[int, PartitionDiagnosis] = {}
         self.watches = [(analyzer, Hysteresis.of(analyzer.settings)) for analyzer in chosen.cluster_analyzers]
         self.offsets: dict[int, int] = {}
@@ -79,8 +82,20 @@ class ClusterDiagnosis:
                 self._makes,
                 on_failure=self._on_failure,
                 observe=self._observe,
+                lag_source=self._lag_source,
             )
         return diagnosis.replay_batch(run)
+
+    def put(self, partition: int, diagnosis: PartitionDiagnosis) -> None:
+        """One that was restored, in place of what there is of its partition."""
+        diagnosis.lag_source = self._lag_source
+        self.partitions[partition] = diagnosis
+
+    def set_lag_source(self, source: LagSource) -> None:
+        """Lag is known from there from now on."""
+        self._lag_source = source
+        for diagnosis in self.partitions.values():
+            diagnosis.lag_source = source
 
     def forget(self, partition: int) -> None:
         """Drop what is known of a partition, with its mirror, to begin it anew."""

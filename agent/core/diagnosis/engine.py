@@ -1,9 +1,10 @@
 """Runs the analyzers over the groups of one partition, on the event clock of that partition.
 
 The clock is the greatest record timestamp seen. What is due on it (an analyzer that wants to be asked again, a
-finding that waits to open or close, the sample of each minute) happens before the first record that is as late or
-later is applied, and carries the time at which it was due. So the findings depend on the records alone, and not on
-how they come in runs. Live, `advance` moves the clock of a partition that nothing is written to.
+finding that waits to open or close, the sample of each minute, a look at lag) happens before the first record that is
+as late or later is applied, and carries the time at which it was due. So the findings depend on the records alone,
+and not on how they come in runs; and, where lag is known, on when the ends were seen. Live, `advance` moves the clock
+of a partition that nothing is written to.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from functools import cached_property
 from itertools import accumulate
 from typing import ClassVar
 
-from agent.core.diagnosis.api import WINDOW_MS, Analyzer, Finding, PartitionLoad, Sample, TopicPartition
+from agent.core.diagnosis.api import WINDOW_MS, Analyzer, Finding, LagLook, PartitionLoad, Sample, TopicPartition
 from agent.core.diagnosis.consumption import Consumption
 from agent.core.diagnosis.hysteresis import FindingChange, Hysteresis
+from agent.core.diagnosis.lag_source import CommitColumns, LagSource
 from agent.core.records import RecordBatch
 from agent.core.shadow.mirror import PartitionMirror
 from agent.core.shadow.transitions import GroupDeleted, LogPosition, OffsetsDeleted, Transition
-from agent.core.shadow.views import CommittedOffset, GroupView
+from agent.core.shadow.views import CommittedOffset, GroupView, Position
 from agent.core.state_fields import StateFields
 
 SAMPLE_MS = 60_000
@@ -138,13 +140,17 @@ class PartitionDiagnosis:
         *,
         on_failure: Callable[[AnalyzerFailure], None] | None = None,
         observe: RecordObserver | None = None,
+        lag_source: LagSource | None = None,
     ) -> None:
         """An analyzer that raises is dropped for its group after `on_failure` was told; without that the
-        `AnalyzerFailure` is raised. `observe` is told of each record that changes a group, once it is applied."""
+        `AnalyzerFailure` is raised. `observe` is told of each record that changes a group, once it is applied.
+        `lag_source`: where lag is known from, if it is."""
         self._mirror = mirror
         self._observer = observe
         self._makes = makes
         self._on_failure = on_failure
+        self.lag_source = lag_source
+        self._look_ms: int | None = None
         self._groups: dict[str, GroupAnalyzers] = {}
         self._wakes: list[tuple[int, str]] = []
         # None: to be set by the next record, whose minute it is.
@@ -162,7 +168,9 @@ class PartitionDiagnosis:
         mirror.offsets.track_touched()
 
     def after_restore(self) -> None:
-        """Wakes follow from what is due."""
+        """Wakes follow from what is due, and looks from who wants them."""
+        for watched in self._groups.values():
+            self._note_looks(watched)
         self._wakes = [(it.due_ms, name) for name, it in self._groups.items() if it.due_ms is not None]
         heapq.heapify(self._wakes)
 
@@ -234,6 +242,16 @@ class PartitionDiagnosis:
             yield self._wakes[0][0]
         if self._next_sample_ms is not None:
             yield self._next_sample_ms
+        look_ms = self._next_look_ms()
+        if look_ms is not None:
+            yield look_ms
+
+    def _next_look_ms(self) -> int | None:
+        """When lag is to be looked at next; None where it is not known."""
+        if self.lag_source is None or self._look_ms is None or self.clock_ms is None:
+            return None
+        since_ms = self.lag_source.since_ms
+        return None if since_ms is None else (max(self.clock_ms, since_ms) // self._look_ms + 1) * self._look_ms
 
     def _next_due_index(self, peaks: Sequence[int], start: int) -> int:
         """Up to which index nothing comes due. Records that are late count as of the clock."""
@@ -249,10 +267,13 @@ class PartitionDiagnosis:
     def _run_due(self, due_ms: int) -> list[DiagnosisOutput]:
         """Do what is due at `due_ms`, and nothing that is due later."""
         assert self.clock_ms is not None, "the clock stands before the first record"
+        is_look = self._next_look_ms() == due_ms
         self.clock_ms = max(self.clock_ms, due_ms)
         out: list[DiagnosisOutput] = []
         if self._next_sample_ms == due_ms:
             out += self._sample(due_ms)
+        if is_look:
+            out += self._look(due_ms)
         while self._wakes and self._wakes[0][0] <= due_ms:
             due, name = heapq.heappop(self._wakes)
             watched = self._groups.get(name)
@@ -356,6 +377,32 @@ class PartitionDiagnosis:
             self._end_window(due_ms)
         return out
 
+    def _look(self, due_ms: int) -> list[DiagnosisOutput]:
+        """Show how far groups are behind to who wants it."""
+        source, out = self.lag_source, list[DiagnosisOutput]()
+        assert source is not None, "else no look is due"
+        for name, watched in self._groups.items():
+            wanting = [
+                watch
+                for watch in watched.watches
+                if (look_ms := watch.analyzer.look_ms) is not None
+                and not due_ms % look_ms
+                and watch.analyzer.wants_look
+            ]
+            if not wanting:
+                continue
+            columns = CommitColumns(*self._mirror.offsets.commit_columns(name))
+            seen_ms, lags = source.lags(name, columns, due_ms)
+            counts = self._mirror.offsets.commit_counts(name)
+            positions = {
+                slot: Position(offset, commit_ms, counts[slot])
+                for slot, offset, commit_ms in zip(*columns[:3], strict=True)
+                if slot in lags
+            }
+            look = LagLook(due_ms, seen_ms, positions, lags)
+            out += self._judge(name, watched, wanting, self._context_of(name, watched), look=look)
+        return out
+
     def _judge(
         self,
         name: str,
@@ -364,6 +411,7 @@ class PartitionDiagnosis:
         group: MirroredGroup,
         changes: Sequence[Transition] = (),
         sample: Sample | None = None,
+        look: LagLook | None = None,
     ) -> list[DiagnosisOutput]:
         """Tell analyzers what came, ask them, and open and close findings. One that raises is dropped."""
         out: list[DiagnosisOutput] = []
@@ -374,6 +422,8 @@ class PartitionDiagnosis:
                     analyzer.observe(transition, group)
                 if sample is not None:
                     analyzer.sample(sample, group)
+                if look is not None:
+                    analyzer.look(look, group)
                 change = watch.hysteresis.apply(analyzer.judge(group), group.now_ms)
             except Exception as error:
                 failure = AnalyzerFailure(
@@ -403,7 +453,15 @@ class PartitionDiagnosis:
         watched = self._groups.get(name)
         if watched is None:
             watched = self._groups[name] = GroupAnalyzers(self._makes)
+            self._note_looks(watched)
         return watched
+
+    def _note_looks(self, watched: GroupAnalyzers) -> None:
+        """Lag is looked at as often as who wants that most often does."""
+        for watch in watched.watches:
+            look_ms = watch.analyzer.look_ms
+            if look_ms is not None:
+                self._look_ms = look_ms if self._look_ms is None else min(self._look_ms, look_ms)
 
     def _context_of(self, name: str, watched: GroupAnalyzers) -> MirroredGroup:
         assert self.clock_ms is not None, "groups come of records"

@@ -64,6 +64,14 @@ class FindingEvent(HistoryEvent, frozen=True, kw_only=True):
         return fields
 
 
+class EventPositionBehind(msgspec.Struct, frozen=True):
+    """A committed position with something to read."""
+
+    topic: str
+    partition: int
+    end: int
+
+
 class GroupSampleEvent(HistoryEvent, frozen=True, kw_only=True):
     """How a group stands at one time. An agent writes it that is asked to (`--history-samples`)."""
 
@@ -80,6 +88,13 @@ class GroupSampleEvent(HistoryEvent, frozen=True, kw_only=True):
     imbalance_ratio: Imbalance
     load_imbalance_ratio: Annotated[
         Ratio | None, Meta(description="the same by records consumed lately; null where not known")
+    ]
+    ends_ms: Annotated[
+        int | None, Meta(description="when the ends of partitions were seen; null where they are not known")
+    ]
+    behind: Annotated[
+        list[EventPositionBehind],
+        Meta(description="the 100 committed positions that are furthest behind, and where their partitions ended"),
     ]
 
 

@@ -6,6 +6,7 @@ live agent, if it is asked to, for what cannot be had later: lag.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -30,6 +31,17 @@ class GroupLagTotal(NamedTuple):
 
 NO_LAG = GroupLagTotal()
 
+MOST_BEHIND = 100
+"""So many positions of a group are in a sample, those that are furthest behind."""
+
+
+class PositionBehind(NamedTuple):
+    """A position with something to read: where, and where that partition ended."""
+
+    topic: str
+    partition: int
+    end: int
+
 
 class GroupSample(NamedTuple):
     """A group as of `at_ms` (epoch milliseconds), with every record up to `offset` of its coordinator's partition.
@@ -47,6 +59,9 @@ class GroupSample(NamedTuple):
     imbalance_ratio: float | None
     load_imbalance_ratio: float | None
     lag: GroupLagTotal
+    ends_ms: int | None = None
+    """When the ends were seen; None: they are not known."""
+    behind: Sequence[PositionBehind] = ()
 
 
 def sample_event(sample: GroupSample, cluster: str | None = None) -> Event:
@@ -63,9 +78,11 @@ def sample_event(sample: GroupSample, cluster: str | None = None) -> Event:
         "imbalance_ratio": sample.imbalance_ratio,
         "load_imbalance_ratio": sample.load_imbalance_ratio,
     }
+    ends: Event = {"ends_ms": sample.ends_ms, "behind": [it._asdict() for it in sample.behind]}
+    has_ends = sample.ends_ms is not None or sample.behind
     # All that it says goes in: so no two agents give one id to what differs, whatever their clocks do. Where nothing
     # is written all have one offset for weeks: so the hash is a longer one than that of other events.
-    said = msgspec.json.encode([SAMPLE, sample.at_ms, sample.group_type, own])
+    said = msgspec.json.encode([SAMPLE, sample.at_ms, sample.group_type, own, *([ends] if has_ends else [])])
     name = sample.group.encode("utf-8", "surrogatepass")
     digest = blake2b(name + b"\0" + said, digest_size=10).hexdigest()
     return {
@@ -79,4 +96,5 @@ def sample_event(sample: GroupSample, cluster: str | None = None) -> Event:
         "partition": sample.partition,
         "offset": sample.offset,
         **own,
+        **ends,
     }

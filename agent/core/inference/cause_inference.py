@@ -16,13 +16,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from agent.core.causes import Cause
 from agent.core.inference.departure_likelihood import (
     departure_times,
     kip848_departure_probabilities,
-    member_timeouts_ms,
+    member_limits,
 )
 from agent.core.inference.facts import NO_COMMITS, CommitActivity, Departure, Evidence, Inference, RebalanceFacts
 from agent.core.inference.likelihood_sums import Posterior
@@ -33,6 +34,7 @@ from agent.core.inference.rebalance_posterior import (
     rebalance_posterior,
     spread_evenly,
 )
+from agent.core.protocol.client_libraries import StallEnd, library_named
 from agent.core.shadow.views import Member
 
 
@@ -47,18 +49,23 @@ class Explanation(NamedTuple):
 def infer_rebalance(facts: RebalanceFacts) -> Inference:
     """The cause of a classic group's rebalance."""
     change = subscription_changed(facts) or partitions_grew(facts)
-    if facts.joined and not (
-        facts.left or facts.skipped_generations or facts.migrated or facts.withheld_partitions or change
-    ):
-        # As groups begin and grow: nothing is to be weighed.
+    if facts.joined and not (facts.before or facts.skipped_generations or facts.migrated):
+        # As groups begin: nothing is to be weighed.
         return Inference(Cause.MEMBER_JOINED, (Cause.MEMBER_JOINED,), 1.0, (_joined(facts.joined),))
+    inferred, began_ms = _infer(facts, change)
+    return replace(inferred, began_ms=None if began_ms is None else round(began_ms))
+
+
+def _infer(facts: RebalanceFacts, change: Explanation | None) -> tuple[Inference, float | None]:
+    """The cause, and when the rebalance began."""
     posterior, departures = _infer_departures(facts, rejoin_has_reason=change is not None)
     evidence: list[Evidence] = [departure.evidence for departure in departures.values()]
     if facts.skipped_generations:
         evidence.append({"kind": "generation_gap", "never_completed": facts.skipped_generations})
     if facts.migrated:
         evidence.append({"kind": "migration", "to": "classic"})
-        return Inference(Cause.PROTOCOL_MIGRATED, (Cause.PROTOCOL_MIGRATED,), 1.0, tuple(evidence), departures)
+        migrated = Inference(Cause.PROTOCOL_MIGRATED, (Cause.PROTOCOL_MIGRATED,), 1.0, tuple(evidence), departures)
+        return migrated, posterior.began_ms
     causes = {departure.cause for departure in departures.values()}
     if facts.joined:
         causes.add(Cause.MEMBER_JOINED)
@@ -68,12 +75,12 @@ def infer_rebalance(facts: RebalanceFacts) -> Inference:
         evidence += change.evidence
     if not causes:
         cause, confidence, more = next(found for rule in UNCHANGED_RULES if (found := rule(facts)) is not None)
-        return Inference(cause, (cause,), confidence, (*evidence, *more), departures)
+        return Inference(cause, (cause,), confidence, (*evidence, *more), departures), posterior.began_ms
     if facts.withheld_partitions and facts.after and posterior.followed_up >= P.least_trigger_confidence:
         causes.add(Cause.COOPERATIVE_FOLLOWUP)
         evidence.append(_withheld(facts))
     trigger, confidence = _trigger(posterior, causes, change)
-    return Inference(trigger, tuple(sorted(causes)), confidence, tuple(evidence), departures)
+    return Inference(trigger, tuple(sorted(causes)), confidence, tuple(evidence), departures), posterior.began_ms
 
 
 def _joined(members: Collection[Member]) -> Evidence:
@@ -87,7 +94,7 @@ def _withheld(facts: RebalanceFacts) -> Evidence:
 def _trigger(posterior: Posterior, causes: set[Cause], change: Explanation | None) -> tuple[Cause, float]:
     """Which of several causes set the rebalance off, and how sure that is."""
     if causes == {Cause.MEMBER_JOINED}:
-        return Cause.MEMBER_JOINED, 1.0
+        return Cause.MEMBER_JOINED, P.most_confidence
     options = {
         **posterior.departed_first,
         Cause.MEMBER_JOINED: posterior.joined_first,
@@ -170,7 +177,7 @@ def static_member_replaced(facts: RebalanceFacts) -> Explanation | None:
     evidence = tuple({**_commit_gap(old, facts), "kind": "static_member_replaced"} for old in gone)
     first = posterior.departed_first
     cause = _likeliest(first) if first else Cause.UNKNOWN
-    if first.get(cause, 0.0) < P.least_trigger_confidence or all(_leaves_no_trace(old, facts) for old in gone):
+    if first.get(cause, 0.0) < _least_confidence(gone, facts) or facts.since_ms is None:
         return Explanation(Cause.UNKNOWN, 0.0, evidence)
     return Explanation(cause, _confidence(first[cause]), evidence)
 
@@ -214,20 +221,12 @@ def _infer_departures(facts: RebalanceFacts, *, rejoin_has_reason: bool) -> tupl
     known = facts.known_departures
     departures = {it.member_id: known[it.member_id] for it in facts.left if it.member_id in known}
     unknown = [it for it in facts.left if it.member_id not in known]
-    with_commits = sorted(
-        (it for it in unknown if _activity(it, facts).last_commit_ms is not None),
-        key=lambda it: _activity(it, facts).last_commit_ms or 0,
-    )
-    without = [it for it in unknown if _activity(it, facts).last_commit_ms is None]
+    unknown.sort(key=lambda it: _activity(it, facts).last_commit_ms or 0)
     returned = _returned_clients(unknown, facts)
-    posteriors = []
-    # Those that never committed leave no trace of when they went: the others tell what came first.
-    for members in (with_commits, without) if with_commits and without else (with_commits or without,):
-        posterior, causes = _weigh(members, facts, returned, rejoin_has_reason=rejoin_has_reason)
-        posteriors.append(posterior)
-        for it in members:
-            departures[it.member_id] = _departure(it, facts, causes[it.member_id], returned=it.member_id in returned)
-    return posteriors[0], departures
+    posterior, causes = _weigh(unknown, facts, returned, rejoin_has_reason=rejoin_has_reason)
+    for it in unknown:
+        departures[it.member_id] = _departure(it, facts, causes[it.member_id], returned=it.member_id in returned)
+    return posterior, departures
 
 
 def _activity(member: Member, facts: RebalanceFacts) -> CommitActivity:
@@ -246,14 +245,20 @@ def _weigh(
 
     The clients of `returned` (member ids) are back; `replaced`: all are, as static members.
     """
-    weighed = spread_evenly(gone, P.departures_weighed)
-    clients = set(map(_client, gone))
+    # Those that leave no trace of when they went do not decide what came first.
+    with_trace = [member for member in gone if not _leaves_no_trace(member, facts)]
+    weighed = spread_evenly(with_trace or gone, P.departures_weighed)
+    back = len(facts.joined) if replaced else sum(member.member_id in returned for member in facts.left)
+    intervals = [it.commit_interval_ms for it in facts.activity.values() if it.commit_interval_ms is not None]
+    usual_ms = max(max(intervals), P.shortest_commit_interval_ms) if intervals else None
     times = {
         member.member_id: departure_times(
             member,
             _activity(member, facts),
             facts.since_ms,
             facts.end_ms,
+            joined_ms=facts.joined_ms,
+            usual_interval_ms=usual_ms,
             client_returned=member.member_id in returned or replaced,
             cooperative=facts.cooperative,
             generations_skipped=facts.skipped_generations > 0,
@@ -267,13 +272,15 @@ def _weigh(
         end_ms=facts.end_ms,
         departure_times=[times[member.member_id] for member in weighed],
         client_returned=[member.member_id in returned for member in weighed],
-        new_members=sum(_client(member) not in clients for member in facts.joined),
+        new_members=len(facts.joined) - back,
         remaining=[facts.activity.get(member_id, NO_COMMITS) for member_id in sorted(stayed)],
         has_withheld_partitions=bool(facts.withheld_partitions and facts.after),
         rejoin_has_reason=rejoin_has_reason,
         cooperative=facts.cooperative,
         emptied=not facts.after,
-        longest_rebalance_timeout_ms=max((it.rebalance_timeout_ms or 0 for it in facts.before.values()), default=0),
+        longest_rebalance_timeout_ms=max(
+            (it.rebalance_timeout_ms or 0 for it in (*facts.before.values(), *facts.joined)), default=0
+        ),
         notice_ms=facts.notice_ms,
     )
     posterior = rebalance_posterior(seen)
@@ -286,14 +293,15 @@ def _weigh(
 
 
 def _returned_clients(gone: Sequence[Member], facts: RebalanceFacts) -> frozenset[str]:
-    """Ids of those whose client came in the same rebalance, where no other client is called so."""
+    """Ids of those whose client came in the same rebalance: as many of each client id and host as came, and of
+    several those that were heard of last."""
     came = Counter(map(_client, facts.joined))
-    were = Counter(map(_client, facts.before.values()))
-    return frozenset(
-        member.member_id
-        for member in gone
-        if member.instance_id is None and came[_client(member)] == were[_client(member)] == 1
-    )
+    returned = []
+    for member in sorted(gone, key=lambda it: _activity(it, facts).last_commit_ms or 0, reverse=True):
+        if member.instance_id is None and came[_client(member)]:
+            came[_client(member)] -= 1
+            returned.append(member.member_id)
+    return frozenset(returned)
 
 
 def _client(member: Member) -> tuple[str, str]:
@@ -309,23 +317,37 @@ def _departure(
         evidence["generation_lasted_ms"] = facts.end_ms - facts.since_ms
     if returned:
         evidence["client_is_back"] = True
-    if _leaves_no_trace(member, facts):
+    if last is None and facts.since_ms is None:
         return Departure(member, Cause.UNKNOWN_DEPARTURE, 0.0, evidence)
-    cause, confidence = _tell_apart(probabilities, evidence)
+    cause, confidence = _tell_apart(probabilities, evidence, _least_confidence([member], facts))
     departed = None
-    if last is not None and cause is not Cause.UNKNOWN_DEPARTURE:
-        session, poll = member_timeouts_ms(member)
+    if last is None and cause is Cause.SESSION_TIMEOUT and facts.since_ms is not None:
+        departed = min(facts.since_ms + member_limits(member).session_ms, facts.end_ms)
+    elif last is not None and cause is not Cause.UNKNOWN_DEPARTURE:
+        limits = member_limits(member)
         renewed = max(last, facts.since_ms or last)
-        departed = {Cause.SESSION_TIMEOUT: renewed + session, Cause.POLL_TIMEOUT: last + poll}.get(cause, last)
+        departed = {
+            Cause.SESSION_TIMEOUT: renewed + limits.session_ms,
+            Cause.POLL_TIMEOUT: last + (limits.poll_ms or 0),
+            Cause.REJOIN_TIMEOUT: facts.end_ms,
+        }.get(cause, last)
     return Departure(member, cause, confidence, evidence, departed)
 
 
+def _least_confidence(gone: Sequence[Member], facts: RebalanceFacts) -> float:
+    """From which probability on it is told how members went: the less their group commits, the less the gaps tell."""
+    if any(_activity(member, facts).last_commit_ms is not None for member in gone):
+        return P.least_departure_confidence
+    commits = any(activity.last_commit_ms is not None for activity in facts.activity.values())
+    return P.least_traceless_confidence if commits else P.least_confidence_without_commits
+
+
 def _leaves_no_trace(member: Member, facts: RebalanceFacts) -> bool:
-    """Without a commit only that no timeout had time tells anything."""
+    """Whether it never committed, and was there for longer than a session that began with its generation."""
     if _activity(member, facts).last_commit_ms is not None:
         return False
-    shortest = min(member_timeouts_ms(member)) - 2 * P.timer_precision_ms
-    return facts.since_ms is None or facts.end_ms - facts.since_ms >= shortest
+    session_ms = member_limits(member).session_ms
+    return facts.since_ms is None or facts.end_ms - facts.since_ms > session_ms + P.start_margin_ms
 
 
 def _commit_gap(member: Member, facts: RebalanceFacts) -> Evidence:
@@ -333,7 +355,7 @@ def _commit_gap(member: Member, facts: RebalanceFacts) -> Evidence:
 
 
 def _commit_gap_of(member: Member, activity: CommitActivity, end_ms: int) -> Evidence:
-    return {
+    evidence: Evidence = {
         "kind": "commit_gap",
         "member_id": member.member_id,
         "gap_ms": None if activity.last_commit_ms is None else end_ms - activity.last_commit_ms,
@@ -341,17 +363,25 @@ def _commit_gap_of(member: Member, activity: CommitActivity, end_ms: int) -> Evi
         "session_timeout_ms": member.session_timeout_ms,
         "rebalance_timeout_ms": member.rebalance_timeout_ms,
     }
+    if library_named(member.client_library).stall_end is not StallEnd.REBALANCE_TIMEOUT:
+        # The rebalance timeout is no limit on its polls.
+        evidence["has_poll_limit"] = False
+    if activity.last_moved_ms is not None:
+        evidence["unmoved_ms"] = end_ms - activity.last_moved_ms
+    return evidence
 
 
 _OTHER_TIMEOUT = {Cause.SESSION_TIMEOUT: Cause.POLL_TIMEOUT, Cause.POLL_TIMEOUT: Cause.SESSION_TIMEOUT}
 
 
-def _tell_apart(probabilities: Mapping[Cause, float], evidence: Evidence) -> tuple[Cause, float]:
-    """The cause that is likely enough, and how sure it is; else `evidence` gets the candidates."""
+def _tell_apart(
+    probabilities: Mapping[Cause, float], evidence: Evidence, least: float = P.least_departure_confidence
+) -> tuple[Cause, float]:
+    """The cause whose probability is `least` or more, and how sure it is; else `evidence` gets the candidates."""
     cause = _likeliest(probabilities)
     other = _OTHER_TIMEOUT.get(cause)
     is_guess = other is not None and probabilities[cause] < P.timeout_odds * probabilities.get(other, 0.0)
-    is_likely = probabilities[cause] >= P.least_departure_confidence
+    is_likely = probabilities[cause] >= least
     if is_likely and not is_guess and cause is not Cause.UNKNOWN_DEPARTURE:
         return cause, _confidence(probabilities[cause])
     possible = {it for it, probability in probabilities.items() if probability > P.candidate_probability}
@@ -382,6 +412,7 @@ def infer_epoch_change(
     activity: Mapping[str, CommitActivity],
     at_ms: int,
     *,
+    seen_ms: Mapping[str, int],
     expired: frozenset[str],
     resubscribed: bool,
     migrated: bool,
@@ -389,13 +420,16 @@ def infer_epoch_change(
     """The cause of a raised epoch. Who came and went is written; how a member went is not, nor its session timeout.
 
     `expired`: ids of members that had left for a restart (member epoch -2) and did not come back within their
-    session. `resubscribed`: a member that stayed changed its subscription. An epoch raised with nobody coming, going
-    or resubscribing answers a change of the topics: the broker has no other reason.
+    session. `seen_ms`: when members that left were heard of last, by id, epoch milliseconds. `resubscribed`: a member
+    that stayed changed its subscription. An epoch raised with nobody coming, going or resubscribing answers a change
+    of the topics: the broker has no other reason.
     """
     departures = {
         member.member_id: _session_expired(member, at_ms)
         if member.member_id in expired
-        else infer_kip848_departure(member, activity.get(member.member_id, NO_COMMITS), at_ms)
+        else infer_kip848_departure(
+            member, activity.get(member.member_id, NO_COMMITS), at_ms, seen_ms.get(member.member_id)
+        )
         for member in left
     }
     evidence: list[Evidence] = [departure.evidence for departure in departures.values()]
@@ -421,11 +455,15 @@ def _session_expired(member: Member, at_ms: int) -> Departure:
     return Departure(member, Cause.SESSION_TIMEOUT, 1.0, evidence, at_ms)
 
 
-def infer_kip848_departure(member: Member, activity: CommitActivity, at_ms: int) -> Departure:
-    """Why a member of a KIP-848 group left: its departure is written as it happens, at `at_ms`."""
+def infer_kip848_departure(
+    member: Member, activity: CommitActivity, at_ms: int, seen_ms: int | None = None
+) -> Departure:
+    """Why a member of a KIP-848 group left: its departure is written as it happens, at `at_ms`; `seen_ms` is when a
+    record of its own was written last (None: not known)."""
     evidence = _commit_gap_of(member, activity, at_ms)
-    if activity.last_commit_ms is None:
+    if activity.last_commit_ms is None and seen_ms is None:
         return Departure(member, Cause.UNKNOWN_DEPARTURE, 0.0, evidence)
-    probabilities = kip848_departure_probabilities(member, activity, activity.last_commit_ms, at_ms)
-    cause, confidence = _tell_apart(probabilities, evidence)
+    probabilities = kip848_departure_probabilities(member, activity, seen_ms, at_ms)
+    least = P.least_traceless_confidence if activity.last_commit_ms is None else P.least_departure_confidence
+    cause, confidence = _tell_apart(probabilities, evidence, least)
     return Departure(member, cause, confidence, evidence, None if cause is Cause.UNKNOWN_DEPARTURE else at_ms)

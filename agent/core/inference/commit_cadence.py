@@ -26,12 +26,13 @@ class PartitionOwnership(NamedTuple):
 
 class _MemberCommits(NamedTuple):
     """Newest commit; mean interval and number of the partition committed most often (None: none twice); how long
-    after getting its partitions it first had committed one."""
+    after getting its partitions it first had committed one; newest commit that moved (None: not kept)."""
 
     last_ms: int | None
     interval_ms: int | None
     commits: int
     first_after_ms: int | None
+    moved_ms: int | None
 
 
 class CommitCadence:
@@ -96,7 +97,7 @@ class CommitCadence:
         cadences = [it.interval_ms for it in seen.values() if it.commits >= P.commits_for_cadence]
         if known := [interval for interval in cadences if interval is not None]:
             self.usual_ms = min(known)
-        return {name: CommitActivity(it.last_ms, self._interval_ms(it)) for name, it in seen.items()}
+        return {name: CommitActivity(it.last_ms, self._interval_ms(it), it.moved_ms) for name, it in seen.items()}
 
     def _interval_ms(self, seen: _MemberCommits) -> int | None:
         if seen.interval_ms is not None or seen.first_after_ms is None:
@@ -108,6 +109,7 @@ class CommitCadence:
         owner = owner_key(member.member_id, member.instance_id)
         last: int | None = None
         first_after: int | None = None
+        moved: int | None = None
         interval, most = None, 0
         for topic, partitions in member.assignment.items():
             for partition in partitions:
@@ -121,12 +123,14 @@ class CommitCadence:
                 if position.commit_ms < owned.since_ms and not across:
                     continue
                 last = position.commit_ms if last is None else max(last, position.commit_ms)
+                if (moved_ms := offsets.moved.moved_ms(group, topic, partition)) is not None:
+                    moved = moved_ms if moved is None else max(moved, moved_ms)
                 after = position.commit_ms - owned.since_ms
                 first_after = after if first_after is None else min(first_after, after)
                 commits = count - owned.commits
                 if commits >= 2 and commits > most:
                     interval, most = _mean_interval_ms(after, commits), commits
-        return _MemberCommits(last, interval, most, first_after)
+        return _MemberCommits(last, interval, most, first_after, moved)
 
 
 def _mean_interval_ms(within_ms: int, commits: int) -> int:

@@ -7,28 +7,39 @@ is told so with its next heartbeat, and joins again at once.
 
 Each cause is a mixture of evenly spread intervals, w · U[low, high] (`UniformInterval`, `departure_times`). With
 
-    c  the last commit           i  the commit interval        g  when its generation began
-    S  session timeout           M  max.poll.interval.ms       h  heartbeat interval
-    e  end of the join phase     ε  timer_precision_ms         π  departure_shares of the cause
+    c  the last commit           i  the commit interval        g  when its generation began (its record)
+    S  session timeout           M  max.poll.interval.ms       j  when the join phase had ended that led to it
+    e  end of the join phase     h  heartbeat interval         ε  timer_precision_ms
+    π  departure_shares of the cause
 
 a member of a classic group that committed since g has gone at
 
     member_left      π · ( a · U[c - ε, c + close] + (1 - a - b) · U[c, c + i] + b · U[c, c + 2i + slow] )
-                         a = commits_on_close_share, b = slow_close_share,
-                         close = close_after_commit_ms, slow = slow_close_ms
-    session_timeout  π · ( (1 - q) · U[r + S - ε, r + S + ε] + q · U[r + S, r + S + i] )
-                         r = max(c, g);  q = later_heartbeat_share · (i / 2h  if i < h  else 1 - h / 2i):
-                         a heartbeat came between the last commit and the death
+                         a = commits_on_close_share and close = close_after_commit_ms of its library,
+                         b = (1 - a) · slow_close_share, slow = slow_close_ms
+    session_timeout  π · ( (1 - q) · (1 - t) · U[r' + S - ε, r + S + ε] + (1 - q) · t · U[r' + S, r + S + tolerance]
+                           + q · U[r + S, r + S + i] )
+                         r' = max(c, j), r = max(c, g): it was renewed between the two;  t = late_timer_share,
+                         tolerance = log_time_tolerance_ms;
+                         q = later_heartbeat_share · (i / 2h  if i < h  else 1 - h / 2i): a heartbeat came between
+                         the last commit and the death
     poll_timeout     π · ( d · U[p + M - ε, c + M + late] + (1 - d) · U[c + M, c + M + i + late] )
-                         d = commits_apart_share, late = poll_check_ms;  p = c - min(i, commit_interval_ms), for
-                         eager members max(p, g - ε): the last poll, at the earliest
+                         d = commits_apart_share of its library, late = poll_check_ms;  p = c - min(i,
+                         commit_interval_ms), for eager members max(p, g - ε): the last poll, at the earliest.
+                         Libraries without such a limit: never. With a limit that is not in the log, if nothing moved
+                         since m:  π · (1 - w) · U[c, c + i + late], and member_left times f + (1 - f) · w,
+                         w = exp(-(c - m) / i), f = falls_idle_share
+    rejoin_timeout   rejoin_timeout_shares · U[e - ε, e + ε], if the join phase lasted as long as the longest
+                     rebalance timeout (`rebalance_posterior`)
     admin_removed    π · U[c, c + i], and where its client is not back, times 1 - rejoins_after_removal_share
     unknown          other_silence_share · U[c, max(e, c + S)]
 
-and one that did not commit since g, so that any time is as good, with l = e - g,
+and one that did not commit since g, so that any time is as good, with l = e - g, u the interval at which its group
+commits and v = s + (1 - s) · exp(-l / u), s = idle_member_share (1 where nobody commits),
 
-    member_left      π · U[g, e], and admin_removed the same times unlikely_factor where a timeout may have run out
-    session_timeout  π · ( k · U[g + S - ε, g + S + h] + (1 - k) · (l - S) / l · U[g + S, e] )
+    member_left      π · v · U[g, e], and admin_removed the same times unlikely_factor where a timeout had time
+    session_timeout  π · ( k/2 · U[j + S - ε, g + S + ε] + k/2 · U[j + S, g + S + h]
+                           + (1 - k) · v · (l - S) / l · U[j + S, e] )
                          k = dies_at_once_share
     poll_timeout     π · (l - M) / l · U[g + M, e], and for cooperative members π · U[g, e]
 
@@ -37,11 +48,13 @@ The code says what is left out here: static members, members of generations that
 
 from __future__ import annotations
 
+from math import exp
 from typing import NamedTuple
 
-from agent.core.causes import TIMEOUT_CAUSES, Cause
+from agent.core.causes import Cause
 from agent.core.inference.facts import CommitActivity
 from agent.core.inference.parameters import PARAMETERS as P
+from agent.core.protocol.client_libraries import UNKNOWN, ClientLibrary, StallEnd, library_named
 from agent.core.shadow.views import Member
 
 
@@ -67,64 +80,90 @@ def probability_between(times: DepartureTimes, low_ms: float, high_ms: float) ->
     return total
 
 
+class MemberLimits(NamedTuple):
+    """What takes a member out that stands still, in milliseconds: its session timeout, and `max.poll.interval.ms`
+    where its library has one and joins with it (else None)."""
+
+    session_ms: int
+    poll_ms: int | None
+    library: ClientLibrary
+
+    @property
+    def shortest_ms(self) -> int:
+        """Nothing takes it out sooner."""
+        return self.session_ms if self.poll_ms is None else min(self.session_ms, self.poll_ms)
+
+
+def member_limits(member: Member) -> MemberLimits:
+    """The limits of a member of a classic group."""
+    session, poll = member.session_timeout_ms, member.rebalance_timeout_ms
+    assert session is not None, "it is a classic member"
+    library = library_named(member.client_library)
+    return MemberLimits(session, poll if library.stall_end is StallEnd.REBALANCE_TIMEOUT else None, library)
+
+
 def departure_times(
     member: Member,
     activity: CommitActivity,
     since_ms: int | None,
     end_ms: int,
     *,
+    joined_ms: int | None = None,
+    usual_interval_ms: int | None = None,
     client_returned: bool,
     cooperative: bool,
     generations_skipped: bool,
 ) -> TimesByCause:
     """When a member of a classic group went that is gone as a join phase ends at `end_ms`, for each cause.
 
-    `since_ms` is when its generation began (None: not known), `client_returned` whether the same client is there
-    again, `generations_skipped` whether generations came between that never completed. Times are epoch milliseconds.
-    Shares are those of all departures, so the causes' are to be compared.
+    `since_ms` is when its generation began (None: not known), `joined_ms` when the join phase had ended that led to
+    it (None: as `since_ms`), `client_returned` whether the same client is there again, `generations_skipped` whether
+    generations came between that never completed, `usual_interval_ms` how often members of its group commit (None:
+    not known). Times are epoch milliseconds. Shares are those of all departures, so the causes' are to be compared.
     """
-    session, poll = member_timeouts_ms(member)
-    last = activity.last_commit_ms
+    limits, last = member_limits(member), activity.last_commit_ms
+    joined_ms = since_ms if joined_ms is None else joined_ms
     out: TimesByCause = {}
-    only_joined = since_ms is not None and since_ms > (last or 0)
-    if since_ms is not None and only_joined and end_ms < since_ms + min(session, poll) - P.timer_precision_ms:
-        # Its last commit, if any, is of the generation before; since then it only joined.
-        out = _without_commits(member, since_ms, end_ms, cooperative=cooperative)
-        if cooperative and last is not None:
-            out = _with_background_rejoin(out, member, activity, last, since_ms)
-    elif last is not None and generations_skipped and since_ms is not None:
-        out = _after_incomplete_generation(member, last, end_ms)
-    elif last is not None:
-        out = _after_a_commit(member, activity, last, since_ms, cooperative=cooperative)
-    elif since_ms is not None:
-        out = _without_commits(member, since_ms, end_ms, cooperative=cooperative)
+    if since_ms is not None and joined_ms is not None:
+        timeouts_end_ms = joined_ms + limits.shortest_ms - P.timer_precision_ms
+        if last is None or (since_ms > last and end_ms < timeouts_end_ms):
+            # Its last commit, if any, is of the generation before; since then it only joined.
+            out = _without_commits(limits, joined_ms, since_ms, end_ms, usual_interval_ms, cooperative=cooperative)
+            if cooperative and last is not None:
+                out = _with_background_rejoin(out, limits, activity, last, since_ms)
+        elif generations_skipped:
+            out = _after_incomplete_generation(limits, last, end_ms)
+    if not out and last is not None:
+        out = _after_a_commit(limits, activity, last, joined_ms, since_ms, cooperative=cooperative)
+    out[Cause.REJOIN_TIMEOUT] = (UniformInterval(1.0, end_ms - P.timer_precision_ms, end_ms + P.timer_precision_ms),)
     if member.instance_id is not None:
-        # A static member says no goodbye, not even when it has been away from poll (KIP-345).
+        # A static member says no goodbye, not even when it has been away from poll (KIP-345), and is not dropped.
         out = {cause: times for cause, times in out.items() if cause in (Cause.SESSION_TIMEOUT, Cause.ADMIN_REMOVED)}
     prior = dict(P.departure_shares)
+    is_known = limits.library.name != UNKNOWN
+    by_library = P.rejoin_timeout_shares[limits.library.stall_end]
+    prior[Cause.REJOIN_TIMEOUT] = by_library if is_known else P.rejoin_timeout_unknown_share
+    if not limits.library.leaves_on_close:
+        prior[Cause.MEMBER_LEFT] *= P.unlikely_factor
+    if limits.poll_ms == limits.session_ms:
+        # Clients whose JoinGroup has one timeout, or that send one for both, have no limit of this kind.
+        prior[Cause.POLL_TIMEOUT] *= P.unlikely_factor
     if not client_returned:
         # A client that is removed joins again at once: this one did not.
         prior[Cause.ADMIN_REMOVED] *= 1 - P.rejoins_after_removal_share
     scaled = {cause: scale_times(times, prior[cause]) for cause, times in out.items()}
-    if scaled and not any(probability_between(scaled.get(cause, ()), 0, end_ms) for cause in TIMEOUT_CAUSES):
-        # No timeout can have run out: so it was told to go, or said goodbye.
+    timeouts = (Cause.SESSION_TIMEOUT, Cause.POLL_TIMEOUT)
+    if len(scaled) > 1 and not any(probability_between(scaled.get(cause, ()), 0, end_ms) for cause in timeouts):
+        # No timeout can have run out: so it was told to go, or said goodbye, or was dropped.
         return scaled
     if last is None:
         # A client that died, of which a supervisor starts the next, looks the same.
         scaled[Cause.ADMIN_REMOVED] = scale_times(scaled.get(Cause.ADMIN_REMOVED, ()), P.unlikely_factor)
     elif member.instance_id is not None:
         return scaled
-    start = last or since_ms or end_ms - poll
-    silent = UniformInterval(P.other_silence_share, start, max(end_ms, start + session))
+    start = last or since_ms or end_ms - limits.session_ms
+    silent = UniformInterval(P.other_silence_share, start, max(end_ms, start + limits.session_ms))
     return {**scaled, Cause.UNKNOWN_DEPARTURE: (silent,)}
-
-
-def member_timeouts_ms(member: Member) -> tuple[int, int]:
-    """The session and rebalance timeout of a member of a classic group, milliseconds."""
-    session, poll = member.session_timeout_ms, member.rebalance_timeout_ms
-    assert session is not None, "it is a classic member"
-    assert poll is not None, "it is a classic member"
-    return session, poll
 
 
 def return_probability(cause: Cause, within_ms: float) -> float:
@@ -133,7 +172,8 @@ def return_probability(cause: Cause, within_ms: float) -> float:
         return P.rejoins_after_removal_share * min(within_ms / P.heartbeat_interval_ms, 1.0)
     if cause is Cause.MEMBER_LEFT:
         within_ms = max(within_ms - P.process_start_ms, within_ms / 100)
-    return min(within_ms / P.restart_ms, 1.0)
+    at_once = P.restarts_at_once_share
+    return at_once * min(within_ms / P.restart_at_once_ms, 1.0) + (1 - at_once) * min(within_ms / P.restart_ms, 1.0)
 
 
 def scale_times(times: DepartureTimes, factor: float) -> DepartureTimes:
@@ -150,120 +190,165 @@ def _earliest_last_poll_ms(last: int, interval: int) -> int:
 
 
 def _after_a_commit(
-    member: Member, activity: CommitActivity, last: int, since_ms: int | None, *, cooperative: bool
+    limits: MemberLimits,
+    activity: CommitActivity,
+    last: int,
+    joined_ms: int | None,
+    since_ms: int | None,
+    *,
+    cooperative: bool,
 ) -> TimesByCause:
-    session, poll = member_timeouts_ms(member)
     interval = _commit_interval_ms(activity)
-    # A rejoin needs a poll, but where nothing is given up: a stalled cooperative member's clock runs on.
-    polled = _earliest_last_poll_ms(last, interval)
-    if since_ms is not None and not cooperative:
-        polled = max(polled, since_ms - P.timer_precision_ms)
-    return {
-        Cause.MEMBER_LEFT: close_times(last, interval),
-        Cause.SESSION_TIMEOUT: session_expiry_times(max(last, since_ms or last), session, interval),
-        Cause.POLL_TIMEOUT: poll_stall_times(polled, last, poll, interval),
+    out = {
+        Cause.MEMBER_LEFT: close_times(last, interval, limits.library),
+        Cause.SESSION_TIMEOUT: session_expiry_times(
+            max(last, joined_ms or last), max(last, since_ms or last), limits.session_ms, interval
+        ),
         Cause.ADMIN_REMOVED: (UniformInterval(1.0, last, last + interval),),
     }
+    if limits.poll_ms is not None:
+        # A rejoin needs a poll, but where nothing is given up: a stalled cooperative member's clock runs on.
+        polled = _earliest_last_poll_ms(last, interval)
+        if since_ms is not None and not cooperative:
+            polled = max(polled, since_ms - P.timer_precision_ms)
+        out[Cause.POLL_TIMEOUT] = poll_stall_times(polled, last, limits.poll_ms, interval, limits.library)
+    elif limits.library.stall_end is StallEnd.OWN_LIMIT and activity.last_moved_ms is not None:
+        # It goes on committing what does not move: only for how long nothing moved tells a stall.
+        works = exp(-(last - activity.last_moved_ms) / interval)
+        out[Cause.POLL_TIMEOUT] = (UniformInterval(1 - works, last, last + interval + P.poll_check_ms),)
+        out[Cause.MEMBER_LEFT] = scale_times(
+            out[Cause.MEMBER_LEFT], P.falls_idle_share + (1 - P.falls_idle_share) * works
+        )
+    return out
 
 
 def _with_background_rejoin(
-    out: TimesByCause, member: Member, activity: CommitActivity, last: int, since_ms: int
+    out: TimesByCause, limits: MemberLimits, activity: CommitActivity, last: int, since_ms: int
 ) -> TimesByCause:
     """A cooperative member that gives nothing up rejoins in the background, however long it is away from poll."""
+    if limits.poll_ms is None:
+        return out
     interval = _commit_interval_ms(activity)
-    stalls = poll_stall_times(_earliest_last_poll_ms(last, interval), last, member_timeouts_ms(member)[1], interval)
+    stalls = poll_stall_times(_earliest_last_poll_ms(last, interval), last, limits.poll_ms, interval, limits.library)
     works = P.unlikely_factor if since_ms - last > 2 * interval + P.slow_close_ms else 1.0
     return {cause: scale_times(times, works) for cause, times in out.items()} | {Cause.POLL_TIMEOUT: stalls}
 
 
-def _after_incomplete_generation(member: Member, last: int, end_ms: int) -> TimesByCause:
+def _after_incomplete_generation(limits: MemberLimits, last: int, end_ms: int) -> TimesByCause:
     """It joined a generation that never completed: nobody knows when, and it got nothing there to commit."""
-    session, poll = member_timeouts_ms(member)
-    begins = {Cause.SESSION_TIMEOUT: last + session, Cause.POLL_TIMEOUT: last + poll}
+    session, poll = limits.session_ms, limits.poll_ms
+    begins = {Cause.SESSION_TIMEOUT: last + session, Cause.POLL_TIMEOUT: last + (poll or 0)}
     return {
         cause: (UniformInterval(share, at_ms := begins.get(cause, last), max(end_ms, at_ms + session)),)
         for cause, share in P.skipped_generation_shares.items()
+        if cause is not Cause.POLL_TIMEOUT or poll is not None
     }
 
 
-def close_times(last: int, interval: int) -> DepartureTimes:
+def close_times(last: int, interval: int, library: ClientLibrary) -> DepartureTimes:
     """A member that closes after a commit at `last`; it commits each `interval` milliseconds."""
-    quick, slow = P.commits_on_close_share, P.slow_close_share
+    quick = library.commits_on_close_share
+    slow = (1 - quick) * P.slow_close_share
     return (
-        UniformInterval(quick, last - P.timer_precision_ms, last + P.close_after_commit_ms),
+        UniformInterval(quick, last - P.timer_precision_ms, last + library.close_after_commit_ms),
         UniformInterval(1 - quick - slow, last, last + interval),
         UniformInterval(slow, last, last + 2 * interval + P.slow_close_ms),
     )
 
 
-def session_expiry_times(renewed: int, session: int, interval: int) -> DepartureTimes:
-    """A member that dies: its session runs from the last commit or rejoin, or from a heartbeat that none followed."""
+def session_expiry_times(joined: int, renewed: int, session: int, interval: int) -> DepartureTimes:
+    """A member that dies: its session runs from its last commit, or from the rejoin (between the end of the join
+    phase at `joined` and the assignment at `renewed`), or from a heartbeat that none followed."""
     # It dies at some moment between two commits; how probable is it that a heartbeat came first?
     beat = P.heartbeat_interval_ms
     heartbeat = interval / (2 * beat) if interval < beat else 1 - beat / (2 * interval)
     heartbeat *= P.later_heartbeat_share
-    expires = renewed + session
+    expires, late = renewed + session, P.late_timer_share
     return (
-        UniformInterval(1 - heartbeat, expires - P.timer_precision_ms, expires + P.timer_precision_ms),
+        UniformInterval(
+            (1 - heartbeat) * (1 - late), joined + session - P.timer_precision_ms, expires + P.timer_precision_ms
+        ),
+        UniformInterval((1 - heartbeat) * late, joined + session, expires + P.log_time_tolerance_ms),
         UniformInterval(heartbeat, expires, expires + interval),
     )
 
 
 def poll_stall_times(
-    polled: int, last: int, poll: int, interval: int, late_ms: int = P.poll_check_ms
+    polled: int, last: int, poll: int, interval: int, library: ClientLibrary, late_ms: int = P.poll_check_ms
 ) -> DepartureTimes:
     """A member whose poll loop stalls: at the earliest at `polled`, and at the latest a commit interval after `last`;
     its client notices up to `late_ms` late."""
-    apart = P.commits_apart_share
+    apart = library.commits_apart_share
     return (
         UniformInterval(apart, polled + poll - P.timer_precision_ms, last + poll + late_ms),
         UniformInterval(1 - apart, last + poll, last + poll + interval + late_ms),
     )
 
 
-def _without_commits(member: Member, since_ms: int, end_ms: int, *, cooperative: bool) -> TimesByCause:
+def _without_commits(
+    limits: MemberLimits,
+    joined_ms: int,
+    since_ms: int,
+    end_ms: int,
+    usual_interval_ms: int | None,
+    *,
+    cooperative: bool,
+) -> TimesByCause:
     """Only that it was there as its generation began is known. Any later time is as good, but that one which dies
     soon after has no time to commit."""
-    session, poll = member_timeouts_ms(member)
     lasted = max(end_ms - since_ms, P.shortest_commit_interval_ms)
 
     def later_than(at_ms: int) -> DepartureTimes:
         return (UniformInterval(max(end_ms - at_ms, int(at_ms == since_ms)) / lasted, at_ms, max(end_ms, at_ms + 1)),)
 
-    expires, at_once = since_ms + session, P.dies_at_once_share
-    return {
-        Cause.MEMBER_LEFT: later_than(since_ms),
+    expires, at_once = joined_ms + limits.session_ms, P.dies_at_once_share
+    # Whoever works for long has something to commit, or its partitions are idle.
+    idle = P.idle_member_share
+    works = 1.0 if usual_interval_ms is None else idle + (1 - idle) * exp(-lasted / usual_interval_ms)
+    out = {
+        Cause.MEMBER_LEFT: scale_times(later_than(since_ms), works),
         Cause.SESSION_TIMEOUT: (
-            UniformInterval(at_once, expires - P.timer_precision_ms, expires + P.heartbeat_interval_ms),
-            *scale_times(later_than(expires), 1 - at_once),
+            UniformInterval(
+                at_once / 2, expires - P.timer_precision_ms, since_ms + limits.session_ms + P.timer_precision_ms
+            ),
+            UniformInterval(at_once / 2, expires, since_ms + limits.session_ms + P.heartbeat_interval_ms),
+            *scale_times(later_than(expires), (1 - at_once) * works),
         ),
-        Cause.POLL_TIMEOUT: later_than(since_ms if cooperative else since_ms + poll),
-        Cause.ADMIN_REMOVED: later_than(since_ms),
+        Cause.ADMIN_REMOVED: scale_times(later_than(since_ms), works),
     }
+    if limits.poll_ms is not None:
+        out[Cause.POLL_TIMEOUT] = later_than(since_ms if cooperative else since_ms + limits.poll_ms)
+    return out
 
 
 def kip848_departure_probabilities(
-    member: Member, activity: CommitActivity, last: int, at_ms: int
+    member: Member, activity: CommitActivity, seen_ms: int | None, at_ms: int
 ) -> dict[Cause, float]:
-    """The probability of each cause for a member of a KIP-848 group that went at `at_ms` and committed last at
-    `last`.
+    """The probability of each cause for a member of a KIP-848 group that went at `at_ms` and was heard of last, but
+    for its commits, at `seen_ms` (None: not known; there is a commit then).
 
     Its session timeout is the broker's and not in the log; a commit does not renew it.
     """
-    interval, beat, precision = _commit_interval_ms(activity), P.kip848_heartbeat_interval_ms, P.timer_precision_ms
-    out = {Cause.MEMBER_LEFT: close_times(last, interval)}
-    if member.session_timeout_ms is not None:
-        out[Cause.SESSION_TIMEOUT] = session_expiry_times(last, member.session_timeout_ms, interval)
+    interval, precision = _commit_interval_ms(activity), P.timer_precision_ms
+    library, committed = library_named(member.client_library), activity.last_commit_ms
+    last = max(it for it in (committed, seen_ms) if it is not None)
+    out = {Cause.SESSION_TIMEOUT: _kip848_session_expiry_times(member, last, interval, at_ms)}
+    if committed is not None:
+        out[Cause.MEMBER_LEFT] = close_times(committed, interval, library)
     else:
-        usual = P.kip848_session_timeout_ms
-        shortest, longest = P.kip848_shortest_session_timeout_ms, P.kip848_longest_session_timeout_ms
-        out[Cause.SESSION_TIMEOUT] = (
-            UniformInterval(0.5, last + usual - beat, last + usual + interval),
-            UniformInterval(0.5, last + shortest - beat, last + longest + interval),
+        # With nothing to commit any time is as good.
+        out[Cause.MEMBER_LEFT] = (UniformInterval(1.0, last, max(at_ms, last + interval)),)
+    if member.rebalance_timeout_ms is not None and library.stall_end is StallEnd.REBALANCE_TIMEOUT:
+        poll, since = member.rebalance_timeout_ms, last if committed is None else committed
+        polled = _earliest_last_poll_ms(since, interval)
+        late = library.leaves_after_stall_share
+        out[Cause.POLL_TIMEOUT] = (
+            *scale_times(
+                poll_stall_times(polled, since, poll, interval, library, P.kip848_heartbeat_interval_ms), 1 - late
+            ),
+            # It says so only when the stall is over.
+            UniformInterval(late, since + poll, max(since + 2 * poll, at_ms)),
         )
-    if member.rebalance_timeout_ms is not None:
-        polled = _earliest_last_poll_ms(last, interval)
-        out[Cause.POLL_TIMEOUT] = poll_stall_times(polled, last, member.rebalance_timeout_ms, interval, beat)
     likely = {
         cause: P.departure_shares[cause] * probability_between(times, at_ms - precision, at_ms + precision)
         for cause, times in out.items()
@@ -271,3 +356,15 @@ def kip848_departure_probabilities(
     likely[Cause.UNKNOWN_DEPARTURE] = P.other_silence_share * 2 * precision / max(at_ms - last, P.commit_interval_ms)
     total = sum(likely.values())
     return {cause: share / total for cause, share in likely.items()}
+
+
+def _kip848_session_expiry_times(member: Member, last: int, interval: int, at_ms: int) -> DepartureTimes:
+    if member.session_timeout_ms is not None:
+        return session_expiry_times(last, last, member.session_timeout_ms, interval)
+    usual, beat = P.kip848_session_timeout_ms, P.kip848_heartbeat_interval_ms
+    shortest, longest = P.kip848_shortest_session_timeout_ms, P.kip848_longest_session_timeout_ms
+    share = P.kip848_usual_session_share
+    return (
+        UniformInterval(share, last + usual - beat, max(last + usual + interval, at_ms)),
+        UniformInterval(1 - share, last + shortest - beat, last + longest + interval),
+    )

@@ -18,11 +18,13 @@ class CommitActivity(NamedTuple):
     """What the log shows of one member's commits since it got the partitions that it holds.
 
     `last_commit_ms` is its newest (epoch milliseconds; None: none), `commit_interval_ms` the mean time between two,
-    where it committed a partition more than once, else what is usual in its group (None: no commit).
+    where it committed a partition more than once, else what is usual in its group (None: no commit). `last_moved_ms`
+    is its newest commit of a position that had moved, where its library commits others too (None: not known).
     """
 
     last_commit_ms: int | None
     commit_interval_ms: int | None
+    last_moved_ms: int | None = None
 
 
 NO_COMMITS = CommitActivity(None, None)
@@ -49,6 +51,8 @@ class Inference:
     confidence: float = 0.0
     evidence: tuple[Evidence, ...] = ()
     departures: Mapping[str, Departure] = field(default_factory=dict)
+    began_ms: int | None = None
+    """When the join phase began, as far as commits and departures tell, epoch milliseconds; None: they do not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,8 @@ class RebalanceFacts:
     """What is known of one rebalance of a classic group. Times are epoch milliseconds.
 
     `before` and `after` are the members by id; `replaced` has static members that came back under another id, old and
-    new. `since_ms` is when the generation before was complete (None: not known), `end_ms` when the join phase ended.
+    new. `since_ms` is when the generation before was complete (None: not known) and `joined_ms` when its join phase
+    had ended (None: as `since_ms`); `end_ms` is when the join phase of this rebalance ended.
     `withheld_partitions` counts those that the generation before left without an owner, for a cooperative round to
     follow; `skipped_generations` those that never completed. `cooperative`: members keep what they have through a
     rebalance. `creates_internal_topics`: the first generation of a Streams application ends. `notice_ms` is how long
@@ -78,4 +83,5 @@ class RebalanceFacts:
     cooperative: bool = False
     creates_internal_topics: bool = False
     notice_ms: int = PARAMETERS.heartbeat_interval_ms
+    joined_ms: int | None = None
     known_departures: Mapping[str, Departure] = field(default_factory=dict)

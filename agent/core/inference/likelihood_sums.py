@@ -35,7 +35,8 @@ class Posterior:
     first.
 
     `departed_first` is by how that member went. `total_weight` is what all orders weigh, `likeliest_starts` the
-    weights of the stretches of time with most.
+    weights of the stretches of time with most, and `began_ms` the median of when the rebalance began (epoch
+    milliseconds; None where nothing speaks for any time).
     """
 
     cause_probabilities: list[dict[Cause, float]]
@@ -45,6 +46,7 @@ class Posterior:
     departed_first: dict[Cause, float] = field(default_factory=dict)
     total_weight: float = 0.0
     likeliest_starts: list[tuple[float, StartInterval]] = field(default_factory=list)
+    began_ms: float | None = None
 
     def normalize(self) -> None:
         """Make probabilities of weights."""
@@ -128,7 +130,7 @@ def add_independent_orders(members: list[list[DepartureTerm]], weights: OrderSum
         after.append(after[-1].combined_with(sums))
     after.reverse()
     total = after[0].weighed(weights)
-    if total <= 0:
+    if not total:
         return 0.0
     before = NOBODY
     for index, terms in enumerate(members):

@@ -19,6 +19,7 @@ from types import MappingProxyType
 from typing import Final
 
 from agent.core.causes import Cause
+from agent.core.protocol.client_libraries import StallEnd
 
 
 def _by_cause(shares: Mapping[Cause, float]) -> Mapping[Cause, float]:
@@ -45,6 +46,9 @@ class InferenceParameters:
     """Session timeout of groups of KIP-848's kind, which the log does not hold. Default:
     group.consumer.session.timeout.ms. Weight 0."""
 
+    kip848_usual_session_share: float = 0.9
+    """How many groups have that one; the others any from the shortest to the longest. Chosen."""
+
     kip848_shortest_session_timeout_ms: int = 6_000
     kip848_longest_session_timeout_ms: int = 60_000
     """What operators may set it to. Default: group.min.session.timeout.ms, group.consumer.max.session.timeout.ms.
@@ -62,9 +66,6 @@ class InferenceParameters:
 
     log_time_tolerance_ms: int = 250
     """The same of a time in the broker's log, or of one that a client's request took to arrive. Rig. Weight 0."""
-
-    close_after_commit_ms: int = 60
-    """From the last commit of a client that closes to its LeaveGroup. Rig. Weight 0."""
 
     slow_close_ms: int = 1_000
     """The same of clients that take long to close, at the most. Rig. Weight 2, 0."""
@@ -87,8 +88,14 @@ class InferenceParameters:
     rejoin_ms: int = 500
     """From the heartbeat that tells a member of a rebalance to its JoinGroup. Chosen. Weight 0."""
 
-    process_start_ms: int = 1_000
-    """A process takes so long to start and join, at the least. Chosen. Weight 0."""
+    process_start_ms: int = 250
+    """A process takes so long to start and join, at the least. Rig: programs in Go and C."""
+
+    restart_at_once_ms: int = 5_000
+    """A client that a supervisor or a deploy starts again at once is back by then. Chosen."""
+
+    restarts_at_once_share: float = 0.5
+    """How many of those that are started again are so at once. Chosen."""
 
     restart_ms: int = 30_000
     """A client that went and is started again is back by then. Chosen. Weight 0."""
@@ -100,10 +107,26 @@ class InferenceParameters:
     # How members go.
 
     departure_shares: Mapping[Cause, float] = _by_cause(
-        {Cause.MEMBER_LEFT: 0.5, Cause.SESSION_TIMEOUT: 0.25, Cause.POLL_TIMEOUT: 0.25, Cause.ADMIN_REMOVED: 0.2}
+        {Cause.MEMBER_LEFT: 0.5, Cause.SESSION_TIMEOUT: 0.25, Cause.POLL_TIMEOUT: 0.25, Cause.ADMIN_REMOVED: 0.05}
     )
     """How often members go in each way, before anything is known: the prior. Rig. Weight 6, 6 at the most, one
     cause's alone."""
+
+    rejoin_timeout_shares: Mapping[StallEnd, float] = field(
+        default_factory=lambda: MappingProxyType(
+            {
+                StallEnd.REBALANCE_TIMEOUT: 0.005,
+                StallEnd.OWN_LIMIT: 0.05,
+                StallEnd.SESSION_TIMEOUT: 0.05,
+                StallEnd.NOTHING: 0.25,
+            }
+        )
+    )
+    """The same of members that are dropped because they did not rejoin, by what ends a stall of their library: those
+    that leave by themselves when their rebalance timeout is over are hardly ever there to be dropped. Rig."""
+
+    rejoin_timeout_unknown_share: float = 0.1
+    """The same of members of a library that is not known. Chosen."""
 
     skipped_generation_shares: Mapping[Cause, float] = _by_cause(
         {Cause.MEMBER_LEFT: 0.3, Cause.SESSION_TIMEOUT: 1.0, Cause.POLL_TIMEOUT: 0.3, Cause.ADMIN_REMOVED: 0.1}
@@ -118,16 +141,17 @@ class InferenceParameters:
     other_silence_share: float = 0.004
     """How many fell silent for some other reason before they went. Rig. Weight 0, 51."""
 
-    commits_on_close_share: float = 0.8
-    """How many of those that close commit as they do. Rig: librdkafka and Java do, where there is something to
-    commit. Weight 8, 6."""
+    slow_close_share: float = 0.4
+    """Of those that close without a commit, how many take up to `slow_close_ms`. Rig. Weight 0, 14."""
 
-    slow_close_share: float = 0.08
-    """How many take up to `slow_close_ms` to close. Rig. Weight 0, 14."""
+    late_timer_share: float = 0.05
+    """How many sessions end later than `timer_precision_ms` after their time, up to `log_time_tolerance_ms`. Rig."""
 
-    commits_apart_share: float = 0.7
-    """How many clients commit apart from poll (librdkafka), so that the last poll may lie up to an interval before
-    the last commit; the others commit in poll (Java). Rig. Weight 0."""
+    idle_member_share: float = 0.1
+    """How many members have partitions in which nothing came for some commit intervals. Chosen."""
+
+    falls_idle_share: float = 0.03
+    """How many members whose positions moved so far have partitions to which nothing comes any more. Chosen."""
 
     later_heartbeat_share: float = 0.65
     """Of the heartbeats that ought to follow the last commit of a member that dies, so many do. Rig. Weight 2, 2."""
@@ -181,6 +205,12 @@ class InferenceParameters:
 
     least_departure_confidence: float = 0.5
     """Below this a departure is an `unknown_departure`. Chosen: more likely than not. Weight 1, 14."""
+
+    least_traceless_confidence: float = 0.8
+    """The same of a member that never committed: only its time and what its group does tell of it. Chosen."""
+
+    least_confidence_without_commits: float = 0.95
+    """The same where nobody in the group commits: the moment alone can tell. Chosen."""
 
     least_trigger_confidence: float = 0.5
     """Below this it is `unknown` what set a rebalance off. Chosen: more likely than not. Weight 0, 7."""

@@ -28,7 +28,8 @@ departures(b, order): the product over members that went of their densities or p
 whether its client is back. `likelihood_sums` sums over all orders; with same_way_share all go in the same way.
 
 ending(b, order): the density of the last rejoin at e, others · n(e - b) · N(e - b)^(others - 1); or, if a departed
-member was waited for, that all others had rejoined, N(e - b)^others.
+member was waited for, that all others had rejoined, N(e - b)^others; or, if e = b + the longest rebalance timeout,
+that the time was up: only then did members go by `rejoin_timeout`, and at least one did.
 
 Everything is proportional; `rebalance_posterior` divides by the sum.
 """
@@ -40,7 +41,7 @@ from dataclasses import dataclass
 from heapq import nlargest
 from itertools import pairwise
 from math import exp, log
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from agent.core.causes import Cause
 from agent.core.inference.departure_likelihood import TimesByCause, probability_between, return_probability
@@ -99,21 +100,33 @@ def rebalance_posterior(seen: RebalanceObservation) -> Posterior:
     commits = _sampled_last_commits(seen)
     remaining = [_remaining_log_likelihood(seen, commits, start.middle_ms) for start in starts]
     highest = max(remaining)
+    weighed = []
     for start, logarithm in zip(starts, remaining, strict=True):
         likelihood = exp(logarithm - highest)
         if likelihood < P.negligible_start_factor:
             continue
         before = out.total_weight
         _add_start_interval(seen, commits, start, likelihood * (start.high_ms - start.low_ms), out)
-        out.likeliest_starts.append((out.total_weight - before, start))
+        weighed.append((out.total_weight - before, start))
+    out.began_ms = _median_start_ms(weighed)
     if seen.emptied:
         # The last member went and nobody was left to notice: the rebalance was over as it began.
         end, precision = seen.end_ms, P.timer_precision_ms
         terms = _departure_terms(seen, end - precision, end + precision)
+        terms = [[term for term in each if term.cause is not Cause.REJOIN_TIMEOUT] for each in terms]
         add_departure_orders(terms, OrderSums(0.0, exp(remaining[-1] - highest), 0.0, 0.0), out)
     out.normalize()
-    out.likeliest_starts = nlargest(P.starts_kept, out.likeliest_starts, key=lambda weighed: weighed[0])
+    out.likeliest_starts = nlargest(P.starts_kept, weighed, key=lambda each: each[0])
     return out
+
+
+def _median_start_ms(weighed: Sequence[tuple[float, StartInterval]]) -> float | None:
+    left = sum(weight for weight, _ in weighed) / 2
+    for weight, start in weighed:
+        left -= weight
+        if left < 0:
+            return start.middle_ms
+    return None
 
 
 def posterior_of_another(seen: RebalanceObservation, found: Posterior, times: TimesByCause) -> dict[Cause, float]:
@@ -126,7 +139,9 @@ def posterior_of_another(seen: RebalanceObservation, found: Posterior, times: Ti
             inside = probability_between(
                 intervals, start.low_ms - P.timer_precision_ms, seen.end_ms + P.timer_precision_ms
             )
-            out[cause] += weight * inside * (alike + 1 - P.same_way_share)
+            # Members are dropped together, or none is.
+            alone = 0.0 if cause is Cause.REJOIN_TIMEOUT else 1 - P.same_way_share
+            out[cause] += weight * inside * (alike + alone)
     total = sum(out.values())
     return {cause: share / total for cause, share in out.items()} if total else out
 
@@ -146,6 +161,8 @@ def _start_intervals(seen: RebalanceObservation) -> Iterator[StartInterval]:
             step *= P.step_growth_factor
     if seen.has_withheld_partitions and seen.since_ms is not None:
         cuts.add(seen.since_ms + P.followup_ms)
+    if any(Cause.REJOIN_TIMEOUT in times for times in seen.departure_times):
+        cuts.update(_timed_out_start(seen))
     cuts.update(it.last_commit_ms for it in seen.remaining[: P.remaining_sampled] if it.last_commit_ms is not None)
     for times in seen.departure_times:
         for interval in (interval for intervals in times.values() for interval in intervals):
@@ -217,12 +234,55 @@ def _last_rejoin(seen: RebalanceObservation, commits: LastCommits, began: float)
     return others * _notice_density(seen, end - began) * noticed ** (others - 1), before
 
 
+def _timed_out_start(seen: RebalanceObservation) -> tuple[float, float]:
+    """Between which times the join phase began if it ended because its time was up, epoch milliseconds."""
+    began = seen.end_ms - seen.longest_rebalance_timeout_ms
+    return began - P.timer_precision_ms, began + P.timer_precision_ms
+
+
+class _Ending(NamedTuple):
+    """The densities of the end of a join phase, given when it began: by the last rejoin, by the departure that it
+    waited for, because its time was up."""
+
+    by_rejoin: float
+    by_departure: float
+    by_timer: float
+
+
+def _ending(seen: RebalanceObservation, commits: LastCommits, start: StartInterval) -> _Ending:
+    low, high = _timed_out_start(seen)
+    overlap = min(high, start.high_ms) - max(low, start.low_ms)
+    by_timer = overlap / (start.high_ms - start.low_ms) / (high - low) if overlap > 0 else 0.0
+    return _Ending(*_last_rejoin(seen, commits, start.middle_ms), by_timer)
+
+
+def _add_orders(
+    terms: list[list[DepartureTerm]], before: float, by_departure: float, ending: _Ending, out: Posterior
+) -> float:
+    """Add every order of departures, `before` the weight of what began the rebalance before any of them and
+    `by_departure` that of a departure that began it; their weight."""
+    alive = [[term for term in each if term.cause is not Cause.REJOIN_TIMEOUT] for each in terms]
+    weights = OrderSums(
+        before * ending.by_rejoin,
+        by_departure * ending.by_rejoin,
+        before * ending.by_departure,
+        by_departure * ending.by_departure,
+    )
+    total = add_departure_orders(alive, weights, out)
+    if ending.by_timer and alive != terms:
+        timed = OrderSums(before * ending.by_timer, by_departure * ending.by_timer, 0.0, 0.0)
+        # All orders in which the time was up, less those in which nobody was dropped for it.
+        total += add_departure_orders(terms, timed, out)
+        total += add_departure_orders(alive, timed.scaled(-1.0), out)
+    return total
+
+
 def _add_start_interval(
     seen: RebalanceObservation, commits: LastCommits, start: StartInterval, likelihood: float, out: Posterior
 ) -> None:
     """Add the orders of events that begin in one stretch of time; `likelihood` is stay(b) times its length."""
     end, began = seen.end_ms, start.middle_ms
-    by_rejoin, by_departure = _last_rejoin(seen, commits, began)
+    ending = _ending(seen, commits, start)
     generation_began = seen.since_ms if seen.since_ms is not None else start.low_ms
     lasted = max(end - generation_began, P.shortest_generation_ms)
     part = (end - began + P.timer_precision_ms) / lasted
@@ -233,7 +293,7 @@ def _add_start_interval(
     followed = likelihood * P.followup_share / P.followup_ms * came if _may_follow_up(seen, began) else 0.0
     asked = alone / lasted * came if seen.rejoin_has_reason else 0.0
     if other := joined + followed + asked:
-        total = add_departure_orders(terms, OrderSums(other * by_rejoin, 0.0, other * by_departure, 0.0), out)
+        total = _add_orders(terms, other, 0.0, ending, out)
         out.joined_first += total * joined / other
         out.followed_up += total * followed / other
         out.rejoined_first += total * asked / other
@@ -241,11 +301,10 @@ def _add_start_interval(
         # The client of a dead member may be back before its session has run out.
         others_returned = (part * lasted / P.restart_ms) ** (sum(seen.client_returned) - 1)
         again = P.early_restart_odds * alone * came * others_returned / P.restart_ms
-        weights = OrderSums(again * by_rejoin, 0.0, again * by_departure, 0.0)
         returned_before = _departure_terms(seen, start.low_ms, start.high_ms, returned_before=True)
-        out.joined_first += add_departure_orders(returned_before, weights, out)
+        out.joined_first += _add_orders(returned_before, again, 0.0, ending, out)
     went = alone * came * (P.replacement_odds if seen.new_members else 1.0)
-    add_departure_orders(terms, OrderSums(0.0, went * by_rejoin, 0.0, went * by_departure), out)
+    _add_orders(terms, 0.0, went, ending, out)
 
 
 def _departure_terms(
@@ -266,6 +325,11 @@ def _departure_terms(
                 continue
             within = probability_between(intervals, low - precision, end + precision)
             if not within:
+                continue
+            if cause is Cause.REJOIN_TIMEOUT:
+                # Dropped at the end, and only then does its client hear of it.
+                if not returned:
+                    terms.append(DepartureTerm(cause, 0.0, within, 0.0))
                 continue
             started = probability_between(intervals, low, high) / (high - low)
             awaited = probability_between(intervals, end - precision, end + precision) / (2 * precision)

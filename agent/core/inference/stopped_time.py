@@ -17,21 +17,23 @@ from agent.core.shadow.views import Member
 
 Partition = tuple[str, int]
 
-LONGEST_REJOIN_MS = P.heartbeat_interval_ms + P.rejoin_ms
-"""Members notice a rebalance and rejoin within this."""
-
 
 def stopped_partition_ms(
-    facts: RebalanceFacts, assigned_ms: int, idle_since: Mapping[Partition, int], *, cooperative: bool
+    facts: RebalanceFacts,
+    began_ms: int | None,
+    assigned_ms: int,
+    idle_since: Mapping[Partition, int],
+    *,
+    cooperative: bool,
 ) -> int | None:
     """Milliseconds, summed over the partitions that have an owner again. None where no assignment followed.
 
-    `assigned_ms` is when the assignment arrived; `idle_since` has the partitions that the generation before left
-    without an owner, and since when.
+    `began_ms` is when the join phase began (None: not known), `assigned_ms` when the assignment arrived; `idle_since`
+    has the partitions that the generation before left without an owner, and since when.
     """
     if not facts.after:
         return None
-    gave_up = _gave_up(facts)
+    gave_up = _gave_up(facts, facts.end_ms if began_ms is None else min(began_ms, facts.end_ms))
     total = 0
     before = _owners(facts.before)
     replaced = {old.member_id: new.member_id for old, new in facts.replaced}
@@ -47,23 +49,23 @@ def stopped_partition_ms(
     return total
 
 
-def _gave_up(facts: RebalanceFacts) -> dict[str, int]:
-    """When each member of the generation before stopped working, by member id."""
+def _gave_up(facts: RebalanceFacts, began_ms: int) -> dict[str, int]:
+    """When each member of the generation before stopped working, by member id; the join phase began at `began_ms`."""
     stayed = {new.member_id for _, new in facts.replaced} | set(facts.after)
     last_commits = {
         member_id: activity.last_commit_ms
         for member_id in facts.before
         if (activity := facts.activity.get(member_id)) is not None and activity.last_commit_ms is not None
     }
-    # The last commits of those who stay, if they fall into the join phase, tell when it began.
-    revoked = {
+    # Those who stay work until they notice the rebalance; then they commit what they give up, if it moved.
+    gave_up = {
         member_id: at_ms
         for member_id, at_ms in last_commits.items()
-        if member_id in stayed and facts.end_ms - at_ms <= LONGEST_REJOIN_MS
+        if member_id in stayed and at_ms >= began_ms - P.start_step_ms
     }
-    began = max(revoked.values(), default=facts.end_ms)
+    noticed_ms = min(began_ms + facts.notice_ms // 2, max(gave_up.values(), default=facts.end_ms))
     return {
-        member_id: (revoked if member_id in stayed else last_commits).get(member_id, began)
+        member_id: (gave_up if member_id in stayed else last_commits).get(member_id, noticed_ms)
         for member_id in facts.before
     }
 

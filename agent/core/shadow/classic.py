@@ -8,6 +8,7 @@ between two records, the log does not show.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import ClassVar, Protocol, cast
 
@@ -15,6 +16,12 @@ from agent.core.inference.cause_inference import infer_rebalance, notice_time_ms
 from agent.core.inference.commit_cadence import CommitCadence
 from agent.core.inference.facts import Departure, RebalanceFacts
 from agent.core.inference.stopped_time import stopped_partition_ms
+from agent.core.protocol.client_libraries import UNKNOWN, StallEnd, library_named
+from agent.core.protocol.library_recognition import (
+    ClientTraits,
+    JoinForm,
+    recognize,
+)
 from agent.core.protocol.states import GroupState, GroupType, can_reach
 from agent.core.shadow.anomalies import AnomalyLog
 from agent.core.shadow.diff import MemberChanges, assignment_diff, member_changes, owner_key, owners_by_partition
@@ -39,9 +46,10 @@ from agent.core.wire.payloads import (
     ConnectWorkerState,
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
+    LenientPayload,
     Payload,
     TopicPartition,
-    decode_payload,
+    decode_leniently,
 )
 
 _MAX_CACHED_BYTES = 4096
@@ -134,7 +142,7 @@ class ClassicGroup:
     def replay(self, value: GroupMetadataValue, at: LogPosition, offsets: CommittedOffsets) -> list[Transition]:
         """Apply one record: what it changed, the rebalance first."""
         self.version += 1
-        old = self.members
+        old, joined_ms = self.members, self.state_since_ms
         previous = None if self.is_simple else self.generation
         self.protocol_type = value.protocol_type or None
         leader = self.leader
@@ -150,8 +158,13 @@ class ClassicGroup:
             return self._same_generation(old, changes, at)
         if value.generation == 0 and not self.members and not old:
             return []
-        out = self._next_generation(previous, old, leader, changes, value, at, offsets)
+        out = self._next_generation(previous, old, joined_ms, leader, changes, value, at, offsets)
         self.pace.begin_generation(at.timestamp_ms, self.members.values(), offsets.commit_counts(self.name))
+        libraries = {member.client_library for member in self.members.values()}
+        if any(library_named(name).stall_end is StallEnd.OWN_LIMIT for name in libraries):
+            offsets.moved.follow(self.name)
+        else:
+            offsets.moved.unfollow(self.name)
         return out
 
     def resume_from_migration(
@@ -174,6 +187,7 @@ class ClassicGroup:
         self,
         previous: int | None,
         old: Mapping[str, Member],
+        joined_ms: int,
         leader: str | None,
         changes: MemberChanges,
         value: GroupMetadataValue,
@@ -209,6 +223,7 @@ class ClassicGroup:
             replaced=changes.replaced,
             activity=self.pace.commit_activities(self.name, old.values(), offsets),
             since_ms=None if self.pace.since_ms is None else min(self.pace.since_ms, self.state_since_ms),
+            joined_ms=None if self.pace.since_ms is None else min(joined_ms, self.pace.since_ms, self.state_since_ms),
             end_ms=self.state_since_ms,
             leader=leader,
             withheld_partitions=len(self._withheld),
@@ -222,7 +237,9 @@ class ClassicGroup:
         inferred = infer_rebalance(facts)
         if (took := notice_time_ms(facts, inferred)) is not None:
             self.pace.record_notice_time(took, len(self.members) - len(changes.joined))
-        stopped_ms = stopped_partition_ms(facts, at.timestamp_ms, self._withheld, cooperative=cooperative)
+        stopped_ms = stopped_partition_ms(
+            facts, inferred.began_ms, at.timestamp_ms, self._withheld, cooperative=cooperative
+        )
         self._migrated, self._told_before = False, {}
         self._is_first = not old
         self._withheld = self._newly_withheld(old, at) if cooperative else {}
@@ -303,6 +320,9 @@ class ClassicGroup:
     def _read_members(self, value: GroupMetadataValue, at: LogPosition) -> dict[str, Member]:
         members: dict[str, Member] = {}
         raw: dict[str, MemberMetadata] = {}
+        # One leader writes all assignments, in one version; a client that gets nothing may get no bytes at all.
+        assigned = next((it.assignment for it in value.members if len(it.assignment) >= 2), None)
+        version = None if assigned is None else int.from_bytes(assigned[:2], signed=True)
         for metadata in value.members:
             member_id = metadata.member_id
             raw[member_id] = metadata
@@ -310,18 +330,20 @@ class ClassicGroup:
             if self._raw.get(member_id) == metadata and member_id in self.members:
                 members[member_id] = self.members[member_id]
             else:
-                members[member_id] = self._read_member(metadata, at)
+                read = self._read_member(metadata, version, at)
+                members[member_id] = _keep_library(read, self.members.get(member_id))
         self._raw = raw
         return members
 
-    def _read_member(self, metadata: MemberMetadata, at: LogPosition) -> Member:
+    def _read_member(self, metadata: MemberMetadata, assignment_version: int | None, at: LogPosition) -> Member:
         subscription: tuple[str, ...] = ()
         rack_id = None
         owned = None
         assignment: dict[str, tuple[int, ...]] = {}
+        form: JoinForm | None = None
         if self.protocol_type == "connect":
             worker = self._payload(ConnectWorkerState, metadata.subscription, metadata, at)
-            brought = (worker.allocation if worker is not None else None) or b""
+            brought = (worker.message.allocation if worker is not None else None) or b""
             assignment = _merge_connect_tasks(
                 self._payload(ConnectAssignment, brought, metadata, at),
                 self._payload(ConnectAssignment, metadata.assignment, metadata, at),
@@ -329,11 +351,27 @@ class ClassicGroup:
         elif self.protocol_type == "consumer":
             wanted = self._payload(ConsumerProtocolSubscription, metadata.subscription, metadata, at)
             given = self._payload(ConsumerProtocolAssignment, metadata.assignment, metadata, at)
-            if wanted is not None:
-                subscription, rack_id = wanted.topics, wanted.rack_id
-                owned = _partitions_by_topic(wanted.owned_partitions)
             if given is not None:
-                assignment = _partitions_by_topic(given.assigned_partitions)
+                assignment = _partitions_by_topic(given.message.assigned_partitions)
+            if wanted is not None:
+                joined = wanted.message
+                subscription, rack_id = joined.topics, joined.rack_id
+                owned = _partitions_by_topic(joined.owned_partitions)
+                form = JoinForm(wanted.version, wanted.fields_version, joined.user_data, rack_id, assignment_version)
+        # Where the version has no rebalance timeout the broker uses the session timeout.
+        has_rebalance_timeout = metadata.rebalance_timeout != -1
+        rebalance_timeout_ms = metadata.rebalance_timeout if has_rebalance_timeout else metadata.session_timeout
+        recognized = recognize(
+            ClientTraits(
+                metadata.client_id,
+                self.name,
+                self.protocol_type,
+                self.protocol,
+                metadata.session_timeout,
+                rebalance_timeout_ms,
+                form,
+            )
+        )
         return Member(
             member_id=metadata.member_id,
             client_id=metadata.client_id,
@@ -341,10 +379,9 @@ class ClassicGroup:
             instance_id=metadata.group_instance_id,
             rack_id=rack_id,
             session_timeout_ms=metadata.session_timeout,
-            # Where the version has no rebalance timeout the broker uses the session timeout.
-            rebalance_timeout_ms=metadata.rebalance_timeout
-            if metadata.rebalance_timeout != -1
-            else metadata.session_timeout,
+            rebalance_timeout_ms=rebalance_timeout_ms,
+            client_library=recognized.library,
+            library_evidence=recognized.evidence,
             subscription=subscription,
             assignment=assignment,
             owned=owned,
@@ -352,14 +389,14 @@ class ClassicGroup:
 
     def _payload(
         self, message: type[Payload], data: bytes, metadata: MemberMetadata, at: LogPosition
-    ) -> Payload | None:
+    ) -> LenientPayload[Payload] | None:
         if not data:
             # A member that joined while no assignment was made for it (or a client that sent none).
             return None
         try:
             if message is ConsumerProtocolSubscription and len(data) <= _MAX_CACHED_BYTES:
-                return cast(Payload, _subscription(data))
-            return decode_payload(message, data, lenient=True)[1]
+                return cast(LenientPayload[Payload], _subscription(data))
+            return decode_leniently(message, data)
         except WireError as error:
             self.notes.add("undecodable_payload", f"member {metadata.member_id}: {error}", at)
             return None
@@ -407,13 +444,13 @@ def _partitions_by_topic(items: Iterable[TopicPartition]) -> dict[str, tuple[int
 
 
 @lru_cache(maxsize=1024)
-def _subscription(data: bytes) -> ConsumerProtocolSubscription:
+def _subscription(data: bytes) -> LenientPayload[ConsumerProtocolSubscription]:
     # Members of a group, and groups of an application, mostly subscribe alike: to the byte.
-    return decode_payload(ConsumerProtocolSubscription, data, lenient=True)[1]
+    return decode_leniently(ConsumerProtocolSubscription, data)
 
 
 def _merge_connect_tasks(
-    brought: ConnectAssignment | None, given: ConnectAssignment | None
+    brought: LenientPayload[ConnectAssignment] | None, given: LenientPayload[ConnectAssignment] | None
 ) -> dict[str, tuple[int, ...]]:
     """What a Connect worker runs: what it brought, without what the leader took, with what it gave (KIP-415).
 
@@ -421,13 +458,20 @@ def _merge_connect_tasks(
     0 a worker brings nothing and is given everything.
     """
     held: dict[str, set[int]] = {}
-    for item in (brought.assignment if brought is not None else None) or ():
+    for item in (brought.message.assignment if brought is not None else None) or ():
         held.setdefault(item.connector, set()).update(item.tasks)
-    for item in (given.revoked if given is not None else None) or ():
+    for item in (given.message.revoked if given is not None else None) or ():
         held.setdefault(item.connector, set()).difference_update(item.tasks)
-    for item in (given.assignment if given is not None else None) or ():
+    for item in (given.message.assignment if given is not None else None) or ():
         held.setdefault(item.connector, set()).update(item.tasks)
     return {connector: tuple(sorted(tasks)) for connector, tasks in held.items() if tasks}
+
+
+def _keep_library(member: Member, known: Member | None) -> Member:
+    """A member whose library does not show in its newest form has the one that showed before."""
+    if member.client_library != UNKNOWN or known is None or known.client_library == UNKNOWN:
+        return member
+    return replace(member, client_library=known.client_library, library_evidence=known.library_evidence)
 
 
 def _by_owner(members: Mapping[str, Member]) -> dict[str, Mapping[str, tuple[int, ...]]]:

@@ -10,11 +10,19 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from agent.core.inference.cause_inference import infer_epoch_change, infer_kip848_departure
 from agent.core.inference.commit_cadence import CommitCadence
 from agent.core.inference.facts import Departure
+from agent.core.protocol.library_recognition import (
+    NOT_RECOGNIZED,
+    Recognition,
+    client_id_stem,
+    recognize_by_others,
+    recognize_kip848,
+)
 from agent.core.protocol.states import (
     CONSUMER_MEMBER_STABLE,
     STREAMS_MEMBER_STABLE,
@@ -84,6 +92,8 @@ class MemberRecords(Generic[Metadata, Assigned]):
     current: Assigned | None = None
     # The member as it was before its assignment was deleted: what it held when it left.
     last: Member | None = None
+    # When the newest record was written that a request of the member's leads to, epoch milliseconds.
+    seen_ms: int | None = None
 
     @property
     def epoch(self) -> int:
@@ -99,6 +109,8 @@ class PendingChanges:
     joined: dict[str, None] = field(default_factory=dict)
     left: list[Member] = field(default_factory=list)
     resubscribed: bool = False
+    # By id of those that left, when they were heard of last (epoch milliseconds), where that is known.
+    seen_ms: dict[str, int] = field(default_factory=dict)
 
 
 class EpochGroup:
@@ -154,6 +166,8 @@ class EpochGroup:
         self._vacated: dict[str, Member] = {}
         self._had_members = False
         self._targets: TargetAssignments[Any, Any] = TargetAssignments(self._target_slots)
+        # Which libraries show, by client id without numbers; as of a version.
+        self._libraries: tuple[int, Mapping[str, set[str]]] = (-1, {})
         # Of the classic group that this one was: its members, until the first epoch after, and its generation,
         # until the targets that stand for its assignment.
         self._before: Mapping[str, Member] = {}
@@ -162,8 +176,9 @@ class EpochGroup:
             self._take_over(before)
 
     def after_restore(self) -> None:
-        """Give the targets what is no state of theirs."""
+        """Set what is no state."""
         self._targets.slots_of = self._target_slots
+        self._libraries = (-1, {})
 
     def _take_over(self, before: ClassicGroup) -> None:
         # A migration goes on where the classic group stood: its generation becomes the epoch, its members stay.
@@ -225,10 +240,13 @@ class EpochGroup:
                 if value is None:
                     self._remove_member(member_id, names)
                     return []
+                self._member_records(member_id).seen_ms = at.timestamp_ms
                 return self._apply_member(member_id, value, at, names)
             case "current":
                 assert member_id is not None, "an assignment record has a member id"
                 self._apply_current_assignment(member_id, value, names)
+                if value is not None:
+                    self.records[member_id].seen_ms = at.timestamp_ms
             case "target":
                 assert member_id is not None, "a target record has a member id"
                 self._targets.put(member_id, value)
@@ -281,6 +299,8 @@ class EpochGroup:
             # Came and went between two epochs.
             del self._pending.joined[member_id]
             return
+        if records.seen_ms is not None:
+            self._pending.seen_ms[member_id] = records.seen_ms
         member = records.last or self._member(records, names)
         if member.instance_id is not None:
             # Gone for good if an epoch follows, replaced if a member takes its place before.
@@ -366,6 +386,7 @@ class EpochGroup:
             left,
             self._pace.commit_activities(self.name, left, offsets, across_owners=True),
             at.timestamp_ms,
+            seen_ms=self._pending.seen_ms,
             expired=frozenset(member.member_id for member in self._vacated.values()),
             resubscribed=self._pending.resubscribed,
             migrated=self._migrated,
@@ -401,7 +422,10 @@ class EpochGroup:
         """By member id, how those members left, if it was at `at_ms`."""
         activity = self._pace.commit_activities(self.name, self.departed_members(), offsets, across_owners=True)
         return {
-            it.member_id: infer_kip848_departure(it, activity[it.member_id], at_ms) for it in self.departed_members()
+            it.member_id: infer_kip848_departure(
+                it, activity[it.member_id], at_ms, self._pending.seen_ms.get(it.member_id)
+            )
+            for it in self.departed_members()
         }
 
     # Views.
@@ -491,6 +515,7 @@ class ConsumerGroup(EpochGroup):
                 (*current.assigned_partitions, *current.partitions_pending_revocation), names
             )
         classic = metadata.classic_member_metadata
+        library, evidence = self._recognize(records.member_id, metadata)
         return Member(
             member_id=records.member_id,
             client_id=metadata.client_id,
@@ -505,7 +530,29 @@ class ConsumerGroup(EpochGroup):
             target=self._target_partitions(records, names),
             member_epoch=records.epoch,
             uses_classic_protocol=classic is not None,
+            client_library=library,
+            library_evidence=evidence,
         )
+
+    def _recognize(self, member_id: str, metadata: ConsumerGroupMemberMetadataValue) -> Recognition:
+        if metadata.classic_member_metadata is not None:
+            # What it joined with is a classic member's, and the broker keeps it in another form.
+            return NOT_RECOGNIZED
+        found = _recognize_kip848(member_id, metadata.client_id, self.name)
+        if found is not NOT_RECOGNIZED:
+            return found
+        if self._libraries[0] != self.version:
+            by_stem: dict[str, set[str]] = {}
+            for other, records in self.records.items():
+                if records.metadata is not None:
+                    client_id = records.metadata.client_id
+                    shown = _recognize_kip848(other, client_id, self.name)
+                    by_stem.setdefault(client_id_stem(client_id), set()).add(shown.library)
+            self._libraries = self.version, by_stem
+        return recognize_by_others(self._libraries[1].get(client_id_stem(metadata.client_id), ()))
+
+
+_recognize_kip848 = lru_cache(maxsize=4_096)(recognize_kip848)
 
 
 class ShareGroup(EpochGroup):

@@ -15,7 +15,7 @@ from agent.core.protocol.states import GroupType
 from agent.core.records import RawRecord, RecordBatch
 from agent.core.shadow.classic import ClassicGroup
 from agent.core.shadow.kip848 import GROUP_CLASSES_BY_KEY_TYPE, ConsumerGroup, EpochGroup, ShareGroup, StreamsGroup
-from agent.core.shadow.offsets import CommittedOffsets
+from agent.core.shadow.offsets import CommittedOffsets, MovedPositions
 from agent.core.shadow.transitions import GroupCreated, GroupDeleted, LogPosition, OffsetsDeleted, Transition
 from agent.core.shadow.views import CommittedOffset, GroupView
 from agent.core.state_fields import StateFields
@@ -49,6 +49,7 @@ class PartitionMirror:
     STATE: ClassVar = StateFields(
         {
             "offsets": CommittedOffsets,
+            "moved": MovedPositions,
             "groups": dict[str, ClassicGroup | ConsumerGroup | ShareGroup | StreamsGroup],
             "_leaving": dict[str, ClassicGroup | ConsumerGroup | ShareGroup | StreamsGroup],
             "names": dict[Uuid, str],
@@ -64,6 +65,7 @@ class PartitionMirror:
         self._evidence_source = evidence_source
         self.groups: dict[str, Group] = {}
         self.offsets = CommittedOffsets()
+        self.moved = self.offsets.moved
         self.names: dict[Uuid, str] = {}
         """Topic names by id, as the partition's own records have shown them."""
         self.names_version = 0
@@ -77,6 +79,10 @@ class PartitionMirror:
         """The latest that could not be decoded, for whoever logs them to drain."""
         # Groups whose record was deleted while they had members or offsets: a migration shows in what follows.
         self._leaving: dict[str, Group] = {}
+
+    def after_restore(self) -> None:
+        """Give the offsets what is no state of theirs."""
+        self.offsets.moved = self.moved
 
     def replay_batch(self, batch: RecordBatch) -> list[Transition]:
         """Apply consecutive records of the partition; the same as `replay` of each, only faster."""
@@ -237,6 +243,7 @@ class PartitionMirror:
             return []
         del self.groups[name]
         self._leaving.pop(name, None)
+        self.moved.unfollow(name)
         has_members = group.is_migrating if isinstance(group, EpochGroup) else bool(group.members)
         has_offsets = self.offsets.count(name) > 0
         if not has_members and not has_offsets:

@@ -18,6 +18,7 @@ from agent.core.wire.offset_commit_fastpath import (
     has_fixed_layout,
     have_one_fixed_layout,
     read_commit,
+    read_commit_columns,
     read_commit_key,
     read_positions,
     read_topic_ids,
@@ -34,6 +35,39 @@ Slots = dict[bytes, tuple[str, int]]
 def interned_topic(topic: str) -> str:
     """One object for equal names of topics, as long as not too many others come in between."""
     return topic
+
+
+class MovedPositions:
+    """When positions last moved, of the groups whose clients commit also what did not move (`follow`).
+
+    The others need none of this: their newest commit is of a position that moved.
+    """
+
+    STATE: ClassVar = StateFields({"groups": dict[str, dict[tuple[str, int], tuple[int, int]]]})
+
+    def __init__(self) -> None:
+        self.groups: dict[str, dict[tuple[str, int], tuple[int, int]]] = {}
+        """By group and position: its offset, and when that was committed first (epoch milliseconds)."""
+
+    def follow(self, group: str) -> None:
+        """From now on keep a group's."""
+        self.groups.setdefault(group, {})
+
+    def unfollow(self, group: str) -> None:
+        """Forget a group's."""
+        self.groups.pop(group, None)
+
+    def note(self, group: str, slot: tuple[str, int], raw_value: bytes) -> None:
+        """A group that is followed committed a position."""
+        commit, known = read_commit(raw_value), self.groups[group]
+        before = known.get(slot)
+        if before is None or before[0] != commit.offset:
+            known[slot] = commit.offset, commit.commit_ms
+
+    def moved_ms(self, group: str, topic: str, partition: int) -> int | None:
+        """When a position last moved; None: not known."""
+        found = self.groups.get(group, {}).get((topic, partition))
+        return None if found is None else found[1]
 
 
 class CommittedOffsets:
@@ -55,6 +89,8 @@ class CommittedOffsets:
         self._groups: dict[str, Slots] = {}
         self._place: dict[bytes, tuple[str, tuple[str, int]]] = {}
         self._touched: dict[bytes, bytes] | None = None
+        self.moved = MovedPositions()
+        """Kept by who keeps this: no part of its state."""
         self.version = 0
         """Another one each time that a position comes or goes: where groups have any."""
 
@@ -70,6 +106,9 @@ class CommittedOffsets:
         # A batch has each key many times over: so first the newest of each, then those few against all.
         newest = dict(zip(keys, values, strict=True))
         if keys and newest.keys() <= self.latest.keys() and have_one_fixed_layout(values):
+            if self.moved.groups:
+                for key, value in zip(keys, values, strict=True):
+                    self._note_moved(key, value)  # type: ignore[arg-type]  # likewise
             self.counts.update(keys)  # type: ignore[arg-type]  # see below; counting runs in C too
             self.latest.update(newest)  # type: ignore[arg-type]  # None is no known key, and no plain value
             if self._touched is not None:
@@ -82,6 +121,8 @@ class CommittedOffsets:
         if raw_key not in self.latest:
             return False
         assert raw_key is not None, "None is no known key"
+        if self.moved.groups:
+            self._note_moved(raw_key, raw_value)
         self.latest[raw_key] = raw_value
         self.counts[raw_key] += 1
         if self._touched is not None:
@@ -102,7 +143,14 @@ class CommittedOffsets:
             slot = slots[raw_key] = (interned_topic(topic), partition)
             self._place[raw_key] = (group, slot)
             self.version += 1
+        if self.moved.groups:
+            self._note_moved(raw_key, raw_value)
         return not known
+
+    def _note_moved(self, raw_key: bytes, raw_value: bytes) -> None:
+        group, slot = self._place[raw_key]
+        if group in self.moved.groups:
+            self.moved.note(group, slot, raw_value)
 
     def remove(self, raw_key: bytes, group: str) -> Commit | None:
         """Apply a tombstone; the commit that it deletes, if there was one."""
@@ -176,6 +224,12 @@ class CommittedOffsets:
     def values(self, group: str) -> list[bytes]:
         """The values of a group's positions in the order of `slots`, as they are, to be read later."""
         return list(map(self.latest.__getitem__, self._groups.get(group, ())))
+
+    def commit_columns(
+        self, group: str
+    ) -> tuple[list[tuple[str, int]], Sequence[int], Sequence[int], Sequence[bytes]]:
+        """A group's positions, a row each: topic and partition, offset, when it was committed, the topic's id."""
+        return (self.slots(group), *read_commit_columns(self.values(group)))
 
     def last_commit_ms(self, group: str) -> int | None:
         """When the group last committed, of the offsets that it still keeps."""

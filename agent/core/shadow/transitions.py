@@ -22,6 +22,7 @@ from msgspec import Meta
 
 from agent.core.causes import Cause
 from agent.core.inference.facts import Departure, Inference
+from agent.core.protocol.client_libraries import UNKNOWN
 from agent.core.protocol.states import GroupState, GroupType
 from agent.core.shadow.views import Member
 
@@ -55,9 +56,12 @@ class EventMember(msgspec.Struct, frozen=True):
     client_id: str
     client_host: str
     instance_id: str | None
+    client_library: Annotated[
+        str, Meta(description="its client library, as far as the log tells; else `unknown`")
+    ] = UNKNOWN
 
 
-class EventDeparture(EventMember, frozen=True):
+class EventDeparture(EventMember, frozen=True, kw_only=True):
     """A member that went, and how."""
 
     cause: CauseName
@@ -71,6 +75,7 @@ def _member(member: Member) -> Event:
         "client_id": member.client_id,
         "client_host": member.client_host,
         "instance_id": member.instance_id,
+        "client_library": member.client_library,
     }
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from agent.core.protocol.client_libraries import UNKNOWN
 from agent.core.state_fields import interned
 
 
@@ -17,7 +18,8 @@ class Member:
     `assignment` is what it holds: topic to partitions; for Connect connector to tasks (-1 is the connector
     itself), for Streams subtopology to active tasks. Topics that the log names only by id go by that id
     until a name is known. `target` is what the coordinator wants it to hold (None in classic groups, where
-    the two are one). Timeouts are milliseconds, None where the group type does not write them.
+    the two are one). Timeouts are milliseconds, None where the group type does not write them. `client_library` is
+    a name of `agent.core.protocol.client_libraries`, as far as the log tells, and `library_evidence` by what.
     """
 
     member_id: str
@@ -36,6 +38,8 @@ class Member:
     owned: Mapping[str, tuple[int, ...]] | None = None
     member_epoch: int | None = None
     uses_classic_protocol: bool = True
+    client_library: str = UNKNOWN
+    library_evidence: str = ""
 
     @property
     def partitions(self) -> int:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from agent.core.wire import classic
 from agent.core.wire.errors import WireError
-from agent.core.wire.payloads import PAYLOADS, decode_payload
+from agent.core.wire.payloads import PAYLOADS, decode_leniently
 from agent.core.wire.primitives import Uuid
 from agent.core.wire.records import Record, Tombstone
 from agent.core.wire.schema import Message, WireType, field_specs
@@ -78,10 +78,10 @@ def _converter(kind: WireType, version: int) -> Callable[[Any], Any] | None:
 def payload_json(message: type[Message], data: bytes) -> dict[str, Any] | None:
     """A member's payload as its fields plus `version`; None where the bytes are not such a payload."""
     try:
-        version, payload = decode_payload(message, data, lenient=True)
+        version, payload, fields_version = decode_leniently(message, data)
     except WireError:
         return None
-    return {"version": version, **message_json(payload, min(version, message.versions[1]))}
+    return {"version": version, **message_json(payload, fields_version)}
 
 
 def entry_json(entry: Record | Tombstone, *, expand: bool) -> dict[str, Any]:

@@ -7,11 +7,12 @@ knows, and let the rest be (new versions only append). Connect's compatible prot
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from agent.core.wire import primitives as p
-from agent.core.wire.errors import UnknownVersion, WireError
+from agent.core.wire.errors import Truncated, UnknownVersion, WireError
 from agent.core.wire.schema import BYTES, INT16, INT32, INT64, STRING, Message, array, wire
 
 
@@ -90,19 +91,49 @@ class ConnectAssignment(Message):
 Payload = TypeVar("Payload", bound=Message)
 
 
-def decode_payload(message: type[Payload], data: bytes, *, lenient: bool = False) -> tuple[int, Payload]:
-    """Read a payload with its version: `(version as written, message)`.
+class LenientPayload(NamedTuple, Generic[Payload]):
+    """A payload, its version as written, and the version that its fields are of: an older one where it ends early."""
 
-    A version newer than the newest known is read as that one, and what follows is let be. `lenient` lets
-    trailing bytes be in known versions as well, as Kafka's own readers do. Raises `WireError`.
+    version: int
+    message: Payload
+    fields_version: int
+
+
+def decode_leniently(message: type[Payload], data: bytes) -> LenientPayload[Payload]:
+    """Read a payload as Kafka's own readers do.
+
+    A version newer than the newest known is read as that one, trailing bytes are let be, and a payload that ends
+    where an older version would (kafka-go's subscriptions say 1 and lack `owned_partitions`) is read as that one.
+    Raises `WireError`.
     """
     try:
         version, at = p.read_int16(data, 0)
         lowest, highest = message.versions
         if version < lowest:
             raise UnknownVersion(f"version {version}, {lowest} or newer expected")
-        if version > highest or lenient:
-            return version, message.read(data, at, min(version, highest))[0]
+        newest = min(version, highest)
+        try:
+            return LenientPayload(version, message.read(data, at, newest)[0], newest)
+        except Truncated:
+            for older in range(newest - 1, lowest - 1, -1):
+                with suppress(WireError):
+                    return LenientPayload(version, message.read_whole(data, at, older), older)
+            raise
+    except WireError as error:
+        error.prepend_path(message.__name__)
+        raise
+
+
+def decode_payload(message: type[Payload], data: bytes, *, lenient: bool = False) -> tuple[int, Payload]:
+    """Read a payload with its version: `(version as written, message)`.
+
+    A version newer than the newest known is read as that one, and what follows is let be. Else the payload must end
+    where its version does, unless `lenient`: see `decode_leniently`. Raises `WireError`.
+    """
+    if lenient or int.from_bytes(data[:2], signed=True) not in range(message.versions[0], message.versions[1] + 1):
+        return decode_leniently(message, data)[:2]
+    try:
+        version, at = p.read_int16(data, 0)
         return version, message.read_whole(data, at, version)
     except WireError as error:
         error.prepend_path(message.__name__)

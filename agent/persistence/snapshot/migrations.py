@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-FORMAT = 2
+FORMAT = 3
 """Of the container and of the fields; also raised where images must not be used though the fields are the same."""
 
-OLDEST_FORMAT = 2
+OLDEST_FORMAT = 3
 """Images of versions before are refused. To be raised where a change cannot be told by the table below."""
 
 

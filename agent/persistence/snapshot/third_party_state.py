@@ -14,7 +14,16 @@ from enum import Enum
 from typing import Any
 
 from agent.core.causes import Cause
-from agent.core.diagnosis.api import Analyzer, ClusterAnalyzer, Condition, LoadWindow, PartitionLoad, Sample, Severity
+from agent.core.diagnosis.api import (
+    Analyzer,
+    ClusterAnalyzer,
+    Condition,
+    LagLook,
+    LoadWindow,
+    PartitionLoad,
+    Sample,
+    Severity,
+)
 from agent.core.inference.facts import Departure
 from agent.core.shadow.transitions import LogPosition
 from agent.core.shadow.views import Anomaly, CommittedOffset, GroupView, Member, Position
@@ -42,6 +51,7 @@ STANDARD: tuple[type, ...] = (
         Condition,
         Departure,
         GroupView,
+        LagLook,
         PartitionLoad,
         Member,
         Position,

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 
 from agent.core.causes import TIMEOUT_CAUSES
+from agent.core.protocol.client_libraries import StallEnd, library_named, spell_settings
 from agent.presentation.narrative.events import Departure, int_field
 from agent.presentation.narrative.patterns import find_crash_loops, rolling_restart_phrase
 from agent.presentation.narrative.phrases import EAGER
@@ -68,7 +69,12 @@ def _session_timeout_advice(totals: Totals, group_type: str | None) -> str | Non
             f"default of {duration(SESSION_DEFAULT_MS)}, with heartbeat.interval.ms at a third of it or less; a real "
             "death is then noticed that much later."
         )
-    return " ".join(out)
+    return _spelled(" ".join(out), lost)
+
+
+def _spelled(text: str, gone: Sequence[Departure]) -> str:
+    """The settings as the library of those that went spells them."""
+    return spell_settings(text, {it.member.library for it in gone})
 
 
 def _crash_loop_advice(totals: Totals, group_type: str | None) -> str | None:
@@ -90,11 +96,14 @@ def _poll_timeout_advice(totals: Totals, group_type: str | None) -> str | None:
     if not late:
         return None
     limit = _evidence_values(late, "rebalance_timeout_ms")
+    if {library_named(gone.member.library).stall_end for gone in late} != {StallEnd.REBALANCE_TIMEOUT}:
+        limit = []
     within = f"max.poll.interval.ms ({duration_range(limit)})" if limit else "max.poll.interval.ms"
-    return (
+    return _spelled(
         f"It looks as if {clients_phrase(late)} took longer than {within} from one poll to the next, "
         f"{times(len(late))}. Give it less at a time (max.poll.records, 500 by default), make the work on one batch "
-        "shorter, or raise max.poll.interval.ms above the longest that a batch may take."
+        "shorter, or raise max.poll.interval.ms above the longest that a batch may take.",
+        late,
     )
 
 
@@ -156,6 +165,18 @@ def clients_phrase(gone: Sequence[Departure]) -> str:
     return join_words([f"{join_words(same)} on {host}" for host, same in labels.items()])
 
 
+def _rejoin_timeout_advice(totals: Totals, group_type: str | None) -> str | None:
+    late = [gone for gone in totals.departures if gone.cause == "rejoin_timeout"]
+    if not late:
+        return None
+    return _spelled(
+        f"{capitalized(clients_phrase(late))} did not rejoin within the rebalance timeout, {times(len(late))}, and "
+        "the group waited that long. Let its work stop or give up when a rebalance begins, make single pieces of "
+        "it shorter, or raise rebalance.timeout.ms above what the slowest one takes.",
+        late,
+    )
+
+
 def _evidence_values(gone: Sequence[Departure], field: str) -> list[int]:
     return [value for it in gone for item in it.evidence if (value := int_field(item, field)) is not None]
 
@@ -164,6 +185,7 @@ _RULES: tuple[tuple[frozenset[str], Callable[[Totals, str | None], str | None]],
     (frozenset({"session_timeout"}), _session_timeout_advice),
     (frozenset({"session_timeout"}), _crash_loop_advice),
     (frozenset({"poll_timeout"}), _poll_timeout_advice),
+    (frozenset({"rejoin_timeout"}), _rejoin_timeout_advice),
     (frozenset({"static_membership_advice", "whatif"}), _rolling_restart_advice),
     (frozenset({"whatif"}), _eager_assignor_advice),
     (frozenset({"mixed_subscription"}), _subscription_advice),

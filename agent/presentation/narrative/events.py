@@ -14,6 +14,7 @@ import msgspec
 
 from agent.core.events.events import EVENT_CLASSES, FINDING, HistoryEvent
 from agent.core.events.events import Event as Event
+from agent.core.protocol.client_libraries import UNKNOWN
 
 Evidence = Mapping[str, Any]
 
@@ -25,6 +26,7 @@ class MemberRef(NamedTuple):
     client_id: str
     host: str
     instance_id: str | None
+    library: str = UNKNOWN
 
     @property
     def label(self) -> str:
@@ -93,7 +95,11 @@ def parse_rebalance(event: Event) -> Rebalance:
 
 def member_ref(form: Mapping[str, Any]) -> MemberRef:
     """The member of an event's or a description's JSON."""
-    return MemberRef(form["member_id"], form["client_id"], form["client_host"].lstrip("/"), form["instance_id"])
+    # Events of the first release name no library.
+    library = form.get("client_library", UNKNOWN)
+    return MemberRef(
+        form["member_id"], form["client_id"], form["client_host"].lstrip("/"), form["instance_id"], library
+    )
 
 
 def parse_departure(event: Event) -> Departure:

@@ -53,9 +53,11 @@ def departure_evidence(gone: Sequence[Departure]) -> list[str]:
 
 def _commit_gap_sentence(cause: str, gaps: Sequence[Evidence]) -> str:
     whose, it = ("Its", "it") if len(gaps) == 1 else ("Each one's", "each")
-    every, session, poll = (
-        _int_fields(gaps, field) for field in ("commits_every_ms", "session_timeout_ms", "rebalance_timeout_ms")
+    every, session, rebalance, unmoved = (
+        _int_fields(gaps, field)
+        for field in ("commits_every_ms", "session_timeout_ms", "rebalance_timeout_ms", "unmoved_ms")
     )
+    poll = _int_fields([item for item in gaps if item.get("has_poll_limit", True)], "rebalance_timeout_ms")
     # Newer group types write no session timeout, and have no join phase.
     end = "the join phase ended" if session else "the epoch was raised"
     text = f"{whose} last commit came {duration_range(_int_fields(gaps, 'gap_ms'))} before {end}"
@@ -68,6 +70,10 @@ def _commit_gap_sentence(cause: str, gaps: Sequence[Evidence]) -> str:
                 f"{text}{pace}. That is a silence, but too short for {MAX_POLL_INTERVAL}{_in_brackets(poll)} to "
                 f"have run out."
             )
+        case "poll_timeout" if unmoved:
+            return f"{text}, but nothing that {it} committed had moved for {duration_range(unmoved)}{pace}."
+        case "rejoin_timeout" if rebalance:
+            return f"{text}, and the rebalance timeout is {duration_range(rebalance)}{pace}."
         case "poll_timeout" if poll:
             return f"{text}, and {MAX_POLL_INTERVAL} is {duration_range(poll)}, counted from its last poll{pace}."
         case "member_left" | "admin_removed":
@@ -92,6 +98,8 @@ def why_unknown(gone: Departure, group_type: str | None) -> str:
                 return "share groups commit nothing to this topic, so there is no gap to measure"
             return "nothing was committed of what was held, so there is no gap to measure"
         session, poll = int_field(item, "session_timeout_ms"), int_field(item, "rebalance_timeout_ms")
+        if not item.get("has_poll_limit", True):
+            poll = None
         limits = [
             f"{label} {duration(limit)}"
             for label, limit in ((SESSION_TIMEOUT, session), (MAX_POLL_INTERVAL, poll))

@@ -12,6 +12,9 @@ from typing import Any
 from agent.common.text import truncated
 from agent.presentation.narrative.words import capitalized, count, duration, join_words
 
+ALIKE_FACTOR = 3
+"""Where replayed and logged standstill differ by more than this, the replay is of something else."""
+
 NEGLIGIBLE_S = 1.0
 """Where no more stood still than this, that nothing helps need not be said."""
 
@@ -80,10 +83,14 @@ def advice(gains: Gains) -> list[str]:
     near = "."
     if gains.matched < gains.generations:
         near = f"; {gains.matched} of {count(gains.generations, 'generation')} come out as they were."
+    low, high = sorted((gains.stopped_s, gains.log_stopped_s))
+    if high > ALIKE_FACTOR * max(low, NEGLIGIBLE_S):
+        # What made it stand still is none of what is replayed: a piece of work that took long, say.
+        return []
     base = (
-        f"Replayed under today's settings this comes to {count(gains.rebalances, 'rebalance')} and "
-        f"{_duration_s(gains.stopped_s)} of stopped partition time (the log shows {gains.log_rebalances} and "
-        f"{_duration_s(gains.log_stopped_s)}){near} Of {count(gains.tried, 'other setting')} that were tried"
+        f"Replayed under today's settings this comes to {count(gains.rebalances, 'rebalance')} (the log shows "
+        f"{gains.log_rebalances}) and {_duration_s(gains.stopped_s)} of stopped partition time{near} Of "
+        f"{count(gains.tried, 'other setting')} that were tried"
     )
     if not gains.gains:
         return [f"{base} none would have helped notably: see to the cause, not to the settings."]

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from agent.core.causes import TIMEOUT_CAUSES, Cause, cause_info
+from agent.core.protocol.client_libraries import spell_settings
 from agent.presentation.narrative.context import StoryContext
 from agent.presentation.narrative.events import Departure, Event
 from agent.presentation.narrative.findings import severity_rank
@@ -36,7 +37,13 @@ REPEATED_FROM = 3
 NEGLIGIBLE_MS = 1_000
 """Less stopped partition time than this is not worth a word here."""
 
-DEPARTURE_ANALYZERS = ("session_timeout", "poll_timeout", "rebalance_storm", "static_membership_advice")
+DEPARTURE_ANALYZERS = (
+    "session_timeout",
+    "poll_timeout",
+    "rejoin_timeout",
+    "rebalance_storm",
+    "static_membership_advice",
+)
 """Analyzers that find what is told here from the departures themselves."""
 
 
@@ -124,7 +131,8 @@ def _first_step(lost: Sequence[Departure]) -> str:
     steps = Counter(it.cause for it in lost if cause_info(it.cause).first_step is not None)
     cause = steps.most_common(1)[0][0] if steps else str(Cause.SESSION_TIMEOUT)
     labels = list(dict.fromkeys(it.member.label for it in lost if it.cause in (cause, Cause.UNKNOWN_DEPARTURE)))
-    return (cause_info(cause).first_step or "").format(who=name(labels[0]) if len(labels) == 1 else "each of them")
+    step = (cause_info(cause).first_step or "").format(who=name(labels[0]) if len(labels) == 1 else "each of them")
+    return spell_settings(step, {it.member.library for it in lost if it.cause == cause})
 
 
 def _worst(found: Sequence[Event]) -> Event | None:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import msgspec
 
-from agent.core.events.events import EVENT_CLASSES, FINDING, EventDeparture, EventMember, HistoryEvent
+from agent.core.events.events import (
+    EVENT_CLASSES,
+    FINDING,
+    EventDeparture,
+    EventMember,
+    EventPositionBehind,
+    HistoryEvent,
+)
 from agent.persistence.export.columns import COLUMNS
 from agent.presentation.schemas.builders import REF, Schema, ref
 
@@ -13,6 +20,7 @@ _NAMES = {
     HistoryEvent.__name__: "event_other",
     EventMember.__name__: "event_member",
     EventDeparture.__name__: "event_departure",
+    EventPositionBehind.__name__: "event_position_behind",
 }
 
 # What schemas say, and the fields of events, in the order of the files that there are.

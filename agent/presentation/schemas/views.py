@@ -82,6 +82,8 @@ VIEW_DEFS: dict[str, Schema] = {
             "assignment": described(PARTITIONS, "What it holds: partitions by topic, of Connect tasks by connector."),
             "member_epoch": nullable(INTEGER),
             "uses_classic_protocol": FLAG,
+            "client_library": described(TEXT, "Its client library, as far as the log tells; else `unknown`."),
+            "library_evidence": described(TEXT, "By what; empty where nothing tells."),
             "target": described(PARTITIONS, "What the coordinator wants it to hold, in newer types of groups."),
             "standby_tasks": PARTITIONS,
             "warmup_tasks": PARTITIONS,

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from operator import attrgetter
 
+from agent.core.diagnosis.severity import Severity
 from agent.serving.metrics.group_metrics import (
     GroupMetric,
     GroupReading,
@@ -79,9 +80,10 @@ def _topic_offsets(group: GroupReading) -> list[tuple[str, float]]:
 
 
 def _status(group: GroupReading) -> int | None:
-    """3 is ERR. No finding is not Burrow's 1 (OK): it judges within ten commits, `stalled_consumer` in minutes."""
-    stalled = any(analyzer == STALLED_ANALYZER and is_open for (analyzer, _), is_open in group.counts.findings)
-    return 3 if stalled else None
+    """3 is ERR, 2 WARN. No finding is not Burrow's 1 (OK): it judges within ten commits, `stalled_consumer` in
+    minutes."""
+    found = {severity for (name, severity), is_open in group.counts.findings if name == STALLED_ANALYZER and is_open}
+    return None if not found else 2 if found == {Severity.INFO} else 3
 
 
 Labels = tuple[str, ...]
@@ -140,7 +142,7 @@ COMPAT_METRICS: Mapping[Exporters, tuple[GroupMetric, ...]] = {
     ),
     Exporters.BURROW: (
         _gauge(f"{_BURROW}lag_total", _B, _ALL_LAG, _sum_lag),
-        _gauge(f"{_BURROW}status", _B, "3 (ERR) while stalled_consumer finds something, else absent.", _status),
+        _gauge(f"{_BURROW}status", _B, "3 (ERR), 2 (WARN) while stalled_consumer finds it, else absent.", _status),
         _partition_offset(f"{_BURROW}current_offset", _BTP),
         _partition_lag(f"{_BURROW}partition_lag", _BTP),
     ),

@@ -8,6 +8,7 @@ read the table. What is None in a reading is not known, and is not exported.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -33,6 +34,8 @@ class GroupShape(NamedTuple):
     imbalance: float | None
     state_since_ms: int
     protocol: str | None = None
+    libraries: tuple[tuple[str, int], ...] = ()
+    """Members by client library, sorted by name."""
 
     @classmethod
     def of(cls, view: GroupView) -> GroupShape:
@@ -47,6 +50,7 @@ class GroupShape(NamedTuple):
             rounded(assignment_imbalance(view)),
             view.state_since_ms,
             view.protocol,
+            tuple(sorted(Counter(member.client_library for member in view.members).items())),
         )
 
 
@@ -260,6 +264,14 @@ GROUP_METRICS: tuple[GroupMetric, ...] = (
         "kshadow_group_generation", "shape.generation", "Generation of the group, its epoch in newer group types."
     ),
     _gauge("kshadow_group_idle_members", "shape.idle_members", "Members that hold no partition."),
+    PerLabel(
+        "kshadow_group_client_libraries",
+        "gauge",
+        ("group", "library"),
+        "Members of the group by client library; `unknown` where the log does not tell.",
+        attrgetter("shape.libraries"),
+        of_shape=True,
+    ),
     _by_cause("kshadow_group_rebalances", "counts.rebalances", "Rebalances that completed since the log begins."),
     _by_cause("kshadow_group_member_departures", "counts.departures", "Members that left the group."),
     _counter(

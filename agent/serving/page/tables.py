@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from agent.core.protocol.client_libraries import UNKNOWN
 from agent.presentation.markup import Markup
 from agent.presentation.narrative.phrases import work
 from agent.presentation.narrative.timeline import TimelineEntry
@@ -77,12 +78,15 @@ def _member(member: Form, most: int, leads: bool) -> Markup:
         else ""
     )
     leader = '<span class="kind">leader</span>' if leads else ""
+    why = text(member["library_evidence"], 1_000)
+    is_known = member["client_library"] != UNKNOWN
+    library = f'<span class="kind" title="{why}">{text(member["client_library"])}</span>' if is_known else ""
     session = member["session_timeout_ms"]
     said = duration(session) if isinstance(session, int) and session >= 0 else number(None)
     return Markup(
         f'<tr data-key="{text(member["member_id"], 1_000)}"><th scope="row" class="name">'
         f'<span title="{text(member["member_id"])}">{name(member["client_id"] or member["member_id"])}</span>'
-        f"{static}{leader}</th>"
+        f"{static}{leader}{library}</th>"
         f"<td>{text(member['client_host'].lstrip('/'))}</td>"
         f'<td class="number">{held if held else "none"}<svg class="share" viewBox="0 0 80 6" width="80" height="6" '
         f'aria-hidden="true"><rect width="80" height="6" rx="3" class="ground"/>'

@@ -62,8 +62,7 @@ def reproduced(fitted: CalibratedReplay, compared: Comparison) -> list[str]:
         out.append(
             f"Their assignments come within {duration(off[-1])} of the log's, half of them within "
             f"{duration(off[len(off) // 2])}. Partitions stand still for "
-            f"{partition_seconds(compared.today.stopped_ms)}; by what the log shows of their commits it was about "
-            f"{fitted.recorded.stopped_ms / 1000:,.1f}."
+            f"{partition_seconds(compared.today.stopped_ms)}."
         )
     return out
 

@@ -146,7 +146,7 @@ def test_metrics_and_api(cluster: Cluster, performance: object, tmp_path: Path) 
         own = (samples for name, samples in metrics.items() if name.startswith("kshadow_"))
         labels = {name for samples in own for sample in samples for name in sample.labels}
         known = {"group", "group_type", "state", "cause", "type", "partition", "reason", "version", "topic"}
-        assert labels <= known | {"analyzer", "severity", "field", "sink", "outcome"}
+        assert labels <= known | {"analyzer", "severity", "field", "sink", "outcome", "library"}
         rows = json.loads(it.get("/api/v1/groups")[1])
         assert rows == cluster.agent.queries.groups()
         states = {

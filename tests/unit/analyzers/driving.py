@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from agent.core.diagnosis.api import Finding
 from agent.core.diagnosis.cluster import ClusterDiagnosis
+from agent.core.diagnosis.lag_source import LagSource
 from agent.core.records import RecordBatch
 from agent.core.shadow.cluster import ClusterMirror
 from agent.kafka.source.segments import discover
@@ -20,11 +21,11 @@ OTHER_GROUP = "passes-the-time"
 """A group whose commits let time pass, for the groups that a test is about."""
 
 
-def findings(log: Log, analyzer: str, **tuned: str) -> list[Finding]:
+def findings(log: Log, analyzer: str, lag_source: LagSource | None = None, **tuned: str) -> list[Finding]:
     """What an analyzer finds in a log, in order; `tuned`: its settings, as a user gives them."""
     mirror = ClusterMirror()
     chosen = select_analyzers({analyzer}, {f"{analyzer}.{setting}": value for setting, value in tuned.items()})
-    found = ClusterDiagnosis(mirror, chosen).replay_batch(b.run_of(log.records))
+    found = ClusterDiagnosis(mirror, chosen, lag_source=lag_source).replay_batch(b.run_of(log.records))
     assert mirror.error_counts() == {}, "a test's records are sound"
     return [it for it in found if isinstance(it, Finding)]
 

@@ -107,7 +107,7 @@ def test_pods_that_share_a_client_id_are_told_by_their_number() -> None:
     assert storms(rolling(story, pods[1], pods[2])) == []
     (opened,) = storms(rolling(story, pods[2], pods[3]))
     assert opened.numbers["pattern"] == "churn"
-    assert "members are replaced again and again: app (30 departures)" in opened.summary
+    assert "members are replaced again and again: app (21 departures)" in opened.summary
 
 
 def test_clients_that_never_come_back_are_churn_too() -> None:

@@ -6,9 +6,25 @@ from collections.abc import Callable
 
 import pytest
 
-from agent.core.diagnosis.api import Severity
+from agent.core.diagnosis.api import Finding, FindingState, Severity
+from agent.core.diagnosis.cluster import AnalyzerSelection, ClusterDiagnosis
+from agent.core.diagnosis.lag_source import CommitColumns, KnownLags, SampledLags, WatchedLags
+from agent.core.events.samples import GroupLagTotal, GroupSample, PositionBehind, sample_event
+from agent.core.shadow.cluster import ClusterMirror
 from agent.core.shadow.views import Position
-from analyzers.stalled_consumer import PartitionTrack, StalledSettings, Status, partition_status, severity_of
+from agent.kafka.lag.end_offset_history import EndOffsetHistory
+from analyzers.stalled_consumer import StalledConsumer
+from analyzers.stalled_rules import (
+    PartitionTrack,
+    ProgressTrack,
+    StalledSettings,
+    Status,
+    is_silent,
+    lag_status,
+    severity_of,
+    standing_since_ms,
+    was_rewound,
+)
 from tests.unit.analyzers.driving import MINUTE_MS, Log, findings, idle, of_the_capture, states
 from tests.unit.core.shadow import build as b
 from tests.unit.core.shadow.build import GROUP
@@ -18,30 +34,36 @@ NAME = "stalled_consumer"
 
 SETTINGS = StalledSettings()
 
-Row = tuple[int, int | None]
-"""Offset and lag, None where it is not known."""
+SECOND_MS = 1_000
+LOOK_MS = 30_000
+
+Row = tuple[int, int, int]
+"""Offset, end, and seconds since the commit."""
 
 
-def track(rows: list[Row], *, commits_a_minute: int = 12, owned_ms: int = 0) -> tuple[PartitionTrack, int]:
-    """One sample a minute; and the time of the last commit."""
-    (offset, lag), *rest = rows
-    made = PartitionTrack(Position(offset, 0, commits_a_minute), lag)
+def progress(rows: list[Row]) -> tuple[ProgressTrack, int]:
+    """One look each 30 s, with the ends as of then; and the time of the last one. A commit that is new counts one."""
+    offset, end, ago = rows[0]
+    position = Position(offset, -ago * SECOND_MS, 1)
+    made = ProgressTrack(position, end - offset, 0)
     at_ms = 0
-    for number, (offset, lag) in enumerate(rest, 1):
-        at_ms = number * MINUTE_MS
-        before = made.position
-        made.follow(Position(offset, at_ms, (number + 1) * commits_a_minute), owned_ms, lag)
-        if offset < before.offset:
-            made.mark_rewind(before.offset)
+    for number, (offset, end, ago) in enumerate(rows[1:], 1):
+        at_ms = number * LOOK_MS
+        commit_ms = at_ms - ago * SECOND_MS
+        if commit_ms > position.commit_ms:
+            position = Position(offset, commit_ms, position.commits + 1)
+        made.follow(position, end - offset, at_ms, at_ms)
     return made, at_ms
 
 
-def minutes(count: int, offset: Callable[[int], int], lag: Callable[[int], int | None]) -> list[Row]:
-    return [(offset(number), lag(number)) for number in range(count)]
+def looks(count: int, offset: Callable[[int], int], end: Callable[[int], int], ago: int = 5) -> list[Row]:
+    """Committed five seconds before each look."""
+    return [(offset(number), end(number), ago) for number in range(count)]
 
 
-def none(_: int) -> None:
-    return None
+def silent(offset: int, count: int, end: Callable[[int], int]) -> list[Row]:
+    """Not committed any more."""
+    return [(offset, end(number), 5 + 30 * number) for number in range(1, count + 1)]
 
 
 def moving(number: int) -> int:
@@ -52,82 +74,169 @@ def same(_: int) -> int:
     return 100
 
 
-# Number, why, samples, minutes of silence after the last, whether the client commits what did not move, expected.
-RULES: list[tuple[int, str, list[Row], int, bool, Status]] = [
-    (1, "it moves, lag unknown", minutes(12, moving, none), 0, True, Status.OK),
-    (2, "silent, with work to do", minutes(12, moving, lambda _: 50), 6, False, Status.STOP),
-    (3, "silent, but not for long", minutes(12, moving, lambda _: 50), 4, False, Status.OK),
-    (4, "silent, and nothing to do", minutes(12, moving, lambda _: 0), 600, True, Status.OK),
-    (5, "silent, lag unknown: perhaps nothing comes", minutes(12, moving, none), 600, False, Status.OK),
-    (6, "silent, lag unknown, and it commits what did not move", minutes(12, same, none), 6, True, Status.STOP),
-    (7, "silent after one sample: its pace is not known", minutes(1, moving, lambda _: 50), 600, True, Status.OK),
-    (8, "stands with work to do", minutes(12, same, lambda _: 50), 0, False, Status.STALL),
-    (9, "stands with work to do, but not for long", minutes(5, same, lambda _: 50), 0, False, Status.OK),
-    (10, "stands, and nothing to do", minutes(12, same, lambda _: 0), 0, False, Status.OK),
-    (11, "stands, lag unknown", minutes(12, same, none), 0, True, Status.OK),
-    (12, "work came a moment ago", [*minutes(12, same, lambda _: 0), (100, 5)], 0, False, Status.OK),
-    (13, "work has been there for long", [(100, 0), *minutes(9, same, lambda _: 5)], 0, False, Status.STALL),
-    (14, "moves, and its lag grows", minutes(12, moving, lambda n: 50 + n), 0, False, Status.WARN),
-    (15, "its lag grows, but not for ten minutes", minutes(10, moving, lambda n: 50 + n), 0, False, Status.OK),
-    (16, "its lag stays", minutes(12, moving, lambda _: 50), 0, False, Status.OK),
-    (17, "its lag fell once",
-     [*minutes(6, moving, lambda n: 50 + n), *minutes(8, lambda n: 200 + n, lambda n: 9 + n)], 0, False, Status.OK),
-    (18, "its lag was made up for once", [*minutes(6, moving, lambda n: 50 + n), (190, 0),
-     *minutes(8, lambda n: 200 + n, lambda n: 90 + n)], 0, False, Status.OK),
-    (19, "went back", [(100, None), (200, None), (50, None)], 0, False, Status.REWIND),
-    (20, "went back, and is where it was", [(100, None), (200, None), (50, None), (200, None)], 0, False, Status.OK),
-    (21, "went back, and is on its way", [(100, None), (200, None), (50, None), (199, None)], 0, False,
-     Status.REWIND),
-    (22, "went back twice", [(100, None), (200, None), (50, None), (60, None), (20, None), (100, None)], 0, False,
-     Status.REWIND),
-    (23, "went back long ago", [(100, None), (200, None), (50, None)], 10, False, Status.OK),
-    (24, "went back, and nothing is to do", [(100, 1), (200, 1), (50, 0)], 0, False, Status.OK),
-    (25, "the lag is no longer known", [*minutes(12, same, lambda _: 50), (100, None)], 0, False, Status.OK),
+def const(value: int) -> Callable[[int], int]:
+    return lambda _: value
+
+
+WENT = looks(4, moving, lambda n: moving(n) + 5)
+"""At 130 of 135 after 90 s, and its pace is known."""
+
+# Number, why, looks each 30 s, expected.
+RULES: list[tuple[int, str, list[Row], Status]] = [
+    (1, "it moves, far behind", looks(90, moving, lambda n: moving(n) + 30_000), Status.OK),
+    (2, "no commit for five minutes, and the lag grows", [*WENT, *silent(130, 10, lambda n: 135 + 99 * n)],
+     Status.STOP),
+    (3, "not for five minutes yet", [*WENT, *silent(130, 9, lambda n: 135 + 99 * n)], Status.OK),
+    (4, "no commit, and nothing to do", [*WENT, *silent(130, 400, const(130))], Status.OK),
+    (5, "a marker and a few aborted records at the end", [*WENT, *silent(130, 400, const(140))], Status.OK),
+    (6, "a backlog that nobody reads, and nothing new", [*WENT, *silent(130, 10, const(141))], Status.STOP),
+    (7, "a few records, one after the other", [*WENT, *silent(130, 11, lambda n: 135 + n // 4)], Status.OK),
+    (8, "a few records that grow more often", [*WENT, *silent(130, 12, lambda n: 133 + n // 3)], Status.STOP),
+    (9, "not committed since it was seen first: its pace is unknown", silent(130, 15, lambda n: 200 + n), Status.OK),
+    (10, "nor for half as long again", silent(130, 17, lambda n: 200 + n), Status.STOP),
+    (11, "the same offset again and again, and the lag grows",
+     [*WENT, *looks(11, const(130), lambda n: 200 + 99 * n)], Status.STALL),
+    (12, "not for five minutes yet", [*WENT, *looks(9, const(130), lambda n: 200 + 99 * n)], Status.OK),
+    (13, "the same offset, and nothing to do", [*WENT, *looks(400, const(130), const(130))], Status.OK),
+    (14, "the same offset, and work came a moment ago", [*WENT, *looks(40, const(130), const(130)),
+     *looks(9, const(130), lambda n: 150 + n)], Status.OK),
+    (15, "the same offset, and then not committed at all",
+     [*WENT, *looks(9, const(130), const(999)), *silent(130, 6, const(999))], Status.STOP),
+    (16, "a poison record: back again and again, and never beyond",
+     [*WENT, *looks(12, lambda n: 130 - n % 3, lambda n: 300 + n)], Status.STALL),
+    (17, "back again and again, and beyond it each time",
+     [*WENT, *looks(40, lambda n: 130 + 5 * n - 9 * (n % 2), lambda n: 9_000 + n)], Status.OK),
+    (18, "went back once, and catches up for an hour",
+     [*WENT, *looks(120, lambda n: n, lambda n: 300 + n)], Status.OK),
+    (19, "committed each four minutes", looks(60, lambda n: 100 + n // 8, lambda n: 999 + n, 0), Status.OK),
+    (20, "slow, its pauses known: not committed for eight minutes, once twelve",
+     [*[(100 + n // 16, 999 + n // 16, 30 * (n % 16)) for n in range(80)],
+      *[(105, 1099 + n, 30 * n) for n in range(24)], (106, 1100, 0)], Status.OK),
+    (21, "lag grows for half an hour", looks(62, moving, lambda n: 200 + 20 * n), Status.WARN),
+    (22, "not for half an hour yet", looks(59, moving, lambda n: 200 + 20 * n), Status.OK),
+    (23, "it fell once", looks(90, moving, lambda n: 200 + 20 * n - 100 * (n >= 40)), Status.OK),
+    (24, "it stays", looks(90, moving, lambda n: 500 + 10 * n), Status.OK),
+    (26, "a poison record: looks see the batch before it here and there",
+     [*WENT, *[(160 - back, 400 + n, 5) for n, back in enumerate((8, 19, 2, 27, 11, 0, 22, 5, 29, 1, 13, 0, 25, 9))]],
+     Status.STALL),
+    (27, "went back twice, long ago, and goes on",
+     [*WENT, *looks(60, lambda n: 130 + 2 * n - 60 * (n in (3, 9)), lambda n: 9_000 + n)], Status.OK),
+    (25, "it catches up", looks(90, moving, const(5_000)), Status.OK),
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize(("rows", "expected"), [pytest.param(*row[2:], id=f"{row[0]}-{row[1]}") for row in RULES])
+def test_rules(rows: list[Row], expected: Status) -> None:
+    track, at_ms = progress(rows)
+    assert lag_status(track, at_ms, SETTINGS, 0) is expected
+
+
+def test_what_was_there_before_the_members_does_not_count() -> None:
+    track, at_ms = progress([*WENT, *silent(130, 40, const(999))])
+    assert [lag_status(track, at_ms, SETTINGS, at_ms - it) for it in (200_000, 300_000)] == [Status.OK, Status.STOP]
+
+
+def test_work_counts_from_when_the_end_passed_the_offset() -> None:
+    track, at_ms = progress([*looks(4, const(130), const(130)), (130, 190, 5)])
+    # Half a second for each record.
+    assert (track.work_ms, at_ms) == (90_500, 120_000)
+    assert standing_since_ms(track, 0) == 90_500
+
+
+def test_a_standstill_that_is_over_does_not_hide_the_next_one() -> None:
+    stood = [*WENT, *silent(130, 40, const(9_999))]
+    track, at_ms = progress([*stood, *looks(8, lambda n: 200 + n, const(9_999)), *silent(207, 21, const(9_999))])
+    assert lag_status(track, at_ms, SETTINGS, 0) is Status.STOP
+    track, at_ms = progress([*stood, *looks(1, const(200), const(9_999)), *silent(200, 21, const(9_999))])
+    assert lag_status(track, at_ms, SETTINGS, 0) is Status.OK
+
+
+def test_what_is_stopped_again_after_it_was_committed_at_one_offset() -> None:
+    track, at_ms = progress([*WENT, *looks(30, const(130), const(999)), *silent(130, 4, const(999))])
+    assert lag_status(track, at_ms, SETTINGS, 0) is Status.STALL
+
+
+# What the log alone tells.
+
+
+def track(rows: list[int], *, commits_a_minute: int = 12, owned_ms: int = 0) -> tuple[PartitionTrack, int]:
+    """Offsets, of one sample a minute; and the time of the last commit."""
+    made = PartitionTrack(Position(rows[0], 0, commits_a_minute))
+    at_ms = 0
+    for number, offset in enumerate(rows[1:], 1):
+        at_ms = number * MINUTE_MS
+        before = made.position
+        made.follow(Position(offset, at_ms, (number + 1) * commits_a_minute), owned_ms)
+        if offset < before.offset:
+            made.mark_rewind(before.offset)
+    return made, at_ms
+
+
+# Number, why, offsets, minutes of silence after the last, silent, went back.
+LOG_RULES: list[tuple[int, str, list[int], int, bool, bool]] = [
+    (1, "it moves", [100 + n for n in range(12)], 0, False, False),
+    (2, "silent", [100] * 12, 6, True, False),
+    (3, "silent, but not for long", [100] * 12, 4, False, False),
+    (4, "silent after one sample: its pace is not known", [100], 600, False, False),
+    (5, "went back", [100, 200, 50], 0, False, True),
+    (6, "went back, and is where it was", [100, 200, 50, 200], 0, False, False),
+    (7, "went back, and is on its way", [100, 200, 50, 199], 0, False, True),
+    (8, "went back twice", [100, 200, 50, 60, 20, 100], 0, False, True),
+    (9, "went back long ago", [100, 200, 50], 10, True, False),
+]
+
+
 @pytest.mark.parametrize(
-    ("rows", "silent", "recommits", "expected"), [pytest.param(*row[2:], id=f"{row[0]}-{row[1]}") for row in RULES]
+    ("rows", "minutes", "silent", "rewound"), [pytest.param(*row[2:], id=f"{row[0]}-{row[1]}") for row in LOG_RULES]
 )
-def test_rules(rows: list[Row], silent: int, recommits: bool, expected: Status) -> None:
+def test_rules_of_the_log_alone(rows: list[int], minutes: int, silent: bool, rewound: bool) -> None:
     followed, at_ms = track(rows)
-    assert (
-        partition_status(followed, at_ms + silent * MINUTE_MS, SETTINGS, owned_ms=0, recommits=recommits) is expected
-    )
+    now_ms = at_ms + minutes * MINUTE_MS
+    assert (is_silent(followed, now_ms, SETTINGS, 0), was_rewound(followed, now_ms, SETTINGS)) == (silent, rewound)
 
 
 def test_silence_is_measured_by_the_pace_before_it() -> None:
-    followed, at_ms = track([(100, None), (200, None), (300, None)], commits_a_minute=1)
+    followed, at_ms = track([100, 200, 300], commits_a_minute=1)
     followed.follow(Position(400, at_ms + 40 * MINUTE_MS, 40), 0)  # one in 64 s
     assert followed.due_ms(SETTINGS) == at_ms + 45 * MINUTE_MS
     followed.follow(Position(500, at_ms + 80 * MINUTE_MS, 42), 0)  # one in 20 minutes
     assert followed.due_ms(SETTINGS) == at_ms + 140 * MINUTE_MS
 
 
+def test_a_mean_pause_is_over_all_that_was_seen() -> None:
+    followed, at_ms = track([100, 200, 300], commits_a_minute=1)
+    assert followed.mean_pause_ms == MINUTE_MS
+    followed.follow(Position(400, at_ms + 40 * MINUTE_MS, 7), 0)
+    assert followed.mean_pause_ms == 7 * MINUTE_MS
+    assert PartitionTrack(Position(1, 1, 1)).mean_pause_ms == 0
+    # As an image of an earlier version has it.
+    followed.first = None
+    assert followed.mean_pause_ms == 0
+
+
 def test_a_new_owner_has_no_pace_yet() -> None:
-    followed, at_ms = track(minutes(12, same, none), owned_ms=10 * MINUTE_MS + 1)
+    followed, at_ms = track([100] * 12, owned_ms=10 * MINUTE_MS + 1)
     assert (followed.pause_ms, followed.repeats) == (0, 0)
-    late = at_ms + 60 * MINUTE_MS
-    assert partition_status(followed, late, SETTINGS, owned_ms=10 * MINUTE_MS + 1, recommits=True) is Status.OK
+    assert not is_silent(followed, at_ms + 60 * MINUTE_MS, SETTINGS, 10 * MINUTE_MS + 1)
 
 
 def test_nor_has_one_that_did_not_commit() -> None:
-    followed, at_ms = track(minutes(12, same, none))
-    assert partition_status(followed, at_ms * 9, SETTINGS, owned_ms=at_ms + 1, recommits=True) is Status.OK
+    followed, at_ms = track([100] * 12)
+    assert not is_silent(followed, at_ms * 9, SETTINGS, at_ms + 1)
 
 
 @pytest.mark.parametrize(
-    ("of", "lag", "expected"),
+    ("of", "is_lag_known", "expected"),
     [
-        (Status.STOP, 5, Severity.CRITICAL),
-        (Status.STOP, None, Severity.WARNING),
-        (Status.STALL, 5, Severity.CRITICAL),
-        (Status.REWIND, None, Severity.WARNING),
-        (Status.WARN, 5, Severity.WARNING),
+        (Status.STOP, True, Severity.CRITICAL),
+        (Status.STOP, False, Severity.WARNING),
+        (Status.STALL, True, Severity.CRITICAL),
+        (Status.REWIND, True, Severity.WARNING),
+        (Status.WARN, True, Severity.INFO),
     ],
 )
-def test_severities(of: Status, lag: int | None, expected: Severity) -> None:
-    assert severity_of(of, lag) is expected
+def test_severities(of: Status, is_lag_known: bool, expected: Severity) -> None:
+    assert severity_of(of, is_lag_known=is_lag_known) is expected
 
 
 def test_of_a_group() -> None:
@@ -332,3 +441,295 @@ def test_what_waits_for_its_sample_is_not_silent() -> None:
     assert findings(log, NAME) == []
     (opened,) = findings(play(log, 30, HALF, each_s=60), NAME)
     assert opened.numbers["partitions"] == ["t-2", "t-3"]
+
+
+# Where lag is known.
+
+INTERVAL_MS = 30_000
+
+Ends = Callable[[int], int]
+"""Where a partition ends, by the seconds since the log began."""
+
+
+class Looks:
+    """Looks at the ends each 30 s, as a watch makes them."""
+
+    def __init__(self, ends: dict[int, Ends], *, from_s: int = 0, until_s: int = 1_000_000) -> None:
+        self.since_ms = b.T0 + from_s * SECOND_MS
+        self._ends, self._until_ms = ends, b.T0 + until_s * SECOND_MS
+
+    def lags(self, group: str, commits: CommitColumns, at_ms: int) -> KnownLags:
+        look_ms = min(at_ms // INTERVAL_MS * INTERVAL_MS, self._until_ms)
+        history = EndOffsetHistory(INTERVAL_MS)
+        ends = {("t", number): end((look_ms - b.T0) // SECOND_MS) for number, end in self._ends.items()}
+        history.add_high_watermarks(ends, look_ms)
+        return WatchedLags(lambda: history.publish(look_ms)).lags(group, commits, at_ms)
+
+
+def with_lag(
+    log: Log, ends: Ends | dict[int, Ends], *, from_s: int = 0, until_s: int = 10**6, **tuned: str
+) -> list[Finding]:
+    by_partition = ends if isinstance(ends, dict) else dict.fromkeys(range(4), ends)
+    return findings(log, NAME, Looks(by_partition, from_s=from_s, until_s=until_s), **tuned)
+
+
+def hundred_a_second(second: int) -> int:
+    return 1_000 + 100 * second
+
+
+def keeps_up(number: int) -> int:
+    """With ten seconds from commit to commit."""
+    return 1_000 + 1_000 * number
+
+
+ALL_KEEP_UP = dict.fromkeys(range(4), keeps_up)
+
+HALF_STOPS = dict.fromkeys(range(2), lambda n: keeps_up(60 + n))
+"""After ten minutes with all."""
+
+
+def fleet() -> Log:
+    """Ten minutes of a group that keeps up."""
+    return play(Log().add(stable()), 10, ALL_KEEP_UP, each_s=10)
+
+
+def test_a_client_that_does_not_poll_and_stays_in_the_group() -> None:
+    log = fleet()
+    went_ms = log.now_ms
+    (opened,) = with_lag(play(log, 11, HALF_STOPS, each_s=10), hundred_a_second)
+    assert states([opened]) == [("firing", "critical")]
+    silent_s = (opened.at.timestamp_ms - went_ms) // 1000
+    assert 300 <= silent_s <= 360
+    # As of the last look at the ends, which is when it is told.
+    lag = hundred_a_second((opened.at.timestamp_ms - b.T0) // SECOND_MS) - keeps_up(59)
+    assert lag > 25_000
+    assert opened.summary == (
+        f"2 partitions of m1 not committed, with records to read, for up to 5.2 min; t-2 is at offset 60000. "
+        f"{2 * lag:,} records behind: t-2 and t-3."
+    )
+    since_ms = opened.numbers["since_ms"]
+    assert went_ms <= since_ms <= went_ms + 10_000
+    assert opened.numbers == {
+        "status": "STOP",
+        "group_status": "ERR",
+        "stopped": 2,
+        "stalled": 0,
+        "rewound": 0,
+        "falling_behind": 0,
+        "partitions": ["t-2", "t-3"],
+        "offsets": [60_000, 60_000],
+        "lags": [lag, lag],
+        "clients": ["m1"],
+        "lag_records": 2 * lag,
+        "since_ms": since_ms,
+    }
+    assert "poison" not in opened.advice
+    assert "stack dump" in opened.advice
+
+
+def test_a_group_that_is_silent_altogether_with_work_to_do() -> None:
+    (opened,) = with_lag(idle(fleet(), 420_000), hundred_a_second)
+    assert (opened.numbers["status"], opened.numbers["stopped"]) == ("STOP", 4)
+
+
+def test_a_client_that_commits_what_does_not_move() -> None:
+    log = play(fleet(), 9, {**HALF_STOPS, 2: const(keeps_up(59)), 3: lambda n: keeps_up(60 + n)}, each_s=10)
+    (opened,) = with_lag(log, hundred_a_second)
+    assert states([opened]) == [("firing", "critical")]
+    assert opened.summary.startswith("1 partition of m1 made no progress, with records to read, for up to 5.2 min; ")
+    assert "t-2 was committed again and again at offset 60000" in opened.summary
+    assert (opened.numbers["status"], opened.numbers["stalled"]) == ("STALL", 1)
+
+
+def test_a_poison_record_that_is_read_again_and_again() -> None:
+    poison = {2: lambda n: keeps_up(59) - 7 * (n % 5), 3: lambda n: keeps_up(60 + n)}
+    log = play(fleet(), 9, {**HALF_STOPS, **poison}, each_s=10)
+    opened = next(it for it in with_lag(log, hundred_a_second) if it.numbers["status"] == "STALL")
+    assert "t-2 went back again and again to before offset 60000" in opened.summary
+    assert opened.numbers["offsets"] == [60_000]
+
+
+def test_a_partition_that_a_new_owner_never_commits() -> None:
+    log = fleet().add(stable(2, moved=True))
+    (opened,) = with_lag(play(log, 10, HALF_STOPS, each_s=10), hundred_a_second)
+    assert (opened.numbers["clients"], opened.numbers["partitions"]) == (["m0"], ["t-2", "t-3"])
+
+
+def test_it_closes_once_it_moves_on_and_opens_for_the_next_standstill() -> None:
+    log = play(fleet(), 12, HALF_STOPS, each_s=10)
+    log = play(log, 15, dict.fromkeys(range(4), lambda n: keeps_up(132 + n)), each_s=10)
+    log = play(log, 12, dict.fromkeys(range(2), lambda n: keeps_up(222 + n)), each_s=10)
+    found = with_lag(log, hundred_a_second)
+    assert states(found) == [("firing", "critical"), ("resolved", "critical"), ("firing", "critical")]
+
+
+def test_nothing_to_read_is_no_standstill_even_where_clients_commit_what_does_not_move() -> None:
+    log = play(Log().add(stable()), 10, ALL_SAME)
+    assert findings(play(log, 12, HALF), NAME) != []
+    assert with_lag(log, same) == []
+
+
+def test_a_slow_consumer_and_one_that_catches_up() -> None:
+    slow = play(Log().add(stable()), 60, dict.fromkeys(range(4), lambda n: 1_000 + 300 * n), each_s=240)
+    assert with_lag(slow, lambda second: 90_000 + 300 * (second // 240)) == []
+    fast = play(Log().add(stable()), 60, dict.fromkeys(range(4), lambda n: 1_000 + 99 * n), each_s=5)
+    assert with_lag(fast, const(90_000)) == []
+
+
+def test_a_slow_client_works_on_one_partition_after_the_other() -> None:
+    """It is behind on all, and comes to each only every ten minutes: none is stuck, and when all stand, they are."""
+    log = Log().add(stable())
+    for turn in range(6):
+        for held in ((0, 2), (1, 3)):
+            play(log, 10, dict.fromkeys(held, lambda n, turn=turn: 1_000 + 600 * turn + 10 * n), each_s=10)
+    assert [it.severity for it in with_lag(log, hundred_a_second) if it.severity is not Severity.INFO] == []
+    opened = with_lag(idle(log, 3_600_000), hundred_a_second)[-1]
+    assert opened.numbers["status"] == "STOP"
+
+
+def test_lag_that_grows_for_half_an_hour() -> None:
+    log = play(Log().add(stable()), 35, dict.fromkeys(range(4), lambda n: 1_000 + 50 * n), each_s=10)
+    (opened,) = with_lag(log, hundred_a_second)
+    assert states([opened]) == [("firing", "info")]
+    assert opened.summary.startswith("4 partitions of m0 and m1 fell behind for 30 min, though committed.")
+    assert [opened.numbers[it] for it in ("status", "group_status", "falling_behind")] == ["WARN", "WARN", 4]
+    assert "more members" in opened.advice
+
+
+def test_a_rewind_is_over_once_nothing_is_left_to_read() -> None:
+    log = play(Log().add(stable()), 5, {0: lambda n: 1_000 + 10 * n})
+    play(log, 2, {0: lambda n: 100 + n})
+    back_s = (log.now_ms - b.T0) // 1000
+    play(log, 20, {0: const(219)})
+    assert len(findings(log, NAME)) == 2
+    closed = with_lag(log, {0: lambda second: 5_000 if second < back_s else 219})[-1]
+    assert closed.at.timestamp_ms // 1000 - b.T0 // 1000 < back_s + 400
+
+
+def test_without_members_and_while_members_come_and_go() -> None:
+    empty = play(fleet(), 1, HALF_STOPS, each_s=10).add(b.classic_group(2))
+    assert with_lag(idle(empty, 3_600_000), hundred_a_second) == []
+    # What was there before they came is not their standstill.
+    back = idle(empty, 1_000).add(stable(3))
+    assert with_lag(idle(back, 200_000), hundred_a_second) == []
+    log = fleet()
+    for generation in range(2, 20):
+        idle(log, 120_000).add(stable(generation, moved=bool(generation % 2)))
+    assert with_lag(log, hundred_a_second) == []
+
+
+def test_a_partition_that_nobody_holds() -> None:
+    members = (b.member("m0-1", {"t": [0, 1]}), b.member("m1-1", {"t": [2]}))
+    log = fleet().add(b.classic_group(2, *members))
+    (opened,) = with_lag(play(log, 12, HALF_STOPS, each_s=10), hundred_a_second)
+    assert opened.numbers["partitions"] == ["t-2"]
+
+
+def test_a_group_on_its_way_does_not_stand() -> None:
+    log = Log().add(b.c_topics("t"), b.c_member("m1"), b.c_epoch(1), b.c_target("m1", {"t": [0, 1]}))
+    log.add(b.c_target_epoch(1), b.c_current("m1", 1, {"t": [0, 1]}))
+    play(log, 10, {0: keeps_up, 1: keeps_up}, each_s=10).add(b.c_member("m2"), b.c_epoch(2))
+    assert with_lag(idle(log, 900_000), hundred_a_second) == []
+
+
+def test_offsets_that_were_deleted_do_not_stand() -> None:
+    log = play(fleet(), 12, HALF_STOPS, each_s=10)
+    log.add(b.uncommit("t", 2), b.uncommit("t", 3))
+    play(log, 8, dict.fromkeys(range(2), lambda n: keeps_up(133 + n)), each_s=10)
+    assert states(with_lag(log, hundred_a_second)) == [("firing", "critical"), ("resolved", "critical")]
+
+
+def test_lag_that_is_no_longer_known() -> None:
+    """What was found stays for some looks, then it is of no account: also where the log alone tells of silence."""
+    log = play(fleet(), 12, HALF_STOPS, each_s=10)
+    opened, closed = with_lag(idle(log, 600_000), hundred_a_second, until_s=1_000)
+    assert states([opened, closed]) == [("firing", "critical"), ("resolved", "critical")]
+    # Ends are told for three intervals after they were seen, and it closes after five minutes.
+    closed_s = (closed.at.timestamp_ms - b.T0) // 1000
+    assert 1_000 + 90 + 300 <= closed_s <= 1_000 + 90 + 300 + 60
+    same_log = play(play(Log().add(stable()), 10, ALL_SAME), 20, HALF)
+    assert [it.numbers["status"] for it in with_lag(same_log, same, until_s=660)] == ["STOP"]
+
+
+def test_a_source_that_falls_silent_is_of_no_account_after_some_looks() -> None:
+    """As when an agent goes on from an image with an open finding, and watches no ends any more."""
+    analyzer = StalledConsumer(SETTINGS)
+    log = play(fleet(), 12, HALF_STOPS, each_s=10)
+    mirror = ClusterMirror()
+    diagnosis = ClusterDiagnosis(
+        mirror, AnalyzerSelection([lambda: analyzer]), lag_source=Looks(dict.fromkeys(range(4), hundred_a_second))
+    )
+    diagnosis.replay_batch(b.run_of(log.records))
+    no_source = Looks({})
+    no_source.since_ms = log.now_ms + 10**9
+    diagnosis.set_lag_source(no_source)
+    (closed,) = [it for it in diagnosis.advance(log.now_ms + 600_000) if isinstance(it, Finding)]
+    assert closed.state is FindingState.RESOLVED
+
+
+def test_looks_begin_once_ends_are_known() -> None:
+    log = play(fleet(), 12, HALF_STOPS, each_s=10)
+    found = with_lag(idle(log, 600_000), hundred_a_second, from_s=1_200)
+    # Its pace is not known by then.
+    assert [(it.at.timestamp_ms - b.T0) // 1000 - 1_200 for it in found] == [pytest.approx(450, abs=60)]
+
+
+def test_a_small_setting_is_looked_at_often() -> None:
+    log = fleet()
+    went_ms = log.now_ms
+    opened = with_lag(idle(log, 120_000), hundred_a_second, silent_after_s="60")[0]
+    assert 60_000 <= opened.at.timestamp_ms - went_ms <= 120_000
+
+
+# A history with samples.
+
+
+def sampled(log: Log, ends: Ends, *, most_behind: int = 100, named: int = 100) -> SampledLags:
+    """Samples as an agent makes them each 30 s, of what was committed by then."""
+    mirror, samples, records = ClusterMirror(), [], list(log.records)
+    for at_ms in range(-(-b.T0 // INTERVAL_MS) * INTERVAL_MS, log.now_ms + 1, INTERVAL_MS):
+        while records and records[0].timestamp_ms <= at_ms:
+            mirror.replay_batch(b.run_of([records.pop(0)]))
+        committed = mirror.find(GROUP)[1] if mirror.find(GROUP) else ()
+        end = ends((at_ms - b.T0) // SECOND_MS)
+        behind = [PositionBehind(it.topic, it.partition, end) for it in committed if it.offset < end]
+        lag = GroupLagTotal(len(committed), len(committed), 0, 0.0)
+        sample = GroupSample(at_ms + 7, 7, 1, GROUP, "classic", "Stable", 2, 1.0, 1.0, lag, at_ms, behind[:named])
+        samples.append(sample_event(sample))
+    return SampledLags(reversed(samples), most_behind)
+
+
+def test_a_history_with_samples_finds_the_same() -> None:
+    log = play(fleet(), 12, HALF_STOPS, each_s=10)
+    log = play(log, 9, {**HALF_STOPS, 2: const(70_000), 3: lambda n: 70_000 - 9 * (n % 4)}, each_s=10)
+    for ends in (hundred_a_second, const(60_000), lambda second: max(60_000, 1_000 + 100 * (second - 500))):
+        live = with_lag(log, ends)
+        assert findings(log, NAME, sampled(log, ends)) == live
+    assert [it.numbers["status"] for it in with_lag(log, hundred_a_second)] != []
+
+
+def test_what_a_sample_does_not_name_is_not_behind_if_it_names_all() -> None:
+    log = play(fleet(), 12, HALF_STOPS, each_s=10)
+    (opened,) = findings(log, NAME, sampled(log, hundred_a_second))
+    assert opened.numbers["stopped"] == 2
+    columns = CommitColumns([("t", 0), ("t", 1)], [5, 5], [0, 0], [b"", b""])
+    sample = {"group": GROUP, "ends_ms": 1_000, "partitions": 2, "lag_partitions": 2}
+    one = {**sample, "behind": [{"topic": "t", "partition": 0, "end": 9}]}
+    later = {**one, "ends_ms": 2_000}
+    both = {("t", 0): 4, ("t", 1): 0}
+    assert SampledLags([one, later], 100).lags(GROUP, columns, 2_500) == KnownLags(2_000, both)
+    assert SampledLags([one, later], 100).lags(GROUP, columns, 1_999) == KnownLags(1_000, both)
+    assert SampledLags([one, later], 1).lags(GROUP, columns, 2_500).lags == {("t", 0): 4}
+    unknown = [{**it, "lag_partitions": 1} for it in (one, later)]
+    assert SampledLags(unknown, 100).lags(GROUP, columns, 2_500).lags == {("t", 0): 4}
+
+
+def test_without_a_sample_nothing_is_known() -> None:
+    columns = CommitColumns([("t", 0)], [5], [0], [b""])
+    old = {"group": GROUP, "type": "group_sample"}
+    sample = {**old, "ends_ms": 1_000, "partitions": 1, "lag_partitions": 1, "behind": []}
+    assert SampledLags([old], 100).since_ms is None
+    two = SampledLags([sample, {**sample, "ends_ms": 2_000}, old], 100)
+    assert two.since_ms == 1_000
+    assert [two.lags(GROUP, columns, at_ms).lags for at_ms in (999, 5_000, 5_001)] == [{}, {("t", 0): 0}, {}]
+    assert two.lags("other", columns, 2_000) == KnownLags(2_000, {})

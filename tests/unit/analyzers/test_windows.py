@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from agent.core.causes import Cause
-from analyzers.windows import DepartureCounter, LostMembers, RecentItems
+from analyzers.windows import DepartureCounter, LostMembers, RecentItems, SeatChains
 from tests.unit.analyzers.story import Story
 
 
@@ -81,3 +83,78 @@ def test_two_of_one_seat_that_never_come_back() -> None:
     assert len(losses.recent) == 2
     losses.prune(story.log.now_ms)
     assert len(losses.recent) == 1
+
+
+def restarts(*steps: tuple[str, str, int, int | None]) -> int:
+    """How often one place was left: (`join` or `leave`, member id, when, alive last) one after the other."""
+    chains: SeatChains[str] = SeatChains()
+    for what, member_id, at_ms, alive_ms in steps:
+        if what == "join":
+            chains.join("seat", member_id, at_ms)
+        else:
+            chains.leave("seat", member_id, at_ms, alive_ms)
+    return chains.restarts("seat", 0)
+
+
+def test_one_place_of_several_is_left_again_and_again() -> None:
+    join_all = [("join", name, 1, None) for name in ("a", "b", "c")]
+    loop = [
+        step
+        for it in range(3)
+        for step in (("leave", f"c{it}", 10 + it, None), ("join", f"c{it + 1}", 11 + it, None))
+    ]
+    assert restarts(*join_all, ("leave", "c", 9, None), ("join", "c0", 9, None), *loop) == 4
+
+
+@pytest.mark.parametrize("size", [1, 3, 50])
+def test_a_deploy_leaves_each_place_once(size: int) -> None:
+    join_all = [("join", f"old-{it}", 1, None) for it in range(size)]
+    rolling = [
+        step
+        for it in range(size)
+        for step in (("leave", f"old-{it}", 10 + it, None), ("join", f"new-{it}", 10 + it, None))
+    ]
+    assert restarts(*join_all, *rolling) == 1
+    surge = [
+        step
+        for it in range(size)
+        for step in (("join", f"new-{it}", 10 + it, None), ("leave", f"old-{it}", 10 + it, None))
+    ]
+    assert restarts(*join_all, *surge) == 1
+    at_once = [("leave", f"old-{it}", 10, None) for it in range(size)] + [
+        ("join", f"new-{it}", 20, None) for it in range(size)
+    ]
+    assert restarts(*join_all, *at_once) == 1
+    # Killed one after the other, and started again at once: the sessions run out when all are.
+    killed = [("join", f"new-{it}", 10_000 + 1_000 * it, None) for it in range(size)]
+    killed += [("leave", f"old-{it}", 60_000 + it, 9_000 + 1_000 * it) for it in range(size)]
+    assert restarts(*join_all, *killed) == 1
+
+
+def test_dead_sessions_that_pile_up_are_one_place() -> None:
+    """Killed and started again each 10 s, with sessions of 45 s: four are there at once, of which one lives."""
+    steps: list[tuple[str, str, int, int | None]] = []
+    for cycle in range(5):
+        steps.append(("join", f"m{cycle}", 1_000 + 10_000 * cycle, None))
+    for cycle in range(4):
+        steps.append(("leave", f"m{cycle}", 54_000 + 10_000 * cycle, 9_000 + 10_000 * cycle))
+    assert restarts(*steps) == 4
+
+
+def test_those_that_died_as_a_rebalance_waited_took_each_others_place() -> None:
+    steps = [("join", "m0", 1_000, None), *(("join", f"m{it}", 50_000, None) for it in (1, 2, 3))]
+    steps.append(("leave", "m0", 50_001, 5_000))
+    steps += [("leave", f"m{it}", 95_000, 50_000) for it in (1, 2, 3)]
+    assert restarts(*steps) == 4
+
+
+def test_places_are_forgotten() -> None:
+    chains: SeatChains[str] = SeatChains()
+    chains.join("seat", "a", 1)
+    chains.leave("seat", "a", 10, None)
+    chains.discard("seat", "nobody")
+    assert chains.restarts("seat", 9) == 1
+    assert chains.restarts("seat", 10) == 0
+    chains.forget_before(10)
+    chains.join("seat", "b", 20)
+    assert chains.restarts("seat", 0) == 0

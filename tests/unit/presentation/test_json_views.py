@@ -65,6 +65,11 @@ def test_a_described_group() -> None:
             "assignment": {"s": [2], "t": [0, 1]},
             "member_epoch": None,
             "uses_classic_protocol": True,
+            "client_library": "java",
+            "library_evidence": (
+                "its subscription is of version 3, has null as user data, has a rack, goes with an assignment of "
+                "version 3; its assignor is range"
+            ),
         }
     ]
     (offset,) = form["offsets"]

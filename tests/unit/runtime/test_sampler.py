@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from agent.core.end_offsets import EndOffsets
+from agent.core.events.samples import MOST_BEHIND
 from agent.kafka.lag.end_offset_history import EndOffsetHistory
 from agent.kafka.lag.scraped import ScrapedLags
 from agent.persistence.cluster_state import ClusterState
@@ -123,7 +124,19 @@ def test_what_is_told() -> None:
         "lag_at_least": False,
         "imbalance_ratio": 1.5,
         "load_imbalance_ratio": None,
+        "ends_ms": now_ms,
+        "behind": [{"topic": "t", "partition": number, "end": 25} for number in range(3)],
     }
+
+
+def test_of_many_positions_those_that_are_furthest_behind_are_named() -> None:
+    log = Log().add(*(b.commit(partition=number, offset=200 - number) for number in range(MOST_BEHIND + 5)))
+    with stage(log) as it:
+        now_ms = time.time_ns() // 1_000_000
+        it.book.add_high_watermarks({("t", number): 200 for number in range(1, MOST_BEHIND + 5)}, now_ms)
+        it.book.publish(now_ms)
+        (event,) = it.look()
+    assert [place["partition"] for place in event["behind"]] == list(range(MOST_BEHIND + 4, 4, -1))
 
 
 def test_no_two_have_one_time_and_one_id() -> None:

@@ -11,12 +11,13 @@ from agent.core.causes import Cause
 from agent.core.inference.external_evidence import RebalanceReport
 from tests.unit.core.brokerlog.test_lines import REAL
 
-J, L, S, P, A = (
+J, L, S, P, A, R = (
     Cause.MEMBER_JOINED,
     Cause.MEMBER_LEFT,
     Cause.SESSION_TIMEOUT,
     Cause.POLL_TIMEOUT,
     Cause.ADMIN_REMOVED,
+    Cause.REJOIN_TIMEOUT,
 )
 
 # Group, generation → how long the join phase took, what set it off, all causes, the member that left first, and how
@@ -188,7 +189,7 @@ def test_reasons(reason, cause, rejoined) -> None:
 @pytest.mark.parametrize("names", ["[m-1, m-2]", "Set(m-1, m-2)", "HashSet(m-1, m-2)"])
 def test_members_that_did_not_sync_in_time(names: str) -> None:
     told = asked(preparing(1, 3, f"Removing {names} on pending sync request expiration") + stabilized(2, 4), 4, 2)
-    assert (told.cause, {name: it.cause for name, it in told.departures.items()}) == (P, {"m-1": P, "m-2": P})
+    assert (told.cause, {name: it.cause for name, it in told.departures.items()}) == (R, {"m-1": R, "m-2": R})
 
 
 def test_members_that_did_not_rejoin_in_time() -> None:
@@ -198,8 +199,8 @@ def test_members_that_did_not_rejoin_in_time() -> None:
     )
     removed = at(2, "Group g removed dynamic members who haven't joined: Set(m-1, m-2)")
     told = asked(preparing(1, 3, "Adding new member m-3 with") + left + removed + stabilized(2, 4), 4, 2)
-    assert (told.cause, set(told.causes)) == (J, {J, L, P})
-    assert {name: it.cause for name, it in told.departures.items()} == {"m-1": P, "m-2": L}
+    assert (told.cause, set(told.causes)) == (J, {J, L, R})
+    assert {name: it.cause for name, it in told.departures.items()} == {"m-1": R, "m-2": L}
 
 
 def test_4x_names_who_left_before_and_in_the_reason() -> None:
@@ -339,9 +340,9 @@ GONE_848 = "[GroupId g] Member m-1 fenced from the group because "
 # 1-5: what is said of a member of the newer protocols, and what it means.
 FENCED = [
     (GONE_848 + "the member session expired.", S),  # 1
-    (GONE_848 + "it failed to transition from epoch 3 within 45000ms.", P),  # 2
-    (GONE_848 + "the classic member failed to join within the rebalance timeout.", P),  # 3
-    (GONE_848 + "the member failed to sync within timeout.", P),  # 4
+    (GONE_848 + "it failed to transition from epoch 3 within 45000ms.", R),  # 2
+    (GONE_848 + "the classic member failed to join within the rebalance timeout.", R),  # 3
+    (GONE_848 + "the member failed to sync within timeout.", R),  # 4
     ("[GroupId g] Member m-1 left the consumer group.", None),  # 5
     (
         "[GroupId g] Dynamic member m-1 has left group through explicit `LeaveGroup` request; "

@@ -78,10 +78,11 @@ def test_a_rebalance() -> None:
     log.add(b.classic_group(2, b.member("b-1", {"t": [0]}, instance_id="I")))
     first, second = [event for event in events(log) if event["type"] == "rebalance"]
     who = {"member_id": "a-1", "client_id": "a", "client_host": "/10.0.0.1", "instance_id": None}
+    who["client_library"] = "java"
     assert (first["generation"], first["previous_generation"], first["sync_ms"]) == (1, None, 7)
     assert (first["joined"], first["left"], first["protocol"], first["members"]) == ([who], [], "range", 1)
     # Its generation was over before any timeout could be: it must have left of its own accord.
-    assert second["left"] == [{**who, "cause": "member_left", "confidence": 0.93}]
+    assert second["left"] == [{**who, "cause": "member_left", "confidence": 0.96}]
     assert second["joined"][0]["instance_id"] == "I"
     assert (first["cause"], first["causes"], first["confidence"]) == ("member_joined", ["member_joined"], 1.0)
     # Nobody stayed: had the old one gone first, the group would have become empty in between.

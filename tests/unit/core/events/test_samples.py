@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.events.samples import NO_LAG, GroupLagTotal, GroupSample, sample_event
+from agent.core.events.samples import NO_LAG, GroupLagTotal, GroupSample, PositionBehind, sample_event
 from agent.kafka.lag.lag_calculator import TopicLag
 from agent.runtime.sampling import lag_sum, lag_sums
 
@@ -50,14 +50,19 @@ def test_an_event() -> None:
         ("lag_at_least", False),
         ("imbalance_ratio", 1.5),
         ("load_imbalance_ratio", 1.25),
+        ("ends_ms", None),
+        ("behind", []),
     ]
+    with_ends = sample_event(ONE._replace(ends_ms=990, behind=[PositionBehind("t", 3, 70)]))
+    assert with_ends["ends_ms"] == 990
+    assert with_ends["behind"] == [{"topic": "t", "partition": 3, "end": 70}]
 
 
 def test_what_is_not_known_is_null() -> None:
     event = sample_event(ONE._replace(imbalance_ratio=None, load_imbalance_ratio=None, lag=NO_LAG))
     assert [name for name, value in event.items() if value is None] == [
         "cluster",
-        *("lag_records", "lag_seconds", "imbalance_ratio", "load_imbalance_ratio"),
+        *("lag_records", "lag_seconds", "imbalance_ratio", "load_imbalance_ratio", "ends_ms"),
     ]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from agent.core.wire import TrailingBytes, Truncated, Undecodable, decode, encode_key, encode_value
 from agent.core.wire.json_form import entry_json, message_json
-from agent.core.wire.payloads import decode_payload, encode_payload
+from agent.core.wire.payloads import decode_leniently, decode_payload, encode_payload
 from agent.core.wire.records import RECORD_TYPES, Record, Tombstone
 from tests.unit.core.wire.vectors import OWN, PayloadVector, RecordVector, load, params
 
@@ -67,11 +67,28 @@ def test_a_payload_decodes_and_encodes(vector: PayloadVector) -> None:
 
 
 @pytest.mark.parametrize("vector", PAYLOAD_BYTES)
-def test_a_payload_cut_at_any_byte_is_truncated(vector: PayloadVector) -> None:
+def test_a_payload_cut_at_any_byte_is_truncated_but_leniently_where_an_older_version_ends(
+    vector: PayloadVector,
+) -> None:
+    version, payload = decode_payload(vector.message, vector.data)
+    lowest, highest = vector.message.versions
+    older = {
+        len(encode_payload(payload, number)): number
+        for number in range(min(version, highest) - 1, lowest - 1, -1)
+        if vector.data.startswith(encode_payload(payload, number)[2:], 2)
+    }
     for end in range(len(vector.data)):
-        for lenient in (False, True):
+        cut = vector.data[:end]
+        with pytest.raises(Truncated, match=rf"^{vector.message.__name__}"):
+            decode_payload(vector.message, cut)
+        if end not in older:
             with pytest.raises(Truncated, match=rf"^{vector.message.__name__}"):
-                decode_payload(vector.message, vector.data[:end], lenient=lenient)
+                decode_leniently(vector.message, cut)
+            continue
+        # Of versions that are alike the newest is taken, as the payload says to be newer yet.
+        read = decode_leniently(vector.message, cut)
+        assert read.version == version
+        assert encode_payload(read.message, read.fields_version)[2:] == cut[2:]
 
 
 @pytest.mark.parametrize("vector", PAYLOAD_BYTES)

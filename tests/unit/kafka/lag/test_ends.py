@@ -33,7 +33,12 @@ def lag(
     now_ms: int = NOW,
     partition: int = 0,
 ) -> Lag:
-    return ends.lag("t", partition, offset, committed_ms, topic_id, now_ms)
+    told = ends.lag("t", partition, offset, committed_ms, topic_id, now_ms)
+    place = ("t", partition)
+    # As of now the analyzers are told the same, but for what came since the last look.
+    _, lags = ends.lags_at([place], [offset], [committed_ms], [topic_id], now_ms)
+    assert now_ms < ends.at_ms or lags.get(place) in (None, told.records)
+    return told
 
 
 def test_01_an_end_that_nobody_asked_for() -> None:
@@ -237,3 +242,40 @@ def test_28_where_a_partition_starts_and_ends() -> None:
 
 def test_29_before_the_first_look() -> None:
     assert lag(EndOffsetHistory(INTERVAL_MS).snapshot, 5) == Lag(note=LagNote.UNKNOWN_END)
+
+
+def test_30_as_of_a_time_it_is_by_the_last_look_before() -> None:
+    ends = looks(100, 150, 200).snapshot
+
+    def known(at_ms: int, offset: int = 90, committed_ms: int = 0) -> tuple[int, dict[tuple[str, int], int]]:
+        return ends.lags_at([P0], [offset], [committed_ms], [ZERO_UUID], at_ms)
+
+    first_ms = NOW - 2 * INTERVAL_MS
+    assert known(first_ms - 1) == (first_ms - 1, {})
+    assert known(first_ms) == (first_ms, {P0: 10})
+    assert known(NOW - 1) == (NOW - INTERVAL_MS, {P0: 60})
+    assert known(NOW + 3 * INTERVAL_MS) == (NOW, {P0: 110})
+    assert known(NOW + 3 * INTERVAL_MS + 1) == (NOW + 3 * INTERVAL_MS + 1, {})
+    # What was committed since that look may be beyond it; what was there before may not.
+    assert known(first_ms, 120, first_ms + 5)[1] == {P0: 0}
+    assert known(first_ms, 120)[1] == {}
+
+
+def test_31_as_of_a_time_before_a_partition_was_there() -> None:
+    book = looks(100)
+    book.add_high_watermarks({P0: 120, ("t", 1): 70}, NOW + INTERVAL_MS)
+    ends = book.publish(NOW + INTERVAL_MS)
+    places, columns = [P0, ("t", 1)], ([50, 50], [0, 0], [ZERO_UUID, ZERO_UUID])
+    assert ends.lags_at(places, *columns, NOW)[1] == {P0: 50}
+    assert ends.lags_at(places, *columns, NOW + INTERVAL_MS)[1] == {P0: 70, ("t", 1): 20}
+
+
+def test_32_as_of_a_time_a_partition_that_brokers_do_not_answer_for_is_not_known_for_long() -> None:
+    book = looks(100)
+    book.add_high_watermarks({("t", 1): 70}, NOW)
+    known = {}
+    for number in range(1, 5):
+        at_ms = NOW + number * INTERVAL_MS
+        book.add_high_watermarks({("t", 1): 70}, at_ms)
+        known[number] = book.publish(at_ms).lags_at([P0], [50], [0], [ZERO_UUID], at_ms)[1]
+    assert known == {1: {P0: 50}, 2: {P0: 50}, 3: {P0: 50}, 4: {}}

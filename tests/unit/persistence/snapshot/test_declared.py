@@ -16,6 +16,7 @@ from agent.core.diagnosis.api import Analyzer, ClusterAnalyzer, Settings
 from agent.core.diagnosis.engine import PartitionDiagnosis
 from agent.core.events.recent import RecentEvent
 from agent.core.records import LogId
+from agent.core.shadow.kip848 import ConsumerGroup, ShareGroup, StreamsGroup
 from agent.core.shadow.mirror import PartitionMirror
 from agent.core.shadow.offsets import CommittedOffsets
 from agent.core.shadow.targets import TargetAssignments
@@ -33,11 +34,15 @@ from tests.unit.serving.routes.replayed import of_path
 from tests.unit.simulation.generator.making import SMALL, a_cluster, runs
 
 NO_STATE: dict[type, set[str]] = {
-    # Rejects are for whoever logs them; a mirror's versions say whether that very object changed.
+    # Rejects are for whoever logs them; a mirror's versions say whether that very object changed. Wakes follow from
+    # what is due, and looks from who wants them.
     PartitionMirror: {"partition", "rejects", "_evidence_source", "names_version"},
-    PartitionDiagnosis: {"_mirror", "_makes", "_observer", "_on_failure", "_wakes"},  # wakes follow from what is due
-    CommittedOffsets: {"_groups", "_place", "version"},  # follow from the keys
+    PartitionDiagnosis: {"_mirror", "_makes", "_observer", "_on_failure", "_wakes", "lag_source", "_look_ms"},
+    CommittedOffsets: {"_groups", "_place", "version", "moved"},  # follow from the keys; `moved` is the mirror's
     TargetAssignments: {"slots_of"},
+    ConsumerGroup: {"_libraries"},  # follows from the members
+    ShareGroup: {"_libraries"},
+    StreamsGroup: {"_libraries"},
 }
 """What is derived, or comes from the running configuration."""
 

@@ -15,8 +15,8 @@ STATIC = Gain("static membership", ("group.instance.id=a-0",), "in every client'
 DEAR = replace(STATIC, stopped_before_s=5.9, stopped_after_s=25.6, price="Each has its own.")
 REPLAYED = Gains((STATIC,), 11, 8, 258.9, 8, 234.0, 8, 8)
 BASE = (
-    "Replayed under today's settings this comes to 8 rebalances and 4 min 19 s of stopped partition time (the log "
-    "shows 8 and 3 min 54 s). Of 11 other settings that were tried"
+    "Replayed under today's settings this comes to 8 rebalances (the log shows 8) and 4 min 19 s of stopped "
+    "partition time. Of 11 other settings that were tried"
 )
 
 # 1-7: what is said, and why.
@@ -65,7 +65,7 @@ ADVICE: list[tuple[str, Gains, list[str]]] = [
         "5: a replay that is not exact says so",
         replace(REPLAYED, gains=(), matched=7),
         [
-            BASE.replace(").", "); 7 of 8 generations come out as they were.")
+            BASE.replace("time.", "time; 7 of 8 generations come out as they were.")
             + " none would have helped notably: see to the cause, not to the settings."
         ],
     ),

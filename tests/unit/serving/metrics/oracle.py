@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -89,6 +90,7 @@ def groups(state: ClusterState, granularity: Granularity, lags: ScrapedLags | No
                 None if ratio is None else round(ratio, 4),
                 view.state_since_ms,
                 view.protocol,
+                tuple(sorted(Counter(member.client_library for member in view.members).items())),
             ),
             None if load is None else round(load, 4),
             view.last_commit_ms,
@@ -154,6 +156,12 @@ def _states(it: Readings) -> Iterator[Row]:
         yield (group.shape.group, group.shape.group_type, group.shape.state), 1
 
 
+def _libraries(it: Readings) -> Iterator[Row]:
+    for group in it.groups:
+        for library, count in group.shape.libraries:
+            yield (group.shape.group, library), count
+
+
 def _rebalances(it: Readings) -> Iterator[Row]:
     for group in it.groups:
         for cause, count in group.counts.rebalances:
@@ -207,6 +215,7 @@ _ROWS: dict[str, Callable[[Readings], Iterator[Row]]] = {
     "kshadow_group_members": _of_shapes(lambda it: it.members),
     "kshadow_group_generation": _of_shapes(lambda it: it.generation),
     "kshadow_group_idle_members": _of_shapes(lambda it: it.idle_members),
+    "kshadow_group_client_libraries": _libraries,
     "kshadow_group_rebalances": _rebalances,
     "kshadow_group_member_departures": _departures,
     "kshadow_group_rebalance_stopped_partition_seconds": _of_groups(lambda it: _in_seconds(it.counts.stopped_ms)),

@@ -108,8 +108,10 @@ def test_burrow() -> None:
     assert found["burrow_kafka_consumer_current_offset"][1] == ({**of, "topic": "a", "partition": "1"}, 20)
     assert len(found["burrow_kafka_consumer_current_offset"]) == 4
     assert [value for _, value in found["burrow_kafka_consumer_partition_lag"]] == [2, 3, 7]
+    behind = PAYMENTS._replace(counts=GroupCounts(findings=((("stalled_consumer", "info"), True),)))
+    assert [value for _, value in scrape(behind)["burrow_kafka_consumer_status"]] == [2]
     closed = PAYMENTS._replace(counts=GroupCounts(findings=((("stalled_consumer", "critical"), False),)))
-    assert "burrow_kafka_consumer_status" not in scrape(closed), "which of OK and WARN is not known"
+    assert "burrow_kafka_consumer_status" not in scrape(closed), "whether it is OK is not known"
 
 
 def test_kafka_exporter() -> None:

@@ -80,7 +80,7 @@ def test_a_place_is_kept_for_who_comes_back() -> None:
 
 
 def test_with_nobody_staying_the_successor_came_before_the_other_had_gone() -> None:
-    names, _ = named(shared_out(["a-1"]), shared_out(["a-2"]))
+    names, _ = named([member("a-1")], [member("a-2", "/10.0.0.2")])
     assert names["a-1"] != names["a-2"]
 
 

@@ -1,0 +1,61 @@
+"""Samples of a history that was written: from Parquet files, or from lines of JSON as the history topic has them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from agent.core.events.events import SAMPLE, Event
+from agent.persistence.export.columns import row_to_event
+
+PARQUET = ".parquet"
+
+
+class HistoryUnreadable(ValueError):
+    """A path that holds no history: what was expected, and what came."""
+
+
+def samples_in(path: Path) -> Iterator[Event]:
+    """The samples (`group_sample`) in a file of events, one a line, or in a Parquet file or a directory of such.
+
+    Raises `HistoryUnreadable`.
+    """
+    try:
+        if path.is_dir() or path.suffix == PARQUET:
+            yield from _parquet_samples(path)
+        else:
+            yield from _line_samples(path)
+    except OSError as error:
+        raise HistoryUnreadable(f"{path}: expected events of a history: {error.strerror or error}") from error
+
+
+def _line_samples(path: Path) -> Iterator[Event]:
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            try:
+                event = json.loads(line)
+                kind = event["type"]
+            except (ValueError, KeyError, TypeError) as error:
+                raise HistoryUnreadable(f"{path}: line {number}: expected an event, {line[:80]!r} came") from error
+            if kind == SAMPLE:
+                yield event
+
+
+def _parquet_samples(path: Path) -> Iterator[Event]:
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise HistoryUnreadable(f"{path}: Parquet files need pyarrow: install kshadow[parquet]") from error
+    files = sorted(path.rglob(f"*{PARQUET}")) if path.is_dir() else [path]
+    if not files:
+        raise HistoryUnreadable(f"{path}: expected Parquet files of a history, none came")
+    for file in files:
+        try:
+            rows = parquet.ParquetFile(file).read().to_pylist()
+        except pyarrow.ArrowInvalid as error:
+            raise HistoryUnreadable(f"{file}: expected a Parquet file: {error}") from error
+        yield from (row_to_event(row) for row in rows if row["type"] == SAMPLE)

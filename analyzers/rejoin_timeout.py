@@ -1,0 +1,58 @@
+"""Members that a broker dropped because they did not rejoin a rebalance within the rebalance timeout."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from agent.core.causes import Cause
+from analyzers.api import Condition, Settings, Severity, setting
+from analyzers.formatting import count_text, duration_text, milliseconds, names_text
+from analyzers.lost_members import Losses, LostMembersAnalyzer, LostMembersSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RejoinTimeoutSettings(LostMembersSettings):
+    """Each is worth a look: the whole group stood still for as long as the timeout, and who was dropped goes on with
+    partitions that others have by then."""
+
+    many: int = setting(3, "repeat offenders that make it critical", least=1)
+
+
+class RejoinTimeout(LostMembersAnalyzer):
+    """Watches for departures caused by `rejoin_timeout`: rule, thresholds and false alarms are below."""
+
+    STATE: ClassVar = LostMembersAnalyzer.STATE
+
+    name: ClassVar[str] = "rejoin_timeout"
+    rule: ClassVar[str] = (
+        "A member went because it did not rejoin within the group's rebalance timeout (inferred, with at least "
+        "min_confidence) within the last window_s. Warning; critical when many clients did so repeats times each."
+    )
+    false_alarms: ClassVar[str] = (
+        "A consumer that was paused in a debugger, or whose machine slept, as a rebalance began. Members that leave "
+        "by themselves when they are away from poll for too long are told as poll_timeout."
+    )
+    cause: ClassVar[Cause] = Cause.REJOIN_TIMEOUT
+    settings_class: ClassVar[type[Settings]] = RejoinTimeoutSettings
+    settings: RejoinTimeoutSettings
+
+    def _describe(self, losses: Losses) -> Condition:
+        severity = Severity.CRITICAL if len(losses.repeaters) >= self.settings.many else Severity.WARNING
+        limits = sorted({it.member.rebalance_timeout_ms or 0 for it in losses.members})
+        numbers: dict[str, Any] = {**losses.numbers(self.settings.window_s), "rebalance_timeouts_ms": limits[:5]}
+        window = duration_text(milliseconds(self.settings.window_s))
+        within = names_text([duration_text(ms) for ms in limits])
+        summary = (
+            f"{count_text(len(losses.members), 'time')} within {window} a member did not rejoin within the rebalance "
+            f"timeout ({within}), and the whole group waited for it: {losses.who}{losses.again}."
+        )
+        return Condition(severity, summary, _ADVICE, numbers)
+
+
+_ADVICE = (
+    "Something kept the member from rejoining while its heartbeats went on: a message that takes long, or a handler "
+    "that does not return when the rebalance begins. Let the work stop or give up then (the session's context, the "
+    "revoke callback), make single pieces of it shorter, or raise rebalance.timeout.ms above what the slowest one "
+    "takes: the group then waits that much longer for a member that is stuck."
+)

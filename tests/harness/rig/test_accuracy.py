@@ -1,0 +1,73 @@
+"""How right kshadow is on groups of real client libraries, held: docs/accuracy.md has the whole."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from tests.harness.rig.accuracy import LIBRARIES, Accuracy, Answer, page, score
+
+DATA = Path(__file__).parents[2] / "data" / "accuracy"
+
+NOT_RIGHT = {
+    # Its goodbye came 2 s after its last commit, and another joined in between.
+    ("rebalance", "kafkago-deploy", 7, "member_joined"),
+    # Two of one seat died in the same join phase, the first of which nothing was committed by.
+    ("rebalance", "aiokafka-loop", 6, "session_timeout"),
+}
+"""What is known not to be told right, all of it without confidence."""
+
+
+@pytest.fixture(scope="module")
+def found() -> Accuracy:
+    """Both captures, replayed."""
+    return score(sorted(DATA.iterdir()))
+
+
+def wrong(what: str, answers: Iterable[Answer]) -> set[tuple[str, str, int, str]]:
+    return {(what, it.group, it.generation, it.told) for it in answers if it.outcome != "right"}
+
+
+def test_causes_are_told_right(found: Accuracy) -> None:
+    assert len(found.rebalances) == 292
+    assert len(found.departures) == 237
+    assert wrong("rebalance", found.rebalances) | wrong("departure", found.departures) <= NOT_RIGHT
+    assert [it for it in (*found.rebalances, *found.departures) if it.outcome == "sure"] == []
+
+
+def test_each_rebalance_is_told_once(found: Accuracy) -> None:
+    assert (found.missing, found.doubled, found.invented) == ([], [], [])
+
+
+def test_costs_of_long_join_phases(found: Accuracy) -> None:
+    """No less than the silence of all commits shows, and hardly more than the join phase by the broker's log."""
+    assert len(found.costs) > 20
+    assert [it for it in found.costs if it.told_ms < 0.8 * it.silence_ms] == []
+    assert [it for it in found.costs if it.told_ms > 1.3 * it.logged_ms] == []
+
+
+def test_libraries_are_recognized(found: Accuracy) -> None:
+    told = Counter(
+        "right" if library == LIBRARIES[client] else library for client, library in found.members.elements()
+    )
+    assert set(told) <= {"right", "unknown"}
+    assert told["right"] >= 0.95 * told.total()
+
+
+def test_findings_where_they_are_due(found: Accuracy) -> None:
+    storms = {client + kind for (_, client, kind), it in found.findings.items() if "rebalance_storm" in it}
+    loops = {client + kind for _, client, kind in found.findings if kind in ("loop", "realloop")}
+    assert loops <= storms
+    assert not any(name.endswith("deploy") for name in storms)
+    late = {(client, kind) for (_, client, kind), it in found.findings.items() if "poll_timeout" in it}
+    assert {kind for _, kind in late} == {"stall", "stalljoin"}
+    assert not {LIBRARIES[client] for client, _ in late} & {"sarama", "franz-go", "kafka-go", "kafkajs"}
+
+
+def test_the_page_says_it(found: Accuracy) -> None:
+    text = page(found)
+    assert "- 292 rebalances: 99.3% right, 0 unknown, 2 wrong, 0 wrong and sure" in text
+    assert "| rebalance_storm | deploys | 8 | 0 | none |" in text

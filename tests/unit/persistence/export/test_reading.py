@@ -1,0 +1,109 @@
+"""Samples of a history, from where histories are written; and `kshadow replay --samples`, which finds by them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agent.core.events.events import Event
+from agent.core.events.samples import GroupLagTotal, GroupSample, PositionBehind, sample_event
+from agent.persistence.export.encoded_event import encode_event
+from agent.persistence.export.parquet_sink import ParquetSink
+from agent.persistence.export.reading import HistoryUnreadable, samples_in
+from tests.unit.analyzers.test_stalled_consumer import HALF_STOPS, fleet, hundred_a_second, play
+from tests.unit.cli.running import SEGMENTS, kshadow
+from tests.unit.core.shadow import build as b
+from tests.unit.core.shadow.build import GROUP, Log
+from tests.unit.persistence.export.made import event
+
+
+def sample(at_ms: int, end: int, cluster: str | None = None) -> Event:
+    """Of a group with four positions, the last two of which are behind."""
+    behind = [PositionBehind("t", number, end) for number in (2, 3)]
+    lag = GroupLagTotal(4, 4, 9, 1.0)
+    return sample_event(
+        GroupSample(at_ms, 7, 1, GROUP, "classic", "Stable", 2, 1.0, 1.0, lag, at_ms, behind), cluster
+    )
+
+
+SAMPLES = [sample(b.T0 + second * 1_000, hundred_a_second(second)) for second in range(10, 1_300, 30)]
+
+
+def written_lines(path: Path, events: list[Event]) -> Path:
+    path.write_text("".join(json.dumps(it) + "\n\n" for it in events), encoding="utf-8")
+    return path
+
+
+def written_parquet(path: Path, events: list[Event]) -> Path:
+    assert ParquetSink(str(path)).write(tuple(encode_event(it, 0) for it in events)) == []
+    return path
+
+
+def test_samples_come_back_from_lines_and_from_parquet_and_nothing_else(tmp_path: Path) -> None:
+    events = [event(1), *SAMPLES, event(2)]
+    assert list(samples_in(written_lines(tmp_path / "events.ndjson", events))) == SAMPLES
+    directory = written_parquet(tmp_path / "history", events)
+    by_time = sorted(samples_in(directory), key=lambda it: it["at_ms"])
+    assert by_time == SAMPLES
+    files = sorted(directory.rglob("*.parquet"))
+    assert [it for path in files for it in samples_in(path)] == list(samples_in(directory))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("bad.ndjson", b'{"type": "group_sample"}\nno json\n', "line 2: expected an event"),
+        ("list.ndjson", b"[1]\n", "line 1: expected an event"),
+        ("other.ndjson", b"{}\n", "line 1: expected an event"),
+        ("bad.parquet", b"nothing of that kind", "expected a Parquet file"),
+    ],
+)
+def test_what_is_no_history_is_refused(tmp_path: Path, name: str, content: bytes, expected: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(HistoryUnreadable, match=expected):
+        list(samples_in(path))
+    refused = kshadow("replay", SEGMENTS, "--samples", path)
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert expected in " ".join(refused.stderr.split())
+
+
+def test_a_directory_without_files_and_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(HistoryUnreadable, match="none came"):
+        list(samples_in(tmp_path))
+    with pytest.raises(HistoryUnreadable, match="No such file"):
+        list(samples_in(tmp_path / "gone.ndjson"))
+
+
+def as_lines(log: Log, path: Path) -> Path:
+    records = (
+        {
+            "partition": it.partition,
+            "offset": it.offset,
+            "timestamp": it.timestamp_ms,
+            "key": it.key and it.key.hex(),
+            "value": it.value and it.value.hex(),
+        }
+        for it in log.records
+    )
+    path.write_text("".join(json.dumps(it) + "\n" for it in records), encoding="utf-8")
+    return path
+
+
+def test_replay_finds_by_samples(tmp_path: Path) -> None:
+    log = as_lines(play(fleet(), 11, HALF_STOPS, each_s=10), tmp_path / "log.ndjson")
+    samples = written_lines(tmp_path / "history.ndjson", SAMPLES)
+
+    def found(*more: object) -> list[Event]:
+        said = kshadow("replay", log, "--event", "finding", "--analyzers", "stalled_consumer", *more)
+        assert (said.exit_code, said.stderr) == (0, "")
+        return [json.loads(it) for it in said.stdout.splitlines()]
+
+    assert found() == []
+    (opened,) = found("--samples", samples)
+    assert (opened["severity"], opened["numbers"]["partitions"]) == ("critical", ["t-2", "t-3"])
+    assert found("--samples", samples, "--cluster", "east") == [], "of another cluster"
+    east = written_lines(tmp_path / "east.ndjson", [{**it, "cluster": "east"} for it in SAMPLES])
+    assert len(found("--samples", east, "--cluster", "east")) == 1
