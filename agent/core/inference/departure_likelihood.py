@@ -35,7 +35,9 @@ a member of a classic group that committed since g has gone at
     unknown          other_silence_share · U[c, max(e, c + S)]
 
 and one that did not commit since g, so that any time is as good, with l = e - g, u the interval at which its group
-commits and v = s + (1 - s) · exp(-l / u), s = idle_member_share (1 where nobody commits),
+commits and v = s + (1 - s) · exp(-l / u), s = idle_member_share (1 where nobody commits, and of a
+member without partitions, whose earlier commits count no more and whose π of a poll timeout is times
+unlikely_factor),
 
     member_left      π · v · U[g, e], and admin_removed the same times unlikely_factor where a timeout had time
     session_timeout  π · ( k/2 · U[j + S - ε, g + S + ε] + k/2 · U[j + S, g + S + h]
@@ -128,7 +130,8 @@ def departure_times(
         timeouts_end_ms = joined_ms + limits.shortest_ms - P.timer_precision_ms
         if last is None or (since_ms > last and end_ms < timeouts_end_ms):
             # Its last commit, if any, is of the generation before; since then it only joined.
-            out = _without_commits(limits, joined_ms, since_ms, end_ms, usual_interval_ms, cooperative=cooperative)
+            usual = usual_interval_ms if member.partitions else None
+            out = _without_commits(limits, joined_ms, since_ms, end_ms, usual, cooperative=cooperative)
             if cooperative and last is not None:
                 out = _with_background_rejoin(out, limits, activity, last, since_ms)
         elif generations_skipped:
@@ -147,6 +150,9 @@ def departure_times(
         prior[Cause.MEMBER_LEFT] *= P.unlikely_factor
     if limits.poll_ms == limits.session_ms:
         # Clients whose JoinGroup has one timeout, or that send one for both, have no limit of this kind.
+        prior[Cause.POLL_TIMEOUT] *= P.unlikely_factor
+    if not member.partitions:
+        # Nothing keeps it from its next poll.
         prior[Cause.POLL_TIMEOUT] *= P.unlikely_factor
     if not client_returned:
         # A client that is removed joins again at once: this one did not.

@@ -314,3 +314,22 @@ def test_connect_tasks_wait_for_a_round(protocol: str, cause: str) -> None:
         worker = b.worker("w-1", {"files": tasks})
         log.add(b.classic_group(generation, worker, protocol_type="connect", protocol=protocol), after_ms=700)
     assert last_rebalance(log).inferred.causes == (cause,)
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_a_member_without_partitions_did_not_stall(committed: bool) -> None:
+    """It had a partition until another came and was given it: its silence since tells nothing, and then it closes."""
+    held, none = (b.member(GO, {"t": parts}, session_ms=6_000, rebalance_ms=9_000) for parts in ([0], []))
+    other = b.member(STAY, {"t": [0]}, session_ms=6_000, rebalance_ms=9_000)
+    log = Log().add(b.new_group())
+    log.add(b.classic_group(1, held, state_ms=log.now_ms))
+    if committed:
+        log.add(b.commit("t", 0, at_ms=log.now_ms + 1_000), after_ms=1_000)
+    log.add(b.classic_group(2, none, other, state_ms=log.now_ms + 995), after_ms=1_000)
+    for _ in range(24):
+        log.add(b.commit("t", 0, at_ms=log.now_ms + 1_000), after_ms=1_000)
+    log.add(b.classic_group(3, other, state_ms=log.now_ms + 495), after_ms=500)
+    departure = next(it for it in log.replayed()[1] if isinstance(it, MemberLeft))
+    assert departure.inferred is not None
+    assert departure.inferred.cause == "unknown_departure"
+    assert departure.inferred.evidence["candidates"] == ["member_left", "session_timeout"]

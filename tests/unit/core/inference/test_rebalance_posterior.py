@@ -18,7 +18,15 @@ S, R = 10_000, 300_000
 
 def member(name: str, *, client: str | None = None, instance: str | None = None, poll: int = R) -> Member:
     client_id = client or name
-    return Member(f"{name}-id", client_id, "/10.0.0.1", instance, session_timeout_ms=S, rebalance_timeout_ms=poll)
+    return Member(
+        f"{name}-id",
+        client_id,
+        "/10.0.0.1",
+        instance,
+        session_timeout_ms=S,
+        rebalance_timeout_ms=poll,
+        assignment={"t": (0,)},
+    )
 
 
 def facts(
