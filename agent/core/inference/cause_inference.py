@@ -230,7 +230,12 @@ def _infer_departures(facts: RebalanceFacts, *, rejoin_has_reason: bool) -> tupl
 
 
 def _activity(member: Member, facts: RebalanceFacts) -> CommitActivity:
-    return facts.activity.get(member.member_id, NO_COMMITS)
+    activity = facts.activity.get(member.member_id, NO_COMMITS)
+    last, since = activity.last_commit_ms, facts.since_ms
+    if not member.partitions and last is not None and since is not None and last < since:
+        # It has nothing to commit any more: its silence since then tells nothing.
+        return NO_COMMITS
+    return activity
 
 
 def _weigh(
@@ -385,7 +390,7 @@ def _tell_apart(
     if is_likely and not is_guess and cause is not Cause.UNKNOWN_DEPARTURE:
         return cause, _confidence(probabilities[cause])
     possible = {it for it, probability in probabilities.items() if probability > P.candidate_probability}
-    evidence["candidates"] = sorted(possible - {Cause.UNKNOWN_DEPARTURE})
+    evidence["candidates"] = sorted(str(it) for it in possible - {Cause.UNKNOWN_DEPARTURE})
     return Cause.UNKNOWN_DEPARTURE, 0.0
 
 
