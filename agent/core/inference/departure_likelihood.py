@@ -26,8 +26,9 @@ a member of a classic group that committed since g has gone at
     poll_timeout     π · ( d · U[p + M - ε, c + M + late] + (1 - d) · U[c + M, c + M + i + late] )
                          d = commits_apart_share of its library, late = poll_check_ms;  p = c - min(i,
                          commit_interval_ms), for eager members max(p, g - ε): the last poll, at the earliest.
-                         Libraries without such a limit: never. With a limit that is not in the log, if nothing moved
-                         since m:  π · (1 - w) · U[c, c + i + late], and member_left times f + (1 - f) · w,
+                         Libraries without such a limit: never. Where there may be one that is not in the log
+                         (`may_commit_unmoved`), and nothing moved since m, this or as well
+                         π · (1 - w) · U[c, c + i + late], and member_left times f + (1 - f) · w,
                          w = exp(-(c - m) / i), f = falls_idle_share
     rejoin_timeout   rejoin_timeout_shares · U[e - ε, e + ε], if the join phase lasted as long as the longest
                      rebalance timeout (`rebalance_posterior`)
@@ -56,7 +57,13 @@ from typing import NamedTuple
 from agent.core.causes import Cause
 from agent.core.inference.facts import CommitActivity
 from agent.core.inference.parameters import PARAMETERS as P
-from agent.core.protocol.client_libraries import UNKNOWN, ClientLibrary, StallEnd, library_named
+from agent.core.protocol.client_libraries import (
+    UNKNOWN,
+    ClientLibrary,
+    StallEnd,
+    library_named,
+    may_commit_unmoved,
+)
 from agent.core.shadow.views import Member
 
 
@@ -89,6 +96,7 @@ class MemberLimits(NamedTuple):
     session_ms: int
     poll_ms: int | None
     library: ClientLibrary
+    may_commit_unmoved: bool = False
 
     @property
     def shortest_ms(self) -> int:
@@ -101,7 +109,8 @@ def member_limits(member: Member) -> MemberLimits:
     session, poll = member.session_timeout_ms, member.rebalance_timeout_ms
     assert session is not None, "it is a classic member"
     library = library_named(member.client_library)
-    return MemberLimits(session, poll if library.stall_end is StallEnd.REBALANCE_TIMEOUT else None, library)
+    unmoved = may_commit_unmoved(library.name, session, poll)
+    return MemberLimits(session, poll if library.stall_end is StallEnd.REBALANCE_TIMEOUT else None, library, unmoved)
 
 
 def departure_times(
@@ -218,10 +227,11 @@ def _after_a_commit(
         if since_ms is not None and not cooperative:
             polled = max(polled, since_ms - P.timer_precision_ms)
         out[Cause.POLL_TIMEOUT] = poll_stall_times(polled, last, limits.poll_ms, interval, limits.library)
-    elif limits.library.stall_end is StallEnd.OWN_LIMIT and activity.last_moved_ms is not None:
+    if limits.may_commit_unmoved and activity.last_moved_ms is not None:
         # It goes on committing what does not move: only for how long nothing moved tells a stall.
         works = exp(-(last - activity.last_moved_ms) / interval)
-        out[Cause.POLL_TIMEOUT] = (UniformInterval(1 - works, last, last + interval + P.poll_check_ms),)
+        stalled = UniformInterval(1 - works, last, last + interval + P.poll_check_ms)
+        out[Cause.POLL_TIMEOUT] = (*out.get(Cause.POLL_TIMEOUT, ()), stalled)
         out[Cause.MEMBER_LEFT] = scale_times(
             out[Cause.MEMBER_LEFT], P.falls_idle_share + (1 - P.falls_idle_share) * works
         )

@@ -228,6 +228,13 @@ def library_named(name: str) -> ClientLibrary:
     return LIBRARIES.get(name, LIBRARIES[UNKNOWN])
 
 
+def may_commit_unmoved(library: str, session_ms: int | None, rebalance_ms: int | None) -> bool:
+    """Whether a member may leave at a limit of its own, and go on committing what does not move until then: so does
+    aiokafka, and perhaps an unknown library that sends one timeout for both, as aiokafka does."""
+    is_like_it = library == UNKNOWN and session_ms is not None and session_ms == rebalance_ms
+    return is_like_it or library_named(library).stall_end is StallEnd.OWN_LIMIT
+
+
 def spell_settings(text: str, libraries: Iterable[str]) -> str:
     """Advice that names settings (`SETTINGS`) as members that use these libraries (names, may repeat) spell them; by
     the Java client's names where they are several, or none is known."""

@@ -97,10 +97,17 @@ def _is_sarama(it: ClientTraits, form: JoinForm) -> bool:
 
 
 def _is_franz_go(it: ClientTraits, form: JoinForm) -> bool:
-    """Version 3 with a null rack, user data of what it owned (empty: a count of 0), assignments in version 0."""
-    is_sticky = it.protocol == COOPERATIVE and form.user_data is not None and form.rack_id is None
-    is_whole = form.subscription_version == form.fields_version == 3
-    return is_sticky and is_whole and form.assignment_version == 0 and len(form.user_data or b"") >= 4
+    """Version 3 with a null rack, assignments in version 0; user data null, or for its sticky assignors what it owned
+    (empty: a count of 0)."""
+    if not form.subscription_version == form.fields_version == 3 or form.rack_id is not None:
+        return False
+    if form.assignment_version != 0:
+        return False
+    if it.protocol == COOPERATIVE:
+        return form.user_data is not None and len(form.user_data) >= 4
+    # With that timeout it may be Java, in a group whose leader is of franz-go.
+    is_eager = it.protocol in EAGER_ASSIGNORS and form.user_data is None
+    return is_eager and it.rebalance_timeout_ms != JAVA_MAX_POLL_INTERVAL_MS
 
 
 def _is_kafka_go(it: ClientTraits, form: JoinForm) -> bool:

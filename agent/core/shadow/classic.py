@@ -16,7 +16,7 @@ from agent.core.inference.cause_inference import infer_rebalance, notice_time_ms
 from agent.core.inference.commit_cadence import CommitCadence
 from agent.core.inference.facts import Departure, RebalanceFacts
 from agent.core.inference.stopped_time import stopped_partition_ms
-from agent.core.protocol.client_libraries import UNKNOWN, StallEnd, library_named
+from agent.core.protocol.client_libraries import UNKNOWN, may_commit_unmoved
 from agent.core.protocol.library_recognition import (
     ClientTraits,
     JoinForm,
@@ -160,8 +160,10 @@ class ClassicGroup:
             return []
         out = self._next_generation(previous, old, joined_ms, leader, changes, value, at, offsets)
         self.pace.begin_generation(at.timestamp_ms, self.members.values(), offsets.commit_counts(self.name))
-        libraries = {member.client_library for member in self.members.values()}
-        if any(library_named(name).stall_end is StallEnd.OWN_LIMIT for name in libraries):
+        members = self.members.values()
+        if any(
+            may_commit_unmoved(it.client_library, it.session_timeout_ms, it.rebalance_timeout_ms) for it in members
+        ):
             offsets.moved.follow(self.name)
         else:
             offsets.moved.unfollow(self.name)

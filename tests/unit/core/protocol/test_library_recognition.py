@@ -34,6 +34,7 @@ REAL = [
     ("sarama", "range", 10_000, 60_000, JoinForm(0, 0, None, None, 0)),
     ("franz-go", "cooperative-sticky", 45_000, 60_000, JoinForm(3, 3, NOTHING_OWNED, None, 0)),
     ("franz-go", "cooperative-sticky", 45_000, 60_000, JoinForm(3, 3, bytes.fromhex("0000000000000002"), None, 0)),
+    ("franz-go", "range", 45_000, 60_000, JoinForm(3, 3, None, None, 0)),
     ("kafka-go", "range", 30_000, 30_000, JoinForm(1, 0, None, None, 1)),
     ("kafkajs", "RoundRobinAssigner", 30_000, 60_000, JoinForm(0, 0, b"", None, 0)),
     ("aiokafka", "roundrobin", 10_000, 10_000, JoinForm(0, 0, b"", None, 0)),
@@ -43,6 +44,7 @@ REAL = [
     (UNKNOWN, "range", 10_000, 10_000, JoinForm(0, 0, b"", None, 0)),  # aiokafka, librdkafka before 1.0
     (UNKNOWN, "cooperative-sticky", 45_000, 300_000, JoinForm(1, 1, b"", None, 1)),  # kafka-python
     (UNKNOWN, "roundrobin_v2", 30_000, 30_000, JoinForm(0, 0, b"", None, 0)),  # brod
+    # franz-go, and Java in a group whose leader is of franz-go.
     (UNKNOWN, "range", 45_000, 300_000, JoinForm(3, 3, None, None, 0)),
 ]
 
