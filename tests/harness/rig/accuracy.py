@@ -1,8 +1,9 @@
 """`python -m tests.harness.rig.accuracy DIR…`: how right kshadow is on captures of real client libraries.
 
-A directory holds `segments/` (or `records.ndjson.gz`), `truth.ndjson` (what the broker's log says of each generation)
-and `capture.json` (`kafka`: the version, `seed`). `--out` writes docs/accuracy.md; `--cut GROUPS --to DIR` keeps some
-groups of a capture, with their records and their truth alone.
+A directory is one that the rig kept (`python -m tests.harness.rig --libraries all --keep DIR`; counted are the plays
+that members of any library can play). Or it holds `segments/` (or `records.ndjson.gz`), `truth.ndjson` (what the
+broker's log says of each generation) and `capture.json` (`kafka`: the version, `seed`). `--out` writes
+docs/accuracy.md; `--cut GROUPS --to DIR` keeps some groups of a capture, with their records and their truth alone.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ from agent.core.wire.offset_commit_fastpath import read_commit_key
 from agent.kafka.source.paths import committed_batches_of
 from agent.runtime.offline import load
 from analyzers.registry import select_analyzers
+from tests.harness.rig.ledger import read_ledger
+from tests.harness.rig.plays import PLAYS
+from tests.harness.rig.settings import QUIET
 
 Row = dict[str, Any]
 
@@ -43,10 +47,15 @@ LIBRARIES = {
     "rdkafka": "librdkafka",
     "rdcoop": "librdkafka",
     "rd848": "librdkafka",
+    # Those of the rig.
+    **{name: name for name in ("franz-go", "kafka-go", "librdkafka")},
+    **{f"{name} cooperative": name for name in ("java", "franz-go", "librdkafka")},
 }
 """The library of each client that the scenarios are played with."""
 
-EAGER = frozenset({"java", "oldjava", "sarama", "saramaold", "kafkago", "kafkajs", "aiokafka", "rdkafka"})
+EAGER = frozenset(
+    {"java", "oldjava", "sarama", "saramaold", "kafkago", "kafkajs", "aiokafka", "rdkafka"}
+) | frozenset({"franz-go", "kafka-go", "librdkafka"})
 HAS_POLL_LIMIT = frozenset({"java", "kafka-streams", "librdkafka", "aiokafka"})
 LONG_JOIN_MS = 5_000
 SURE = 0.8
@@ -103,12 +112,12 @@ class Accuracy:
     members: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Members by client and by the library that was told."""
     findings: dict[tuple[str, str, str], set[str]] = field(default_factory=dict)
-    """Analyzers that fired by capture, client and scenario."""
+    """Analyzers that fired by group (and capture), client and scenario."""
 
 
 def as_told(how: str) -> frozenset[str]:
     """The causes that are right for one of the truth: who did not rejoin in time was away from its poll loop."""
-    return frozenset({"rejoin_timeout", "poll_timeout"}) if how == "evicted" else frozenset({how})
+    return frozenset({"rejoin_timeout", "poll_timeout"}) if how in ("evicted", "rejoin_timeout") else frozenset({how})
 
 
 def score(directories: Sequence[Path]) -> Accuracy:
@@ -120,10 +129,13 @@ def score(directories: Sequence[Path]) -> Accuracy:
 
 
 def _score(directory: Path, out: Accuracy) -> None:
-    about = json.loads((directory / "capture.json").read_text())
+    is_of_rig = (directory / "run.json").exists()
+    about = json.loads((directory / ("run.json" if is_of_rig else "capture.json")).read_text())
     kafka = about["kafka"]
     out.captures.append(f"Kafka {kafka}, seed {about['seed']}")
     truth = [json.loads(line) for line in _open(directory / "truth.ndjson")]
+    if is_of_rig:
+        truth = list(_truth_of_rig(directory, truth))
     problems: list[str] = []
     events = load([str(_records(directory))], on_problem=problems.append, chosen=select_analyzers()).events()
     assert not problems, problems
@@ -140,10 +152,33 @@ def _score(directory: Path, out: Accuracy) -> None:
     out.invented += [f"{key[0]} {key[1]}" for key in told if key[0] in clients and key not in known and key[1] > 0]
     _count_members(told, clients, out)
     for group, (client, kind) in clients.items():
-        out.findings[about["seed"], client, kind] = {
+        out.findings[f"{about['seed']} {group}", client, kind] = {
             event["analyzer"]
             for event in events
             if event["type"] == "finding" and event["group"] == group and event["state"] == "firing"
+        }
+
+
+def _truth_of_rig(directory: Path, rows: Iterable[Row]) -> Iterator[Row]:
+    """What the rig knows, as captures have it: what was never written goes with the generation written next."""
+    ledger = read_ledger(directory / "ledger.ndjson")
+    settings = {entry["group"]: entry for entry in ledger if entry["what"] == "scenario"}
+    waiting: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        of = settings[row["group"]]
+        if not PLAYS[row["kind"]].any_library:
+            continue
+        waiting[row["group"]].append(row)
+        merged = waiting.pop(row["group"]) if row["written"] else [row]
+        commits = of["commit"] != "never" and not QUIET.keys() >= set(of["topics"])
+        yield {
+            **{name: row[name] for name in ("group", "generation", "written", "cause")},
+            "client": of["library"] + " cooperative" * of["cooperative"],
+            "kind": row["kind"] + " without commits" * (not commits),
+            "merged_cause": merged[0]["cause"],
+            "merged_departures": {m: {"how": how} for it in merged for m, how in it["departures"].items()},
+            "began": row["prepared_ms"] or None,
+            "at": row["at_ms"],
         }
 
 

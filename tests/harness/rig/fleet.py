@@ -101,7 +101,11 @@ class Fleet:
         """A process of `client.py`."""
         conf = {"bootstrap.servers": self.bootstrap, "client.id": name, "log_level": 0, **task.pop("conf", {})}
         text = json.dumps({"role": role, "conf": conf, **task})
-        client = self._start(name, group, [sys.executable, str(_CLIENT), text])
+        return self.talking(name, group, [sys.executable, str(_CLIENT), text])
+
+    def talking(self, name: str, group: str | None, command: list[str]) -> Client:
+        """A process that takes the words of `client.py` and says its lines, whatever its library."""
+        client = self._start(name, group, command)
         listener = threading.Thread(target=self._listen, args=(client,), daemon=True)
         listener.start()
         self._listeners.append(listener)

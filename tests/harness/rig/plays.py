@@ -11,26 +11,28 @@ from tests.harness.rig.stage import Stage
 
 @dataclass(frozen=True, slots=True)
 class Play:
-    """A scenario: its weight when plays are drawn, and the least Kafka major version that it needs."""
+    """A scenario: its weight when plays are drawn, the least Kafka major version that it needs, and whether members
+    of any library can play it, as nothing in it is librdkafka's own."""
 
     act: Callable[[Stage], None]
     weight: int = 2
     since: int = 3
+    any_library: bool = False
 
 
 PLAYS: dict[str, Play] = {
-    "crash": Play(faults.crash, 4),
-    "freeze": Play(faults.freeze, 3),
-    "stall": Play(faults.stall, 5),
+    "crash": Play(faults.crash, 4, any_library=True),
+    "freeze": Play(faults.freeze, 3, any_library=True),
+    "stall": Play(faults.stall, 5, any_library=True),
     "stall_like_crash": Play(faults.stall_like_crash),
-    "slow": Play(faults.slow),
-    "crash_loop": Play(faults.crash_loop, 3),
-    "crash_and_join": Play(faults.crash_and_join, 3),
-    "mixed": Play(faults.mixed, 3),
+    "slow": Play(faults.slow, any_library=True),
+    "crash_loop": Play(faults.crash_loop, 3, any_library=True),
+    "crash_and_join": Play(faults.crash_and_join, 3, any_library=True),
+    "mixed": Play(faults.mixed, 3, any_library=True),
     "idle": Play(faults.idle),
-    "scale": Play(changes.scale, 4),
+    "scale": Play(changes.scale, 4, any_library=True),
     "coop": Play(changes.cooperative, 3),
-    "deploy": Play(changes.deploy, 4),
+    "deploy": Play(changes.deploy, 4, any_library=True),
     "static": Play(changes.static, 3),
     "resubscribe": Play(changes.resubscribe),
     "match": Play(changes.match, 1),

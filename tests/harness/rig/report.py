@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Callable
 
 from tests.harness.rig.evidence import EITHER, GOOD, NONE, WEAK
 from tests.harness.rig.scoring import Score, Verdict
@@ -28,7 +29,9 @@ def report(score: Score, *, mistakes: int = 60) -> str:
     lines += [f"departure unreported: {it}" for it in score.departures_unreported]
     lines += [f"departure invented: {it}" for it in score.departures_invented]
     for what in ("rebalance", "departure"):
-        lines += ["", f"-- {what}: cause", *_matrix(score.of(what)), *_f1(score, what), *_kinds(score.of(what))]
+        lines += ["", f"-- {what}: cause", *_matrix(score.of(what)), *_f1(score, what)]
+        lines += [*_right_by("scenario", score.of(what), lambda it: it.kind)]
+        lines += [*_right_by("library", score.of(what), lambda it: str(it.details["settings"].get("library")))]
         lines += [_by_evidence(score.of(what)), *_calibration(score.of(what))]
         wrong = [verdict for verdict in score.of(what) if verdict.outcome == "wrong"]
         lines += ["", f"-- {what}: {len(wrong)} wrong"] + [_mistake(verdict) for verdict in wrong[:mistakes]]
@@ -84,14 +87,13 @@ def _calibration(verdicts: list[Verdict]) -> list[str]:
     return ["right by confidence: " + ", ".join(cells)] if bands else []
 
 
-def _kinds(verdicts: list[Verdict]) -> list[str]:
-    kinds = sorted({v.kind for v in verdicts})
+def _right_by(what: str, verdicts: list[Verdict], key: Callable[[Verdict], str]) -> list[str]:
     cells = []
-    for kind in kinds:
-        mine = [v for v in verdicts if v.kind == kind]
+    for each in sorted({key(v) for v in verdicts}):
+        mine = [v for v in verdicts if key(v) == each]
         right = sum(v.outcome == "right" for v in mine)
-        cells.append(f"{kind} {right}/{sum(v.outcome != 'excused' for v in mine)}")
-    return ["by scenario: " + ", ".join(cells)]
+        cells.append(f"{each} {right}/{sum(v.outcome != 'excused' for v in mine)}")
+    return [f"by {what}: " + ", ".join(cells)]
 
 
 def _mistake(it: Verdict) -> str:

@@ -14,7 +14,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
@@ -22,8 +22,9 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
 from tests.harness.rig.fleet import Fleet
 from tests.harness.rig.ledger import Ledger
+from tests.harness.rig.libraries import LIBRARIES, built
 from tests.harness.rig.plays import PLAYS
-from tests.harness.rig.settings import QUIET, TOPICS
+from tests.harness.rig.settings import LIBRDKAFKA, QUIET, TOPICS
 from tests.harness.rig.stage import LogWatch, PlayOverError, Stage, World
 
 _PROPERTIES = {
@@ -44,18 +45,28 @@ def run(
     names: Sequence[str],
     parallel: int,
     *,
+    libraries: Sequence[str] = (LIBRDKAFKA,),
     say: Callable[[str], None],
 ) -> None:
-    """Run plays by name, all if none is named.
+    """Run plays by name, all if none is named; where any library will do, with members of one of `libraries`.
 
     Every random decision follows from `seed`; the interleaving of plays does not.
     """
     directory.mkdir(parents=True, exist_ok=True)
     jars = fetch_jars(version)
+    for library in LIBRARIES.keys() & set(libraries):
+        built(library)
     names = [name for name in names or PLAYS if PLAYS[name].since <= jars.major]
     if not names:
         raise ValueError(f"none of these scenarios is for Kafka {version}")
-    about = {"kafka": version, "seed": seed, "seconds": seconds, "plays": names, "parallel": parallel}
+    about = {
+        "kafka": version,
+        "seed": seed,
+        "seconds": seconds,
+        "plays": names,
+        "parallel": parallel,
+        "libraries": [*libraries],
+    }
     (directory / "run.json").write_text(json.dumps(about))
     ledger = Ledger(directory / "ledger.ndjson")
     home = directory / "broker"
@@ -74,7 +85,7 @@ def run(
                 fleet.python("producer", "rig-producer", rates=rates)
                 watch.start()
                 world = World(fleet, ledger, admin, watch, jars, over)
-                _play(world, random.Random(seed), seconds, names, parallel, say)
+                _play(world, random.Random(seed), seconds, names, libraries, parallel, say)
             finally:
                 over.set()
                 fleet.close()
@@ -110,6 +121,7 @@ def _play(
     dice: random.Random,
     seconds: float,
     names: Sequence[str],
+    libraries: Sequence[str],
     parallel: int,
     say: Callable[[str], None],
 ) -> None:
@@ -120,12 +132,13 @@ def _play(
     first = list(names)
     dice.shuffle(first)
 
-    def draw() -> tuple[str, random.Random] | None:
+    def draw() -> tuple[str, random.Random, str] | None:
         with lock:
             if time.monotonic() - began > seconds:
                 return None
             name = first.pop() if first else dice.choices(names, weights)[0]
-            return name, random.Random(dice.random())
+            library = dice.choice(libraries) if PLAYS[name].any_library else LIBRDKAFKA
+            return name, random.Random(dice.random()), library
 
     def actor() -> None:
         while (drawn := draw()) is not None:
@@ -147,8 +160,11 @@ def _play(
 
 
 def _perform(stage: Stage) -> None:
+    # JVMs take much of the machine: the group of one play at a time has them.
+    slot = stage.world.java_slots if stage.library == "java" else nullcontext()
     try:
-        PLAYS[stage.kind].act(stage)
+        with slot:
+            PLAYS[stage.kind].act(stage)
     except PlayOverError:
         stage.note("cut_short")
     except Exception:  # noqa: BLE001 - other plays go on; the ledger says what failed

@@ -23,7 +23,7 @@ from tests.harness.rig.evidence import EITHER, GOOD, NONE, WEAK, Topic
 from tests.harness.rig.ledger import Book, read_ledger
 from tests.harness.rig.truth import Rebalance, Truth, read_truth
 
-DEPARTURES = frozenset({"member_left", "session_timeout", "poll_timeout", "admin_removed"})
+DEPARTURES = frozenset({"member_left", "session_timeout", "poll_timeout", "rejoin_timeout", "admin_removed"})
 _CLASSIC = ("classic", "connect")
 
 Event = dict[str, Any]
@@ -194,9 +194,15 @@ def _judge(truth: Rebalance, event: Event, before: list[Rebalance], topic: Topic
         "settings": _settings(book, truth.group),
     }
     name = f"generation {truth.generation}"
+    told = event["cause"]
     # The event covers the generations that were never written too: what triggered the first of them is as right.
     cause = before[0].cause if before and event["cause"] == before[0].cause else truth.cause
-    return Verdict("rebalance", truth.group, truth.kind, name, cause, event["cause"], rating, details)
+    return Verdict("rebalance", truth.group, truth.kind, name, _as_told(cause, told), told, rating, details)
+
+
+def _as_told(cause: str, told: str) -> str:
+    """Where a rebalance lasts for `max.poll.interval.ms`, who does not rejoin in time was away from poll as well."""
+    return told if (cause, told) == ("rejoin_timeout", "poll_timeout") else cause
 
 
 def _departures(truth: Truth, events: list[Event], topic: Topic, book: Book, score: Score) -> None:
@@ -230,9 +236,9 @@ def _departures(truth: Truth, events: list[Event], topic: Topic, book: Book, sco
             **evidence.form(),
             "settings": _settings(book, group),
         }
-        verdict = Verdict(
-            "departure", group, kind, member, cause, str(answer["cause"]), evidence.rated(cause), details
-        )
+        told = str(answer["cause"])
+        rating = evidence.rated(cause)
+        verdict = Verdict("departure", group, kind, member, _as_told(cause, told), told, rating, details)
         score.verdicts.append(verdict)
     score.departures_invented += [
         f"{group} {member} {', '.join(event['cause'] for event in told)}"
@@ -242,7 +248,7 @@ def _departures(truth: Truth, events: list[Event], topic: Topic, book: Book, sco
 
 
 def _settings(book: Book, group: str) -> dict[str, Any]:
-    names = ("topics", "assignor", "session_ms", "heartbeat_ms", "poll_ms", "commit", "commit_s", "work_s")
+    names = ("library", "topics", "assignor", "session_ms", "heartbeat_ms", "poll_ms", "commit", "commit_s", "work_s")
     settings = book.settings(group)
     return {name: settings[name] for name in names if name in settings}
 

@@ -6,6 +6,7 @@ Owns the ranges. What a group got is in the ledger's `scenario` entry.
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -25,6 +26,7 @@ QUIET = {"quiet": 6}
 _READ = (("busy-six",), ("busy-four",), ("wide",), ("trickle",), ("quiet",), ("busy-six", "trickle"))
 EAGER = ("range", "roundrobin", "range,roundrobin")
 COOPERATIVE = "cooperative-sticky"
+LIBRDKAFKA = "librdkafka"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,7 @@ class GroupSettings:
     on_close: bool
     work_s: float
     protocol: str = "classic"
+    library: str = LIBRDKAFKA
 
     @property
     def cooperative(self) -> bool:
@@ -81,9 +84,15 @@ class GroupSettings:
         return {**asdict(self), "cooperative": self.cooperative}
 
 
+def draw_of(library: str, assignors: Sequence[str], dice: random.Random) -> dict[str, Any]:
+    """What is fixed where members are of another library: they commit by themselves, and read what is written to."""
+    topics = dice.choice([topics for topics in _READ if topics[0] not in QUIET])
+    return {"library": library, "assignor": dice.choice(assignors), "commit": "auto", "topics": topics}
+
+
 def draw(dice: random.Random, **fixed: Any) -> GroupSettings:
     """Random settings; `fixed` are not random."""
-    commit = dice.choices(("auto", "every", "never"), (60, 28, 12))[0]
+    commit = fixed.get("commit") or dice.choices(("auto", "every", "never"), (60, 28, 12))[0]
     # librdkafka refuses a `max.poll.interval.ms` below the session timeout.
     session_ms = fixed.get("session_ms") or dice.randrange(6000, min(12_000, fixed.get("poll_ms", 12_000)) + 1, 500)
     settings = GroupSettings(

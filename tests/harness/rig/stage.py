@@ -21,7 +21,8 @@ from agent.tools.embedded import Jars
 from tests.harness.rig.brokerlog import parse_line
 from tests.harness.rig.fleet import Client, Fleet
 from tests.harness.rig.ledger import Ledger
-from tests.harness.rig.settings import GroupSettings, draw
+from tests.harness.rig.libraries import LIBRARIES, member_command
+from tests.harness.rig.settings import LIBRDKAFKA, GroupSettings, draw, draw_of
 
 _WORDS = ("ads", "audit", "billing", "cart", "emails", "feeds", "fraud", "geo", "pricing", "risk", "ship", "stock")
 
@@ -75,10 +76,10 @@ class World:
 
 
 class Stage:
-    """A play's group. `dice` decides everything random in it."""
+    """A play's group, of members of one library. `dice` decides everything random in it."""
 
-    def __init__(self, world: World, kind: str, dice: random.Random) -> None:
-        self.world, self.kind, self.dice = world, kind, dice
+    def __init__(self, world: World, kind: str, dice: random.Random, library: str = LIBRDKAFKA) -> None:
+        self.world, self.kind, self.dice, self.library = world, kind, dice, library
         self.group = f"{dice.choice(_WORDS)}-{kind}-{dice.randrange(16**4):04x}"
         self.settings: GroupSettings = draw(dice)
         self.clients: list[Client] = []
@@ -86,6 +87,8 @@ class Stage:
 
     def begin(self, **fixed: Any) -> GroupSettings:
         """Draw the group's settings, and say so in the ledger."""
+        if self.library != LIBRDKAFKA:
+            fixed |= draw_of(self.library, LIBRARIES[self.library].assignors, self.dice)
         self.settings = draw(self.dice, **fixed)
         self.note("scenario", kind=self.kind, **self.settings.form())
         return self.settings
@@ -98,19 +101,24 @@ class Stage:
         """Start a member; `changes` to the group's settings are its alone."""
         settings = self.settings.with_(**changes)
         name = name or f"{self.group}-{self.letter()}"
-        conf = {**settings.conf(), "group.id": self.group}
-        if instance:
-            conf["group.instance.id"] = instance
         self.world.ledger.note("join", self.group, name, instance=instance)
-        client = self.world.fleet.python(
-            "consumer",
-            name,
-            self.group,
-            conf=conf,
-            topics=list(settings.topics),
-            commit=settings.commit_plan(),
-            work_s=settings.work_s,
-        )
+        fleet = self.world.fleet
+        if settings.library != LIBRDKAFKA:
+            command = member_command(settings.library, fleet.bootstrap, self.group, name, settings)
+            client = fleet.talking(name, self.group, command)
+        else:
+            conf = {**settings.conf(), "group.id": self.group}
+            if instance:
+                conf["group.instance.id"] = instance
+            client = fleet.python(
+                "consumer",
+                name,
+                self.group,
+                conf=conf,
+                topics=list(settings.topics),
+                commit=settings.commit_plan(),
+                work_s=settings.work_s,
+            )
         self.clients.append(client)
         return client
 

@@ -17,7 +17,8 @@ SELECTION = ("crash", "deploy", "coop", "static", "scale", "removed_by_admin", "
 def test_each_rebalance_is_reported_once_and_none_is_invented(tmp_path):
     if shutil.which("java") is None:
         pytest.skip("Kafka runs on Java, and there is no java on PATH")
-    run(tmp_path, "4.3.1", seed=7, seconds=20, names=SELECTION, parallel=8, say=print)
+    libraries = ("librdkafka", "aiokafka")
+    run(tmp_path, "4.3.1", seed=7, seconds=20, names=SELECTION, parallel=8, libraries=libraries, say=print)
     score = score_run(tmp_path)
     print(report(score))
     assert score.rebalances >= 25
@@ -28,5 +29,6 @@ def test_each_rebalance_is_reported_once_and_none_is_invented(tmp_path):
     assert not score.departures_invented
     # A generation whose assignment never arrived is in the log alone.
     assert score.once == score.rebalances - len(score.unwritten)
+    assert {verdict.details["settings"]["library"] for verdict in score.verdicts} == set(libraries)
     # No F1 threshold here: what the answers are worth is measured, on longer runs.
     assert {verdict.what for verdict in score.verdicts} == {"rebalance", "departure"}

@@ -3,8 +3,7 @@
 The rules are those of the capture's `truth.ndjson`: `cause` is what triggered the rebalance (the reason of the
 broker's "Preparing to rebalance" line), `causes` all that happened before it completed, `left` and `failed`
 members that left or expired, `joined` new dynamic members (static joins are not listed). Members that the
-broker dropped because they did not rejoin in time are in `removed`: the join phase lasts as long as
-`max.poll.interval.ms`, so that they were away from poll (`poll_timeout`).
+broker dropped because they did not rejoin in time are in `removed` (`rejoin_timeout`).
 
 Beyond the capture's fields: `at_ms`, `prepared_ms` (when the rebalance began), `written` (its assignment
 arrived, or it became empty: only then it is in the topic), `departures` (member id → cause) and `departed_ms`
@@ -136,7 +135,7 @@ class _Classic:
                 self._depart(current, event.member, "session_timeout", current.failed, event.at_ms)
             case "removed":
                 for member in event.removed_members():
-                    self._depart(current, member, "poll_timeout", current.removed, event.at_ms)
+                    self._depart(current, member, "rejoin_timeout", current.removed, event.at_ms)
             case "preparing":
                 self._prepare(event)
             case "assigned":
