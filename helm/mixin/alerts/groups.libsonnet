@@ -49,6 +49,18 @@
     ' What they were working on is worked on once more by others.'
   ),
 
+  local rejoins(severity, more) = lib.alert(
+    'KshadowRejoinTimeouts',
+    severity,
+    config.timeoutsFor,
+    lib.findingWith('rejoin_timeout', severity, departures('rejoin_timeout')),
+    'Members of consumer group %s do not rejoin in time when it rebalances.' % group,
+    'Members of consumer group %s did not rejoin within its rebalance timeout, and the brokers dropped them%s.' %
+    [group, more] +
+    counted('Members lost that way in the last hour: about {{ printf "%.0f" $value }}.') +
+    ' The whole group stood still while it waited for them, and what they were working on is worked on once more by others.'
+  ),
+
   local stalled(severity, more) = lib.alert(
     'KshadowConsumerStalled',
     severity,
@@ -109,6 +121,8 @@
           sessions('critical', ', many of them again and again'),
           polls('warning', ''),
           polls('critical', ', many of them again and again'),
+          rejoins('warning', ''),
+          rejoins('critical', ', many of them again and again'),
           lib.alert(
             'KshadowImbalance',
             'warning',
