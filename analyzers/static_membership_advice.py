@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 from agent.core.causes import Cause
 from agent.core.inference.facts import Departure
+from agent.core.protocol.client_libraries import STATIC_MEMBERSHIP, lacks, spell_settings
 from agent.core.protocol.states import GroupType
 from agent.core.shadow.transitions import Rebalanced, Transition
 from agent.core.shadow.views import Member
@@ -105,8 +106,9 @@ class StaticMembershipAdvice(Analyzer):
     )
     false_alarms: ClassVar[str] = (
         "A crash loop is one too, though the crash is what to mend. Not seen: clients whose id changes with each "
-        "start, members that never commit (nothing tells when they went), KIP-848 groups (a restart stops nobody "
-        "else there) and Connect (which waits scheduled.rebalance.max.delay.ms by itself)."
+        "start, members of libraries without static membership, members that never commit (nothing tells when they "
+        "went), KIP-848 groups (a restart stops nobody else there) and Connect (which waits "
+        "scheduled.rebalance.max.delay.ms by itself)."
     )
     settings_class: ClassVar[type[Settings]] = StaticMembershipAdviceSettings
     settings: StaticMembershipAdviceSettings
@@ -233,15 +235,18 @@ class StaticMembershipAdvice(Analyzer):
             Severity.INFO,
             f"{what}: static membership would have saved {count_text(saved, 'rebalance')} and about {standstill} of "
             "standstill.",
-            f"Give each of these clients a group.instance.id of its own that outlasts restarts, and a "
-            f"session.timeout.ms above the longest restart ({duration_text(longest_ms)}), say {advised_ms}. The "
-            f"price: when one dies for good its partitions stand still until that has passed.",
+            spell_settings(
+                f"Give each of these clients a group.instance.id of its own that outlasts restarts, and a "
+                f"session.timeout.ms above the longest restart ({duration_text(longest_ms)}), say {advised_ms}. The "
+                f"price: when one dies for good its partitions stand still until that has passed.",
+                {it.member.client_library for it in restarts},
+            ),
             numbers,
         )
 
 
 def _may_restart(member: Member, group: str) -> bool:
-    """Whether the member is a dynamic one of a service: neither static nor Kafka's console tool."""
-    return (
-        member.instance_id is None and CONSOLE_CLIENT not in member.client_id and not group.startswith(CONSOLE_CLIENT)
-    )
+    """Whether the member is a dynamic one of a service that could be static: none of Kafka's console tool, nor of a
+    library without static membership."""
+    is_service = CONSOLE_CLIENT not in member.client_id and not group.startswith(CONSOLE_CLIENT)
+    return member.instance_id is None and is_service and not lacks(STATIC_MEMBERSHIP, [member.client_library])

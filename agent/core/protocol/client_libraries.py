@@ -51,11 +51,17 @@ class ClientLibrary:
     """Whether it says goodbye when it is closed in good order."""
     settings: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """How it spells settings that have another name in the Java client (`SETTINGS`)."""
+    lacks: frozenset[str] = frozenset()
+    """What it has nothing for of `STATIC_MEMBERSHIP` and `COOPERATIVE`."""
     measured: str
     """Where the row comes from (docs/accuracy.md has the whole)."""
 
 
 UNKNOWN: Final = "unknown"
+
+STATIC_MEMBERSHIP: Final = ("group.instance.id",)
+COOPERATIVE: Final = ("CooperativeStickyAssignor", "cooperative-sticky", "group.protocol=consumer")
+"""Words of advice that a library may have nothing for."""
 
 SETTINGS: Final = (
     "session.timeout.ms",
@@ -129,6 +135,7 @@ _ROWS = (
         name="sarama",
         stall_end=StallEnd.NOTHING,
         commits_on_close_share=0.85,
+        lacks=frozenset(COOPERATIVE),
         settings=_spelled(
             "Consumer.Group.Session.Timeout",
             "Consumer.Group.Heartbeat.Interval",
@@ -161,6 +168,7 @@ _ROWS = (
         stall_end=StallEnd.NOTHING,
         commits_on_close_share=0.9,
         close_after_commit_ms=550,
+        lacks=frozenset((*STATIC_MEMBERSHIP, *COOPERATIVE)),
         settings=_spelled(
             "ReaderConfig.SessionTimeout",
             "ReaderConfig.HeartbeatInterval",
@@ -178,6 +186,7 @@ _ROWS = (
         stall_end=StallEnd.SESSION_TIMEOUT,
         commits_on_close_share=0.75,
         close_after_commit_ms=550,
+        lacks=frozenset((*STATIC_MEMBERSHIP, *COOPERATIVE)),
         settings=_spelled(
             "sessionTimeout",
             "heartbeatInterval",
@@ -195,6 +204,7 @@ _ROWS = (
         stall_end=StallEnd.OWN_LIMIT,
         commits_on_close_share=0.95,
         commits_apart_share=0.9,
+        lacks=frozenset(COOPERATIVE),
         settings=MappingProxyType({**_PYTHON, "rebalance.timeout.ms": "rebalance_timeout_ms"}),
         measured="0.14.0: of 64 goodbyes 62 within 60 ms of a commit; 4 stalls ended within 0.2 s of "
         "max_poll_interval_ms, while a task of its own went on committing what did not move.",
@@ -208,12 +218,14 @@ _ROWS = (
     ClientLibrary(
         name="ruby-kafka",
         stall_end=StallEnd.SESSION_TIMEOUT,
+        lacks=frozenset((*STATIC_MEMBERSHIP, *COOPERATIVE)),
         settings=_spelled("session_timeout", "heartbeat_interval", "", "rebalance_timeout", "", "", ""),
         measured="Its source: it sends heartbeats as it processes.",
     ),
     ClientLibrary(
         name="brod",
         stall_end=StallEnd.NOTHING,
+        lacks=frozenset((*STATIC_MEMBERSHIP, *COOPERATIVE)),
         settings=_spelled(
             "session_timeout_seconds", "heartbeat_rate_seconds", "", "rebalance_timeout_seconds", "", "", ""
         ),
@@ -235,13 +247,28 @@ def may_commit_unmoved(library: str, session_ms: int | None, rebalance_ms: int |
     return is_like_it or library_named(library).stall_end is StallEnd.OWN_LIMIT
 
 
+def lacks(words: Iterable[str], libraries: Iterable[str]) -> bool:
+    """Whether none of these libraries (names, may repeat) has any of what `words` name."""
+    names = set(libraries)
+    return bool(names) and all(library_named(name).lacks.issuperset(words) for name in names)
+
+
 def spell_settings(text: str, libraries: Iterable[str]) -> str:
     """Advice that names settings (`SETTINGS`) as members that use these libraries (names, may repeat) spell them; by
-    the Java client's names where they are several, or none is known."""
+    the Java client's names where they are several, or none is known. Sentences about what none of them has are left
+    out, but for the first."""
     names = set(libraries)
+    first, *rest = text.split(". ")
+    kept = [it for it in rest if not _is_about_what_lacks(it, names)]
+    if len(kept) < len(rest):
+        text = ". ".join([first, *kept]).removesuffix(".") + "."
     own = library_named(names.pop()).settings if len(names) == 1 else {}
     known = LIBRARIES[UNKNOWN].settings
     return _SETTING.sub(lambda found: own.get(found[0]) or known.get(found[0], found[0]), text)
+
+
+def _is_about_what_lacks(sentence: str, libraries: Iterable[str]) -> bool:
+    return any(word in sentence and lacks([word], libraries) for word in (*STATIC_MEMBERSHIP, *COOPERATIVE))
 
 
 _SETTING = re.compile("|".join(rf"(?<![\w.]){re.escape(it)}(?![\w.]*\w)" for it in SETTINGS))

@@ -10,7 +10,14 @@ from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 
 from agent.core.causes import TIMEOUT_CAUSES
-from agent.core.protocol.client_libraries import StallEnd, library_named, spell_settings
+from agent.core.protocol.client_libraries import (
+    COOPERATIVE,
+    STATIC_MEMBERSHIP,
+    StallEnd,
+    lacks,
+    library_named,
+    spell_settings,
+)
 from agent.presentation.narrative.events import Departure, int_field
 from agent.presentation.narrative.patterns import find_crash_loops, rolling_restart_phrase
 from agent.presentation.narrative.phrases import EAGER
@@ -77,6 +84,11 @@ def _spelled(text: str, gone: Sequence[Departure]) -> str:
     return spell_settings(text, {it.member.library for it in gone})
 
 
+def _libraries(totals: Totals) -> set[str]:
+    """Those of all that went."""
+    return {it.member.library for it in totals.departures}
+
+
 def _crash_loop_advice(totals: Totals, group_type: str | None) -> str | None:
     found = find_crash_loops(totals.rebalances)
     if not found:
@@ -112,7 +124,7 @@ def _rolling_restart_advice(totals: Totals, group_type: str | None) -> str | Non
         # Share groups have no static members; Connect has a delay of its own.
         return None
     found = rolling_restart_phrase(totals.rebalances)
-    if not found:
+    if not found or lacks(STATIC_MEMBERSHIP, _libraries(totals)):
         return None
     return (
         f"{capitalized(found)}. Static membership (a group.instance.id for each instance) with a session timeout "
@@ -128,7 +140,7 @@ def _eager_assignor_advice(totals: Totals, group_type: str | None) -> str | None
     stopped = sum(it.stopped_ms or 0 for it in eager)
     share = (totals.stopped_share or 0) * stopped / (totals.stopped_ms or 1)
     much = stopped >= EAGER_MIN_STOPPED_MS or share >= EAGER_MIN_SHARE
-    if group_type != "classic" or len(eager) < REPEATED_FROM or not much:
+    if group_type != "classic" or len(eager) < REPEATED_FROM or not much or lacks(COOPERATIVE, _libraries(totals)):
         return None
     assignors = join_words(sorted({name(it.protocol or "") for it in eager}))
     return (

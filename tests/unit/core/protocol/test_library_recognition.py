@@ -148,6 +148,18 @@ def test_settings_as_a_library_spells_them() -> None:
         assert spell_settings(TEXT, libraries) == java
 
 
+def test_sentences_about_what_a_library_has_nothing_for_are_left_out() -> None:
+    text = (
+        "Look why it ends. For restarts, group.instance.id helps. Or CooperativeStickyAssignor keeps others at work."
+    )
+    assert spell_settings(text, ["kafka-go", "kafkajs"]) == "Look why it ends."
+    assert spell_settings(text, ["sarama"]) == ("Look why it ends. For restarts, Consumer.Group.InstanceId helps.")
+    for libraries in (["java", "kafkajs"], [UNKNOWN], []):
+        assert spell_settings(text, libraries) == text
+    alone = "group.instance.id is what there is."
+    assert spell_settings(alone, ["kafkajs"]) == alone
+
+
 def test_every_row_is_whole() -> None:
     assert {*FORMS} <= {*LIBRARIES}
     for row in LIBRARIES.values():
