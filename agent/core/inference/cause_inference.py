@@ -267,6 +267,8 @@ def _weigh(
             client_returned=member.member_id in returned or replaced,
             cooperative=facts.cooperative,
             generations_skipped=facts.skipped_generations > 0,
+            silence_share=_silence_share(member, facts),
+            others_moved=_did_others_move(member, facts),
         )
         for member in gone
     }
@@ -295,6 +297,30 @@ def _weigh(
     for name in times.keys() - causes.keys():
         causes[name] = posterior_of_another(seen, posterior, times[name])
     return posterior, causes
+
+
+def _silence_share(member: Member, facts: RebalanceFacts) -> float:
+    """How many fall silent as this one did though they live: most where those that stayed, and work as well, have not
+    committed since then either, for longer than they do."""
+    last = _activity(member, facts).last_commit_ms
+    stayed = [_activity(it, facts) for name, it in facts.before.items() if name in facts.after and it.partitions]
+    if not stayed or last is None:
+        return P.lone_silence_share
+    intervals = [it.commit_interval_ms for it in (_activity(member, facts), *stayed)]
+    since_ms = last + max((it for it in intervals if it is not None), default=P.commit_interval_ms)
+    is_long = facts.end_ms > since_ms + P.commit_interval_ms
+    is_of_all = is_long and all((it.last_commit_ms or 0) <= since_ms for it in stayed)
+    return P.silence_of_all_share if is_of_all else P.other_silence_share
+
+
+def _did_others_move(member: Member, facts: RebalanceFacts) -> bool:
+    """Whether another member's positions moved on after its own did."""
+    own = _activity(member, facts)
+    if own.last_moved_ms is None:
+        return True
+    others = (_activity(it, facts) for name, it in facts.before.items() if name != member.member_id)
+    since_ms = own.last_moved_ms + (own.commit_interval_ms or P.commit_interval_ms)
+    return any(it.last_moved_ms is not None and it.last_moved_ms > since_ms for it in others)
 
 
 def _returned_clients(gone: Sequence[Member], facts: RebalanceFacts) -> frozenset[str]:

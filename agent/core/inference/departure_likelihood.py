@@ -29,11 +29,13 @@ a member of a classic group that committed since g has gone at
                          Libraries without such a limit: never. Where there may be one that is not in the log
                          (`may_commit_unmoved`), and nothing moved since m, this or as well
                          π · (1 - w) · U[c, c + i + late], and member_left times f + (1 - f) · w,
-                         w = exp(-(c - m) / i), f = falls_idle_share
+                         w = exp(-(c - m) / i), f = falls_idle_share (falls_idle_with_all_share where no
+                         other's positions moved since m)
     rejoin_timeout   rejoin_timeout_shares · U[e - ε, e + ε], if the join phase lasted as long as the longest
                      rebalance timeout (`rebalance_posterior`)
     admin_removed    π · U[c, c + i], and where its client is not back, times 1 - rejoins_after_removal_share
-    unknown          other_silence_share · U[c, max(e, c + S)]
+    unknown          s · U[c, max(e, c + S)],  s = other_silence_share, or lone_silence_share where nobody stayed who
+                     works, or silence_of_all_share where all of those have been silent since c as well
 
 and one that did not commit since g, so that any time is as good, with l = e - g, u the interval at which its group
 commits and v = s + (1 - s) · exp(-l / u), s = idle_member_share (1 where nobody commits, and of a
@@ -124,13 +126,17 @@ def departure_times(
     client_returned: bool,
     cooperative: bool,
     generations_skipped: bool,
+    silence_share: float = P.other_silence_share,
+    others_moved: bool = True,
 ) -> TimesByCause:
     """When a member of a classic group went that is gone as a join phase ends at `end_ms`, for each cause.
 
     `since_ms` is when its generation began (None: not known), `joined_ms` when the join phase had ended that led to
     it (None: as `since_ms`), `client_returned` whether the same client is there again, `generations_skipped` whether
     generations came between that never completed, `usual_interval_ms` how often members of its group commit (None:
-    not known). Times are epoch milliseconds. Shares are those of all departures, so the causes' are to be compared.
+    not known), `silence_share` how many fall silent for another reason before they go, `others_moved` whether
+    another's positions moved on after its own did. Times are epoch milliseconds. Shares are those of all departures,
+    so the causes' are to be compared.
     """
     limits, last = member_limits(member), activity.last_commit_ms
     joined_ms = since_ms if joined_ms is None else joined_ms
@@ -146,7 +152,8 @@ def departure_times(
         elif generations_skipped:
             out = _after_incomplete_generation(limits, last, end_ms)
     if not out and last is not None:
-        out = _after_a_commit(limits, activity, last, joined_ms, since_ms, cooperative=cooperative)
+        falls_idle = P.falls_idle_share if others_moved else P.falls_idle_with_all_share
+        out = _after_a_commit(limits, activity, last, joined_ms, since_ms, falls_idle, cooperative=cooperative)
     out[Cause.REJOIN_TIMEOUT] = (UniformInterval(1.0, end_ms - P.timer_precision_ms, end_ms + P.timer_precision_ms),)
     if member.instance_id is not None:
         # A static member says no goodbye, not even when it has been away from poll (KIP-345), and is not dropped.
@@ -177,7 +184,7 @@ def departure_times(
     elif member.instance_id is not None:
         return scaled
     start = last or since_ms or end_ms - limits.session_ms
-    silent = UniformInterval(P.other_silence_share, start, max(end_ms, start + limits.session_ms))
+    silent = UniformInterval(silence_share, start, max(end_ms, start + limits.session_ms))
     return {**scaled, Cause.UNKNOWN_DEPARTURE: (silent,)}
 
 
@@ -210,6 +217,7 @@ def _after_a_commit(
     last: int,
     joined_ms: int | None,
     since_ms: int | None,
+    falls_idle: float,
     *,
     cooperative: bool,
 ) -> TimesByCause:
@@ -232,9 +240,7 @@ def _after_a_commit(
         works = exp(-(last - activity.last_moved_ms) / interval)
         stalled = UniformInterval(1 - works, last, last + interval + P.poll_check_ms)
         out[Cause.POLL_TIMEOUT] = (*out.get(Cause.POLL_TIMEOUT, ()), stalled)
-        out[Cause.MEMBER_LEFT] = scale_times(
-            out[Cause.MEMBER_LEFT], P.falls_idle_share + (1 - P.falls_idle_share) * works
-        )
+        out[Cause.MEMBER_LEFT] = scale_times(out[Cause.MEMBER_LEFT], falls_idle + (1 - falls_idle) * works)
     return out
 
 

@@ -141,6 +141,12 @@ class InferenceParameters:
     other_silence_share: float = 0.004
     """How many fell silent for some other reason before they went. Rig. Weight 0, 51."""
 
+    lone_silence_share: float = 0.04
+    """The same where nobody stayed that works as well, so that nothing tells whether its topics fell idle. Chosen."""
+
+    silence_of_all_share: float = 0.4
+    """The same where those that stayed fell silent as well: nothing comes to the topics any more. Chosen."""
+
     slow_close_share: float = 0.4
     """Of those that close without a commit, how many take up to `slow_close_ms`. Rig. Weight 0, 14."""
 
@@ -152,6 +158,9 @@ class InferenceParameters:
 
     falls_idle_share: float = 0.03
     """How many members whose positions moved so far have partitions to which nothing comes any more. Chosen."""
+
+    falls_idle_with_all_share: float = 0.8
+    """The same where no other member's positions moved since, or there is none to tell. Chosen."""
 
     later_heartbeat_share: float = 0.65
     """Of the heartbeats that ought to follow the last commit of a member that dies, so many do. Rig. Weight 2, 2."""

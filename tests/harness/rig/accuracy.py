@@ -32,6 +32,9 @@ from tests.harness.rig.settings import QUIET
 
 Row = dict[str, Any]
 
+_RIG = ("franz-go", "kafka-go", "kafka-python", "librdkafka")
+"""Clients of the rig that go by their library's name, as the others of it do not."""
+
 LIBRARIES = {
     "java": "java",
     "javacoop": "java",
@@ -48,15 +51,15 @@ LIBRARIES = {
     "rdcoop": "librdkafka",
     "rd848": "librdkafka",
     # Those of the rig.
-    **{name: name for name in ("franz-go", "kafka-go", "librdkafka")},
+    **{name: name for name in _RIG},
     **{f"{name} cooperative": name for name in ("java", "franz-go", "librdkafka")},
 }
 """The library of each client that the scenarios are played with."""
 
 EAGER = frozenset(
-    {"java", "oldjava", "sarama", "saramaold", "kafkago", "kafkajs", "aiokafka", "rdkafka"}
-) | frozenset({"franz-go", "kafka-go", "librdkafka"})
-HAS_POLL_LIMIT = frozenset({"java", "kafka-streams", "librdkafka", "aiokafka"})
+    {"java", "oldjava", "sarama", "saramaold", "kafkago", "kafkajs", "aiokafka", "rdkafka", *_RIG},
+)
+HAS_POLL_LIMIT = frozenset({"java", "kafka-streams", "librdkafka", "aiokafka", "kafka-python"})
 LONG_JOIN_MS = 5_000
 SURE = 0.8
 BANDS = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.01)

@@ -23,6 +23,7 @@ from tests.harness.rig.settings import COOPERATIVE, GroupSettings
 
 _SOURCES = Path(__file__).with_name("clients")
 _KAFKAJS = "kafkajs@2.2.4"
+_KAFKA_PYTHON = "kafka-python==3.0.12"
 _CLIENT_KAFKA = "4.3.1"
 """Of this Kafka is the Java client, whatever the broker is."""
 
@@ -61,7 +62,7 @@ def built(library: str) -> Path:
         BuildError: What builds it is missing, or failed.
     """
     name = LIBRARIES[library].program
-    text = b"".join(path.read_bytes() for path in sorted(_SOURCES.iterdir())) + _KAFKAJS.encode()
+    text = b"".join(path.read_bytes() for path in sorted(_SOURCES.iterdir())) + f"{_KAFKAJS} {_KAFKA_PYTHON}".encode()
     target = cache_directory() / "rig-clients" / f"{name}-{hashlib.sha256(text).hexdigest()[:12]}"
     if not target.is_dir():
         work = target.with_name(f"{target.name}.{os.getpid()}")
@@ -115,6 +116,12 @@ def _build_java(work: Path) -> None:
     _run(str(find_java()), *compiler, "-cp", classpath, "-d", work, source, directory=work)
 
 
+def _build_kafka_python(work: Path) -> None:
+    shutil.copy(_SOURCES / "kafka_python_member.py", work)
+    pip = (sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+    _run(*pip, "--target", work, _KAFKA_PYTHON, directory=work)
+
+
 def _build_nothing(work: Path) -> None:
     """It is Python."""
 
@@ -125,6 +132,10 @@ def _go(at: Path, task: dict[str, object]) -> list[str]:
 
 def _node(at: Path, task: dict[str, object]) -> list[str]:
     return ["node", str(at / "member.js"), json.dumps(task)]
+
+
+def _kafka_python(at: Path, task: dict[str, object]) -> list[str]:
+    return [sys.executable, str(at / "kafka_python_member.py"), json.dumps(task)]
 
 
 def _python(at: Path, task: dict[str, object]) -> list[str]:
@@ -156,6 +167,7 @@ _PROGRAMS = {
     "go": Program(_build_go, _go),
     "node": Program(_build_node, _node),
     "python": Program(_build_nothing, _python),
+    "kafka-python": Program(_build_kafka_python, _kafka_python),
 }
 
 _EAGER = ("range", "roundrobin")
@@ -166,5 +178,6 @@ LIBRARIES = {
     "kafka-go": Library("go", ("range",)),
     "kafkajs": Library("node", ("roundrobin",)),
     "aiokafka": Library("python", _EAGER),
+    "kafka-python": Library("kafka-python", _EAGER),
 }
 """Beside librdkafka, which plays everything."""

@@ -235,3 +235,20 @@ def test_a_member_without_a_poll_timeout() -> None:
     """A share group writes none."""
     gone = replace(A, session_timeout_ms=None, rebalance_timeout_ms=None)
     assert infer_kip848_departure(gone, CommitActivity(END - 5, 1_000), END).cause == "member_left"
+
+
+@pytest.mark.parametrize(("others_ms", "told"), [(100, "session_timeout"), (25_000, "unknown_departure")])
+def test_where_all_fell_silent_a_silence_tells_nothing(others_ms: int, told: str) -> None:
+    """Nothing comes to the topic any more, so nobody commits, and one closes."""
+    known = facts([A, B, C], [B, C], {"a": 18_000, "b": others_ms, "c": others_ms}, every=5_000)
+    assert how(infer_rebalance(known)) == {"a": told}
+
+
+@pytest.mark.parametrize(("others_ms", "told"), [(100, "poll_timeout"), (30_000, "member_left")])
+def test_positions_that_stand_tell_a_stall_only_where_others_move(others_ms: int, told: str) -> None:
+    """They commit each second, whatever moves: who stands still leaves at its own limit, who has no work closes."""
+    asyncs = [replace(it, client_library="aiokafka", rebalance_timeout_ms=S) for it in (A, B, C)]
+    stood = {"a": 30_000, "b": others_ms, "c": others_ms}
+    activity = {f"{name}-id": CommitActivity(END - 600, 1_000, END - ms) for name, ms in stood.items()}
+    known = facts(asyncs, asyncs[1:], {}, activity=activity)
+    assert how(infer_rebalance(known)) == {"a": told}
