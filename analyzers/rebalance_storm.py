@@ -42,6 +42,9 @@ EXPECTED_FOLLOWUPS = 2
 CRASH_LOOP_MAX_CLIENTS = 3
 """More clients than that, restarted again and again, are no crash loop: someone deploys or scales."""
 
+STALLS = frozenset({Cause.POLL_TIMEOUT, Cause.REJOIN_TIMEOUT})
+"""How members go whose processing stands still: which of the two depends on their library, and on who rebalances."""
+
 MIN_DEPARTURES_KEPT = 10_000
 """How many departures are kept at least; of larger groups as many as make a loop of all their members."""
 
@@ -252,7 +255,7 @@ class RebalanceStorm(Analyzer):
         how = {departure.cause for departure in rebalance.inferred.departures.values()}
         if not stayed:
             pass
-        elif Cause.POLL_TIMEOUT in how:
+        elif how & STALLS:
             out[StormPattern.POLL_STALLS] = 1
         elif any(self._is_lost(member, rebalance) for member in rebalance.left):
             out[StormPattern.FLAPPING_SESSIONS] = 1
@@ -395,7 +398,7 @@ class RebalanceStorm(Analyzer):
                 clients > CRASH_LOOP_MAX_CLIENTS and it.cause not in TIMEOUT_CAUSES
             ):
                 seen[StormPattern.CHURN] += 1
-            elif it.cause is Cause.POLL_TIMEOUT:
+            elif it.cause in STALLS:
                 seen[StormPattern.POLL_STALLS] += 1
             elif it.cause is Cause.SESSION_TIMEOUT and clients > 1 and not it.overlapped:
                 seen[StormPattern.FLAPPING_SESSIONS] += 1

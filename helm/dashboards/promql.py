@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from agent.core.causes import Cause
+from agent.core.causes import TIMEOUT_CAUSES
 from agent.serving.metrics.table import METRICS
 from helm.dashboards.looks import OTHER_STATE, SEVERITIES, STATES
 
@@ -89,7 +89,7 @@ def in_range(name: str, where: str, *by: str, matching: str = "", over: str = "[
 
 def timeouts_in_range(where: str) -> str:
     """Members thrown out within the range shown."""
-    timeouts = f'cause=~"{Cause.SESSION_TIMEOUT}|{Cause.POLL_TIMEOUT}"'
+    timeouts = f'cause=~"{"|".join(TIMEOUT_CAUSES)}"'
     return in_range("kshadow_group_member_departures", where, "cause", matching=timeouts)
 
 

@@ -39,10 +39,11 @@ def lead_paragraph(facts: FleetReport) -> Markup:
     ]
     thrown = sum(row.timed_out for row in facts.groups)
     if thrown:
+        timeouts = {str(cause): cause.info.departure_noun or ("", "") for cause in TIMEOUT_CAUSES}
         ways = [
-            f"{n:,} {'session' if cause == 'session_timeout' else 'poll'} timeout{'' if n == 1 else 's'}"
+            f"{n:,} {timeouts[cause][n != 1].lower()}"
             for cause, n in facts.departures.most_common()
-            if cause in TIMEOUT_CAUSES
+            if cause in timeouts
         ]
         said.append(f"Members were thrown out {_times_word(thrown)} ({join_words(ways)}).")
     if facts.stopped_ms:
@@ -79,7 +80,7 @@ def headline_numbers(facts: FleetReport) -> Markup:
         [
             ("Groups", f"{len(facts.groups):,}", "", False),
             ("Rebalances", f"{facts.rebalances:,}", "", False),
-            ("Thrown out", f"{thrown:,}", "sessions and polls that timed out", thrown > 0),
+            ("Thrown out", f"{thrown:,}", "session, poll or rejoin timeout", thrown > 0),
             ("Went otherwise", f"{sum(facts.departures.values()) - thrown:,}", "", False),
             ("Stopped partition time", stopped, "two partitions for 3 s make 6 s", False),
             ("Findings", f"{sum(worst.values()):,}", told, False),

@@ -55,7 +55,7 @@ def _numbers(detail: GroupDetail) -> Markup:
         [
             ("State", row.state or "gone", _group_kind(detail), False),
             ("Rebalances", None if row.rebalances is None else f"{row.rebalances:,}", "", False),
-            ("Thrown out", f"{row.timed_out:,}", "sessions and polls that timed out", row.timed_out > 0),
+            ("Thrown out", f"{row.timed_out:,}", "session, poll or rejoin timeout", row.timed_out > 0),
             ("Went otherwise", f"{others:,}", "", False),
             (
                 "Stopped partition time",

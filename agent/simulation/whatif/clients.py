@@ -76,7 +76,7 @@ class _ClientMatcher:
         for member in members:
             name = self.found.by_member_id[member.member_id]
             self._free[name] = member
-            if departure_cause(member, seen) is Cause.POLL_TIMEOUT:
+            if departure_cause(member, seen) in (Cause.POLL_TIMEOUT, Cause.REJOIN_TIMEOUT):
                 self._stalled.add(name)
 
     def come(self, index: int, members: Iterable[Member]) -> None:
