@@ -39,7 +39,8 @@ class JoinForm(NamedTuple):
 
 class ClientTraits(NamedTuple):
     """What the log shows of one member of a classic group, as far as it tells a library. Timeouts are milliseconds;
-    `form` is None where its bytes are no consumer's."""
+    `form` is None where its bytes are no consumer's; `commits_metadata`: its group is known to write something beside
+    its offsets."""
 
     client_id: str
     group: str
@@ -48,6 +49,7 @@ class ClientTraits(NamedTuple):
     session_timeout_ms: int | None
     rebalance_timeout_ms: int | None
     form: JoinForm | None
+    commits_metadata: bool = False
 
 
 class Recognition(NamedTuple):
@@ -92,8 +94,9 @@ def _is_sarama(it: ClientTraits, form: JoinForm) -> bool:
         return False
     if form.subscription_version == 1:
         return it.protocol in EAGER_ASSIGNORS and it.rebalance_timeout_ms != JAVA_MAX_POLL_INTERVAL_MS
-    # ruby-kafka writes the same for its one assignor, `roundrobin`.
-    return form.subscription_version == 0 and it.protocol == "range"
+    # ruby-kafka writes the same for its one assignor, `roundrobin`, but nothing beside its offsets.
+    may_be_ruby_kafka = it.protocol == "roundrobin" and not it.commits_metadata
+    return form.subscription_version == 0 and it.protocol in EAGER_ASSIGNORS and not may_be_ruby_kafka
 
 
 def _is_franz_go(it: ClientTraits, form: JoinForm) -> bool:
@@ -244,4 +247,5 @@ def _evidence(form: JoinForm, traits: ClientTraits) -> str:
         said.append(f"has {'no' if form.rack_id is None else 'an empty' if not form.rack_id else 'a'} rack")
     if form.assignment_version is not None:
         said.append(f"goes with an assignment of version {form.assignment_version}")
-    return f"{', '.join(said)}; its assignor is {traits.protocol}"
+    beside = "; its group commits metadata" if traits.commits_metadata else ""
+    return f"{', '.join(said)}; its assignor is {traits.protocol}{beside}"

@@ -18,6 +18,7 @@ from agent.core.inference.facts import Departure, RebalanceFacts
 from agent.core.inference.stopped_time import stopped_partition_ms
 from agent.core.protocol.client_libraries import UNKNOWN, may_commit_unmoved
 from agent.core.protocol.library_recognition import (
+    NOT_RECOGNIZED,
     ClientTraits,
     JoinForm,
     recognize,
@@ -148,7 +149,7 @@ class ClassicGroup:
         leader = self.leader
         self.protocol, self.leader = value.protocol, value.leader
         self.generation = value.generation
-        self.members = self._read_members(value, at)
+        self.members = self._read_members(value, at, offsets)
         if value.current_state_timestamp >= 0:
             self.state_since_ms = value.current_state_timestamp
         else:
@@ -319,7 +320,9 @@ class ClassicGroup:
             out.append(GroupEmptied(*who, self.generation))
         return out
 
-    def _read_members(self, value: GroupMetadataValue, at: LogPosition) -> dict[str, Member]:
+    def _read_members(
+        self, value: GroupMetadataValue, at: LogPosition, offsets: CommittedOffsets
+    ) -> dict[str, Member]:
         members: dict[str, Member] = {}
         raw: dict[str, MemberMetadata] = {}
         # One leader writes all assignments, in one version; a client that gets nothing may get no bytes at all.
@@ -332,12 +335,14 @@ class ClassicGroup:
             if self._raw.get(member_id) == metadata and member_id in self.members:
                 members[member_id] = self.members[member_id]
             else:
-                read = self._read_member(metadata, version, at)
+                read = self._read_member(metadata, version, at, offsets)
                 members[member_id] = _keep_library(read, self.members.get(member_id))
         self._raw = raw
         return members
 
-    def _read_member(self, metadata: MemberMetadata, assignment_version: int | None, at: LogPosition) -> Member:
+    def _read_member(
+        self, metadata: MemberMetadata, assignment_version: int | None, at: LogPosition, offsets: CommittedOffsets
+    ) -> Member:
         subscription: tuple[str, ...] = ()
         rack_id = None
         owned = None
@@ -363,17 +368,18 @@ class ClassicGroup:
         # Where the version has no rebalance timeout the broker uses the session timeout.
         has_rebalance_timeout = metadata.rebalance_timeout != -1
         rebalance_timeout_ms = metadata.rebalance_timeout if has_rebalance_timeout else metadata.session_timeout
-        recognized = recognize(
-            ClientTraits(
-                metadata.client_id,
-                self.name,
-                self.protocol_type,
-                self.protocol,
-                metadata.session_timeout,
-                rebalance_timeout_ms,
-                form,
-            )
+        traits = ClientTraits(
+            metadata.client_id,
+            self.name,
+            self.protocol_type,
+            self.protocol,
+            metadata.session_timeout,
+            rebalance_timeout_ms,
+            form,
         )
+        recognized = recognize(traits)
+        if recognized is NOT_RECOGNIZED and offsets.has_metadata(self.name):
+            recognized = recognize(traits._replace(commits_metadata=True))
         return Member(
             member_id=metadata.member_id,
             client_id=metadata.client_id,

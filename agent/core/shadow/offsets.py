@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import islice
 from typing import Annotated, ClassVar
 
 from agent.core.shadow.views import CommittedOffset, Position
@@ -35,6 +36,9 @@ Slots = dict[bytes, tuple[str, int]]
 def interned_topic(topic: str) -> str:
     """One object for equal names of topics, as long as not too many others come in between."""
     return topic
+
+
+METADATA_LOOKS = 100
 
 
 class MovedPositions:
@@ -216,6 +220,10 @@ class CommittedOffsets:
         """A group's positions: topic, partition, commit."""
         for raw_key, (topic, partition) in self._groups.get(group, {}).items():
             yield topic, partition, read_commit(self.latest[raw_key])
+
+    def has_metadata(self, group: str) -> bool:
+        """Whether a client wrote something beside one of a group's first `METADATA_LOOKS` offsets."""
+        return any(commit.metadata for _, _, commit in islice(self.commits(group), METADATA_LOOKS))
 
     def slots(self, group: str) -> list[tuple[str, int]]:
         """Topic and partition of each of a group's positions."""

@@ -326,8 +326,8 @@ _NOT_KNOWN = """
 - Groups that never commit. A departure is told there only where the moment alone tells; else it is
   `unknown_departure`.
 - Groups whose topics fall idle: clients that commit what moved alone then leave no trace. Played once with topics to
-  which nothing was written, of 597 departures 48 % were told right and 50 % as unknown; of those told with 0.9 or more
-  none was wrong.
+  which nothing was written, of 597 departures 48 % were told right and 50 % as unknown; of those told with 0.9 or
+  more none was wrong.
 - Members whose session and poll timeouts are nearer to each other than they commit: the likelier of the two is told
   with little confidence, or neither.
 - An administrator who removes members: rare in these captures, and looks like a goodbye unless the member is back at

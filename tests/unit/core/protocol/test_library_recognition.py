@@ -70,6 +70,14 @@ def test_words_in_a_client_id_mislead_nobody(
     assert recognize(traits(protocol, session_ms, rebalance_ms, form, client_id)).library == library
 
 
+def test_who_commits_metadata_is_no_ruby_kafka() -> None:
+    unknown = traits("roundrobin", 6_000, 60_000, JoinForm(0, 0, None, None, 0))
+    assert recognize(unknown).library == UNKNOWN
+    found = recognize(unknown._replace(commits_metadata=True))
+    assert found.library == "sarama"
+    assert found.evidence.endswith("its group commits metadata")
+
+
 # Client id, form, what it is: a made-up client id tells where the form leaves it open, and never against the form.
 MADE_UP = [
     ("sarama", JoinForm(0, 0, None, None, 0), "sarama"),
