@@ -15,6 +15,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
+from itertools import cycle
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
@@ -48,7 +49,7 @@ def run(
     libraries: Sequence[str] = (LIBRDKAFKA,),
     say: Callable[[str], None],
 ) -> None:
-    """Run plays by name, all if none is named; where any library will do, with members of one of `libraries`.
+    """Run plays by name, all if none is named; where any library will do, with members of `libraries` in turn.
 
     Every random decision follows from `seed`; the interleaving of plays does not.
     """
@@ -128,6 +129,7 @@ def _play(
     began = time.monotonic()
     lock = threading.Lock()
     weights = [PLAYS[name].weight for name in names]
+    turns = cycle(libraries)
     # Each scenario once, then by weight.
     first = list(names)
     dice.shuffle(first)
@@ -137,7 +139,7 @@ def _play(
             if time.monotonic() - began > seconds:
                 return None
             name = first.pop() if first else dice.choices(names, weights)[0]
-            library = dice.choice(libraries) if PLAYS[name].any_library else LIBRDKAFKA
+            library = next(turns) if PLAYS[name].any_library else LIBRDKAFKA
             return name, random.Random(dice.random()), library
 
     def actor() -> None:
