@@ -39,7 +39,8 @@ def where(batches):
 spark = SparkSession.builder.getOrCreate()
 rows = spark.range(1).mapInArrow(where, "file string").collect()
 print("kshadow:", json.dumps([it.file for it in rows]), file=sys.stderr)
-print("kshadow:", json.dumps(sys.argv[1:]))
+# Spark copies what comes here until the driver has ended, and not always what came as it did.
+print("kshadow:", json.dumps(sys.argv[1:]), flush=True)
 spark.stop()
 sys.exit(int(json.loads(sys.argv[1])["since"][-1]))
 """
