@@ -14,8 +14,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import DateType, StructField, StructType
 
+from agent.history.rollup_reducer import Event
 from agent.persistence.export.arrow import HISTORY
-from spark_jobs.rollups.reducer import Event
 
 FILES = StructType([*from_arrow_schema(HISTORY).fields, StructField("date", DateType())])
 """Every column of `agent.persistence.export.columns`, and the day by which the files are parted."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_jobs.report.columns import COMPARISON
+from agent.history.report.columns import COMPARISON
+from agent.history.report.spans import Range
 from spark_jobs.report.frames import KEY, join_null_safe, per_day, select_columns
 from spark_jobs.report.ranking import summed
-from spark_jobs.report.spans import Range
 
 RATES = ("rebalances_per_day", "stopped_partition_ms_per_day", "departures_per_day")
 LEVELS = ("imbalance_avg", "lag_records_p99", "lag_seconds_p99")

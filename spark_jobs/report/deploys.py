@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_jobs.report.columns import DEPLOYS
+from agent.history.report.columns import DEPLOYS
 from spark_jobs.report.frames import KEY, select_columns, team, with_rank
 
 

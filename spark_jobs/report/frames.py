@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from agent.common.units import DAY_MS
-from spark_jobs import tables
+from agent.history import tables
 
 KEY = ("cluster", "group")
 """A group. The cluster may be null."""

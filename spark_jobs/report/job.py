@@ -13,14 +13,15 @@ import pyspark
 from pyspark.sql import DataFrame, SparkSession
 
 from agent import __version__
+from agent.history import tables
+from agent.history.report import spans
+from agent.history.report.columns import SUMMARY
+from agent.history.report.page.document import render_document
+from agent.history.report.report_data import Comparison, Gains, ReportData, Rows
+from agent.history.report.spans import Range
 from agent.tools.spark_submit.jobs import Report
-from spark_jobs import tables
 from spark_jobs.errors import JobError
-from spark_jobs.report import command_line, comparing, deploys, gains, ranking, reading, spans, times
-from spark_jobs.report.columns import SUMMARY
-from spark_jobs.report.page.document import render_document
-from spark_jobs.report.report_data import Comparison, Gains, ReportData, Rows
-from spark_jobs.report.spans import Range
+from spark_jobs.report import command_line, comparing, deploys, gains, ranking, reading, times
 from spark_jobs.report.validated_request import ReportRequest, validate
 from spark_jobs.session import session
 

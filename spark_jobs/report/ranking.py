@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_jobs.report.columns import RANKING, TEAMS
+from agent.history.report.columns import RANKING, TEAMS
 from spark_jobs.report.frames import KEY, join_null_safe, mean, per_day, select_columns, team, with_rank
 
 STATES = ("stable_ms", "empty_ms", "preparing_rebalance_ms", "completing_rebalance_ms")

@@ -9,10 +9,10 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from agent.history.report.spans import Range
+from agent.history.tables import TABLES, ddl
 from agent.presentation.narrative.words import day
 from spark_jobs.errors import JobError
-from spark_jobs.report.spans import Range
-from spark_jobs.tables import TABLES, ddl
 
 MOST_DATES = 5
 """That an error names from each end."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_jobs.report.columns import CAUSES_BY_DAY, HEAT_MAP
+from agent.history.report.columns import CAUSES_BY_DAY, HEAT_MAP
+from agent.history.report.spans import Step
 from spark_jobs.report.frames import KEY, join_null_safe, select_columns
-from spark_jobs.report.spans import Step
 
 _FORMATS: dict[Step, str] = {"day": "yyyy-MM-dd", "hour": "yyyy-MM-dd HH:00"}
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from agent.history.report.spans import Range
 from agent.tools.spark_submit.jobs import Report
 from spark_jobs.errors import JobError
 from spark_jobs.report.reading import FIRST_MS, LAST_MS
-from spark_jobs.report.spans import Range
 
 ENDING = ".html"
 

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from agent.common.units import DAY_MS
+from agent.history.tables import TABLES
 from agent.persistence.export.arrow import date_of
 from agent.tools.spark_submit.jobs import Rollup
 from spark_jobs.errors import JobError
@@ -16,7 +17,6 @@ from spark_jobs.history import from_files, has_time
 from spark_jobs.progress import print_status, progress
 from spark_jobs.rollups.rolling import Range, roll_up, table_of
 from spark_jobs.session import session
-from spark_jobs.tables import TABLES
 from spark_jobs.writing import PartitionedDirectory
 
 LABEL = "rollup"

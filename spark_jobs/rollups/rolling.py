@@ -14,10 +14,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from agent.common.units import DAY_MS
+from agent.history.rollup_reducer import Event, GroupRollup, Row, Rows
+from agent.history.tables import STREAMED
 from agent.persistence.export.arrow import date_of
-from spark_jobs.rollups.reducer import Event, GroupRollup, Row, Rows
 from spark_jobs.rows import batches_of
-from spark_jobs.tables import STREAMED
 
 CARRIED = (
     "group_created",

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQuery
 
+from agent.history.tables import STREAMED
 from agent.kafka.source.segments import TOPIC
 from agent.tools.spark_submit.jobs import Kafka, Stream
 from spark_jobs.backfill.job import driver_notes, events, warn
@@ -32,7 +33,6 @@ from spark_jobs.session import session
 from spark_jobs.streams.cluster_findings import ClusterFindings
 from spark_jobs.streams.mirror import mirror_stream
 from spark_jobs.streams.rolling import roll_up_stream
-from spark_jobs.tables import STREAMED
 from spark_jobs.writing import PartitionedDirectory
 
 Write = Callable[[DataFrame, int], None]

@@ -5,9 +5,9 @@ python -m tests.generate.spark_tables_page
 
 from __future__ import annotations
 
+from agent.history.report.columns import SUMMARY
+from agent.history.tables import STREAMED, VERSION, Column
 from agent.persistence.export import columns as history
-from spark_jobs.report.columns import SUMMARY
-from spark_jobs.tables import STREAMED, VERSION, Column
 from tests import ROOT
 
 PAGE = ROOT / "spark_jobs" / "TABLES.md"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow.dataset as ds
 
-from spark_jobs.tables import TABLES
+from agent.history.tables import TABLES
 
 
 def rows_of(directory: Path, until_ms: int | None = None) -> dict[str, Counter[tuple[Any, ...]]]:

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from agent.common.units import DAY_MS
 from agent.core.events.samples import NO_LAG, GroupLagTotal, GroupSample, sample_event
+from agent.history.tables import TABLES, WINDOWS
 from agent.persistence.export.encoded_event import encode_event
 from agent.persistence.export.parquet_sink import ParquetSink
 from agent.tools.spark_submit.jobs import Rollup
@@ -21,9 +22,8 @@ from spark_jobs.errors import JobError
 from spark_jobs.history import from_files, from_json, has_time
 from spark_jobs.rollups.job import range_of, replace_days
 from spark_jobs.rollups.rolling import Range, roll_up, table_of
-from spark_jobs.tables import TABLES, WINDOWS
+from tests.live.agent.history.tables import rows_of
 from tests.live.spark_jobs.made import history
-from tests.live.spark_jobs.tables import rows_of
 
 T0 = 20_640 * DAY_MS
 """The midnight at which the history begins. It goes on for three days."""

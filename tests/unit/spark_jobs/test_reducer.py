@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.rollups.reducer import Episode, Event, GroupRollup, episode_kind, percentiles
+from agent.history.rollup_reducer import Episode, Event, GroupRollup, episode_kind, percentiles
 from spark_jobs.rollups.rolling import in_order
 
 HOUR, MINUTE = 3_600_000, 60_000

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spark_jobs.tables import TABLES, WINDOWS
+from agent.history.tables import TABLES, WINDOWS
 
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 BEGIN_MS = int(datetime(2026, 10, 19, tzinfo=UTC).timestamp() * 1000)

@@ -12,9 +12,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from agent.common.sanitize import printable
+from agent.history.report.page.markup import EMPTY, MAX_NAME, shortened
 from agent.tools.spark_submit.jobs import Report
 from spark_jobs.report.job import run
-from spark_jobs.report.page.markup import EMPTY, MAX_NAME, shortened
 from tests.live.spark_jobs.report import hostile, made
 from tests.live.spark_jobs.report.browser import CHROMIUM, Browser, browser
 from tests.live.spark_jobs.report.reading import Page, summary

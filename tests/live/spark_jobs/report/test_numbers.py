@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import pytest
 from pyspark.sql import SparkSession
 
+from agent.history.report.columns import SUMMARY
+from agent.history.report.page import words as w
 from agent.tools.spark_submit.jobs import Report
-from spark_jobs.report.columns import SUMMARY
 from spark_jobs.report.job import run
-from spark_jobs.report.page import words as w
 from tests.live.spark_jobs.report import made, plain
 from tests.live.spark_jobs.report.reading import Page, summary
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spark_jobs.report.page import words as w
-from spark_jobs.report.spans import Range, halves, has_whole_hours, starts, step_of
+from agent.history.report.page import words as w
+from agent.history.report.spans import Range, halves, has_whole_hours, starts, step_of
 
 HOUR, DAY = 3_600_000, 86_400_000
 

@@ -28,11 +28,11 @@ from pyspark.sql import SparkSession
 def where(batches):
     # On an executor.
     import pyarrow
-    import agent.core.wire, agent.core.diagnosis.api, spark_jobs.tables
+    import agent.core.wire, agent.core.diagnosis.api, agent.history.tables
     from analyzers.registry import known_analyzers
     assert len(known_analyzers()) > 5
     for batch in batches:
-        files = [it.__file__ for it in (agent.core.wire, agent.core.diagnosis.api, spark_jobs.tables)]
+        files = [it.__file__ for it in (agent.core.wire, agent.core.diagnosis.api, agent.history.tables)]
         yield pyarrow.RecordBatch.from_pydict({"file": files})
 
 
@@ -81,7 +81,7 @@ sys.exit(ended.code)
     assert [it.partition("kshadow.zip/")[2] for it in files] == [
         "agent/core/wire/__init__.py",
         "agent/core/diagnosis/api.py",
-        "spark_jobs/tables.py",
+        "agent/history/tables.py",
     ]
     assert json.loads(arguments[0])["history"] == ['it"s $HOME']
 

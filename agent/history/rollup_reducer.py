@@ -18,7 +18,7 @@ from typing import Any, Literal
 import msgspec
 
 from agent.core.causes import Cause
-from spark_jobs.tables import WINDOWS
+from agent.history.tables import WINDOWS
 
 Row = dict[str, Any]
 Rows = Iterator[tuple[str, Row]]

@@ -8,11 +8,11 @@ from functools import partial
 
 from matplotlib.figure import Figure
 
-from spark_jobs.report.page import markup as m
-from spark_jobs.report.page import plots as p
-from spark_jobs.report.page import words as w
-from spark_jobs.report.page.header import cause_words
-from spark_jobs.report.report_data import ReportData
+from agent.history.report.page import markup as m
+from agent.history.report.page import plots as p
+from agent.history.report.page import words as w
+from agent.history.report.page.header import cause_words
+from agent.history.report.report_data import ReportData
 
 FOLDS_FROM = 14
 """Steps: a longer table is folded."""

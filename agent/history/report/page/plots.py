@@ -17,7 +17,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from agent.core.causes import UNKNOWN_CAUSES, Cause
-from spark_jobs.report.page.markup import Markup
+from agent.history.report.page.markup import Markup
 
 INCH = 96
 

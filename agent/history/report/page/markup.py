@@ -7,9 +7,9 @@ from html import escape
 from typing import Any, NamedTuple
 
 from agent.common.sanitize import printable
+from agent.history.report.page.words import number
 from agent.presentation.markup import EMPTY, MAX_NAME, Markup, shortened
 from agent.presentation.markup import name as bare_name
-from spark_jobs.report.page.words import number
 
 __all__ = ["EMPTY", "MAX_NAME", "Markup", "shortened"]
 

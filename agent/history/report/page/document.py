@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from html import escape
 
-from spark_jobs.report.page import markup as m
-from spark_jobs.report.page import words as w
-from spark_jobs.report.page.causes import causes
-from spark_jobs.report.page.comparison import comparison
-from spark_jobs.report.page.deploys import deploys
-from spark_jobs.report.page.gains import gains
-from spark_jobs.report.page.header import header
-from spark_jobs.report.page.limits import limits
-from spark_jobs.report.page.rankings import rankings
-from spark_jobs.report.page.style import STYLE, policy
-from spark_jobs.report.page.week import week
-from spark_jobs.report.report_data import ReportData
+from agent.history.report.page import markup as m
+from agent.history.report.page import words as w
+from agent.history.report.page.causes import causes
+from agent.history.report.page.comparison import comparison
+from agent.history.report.page.deploys import deploys
+from agent.history.report.page.gains import gains
+from agent.history.report.page.header import header
+from agent.history.report.page.limits import limits
+from agent.history.report.page.rankings import rankings
+from agent.history.report.page.style import STYLE, policy
+from agent.history.report.page.week import week
+from agent.history.report.report_data import ReportData
 
 _SECTIONS = (
     ("groups", "Groups and teams", rankings),

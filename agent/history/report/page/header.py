@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from agent.history.report.page import markup as m
+from agent.history.report.page import words as w
+from agent.history.report.report_data import Comparison, ReportData, Row
 from agent.presentation.narrative.words import join_words
-from spark_jobs.report.page import markup as m
-from spark_jobs.report.page import words as w
-from spark_jobs.report.report_data import Comparison, ReportData, Row
 
 STATES = {
     "stable_ms": "stable",

@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 
 from matplotlib.figure import Figure
 
-from spark_jobs.report.columns import MEASURES
-from spark_jobs.report.page import markup as m
-from spark_jobs.report.page import plots as p
-from spark_jobs.report.page import words as w
-from spark_jobs.report.page.header import NEGLIGIBLE_CHANGE, cause_words, join_names, verdict
-from spark_jobs.report.report_data import Comparison, ReportData, Row
-from spark_jobs.report.spans import Range
+from agent.history.report.columns import MEASURES
+from agent.history.report.page import markup as m
+from agent.history.report.page import plots as p
+from agent.history.report.page import words as w
+from agent.history.report.page.header import NEGLIGIBLE_CHANGE, cause_words, join_names, verdict
+from agent.history.report.report_data import Comparison, ReportData, Row
+from agent.history.report.spans import Range
 
 _SHOWN: dict[str, tuple[str, Callable[[float | None], str | None]]] = {
     "rebalances_per_day": ("Rebalances, a group and day", w.decimal),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from spark_jobs.report.page import markup as m
-from spark_jobs.report.page import words as w
-from spark_jobs.report.report_data import ReportData
+from agent.history.report.page import markup as m
+from agent.history.report.page import words as w
+from agent.history.report.report_data import ReportData
 
 
 def limits(found: ReportData) -> m.Markup:

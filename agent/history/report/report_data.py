@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spark_jobs.report.spans import Range, Step
+from agent.history.report.spans import Range, Step
 
 Row = Mapping[str, Any]
 Rows = Sequence[Row]

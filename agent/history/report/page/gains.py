@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from spark_jobs.report.page import markup as m
-from spark_jobs.report.page import words as w
-from spark_jobs.report.page.header import join_names
-from spark_jobs.report.report_data import ReportData, Row, Rows
+from agent.history.report.page import markup as m
+from agent.history.report.page import words as w
+from agent.history.report.page.header import join_names
+from agent.history.report.report_data import ReportData, Row, Rows
 
 _COLUMNS = (
     m.field("#", "rank"),

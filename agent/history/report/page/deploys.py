@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
-from spark_jobs.report.page import markup as m
-from spark_jobs.report.page import plots as p
-from spark_jobs.report.page import words as w
-from spark_jobs.report.report_data import ReportData
+from agent.history.report.page import markup as m
+from agent.history.report.page import plots as p
+from agent.history.report.page import words as w
+from agent.history.report.report_data import ReportData
 
 _SCALING = ("scale_out", "scale_in")
 

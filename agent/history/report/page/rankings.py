@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from spark_jobs.report.page import markup as m
-from spark_jobs.report.page import words as w
-from spark_jobs.report.page.header import cause_words
-from spark_jobs.report.page.plots import sparkline
-from spark_jobs.report.report_data import ReportData, Row
+from agent.history.report.page import markup as m
+from agent.history.report.page import words as w
+from agent.history.report.page.header import cause_words
+from agent.history.report.page.plots import sparkline
+from agent.history.report.report_data import ReportData, Row
 
 
 def _group_columns(found: ReportData) -> Sequence[m.Column]:

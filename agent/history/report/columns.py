@@ -6,7 +6,7 @@ that were known in the range, from rows of an hour that lie wholly in it.
 
 from __future__ import annotations
 
-from spark_jobs.tables import Column
+from agent.history.tables import Column
 
 _GROUP = (
     Column("cluster", "string", "the cluster's name; null where it has none"),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from spark_jobs.report.page import markup as m
-from spark_jobs.report.page import words as w
-from spark_jobs.report.page.style import LEVELS
-from spark_jobs.report.report_data import ReportData, Row
-from spark_jobs.report.spans import has_whole_hours
+from agent.history.report.page import markup as m
+from agent.history.report.page import words as w
+from agent.history.report.page.style import LEVELS
+from agent.history.report.report_data import ReportData, Row
+from agent.history.report.spans import has_whole_hours
 
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _UNITS = (("partition-hours", 3_600_000), ("partition-minutes", 60_000), ("partition-seconds", 1_000))
