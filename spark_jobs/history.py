@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import DateType, StructField, StructType
 
+from agent.history.rolling import AHEAD_MS, EARLIEST_MS
 from agent.history.rollup_reducer import Event
 from agent.persistence.export.arrow import HISTORY
 
@@ -21,12 +22,6 @@ FILES = StructType([*from_arrow_schema(HISTORY).fields, StructField("date", Date
 """Every column of `agent.persistence.export.columns`, and the day by which the files are parted."""
 
 EVENTS_DDL = "cluster string, group string, event_id string, type string, at_ms bigint, body string"
-
-EARLIEST_MS = 1_262_304_000_000
-"""2010: nothing in Kafka is older. What says so has no time, and would fill years with windows."""
-
-AHEAD_MS = 3_600_000
-"""Events from more than an hour ahead of the clock have no time that could be believed."""
 
 
 def from_files(spark: SparkSession, paths: Sequence[str]) -> DataFrame:

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from datetime import date
-
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from agent.common.units import DAY_MS
+from agent.history.rolling import Range, range_of
 from agent.history.tables import TABLES
 from agent.persistence.export.arrow import date_of
 from agent.tools.spark_submit.jobs import Rollup
 from spark_jobs.errors import JobError
 from spark_jobs.history import from_files, has_time
 from spark_jobs.progress import print_status, progress
-from spark_jobs.rollups.rolling import Range, roll_up, table_of
+from spark_jobs.rollups.rolling import roll_up, table_of
 from spark_jobs.session import session
 from spark_jobs.writing import PartitionedDirectory
 
 LABEL = "rollup"
-_EPOCH = date(1970, 1, 1)
 
 
 def run(job: Rollup) -> int:
@@ -32,7 +30,7 @@ def run(job: Rollup) -> int:
             first_ms, last_ms, count, total = _extent(every)
         if first_ms is None or last_ms is None:
             raise JobError(f"{', '.join(job.history)}: expected history events, none came")
-        within = range_of(job, first_ms, last_ms)
+        within = range_of(job.since, job.until, first_ms, last_ms)
         with progress(spark, "rolling up"):
             rows = roll_up(events, within).persist(StorageLevel.DISK_ONLY)
             told = [
@@ -46,20 +44,6 @@ def run(job: Rollup) -> int:
                 f"{total - count:,} events were left out: they are from before 2010, or from more than an hour ahead"
             )
         return int(total > count)
-
-
-def range_of(job: Rollup, first_ms: int, last_ms: int) -> Range:
-    """What is to be rolled up, of events from `first_ms` to `last_ms`. Raises `JobError` for days without any."""
-    since = _start(job.since) if job.since else first_ms // DAY_MS * DAY_MS
-    until = (_start(job.until) if job.until else last_ms // DAY_MS * DAY_MS) + DAY_MS
-    if since >= until:
-        raise JobError(f"a first day before the last expected, {date_of(since)} and {date_of(until - DAY_MS)} came")
-    if since > last_ms or until <= first_ms:
-        came = f"{date_of(since)} to {date_of(until - DAY_MS)}"
-        raise JobError(
-            f"days from {date_of(first_ms)} to {date_of(last_ms)} expected: there are events of those; {came} came"
-        )
-    return Range(since, until, last_ms)
 
 
 def replace_days(table: DataFrame, directory: str, within: Range) -> int:
@@ -77,7 +61,3 @@ def _extent(every: DataFrame) -> tuple[int | None, int | None, int, int]:
     found = every.agg(F.min(at), F.max(at), F.count(at), F.count(F.lit(1))).first()
     assert found is not None, "an aggregate has a row"
     return found[0], found[1], found[2], found[3]
-
-
-def _start(day: str) -> int:
-    return (date.fromisoformat(day) - _EPOCH).days * DAY_MS

@@ -23,12 +23,12 @@ from pyspark.sql.streaming.stateful_processor import (
     TimerValues,
 )
 
+from agent.history.rolling import ROWS, event_of, in_order, with_date
 from agent.history.rollup_reducer import GroupRollup, Rows
 from agent.history.tables import SET_ASIDE
 from agent.persistence.export.arrow import date_of
 from spark_jobs.history import has_time
 from spark_jobs.partition_reducer import relax
-from spark_jobs.rollups.rolling import ROWS, event_of, in_order, with_date
 
 _ROWS = from_arrow_schema(ROWS)
 

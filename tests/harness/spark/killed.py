@@ -32,8 +32,8 @@ from agent.persistence.export.encoded_event import EncodedEvent, encode_event
 from agent.persistence.export.parquet_sink import ParquetSink
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
 from tests.harness.spark.bench import KSHADOW
-from tests.live.agent.history.tables import rows_of
 from tests.live.spark_jobs.histories import replayed
+from tests.live.spark_jobs.tables import rows_of
 
 TOPIC = "kshadow-history"
 WATERMARK_S = 600

@@ -14,16 +14,15 @@ from pyspark.sql import functions as F
 
 from agent.common.units import DAY_MS
 from agent.core.events.samples import NO_LAG, GroupLagTotal, GroupSample, sample_event
+from agent.history.rolling import Range
 from agent.history.tables import TABLES, WINDOWS
 from agent.persistence.export.encoded_event import encode_event
 from agent.persistence.export.parquet_sink import ParquetSink
-from agent.tools.spark_submit.jobs import Rollup
-from spark_jobs.errors import JobError
 from spark_jobs.history import from_files, from_json, has_time
-from spark_jobs.rollups.job import range_of, replace_days
-from spark_jobs.rollups.rolling import Range, roll_up, table_of
-from tests.live.agent.history.tables import rows_of
+from spark_jobs.rollups.job import replace_days
+from spark_jobs.rollups.rolling import roll_up, table_of
 from tests.live.spark_jobs.made import history
+from tests.live.spark_jobs.tables import rows_of
 
 T0 = 20_640 * DAY_MS
 """The midnight at which the history begins. It goes on for three days."""
@@ -176,22 +175,3 @@ def test_lag_of_an_agents_samples(spark: SparkSession, tmp_path: Path) -> None:
     assert (hour["members_avg"], hour["imbalance_avg"]) == (2.0, 1.25)
     assert [hour[f"lag_records_{it}"] for it in ("p50", "p90", "max")] == [345.0, 541.0, 590.0]
     assert hour["lag_seconds_max"] == 29.5
-
-
-@pytest.mark.parametrize(
-    ("since", "until", "said"),
-    [
-        ("2026-07-09", "2026-07-06", "a first day before the last expected, 2026-07-09 and 2026-07-06 came"),
-        ("2026-08-01", "2026-08-02", "days from 2026-07-06 to 2026-07-09 expected: .* 2026-08-01 to 2026-08-02 came"),
-    ],
-)
-def test_days_without_events(since: str, until: str, said: str) -> None:
-    job = Rollup(history=("x",), out="y", since=since, until=until)
-    with pytest.raises(JobError, match=said):
-        range_of(job, T0, T0 + 3 * DAY_MS)
-
-
-def test_the_range_is_that_of_the_events() -> None:
-    assert range_of(Rollup(history=("x",), out="y"), T0 + 5, T0 + DAY_MS + 7) == Range(
-        T0, T0 + 2 * DAY_MS, T0 + DAY_MS + 7
-    )

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.history.rolling import in_order
 from agent.history.rollup_reducer import Episode, Event, GroupRollup, episode_kind, percentiles
-from spark_jobs.rollups.rolling import in_order
 
 HOUR, MINUTE = 3_600_000, 60_000
 DAY = 24 * HOUR
