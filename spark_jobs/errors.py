@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-from agent.persistence.snapshot.errors import SnapshotRefused
 from analyzers.registry import AnalyzerConfigError
 
 
@@ -24,6 +23,11 @@ class JobFailed(JobError):
     """Spark gave up, for a reason that is none of these."""
 
     code = 1
+
+
+class StateRefused(JobError):
+    """What a stream kept in its checkpoint and this version cannot go on from; the message says whose state, what was
+    expected and what came."""
 
 
 def _of_class(error: type[Exception]) -> str:
@@ -51,9 +55,10 @@ _KNOWN: tuple[tuple[str, type[JobError], str], ...] = (
         "Spark's Kafka connector is not loaded: give its coordinates with --packages",
     ),
     (
-        _of_class(SnapshotRefused),
-        JobError,
-        "this version cannot go on from the checkpoint ({0}): start with another --checkpoint and another --out",
+        _of_class(StateRefused),
+        StateRefused,
+        "this version cannot go on from the checkpoint: {0}. Either go on with the kshadow that wrote it; or start"
+        " with another --checkpoint and another --out: what is in this --out stays true",
     ),
     (_of_class(AnalyzerConfigError), JobError, "{0}"),
     (

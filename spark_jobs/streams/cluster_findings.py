@@ -15,19 +15,19 @@ from pyspark.sql import SparkSession
 
 from agent.core.diagnosis.api import Finding
 from agent.persistence.cluster_state import ClusterState
-from agent.persistence.snapshot.envelope import MAGIC
-from agent.persistence.snapshot.errors import RefusalReason, SnapshotRefused
-from agent.persistence.snapshot.migrations import FORMAT
+from agent.persistence.snapshot.errors import SnapshotRefused
 from agent.tools.spark_submit.jobs import Diagnosis
+from spark_jobs.errors import StateRefused
 from spark_jobs.partition_reducer import analyzers_of
 from spark_jobs.rows import Note, PartitionLoads
+from spark_jobs.streams.state_format import StateFormat
 from spark_jobs.writing import hadoop_files, list_files
 
 KEPT = 10
 """Files."""
 
 
-class State(msgspec.Struct, frozen=True):
+class FindingsState(msgspec.Struct, frozen=True):
     """Between two batches."""
 
     image: bytes
@@ -67,19 +67,19 @@ class ClusterFindings:
         return found
 
     def _restore(self, batch_id: int, into: ClusterState) -> None:
-        """Raises `SnapshotRefused` for a state of another version, or of other analyzers or settings."""
+        """Raises `StateRefused` for a state that is not read, or of other analyzers or settings."""
         there = [it for it in self._batches() if it <= batch_id]
         if not there:
             return
         stream = self._files.open(self._path(max(there)))
         try:
-            state = _decode(bytes(stream.readAllBytes()))
+            state = STATE.decode(bytes(stream.readAllBytes()))
         finally:
             stream.close()
-        if not state.image.startswith(MAGIC):
-            expected = f"a snapshot of format {FORMAT} expected, one from before formats were written down came"
-            raise SnapshotRefused(RefusalReason.OTHER_FORMAT, expected)
-        into.restore_cluster(state.image)
+        try:
+            into.restore_cluster(state.image)
+        except SnapshotRefused as error:
+            raise StateRefused(f"{STATE.name}: {error}") from error
         for partition, clock_ms in state.partitions:
             into.diagnosis.merge_partition(partition, {}, clock_ms)
         for note in state.loads:
@@ -92,7 +92,7 @@ class ClusterFindings:
         # Written aside and renamed: one that is broken off is not there.
         aside, target = self._path(f".{batch_id}"), self._path(batch_id)
         stream = self._files.create(aside, True)
-        stream.write(bytearray(_encode(State(image, clocks, loads))))
+        stream.write(bytearray(STATE.encode(FindingsState(image, clocks, loads))))
         stream.close()
         self._files.delete(target, False)
         self._files.rename(aside, target)
@@ -107,5 +107,5 @@ class ClusterFindings:
         return self._make(f"{self._directory}/{name}")
 
 
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(State).decode
+STATE = StateFormat("findings of the cluster", FindingsState, version=2, migrations={})
+"""Version 2: with a head."""

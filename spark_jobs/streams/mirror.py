@@ -20,7 +20,9 @@ from agent.core.events.events import event_of
 from agent.core.records import RecordBatch
 from agent.persistence.export.arrow import Row, date_of, line_to_row
 from agent.persistence.export.encoded_event import EncodedEvent, encode_event
+from agent.persistence.snapshot.errors import SnapshotRefused
 from agent.tools.spark_submit.jobs import Diagnosis
+from spark_jobs.errors import StateRefused
 from spark_jobs.partition_reducer import PartitionReducer, TaskState, relax
 from spark_jobs.raw import OFFSET, PARTITION
 from spark_jobs.rows import DATE, NOTE, SCHEMA, batches_of, note_row
@@ -61,7 +63,10 @@ class MirrorProcessor(StatefulProcessor):  # type: ignore[misc]  # pyspark is no
         reduction = PartitionReducer(int(key[0]), self._task)
         kept = self._state.get()
         if kept is not None:
-            reduction.restore(bytes(kept[0]))
+            try:
+                reduction.restore(bytes(kept[0]))
+            except SnapshotRefused as error:
+                raise StateRefused(f"the mirror of partition {reduction.partition}: {error}") from error
         run = run_of(reduction.partition, pd.concat(rows), reduction.next_offset)
         told: list[tuple[str | None, str | None, int]] = []
         if len(run):

@@ -29,6 +29,7 @@ from agent.history.tables import SET_ASIDE
 from agent.persistence.export.arrow import date_of
 from spark_jobs.history import has_time
 from spark_jobs.partition_reducer import relax
+from spark_jobs.streams.state_format import StateFormat
 
 _ROWS = from_arrow_schema(ROWS)
 
@@ -49,8 +50,8 @@ class GroupState(msgspec.Struct):
     timer_ms: int | None = None
 
 
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(GroupState).decode
+GROUP_STATE = StateFormat("the rollups of a group", GroupState, version=2, migrations={})
+"""Version 2: with a head."""
 
 
 def roll_up_stream(events: DataFrame, watermark: timedelta) -> DataFrame:
@@ -134,11 +135,11 @@ class RollupProcessor(StatefulProcessor):  # type: ignore[misc]  # pyspark is no
         if next_ms is None and not kept.rollup.firing and kept.rollup.phase is None:
             self._state.clear()  # gone, and nothing is left to tell
         else:
-            self._state.update((_encode(kept),))
+            self._state.update((GROUP_STATE.encode(kept),))
 
     def _kept(self) -> GroupState | None:
         state = self._state.get()
-        return None if state is None else _decode(bytes(state[0]))
+        return None if state is None else GROUP_STATE.decode(bytes(state[0]))
 
 
 def _events(rows: Iterator[pd.DataFrame]) -> Iterator[tuple[Any, ...]]:

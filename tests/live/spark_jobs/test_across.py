@@ -15,13 +15,13 @@ from agent.core.events.events import event_of
 from agent.core.records import RecordBatch
 from agent.kafka.source.paths import committed_batches_of
 from agent.persistence.snapshot.envelope import MAGIC
-from agent.persistence.snapshot.errors import SnapshotRefused
 from agent.persistence.snapshot.migrations import FORMAT
 from agent.tools.spark_submit.jobs import Diagnosis
 from spark_jobs.backfill.job import cluster_events
+from spark_jobs.errors import StateRefused
 from spark_jobs.partition_reducer import PartitionReducer, TaskState
 from spark_jobs.rows import Note
-from spark_jobs.streams.cluster_findings import ClusterFindings, State
+from spark_jobs.streams.cluster_findings import STATE, ClusterFindings
 from tests.live.spark_jobs.made import segments
 
 T0 = 1_783_296_000_000
@@ -96,8 +96,11 @@ def test_a_state_of_another_format_is_refused_as_such(
     ClusterFindings(spark, str(tmp_path), DIAGNOSIS).findings(0, first)
     file = tmp_path / "kshadow-cluster" / "0"
     (file.with_name(".0.crc")).unlink()
-    state = msgspec.msgpack.decode(file.read_bytes(), type=State)
-    for image, came in ((of_format(state.image, FORMAT + 1), f"format {FORMAT + 1}"), (b"\x92", "before formats")):
-        file.write_bytes(msgspec.msgpack.encode(msgspec.structs.replace(state, image=image)))
-        with pytest.raises(SnapshotRefused, match=f"a snapshot of format {FORMAT} expected, one .*{came}"):
+    state = STATE.decode(file.read_bytes())
+    for image, came in ((of_format(state.image, FORMAT + 1), f"format {FORMAT + 1}"), (b"\x92", "1 bytes")):
+        file.write_bytes(STATE.encode(msgspec.structs.replace(state, image=image)))
+        with pytest.raises(StateRefused, match=f"findings of the cluster: a snapshot .*expected, .*{came} came"):
             ClusterFindings(spark, str(tmp_path), DIAGNOSIS).findings(1, second)
+    # As the first release wrote it.
+    file.write_bytes(msgspec.msgpack.encode(state))
+    ClusterFindings(spark, str(tmp_path), DIAGNOSIS).findings(1, second)

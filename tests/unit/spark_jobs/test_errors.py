@@ -34,9 +34,9 @@ from spark_jobs.errors import explained
         ("[...] Failed to find data source: kafka. Please", 2, "give its coordinates with --packages"),
         # 5: another version's state
         (
-            "agent.persistence.snapshot.errors.SnapshotRefused: layout a expected, layout b came",
+            "spark_jobs.errors.StateRefused: the mirror of partition 3: layout a expected, layout b came",
             2,
-            "start with another",
+            "the mirror of partition 3: layout a expected, layout b came. Either go on with the kshadow that",
         ),
         # 6: an executor without our dependencies
         ("ModuleNotFoundError: No module named 'msgspec'", 2, "executors lack the Python module msgspec"),

@@ -1,0 +1,183 @@
+"""What streams keep in their checkpoints: a change is told by a version, and each version is gone on from."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import msgspec
+import pytest
+
+from agent.core.diagnosis.api import WINDOW_MS
+from agent.core.events.events import event_of
+from agent.persistence.cluster_state import ClusterState
+from agent.persistence.snapshot.errors import SnapshotRefused
+from agent.persistence.snapshot.migrations import FORMAT, OLDEST_FORMAT
+from agent.tools.spark_submit.jobs import Diagnosis
+from spark_jobs.errors import StateRefused, explained
+from spark_jobs.partition_reducer import PartitionReducer, TaskState, analyzers_of
+from spark_jobs.streams.state_format import MAGIC, StateFormat
+from tests.unit.spark_jobs.making_states import (
+    FORMATS,
+    HALF,
+    KEPT,
+    PARTITION,
+    T0,
+    group_in_the_middle,
+    halves,
+    judged,
+    layout,
+    loads,
+    rows_of_second_half,
+    taken,
+)
+
+VERSIONS = [(name, version) for name, it in FORMATS.items() for version in range(1, it.version + 1)]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_what_is_kept_changes_with_its_version_alone(name: str) -> None:
+    assert (KEPT / f"{name}.layout").read_text() == layout(name), (
+        f"what a stream keeps changed: raise the version of {name}, see spark_jobs/streams/state_format.py, and run"
+        " python -m tests.unit.spark_jobs.making_states"
+    )
+
+
+def test_there_is_a_state_of_each_version() -> None:
+    expected = {f"{name}-{version}.state" for name, version in VERSIONS}
+    expected |= {f"mirror-{version}.state" for version in range(OLDEST_FORMAT, FORMAT + 1)}
+    assert {it.name for it in KEPT.glob("*.state")} == expected
+
+
+@pytest.mark.parametrize("version", range(1, FORMATS["rollup"].version + 1))
+def test_rollups_go_on_from_each_version(version: int) -> None:
+    kept = (KEPT / f"rollup-{version}.state").read_bytes()
+    assert kept.startswith(MAGIC) == (version > 1)
+    state = FORMATS["rollup"].decode(kept)
+    again = group_in_the_middle()
+    assert (sorted(state.waiting), state.timer_ms) == (sorted(again.waiting), again.timer_ms)
+    expected = rows_of_second_half(again)
+    assert rows_of_second_half(state) == expected
+    assert len(expected) > 10, "windows of five minutes, hours, a day, and two episodes"
+
+
+@pytest.mark.parametrize("version", range(OLDEST_FORMAT, FORMAT + 1))
+def test_the_mirror_goes_on_from_each_version(version: int) -> None:
+    first, second = halves()
+    whole = PartitionReducer(PARTITION, TaskState(Diagnosis()))
+    taken(whole, first)
+    expected = [event_of(it) for it in taken(whole, second)]
+    reducer = PartitionReducer(PARTITION, TaskState(Diagnosis()))
+    reducer.restore((KEPT / f"mirror-{version}.state").read_bytes())
+    assert [event_of(it) for it in taken(reducer, second)] == expected
+    assert expected, "something happens in the second half"
+
+
+@pytest.mark.parametrize("version", range(1, FORMATS["findings"].version + 1))
+def test_findings_of_the_cluster_go_on_from_each_version(version: int) -> None:
+    kept = FORMATS["findings"].decode((KEPT / f"findings-{version}.state").read_bytes())
+    came = ClusterState(analyzers_of(Diagnosis())._replace(makes=()), remembers=False)
+    came.restore_cluster(kept.image)
+    assert [it.windows[0][0] for it in kept.loads] == [T0 + HALF * WINDOW_MS] * len(kept.partitions)
+    for partition, clock_ms in kept.partitions:
+        came.diagnosis.merge_partition(partition, {}, clock_ms)
+    whole = ClusterState(analyzers_of(Diagnosis())._replace(makes=()), remembers=False)
+    before = judged(whole.diagnosis, loads(0, HALF))
+    expected = [event_of(it) for it in judged(whole.diagnosis, loads(HALF, 8))]
+    assert not before
+    assert [event_of(it) for it in judged(came.diagnosis, loads(HALF, 8))] == expected
+    assert expected, "a partition is hot all the time"
+
+
+class Inner(msgspec.Struct):
+    names: list[str]
+
+
+class Thing(msgspec.Struct):
+    """As it is now: `count` was `number`, `inner` was a list of texts, `fresh` was not there, `gone` was."""
+
+    count: int
+    inner: Inner
+    by: dict[tuple[str, str], list[int]]
+    fresh: int | None = None
+
+
+def _renamed(plain: dict[str, Any]) -> dict[str, Any]:
+    plain["count"] = plain.pop("number")
+    return plain
+
+
+def _nested(plain: dict[str, Any]) -> dict[str, Any]:
+    del plain["gone"]
+    return {**plain, "inner": {"names": plain["inner"]}}
+
+
+THINGS = StateFormat("things", Thing, version=4, migrations={2: _renamed, 4: _nested})
+
+
+def of_version(version: int, body: dict[str, Any]) -> bytes:
+    return struct.pack(">8sH", MAGIC, version) + msgspec.msgpack.encode(body)
+
+
+BY = {("a", "b"): [1, 2]}
+
+
+@pytest.mark.parametrize(
+    ("kept", "expected"),
+    [
+        # 1: of the first release, without a head: all changes
+        (
+            msgspec.msgpack.encode({"number": 7, "inner": ["x"], "by": BY, "gone": 1}),
+            Thing(7, Inner(["x"]), BY),
+        ),
+        # 2: only the last change
+        (of_version(2, {"count": 7, "inner": ["x"], "by": BY, "gone": 1}), Thing(7, Inner(["x"]), BY)),
+        # 3: `fresh` came with the third version
+        (of_version(3, {"count": 7, "inner": [], "by": {}, "gone": 1, "fresh": 3}), Thing(7, Inner([]), {}, 3)),
+        # 4: of this version
+        (THINGS.encode(Thing(7, Inner(["x"]), BY, 3)), Thing(7, Inner(["x"]), BY, 3)),
+    ],
+)
+def test_changes_are_made_one_after_the_other(kept: bytes, expected: Thing) -> None:
+    assert THINGS.decode(kept) == expected
+
+
+@pytest.mark.parametrize(
+    ("kept", "said"),
+    [
+        # 1: a newer kshadow wrote it
+        (of_version(5, {}), "things: versions up to 4 expected, version 5 came, which a newer kshadow wrote"),
+        # 2: a field lacks that the change needs
+        (of_version(1, {"inner": []}), "things: version 1 cannot be read: KeyError: 'number'"),
+        # 3: another type
+        (of_version(4, {"count": "7"}), "things: version 4 cannot be read: ValidationError: Expected `int`"),
+        # 4: cut off
+        (THINGS.encode(Thing(7, Inner([]), BY))[:-2], "things: version 4 cannot be read"),
+        # 5: cut off in its head
+        (MAGIC + b"\0", "things: 9 bytes came"),
+        # 6: no map
+        (msgspec.msgpack.encode([1]), "things: version 1 cannot be read"),
+        # 7: nothing
+        (b"", "things: version 1 cannot be read"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(kept: bytes, said: str) -> None:
+    with pytest.raises(StateRefused) as caught:
+        THINGS.decode(kept)
+    assert said in str(caught.value)
+    error = explained(f"Traceback\n  File x\nspark_jobs.errors.StateRefused: {caught.value}\n\tat y")
+    assert (type(error), error.code) == (StateRefused, 2)
+    assert str(caught.value) in str(error)
+    assert "start with another --checkpoint and another --out" in str(error)
+
+
+def test_the_layout_names_every_field() -> None:
+    assert THINGS.layout() == (
+        "Thing: count int, inner Inner, by dict[tuple[str, str], list[int]], fresh int | none\nInner: names list[str]"
+    )
+
+
+def test_an_image_of_other_settings_is_refused() -> None:
+    reducer = PartitionReducer(PARTITION, TaskState(Diagnosis(tuned={"rebalance_storm.open_after_s": "7"})))
+    with pytest.raises(SnapshotRefused, match="settings"):
+        reducer.restore((KEPT / f"mirror-{FORMAT}.state").read_bytes())
