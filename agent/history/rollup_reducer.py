@@ -100,6 +100,8 @@ class Window(msgspec.Struct):
     """Whether anything was told of the group in it."""
     phases: dict[Phase, int] = {}
     members_ms: int = 0
+    members_unknown_ms: int = 0
+    """For how long of its phases members were not known."""
     members_min: int | None = None
     members_max: int | None = None
     imbalance_ms: int = 0
@@ -113,8 +115,13 @@ class Window(msgspec.Struct):
     lag_records: list[int] = []
     lag_seconds: list[float] = []
     lag_samples: int = 0
+    lag_unknown: int = 0
     causes: dict[tuple[str, str], list[int]] = {}
-    """By kind and cause: how many, and what they cost."""
+    """By kind and cause: how many, and what those cost whose cost is known."""
+    stopped_unknown: dict[str, int] = {}
+    """By cause: rebalances whose cost is not known."""
+    join_unknown: int = 0
+    sync_unknown: int = 0
 
 
 class Episode(msgspec.Struct):
@@ -130,6 +137,8 @@ class Episode(msgspec.Struct):
     left_on_their_own: int = 0
     replacements: int = 0
     stopped_partition_ms: int = 0
+    """Of those whose cost is known."""
+    stopped_unknown: int = 0
 
 
 class GroupRollup(msgspec.Struct):
@@ -202,7 +211,9 @@ class GroupRollup(msgspec.Struct):
         if self.phase is None:
             return
         window.phases[self.phase] = window.phases.get(self.phase, 0) + span_ms
-        if self.members is not None:
+        if self.members is None:
+            window.members_unknown_ms += span_ms
+        else:
             window.members_ms += self.members * span_ms
             window.members_min = self.members if window.members_min is None else min(window.members_min, self.members)
             window.members_max = self.members if window.members_max is None else max(window.members_max, self.members)
@@ -215,7 +226,9 @@ class GroupRollup(msgspec.Struct):
         start_ms = at_ms // WINDOWS[name] * WINDOWS[name]
         window = self.windows.get(name)
         if window is None:
-            window = self.windows[name] = Window(start_ms, phases={}, lag_records=[], lag_seconds=[], causes={})
+            window = self.windows[name] = Window(
+                start_ms, phases={}, lag_records=[], lag_seconds=[], causes={}, stopped_unknown={}
+            )
         assert window.start_ms == start_ms, "a window is given out before the next begins"
         return window
 
@@ -271,20 +284,28 @@ class GroupRollup(msgspec.Struct):
         self.imbalance = None if ratio is None else round(ratio / IMBALANCE_UNIT)
 
     def _rebalance(self, event: Event, windows: list[Window]) -> None:
-        at_ms, cost_ms = event.at_ms, event.stopped_partition_ms or 0
+        at_ms, cost_ms, cause = event.at_ms, event.stopped_partition_ms, event.cause or str(Cause.UNKNOWN)
         for window in windows:
             self._took(window, at_ms, event.sync_ms or 0, event.join_ms or 0)
+            window.join_unknown += event.join_ms is None
+            window.sync_unknown += event.sync_ms is None
+            if cost_ms is None:
+                window.stopped_unknown[cause] = window.stopped_unknown.get(cause, 0) + 1
             if self.last_rebalance_ms is not None:
                 window.gaps += 1
                 window.gap_ms += at_ms - self.last_rebalance_ms
-        _add(windows, "rebalance", event.cause or "unknown", cost_ms)
+        _add(windows, "rebalance", cause, cost_ms or 0)
         self.last_rebalance_ms = at_ms
         if self.episode is None:
             self.episode = Episode(at_ms, at_ms, self.members)
         self.episode.end_ms, self.episode.members_after = at_ms, event.members
         self.episode.rebalances += 1
-        self.episode.stopped_partition_ms += cost_ms
-        self._enter("stable" if event.members else "empty", at_ms, event.members)
+        self.episode.stopped_partition_ms += cost_ms or 0
+        self.episode.stopped_unknown += cost_ms is None
+        if event.members is None:
+            self.phase, self.members, self.imbalance = None, None, None
+        else:
+            self._enter("stable" if event.members else "empty", at_ms, event.members)
         self.phase_since_ms = at_ms
 
     def _took(self, window: Window, at_ms: int, sync_ms: int, join_ms: int) -> None:
@@ -321,9 +342,10 @@ class GroupRollup(msgspec.Struct):
             self._enter(phase, event.at_ms, event.members)
         if event.imbalance_ratio is not None:
             self._spread(event.imbalance_ratio)
-        if event.lag_records is None and event.lag_seconds is None:
-            return
         for window in windows:
+            if event.lag_records is None and event.lag_seconds is None:
+                window.lag_unknown += 1
+                continue
             window.lag_samples += 1
             if event.lag_records is not None:
                 window.lag_records.append(event.lag_records)
@@ -339,38 +361,58 @@ class GroupRollup(msgspec.Struct):
         of_kind = {
             kind: [both for (one, _), both in it.causes.items() if one == kind] for kind in ("rebalance", "finding")
         }
+        rebalances = sum(count for count, _ in of_kind["rebalance"])
+        stopped_unknown = sum(it.stopped_unknown.values())
         yield (
             "groups",
             {
                 **head,
                 "known_ms": known_ms,
-                **{f"{phase}_ms": it.phases.get(phase, 0) for phase in PHASES.values()},
-                "rebalances": sum(count for count, _ in of_kind["rebalance"]),
+                "stable_ms": it.phases.get("stable", 0),
+                "empty_ms": it.phases.get("empty", 0),
+                "preparing_rebalance_ms": _known(
+                    it.phases.get("preparing_rebalance", 0), rebalances, it.join_unknown
+                ),
+                "completing_rebalance_ms": _known(
+                    it.phases.get("completing_rebalance", 0), rebalances, it.sync_unknown
+                ),
+                "join_unknown": it.join_unknown,
+                "sync_unknown": it.sync_unknown,
+                "rebalances": rebalances,
                 "joins": it.joins,
                 "departures": it.departures,
                 "replacements": it.replacements,
-                "stopped_partition_ms": sum(cost_ms for _, cost_ms in of_kind["rebalance"]),
+                "stopped_partition_ms": _known(
+                    sum(cost_ms for _, cost_ms in of_kind["rebalance"]), rebalances, stopped_unknown
+                ),
+                "stopped_unknown": stopped_unknown,
                 "rebalance_gaps": it.gaps,
                 "rebalance_gap_ms": it.gap_ms,
                 "mean_time_between_rebalances_ms": it.gap_ms / it.gaps if it.gaps else None,
                 "members_min": it.members_min,
                 "members_max": it.members_max,
-                "members_avg": it.members_ms / known_ms if it.members_max is not None else None,
+                "members_avg": _mean(it.members_ms, known_ms - it.members_unknown_ms),
                 "imbalance_max": None if it.imbalance_max is None else _ratio(it.imbalance_max),
                 "imbalance_avg": _ratio(it.imbalance_ms / it.imbalance_known_ms) if it.imbalance_known_ms else None,
                 "lag_samples": it.lag_samples,
+                "lag_unknown": it.lag_unknown,
                 **percentiles("lag_records", it.lag_records),
                 **percentiles("lag_seconds", it.lag_seconds),
                 "findings_opened": sum(count for count, _ in of_kind["finding"]),
             },
         )
         for (kind, cause), (count, cost_ms) in sorted(it.causes.items()):
-            stopped = cost_ms if kind == "rebalance" else None
-            yield "causes", {**head, "kind": kind, "cause": cause, "count": count, "stopped_partition_ms": stopped}
+            unknown = it.stopped_unknown.get(cause, 0) if kind == "rebalance" else None
+            cost = {
+                "stopped_partition_ms": None if unknown is None else _known(cost_ms, count, unknown),
+                "stopped_unknown": unknown,
+            }
+            yield "causes", {**head, "kind": kind, "cause": cause, "count": count, **cost}
 
     def _episode_row(self, it: Episode) -> Row:
         counted = msgspec.structs.asdict(it)
         del counted["left_on_their_own"]
+        counted["stopped_partition_ms"] = _known(it.stopped_partition_ms, it.rebalances, it.stopped_unknown)
         return {**self._group_fields(), **counted, "kind": episode_kind(it)}
 
     def _group_fields(self) -> Row:
@@ -378,8 +420,11 @@ class GroupRollup(msgspec.Struct):
 
 
 def episode_kind(it: Episode) -> str:
-    """What an episode was. A deploy replaces half of the members at least, and most go of their own accord."""
-    before, after = it.members_before or 0, it.members_after or 0
+    """What an episode was. A deploy replaces half of the members at least, and most go of their own accord. Where
+    members before it or after it are not known, nobody can say."""
+    before, after = it.members_before, it.members_after
+    if before is None or after is None:
+        return "other"
     replaced = min(it.joins, it.departures) + it.replacements
     own = it.left_on_their_own + it.replacements
     if before and after and 2 * replaced >= before and 2 * own >= it.departures + it.replacements:
@@ -397,6 +442,15 @@ def percentiles(name: str, values: list[Any]) -> Row:
     out: Row = {f"{name}_{label}": _percentile(values, share) for label, share in _SHARES.items()}
     out[f"{name}_max"] = float(values[-1]) if values else None
     return out
+
+
+def _known(sum_of_known: int, rebalances: int, unknown: int) -> int | None:
+    """The sum over the rebalances of which something is known; None where it is of none of them."""
+    return None if rebalances and unknown == rebalances and not sum_of_known else sum_of_known
+
+
+def _mean(of_time: int, known_ms: int) -> float | None:
+    return of_time / known_ms if known_ms else None
 
 
 def _ratio(units: float) -> float:

@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-VERSION = 1
-"""Of the rollup tables. That of the history is in `agent.persistence.export.columns`."""
+VERSION = 2
+"""Of the rollup tables. That of the history is in `agent.persistence.export.columns`.
+
+2: sums over what is not known are null, with counts of it beside; in version 1 they were 0."""
 
 WINDOWS = {"5m": 300_000, "1h": 3_600_000, "1d": 86_400_000}
 """Each window's name, and its length in milliseconds."""
@@ -50,22 +52,31 @@ GROUPS = (
     Column("known_ms", "bigint", "for how long within the window the group was there and its state known"),
     Column("stable_ms", "bigint", "for how long with members, and not in a phase below (Kafka: Stable, Reconciling)"),
     Column("empty_ms", "bigint", "for how long without members (Empty)"),
-    Column("preparing_rebalance_ms", "bigint", "for how long in join phases, where they are known"),
-    Column("completing_rebalance_ms", "bigint", "for how long in sync phases"),
+    Column("preparing_rebalance_ms", "bigint", "for how long in join phases that are known; null where none is"),
+    Column("completing_rebalance_ms", "bigint", "for how long in sync phases that are known; null where none is"),
+    Column("join_unknown", "bigint", "rebalances of which it is not known how long the join phase took"),
+    Column("sync_unknown", "bigint", "rebalances of which it is not known how long the sync phase took"),
     Column("rebalances", "bigint", "rebalances that completed"),
     Column("joins", "bigint", "members that came"),
     Column("departures", "bigint", "members that went"),
     Column("replacements", "bigint", "static members that came back under a new id"),
-    Column("stopped_partition_ms", "bigint", "time that partitions had nobody during rebalances, summed over them"),
+    Column(
+        "stopped_partition_ms",
+        "bigint",
+        "time that partitions had nobody during rebalances, summed over those of which it is known; null where it is "
+        "known of none of them",
+    ),
+    Column("stopped_unknown", "bigint", "rebalances of which it is not known"),
     Column("rebalance_gaps", "bigint", "rebalances before which there was another one"),
     Column("rebalance_gap_ms", "bigint", "the time between those and the ones before, summed"),
     Column("mean_time_between_rebalances_ms", "double", "the latter by the former; null without any"),
     Column("members_min", "bigint", "fewest members at any time; null where they are not known"),
     Column("members_max", "bigint", "most members at any time"),
-    Column("members_avg", "double", "members, the mean over known_ms"),
+    Column("members_avg", "double", "members, the mean over the part of known_ms in which they are known"),
     Column("imbalance_max", "double", "largest share of partitions by a fair one, at most; null where not known"),
     Column("imbalance_avg", "double", "the same, the mean over the time for which it was known"),
     Column("lag_samples", "bigint", "how often lag was looked at and known"),
+    Column("lag_unknown", "bigint", "how often an agent looked at the group without knowing its lag"),
     *_percentiles("lag_records", "lag in records of the whole group"),
     *_percentiles("lag_seconds", "lag in seconds of the group's worst partition"),
     Column("findings_opened", "bigint", "findings that began to fire"),
@@ -79,7 +90,12 @@ CAUSES = (
     Column("kind", "string", "rebalance, departure or finding"),
     Column("cause", "string", "the cause; of a finding its analyzer"),
     Column("count", "bigint", "how many"),
-    Column("stopped_partition_ms", "bigint", "what those rebalances cost; null for what is none"),
+    Column(
+        "stopped_partition_ms",
+        "bigint",
+        "what those rebalances cost of which it is known; null where it is of none, and for what is no rebalance",
+    ),
+    Column("stopped_unknown", "bigint", "rebalances of which it is not known; null for what is no rebalance"),
     _DATE,
 )
 """A row for each group, window, kind and cause that there was."""
@@ -90,14 +106,25 @@ EPISODES = (
     Column("group_type", "string", "classic, connect, consumer, share or streams"),
     Column("start_ms", "bigint", "its first rebalance"),
     Column("end_ms", "bigint", "its last"),
-    Column("kind", "string", "deploy: members were replaced; scale_out, scale_in: more or fewer after; else other"),
+    Column(
+        "kind",
+        "string",
+        "deploy: members were replaced; scale_out, scale_in: more or fewer after; other: else, and where members are "
+        "not known",
+    ),
     Column("rebalances", "bigint", "rebalances in it"),
     Column("joins", "bigint", "members that came"),
     Column("departures", "bigint", "members that went"),
     Column("replacements", "bigint", "static members that came back under a new id"),
     Column("members_before", "bigint", "members before it; null where they are not known"),
     Column("members_after", "bigint", "members after it"),
-    Column("stopped_partition_ms", "bigint", "time that partitions had nobody during them, summed over them"),
+    Column(
+        "stopped_partition_ms",
+        "bigint",
+        "time that partitions had nobody during them, summed over those of which it is known; null where it is known "
+        "of none of them",
+    ),
+    Column("stopped_unknown", "bigint", "rebalances in it of which it is not known"),
     _DATE,
 )
 """A row for each busy time of a group: rebalances with less than ten minutes from one to the next."""

@@ -50,8 +50,9 @@ class GroupState(msgspec.Struct):
     timer_ms: int | None = None
 
 
-GROUP_STATE = StateFormat("the rollups of a group", GroupState, version=2, migrations={})
-"""Version 2: with a head."""
+GROUP_STATE = StateFormat("the rollups of a group", GroupState, version=3, migrations={})
+"""Version 2: with a head. 3: what is not known is counted; what an older version had already summed up of windows and
+episodes that are open still counts as known."""
 
 
 def roll_up_stream(events: DataFrame, watermark: timedelta) -> DataFrame:

@@ -65,7 +65,8 @@ def test_members_and_imbalance_are_weighed_by_time() -> None:
 
 
 def test_phases_are_taken_from_what_was_before_back_to_the_window() -> None:
-    events = [rebalance(T0 + MINUTE, 2), rebalance(T0 + HOUR + 1_000, 2, sync_ms=400, join_ms=5_000)]
+    first = rebalance(T0 + MINUTE, 2, sync_ms=0, join_ms=0)
+    events = [first, rebalance(T0 + HOUR + 1_000, 2, sync_ms=400, join_ms=5_000)]
     rows = rolled(events, T0 + 2 * HOUR)["groups"]
     before, hour = (window(rows, "1h", at) for at in (T0, T0 + HOUR))
     assert (before["stable_ms"], before["preparing_rebalance_ms"]) == (59 * MINUTE, 0), "it had ended"
@@ -148,6 +149,72 @@ def test_causes() -> None:
     assert (hour["rebalances"], hour["departures"], hour["findings_opened"]) == (2, 1, 2)
 
 
+def test_what_is_not_known_of_a_rebalance_is_null_and_counted() -> None:
+    events = [
+        event("group_created", T0, observed=True),
+        rebalance(T0 + 1, 2, stopped_partition_ms=100, join_ms=5),
+        rebalance(T0 + 2, 2),
+        rebalance(T0 + 3, 2, cause="session_timeout", join_ms=0),
+        rebalance(T0 + HOUR + 1, 2, sync_ms=0),
+        rebalance(T0 + 2 * HOUR + 1, 2, stopped_partition_ms=0),
+    ]
+    rows = rolled(events, T0 + DAY)
+    hours = [window(rows["groups"], "1h", T0 + it * HOUR) for it in range(4)]
+    assert [(it["rebalances"], it["stopped_partition_ms"], it["stopped_unknown"]) for it in hours] == [
+        (3, 100, 2),
+        (1, None, 1),
+        (1, 0, 0),
+        (0, 0, 0),
+    ]
+    assert [(it["preparing_rebalance_ms"], it["join_unknown"]) for it in hours] == [
+        (1, 1),
+        (None, 1),
+        (None, 1),
+        (0, 0),
+    ]
+    assert [(it["completing_rebalance_ms"], it["sync_unknown"]) for it in hours] == [
+        (None, 3),
+        (0, 0),
+        (None, 1),
+        (0, 0),
+    ]
+    causes = {(it["start_ms"], it["cause"]): it for it in rows["causes"] if it["window"] == "1h"}
+    assert [
+        (it["count"], it["stopped_partition_ms"], it["stopped_unknown"])
+        for it in (causes[T0, "member_joined"], causes[T0, "session_timeout"], causes[T0 + HOUR, "member_joined"])
+    ] == [(2, 100, 1), (1, None, 1), (1, None, 1)]
+    assert [(it["stopped_partition_ms"], it["stopped_unknown"]) for it in rows["episodes"]] == [
+        (100, 2),
+        (None, 1),
+        (0, 0),
+    ]
+
+
+def test_departures_and_findings_have_no_cost() -> None:
+    events = [
+        event("member_left", T0, cause="session_timeout"),
+        event("finding", T0, analyzer="rebalance_storm", state="firing"),
+    ]
+    causes = rolled(events, T0 + HOUR)["causes"]
+    assert {(it["stopped_partition_ms"], it["stopped_unknown"]) for it in causes} == {(None, None)}
+
+
+def test_time_in_which_members_are_not_known_is_not_in_their_mean() -> None:
+    events = [
+        event("group_sample", T0, state="Stable"),
+        event("group_sample", T0 + 45 * MINUTE, state="Stable", members=4, lag_records=1),
+    ]
+    hour = window(rolled(events, T0 + HOUR)["groups"], "1h", T0)
+    assert (hour["known_ms"], hour["members_avg"], hour["members_min"]) == (HOUR, 4.0, 4)
+    assert (hour["lag_samples"], hour["lag_unknown"]) == (1, 1)
+
+
+def test_a_rebalance_without_a_number_of_members_leaves_the_state_unknown() -> None:
+    events = [rebalance(T0, 2), event("rebalance", T0 + MINUTE, members=None)]
+    hour = window(rolled(events, T0 + HOUR)["groups"], "1h", T0)
+    assert (hour["known_ms"], hour["stable_ms"], hour["empty_ms"]) == (MINUTE, MINUTE, 0)
+
+
 def test_samples() -> None:
     events = [
         event("group_sample", T0 + it * MINUTE, state="Stable", members=4, lag_records=it, lag_seconds=it / 10)
@@ -185,6 +252,8 @@ def test_percentiles_of_one_and_of_none() -> None:
         ({"members_before": 5, "members_after": 3, "departures": 2, "left_on_their_own": 1}, "other"),
         # 8: the first members of a group
         ({"members_before": 0, "members_after": 2, "joins": 2}, "scale_out"),
+        # 9: nobody knows how many there were
+        ({"members_before": None, "members_after": 2, "joins": 2}, "other"),
     ],
 )
 def test_kinds_of_episodes(episode: dict[str, Any], kind: str) -> None:
