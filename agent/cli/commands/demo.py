@@ -32,7 +32,7 @@ DEMO_TUNING = {"unbalanced_assignment.open_after_s": "15", "idle_members.open_af
 
 @click.command()
 @bootstrap_option
-@option("--kafka-version", help="Kafka of the embedded broker [4.3.1, or what KAFKA_HOME holds].")
+@option("--kafka-version", help="Kafka of the embedded broker [4.4.0, or what KAFKA_HOME holds].")
 @option("--listen", default="127.0.0.1:0", metavar="HOST:PORT", help="Where the agent serves HTTP.")
 @option("--keep", is_flag=True, help="Leave everything up at the end, until Ctrl-C.")
 @option(

@@ -58,7 +58,7 @@ _TYPES = (
 )
 
 RECORD_TYPES: dict[int, RecordType] = {row[0]: RecordType(*row) for row in _TYPES}
-"""Every key type that Kafka 4.3.1 writes. 9 and 18 were given up before a release."""
+"""Every key type that Kafka 4.4.0 writes. 9 and 18 were given up before a release."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,9 @@ class StreamsGroupMetadataValue(Message):
     """The group epoch, the hash of its topics, and the topology epoch whose topics were found valid (-1: none).
 
     A missing `last_assignment_configs` is an empty list and null is written out (see
-    `ConsumerGroupMemberMetadataValue`).
+    `ConsumerGroupMemberMetadataValue`). Since Kafka 4.4 (KIP-1331) two topology epochs say how far the group's
+    description got with the broker's plugin: the one that it holds (-1: none, -2: an operation broke off), and the
+    one that it refused for good (-1: none).
     """
 
     flexible = 0
@@ -42,6 +44,8 @@ class StreamsGroupMetadataValue(Message):
     metadata_hash: int = wire(INT64)
     validated_topology_epoch: int = wire(INT32, tag=0, default=-1)
     last_assignment_configs: tuple[KeyValue, ...] | None = wire(array(KeyValue), nullable=0, tag=1, default=())
+    stored_description_topology_epoch: int = wire(INT32, tag=2, default=-1)
+    failed_description_topology_epoch: int = wire(INT32, tag=3, default=-1)
 
 
 @dataclass(frozen=True, slots=True)

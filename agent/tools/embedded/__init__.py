@@ -3,14 +3,23 @@
     with EmbeddedBroker(fetch_jars()) as broker:
         broker.bootstrap_servers        # 127.0.0.1:PORT
         broker.log_dirs                 # where the __consumer_offsets-N directories are
-        broker.run_tool("kafka.tools.DumpLogSegments", "--offsets-decoder", "--files", …)
+        broker.run_tool("org.apache.kafka.tools.DumpLogSegments", "--offsets-decoder", "--files", …)
 
 Needs Java 17 and, unless KAFKA_HOME names a Kafka release, pyspark (for Ivy) and once a network.
 """
 
 from agent.tools.embedded.broker import EmbeddedBroker
 from agent.tools.embedded.errors import EmbeddedError
-from agent.tools.embedded.jars import DEFAULT_VERSION, Jars, fetch_jars
+from agent.tools.embedded.jars import DEFAULT_VERSION, NEWEST_TOOLS, Jars, fetch_jars, fetch_tools
 from agent.tools.embedded.process_reaper import ProcessReaper
 
-__all__ = ["DEFAULT_VERSION", "EmbeddedBroker", "EmbeddedError", "Jars", "ProcessReaper", "fetch_jars"]
+__all__ = [
+    "DEFAULT_VERSION",
+    "NEWEST_TOOLS",
+    "EmbeddedBroker",
+    "EmbeddedError",
+    "Jars",
+    "ProcessReaper",
+    "fetch_jars",
+    "fetch_tools",
+]

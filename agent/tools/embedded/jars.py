@@ -26,7 +26,11 @@ from agent.common.packages import package_directory
 from agent.tools.embedded.errors import IvyMissingError, JarsUnavailableError
 from agent.tools.embedded.java import find_java
 
-DEFAULT_VERSION = "4.3.1"
+DEFAULT_VERSION = "4.4.0"
+
+NEWEST_TOOLS = "4.3.1"
+"""The newest Kafka whose command line tools are published. They ask brokers by the protocol, so they serve newer
+ones, too."""
 
 Progress = Callable[[str], None]
 
@@ -43,6 +47,7 @@ _PROBLEMS = (
 )
 # The tools need Connect for one class, which checks plugin paths. With it would come a web server: half of
 # all jars. Named as an extra artifact it comes all the same.
+_TOOLS = "org.apache.kafka:kafka-tools"
 _CONNECT = '<exclude org="org.apache.kafka" module="connect-runtime"/>'
 _VERSION = re.compile(r"\d+\.\d+\.\d+")
 _OTHER_WAY = "or unpack a Kafka release and set KAFKA_HOME to its directory"
@@ -76,6 +81,33 @@ def cache_directory(environ: Mapping[str, str] | None = None) -> Path:
     return Path.home() / ".cache" / "kshadow"
 
 
+def fetch_tools(
+    version: str | None = None,
+    *,
+    cache: Path | None = None,
+    extra: Sequence[str] = (),
+    progress: Progress | None = None,
+    timeout_s: float = 900.0,
+) -> Jars:
+    """Kafka's command line tools with all they need: of this version, or the newest published before it.
+
+    As `fetch_jars` otherwise.
+    """
+    artifacts = (_TOOLS, *extra)
+    home = os.environ.get("KAFKA_HOME")
+    at_home = _jars_of_release(Path(home)) if home else None
+    if at_home is not None and version in (None, at_home.version) and _holds(at_home, artifacts):
+        return at_home
+    version = min(version or DEFAULT_VERSION, NEWEST_TOOLS, key=_numbers)
+    return fetch_jars(version, cache=cache, extra=artifacts, progress=progress, timeout_s=timeout_s)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    if not _VERSION.fullmatch(version):
+        raise JarsUnavailableError(f"a Kafka version looks like {DEFAULT_VERSION}, not like {version!r}")
+    return tuple(map(int, version.split(".")))
+
+
 def fetch_jars(
     version: str | None = None,
     *,
@@ -84,7 +116,7 @@ def fetch_jars(
     progress: Progress | None = None,
     timeout_s: float = 900.0,
 ) -> Jars:
-    """The jars of a Kafka version, downloaded if they are not there yet.
+    """The jars of a Kafka version's broker, downloaded if they are not there yet.
 
     Without a version: whatever KAFKA_HOME holds, else `DEFAULT_VERSION`. With one, KAFKA_HOME serves only
     if it holds that. `extra` are more artifacts, `group:name[:revision]`; the revision is Kafka's unless
@@ -97,9 +129,7 @@ def fetch_jars(
         if version in (None, at_home.version) and _holds(at_home, extra):
             return at_home
     version = version or DEFAULT_VERSION
-    if not _VERSION.fullmatch(version):
-        raise JarsUnavailableError(f"a Kafka version looks like {DEFAULT_VERSION}, not like {version!r}")
-
+    _numbers(version)
     root = (cache or cache_directory()).absolute()
     name = f"kafka-{version}"
     if extra:
@@ -179,10 +209,10 @@ def _ivy_module(jars: Jars, extra: Sequence[str]) -> str:
         "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4" if jars.major >= 4 else "org.slf4j:slf4j-reload4j:1.7.36"
     )
     dependencies = []
-    for coordinates in (f"org.apache.kafka:{_CORE}", "org.apache.kafka:kafka-tools", binding, *extra):
+    for coordinates in (f"org.apache.kafka:{_CORE}", binding, *extra):
         group, name, revision = [*coordinates.split(":"), jars.version][:3]
         attributes = f"org={quoteattr(group)} name={quoteattr(name)} rev={quoteattr(revision)}"
-        without = _CONNECT if name == "kafka-tools" else ""
+        without = _CONNECT if coordinates == _TOOLS else ""
         dependencies.append(f'<dependency {attributes} conf="default->default,runtime">{without}</dependency>')
     return (
         '<ivy-module version="2.0"><info organisation="kshadow" module="embedded"/>'

@@ -18,7 +18,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from agent.tools.embedded.errors import BrokerFailedError
-from agent.tools.embedded.jars import Jars
+from agent.tools.embedded.jars import Jars, fetch_tools
 from agent.tools.embedded.java import find_java, jvm_options, run_class
 from agent.tools.embedded.process_reaper import ProcessReaper
 from agent.tools.embedded.settings import logging_configuration, render_properties
@@ -68,11 +68,11 @@ class Node:
         return self._process.pid if self._process and self._process.poll() is None else None
 
     def run_tool(self, main_class: str, *arguments: str, timeout_s: float = 60.0) -> str:
-        """Run one of Kafka's command line classes with the broker's own jars; its standard output.
+        """Run one of Kafka's command line tools, of the broker's version if it is published; its standard output.
 
-        For example `org.apache.kafka.tools.consumer.group.ConsumerGroupCommand`. Raises `ToolFailedError`.
+        For example `org.apache.kafka.tools.consumer.group.ConsumerGroupCommand`. Raises an `EmbeddedError`.
         """
-        return run_class(self.jars.classpath, main_class, *arguments, timeout_s=timeout_s)
+        return run_class(fetch_tools(self.jars.version).classpath, main_class, *arguments, timeout_s=timeout_s)
 
     def format(self, properties: Mapping[str, str]) -> None:
         """Write the properties and make the data anew. Raises `ToolFailedError`."""
@@ -81,7 +81,8 @@ class Node:
         self.directory.mkdir(parents=True, exist_ok=True)
         file = self.directory / "server.properties"
         file.write_text(render_properties({**properties, "log.dirs": str(data)}))
-        self.run_tool("kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", str(file))
+        format_data = ("kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", str(file))
+        run_class(self.jars.classpath, *format_data)
 
     def launch(self) -> None:
         """Start the process, and do not wait for its answer."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from agent.tools.embedded import fetch_jars
+from agent.tools.embedded import fetch_tools
 from agent.tools.embedded.java import find_java
 from tests import ROOT
 from tests.generate.kafka_connect.stories import Cluster, Story, comparable, make_story
@@ -26,7 +26,7 @@ def kafkas(stories: Iterable[Story]) -> list[list[dict[str, Any]]]:
 
 def told_by_kafka(stories: Iterable[Story]) -> list[list[dict[str, Any]]]:
     """The same, with all that `KafkaConnect.java` tells."""
-    jars = fetch_jars("4.3.1", extra=EXTRA)
+    jars = fetch_tools("4.3.1", extra=EXTRA)
     # Without a configuration log4j 2 writes errors to standard output.
     command = [str(find_java()), "-Dlog4j2.level=OFF", "-cp", jars.classpath, str(PROGRAM)]
     asked = "".join(json.dumps(story) + "\n" for story in stories)

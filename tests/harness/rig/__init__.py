@@ -1,6 +1,6 @@
 """A scenario rig: real clients with real faults on a real broker, truth from the broker's own log, and a score.
 
-    python -m tests.harness.rig [--kafka 4.3.1|3.9.2] [--seed N] [--seconds S] [--scenarios a,b] [--keep DIR]
+    python -m tests.harness.rig [--kafka 4.4.0|3.9.2] [--seed N] [--seconds S] [--scenarios a,b] [--keep DIR]
     python -m tests.harness.rig.score DIR
     python -m tests.harness.rig.score --capture ../shared/captures/kafka-4.3.1
 

@@ -9,6 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from agent.tools.embedded import DEFAULT_VERSION
 from tests.harness.rig.libraries import LIBRARIES
 from tests.harness.rig.plays import PLAYS
 from tests.harness.rig.report import report
@@ -20,7 +21,7 @@ from tests.harness.rig.settings import LIBRDKAFKA
 def main(arguments: list[str]) -> int:
     """Parse, run, score, print."""
     parser = argparse.ArgumentParser(prog="python -m tests.harness.rig", description=__doc__)
-    parser.add_argument("--kafka", default="4.3.1", metavar="VERSION")
+    parser.add_argument("--kafka", default=DEFAULT_VERSION, metavar="VERSION")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--seconds", type=float, default=240.0, help="no play begins later; the last ones finish")
     parser.add_argument("--scenarios", default="", help=f"of {', '.join(PLAYS)}")

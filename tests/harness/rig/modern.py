@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent.tools.embedded import fetch_jars
+from agent.tools.embedded import fetch_tools
 from tests.harness.rig.stage import Stage
 
 _WORD_COUNT = "org.apache.kafka.streams.examples.wordcount.WordCountDemo"
@@ -52,6 +52,7 @@ def consumer_protocol_static(stage: Stage) -> None:
 
 def java_console(stage: Stage) -> None:
     """Three Java console consumers: one is killed, one is stopped properly."""
+    jars = fetch_tools(stage.world.jars.version)
     with stage.world.java_slots:
         settings = stage.begin(
             assignor="", topics=("busy-six",), commit="auto", commit_s=stage.dice.choice((0.5, 2, 5))
@@ -77,7 +78,7 @@ def java_console(stage: Stage) -> None:
             for key, value in {**properties, "client.id": name}.items():
                 arguments += ["--consumer-property", f"{key}={value}"]
             stage.world.ledger.note("join", stage.group, name, java=True)
-            client = stage.world.fleet.java(name, stage.group, stage.world.jars, _CONSOLE, arguments)
+            client = stage.world.fleet.java(name, stage.group, jars, _CONSOLE, arguments)
             members.append(client)
             stage.clients.append(client)
         stage.settle(3, 60)
@@ -121,7 +122,7 @@ def share(stage: Stage) -> None:
 
 def streams(stage: Stage) -> None:
     """Two instances of a Kafka Streams application (classic protocol): one is killed, one is stopped properly."""
-    jars = fetch_jars(stage.world.jars.version, extra=_EXTRA)
+    jars = fetch_tools(stage.world.jars.version, extra=_EXTRA)
     with stage.world.java_slots:
         settings = stage.begin(
             assignor="", topics=("streams-plaintext-input",), commit="auto", commit_s=2, poll_ms=15_000

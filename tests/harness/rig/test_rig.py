@@ -9,6 +9,7 @@ import pytest
 from tests.harness.rig.report import report
 from tests.harness.rig.run import run
 from tests.harness.rig.scoring import score_run
+from tests.live.versions import NEWEST
 
 SELECTION = ("crash", "deploy", "coop", "static", "scale", "removed_by_admin", "unsubscribe", "mixed")
 
@@ -18,7 +19,7 @@ def test_each_rebalance_is_reported_once_and_none_is_invented(tmp_path):
     if shutil.which("java") is None:
         pytest.skip("Kafka runs on Java, and there is no java on PATH")
     libraries = ("librdkafka", "aiokafka")
-    run(tmp_path, "4.3.1", seed=7, seconds=20, names=SELECTION, parallel=8, libraries=libraries, say=print)
+    run(tmp_path, NEWEST, seed=7, seconds=20, names=SELECTION, parallel=8, libraries=libraries, say=print)
     score = score_run(tmp_path)
     print(report(score))
     assert score.rebalances >= 25

@@ -19,7 +19,7 @@ from agent.kafka.writer.segments import write_segments
 from agent.simulation.generator.histories import generate
 from agent.simulation.generator.scenario_kinds import SCENARIO_KINDS, GroupKind
 from agent.simulation.generator.settings import GeneratorSettings, IntegerRange
-from agent.tools.embedded import EmbeddedBroker, fetch_jars
+from agent.tools.embedded import EmbeddedBroker, fetch_jars, fetch_tools
 from agent.tools.embedded.java import run_class
 from tests.live.scenarios.faults import until
 from tests.unit.cli.running import kshadow
@@ -38,7 +38,7 @@ def test_kafkas_dump_tool_finds_nothing_wrong(tmp_path: Path) -> None:
     segments = sorted(tmp_path.rglob("*.log"))
     assert len(segments) > PARTITIONS
     said = run_class(
-        fetch_jars().classpath,
+        fetch_tools().classpath,
         "org.apache.kafka.tools.DumpLogSegments",
         *("--offsets-decoder", "--deep-iteration", "--files", ",".join(map(str, segments))),
     ).splitlines()

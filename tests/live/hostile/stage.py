@@ -51,7 +51,7 @@ class Stage:
 
 @contextmanager
 def stage(directory: Path) -> Iterator[Stage]:
-    jars = fetch_jars("4.3.1")
+    jars = fetch_jars()
     with EmbeddedBroker(jars, directory=directory, properties=PROPERTIES) as broker:
         bootstrap = broker.bootstrap_servers
         admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})

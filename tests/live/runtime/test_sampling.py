@@ -31,7 +31,7 @@ COMMITS = {"behind": {0: 3, 1: 20, 2: 0}, "level": {0: 20, 1: 20, 2: 20}}
 
 @pytest.fixture(scope="module")
 def bootstrap() -> Iterator[str]:
-    with EmbeddedBroker(fetch_jars("4.3.1"), properties={"offsets.topic.num.partitions": "4"}) as broker:
+    with EmbeddedBroker(fetch_jars(), properties={"offsets.topic.num.partitions": "4"}) as broker:
         conf = {"bootstrap.servers": broker.bootstrap_servers}
         admin = AdminClient(conf)
         admin.create_topics([NewTopic("t", 3, 1)])["t"].result(20)

@@ -111,7 +111,7 @@ EXPECTED = {
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[EmbeddedBroker]:
-    with EmbeddedBroker(fetch_jars("4.3.1"), properties={"offsets.topic.num.partitions": "4"}) as broker:
+    with EmbeddedBroker(fetch_jars(), properties={"offsets.topic.num.partitions": "4"}) as broker:
         conf = {"bootstrap.servers": broker.bootstrap_servers}
         admin = AdminClient(conf)
         admin.create_topics([NewTopic("work", PARTITIONS, 1)])["work"].result(20)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from agent.runtime.parts import AgentOptions
-from agent.tools.embedded import EmbeddedBroker, Jars, fetch_jars
+from agent.tools.embedded import EmbeddedBroker, Jars, fetch_jars, fetch_tools
 from tests.live.scenarios.comparing import Comparison, WatchedAgent, compare, settled_facts
 from tests.live.scenarios.fleet import Fleet
 from tests.live.scenarios.playing import Performance, play
@@ -136,7 +136,7 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     jars = fetch_jars(version)
     dice = random.Random(f"{SEED} {version}")
     directory: Path = tmp_path_factory.mktemp(f"kafka-{version}")
-    newest = fetch_jars(extra=EXTRA)  # 4.3.1's Admin client and tools, for 3.9.2 too
+    newest = fetch_tools(extra=EXTRA)  # the newest Admin client and clients that are published, for each broker
     with EmbeddedBroker(jars, directory=directory / "broker", properties=PROPERTIES) as broker:
         fleet = Fleet(broker.bootstrap_servers, directory / "clients", dice)
         yardstick = Yardstick(newest, broker.bootstrap_servers)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.tools.embedded import Jars, fetch_jars
+from agent.tools.embedded import NEWEST_TOOLS, Jars, fetch_jars, fetch_tools
 from agent.tools.embedded.errors import (
     EmbeddedError,
     IvyMissingError,
@@ -100,6 +100,19 @@ def test_kafka_home_of_another_version_or_without_the_extra_does_not_serve(tmp_p
     with pytest.raises(JavaMissingError):  # it went on to download
         fetch_jars("4.1.0", cache=tmp_path / "cache", extra=["org.apache.kafka:connect-runtime"])
     assert [path.name for path in (tmp_path / "cache").iterdir() if "partial" in path.name] == []
+
+
+@pytest.mark.parametrize("home", ["4.4.0", NEWEST_TOOLS])
+def test_tools_are_those_of_kafka_home_or_the_newest_that_are_published(tmp_path, monkeypatch, home):
+    libs = tmp_path / "libs"
+    libs.mkdir()
+    for name in ("kafka_2.13", "kafka-tools"):
+        (libs / f"{name}-{home}.jar").touch()
+    monkeypatch.setenv("KAFKA_HOME", str(tmp_path))
+    assert fetch_tools("4.4.0") == fetch_tools() == Jars(home, libs)
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(JavaMissingError):  # it went on to download
+        fetch_tools("3.10.0", cache=tmp_path / "cache")
 
 
 def test_kafka_home_that_is_none(tmp_path, monkeypatch):

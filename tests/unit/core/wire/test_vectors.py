@@ -1,4 +1,4 @@
-"""Kafka 4.3.1's own bytes, both directions, whole, cut at every byte and with bytes behind them."""
+"""Kafka's own bytes, both directions, whole, cut at every byte and with bytes behind them."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_bytes_behind_a_payload_are_trailing_unless_lenient(vector: PayloadVecto
 def test_the_own_copy_covers_every_type_and_version() -> None:
     """So that a clone without the shared vectors still holds every codec to Kafka's bytes."""
     seen: set[tuple[object, int]] = set()
-    for _, row in load(OWN):
+    for _, row in load(*OWN):
         if isinstance(row, PayloadVector):
             seen.add((row.message, row.expect["version"]))
         elif row.value is not None:
@@ -112,5 +112,5 @@ def test_the_own_copy_covers_every_type_and_version() -> None:
         lowest, highest = record_type.value.versions
         for version in range(lowest, highest + 1):
             assert (record_type.key_type, version) in seen
-    for message in {row.message for _, row in load(OWN) if isinstance(row, PayloadVector)}:
+    for message in {row.message for _, row in load(*OWN) if isinstance(row, PayloadVector)}:
         assert {version for name, version in seen if name is message} == {0, 1, 2, 3}

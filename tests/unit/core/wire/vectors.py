@@ -1,8 +1,8 @@
 """Kafka's own bytes with what Kafka says they hold.
 
-`OWN` is a small copy that travels with the repository: every record type and version, the payloads, nulls,
-tags present and absent. `SHARED` is the full set next to a developer's checkout; where it is missing, the
-tests that need it say so and are skipped.
+`OWN` are small copies that travel with the repository: every record type and version, the payloads, nulls,
+tags present and absent (4.4.0's by `tests.generate.record_schemas`). `SHARED` is the full set next to a
+developer's checkout; where it is missing, the tests that need it say so and are skipped.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import pytest
 from agent.core.wire.payloads import PAYLOADS
 from agent.core.wire.schema import Message
 from tests import ROOT, SHARED
+from tests.generate.record_schemas.recorded import VECTORS as NEWEST
 
-OWN = ROOT / "tests" / "data" / "wire" / "records-4.3.1.ndjson"
+OWN = (ROOT / "tests" / "data" / "wire" / "records-4.3.1.ndjson", NEWEST)
 
 VECTORS = SHARED / "vectors" / "records-4.3.1.ndjson"
-SCHEMAS = SHARED / "vectors" / "schemas-4.3.1.json"
 CAPTURE = SHARED / "captures" / "kafka-4.3.1"
 
 PAYLOAD_TYPES: dict[str, type[Message]] = {message.__name__: message for message in PAYLOADS["consumer"]}
@@ -45,10 +45,11 @@ class PayloadVector:
     expect: dict[str, Any]
 
 
-def load(path: Path) -> list[tuple[str, RecordVector | PayloadVector]]:
-    """Every line of a vector file with a name for test reports."""
+def load(*paths: Path) -> list[tuple[str, RecordVector | PayloadVector]]:
+    """Every line of vector files with a name for test reports."""
     rows: list[tuple[str, RecordVector | PayloadVector]] = []
-    for number, text in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    lines = [text for path in paths for text in path.read_text(encoding="utf-8").splitlines()]
+    for number, text in enumerate(lines, 1):
         line = json.loads(text)
         expect = line["expect"]
         if line["name"] in PAYLOAD_TYPES:
@@ -67,7 +68,7 @@ def needs(path: Path) -> pytest.MarkDecorator:
 
 def params(kind: type[RecordVector] | type[PayloadVector]) -> list[Any]:
     """All vectors of a kind as pytest parameters: the own copy always, the shared set where it is."""
-    own = [pytest.param(row, id=f"own-{name}") for name, row in load(OWN) if isinstance(row, kind)]
+    own = [pytest.param(row, id=f"own-{name}") for name, row in load(*OWN) if isinstance(row, kind)]
     if not VECTORS.exists():
         return [*own, pytest.param(None, id="shared", marks=needs(VECTORS))]
     return own + [pytest.param(row, id=f"shared-{name}") for name, row in load(VECTORS) if isinstance(row, kind)]

@@ -17,7 +17,7 @@ from agent.kafka.source.segments import discover
 from agent.kafka.writer import Written
 from agent.kafka.writer.errors import RecordRefused, SinkPathError
 from agent.kafka.writer.segments import GZIP, LZ4, NONE, SNAPPY, ZSTD, write_segments
-from agent.tools.embedded import fetch_jars
+from agent.tools.embedded import fetch_tools
 from agent.tools.embedded.java import run_class
 from tests import examples
 from tests.unit.kafka.writer.making import TIMED_RECORDS, groups, numbered
@@ -158,7 +158,7 @@ def test_kafkas_dump_tool_finds_nothing_wrong(tmp_path: Path, codec: int) -> Non
     segments = sorted(tmp_path.rglob("*.log"))
     assert len(segments) >= 5
     said = run_class(
-        fetch_jars().classpath,
+        fetch_tools().classpath,
         "org.apache.kafka.tools.DumpLogSegments",
         *("--offsets-decoder", "--deep-iteration", "--files", ",".join(map(str, segments))),
     ).splitlines()
