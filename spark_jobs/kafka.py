@@ -99,16 +99,16 @@ def assigned(
     kafka: Kafka, topic: str, environ: Mapping[str, str] | None = None, *, timeout_s: float = 30.0
 ) -> dict[str, str]:
     """The option that has Spark's source read all partitions that the topic has now. Raises `JobError`."""
-    from confluent_kafka import Consumer, KafkaException
+    from confluent_kafka import KafkaException
 
-    from agent.kafka.client import quiet
+    from agent.kafka.client import new_consumer, quiet, refused_properties
     from agent.kafka.source.cluster import leaders
     from agent.kafka.source.errors import SourceError
 
     try:
-        consumer = Consumer(quiet({**_all_of(kafka, environ), "group.id": GROUP_PREFIX}))
+        consumer = new_consumer(quiet({**_all_of(kafka, environ), "group.id": GROUP_PREFIX}))
     except KafkaException as error:
-        raise JobError(f"librdkafka does not take the properties: {error.args[0].str()}") from error
+        raise JobError(refused_properties(error.args[0])) from error
     try:
         partitions = sorted(leaders(consumer, topic, timeout_s))
     except SourceError as error:

@@ -158,15 +158,14 @@ def _fetch_group_names(kind: str, params: dict[str, Any]) -> list[str]:
 
 def _group_names_of_brokers(params: dict[str, Any]) -> list[str]:
     """Their own lists: the topic may take minutes to read."""
-    from confluent_kafka.admin import AdminClient
-
     from agent.config.options import CommandConfigFile
+    from agent.kafka.client import new_admin_client
 
     given, file = dict(params.get("properties") or ()), params.get("command_config")
     if isinstance(file, str):
         file = CommandConfigFile().convert(file, None, None)
     conf = given if file is None else {**file.merged_with(given), **given}
-    admin = AdminClient({"log_level": "0", **conf, "bootstrap.servers": params["bootstrap_server"]})
+    admin = new_admin_client({"log_level": "0", **conf, "bootstrap.servers": params["bootstrap_server"]})
     listed = admin.list_consumer_groups(request_timeout=DEADLINE_S).result(DEADLINE_S * 2)
     return [it.group_id for it in listed.valid]
 

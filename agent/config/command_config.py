@@ -15,6 +15,7 @@ from pathlib import Path
 
 from agent.config.java_properties import (
     ENCODING,
+    KERBEROS,
     KNOWN,
     LIBRDKAFKA_ONLY,
     RENAMED,
@@ -23,6 +24,7 @@ from agent.config.java_properties import (
     parse_jaas,
     parse_properties,
 )
+from agent.config.logins import AWS_MSK_IAM, CONFIG, METHOD, LoginMethod, config_text
 
 MAX_FILE_BYTES = 1_000_000
 """Bytes of a file: what is longer holds something else."""
@@ -74,6 +76,16 @@ _LOGIN_PROPERTIES = frozenset(
     {"sasl.username", "sasl.password", "sasl.oauthbearer.method", "sasl.oauthbearer.config"}
 )
 _MECHANISM_PROPERTIES = frozenset({"sasl.mechanism", "sasl.mechanisms"})
+_MSK_OPTIONS = {
+    "awsProfileName": "profile",
+    "awsRoleArn": "role_arn",
+    "awsRoleSessionName": "role_session_name",
+    "awsRoleExternalId": "external_id",
+    "awsStsRegion": "sts_region",
+}
+"""Options of Amazon's IAMLoginModule, and ours."""
+_MSK_RETRIES = {"awsDebugCreds", "awsMaxRetries", "awsMaxBackOffTimeMs"}
+"""Those that say nothing of who logs in."""
 _PEM = re.compile(r"(-----BEGIN ([A-Z0-9 ]+)-----)\s*(.*?)\s*(-----END \2-----)", re.DOTALL)
 
 
@@ -230,23 +242,13 @@ class _Translation:
             case "OAUTHBEARER":
                 self._token(options)
             case "AWS_MSK_IAM":
-                self._problem(
-                    "sasl.mechanism=AWS_MSK_IAM is Amazon's own, and librdkafka has it not; give kshadow a "
-                    "SASL/SCRAM user (MSK's port 9096) or a client certificate (9094), or ask an agent that has "
-                    "one (--agent)",
-                    *_MECHANISM_PROPERTIES,
-                )
+                self._msk_iam(options)
             case "GSSAPI":
-                said = "" if self.java.get("sasl.mechanism") else " (Java's default: no sasl.mechanism is given)"
-                self._problem(
-                    f"sasl.mechanism=GSSAPI{said}: this librdkafka is built without Kerberos, and reads no JAAS "
-                    "keytab; give kshadow a SCRAM user or a client certificate, or ask an agent that has one "
-                    "(--agent)",
-                    *_MECHANISM_PROPERTIES,
-                )
+                self._kerberos(login)
             case _:
                 self._problem(
-                    "sasl.mechanism: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER expected",
+                    "sasl.mechanism: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, AWS_MSK_IAM or GSSAPI "
+                    "expected",
                     *_MECHANISM_PROPERTIES,
                 )
 
@@ -275,10 +277,33 @@ class _Translation:
                 login.options["password"],
             )
 
+    def _msk_iam(self, options: Mapping[str, str]) -> None:
+        """Amazon's login module for Java, and what its options are called here."""
+        self.out["sasl.mechanism"] = AWS_MSK_IAM
+        ours = {ours: options[theirs] for theirs, ours in _MSK_OPTIONS.items() if options.get(theirs)}
+        if ours:
+            self.out[CONFIG] = config_text(ours)
+        if left_out := sorted(options.keys() - _MSK_OPTIONS.keys() - _MSK_RETRIES):
+            self.warnings.append(f"sasl.jaas.config: unknown options are left out: {', '.join(left_out)[:200]}")
+
+    def _kerberos(self, login: JaasLogin | None) -> None:
+        """Whether librdkafka was built with it is seen when a client is made."""
+        self.out["sasl.mechanism"] = "GSSAPI"
+        options = {} if login is None else login.options
+        names = {"keyTab": "sasl.kerberos.keytab", "principal": "sasl.kerberos.principal"}
+        for name in KERBEROS & self.java.keys():
+            self.out[name] = self.java[name]
+        self.out |= {ours: options[theirs] for theirs, ours in names.items() if options.get(theirs)}
+        self.out.setdefault("sasl.kerberos.service.name", options.get("serviceName") or "kafka")
+
     def _token(self, options: Mapping[str, str]) -> None:
-        handler = self.java.get("sasl.login.callback.handler.class", "")
+        handler = self.java.get("sasl.login.callback.handler.class", "").rpartition(".")[2]
         subject = options.get("unsecuredLoginStringClaim_sub")
-        if handler and handler.rpartition(".")[2] != "OAuthBearerLoginCallbackHandler":
+        if handler == "IAMOAuthBearerLoginCallbackHandler":
+            self._msk_iam(options)
+        elif handler == "GcpLoginCallbackHandler":
+            self.out[METHOD] = LoginMethod.GOOGLE
+        elif handler and handler != "OAuthBearerLoginCallbackHandler":
             self._problem(
                 "sasl.login.callback.handler.class: a class of Java; librdkafka fetches tokens itself with "
                 "sasl.oauthbearer.token.endpoint.url, a client id and secret",

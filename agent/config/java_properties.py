@@ -114,13 +114,20 @@ LIBRDKAFKA_ONLY = _names(
     """
     broker.address.family debug enable.sasl.oauthbearer.unsecure.jwt enable.ssl.certificate.verification
     https.ca.location https.ca.pem log_level sasl.mechanisms sasl.oauthbearer.client.id
-    sasl.oauthbearer.client.secret sasl.oauthbearer.config sasl.oauthbearer.extensions sasl.oauthbearer.method
-    sasl.password sasl.username socket.keepalive.enable socket.timeout.ms ssl.ca.location ssl.ca.pem
-    ssl.certificate.location ssl.certificate.pem ssl.crl.location ssl.curves.list ssl.key.location ssl.key.pem
-    ssl.sigalgs.list
+    sasl.oauthbearer.client.secret sasl.oauthbearer.config sasl.oauthbearer.extensions sasl.oauthbearer.grant.type
+    sasl.oauthbearer.metadata.authentication.type sasl.oauthbearer.method sasl.password sasl.username
+    socket.keepalive.enable socket.timeout.ms ssl.ca.location ssl.ca.pem ssl.certificate.location
+    ssl.certificate.pem ssl.crl.location ssl.curves.list ssl.key.location ssl.key.pem ssl.sigalgs.list
     """
 )
 """Properties of librdkafka that Java has not: files of that kind are taken too."""
+KERBEROS = _names(
+    """
+    sasl.kerberos.keytab sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin sasl.kerberos.principal
+    sasl.kerberos.service.name
+    """
+)
+"""Of Kerberos: some of the same name in both, some librdkafka's own. Passed on for that mechanism alone."""
 TRANSLATED = _names(
     """
     config.providers sasl.client.callback.handler.class sasl.jaas.config sasl.login.callback.handler.class
@@ -140,7 +147,6 @@ IGNORED = _names(
     key.serializer linger.ms max.block.ms max.in.flight.requests.per.connection max.partition.fetch.bytes
     max.poll.interval.ms max.poll.records max.request.size metric.reporters metrics.num.samples
     metrics.recording.level metrics.sample.window.ms partition.assignment.strategy partitioner.class retries
-    sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin sasl.kerberos.service.name
     sasl.kerberos.ticket.renew.jitter sasl.kerberos.ticket.renew.window.factor sasl.login.class
     sasl.login.connect.timeout.ms sasl.login.read.timeout.ms sasl.login.refresh.buffer.seconds
     sasl.login.refresh.min.period.seconds sasl.login.refresh.window.factor sasl.login.refresh.window.jitter
@@ -152,5 +158,5 @@ IGNORED = _names(
     """
 )
 """Properties of Java's clients that say nothing of how a cluster is reached, or that librdkafka decides itself."""
-KNOWN = SAME_NAME | RENAMED.keys() | LIBRDKAFKA_ONLY | TRANSLATED | IGNORED
+KNOWN = SAME_NAME | RENAMED.keys() | LIBRDKAFKA_ONLY | KERBEROS | TRANSLATED | IGNORED
 """All of them."""

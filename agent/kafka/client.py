@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -11,12 +12,63 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient
 
+from agent.config.logins import librdkafka_properties, login_of
+
 
 def quiet(conf: Mapping[str, Any]) -> dict[str, Any]:
     """The properties of a client beside the one that reads: its errors are told by us, so it logs nothing unless
     `conf` asks for that. It then prints lines of its own: only a client that is polled can log elsewhere.
     """
     return {"log_level": "2", **conf}
+
+
+def new_consumer(conf: Mapping[str, Any], *, logger: logging.Logger | None = None) -> Consumer:
+    """A consumer that is not connected yet. Every client of ours is made by one of these three.
+
+    `conf`: librdkafka properties, or those of `agent.config.logins`, for which a token is fetched first. Raises
+    `KafkaException`, with `_NOT_CONFIGURED` where a package or a setting is missing.
+    """
+    more = {} if logger is None else {"logger": logger}
+    return Consumer(_with_token(conf), **more)
+
+
+def new_producer(conf: Mapping[str, Any], *, logger: logging.Logger | None = None) -> Producer:
+    """A producer, as `new_consumer`."""
+    more = {} if logger is None else {"logger": logger}
+    return Producer(_with_token(conf), **more)
+
+
+def new_admin_client(conf: Mapping[str, Any]) -> AdminClient:
+    """An Admin client, as `new_consumer`."""
+    return AdminClient(_with_token(conf))
+
+
+def _with_token(conf: Mapping[str, Any]) -> dict[str, Any]:
+    """The properties, and with a login of ours what fetches its tokens."""
+    try:
+        login = login_of(conf)
+    except ValueError as error:
+        raise KafkaException(KafkaError(KafkaError._NOT_CONFIGURED, str(error))) from None
+    if login is None:
+        return dict(conf)
+    from agent.kafka.logins.tokens import LoginError, LoginMisconfigured, token_source
+
+    source = token_source(login)
+    try:
+        source.token()
+    except LoginError as error:
+        is_ours = isinstance(error, LoginMisconfigured)
+        code = KafkaError._NOT_CONFIGURED if is_ours else KafkaError._AUTHENTICATION
+        raise KafkaException(KafkaError(code, str(error))) from None
+
+    def on_error(error: KafkaError) -> None:
+        """librdkafka knows only that there was none."""
+        if error.code() == KafkaError._AUTHENTICATION and source.failure is not None:
+            error = KafkaError(error.code(), str(source.failure))
+        if (told := conf.get("error_cb")) is not None:
+            told(error)
+
+    return {**librdkafka_properties(conf), "oauth_cb": source.on_refresh, "error_cb": on_error}
 
 
 def ignore_error(error: KafkaError) -> None:
@@ -34,6 +86,24 @@ RIGHT_CREDENTIALS: Mapping[int, str] = dict.fromkeys(
     "credentials that the cluster accepts (properties sasl.*, ssl.*)",
 )
 """The codes for credentials that do not do, and what is needed instead."""
+
+OWN_CREDENTIALS = "credentials for this login, which kshadow doctor looks for"
+"""What is needed where a client is not even made: no token was to be had."""
+
+
+def is_login_failure(error: KafkaError) -> bool:
+    """Whether a client was not made because there is no token now: trying again may help."""
+    return error.code() in RIGHT_CREDENTIALS
+
+
+def refused_properties(error: KafkaError) -> str:
+    """What librdkafka, or a login of ours, says of a client's properties, in our words."""
+    if error.code() == KafkaError._NOT_CONFIGURED:
+        return error.str()
+    if "No provider for SASL mechanism GSSAPI" in error.str():
+        return "sasl.mechanism=GSSAPI: this librdkafka is built without Kerberos; docs/logins.md says what to install"
+    return f"librdkafka does not take the properties: {error.str()}"
+
 
 NO_SUCH_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
 
@@ -78,7 +148,7 @@ class RecordProducer:
     def __init__(self, topic: str, conf: Mapping[str, Any]) -> None:
         """`conf`: librdkafka properties; `message.timeout.ms` bounds every wait. Raises `KafkaException`."""
         reports = {"on_delivery": self._report, "delivery.report.only.error": True}
-        self._topic, self._producer = topic, Producer({**conf, **reports})
+        self._topic, self._producer = topic, new_producer({**conf, **reports})
         self.count = self._failed = 0
         self._first: tuple[KafkaError, int] | None = None
 

@@ -49,7 +49,7 @@ from agent.kafka.admin_api.answers import (
     MemberClient,
     Refusal,
 )
-from agent.kafka.client import ignore_error, quiet
+from agent.kafka.client import ignore_error, is_login_failure, new_admin_client, quiet
 
 TOPIC = "__consumer_offsets"
 TIMEOUT_S = 5.0
@@ -88,11 +88,16 @@ def main() -> None:
 
     properties = json.loads(sys.stdin.readline())
     conf: dict[str, Any] = {"client.id": "kshadow", **quiet(properties), "error_cb": ignore_error}
-    admin = AdminClient(conf)
+    admin = _admin_client(conf)
     for line in sys.stdin:
         question = json.loads(line)
-        admin.poll(0)
         reply_to = partial(reply, question["id"], monotonic_ms())
+        if isinstance(admin, KafkaException):
+            admin = _admin_client(conf)
+        if isinstance(admin, KafkaException):
+            reply_to(refusals=(_refusal(admin),))
+            continue
+        admin.poll(0)
         match question["ask"]:
             case "list":
                 _list(admin, {}, reply_to)
@@ -106,6 +111,16 @@ def main() -> None:
                 _offsets(admin, question["groups"], reply_to)
     # No farewell: the client's destructor may wait for brokers that do not answer.
     os._exit(0)
+
+
+def _admin_client(conf: dict[str, Any]) -> AdminClient | KafkaException:
+    """The client, or why there is no token for its login: the next question tries again."""
+    try:
+        return new_admin_client(conf)
+    except KafkaException as error:
+        if not is_login_failure(error.args[0]):
+            raise
+        return error
 
 
 def monotonic_ms() -> int:

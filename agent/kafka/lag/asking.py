@@ -16,10 +16,10 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # it is documented
+from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # it is documented
 
 from agent.core.end_offsets import PartitionId
-from agent.kafka.client import ignore_error, kafka_errors, quiet
+from agent.kafka.client import ignore_error, kafka_errors, new_admin_client, quiet
 from agent.kafka.source.client import misconfigured
 
 BATCH = 2_000
@@ -75,7 +75,7 @@ class OffsetRequests:
         self._is_stopped = is_stopped
         properties: dict[str, Any] = {"client.id": "kshadow", **quiet(conf), "error_cb": ignore_error}
         with kafka_errors(misconfigured):
-            self._admin = AdminClient(properties)
+            self._admin = new_admin_client(properties)
 
     def high_watermarks(self, places: Iterable[PartitionId]) -> OffsetAnswers:
         """High watermarks."""

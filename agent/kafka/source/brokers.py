@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from contextlib import closing
 
-from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import BrokerMetadata, ClusterMetadata  # type: ignore[attr-defined]
 
-from agent.kafka.client import kafka_errors
+from agent.kafka.client import kafka_errors, new_consumer
 from agent.kafka.source.client import classify, consumer_properties, misconfigured
 
 TOPIC = "__consumer_offsets"
@@ -43,7 +43,7 @@ def _metadata(conf: Mapping[str, str], topics: Collection[str]) -> dict[str, Clu
     said: list[KafkaError] = []
     out: dict[str, ClusterMetadata] = {}
     with kafka_errors(misconfigured):
-        consumer = Consumer({**consumer_properties(conf), "error_cb": said.append})
+        consumer = new_consumer({**consumer_properties(conf), "error_cb": said.append})
     with closing(consumer):
         for topic in topics:
             try:

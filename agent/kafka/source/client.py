@@ -10,7 +10,13 @@ from collections.abc import Mapping
 
 from confluent_kafka import KafkaError
 
-from agent.kafka.client import NO_SUCH_TOPIC, RIGHT_CREDENTIALS
+from agent.kafka.client import (
+    NO_SUCH_TOPIC,
+    OWN_CREDENTIALS,
+    RIGHT_CREDENTIALS,
+    is_login_failure,
+    refused_properties,
+)
 from agent.kafka.source.errors import SourceDenied, SourceError, SourceMisconfigured, SourceUnreachable, TopicMissing
 
 # What the reader's correctness hangs on; a caller's value is refused.
@@ -56,9 +62,11 @@ def consumer_properties(conf: Mapping[str, str]) -> dict[str, str]:
     return {**DEFAULTS, **conf, **FIXED}
 
 
-def misconfigured(error: KafkaError) -> SourceMisconfigured:
-    """What a client says of its properties, in our words."""
-    return SourceMisconfigured(f"librdkafka does not take the properties: {error.str()}")
+def misconfigured(error: KafkaError) -> SourceError:
+    """Why a client was not made, in our words."""
+    if is_login_failure(error):
+        return SourceDenied(error.str(), right=OWN_CREDENTIALS)
+    return SourceMisconfigured(refused_properties(error))
 
 
 def is_lost_offset(error: KafkaError) -> bool:

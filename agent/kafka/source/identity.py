@@ -15,10 +15,9 @@ from functools import partial
 from typing import Any
 
 from confluent_kafka import Consumer, TopicCollection
-from confluent_kafka.admin import AdminClient
 
 from agent.core.records import LogId
-from agent.kafka.client import kafka_errors, quiet
+from agent.kafka.client import kafka_errors, new_admin_client, quiet
 from agent.kafka.source.client import DEFAULTS, FIXED, classify, misconfigured
 from agent.kafka.source.errors import SourceUnreachable
 
@@ -34,7 +33,7 @@ class IdentityClient:
         self._consumer = consumer
         mine = {name: value for name, value in properties.items() if name not in _CONSUMER_ONLY}
         with kafka_errors(misconfigured):
-            self._admin = AdminClient(quiet(mine))
+            self._admin = new_admin_client(quiet(mine))
 
     def ask(self, topic: str, timeout_s: float) -> LogId:
         """The topic's log as of now. Raises `SourceUnreachable`, `TopicMissing`, `SourceDenied`."""

@@ -17,11 +17,11 @@ import time
 from collections.abc import Mapping
 from types import TracebackType
 
-from confluent_kafka import Consumer, KafkaError, Message
+from confluent_kafka import KafkaError, Message
 
 from agent.common.logs import LIBRDKAFKA
 from agent.core.records import LogId, RecordBatch
-from agent.kafka.client import kafka_errors
+from agent.kafka.client import kafka_errors, new_consumer
 from agent.kafka.source.assignment import Assignment, ChooseStarts, PartitionRule
 from agent.kafka.source.client import classify, consumer_properties, is_lost_offset, misconfigured
 from agent.kafka.source.cluster import leaders
@@ -71,7 +71,7 @@ class TopicReader:
         properties: dict[str, object] = {**consumer_properties(conf), "error_cb": self._health.on_client_error}
         with kafka_errors(misconfigured):
             # Fatal errors librdkafka prints at any `log_level`; and who turns its log up wants it among ours.
-            self._consumer = Consumer(properties, logger=logging.getLogger(LIBRDKAFKA))
+            self._consumer = new_consumer(properties, logger=logging.getLogger(LIBRDKAFKA))
         self._identity = IdentityClient(self._consumer, properties)
         choose_starts = start if callable(start) else _fixed(start or {})
         self._assignment = Assignment(self._consumer, topic, partitions, choose_starts)

@@ -29,12 +29,16 @@ from confluent_kafka.admin import AdminClient
 
 from agent.core.records import RawRecord
 from agent.kafka.client import (
+    OWN_CREDENTIALS,
     RIGHT_CREDENTIALS,
     RecordProducer,
     Undelivered,
+    is_login_failure,
     kafka_errors,
     led_partitions,
+    new_admin_client,
     quiet,
+    refused_properties,
 )
 from agent.kafka.writer import TOPIC, Written
 from agent.kafka.writer.errors import (
@@ -79,7 +83,7 @@ def partition_count(conf: Mapping[str, str], *, create: bool = False, timeout_s:
     for a group's coordinator. Raises `SinkUnreachable`, `TopicMissing`, `SinkDenied`, `SinkMisconfigured`.
     """
     with kafka_errors(_misconfigured):
-        admin = AdminClient(quiet(conf))
+        admin = new_admin_client(quiet(conf))
     deadline = time.monotonic() + timeout_s
     while True:
         with kafka_errors(partial(_classify, doing=f"asking for the partitions of {TOPIC}")):
@@ -165,7 +169,9 @@ def _ask_for_coordinator(admin: AdminClient, timeout_s: float) -> None:
 
 
 def _misconfigured(error: KafkaError) -> SinkError:
-    return SinkMisconfigured(error.str())
+    if is_login_failure(error):
+        return SinkDenied(error.str(), right=OWN_CREDENTIALS)
+    return SinkMisconfigured(refused_properties(error))
 
 
 def _classify(error: KafkaError, doing: str) -> SinkError:

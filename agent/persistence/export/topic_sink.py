@@ -26,9 +26,19 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, Resourc
 
 from agent.common import clock
 from agent.common.units import DAY_MS
-from agent.kafka.client import NO_SUCH_TOPIC, RIGHT_CREDENTIALS, kafka_errors, quiet
+from agent.kafka.client import (
+    NO_SUCH_TOPIC,
+    OWN_CREDENTIALS,
+    RIGHT_CREDENTIALS,
+    is_login_failure,
+    kafka_errors,
+    new_admin_client,
+    new_producer,
+    quiet,
+    refused_properties,
+)
 from agent.persistence.export.encoded_event import EncodedEvent
-from agent.persistence.export.errors import ExportMisconfigured, SinkDown
+from agent.persistence.export.errors import ExportError, ExportMisconfigured, SinkDown
 from agent.persistence.export.sinks import BatchLimits, RejectedEvent
 
 log = logging.getLogger("kshadow.export")
@@ -129,8 +139,8 @@ class TopicSink:
         if self._one_by_one:
             own["batch.num.messages"] = "1"
         conf = {**_DEFAULTS, **own, **self._conf, **_FIXED, "error_cb": self._on_error}
-        with kafka_errors(lambda error: ExportMisconfigured(error.str())):
-            self._producer = Producer(conf, logger=_silent)
+        with kafka_errors(_not_made):
+            self._producer = new_producer(conf, logger=_silent)
         self._failure = self._fatal = None
         self._trouble = ""
         self._sent = 0
@@ -244,7 +254,8 @@ class TopicSink:
 
     def _check_topic(self) -> None:
         """See that the topic is there; create it if that is wanted. Raises `SinkDown`."""
-        admin = AdminClient(quiet(self._conf))
+        with kafka_errors(_not_made):
+            admin = new_admin_client(quiet(self._conf))
         with kafka_errors(partial(self._down, doing=f"looking for topic {self._topic}", operation="Describe")):
             # All topics: whoever asks for one by its name, creates it, the cluster's way.
             found = admin.list_topics(timeout=_ADMIN_S).topics.get(self._topic)
@@ -305,6 +316,12 @@ class TopicSink:
         }.get(error.code())
         message = f"{doing}: {error.str()}"
         return SinkDown(message if needed is None else f"{message}; needed: {needed}")
+
+
+def _not_made(error: KafkaError) -> ExportError:
+    if is_login_failure(error):
+        return SinkDown(f"{error.str()}; needed: {OWN_CREDENTIALS}")
+    return ExportMisconfigured(refused_properties(error))
 
 
 def _create_command(topic: str) -> str:

@@ -10,11 +10,23 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, closing
 from functools import partial
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType  # type: ignore[attr-defined]
 
 from agent.common.units import HOUR_MS
-from agent.kafka.client import RIGHT_CREDENTIALS, RecordProducer, Undelivered, kafka_errors, led_partitions, quiet
+from agent.kafka.client import (
+    OWN_CREDENTIALS,
+    RIGHT_CREDENTIALS,
+    RecordProducer,
+    Undelivered,
+    is_login_failure,
+    kafka_errors,
+    led_partitions,
+    new_admin_client,
+    new_consumer,
+    quiet,
+    refused_properties,
+)
 from agent.persistence.snapshot.store import StoreError, StoreErrorReason
 
 PARTITIONS = 10
@@ -66,7 +78,7 @@ class CompactedTopic:
         self._topic, self._timeout_s = topic, timeout_s
         self._producer: RecordProducer | None = None
         with kafka_errors(_misconfigured):
-            admin = AdminClient({**self._conf})
+            admin = new_admin_client(self._conf)
         self.partitions = self._await_leaders(admin, create)
         """How many it has."""
         self._check_policy(admin)
@@ -128,7 +140,7 @@ class CompactedTopic:
         `deadline`: in `time.monotonic`."""
         doing = f"reading topic {self._topic}"
         with kafka_errors(_misconfigured):
-            consumer = Consumer({"group.id": "kshadow", **self._conf, **_CONSUMER})
+            consumer = new_consumer({"group.id": "kshadow", **self._conf, **_CONSUMER})
         with closing(consumer), self._errors(doing):
             left, last = set(partitions), "nothing came"
             consumer.assign([TopicPartition(self._topic, number, OFFSET_BEGINNING) for number in left])
@@ -195,4 +207,6 @@ class CompactedTopic:
 
 
 def _misconfigured(error: KafkaError) -> StoreError:
-    return StoreError(StoreErrorReason.MISCONFIGURED, error.str())
+    if is_login_failure(error):
+        return StoreError(StoreErrorReason.DENIED, f"{error.str()}; needed: {OWN_CREDENTIALS}")
+    return StoreError(StoreErrorReason.MISCONFIGURED, refused_properties(error))

@@ -9,6 +9,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
+from agent.config.logins import LoginMethod, librdkafka_properties, login_of
+
 OFFSETS_TOPIC = "__consumer_offsets"
 
 
@@ -82,6 +84,8 @@ class DoctorRequest:
 
 def principal(conf: Mapping[str, str]) -> str:
     """Who we are to an authorizer that maps names as Kafka does by default."""
+    if (login := login_of(conf)) is not None and login.method is LoginMethod.GOOGLE:
+        return "User:ADDRESS-OF-THE-SERVICE-ACCOUNT"
     if uses_sasl(conf):
         return f"User:{conf.get('sasl.username') or 'NAME'}"
     if uses_tls(conf) and {"ssl.certificate.location", "ssl.certificate.pem", "ssl.keystore.location"} & conf.keys():
@@ -91,7 +95,7 @@ def principal(conf: Mapping[str, str]) -> str:
 
 def protocol(conf: Mapping[str, str]) -> str:
     """`security.protocol`, in capitals."""
-    return conf.get("security.protocol", "plaintext").upper()
+    return str(librdkafka_properties(conf).get("security.protocol", "plaintext")).upper()
 
 
 def uses_tls(conf: Mapping[str, str]) -> bool:
@@ -105,12 +109,35 @@ def uses_sasl(conf: Mapping[str, str]) -> bool:
 
 
 def mechanism(conf: Mapping[str, str]) -> str:
-    """`sasl.mechanism`; librdkafka's default is GSSAPI."""
+    """`sasl.mechanism` as the broker is told it; librdkafka's default is GSSAPI."""
+    conf = librdkafka_properties(conf)
     return (conf.get("sasl.mechanism") or conf.get("sasl.mechanisms") or "GSSAPI").upper()
 
 
+_IAM_ACTIONS: Mapping[tuple[str, str], tuple[str, ...]] = {
+    ("--topic", "Describe"): ("DescribeTopic",),
+    ("--topic", "Read"): ("DescribeTopic", "ReadData"),
+    ("--topic", "Write"): ("DescribeTopic", "WriteData"),
+    ("--topic", "Create"): ("CreateTopic",),
+    ("--group", "Describe"): ("DescribeGroup",),
+    ("--group", "Read"): ("AlterGroup", "DescribeGroup"),
+}
+"""What Kafka's operations are called in AWS' policies, all after `kafka-cluster:` (Amazon MSK's documentation of IAM
+access control)."""
+
+
+def _iam_statement(operations: Sequence[str], kind: str, name: str) -> str:
+    actions = {"Connect"} | {it for operation in operations for it in _IAM_ACTIONS.get((kind, operation), ())}
+    named = ", ".join(f"kafka-cluster:{it}" for it in sorted(actions))
+    place = f"{kind[2:]}/CLUSTER/*/{name} and the cluster"
+    return f"allow {named} on {place} in this identity's IAM policy"
+
+
 def grant_command(request: DoctorRequest, operations: Sequence[str], *resource: str) -> str:
-    """The command that grants operations on a resource, `"--topic", "orders"`."""
+    """The command that grants operations on a resource, `"--topic", "orders"`; with IAM, what a policy has to say."""
+    login = login_of(request.conf)
+    if login is not None and login.method is LoginMethod.AWS_MSK_IAM:
+        return _iam_statement(operations, *resource)
     words = ["kafka-acls.sh", "--bootstrap-server", request.bootstrap_servers, "--command-config", "admin.properties"]
     words += ["--add", "--allow-principal", principal(request.conf)]
     for operation in operations:

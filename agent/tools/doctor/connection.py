@@ -11,8 +11,9 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
-from agent.kafka.client import quiet
-from agent.kafka.source.errors import SourceMisconfigured
+from agent.config.logins import LoginMethod, login_of
+from agent.kafka.client import new_admin_client, quiet
+from agent.kafka.source.client import misconfigured
 from agent.presentation.narrative.words import count
 from agent.tools.doctor.checks import OFFSETS_TOPIC, Check, CheckOutcome, DoctorRequest, Trial, mechanism, uses_sasl
 from agent.tools.doctor.endpoint import Endpoint, probe
@@ -64,9 +65,9 @@ def connect_admin(request: DoctorRequest) -> AdminConnection:
     said: list[KafkaError] = []
     properties = quiet({"client.id": "kshadow", **request.conf})
     try:
-        return AdminConnection(AdminClient(properties | {"error_cb": said.append}), request.timeout_s, said)
+        return AdminConnection(new_admin_client(properties | {"error_cb": said.append}), request.timeout_s, said)
     except KafkaException as error:
-        raise SourceMisconfigured(f"librdkafka does not take the properties: {error.args[0].str()}") from error
+        raise misconfigured(error.args[0]) from error
 
 
 def addresses(bootstrap_servers: str) -> list[tuple[str, int]]:
@@ -157,6 +158,11 @@ def _failed_login(request: DoctorRequest, trial: Trial, error: KafkaError) -> Ch
     if error.code() not in _BAD_CREDENTIALS:
         return trial.failed(error.str(), "see what the broker's log says of connections from here")
     fix = "correct the sasl.* properties"
+    token_login = login_of(request.conf)
+    if token_login is not None and token_login.method is LoginMethod.AWS_MSK_IAM:
+        fix = "see that the region is the cluster's, and allow this identity kafka-cluster:Connect on the cluster"
+    elif token_login is not None:
+        fix = "grant the account roles/managedkafka.client"
     if (user := request.conf.get("sasl.username")) is not None:
         fix = f"correct sasl.username and sasl.password: the broker knows no user {user!r} with this password"
     return trial.failed(f"the broker does not let us in with these credentials: {error.str()}", fix)

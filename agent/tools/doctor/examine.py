@@ -4,17 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from agent.config.logins import login_of
 from agent.kafka.source.errors import SourceDenied, SourceError
 from agent.tools.doctor import connection, local, rights, topic
 from agent.tools.doctor.checks import OFFSETS_TOPIC, Check, CheckOutcome, DoctorRequest, Trial
+from agent.tools.doctor.token import check_token
 
 
 def examine(request: DoctorRequest) -> Iterator[Check]:
     """Every check, as soon as it is made. Raises `SourceMisconfigured` at once for what librdkafka does not take."""
-    link = connection.connect_admin(request)
+    token_login = login_of(request.conf)
+    # Without a token no client can be made: the rest that can be looked at is looked at all the same.
+    token = None if token_login is None else check_token(token_login)
+    has_token = token is None or token.outcome is CheckOutcome.OK
+    link = connection.connect_admin(request) if has_token else None
     yield from local.check_machine(request)
+    if token is not None:
+        yield token
     checks, versions = connection.bootstrap(request)
     yield from checks
+    if link is None:
+        yield _skipped("login", "there is no token")
+        return
     if versions is None:
         yield _skipped("login", "no broker can be reached that lets a client log in")
         return

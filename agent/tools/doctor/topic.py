@@ -14,6 +14,7 @@ from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[a
 from agent.core.wire import decode
 from agent.core.wire.offset_commit_fastpath import is_commit_key, read_commit_key
 from agent.core.wire.records import Record, Tombstone, Undecodable
+from agent.kafka.client import new_consumer
 from agent.kafka.source.client import consumer_properties
 from agent.kafka.source.cluster import EARLIEST, LATEST, leaders, offsets_at
 from agent.kafka.source.errors import SourceDenied, SourceUnreachable
@@ -112,7 +113,7 @@ def check_settings(link: AdminConnection) -> Check:
 def read_sample(request: DoctorRequest, sample: TopicSample) -> None:
     """Take in the newest records of each partition, and those that come in a moment more. Raises `SourceError`."""
     # Uncommitted: what an open transaction holds back was written long before it is seen, and clocks seemed wrong.
-    consumer = Consumer({**consumer_properties(request.conf), "isolation.level": "read_uncommitted"})
+    consumer = new_consumer({**consumer_properties(request.conf), "isolation.level": "read_uncommitted"})
     try:
         numbers = [
             number for number, leader in leaders(consumer, OFFSETS_TOPIC, request.timeout_s).items() if leader >= 0

@@ -78,12 +78,11 @@ def _ask_for_group(kafka: Kafka) -> None:
     """Ask for a group of Spark's kind, which needs the right that asking for its offsets does: of an internal topic
     Spark's source finds the partitions no other way. No group is made."""
     from confluent_kafka import KafkaError, KafkaException
-    from confluent_kafka.admin import AdminClient
 
-    from agent.kafka.client import quiet
+    from agent.kafka.client import new_admin_client, quiet
     from agent.kafka.source.errors import SourceDenied, SourceUnreachable
 
-    admin = AdminClient(quiet(kafka.properties))
+    admin = new_admin_client(quiet(kafka.properties))
     group = f"{GROUP_PREFIX}-check"
     try:
         admin.describe_consumer_groups([group], request_timeout=_CONNECT_S)[group].result(_CONNECT_S)

@@ -42,6 +42,8 @@ def test_a_broken_escape() -> None:
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"
 OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
+IAM = "software.amazon.msk.auth.iam.IAMLoginModule required"
+KRB5 = "com.sun.security.auth.module.Krb5LoginModule required"
 
 
 def test_jaas() -> None:
@@ -74,8 +76,9 @@ def translated(text: str) -> CommandConfig:
 
 SASL = "security.protocol=SASL_SSL\nsasl.mechanism="
 SASL_OUT = {"security.protocol": "SASL_SSL"}
+KERBEROS_OUT = {"sasl.mechanism": "GSSAPI", "sasl.kerberos.service.name": "kafka"}
 
-# 1-15: what becomes of it.
+# 1-22: what becomes of it.
 GOOD = [
     (
         "client.id=x\nrequest.timeout.ms=5\nreceive.buffer.bytes=-1",
@@ -151,6 +154,55 @@ GOOD = [
         f"{SASL}PLAIN\nsasl.username=u\nsasl.password=p",
         SASL_OUT | {"sasl.mechanism": "PLAIN", "sasl.username": "u", "sasl.password": "p"},
     ),  # 15
+    (
+        f"{SASL}AWS_MSK_IAM\nsasl.jaas.config={IAM};\n"
+        "sasl.client.callback.handler.class=software.amazon.msk.auth.iam.IAMClientCallbackHandler",
+        SASL_OUT | {"sasl.mechanism": "AWS_MSK_IAM"},
+    ),  # 16: as MSK's documentation has it
+    (
+        f'{SASL}AWS_MSK_IAM\nsasl.jaas.config={IAM} awsProfileName="my profile" awsRoleArn="arn:aws:iam::1:role/r" '
+        'awsRoleSessionName="s" awsRoleExternalId="x" awsStsRegion="eu-west-1" awsMaxRetries="3" awsDebugCreds=true;',
+        SASL_OUT
+        | {
+            "sasl.mechanism": "AWS_MSK_IAM",
+            "sasl.oauthbearer.config": "profile='my profile' role_arn=arn:aws:iam::1:role/r role_session_name=s "
+            "external_id=x sts_region=eu-west-1",
+        },
+    ),  # 17
+    (
+        f"{SASL}OAUTHBEARER\nsasl.jaas.config={OAUTH} awsProfileName=p;\n"
+        "sasl.login.callback.handler.class=software.amazon.msk.auth.iam.IAMOAuthBearerLoginCallbackHandler",
+        SASL_OUT | {"sasl.mechanism": "AWS_MSK_IAM", "sasl.oauthbearer.config": "profile=p"},
+    ),  # 18: the same login, as the newer of Amazon's handlers has it
+    (
+        f"{SASL}OAUTHBEARER\nsasl.jaas.config={OAUTH};\n"
+        "sasl.login.callback.handler.class=com.google.cloud.hosted.kafka.auth.GcpLoginCallbackHandler",
+        SASL_OUT | {"sasl.mechanism": "OAUTHBEARER", "sasl.oauthbearer.method": "google"},
+    ),  # 19: as Google's documentation has it
+    (
+        f"{SASL}OAUTHBEARER\nsasl.oauthbearer.method=oidc\n"
+        "sasl.oauthbearer.metadata.authentication.type=azure_imds\n"
+        "sasl.oauthbearer.config=query=api-version=2025-04-01&resource=https://ns.servicebus.windows.net",
+        SASL_OUT
+        | {
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.oauthbearer.method": "oidc",
+            "sasl.oauthbearer.metadata.authentication.type": "azure_imds",
+            "sasl.oauthbearer.config": "query=api-version=2025-04-01&resource=https://ns.servicebus.windows.net",
+        },
+    ),  # 20: Azure's managed identity, which librdkafka does itself
+    (
+        f"{SASL}GSSAPI\nsasl.kerberos.service.name=broker\nsasl.jaas.config={KRB5} useKeyTab=true "
+        'keyTab="/k.keytab" principal="me@REALM";',
+        SASL_OUT
+        | {
+            "sasl.mechanism": "GSSAPI",
+            "sasl.kerberos.keytab": "/k.keytab",
+            "sasl.kerberos.principal": "me@REALM",
+            "sasl.kerberos.service.name": "broker",
+        },
+    ),  # 21
+    ("security.protocol=SASL_SSL", {"security.protocol": "SASL_SSL", **KERBEROS_OUT}),  # 22: Java's default
 ]
 
 
@@ -170,9 +222,9 @@ BAD = [
     ),  # 2
     ("ssl.truststore.location=/nowhere", "/nowhere is JKS", "ssl.ca.location"),  # 3: Java's default
     ("ssl.keystore.location=/s.jks", "keytool -importkeystore -srckeystore /s.jks", "ssl.keystore.location"),  # 4
-    (f"{SASL}AWS_MSK_IAM", "SASL/SCRAM user (MSK's port 9096)", "sasl.mechanism"),  # 5
-    (f"{SASL}GSSAPI\nsasl.kerberos.service.name=kafka", "without Kerberos", "sasl.mechanism"),  # 6
-    ("security.protocol=SASL_SSL", "Java's default: no sasl.mechanism is given", "sasl.mechanism"),  # 7
+    (f"{SASL}NTLM", "AWS_MSK_IAM or GSSAPI expected", "sasl.mechanism"),  # 5
+    (f"{SASL}AWS_MSK_IAM\nsasl.jaas.config={IAM} a", "a login module", "sasl.oauthbearer.config"),  # 6
+    (f"{SASL}GSSAPI\nsasl.jaas.config={KRB5} keyTab=", "a login module", "sasl.username"),  # 7
     (f"{SASL}PLAIN", "java.security.auth.login.config is not read", "sasl.username"),  # 8
     (
         f'{SASL}PLAIN\nsasl.jaas.config={SCRAM} username="u" password="hunter2";',

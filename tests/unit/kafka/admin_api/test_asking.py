@@ -131,3 +131,21 @@ def test_it_ends_with_its_input() -> None:
 )
 def test_forms(line: dict[str, object], expected: AdminAnswer) -> None:
     assert parse_answer({"id": 7, "asked_ms": 10, "answered_ms": 12, **line}) == expected
+
+
+@pytest.mark.usefixtures("process")
+def test_a_login_without_a_token_is_a_refusal_and_no_trace(capfd: pytest.CaptureFixture[str]) -> None:
+    """As when credentials are withdrawn while the agent runs: the process goes on, and tries with each question."""
+    nowhere = {"AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null"}
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_PROFILE"):
+            patch.delenv(name, raising=False)
+        for name, value in {**nowhere, "AWS_EC2_METADATA_DISABLED": "true", "AWS_REGION": "eu-west-3"}.items():
+            patch.setenv(name, value)
+        with asking({**NOBODY, "sasl.mechanism": "AWS_MSK_IAM"}) as (asker, wake):
+            for _ in range(2):
+                asker.ask("leaders")
+                (refusal,) = answer(asker, wake).refusals
+                assert "no credentials for MSK IAM" in refusal.reason
+            assert asker.exit_code is None
+    assert capfd.readouterr().err == ""
