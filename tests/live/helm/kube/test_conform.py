@@ -43,7 +43,7 @@ def rendered(rendering: Helm, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_there_are_scenarios_and_examples() -> None:
     assert len(SCENARIOS) > 5
-    assert len(EXAMPLE_VALUES) == 4
+    assert len(EXAMPLE_VALUES) == 5
 
 
 @pytest.mark.parametrize("version", VERSIONS)
