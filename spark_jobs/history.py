@@ -14,9 +14,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import DateType, StructField, StructType
 
+from agent.history.days import Days, is_day
+from agent.history.input_schema import EVENTS
 from agent.history.rolling import AHEAD_MS, EARLIEST_MS
 from agent.history.rollup_reducer import Event
-from agent.persistence.export.arrow import HISTORY
+from agent.persistence.export.arrow import HISTORY, date_of
+from spark_jobs.parquet_files import DatedDirectory, check_files
 
 FILES = StructType([*from_arrow_schema(HISTORY).fields, StructField("date", DateType())])
 """Every column of `agent.persistence.export.columns`, and the day by which the files are parted."""
@@ -24,15 +27,51 @@ FILES = StructType([*from_arrow_schema(HISTORY).fields, StructField("date", Date
 EVENTS_DDL = "cluster string, group string, event_id string, type string, at_ms bigint, body string"
 
 
+class HistoryFiles:
+    """Directories of history in Parquet, parted by date. What is read of them is looked at before."""
+
+    def __init__(self, spark: SparkSession, paths: Sequence[str]) -> None:
+        """Raises `JobError` for what is not there."""
+        self._spark = spark
+        self._roots = [DatedDirectory(spark, path) for path in paths]
+
+    @property
+    def is_dated(self) -> bool:
+        """Whether every file lies in the directory of a day, so that days can be read without opening others."""
+        return not any(it.loose for it in self._roots)
+
+    def dates(self, now_ms: int) -> list[str]:
+        """The days there are, in order; but those of no time that could be believed."""
+        last = date_of(now_ms + AHEAD_MS)
+        return sorted({it for root in self._roots for it in root.days if is_day(it) and it <= last})
+
+    def read(self, *days: Days) -> DataFrame:
+        """Events of some days, or of all: rows of `EVENTS_DDL`, and `schema` and `date`. Raises `HistoryError` for a
+        file without the columns that are read, or a damaged one."""
+        frames = []
+        for root in self._roots:
+            inside = root.paths(days)
+            read = self._spark.read.schema(FILES)
+            if inside:
+                check_files(self._spark, inside, EVENTS)
+                frames.append(read.option("basePath", root.path).parquet(*inside))
+            if root.loose:
+                check_files(self._spark, root.loose, EVENTS)
+                frames.append(read.parquet(*root.loose))
+        if not frames:
+            frames = [self._spark.createDataFrame([], FILES)]
+        return from_columns(reduce(DataFrame.unionByName, frames))
+
+
 def from_files(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
-    """History events in Parquet: rows of `EVENTS_DDL`, and the day by which the files are parted as `date`."""
-    return from_columns(reduce(DataFrame.unionByName, [spark.read.schema(FILES).parquet(path) for path in paths]))
+    """All history events in Parquet: rows of `EVENTS_DDL`, and `schema` and `date`."""
+    return HistoryFiles(spark, paths).read()
 
 
 def from_columns(table: DataFrame) -> DataFrame:
-    """A table of history → rows of `EVENTS_DDL`, and `date`."""
+    """A table of history → rows of `EVENTS_DDL`, and `schema` and `date`."""
     body = F.to_json(F.struct(*Event.__struct_fields__)).alias("body")
-    return table.select("cluster", "group", "event_id", "type", "at_ms", body, "date")
+    return table.select("cluster", "group", "event_id", "type", "at_ms", body, "schema", "date")
 
 
 def from_json(values: DataFrame) -> DataFrame:

@@ -7,10 +7,11 @@ sorted events. `GroupRollup` says what the numbers mean.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
 from itertools import groupby
 from operator import itemgetter
+from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
@@ -18,8 +19,8 @@ import pyarrow as pa
 
 from agent.common.units import DAY_MS
 from agent.history.errors import HistoryError
-from agent.history.rollup_reducer import Event, GroupRollup, Row, Rows
-from agent.history.tables import STREAMED
+from agent.history.rollup_reducer import STATE_VERSION, Event, GroupRollup, Row, Rows
+from agent.history.tables import ROLLED_UP, STREAMED
 from agent.persistence.export.arrow import date_of
 
 EARLIEST_MS = 1_262_304_000_000
@@ -39,13 +40,15 @@ CARRIED = (
 )
 """What shows how a group stands. Of each (of findings, of each analyzer) the newest tells all that the older did."""
 
-_ARROW = {"string": pa.string(), "bigint": pa.int64(), "double": pa.float64(), "date": pa.string()}
+_ARROW = {"string": pa.string(), "bigint": pa.int64(), "int": pa.int32(), "double": pa.float64(), "date": pa.string()}
+
+_EVERY = {**ROLLED_UP, **STREAMED}
 
 ROWS = pa.schema(
     [("table", pa.string())]
     + [
         (name, _ARROW[kind])
-        for name, kind in {column.name: column.kind for table in STREAMED.values() for column in table}.items()
+        for name, kind in {column.name: column.kind for table in _EVERY.values() for column in table}.items()
     ]
 )
 """One schema for all tables: a row has the columns of the table that stands in `table`, the others are null."""
@@ -53,8 +56,11 @@ ROWS = pa.schema(
 BATCH = 5_000
 """Rows at a time."""
 
-GroupEvent = tuple[str | None, str | None, Event]
-"""The cluster, the group, and an event of it."""
+GroupEvent = tuple[str | None, str | None, Event | GroupRollup]
+"""The cluster, the group, and an event of it; or, before its first event, how it stood when a day had ended."""
+
+Clocks = Mapping[str | None, int]
+"""By cluster: up to when time is known to have passed in its log."""
 
 event_of = msgspec.json.Decoder(Event).decode
 """The event in a body. Raises `msgspec.MsgspecError` for what is none."""
@@ -62,21 +68,29 @@ event_of = msgspec.json.Decoder(Event).decode
 
 class Range(NamedTuple):
     """What is to be rolled up: windows that begin from `since_ms` on and before `until_ms`, both the beginnings of
-    days. Time is known to have passed up to `horizon_ms`: windows that end later are not over."""
+    days. Time is known to have passed up to `horizon_ms`, or what `clocks` say of a cluster: windows that end later
+    are not over. From `begins_ms` on all events are at hand, and what came before tells only how groups stood."""
 
     since_ms: int
     until_ms: int
     horizon_ms: int
+    begins_ms: int | None = None
+    """None: a day before the range."""
+    clocks: Clocks = MappingProxyType({})
 
     @property
     def first_ms(self) -> int:
-        """From when on all events are needed; of what was before, the newest of each `CARRIED` type."""
-        return self.since_ms - DAY_MS
+        """From when on all events are needed."""
+        return self.since_ms - DAY_MS if self.begins_ms is None else self.begins_ms
 
     @property
     def last_ms(self) -> int:
         """Up to when events matter: what began in the range may end on the day after."""
         return min(self.horizon_ms, self.until_ms + DAY_MS)
+
+    def last_ms_of(self, cluster: str | None) -> int:
+        """The same of a cluster."""
+        return min(self.clocks.get(cluster, self.horizon_ms), self.last_ms)
 
 
 def range_of(since: str | None, until: str | None, first_ms: int, last_ms: int) -> Range:
@@ -96,16 +110,64 @@ def range_of(since: str | None, until: str | None, first_ms: int, last_ms: int) 
     return Range(since_ms, until_ms, last_ms)
 
 
-def roll_up_groups(events: Iterable[GroupEvent], within: Range) -> Rows:
-    """Events in the order of cluster, group and time, some twice → the rows of the range.
+def roll_up_groups(events: Iterable[GroupEvent], within: Range, history: str | None = None) -> Rows:
+    """Events in the order of cluster, group and time, some twice → the rows of the range, `standing` among them, of
+    which each says what `history` it is of.
 
     Equal times may come in any order: what one moment has is put in order here, each event once.
     """
     for (cluster, group), of_group in groupby(events, key=itemgetter(0, 1)):
-        rollup = GroupRollup(cluster, group)
-        for _, of_moment in groupby((event for *_, event in of_group), key=_at_ms):
-            yield from _inside(rollup.take(in_order(of_moment)), within)
-        yield from _inside(rollup.advance(within.last_ms), within)
+        moments = groupby((it for *_, it in of_group), key=_at_ms)
+        yield from _inside(_of_group(cluster, group, moments, within, history), within)
+
+
+def _of_group(
+    cluster: str | None,
+    group: str | None,
+    moments: Iterable[tuple[int, Iterable[Event | GroupRollup]]],
+    within: Range,
+    history: str | None,
+) -> Rows:
+    rollup = GroupRollup(cluster, group)
+    last_ms = within.last_ms_of(cluster)
+    day_end_ms = within.since_ms + DAY_MS
+    for at_ms, items in moments:
+        if at_ms < within.first_ms:
+            came = list(items)
+            rollup = next((it for it in came if isinstance(it, GroupRollup)), rollup)
+            rollup.skip(at_ms)
+            yield from rollup.take(in_order(it for it in came if isinstance(it, Event)))
+            continue
+        if rollup.clock_ms is not None and rollup.clock_ms < within.first_ms:
+            rollup.skip(within.first_ms)
+        while day_end_ms <= min(at_ms, last_ms, within.until_ms):
+            yield from _standing(rollup, day_end_ms, history)
+            day_end_ms += DAY_MS
+        yield from rollup.take(in_order(it for it in items if isinstance(it, Event)))
+    if rollup.clock_ms is not None and rollup.clock_ms < within.first_ms:
+        rollup.skip(within.first_ms)
+    while day_end_ms <= min(last_ms, within.until_ms):
+        yield from _standing(rollup, day_end_ms, history)
+        day_end_ms += DAY_MS
+    yield from rollup.advance(last_ms)
+
+
+def _standing(rollup: GroupRollup, day_end_ms: int, history: str | None) -> Rows:
+    """Let the day end: its rows, and how the group stands."""
+    if rollup.clock_ms is None:
+        return
+    yield from rollup.advance(day_end_ms)
+    rollup.skip(day_end_ms)
+    if rollup.stands:
+        row: Row = {"cluster": rollup.cluster, "group": rollup.group, "group_type": rollup.group_type}
+        row |= {"start_ms": day_end_ms - DAY_MS, "end_ms": day_end_ms, "phase": rollup.phase}
+        state = {"state": _encode(rollup).decode(), "state_version": STATE_VERSION, "history": history}
+        yield "standing", {**row, "members": rollup.members, **state}
+
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+standing_of = msgspec.json.Decoder(GroupRollup).decode
+"""How a group stood, as the column `state` has it. Raises `msgspec.MsgspecError` for what is none."""
 
 
 def in_order(events: Iterable[Event]) -> list[Event]:
@@ -124,8 +186,9 @@ def _inside(rows: Rows, within: Range) -> Rows:
     return ((table, row) for table, row in rows if within.since_ms <= row["start_ms"] < within.until_ms)
 
 
-def _at_ms(event: Event) -> int:
-    return event.at_ms
+def _at_ms(it: Event | GroupRollup) -> int:
+    """Of a standing: just before what comes after it."""
+    return it.at_ms if isinstance(it, Event) else (it.clock_ms or 0) - 1
 
 
 _EPOCH = date(1970, 1, 1)

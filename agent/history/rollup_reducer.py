@@ -141,6 +141,10 @@ class Episode(msgspec.Struct):
     stopped_unknown: int = 0
 
 
+STATE_VERSION = 3
+"""Of what `GroupRollup` and the classes in it hold. See `spark_jobs.streams.state_format` before it is raised."""
+
+
 class GroupRollup(msgspec.Struct):
     """What is known of a group, up to `clock_ms`. As a whole the state of the stream's operator."""
 
@@ -175,6 +179,20 @@ class GroupRollup(msgspec.Struct):
         if self.episode is not None and now_ms >= self.episode.end_ms + PAUSE_MS:
             yield "episodes", self._episode_row(self.episode)
             self.episode = None
+
+    def skip(self, now_ms: int) -> None:
+        """Let time pass without a row, up to the beginning of what counts: how the group stands is kept."""
+        self.windows.clear()
+        self.clock_ms = now_ms
+        # Nothing that comes later may be taken from time that is forgotten.
+        self.phase_since_ms = max(self.phase_since_ms, now_ms)
+        if self.episode is not None and now_ms >= self.episode.end_ms + PAUSE_MS:
+            self.episode = None
+
+    @property
+    def stands(self) -> bool:
+        """Whether there is anything that later events are taken with."""
+        return any((self.phase, self.firing, self.episode)) or self.last_rebalance_ms is not None
 
     def next_ms(self) -> int | None:
         """When time gives the next row, if nothing happens before; None: it never does."""

@@ -129,6 +129,22 @@ EPISODES = (
 )
 """A row for each busy time of a group: rebalances with less than ten minutes from one to the next."""
 
+STANDING = (
+    Column("cluster", "string", "the cluster's name; null where it has none"),
+    Column("group", "string", "the group; null for what is about the cluster"),
+    Column("group_type", "string", "classic, connect, consumer, share or streams"),
+    Column("start_ms", "bigint", "when the day begins"),
+    Column("end_ms", "bigint", "when it ends: the moment of which this tells"),
+    Column("phase", "string", "stable, empty, preparing_rebalance or completing_rebalance; null if not known"),
+    Column("members", "bigint", "members; null where they are not known"),
+    Column("state", "string", "what a rollup of later days begins with: kshadow's own, and no business of others"),
+    Column("state_version", "int", "of `state`: one of another version is passed over"),
+    Column("history", "string", "the history that was read"),
+    Column("date", "date", "the day (UTC)"),
+)
+"""Of a rollup: a row for each group and day that is over: how it stood when the day ended. The next rollup begins
+with it, so it reads no days before."""
+
 SET_ASIDE = (
     Column("cluster", "string", "the cluster's name; null where it has none"),
     Column("group", "string", "the group; null for what is about the cluster, and for what is no event"),
@@ -148,6 +164,9 @@ SET_ASIDE = (
 
 TABLES = {"groups": GROUPS, "causes": CAUSES, "episodes": EPISODES}
 """Each table by its name, which is also that of its directory below the output: `<out>/groups/date=2026-11-21/…`."""
+
+ROLLED_UP = {**TABLES, "standing": STANDING}
+"""Those that a rollup of whole days writes."""
 
 STREAMED = {**TABLES, "set_aside": SET_ASIDE}
 """Those that a stream writes."""

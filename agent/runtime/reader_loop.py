@@ -7,8 +7,9 @@ waits long.
 from __future__ import annotations
 
 import logging
+import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from agent.common.threads import BackgroundThread
 from agent.core.diagnosis.engine import DiagnosisOutput
@@ -16,6 +17,7 @@ from agent.core.events.events import event_of
 from agent.core.records import RecordBatch
 from agent.core.shadow.transitions import Transition
 from agent.kafka.source.progress import OffsetReset, ReaderNotice, TopicRecreated
+from agent.persistence.export.log_clock import LogClock
 from agent.runtime.event_clock import EventClock
 from agent.runtime.parts import AgentParts
 
@@ -45,6 +47,10 @@ class ReaderLoop(BackgroundThread):
         """What ended the thread, if not `stop`."""
         self._advance_at = 0.0
         self._event_clock = EventClock()
+        settings = parts.options.settings
+        self._tells_time = not (settings.read.partitions or settings.read.groups or settings.read.share_group)
+        shard = None if settings.read.shard is None else settings.read.shard.resolve(socket.gethostname())
+        self._shard = None if shard is None or shard.index is None else (shard.index, shard.count)
 
     def _run(self) -> None:
         try:
@@ -132,9 +138,24 @@ class ReaderLoop(BackgroundThread):
         if now_ms is None:
             return
         with self._lock:
-            outputs = self._state.advance(now_ms - round(GRACE_S * 1000), read)
+            passed_ms = now_ms - round(GRACE_S * 1000)
+            outputs = self._state.advance(passed_ms, read)
             self._export(outputs)
+            self._tell_time(passed_ms, read)
         self._notify(outputs)
+
+    def _tell_time(self, passed_ms: int, read: Collection[int]) -> None:
+        """Tell the history up to when time has passed in all partitions. The caller holds the lock.
+
+        An agent of some partitions says nothing, unless it is one of a set of shards: of the others it knows nothing.
+        """
+        if self._exports is None or not self._tells_time:
+            return
+        clocks = [self._state.diagnosis.clock_ms(it) for it in self._reader.positions if it not in read]
+        known = [it for it in clocks if it is not None]
+        if len(known) == len(clocks):
+            cluster = self._parts.options.settings.name
+            self._exports.time_passed(LogClock("agent", cluster, min([passed_ms, *known]), self._shard))
 
     def _notify(self, outputs: list[DiagnosisOutput]) -> None:
         observe = self._parts.options.observe

@@ -13,9 +13,11 @@ from pyspark.sql import functions as F
 from agent.core.diagnosis.api import Finding
 from agent.core.diagnosis.cluster import ClusterDiagnosis
 from agent.core.shadow.cluster import ClusterMirror
+from agent.persistence.export.log_clock import LogClock
 from agent.tools.spark_submit.jobs import Backfill, Diagnosis
 from spark_jobs.backfill.sources import from_archives, from_segments, from_topic
 from spark_jobs.errors import JobError
+from spark_jobs.log_clocks import keep_clock
 from spark_jobs.partition_reducer import analyzers_of
 from spark_jobs.progress import print_status, progress
 from spark_jobs.rows import (
@@ -52,6 +54,10 @@ def run(job: Backfill) -> int:
         with progress(spark, "writing events"):
             told = events(rows, found, job.cluster)
             target.publish(told, LABEL, lambda date, file: job.overwrite)
+        # All of each partition was read, so what one has shows that time has passed for all.
+        clocks = [note.clock_ms for note in notes if isinstance(note, PartitionLoads) and note.clock_ms is not None]
+        if clocks:
+            keep_clock(spark, job.out, LogClock("backfill", job.cluster, max(clocks)))
         # Not of what was written: that would be sorted out by dates once more.
         return _end(notes, rows.where(F.col(NOTE).isNull()).count() + len(found))
 

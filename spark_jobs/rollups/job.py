@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Mapping
+from typing import NamedTuple
+
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from agent.common.units import DAY_MS
-from agent.history.rolling import Range, range_of
-from agent.history.tables import TABLES
+from agent.history.days import Days, Reading, range_of_days, reading_of, start_of
+from agent.history.input_schema import check_newest
+from agent.history.rolling import AHEAD_MS, Range, range_of
+from agent.history.rollup_reducer import STATE_VERSION
+from agent.history.tables import ROLLED_UP, STANDING, ddl
 from agent.persistence.export.arrow import date_of
+from agent.persistence.export.log_clock import known_until
 from agent.tools.spark_submit.jobs import Rollup
 from spark_jobs.errors import JobError
-from spark_jobs.history import from_files, has_time
+from spark_jobs.history import HistoryFiles, has_time
+from spark_jobs.log_clocks import clocks_of
 from spark_jobs.progress import print_status, progress
 from spark_jobs.rollups.rolling import roll_up, table_of
 from spark_jobs.session import session
@@ -22,42 +31,142 @@ LABEL = "rollup"
 
 
 def run(job: Rollup) -> int:
-    """Run it; the exit code: 1 if some events were of no time that could be believed."""
+    """Run it; the exit code: 1 if some events were of no time that could be believed. Raises `HistoryError`."""
     with session("rollup") as spark:
-        with progress(spark, "reading events"):
-            every = from_files(spark, job.history)
-            events = every.where(has_time(F.current_timestamp()))
-            first_ms, last_ms, count, total = _extent(every)
-        if first_ms is None or last_ms is None:
-            raise JobError(f"{', '.join(job.history)}: expected history events, none came")
-        within = range_of(job.since, job.until, first_ms, last_ms)
-        with progress(spark, "rolling up"):
-            rows = roll_up(events, within).persist(StorageLevel.DISK_ONLY)
-            told = [
-                f"{replace_days(table_of(rows, name), f'{job.out}/{name}', within):,} rows of {name}"
-                for name in TABLES
-            ]
-        days = (within.until_ms - within.since_ms) // DAY_MS
-        print_status(f"{count:,} events, {days} days from {date_of(within.since_ms)}: {', '.join(told)}")
-        if total > count:
-            print_status(
-                f"{total - count:,} events were left out: they are from before 2010, or from more than an hour ahead"
-            )
-        return int(total > count)
+        return roll_up_days(spark, job)
+
+
+def roll_up_days(spark: SparkSession, job: Rollup) -> int:
+    """The same in a session."""
+    history = " ".join(sorted(job.history))
+    with progress(spark, "reading events"):
+        needed = _needed(spark, job, history)
+    within, events = needed.within, needed.events.where(has_time(F.current_timestamp()))
+    with progress(spark, "rolling up"):
+        rows = roll_up(events, within, standing=needed.standing, history=history).persist(StorageLevel.DISK_ONLY)
+        told = [
+            f"{replace_days(table_of(rows, name), f'{job.out}/{name}', within):,} rows of {name}"
+            for name in ROLLED_UP
+        ]
+    days = (within.until_ms - within.since_ms) // DAY_MS
+    print_status(f"{needed.believed:,} events, {days} days from {date_of(within.since_ms)}: {', '.join(told)}")
+    if needed.left_out:
+        print_status(
+            f"{needed.left_out:,} events were left out: they are from before 2010, or more than an hour ahead"
+        )
+    return int(needed.left_out > 0)
 
 
 def replace_days(table: DataFrame, directory: str, within: Range) -> int:
     """Write rows in place of those of the same days; how many."""
     first, last = date_of(within.since_ms), date_of(within.until_ms - 1)
+    if directory.endswith("/standing"):
+        # How groups stood on later days was found with what is replaced now.
+        last = "9999-12-31"
     target = PartitionedDirectory(table.sparkSession, directory)
     target.publish(table.hint("rebalance", "date"), LABEL, lambda day, file: first <= day <= last)
     count: int = table.count()
     return count
 
 
-def _extent(every: DataFrame) -> tuple[int | None, int | None, int, int]:
-    there = has_time(F.current_timestamp())
-    at = F.when(there, F.col("at_ms"))
-    found = every.agg(F.min(at), F.max(at), F.count(at), F.count(F.lit(1))).first()
-    assert found is not None, "an aggregate has a row"
-    return found[0], found[1], found[2], found[3]
+class _Needed(NamedTuple):
+    """What a rollup reads, and of what range. `believed` events are of a time that can be, `left_out` are not."""
+
+    within: Range
+    events: DataFrame
+    standing: DataFrame | None
+    believed: int
+    left_out: int
+
+
+class _Extent(NamedTuple):
+    first_ms: int | None
+    last_ms_of: Mapping[str | None, int]
+    """By cluster."""
+    believed: int
+    total: int
+
+
+def _needed(spark: SparkSession, job: Rollup, history: str) -> _Needed:
+    files = HistoryFiles(spark, job.history)
+    if not files.is_dated:
+        return _all_of(files, job)
+    now_ms = int(time.time() * 1000)
+    dates = files.dates(now_ms)
+    if not dates:
+        raise JobError(f"{', '.join(job.history)}: expected history events, none came")
+    clocks = _clocks(spark, job, now_ms)
+    # A day in which nothing happened is one of the history as well.
+    asked = range_of_days(job.since, job.until, sorted({*dates, *(date_of(it - 1) for it in clocks.values())}))
+    reading, standing = _reading(spark, job.out, asked, dates, history)
+    # With all of it what has no believable time is read as well, to be told of.
+    whole = files.read(reading.whole) if job.since or job.until else files.read()
+    extent = _extent(whole)
+    behind = [it for it in dates if it > reading.whole.last]
+    clocks = {cluster: max(ms, extent.last_ms_of.get(cluster, 0)) for cluster, ms in clocks.items()}
+    ends = [*extent.last_ms_of.values(), *clocks.values(), *(start_of(it) for it in behind[:1])]
+    horizon_ms = max(ends, default=start_of(asked.first))
+    within = Range(start_of(asked.first), start_of(asked.last) + DAY_MS, horizon_ms, reading.begins_ms, clocks)
+    events = whole if reading.carried is None else whole.unionByName(files.read(reading.carried))
+    return _Needed(within, events, standing, extent.believed, extent.total - extent.believed)
+
+
+def _reading(
+    spark: SparkSession, out: str, asked: Days, dates: list[str], history: str
+) -> tuple[Reading, DataFrame | None]:
+    """What to read, and how groups stood when the day before it had ended, where that is written down."""
+    standings = PartitionedDirectory(spark, f"{out}/standing")
+    reading = reading_of(asked, dates, standings.dates())
+    frame = None
+    if reading.standing is not None:
+        path = f"{out}/standing"
+        read = spark.read.schema(ddl(STANDING)).option("basePath", path).parquet(f"{path}/date={reading.standing}")
+        frame = read.where((F.col("history") == history) & (F.col("state_version") == STATE_VERSION))
+        if frame.isEmpty():
+            print_status(
+                f"{path}: how groups stood is of another history or of another version of kshadow: passed over"
+            )
+            frame, reading = None, reading_of(asked, dates, ())
+    if reading.carried is not None:
+        since = "the first" if reading.standing is None else f"the one behind {reading.standing}"
+        print_status(
+            f"how groups stood before {asked.first} is not in {out}/standing: days from {since} on,"
+            f" {len(reading.carried.of(dates))} of them, are read for it"
+        )
+    return reading, frame
+
+
+def _all_of(files: HistoryFiles, job: Rollup) -> _Needed:
+    """Of files that lie in no directory of a day: all of them must be read to find some days."""
+    print_status("files lie in no directory of a day (date=…): all of them are read")
+    every = files.read()
+    extent = _extent(every)
+    if extent.first_ms is None:
+        raise JobError(f"{', '.join(job.history)}: expected history events, none came")
+    within = range_of(job.since, job.until, extent.first_ms, max(extent.last_ms_of.values()))
+    return _Needed(within, every, None, extent.believed, extent.total - extent.believed)
+
+
+def _extent(every: DataFrame) -> _Extent:
+    at = F.when(has_time(F.current_timestamp()), F.col("at_ms"))
+    found = (
+        every.groupBy("cluster").agg(F.min(at), F.max(at), F.count(at), F.count(F.lit(1)), F.max("schema")).collect()
+    )
+    check_newest(max((row[5] for row in found if row[5] is not None), default=None))
+    return _Extent(
+        min((row[1] for row in found if row[1] is not None), default=None),
+        {row[0]: row[2] for row in found if row[2] is not None},
+        sum(row[3] for row in found),
+        sum(row[4] for row in found),
+    )
+
+
+def _clocks(spark: SparkSession, job: Rollup, now_ms: int) -> dict[str | None, int]:
+    """By cluster up to when time is known to have passed; what no writer has said is not among it."""
+    told = [(path, clocks_of(spark, [path])) for path in job.history]
+    if silent := [path for path, clocks in told if not clocks]:
+        print_status(
+            f"{', '.join(silent)}: up to when time has passed in the log is not there, so it is up to the last event"
+        )
+    every = known_until(it for _, clocks in told for it in clocks)
+    return {cluster: min(ms, now_ms + AHEAD_MS) for cluster, ms in every.items()}

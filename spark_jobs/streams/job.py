@@ -19,16 +19,18 @@ from pyspark.sql.streaming import StreamingQuery
 
 from agent.history.tables import STREAMED
 from agent.kafka.source.segments import TOPIC
+from agent.persistence.export.log_clock import LogClock
 from agent.tools.spark_submit.jobs import Kafka, Stream
 from spark_jobs.backfill.job import driver_notes, events, warn
 from spark_jobs.backfill.sources import milliseconds
 from spark_jobs.errors import JobError
 from spark_jobs.history import FILES, from_columns, from_json
 from spark_jobs.kafka import assigned, readable
+from spark_jobs.log_clocks import keep_clock
 from spark_jobs.progress import print_status
 from spark_jobs.raw import KEY, OFFSET, PARTITION, VALUE
 from spark_jobs.rollups.rolling import table_of
-from spark_jobs.rows import lines_of
+from spark_jobs.rows import PartitionLoads, lines_of
 from spark_jobs.session import session
 from spark_jobs.streams.cluster_findings import ClusterFindings
 from spark_jobs.streams.mirror import mirror_stream
@@ -77,8 +79,10 @@ def _mirror(spark: SparkSession, job: Stream) -> tuple[DataFrame, Write]:
     records = read.select(PARTITION, OFFSET, milliseconds(F.col("timestamp")), KEY, VALUE)
     across = ClusterFindings(spark, job.checkpoint, job.diagnosis)
     target = PartitionedDirectory(spark, job.out)
+    passed_ms = 0
 
     def write(batch: DataFrame, batch_id: int) -> None:
+        nonlocal passed_ms
         rows = batch.persist(StorageLevel.DISK_ONLY)
         try:
             notes = driver_notes(rows)
@@ -88,6 +92,11 @@ def _mirror(spark: SparkSession, job: Stream) -> tuple[DataFrame, Write]:
                 target.publish(told, f"batch-{batch_id:09d}")
                 if job.events_topic is not None:
                     _produce(lines_of(told), job, job.events_topic)
+            # A partition without records in the batch was at its end when the batch was planned.
+            clocks = [it.clock_ms for it in notes if isinstance(it, PartitionLoads) and it.clock_ms is not None]
+            if clocks and min(clocks) > passed_ms:
+                passed_ms = min(clocks)
+                keep_clock(spark, job.out, LogClock("stream", job.cluster, passed_ms))
         finally:
             rows.unpersist()
 

@@ -24,7 +24,7 @@ from pyspark.sql.streaming.stateful_processor import (
 )
 
 from agent.history.rolling import ROWS, event_of, in_order, with_date
-from agent.history.rollup_reducer import GroupRollup, Rows
+from agent.history.rollup_reducer import STATE_VERSION, GroupRollup, Rows
 from agent.history.tables import SET_ASIDE
 from agent.persistence.export.arrow import date_of
 from spark_jobs.history import has_time
@@ -50,7 +50,7 @@ class GroupState(msgspec.Struct):
     timer_ms: int | None = None
 
 
-GROUP_STATE = StateFormat("the rollups of a group", GroupState, version=3, migrations={})
+GROUP_STATE = StateFormat("the rollups of a group", GroupState, version=STATE_VERSION, migrations={})
 """Version 2: with a head. 3: what is not known is counted; what an older version had already summed up of windows and
 episodes that are open still counts as known."""
 

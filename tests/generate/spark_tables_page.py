@@ -6,7 +6,7 @@ python -m tests.generate.spark_tables_page
 from __future__ import annotations
 
 from agent.history.report.columns import SUMMARY
-from agent.history.tables import STREAMED, VERSION, Column
+from agent.history.tables import ROLLED_UP, STREAMED, VERSION, Column
 from agent.persistence.export import columns as history
 from tests import ROOT
 
@@ -43,6 +43,9 @@ A row for each group and window: of an hour and of a day while the group is ther
 was told of it.""",
     "causes": "A row for each group, window, kind and cause that there was.",
     "episodes": "A row for each busy time of a group: rebalances with less than ten minutes from one to the next.",
+    "standing": """\
+Of a rollup: a row for each group and day that is over: how it stood when the day ended. The next rollup begins with
+it, so it reads no days before. A day that is rolled up anew takes those of later days away.""",
     "set_aside": """\
 Of a stream: what no window has, each time that it came. Late duplicates of what was counted are among it.""",
 }
@@ -66,7 +69,7 @@ def page() -> str:
         out.append(_row(column.name, _kind(column.kind), types, column.about))
     out += [_row(*more) for more in _MORE]
     out.append(ROLLUPS)
-    for name, table in STREAMED.items():
+    for name, table in (ROLLED_UP | STREAMED).items():
         out.append(f"\n### `{name}`\n\n{ABOUT[name]}\n{_rows(table)}")
     out.append(SUMMARIES)
     for name, table in SUMMARY.items():

@@ -18,6 +18,7 @@ from typing import Any
 from agent.persistence.export.encoded_event import EncodedEvent
 from agent.persistence.export.errors import SinkDown
 from agent.persistence.export.filesystems import open_filesystem, require_module
+from agent.persistence.export.log_clock import LogClock
 from agent.persistence.export.sinks import BatchLimits, RejectedEvent
 
 ROLL_S = 300.0
@@ -55,6 +56,13 @@ class ParquetSink:
                 # Stores raise what they like: OSError, botocore's, HTTP clients'.
                 raise SinkDown(f"writing {name} to {self._url}: {type(error).__name__}: {error}") from error
         return refused
+
+    def tell_clock(self, clock: LogClock) -> None:
+        """Keep up to when time has passed, in a small file. Raises `SinkDown` where it cannot be written now."""
+        try:
+            self._place.put(clock.file_name, clock.encode())
+        except Exception as error:
+            raise SinkDown(f"writing {clock.file_name} to {self._url}: {type(error).__name__}: {error}") from error
 
     def close(self) -> None:
         """Nothing is held open."""

@@ -13,6 +13,7 @@ from agent.common import clock
 from agent.core.events.events import Event
 from agent.persistence.export.buffer import EventBuffer
 from agent.persistence.export.encoded_event import encode_event
+from agent.persistence.export.log_clock import LogClock
 from agent.persistence.export.sink_worker import SinkWorker
 from agent.persistence.export.sinks import Sink, SinkReading
 from agent.persistence.export.spool import Spool
@@ -83,6 +84,11 @@ class ExportPipeline:
         lines = [encode_event(event, now_ms) for event in events]
         for outlet in self._workers:
             outlet.put(lines)
+
+    def time_passed(self, clock: LogClock) -> None:
+        """All events up to this time were put: sinks that keep it are told once they have written those."""
+        for outlet in self._workers:
+            outlet.time_passed(clock)
 
     def wait_durable(self, timeout_s: float) -> bool:
         """Whether all that was put before this call is durable for every sink: acknowledged, or synced in its spool.

@@ -7,14 +7,16 @@ import logging
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Sequence
 
 from agent.common.pacing import growing_pauses
 from agent.persistence.export.buffer import EventBatch, EventBuffer
 from agent.persistence.export.encoded_event import EncodedEvent
 from agent.persistence.export.errors import SinkDown
+from agent.persistence.export.log_clock import LogClock
 from agent.persistence.export.sink_health import SinkHealth
-from agent.persistence.export.sinks import BatchLimits, RejectedEvent, Sink, SinkReading
+from agent.persistence.export.sinks import BatchLimits, KeepsClock, RejectedEvent, Sink, SinkReading
 
 log = logging.getLogger("kshadow.export")
 
@@ -26,6 +28,13 @@ EAGER_WAIT_S = 2.0
 
 BACKLOG_BATCHES = 3
 """With so many batches waiting it is better not to put more, for who can wait."""
+
+
+CLOCK_EVERY_MS = 60_000
+"""So far apart are the times that a sink is told to have passed."""
+
+CLOCKS = 1_000
+"""That wait for the events before them to be written."""
 
 
 class SinkWorker:
@@ -42,6 +51,9 @@ class SinkWorker:
         self._closed = False
         self._events = 0
         self._batch: EventBatch | None = None
+        self._clocks: deque[tuple[int, LogClock]] = deque(maxlen=CLOCKS)
+        """Each with the sequence of the first event that was put after it."""
+        self._clock_ms = -CLOCK_EVERY_MS
         self._thread = threading.Thread(target=self._run, name=f"history-{sink.name}", daemon=True)
 
     def start(self) -> None:
@@ -56,6 +68,16 @@ class SinkWorker:
             self._buffer.put(lines)
             self._health.buffer_changed()
             self._changed.notify_all()
+
+    def time_passed(self, clock: LogClock) -> None:
+        """All events up to then were put: the sink is told once it has them, if it keeps that."""
+        if not isinstance(self._sink, KeepsClock):
+            return
+        with self._changed:
+            if clock.clock_ms >= self._clock_ms + CLOCK_EVERY_MS:
+                self._clock_ms = clock.clock_ms
+                self._clocks.append((self._buffer.end_sequence, clock))
+                self._changed.notify_all()
 
     def wait_durable(self, timeout_s: float) -> bool:
         """Whether all that was put before is safe: the sink has it, or it is on disk and synced."""
@@ -181,12 +203,32 @@ class SinkWorker:
         """Wait until there is one that is due; None to stop."""
         while True:
             with self._changed:
-                while not self._is_due():
+                while not self._is_due() and not self._has_clock():
                     self._changed.wait(self._pause())
+            self._tell_clock()
+            with self._changed:
+                if not self._is_due():
+                    continue
                 if self._stop_at is not None and (not len(self._buffer) or time.monotonic() >= self._stop_at):
                     return None
             if (batch := self._collect()) is not None:
                 return batch
+
+    def _has_clock(self) -> bool:
+        """Whether the sink has all events before a time that it was not told yet."""
+        return bool(self._clocks) and self._clocks[0][0] <= self._buffer.acknowledged
+
+    def _tell_clock(self) -> None:
+        """Tell it the latest of them. One that cannot be told is made up for by the next."""
+        clock = None
+        with self._changed:
+            while self._has_clock():
+                clock = self._clocks.popleft()[1]
+        if clock is not None and isinstance(self._sink, KeepsClock):
+            try:
+                self._sink.tell_clock(clock)
+            except SinkDown as error:
+                log.warning("history sink %s: up to when time has passed was not written: %s", self.name, error)
 
     def _collect(self) -> EventBatch | None:
         """The next batch, part by part: nobody waits for the lock while much is read from disk."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from agent.persistence.export.encoded_event import EncodedEvent
+from agent.persistence.export.log_clock import LogClock
 
 
 class RejectedEvent(NamedTuple):
@@ -46,6 +47,14 @@ class Sink(Protocol):
 
     def close(self) -> None:
         """Let go of connections and files; nothing is written any more."""
+
+
+@runtime_checkable
+class KeepsClock(Protocol):
+    """A sink that keeps beside the events up to when time has passed."""
+
+    def tell_clock(self, clock: LogClock) -> None:
+        """Keep it: all events up to then are written. Raises `SinkDown` where it cannot."""
 
 
 @dataclass(frozen=True, slots=True)

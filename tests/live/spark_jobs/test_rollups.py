@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -13,13 +16,19 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from agent.common.units import DAY_MS
+from agent.core.events.events import SCHEMA
 from agent.core.events.samples import NO_LAG, GroupLagTotal, GroupSample, sample_event
+from agent.history.errors import HistoryError
 from agent.history.rolling import Range
-from agent.history.tables import TABLES, WINDOWS
+from agent.history.tables import ROLLED_UP, TABLES, WINDOWS
+from agent.persistence.export.arrow import date_of
 from agent.persistence.export.encoded_event import encode_event
+from agent.persistence.export.log_clock import LogClock
 from agent.persistence.export.parquet_sink import ParquetSink
+from agent.tools.spark_submit.jobs import Rollup
 from spark_jobs.history import from_files, from_json, has_time
-from spark_jobs.rollups.job import replace_days
+from spark_jobs.log_clocks import keep_clock
+from spark_jobs.rollups.job import roll_up_days
 from spark_jobs.rollups.rolling import roll_up, table_of
 from tests.live.spark_jobs.made import history
 from tests.live.spark_jobs.tables import rows_of
@@ -109,47 +118,104 @@ def test_time_is_whole(spark: SparkSession, events: list[dict[str, Any]], files:
 
 
 def test_each_day_by_itself_is_as_in_the_whole(
-    spark: SparkSession, events: list[dict[str, Any]], files: Path, tmp_path: Path
+    spark: SparkSession, files: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    within = whole(events)
-    read = from_files(spark, [str(files)])
-    rows = roll_up(read, within).persist()
-    for name in TABLES:
-        replace_days(table_of(rows, name), f"{tmp_path}/whole/{name}", within)
-    rows.unpersist()
-    expected = rows_of(tmp_path / "whole")
+    job = Rollup(history=(str(files),), out=str(tmp_path / "whole"))
+    assert roll_up_days(spark, job) == 0
+    expected = rows_of(tmp_path / "whole", names=ROLLED_UP)
     assert all(expected.values())
-    for day in (2, 0, 1, 1, 3):  # in any order, and again
-        one = Range(T0 + day * DAY_MS, T0 + (day + 1) * DAY_MS, within.horizon_ms)
-        rows = roll_up(read, one).persist()
-        for name in TABLES:
-            replace_days(table_of(rows, name), f"{tmp_path}/days/{name}", one)
-        rows.unpersist()
-    assert rows_of(tmp_path / "days") == expected
+    capfd.readouterr()
+    days = [date_of(T0 + it * DAY_MS) for it in range(DAYS)]
+    for day in (2, 0, 1, 1, 2):  # in any order, and again
+        one = msgspec.structs.replace(job, out=str(tmp_path / "days"), since=days[day], until=days[day])
+        assert roll_up_days(spark, one) == 0
+    # How groups stood before the third day was not written down at first, and later it was.
+    said = [it for it in capfd.readouterr().err.splitlines() if "how groups stood" in it]
+    assert [f"before {days[2]} is not in" in it for it in said] == [True]
+    assert rows_of(tmp_path / "days", names=ROLLED_UP) == expected
 
 
-def test_columns_of_a_newer_agent_and_of_an_older_one(
+def test_a_day_reads_its_own_days_alone(spark: SparkSession, files: Path, tmp_path: Path) -> None:
+    history, out, days = tmp_path / "history", tmp_path / "out", [date_of(T0 + it * DAY_MS) for it in range(DAYS)]
+    shutil.copytree(files, history)
+    job = Rollup(history=(str(history),), out=str(out))
+    assert roll_up_days(spark, job) == 0
+    expected = rows_of(out, names=ROLLED_UP)
+    # How groups stood when a day had ended is written down: nothing of the first day is needed for the third.
+    for file in (history / f"date={days[0]}").iterdir():
+        file.write_bytes(file.read_bytes()[:100])
+    last = msgspec.structs.replace(job, since=days[2], until=days[2])
+    assert roll_up_days(spark, last) == 0
+    assert rows_of(out, names=ROLLED_UP) == expected
+    # Where it is not, the past is read, and with it the damaged file.
+    shutil.rmtree(out / "standing")
+    with pytest.raises(HistoryError, match=rf"date={days[0]}/\S+: a Parquet file expected, this one is damaged"):
+        roll_up_days(spark, last)
+    assert {**rows_of(out, names=ROLLED_UP), "standing": expected["standing"]} == expected
+
+
+def test_a_quiet_end_has_its_rows(spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    group = {"schema": SCHEMA, "cluster": "c", "group": "g", "group_type": "consumer", "partition": 1, "offset": 1}
+    event = {**group, "event_id": "x", "type": "rebalance", "at_ms": T0 + 1, "members": 2}
+    ParquetSink(str(tmp_path / "history")).write([encode_event(event, 0)])
+    job = Rollup(history=(str(tmp_path / "history"),), out=str(tmp_path / "out"))
+    assert roll_up_days(spark, job) == 0
+    assert not sum(rows_of(tmp_path / "out")["groups"].values())
+    assert "up to when time has passed in the log is not there" in capfd.readouterr().err
+    keep_clock(spark, str(tmp_path / "history"), LogClock("backfill", "c", T0 + DAY_MS + 3_600_000))
+    assert roll_up_days(spark, job) == 0
+    assert "is not there" not in capfd.readouterr().err
+    ends = Counter((row[3], row[5] - T0) for row in rows_of(tmp_path / "out")["groups"].elements())
+    hours = {("1h", it * 3_600_000): 1 for it in range(1, 26)}
+    assert ends == {("5m", 300_000): 1, ("1d", DAY_MS): 1, **hours}
+
+
+def test_columns_of_a_newer_agent_are_passed_over(
     spark: SparkSession, events: list[dict[str, Any]], files: Path, tmp_path: Path
 ) -> None:
-    within = whole(events)
-    expected = collected(spark, files, within)
+    expected = collected(spark, files, whole(events))
+    rewritten(files, tmp_path, lambda it: it.append_column("of_tomorrow", pa.array([{"x": 1}] * it.num_rows)))
+    assert collected(spark, tmp_path, whole(events)) == expected
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        (
+            lambda it: it.rename_columns([{"stopped_partition_ms": "stopped_ms"}.get(n, n) for n in it.column_names]),
+            r"date=\S+parquet: not the columns that are read: stopped_partition_ms int64 expected, nothing came$",
+        ),
+        (
+            lambda it: replaced(it, "at_ms", it["at_ms"].cast(pa.timestamp("ms"))).drop_columns(["schema"]),
+            r"schema int\d+ expected, nothing came; at_ms int64 expected, timestamp",
+        ),
+        (
+            lambda it: replaced(it, "schema", pa.array([SCHEMA + 1] * it.num_rows, it["schema"].type)),
+            f"events of schema version {SCHEMA} expected, version {SCHEMA + 1} came",
+        ),
+    ],
+    ids=["renamed", "of another type", "of a newer schema"],
+)
+def test_columns_that_are_not_what_is_expected_are_refused(
+    spark: SparkSession, files: Path, tmp_path: Path, changed: Callable[[pa.Table], pa.Table], said: str
+) -> None:
+    rewritten(files, tmp_path / "history", changed, only=1)
+    with pytest.raises(HistoryError, match=said):
+        roll_up_days(spark, Rollup(history=(str(tmp_path / "history"),), out=str(tmp_path / "out")))
+    assert not (tmp_path / "out").exists()
+
+
+def replaced(table: pa.Table, name: str, column: pa.Array) -> pa.Table:
+    return table.set_column(table.schema.get_field_index(name), name, column)
+
+
+def rewritten(files: Path, target: Path, changed: Callable[[pa.Table], pa.Table], only: int | None = None) -> None:
+    """The files with other columns: all, or so many of them."""
     for number, file in enumerate(sorted(files.rglob("*.parquet"))):
         table = pq.read_table(file, partitioning=None)
-        if number % 2:
-            table = table.append_column("of_tomorrow", pa.array([{"x": 1}] * table.num_rows))
-        else:
-            table = table.drop_columns(["lag_records", "imbalance_ratio", "extra"])
-        target = tmp_path / file.relative_to(files)
-        target.parent.mkdir(exist_ok=True)
-        pq.write_table(table, target)
-    came = collected(spark, tmp_path, within)
-    assert sorted(map(str, came["causes"])) == sorted(map(str, expected["causes"]))
-    spared = [name for name in came["groups"][0] if not name.startswith("imbalance")]
-    assert picked(came["groups"], spared) == picked(expected["groups"], spared)
-
-
-def picked(rows: list[dict[str, Any]], names: list[str]) -> list[str]:
-    return sorted(str([row[name] for name in names]) for row in rows)
+        path = target / file.relative_to(files)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(table if only is not None and number >= only else changed(table), path)
 
 
 def test_the_topics_json(spark: SparkSession, events: list[dict[str, Any]], files: Path) -> None:

@@ -1,12 +1,17 @@
-"""Which days are rolled up."""
+"""Which days are rolled up, and that what is carried from day to day changes nothing."""
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agent.common.units import DAY_MS
 from agent.history.errors import HistoryError
-from agent.history.rolling import Range, range_of
+from agent.history.rolling import CARRIED, GroupEvent, Range, range_of, roll_up_groups, standing_of
+from agent.history.rollup_reducer import Event, Row
 
 T0 = 20_640 * DAY_MS
 """2026-07-06."""
@@ -26,3 +31,72 @@ def test_days_without_events(since: str, until: str, said: str) -> None:
 
 def test_the_range_is_that_of_the_events() -> None:
     assert range_of(None, None, T0 + 5, T0 + DAY_MS + 7) == Range(T0, T0 + 2 * DAY_MS, T0 + DAY_MS + 7)
+
+
+EVENTS = st.lists(
+    st.builds(
+        lambda kind, group, at, offset, members: (
+            group,
+            Event(
+                f"{kind}-{group}-{at}-{offset}-{members}",
+                kind,
+                T0 + at,
+                0,
+                offset,
+                "classic",
+                observed=members % 2 == 0,
+                cause="member_left",
+                members=members,
+                sync_ms=members * 1_000 or None,
+                join_ms=members * 60_000 or None,
+                stopped_partition_ms=members or None,
+                imbalance_ratio=1.0 + members / 3,
+                analyzer=("rebalance_storm", "idle_members")[members % 2],
+                state=("Stable", "Empty", "firing", "resolved")[members],
+                lag_records=members or None,
+            ),
+        ),
+        st.sampled_from([*CARRIED, "member_left", "member_joined"]),
+        st.sampled_from(["a", "b"]),
+        st.integers(0, 4 * DAY_MS) | st.integers(0, 96).map(lambda it: it * 3_600_000) | st.integers(0, 5_000),
+        st.integers(0, 3),
+        st.integers(0, 3),
+    ),
+    max_size=40,
+)
+
+
+def rolled(
+    events: list[tuple[str, Event]], within: Range, standing: list[Row] | None = None
+) -> list[tuple[str, Row]]:
+    stood = {row["group"]: standing_of(row["state"]) for row in standing or ()}
+    items: list[GroupEvent] = []
+    for group in ("a", "b"):
+        items += [(None, group, stood[group])] if group in stood else []
+        of_group = sorted((it for name, it in events if name == group), key=lambda it: it.at_ms)
+        items += [(None, group, it) for it in of_group if within.first_ms <= it.at_ms <= within.last_ms]
+    return list(roll_up_groups(items, within, "here"))
+
+
+@given(EVENTS)
+def test_days_that_begin_with_how_groups_stood_are_those_of_the_whole(events: list[tuple[str, Event]]) -> None:
+    horizon_ms = T0 + 4 * DAY_MS + 1
+    whole = rolled(events, Range(T0, T0 + 5 * DAY_MS, horizon_ms, T0))
+    came: list[tuple[str, Row]] = []
+    standing: list[Row] = []
+    for day in range(5):
+        since_ms = T0 + day * DAY_MS
+        rows = rolled(events, Range(since_ms, since_ms + DAY_MS, horizon_ms, since_ms), standing)
+        standing = [row for table, row in rows if table == "standing"]
+        came += rows
+    assert sorted(map(str, came)) == sorted(map(str, whole))
+    assert {row["start_ms"] for table, row in whole if table == "standing"} <= {T0 + it * DAY_MS for it in range(4)}
+
+
+def test_a_cluster_whose_log_ended_has_no_windows_behind_its_end() -> None:
+    event = Event("x", "rebalance", T0, 0, 0, "classic", members=2)
+    items: list[GroupEvent] = [(cluster, "g", event) for cluster in ("gone", "here")]
+    hour_ms = 3_600_000
+    within = Range(T0, T0 + DAY_MS, T0 + 3 * hour_ms, T0, {"gone": T0 + hour_ms, "here": T0 + 3 * hour_ms})
+    rows = [row for table, row in roll_up_groups(items, within) if table == "groups" and row["window"] == "1h"]
+    assert Counter(row["cluster"] for row in rows) == {"gone": 1, "here": 3}
