@@ -24,14 +24,26 @@ from tests import ROOT
 from tests.live.versions import COORDINATORS
 
 BROKER = """
-import sys
-from confluent_kafka import Consumer
+import os, signal, sys, time
+from confluent_kafka import Consumer, Producer
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
 with EmbeddedBroker(fetch_jars(sys.argv[2])) as broker:
-    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "any", "log_level": 0})
-    consumer.subscribe(["none"])
-    consumer.poll(3)
-    consumer.close()
+    conf = {"bootstrap.servers": broker.bootstrap_servers, "log_level": 0}
+    producer = Producer(conf)
+    producer.produce("some", b"value")
+    producer.flush(30)
+    for protocol in ("classic", "consumer")[: 2 if sys.argv[2] >= "4" else 1]:
+        more = {"group.id": protocol, "group.protocol": protocol, "auto.offset.reset": "earliest"}
+        consumer = Consumer({**conf, **more})
+        consumer.subscribe(["some"])
+        consumer.poll(20)
+        consumer.close()
+    # Java writes as it ends, which takes longer than a broker is given otherwise.
+    os.kill(broker.pid, signal.SIGTERM)
+    deadline = time.monotonic() + 120
+    while broker.pid is not None:
+        assert time.monotonic() < deadline, "the broker does not end"
+        time.sleep(0.1)
 """
 
 SPARK = """

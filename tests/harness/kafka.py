@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -135,8 +135,8 @@ class EmbeddedCluster(EmbeddedBroker):
     def move_leaders(self, topic: str, to: Mapping[int, int]) -> None:
         """Let `to[partition]` lead each of these partitions, and wait until it does.
 
-        The broker becomes first of the partition's replicas, and the preferred leader is elected. All brokers must
-        be there. Raises `BrokerFailedError` if the leader is another after half a minute.
+        The broker becomes first of the partition's replicas if it is not, and the preferred leader is elected. All
+        brokers must be there. Raises `BrokerFailedError` if the leader is another after half a minute.
         """
         admin = self._admin()
         replicas = {number: it.replicas for number, it in self._metadata(topic).partitions.items()}
@@ -147,18 +147,23 @@ class EmbeddedCluster(EmbeddedBroker):
                 "replicas": [broker, *(other for other in replicas[partition] if other != broker)],
             }
             for partition, broker in to.items()
+            if replicas[partition][0] != broker
         ]
-        file = self.directory / "reassignment.json"
-        file.write_text(json.dumps({"version": 1, "partitions": plan}))
-        servers = ",".join(str(node.admin_servers) for node in self.brokers.values())
-        where = ("--bootstrap-server", servers, "--reassignment-json-file", str(file))
-        self.run_tool(_REASSIGN, *where, "--execute")
+        if plan:
+            self._reassign(plan)
         deadline = time.monotonic() + _MOVE_TIMEOUT_S
         while left := {partition for partition, broker in to.items() if self.leaders(topic)[partition] != broker}:
             if time.monotonic() > deadline:
                 raise BrokerFailedError(f"{topic}: partitions {sorted(left)} have not changed leaders as told")
             _elect(admin, [TopicPartition(topic, partition) for partition in left])
             time.sleep(0.1)
+
+    def _reassign(self, plan: Sequence[Mapping[str, Any]]) -> None:
+        file = self.directory / "reassignment.json"
+        file.write_text(json.dumps({"version": 1, "partitions": plan}))
+        servers = ",".join(str(node.admin_servers) for node in self.brokers.values())
+        where = ("--bootstrap-server", servers, "--reassignment-json-file", str(file))
+        self.run_tool(_REASSIGN, *where, "--execute")
 
     def stop(self) -> None:
         """End every process for good."""

@@ -17,9 +17,9 @@ pytestmark = pytest.mark.usefixtures("kafka")
 @pytest.mark.parametrize(
     ("name", "scale"),
     [
-        ("killed", Scale(times=3, seconds=60)),  # 1
-        ("network-paused", Scale(times=2, seconds=60)),  # 2
-        ("replicas", Scale(seconds=75)),  # 3
+        ("killed", Scale(times=3, seconds=60, groups=60)),  # 1
+        ("network-paused", Scale(times=2, seconds=60, groups=60)),  # 2
+        ("replicas", Scale(seconds=60, groups=60)),  # 3
     ],
 )
 def test_nothing_is_lost_and_nothing_told_twice_in_other_words(name: str, scale: Scale, tmp_path: Path) -> None:

@@ -25,8 +25,12 @@ from agent.presentation.json_views import NO_LAG
 from agent.tools.embedded import ProcessReaper
 from tests.live.scenarios.conftest import Cluster
 from tests.live.scenarios.scenarios import free_port
+from tests.live.versions import NEWEST
 
 pytestmark = pytest.mark.usefixtures("kafka")
+
+ONCE = pytest.mark.parametrize("cluster", [NEWEST], indirect=True, scope="session")
+"""For what no coordinator's version changes."""
 
 KSHADOW = [sys.executable, "-m", "agent.cli.main"]
 GROUP_METRICS = {
@@ -135,6 +139,7 @@ def the_group(cluster: Cluster) -> dict[str, Any]:
     return max(rows, key=lambda row: (row["members"], row["committed_partitions"]))
 
 
+@ONCE
 def test_metrics_and_api(cluster: Cluster, performance: object, tmp_path: Path) -> None:
     # Lag is a matter of when one looks; `tests/unit/kafka/lag` holds it to the brokers.
     with running(cluster, tmp_path, "--no-lag") as it:
@@ -188,6 +193,7 @@ def test_metrics_and_api(cluster: Cluster, performance: object, tmp_path: Path) 
         assert it.end() < 5
 
 
+@ONCE
 def test_one_group(cluster: Cluster, performance: object, tmp_path: Path) -> None:
     row = the_group(cluster)
     with running(cluster, tmp_path, "--group", row["group"]) as it:
@@ -218,6 +224,7 @@ def test_nobody_there(tmp_path: Path) -> None:
     assert nobody in said
 
 
+@ONCE
 def test_ends_while_the_broker_is_away(cluster: Cluster, performance: object, tmp_path: Path) -> None:
     with running(cluster, tmp_path) as it:
         it.await_ready()

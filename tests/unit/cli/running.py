@@ -10,12 +10,14 @@ import subprocess
 import sys
 import termios
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from click.testing import CliRunner, Result
 
 from agent.cli.main import cli
 from tests import ROOT
+from tests.unit.cli.prefork import run_on
 
 DATA = ROOT / "tests" / "data" / "cli"
 SEGMENTS = DATA / "segments"
@@ -61,11 +63,19 @@ def on_terminal(*arguments: object, columns: int = 80, env: Mapping[str, str] | 
     """All that a terminal of 24 lines is sent, with its line ends as `\\n`, and the exit code."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    with spawn(*arguments, env=env, stdin=theirs, stdout=theirs, stderr=theirs) as process:
-        os.close(theirs)
-        sent = b"".join(_read(ours))
+    with ThreadPoolExecutor(1) as reading:
+        sent = reading.submit(lambda: b"".join(_read(ours)))
+        try:
+            if any(name.startswith("PYTHON") for name in env or ()):  # heeded as an interpreter starts
+                with spawn(*arguments, env=env, stdin=theirs, stdout=theirs, stderr=theirs) as process:
+                    code = process.wait()
+            else:
+                code = run_on(theirs, [str(it) for it in arguments], environment(**(env or {})))
+        finally:
+            os.close(theirs)
+        text = sent.result()
     os.close(ours)
-    return sent.decode().replace("\r\n", "\n"), process.returncode
+    return text.decode().replace("\r\n", "\n"), code
 
 
 def _read(descriptor: int) -> Iterable[bytes]:

@@ -12,9 +12,12 @@ import yaml
 
 from tests.unit.cli.running import DATA, SEGMENTS, kshadow, lines, ndjson, on_terminal
 from tests.unit.core.shadow import build as b
-from tests.unit.core.wire.vectors import CAPTURE, OWN, VECTORS, needs
+from tests.unit.core.wire.vectors import ALL_OWN, CAPTURE, VECTORS, needs
 
-VECTOR_FILES = [pytest.param(OWN, id="own"), pytest.param(VECTORS, id="shared", marks=needs(VECTORS))]
+VECTOR_FILES = [
+    *(pytest.param(path, id=f"own-{path.stem}") for path in ALL_OWN),
+    pytest.param(VECTORS, id="shared", marks=needs(VECTORS)),
+]
 DUMPS = [
     pytest.param(SEGMENTS, DATA / "dump.ndjson.gz", 355, 34, id="own"),
     pytest.param(CAPTURE / "segments", CAPTURE / "dump.ndjson.gz", 12_066, 906, id="shared", marks=needs(CAPTURE)),

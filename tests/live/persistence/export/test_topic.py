@@ -280,7 +280,7 @@ class Stream(threading.Thread):
         self.slowest_s = 0.0
 
     def run(self) -> None:
-        while not self.ended.wait(0.01):
+        while not self.ended.wait(0.025):
             began = time.monotonic()
             self.exports.put(some(self.count, 20))
             self.slowest_s = max(self.slowest_s, time.monotonic() - began)

@@ -10,7 +10,7 @@ from agent.core.wire import TrailingBytes, Truncated, Undecodable, decode, encod
 from agent.core.wire.json_form import entry_json, message_json
 from agent.core.wire.payloads import decode_leniently, decode_payload, encode_payload
 from agent.core.wire.records import RECORD_TYPES, Record, Tombstone
-from tests.unit.core.wire.vectors import OWN, PayloadVector, RecordVector, load, params
+from tests.unit.core.wire.vectors import ALL_OWN, PayloadVector, RecordVector, load, params
 
 RECORDS = params(RecordVector)
 PAYLOAD_BYTES = params(PayloadVector)
@@ -103,7 +103,7 @@ def test_bytes_behind_a_payload_are_trailing_unless_lenient(vector: PayloadVecto
 def test_the_own_copy_covers_every_type_and_version() -> None:
     """So that a clone without the shared vectors still holds every codec to Kafka's bytes."""
     seen: set[tuple[object, int]] = set()
-    for _, row in load(*OWN):
+    for _, row in load(*ALL_OWN):
         if isinstance(row, PayloadVector):
             seen.add((row.message, row.expect["version"]))
         elif row.value is not None:
@@ -112,5 +112,5 @@ def test_the_own_copy_covers_every_type_and_version() -> None:
         lowest, highest = record_type.value.versions
         for version in range(lowest, highest + 1):
             assert (record_type.key_type, version) in seen
-    for message in {row.message for _, row in load(*OWN) if isinstance(row, PayloadVector)}:
+    for message in {row.message for _, row in load(*ALL_OWN) if isinstance(row, PayloadVector)}:
         assert {version for name, version in seen if name is message} == {0, 1, 2, 3}

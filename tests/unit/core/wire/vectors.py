@@ -1,6 +1,6 @@
 """Kafka's own bytes with what Kafka says they hold.
 
-`OWN` are small copies that travel with the repository: every record type and version, the payloads, nulls,
+`ALL_OWN` are small copies that travel with the repository: every record type and version, the payloads, nulls,
 tags present and absent (4.4.0's by `tests.generate.record_schemas`). `SHARED` is the full set next to a
 developer's checkout; where it is missing, the tests that need it say so and are skipped.
 """
@@ -19,7 +19,8 @@ from agent.core.wire.schema import Message
 from tests import ROOT, SHARED
 from tests.generate.record_schemas.recorded import VECTORS as NEWEST
 
-OWN = (ROOT / "tests" / "data" / "wire" / "records-4.3.1.ndjson", NEWEST)
+OWN = ROOT / "tests" / "data" / "wire" / "records-4.3.1.ndjson"
+ALL_OWN = (OWN, NEWEST)
 
 VECTORS = SHARED / "vectors" / "records-4.3.1.ndjson"
 CAPTURE = SHARED / "captures" / "kafka-4.3.1"
@@ -68,7 +69,7 @@ def needs(path: Path) -> pytest.MarkDecorator:
 
 def params(kind: type[RecordVector] | type[PayloadVector]) -> list[Any]:
     """All vectors of a kind as pytest parameters: the own copy always, the shared set where it is."""
-    own = [pytest.param(row, id=f"own-{name}") for name, row in load(*OWN) if isinstance(row, kind)]
+    own = [pytest.param(row, id=f"own-{name}") for name, row in load(*ALL_OWN) if isinstance(row, kind)]
     if not VECTORS.exists():
         return [*own, pytest.param(None, id="shared", marks=needs(VECTORS))]
     return own + [pytest.param(row, id=f"shared-{name}") for name, row in load(VECTORS) if isinstance(row, kind)]
