@@ -211,6 +211,49 @@ def report(ctx: click.Context, /, **_: Any) -> None:
     _submit(ctx, Report, since_ms=since_ms, until_ms=until_ms)
 
 
+@spark.command()
+@option("--history", metavar="DIR", help="A directory of events as Parquet.")
+@option("--rollups", metavar="DIR", help="Or one of the tables that rollup or stream wrote.")
+@option("--since", type=DAY, help="The first day (UTC): 2026-11-01, or 30d before now [the first there is].")
+@option("--until", type=DAY, help="The last day, itself included [the last there is].")
+@option(
+    "--settled",
+    type=MinDuration("1m"),
+    default="1h",
+    help="Of a day that has not been over for so long, files younger than that are left alone: who wrote them may "
+    "write them again.",
+)
+@click.pass_context
+def compact(ctx: click.Context, /, since: str | None, until: str | None, settled: int, **_: Any) -> None:
+    """Make one file of the many of a day, with the same rows.
+
+    On this machine, without Spark. An agent may go on writing meanwhile; other jobs on the directory are refused, and
+    so is compact while one of them writes. What is killed has lost and doubled nothing. Tables of Delta Lake have
+    OPTIMIZE of their own.
+
+    \b
+    Examples:
+      kshadow spark compact --history /tmp/history
+      kshadow spark compact --rollups /tmp/rollups --since 7d
+    """
+    from pathlib import Path
+
+    from agent.cli.output import echo, printable
+    from agent.common.clock import now_ms
+    from agent.history.compaction import compact as compact_directory
+    from agent.history.errors import HistoryError
+    from agent.tools.spark_submit.paths import local
+
+    path = str(ctx.params[exactly_one_of(ctx, "history", "rollups")])
+    if (here := local(path)) is None:
+        raise click.UsageError(f"{path}: a directory of this machine expected, for files of Parquet; another came")
+    try:
+        done = compact_directory(Path(here), first=since, last=until, now_ms=now_ms(), settled_ms=settled)
+    except HistoryError as error:
+        raise click.UsageError(str(error)) from error
+    echo(f"{printable(path)}: {done.files:,} files became {done.days:,}, with {done.rows:,} rows")
+
+
 def _check_stream(ctx: click.Context, reads: str) -> None:
     goes_with = {"history_topic": "history-topic", "history": "history", "analyzer_names": "topic", "tuned": "topic"}
     for parameter in ctx.command.params:
