@@ -35,13 +35,19 @@ def _of_class(error: type[Exception]) -> str:
     return re.escape(f"{error.__module__}.{error.__qualname__}: ") + r"([^\n]*)"
 
 
+_ANEW = "start with another --checkpoint and another --out: what is in this --out stays true"
+
 _KNOWN: tuple[tuple[str, type[JobError], str], ...] = (
     (
-        r"(Topic|Group|Cluster)AuthorizationException: ([^\n]*)",
+        r"(?:Topic|Group|Cluster)AuthorizationException: ([^\n]*)",
         Unreachable,
         "not allowed: {0}: grant Describe and Read on the topic, and Describe on groups prefixed kshadow-spark",
     ),
-    (r"(SaslAuthentication|SslAuthentication)Exception: ([^\n]*)", Unreachable, "the brokers do not let us in: {0}"),
+    (
+        r"(?:SaslAuthentication|SslAuthentication)Exception: ([^\n]*)",
+        Unreachable,
+        "the brokers do not let us in: {0}",
+    ),
     (
         r"(No resolvable bootstrap urls|Timeout\w*Exception: Timed out waiting for a node|Timeout\w*Exception: "
         r"Timeout of \d+ms expired before [^\n]*)",
@@ -55,10 +61,21 @@ _KNOWN: tuple[tuple[str, type[JobError], str], ...] = (
         "Spark's Kafka connector is not loaded: give its coordinates with --packages",
     ),
     (
+        r"ClassNotFoundException: Class (org\.apache\.hadoop\.fs\.s3a\.\w+) not found",
+        JobError,
+        "s3a:// paths need Hadoop's S3 client, which is not loaded ({0}): give hadoop-aws of Spark's Hadoop with"
+        " --packages",
+    ),
+    (
+        r'No FileSystem for scheme "([^"]*)"',
+        JobError,
+        "{0}:// paths need a file system that is not loaded: give its package with --packages",
+    ),
+    (
         _of_class(StateRefused),
         StateRefused,
-        "this version cannot go on from the checkpoint: {0}. Either go on with the kshadow that wrote it; or start"
-        " with another --checkpoint and another --out: what is in this --out stays true",
+        "this version cannot go on from the checkpoint: {0}. Either go on with the kshadow that wrote it; or "
+        + _ANEW,
     ),
     (_of_class(AnalyzerConfigError), JobError, "{0}"),
     (
@@ -66,15 +83,56 @@ _KNOWN: tuple[tuple[str, type[JobError], str], ...] = (
         JobError,
         "executors lack the Python module {0}: install it there",
     ),
-    (r"(PATH_NOT_FOUND[^\n]*)", JobError, "nothing is there: {0}"),
-    (r"(UNABLE_TO_INFER_SCHEMA[^\n]*)", JobError, "no Parquet files are there: {0}"),
-    (r"(FAILED_READ_FILE[^\n]*)", JobError, "a file is no Parquet, or is damaged: {0}"),
+    (
+        r"\[PATH_NOT_FOUND\] Path does not exist: ([^\n]*?)\.(?: SQLSTATE|\s|$)",
+        JobError,
+        "{0}: a directory of tables expected, nothing is there",
+    ),
+    (
+        r"\[UNABLE_TO_INFER_SCHEMA",
+        JobError,
+        "Parquet files expected in what is read, there are none: is the path right, and did what writes it run?",
+    ),
+    (
+        r"Encountered error while reading file ([^\n]*?)\. Data type mismatches when reading Parquet column"
+        r" \[([^\]\n]*)\]\. Expected Spark type ([^,\n]*), actual Parquet type (\w+)",
+        JobError,
+        "{0}: column {1}: {2} expected, {3} came: is it a table of kshadow, of this version?",
+    ),
+    (
+        r"\[FAILED_READ_FILE\.FILE_NOT_EXIST\] Encountered error while reading file ([^\n]*?)\. File does not exist",
+        JobFailed,
+        "{0}: it was there as the job began and is gone now, so something replaced the table meanwhile: run it again",
+    ),
+    (
+        r"RuntimeException: ([^\n]*?) is not a Parquet file\. Expected magic number",
+        JobError,
+        "{0}: a Parquet file expected, something else came, or one that is cut off: restore it, or take it away and"
+        " make its day anew",
+    ),
+    (
+        r"\[FAILED_READ_FILE[.\w]*\] Encountered error while reading file ([^\n]*?)\.\s[^\0]*?"
+        r"Caused by: [\w.$]+: ([^\n]*)",
+        JobError,
+        "{0}: a Parquet file expected, one came that is damaged ({1}): restore it, or take it away and make its day"
+        " anew",
+    ),
+    (r"Parent path is not a directory: ([^\n]*)", JobError, "{0}: a directory expected, a file is there"),
+    (
+        r"Failed to read log file ([^\n]*?)\. (?:Incomplete log file|\[INVALID_LOG_VERSION[^\]]*\] ([^\n]*))",
+        JobError,
+        "the checkpoint cannot be gone on from: {0} is cut off, or of a newer Spark: " + _ANEW,
+    ),
+    (
+        r"There are \[(\d+)\] sources in the checkpoint offsets and now there are \[(\d+)\]",
+        JobError,
+        "the checkpoint cannot be gone on from: a stream of {1} sources expected, one of {0} made it: " + _ANEW,
+    ),
     (
         r"(STATE_STORE_\w+[^\n]*|Incomplete log file[^\n]*|CHECKPOINT_\w+[^\n]*|Unsupported log version[^\n]*"
-        r"|STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA[^\n]*"
-        r"|There are \[[^\n]*sources in the checkpoint[^\n]*)",
+        r"|STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA[^\n]*)",
         JobError,
-        "the checkpoint cannot be gone on from: {0}",
+        "the checkpoint cannot be gone on from: {0}: " + _ANEW,
     ),
     (r"(No space left on device|Disk quota exceeded)", JobFailed, "{0}"),
     (
@@ -82,7 +140,17 @@ _KNOWN: tuple[tuple[str, type[JobError], str], ...] = (
         JobFailed,
         "{0}: give the driver more with --driver-memory, or executors by --conf",
     ),
+    (
+        r"Python worker exited unexpectedly",
+        JobFailed,
+        "a Python worker was killed, most likely as memory ran out: give each core more beside the heap (in a cluster"
+        " --conf spark.executor.memoryOverhead=…), or fewer cores (--master local[2])",
+    ),
 )
+"""By the text of what Spark says: the kind, and the sentence, with what the pattern caught."""
+
+_LOCAL = re.compile(r"\bfile:(?://)?(?=/)")
+"""In front of paths of this machine."""
 
 
 def explained(text: str) -> JobError:
@@ -90,7 +158,7 @@ def explained(text: str) -> JobError:
     for pattern, kind, sentence in _KNOWN:
         found = re.search(pattern, text)
         if found is not None:
-            return kind(sentence.format(found[found.re.groups or 0].strip()))
+            return kind(_LOCAL.sub("", sentence.format(*((it or "").strip() for it in found.groups()))))
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     causes = [line for line in lines if line.startswith("Caused by: ")]
     said = (causes or lines or ["nothing was said"])[-1 if causes else 0]

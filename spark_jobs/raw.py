@@ -1,17 +1,20 @@
 """Raw records as they come from a DataFrame → `RecordBatch`es.
 
-Owns the columns' names and the way from Arrow's buffers to Python's bytes, which every record takes. Refuses to know
-what is in a record.
+Owns the columns' names and the way from Arrow's buffers to Python's bytes, which every record takes; and packets, in
+which records cross a shuffle: some thousand of one partition as one row, compressed. Refuses to know what is in a
+record.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.ipc as ipc
 
 from agent.core.records import RecordBatch
 
@@ -19,6 +22,52 @@ PARTITION, OFFSET, TIMESTAMP_MS, KEY, VALUE = "partition", "offset", "timestamp_
 
 RAW_DDL = f"{PARTITION} int, {OFFSET} bigint, {TIMESTAMP_MS} bigint, {KEY} binary, {VALUE} binary"
 """A raw record as a row. Times are epoch milliseconds."""
+
+
+PACKET, RECORDS = "packet", "records"
+PACKETS_DDL = f"{PARTITION} int, {OFFSET} bigint, {RECORDS} int, {PACKET} binary"
+"""A packet as a row: its partition, the offset of its first record, how many there are."""
+
+PACKET_RECORDS = 2_000
+"""In one at most: what whoever unpacks it holds at a time."""
+
+_PACKETS = pa.schema([(PARTITION, pa.int32()), (OFFSET, pa.int64()), (RECORDS, pa.int32()), (PACKET, pa.binary())])
+_IN_PACKETS = ipc.IpcWriteOptions(compression="zstd")
+
+
+def packets(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Rows of `RAW_DDL`, whole partitions in the order of offsets → rows of `PACKETS_DDL`. For `mapInArrow`."""
+    for batch in batches:
+        start = 0
+        rows: list[tuple[int, int, int, bytes]] = []
+        for stop in pc.run_end_encode(batch.column(PARTITION)).run_ends.to_pylist():
+            for first in range(start, stop, PACKET_RECORDS):
+                some = batch.slice(first, min(PACKET_RECORDS, stop - first))
+                rows.append(
+                    (some.column(PARTITION)[0].as_py(), some.column(OFFSET)[0].as_py(), len(some), _packed(some))
+                )
+            start = stop
+        if not rows:
+            continue
+        arrays = [pa.array(it, field.type) for it, field in zip(zip(*rows, strict=True), _PACKETS, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, schema=_PACKETS)
+
+
+def _packed(batch: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with ipc.new_stream(sink, batch.schema, options=_IN_PACKETS) as writer:
+        writer.write_batch(batch)
+    return bytes(sink.getvalue())
+
+
+def unpacked(packed: Iterable[tuple[int, bytes]], least: int) -> Iterator[RecordBatch]:
+    """The records of one partition's packets, which come with the offset of their first record in any order: runs in
+    the order of offsets, from `least` on, each record once. One packet at a time is unpacked."""
+    batches = (batch for _, packet in sorted(packed, key=itemgetter(0)) for batch in ipc.open_stream(packet))
+    for run in record_batches(batches):
+        kept = run if run.offsets[0] >= least else _continues(run, least - 1)
+        if len(kept):
+            yield kept
 
 
 def record_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[RecordBatch]:

@@ -46,5 +46,12 @@
     seriesLeftOutFor: '15m',
     lagRequestsFailedShare: 0.5,
     lagRequestsFor: '15m',
+    // A batch of a stream takes in a million records at once, some minutes of work.
+    streamBehindRecords: 1000000,
+    streamBehindFor: '15m',
+    streamStalledSeconds: 1800,
+    // The watermark is --watermark (10 min) behind the newest event, and events come when something happens.
+    streamWatermarkSeconds: 21600,
+    streamFailingFor: '5m',
   },
 }

@@ -6,5 +6,6 @@
 (import 'config.libsonnet') +
 (import 'alerts/groups.libsonnet') +
 (import 'alerts/agent.libsonnet') +
+(import 'alerts/streams.libsonnet') +
 (import 'rules/rules.libsonnet') +
 (import 'dashboards.libsonnet')

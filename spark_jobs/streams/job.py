@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from types import FrameType
 from typing import Any
@@ -17,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQuery
 
+from agent.config.values import Address, parse_address
 from agent.history.tables import STREAMED
 from agent.kafka.source.segments import TOPIC
 from agent.persistence.export.log_clock import LogClock
@@ -30,10 +32,12 @@ from spark_jobs.log_clocks import keep_clock
 from spark_jobs.progress import print_status
 from spark_jobs.raw import KEY, OFFSET, PARTITION, VALUE
 from spark_jobs.rollups.rolling import table_of
-from spark_jobs.rows import PartitionLoads, lines_of
+from spark_jobs.rows import NOTE, PartitionLoads, lines_of
 from spark_jobs.session import session
 from spark_jobs.streams.cluster_findings import ClusterFindings
-from spark_jobs.streams.mirror import mirror_stream
+from spark_jobs.streams.listening import ProgressListener, StartCounter
+from spark_jobs.streams.metrics import StreamProgress, serving
+from spark_jobs.streams.mirror import mirror_stream, told_rows
 from spark_jobs.streams.rolling import roll_up_stream
 from spark_jobs.writing import PartitionedDirectory
 
@@ -43,14 +47,42 @@ Write = Callable[[DataFrame, int], None]
 def run(job: Stream) -> int:
     """Run it until it is stopped, or has read what was there; the exit code."""
     with session("stream") as spark:
-        rows, write = _mirror(spark, job) if job.reads == "topic" else _rollups(spark, job)
+        progress = StreamProgress("mirror" if job.reads == "topic" else "rollups")
+        rows, write = _mirror(spark, job) if job.reads == "topic" else _rollups(spark, job, progress)
         trigger: dict[str, Any] = {"availableNow": True}
         if not job.available_now:
             trigger = {"processingTime": f"{int(job.trigger_s * 1000)} milliseconds"}
         stream = rows.writeStream.option("checkpointLocation", job.checkpoint).outputMode("append")
-        query = stream.foreachBatch(write).trigger(**trigger).start()
-        _wait(query)
+        starts = StartCounter(spark, job.checkpoint)
+        with _served(job, progress):
+            starts.begin(progress)
+            spark.streams.addListener(ProgressListener(progress, _sources(job)))
+            query = stream.queryName(f"kshadow {progress.query}").foreachBatch(write).trigger(**trigger).start()
+            _wait(query)
+            starts.end(progress)
         return 0
+
+
+@contextmanager
+def _served(job: Stream, progress: StreamProgress) -> Iterator[None]:
+    """Serve the metrics while the block runs, where that is asked for. Raises `JobError`."""
+    if job.listen is None:
+        yield
+        return
+    address = parse_address(job.listen)
+    with ExitStack() as held:
+        try:
+            port = held.enter_context(serving(progress, address))
+        except OSError as error:
+            raise JobError(f"--listen {job.listen}: cannot listen there: {error.strerror}") from error
+        print_status(f"metrics at http://{Address(address.host, port)}/metrics")
+        yield
+
+
+def _sources(job: Stream) -> dict[str, str]:
+    """What Spark's description of a source has in it, and what the source is called in metrics."""
+    topic = TOPIC if job.reads == "topic" else job.history_topic
+    return {} if topic is None else {topic: topic}
 
 
 def _wait(query: StreamingQuery) -> None:
@@ -87,8 +119,9 @@ def _mirror(spark: SparkSession, job: Stream) -> tuple[DataFrame, Write]:
         try:
             notes = driver_notes(rows)
             warn(notes)
-            told = events(rows, across.findings(batch_id, notes), job.cluster)
-            if not told.isEmpty():
+            found = across.findings(batch_id, notes)
+            if found or not rows.where(F.col(NOTE).isNull()).isEmpty():
+                told = events(told_rows(rows), found, job.cluster)
                 target.publish(told, f"batch-{batch_id:09d}")
                 if job.events_topic is not None:
                     _produce(lines_of(told), job, job.events_topic)
@@ -103,7 +136,7 @@ def _mirror(spark: SparkSession, job: Stream) -> tuple[DataFrame, Write]:
     return mirror_stream(records, job.diagnosis, job.cluster), write
 
 
-def _rollups(spark: SparkSession, job: Stream) -> tuple[DataFrame, Write]:
+def _rollups(spark: SparkSession, job: Stream, progress: StreamProgress) -> tuple[DataFrame, Write]:
     if job.reads == "history-topic":
         assert job.history_topic is not None, "the command sees to it"
         told = from_json(_topic(spark, job, job.history_topic).load().select("value"))
@@ -123,6 +156,7 @@ def _rollups(spark: SparkSession, job: Stream) -> tuple[DataFrame, Write]:
                     if job.events_topic is not None and name != "set_aside":
                         _produce(_as_json(table, name), job, job.events_topic)
             if aside := counts.get("set_aside"):
+                progress.set_aside += aside
                 print_status(
                     f"batch {batch_id}: {aside:,} events were set aside, late or of no time: see {job.out}/set_aside"
                 )

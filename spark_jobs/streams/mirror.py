@@ -3,11 +3,15 @@
 Its key is the partition of the topic, in which its groups live whole: their timers run on its clock, which only its
 records move, and topics go by the names that its records show. By group alone neither could be told, and events would
 not be those of `kshadow replay`.
+
+Python holds little at any time, however many records of a partition are in a batch: they come to the operator in
+packets (`spark_jobs.raw`), one of which is unpacked at a time, and what is told goes out in portions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 import pandas as pd
@@ -24,20 +28,35 @@ from agent.persistence.snapshot.errors import SnapshotRefused
 from agent.tools.spark_submit.jobs import Diagnosis
 from spark_jobs.errors import StateRefused
 from spark_jobs.partition_reducer import PartitionReducer, TaskState, relax
-from spark_jobs.raw import OFFSET, PARTITION
+from spark_jobs.raw import OFFSET, PACKET, PACKETS_DDL, PARTITION, packets, unpacked
 from spark_jobs.rows import DATE, NOTE, SCHEMA, batches_of, note_row
 
 _TOLD = "event string, note string, at_ms bigint"
+_PORTION = 5_000
+"""Rows that go out at a time."""
+
+_COLUMNS = ("event", "note", "at_ms")
+Told = tuple[str | None, str | None, int]
+"""A row of `_TOLD`: an event, or a note."""
 
 
 def mirror_stream(records: DataFrame, diagnosis: Diagnosis, cluster: str | None) -> DataFrame:
-    """Raw records of a stream (`spark_jobs.raw.RAW_DDL`) → rows of `spark_jobs.rows.SCHEMA`."""
-    told = records.groupBy(PARTITION).transformWithStateInPandas(
+    """Raw records of a stream (`spark_jobs.raw.RAW_DDL`), as Spark's Kafka source gives them → what is told of them,
+    for `told_rows`."""
+    by_partition = records.mapInArrow(packets, PACKETS_DDL).groupBy(PARTITION)
+    return by_partition.transformWithStateInPandas(
         statefulProcessor=MirrorProcessor(diagnosis, cluster),
         outputStructType=_TOLD,
         outputMode="Append",
         timeMode="None",
     )
+
+
+def told_rows(told: DataFrame) -> DataFrame:
+    """What was told in a batch → rows of `spark_jobs.rows.SCHEMA`.
+
+    Apart from the stream itself, in which a second process of Python for each task would wait beside the first.
+    """
     return told.mapInArrow(_rows, from_arrow_schema(SCHEMA))
 
 
@@ -67,25 +86,23 @@ class MirrorProcessor(StatefulProcessor):  # type: ignore[misc]  # pyspark is no
                 reduction.restore(bytes(kept[0]))
             except SnapshotRefused as error:
                 raise StateRefused(f"the mirror of partition {reduction.partition}: {error}") from error
-        run = run_of(reduction.partition, pd.concat(rows), reduction.next_offset)
-        told: list[tuple[str | None, str | None, int]] = []
-        if len(run):
+        packed = [it for frame in rows for it in zip(frame[OFFSET].tolist(), frame[PACKET].tolist(), strict=True)]
+        told = self._told(reduction, unpacked(packed, reduction.next_offset))
+        del packed
+        while portion := list(islice(told, _PORTION)):
+            yield pd.DataFrame(portion, columns=_COLUMNS, dtype=object)
+        self._state.update((reduction.image(),))
+
+    def _told(self, reduction: PartitionReducer, runs: Iterable[RecordBatch]) -> Iterator[Told]:
+        for run in runs:
             for output in reduction.take(run):
                 line = encode_event(event_of(output, self._cluster), 0)
-                told.append((line.body.decode("utf-8"), None, line.at_ms))
-        told += [(None, note_row(note)[NOTE], 0) for note in reduction.notes()]
-        self._state.update((reduction.image(),))
-        yield pd.DataFrame(told, columns=["event", "note", "at_ms"], dtype=object)
+                yield line.body.decode("utf-8"), None, line.at_ms
+        for note in reduction.notes():
+            yield None, note_row(note)[NOTE], 0
 
     def close(self) -> None:
         """Nothing is held."""
-
-
-def run_of(partition: int, rows: pd.DataFrame, least: int) -> RecordBatch:
-    """Rows in any order as a run: in the order of offsets, from `least` on, each once."""
-    rows = rows[rows[OFFSET] >= least].sort_values(OFFSET).drop_duplicates(OFFSET)
-    columns = (rows[name].tolist() for name in ("offset", "timestamp_ms", "key", "value"))
-    return RecordBatch(partition, *columns)
 
 
 def _rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

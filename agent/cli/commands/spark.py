@@ -18,7 +18,7 @@ from agent.cli.options import (
 )
 from agent.cli.spark_options import DAY, RANGE, TIME_ZONE, spark_options
 from agent.config.options import TIME, MinDuration, Parsed
-from agent.config.values import parse_cluster, parse_topic
+from agent.config.values import parse_address, parse_cluster, parse_topic
 
 if TYPE_CHECKING:
     from agent.tools.spark_submit.jobs import Diagnosis, Job, Kafka
@@ -116,6 +116,12 @@ def backfill(ctx: click.Context, /, **_: Any) -> None:
 @option("--available-now", is_flag=True, help="Read what is there, then end.")
 @option("--max-records", "most_records", type=click.IntRange(1), metavar="N", help="At most so many in one batch.")
 @option("--events-topic", type=TOPIC, help="Write what comes of it to this topic as well, as JSON.")
+@option(
+    "--listen",
+    type=Parsed("HOST:PORT", parse_address),
+    envvar="KSHADOW_SPARK_LISTEN",
+    help="Where the driver serves /metrics and /healthz of the stream: 127.0.0.1:9309 [nowhere].",
+)
 @_CLUSTER
 @analyzer_options
 @spark_options
@@ -143,6 +149,7 @@ def stream(ctx: click.Context, /, **_: Any) -> None:
         history=params["history"] if reads == "history" else None,
         watermark_s=params["watermark"] // 1000,
         trigger_s=params["trigger"] / 1000,
+        listen=None if params["listen"] is None else str(params["listen"]),
         diagnosis=_diagnosis(ctx),
     )
 

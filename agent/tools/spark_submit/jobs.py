@@ -68,6 +68,8 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """In one batch."""
     cluster: str | None = None
     diagnosis: Diagnosis = Diagnosis()
+    listen: str | None = None
+    """HOST:PORT of the driver where its metrics are served; None: nowhere."""
 
 
 class Rollup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="rollup"):

@@ -19,6 +19,7 @@ from agent.serving.metrics.limits import Reason
 from agent.serving.metrics.table import METRICS
 from agent.serving.metrics.text import Metric
 from analyzers.registry import known_analyzers
+from spark_jobs.streams.metrics import PARTS, STREAM_METRICS
 from tests.generate.docs.markdown import code, prose, table
 
 HEAD = """\
@@ -33,7 +34,15 @@ characters; what was longer, or not printable, ends in `~` and a hash. How many 
 [`--allow-group`, `--deny-group`, `--max-series`, `--expire-after`, `--granularity`](options.md). Names of other
 exporters: [migration.md](../migration.md). Alerts made of these: [alerts.md](alerts.md).
 """
+STREAMS = """\
+What `kshadow spark stream` serves with [`--listen`](commands.md#kshadow-spark-stream), of its driver, as of the end
+of the last batch. `query` is `mirror` (of `--reads topic`) or `rollups`; `source` is the topic that is read.
+"""
+
 UNITS = {
+    "_per_second": "records/s",
+    "_bytes": "bytes",
+    "_rows": "rows",
     "_timestamp_seconds": "Unix time, s",
     "_partition_seconds": "partition-seconds",
     "_seconds": "seconds",
@@ -65,8 +74,12 @@ OWN: dict[tuple[str, str], Iterable[str]] = {
     ("kshadow_series_left_out", "reason"): Reason,
     ("kshadow_shadow_divergence_groups", "field"): FIELDS,
     ("kshadow_snapshot_refused", "reason"): (*RefusalReason, "unreadable"),
+    ("kshadow_spark_stream_batch_part_seconds", "part"): (*PARTS, "other"),
 }
 """Those of one metric alone."""
+
+
+KNOWN: dict[str, Metric] = {**METRICS, **{it.name: it for it in STREAM_METRICS}}
 
 
 def page() -> str:
@@ -78,6 +91,9 @@ def page() -> str:
         _table(GROUP_METRICS),
         "## Of the agent and what it reads\n",
         _table(others),
+        "## Of a Spark stream\n",
+        STREAMS,
+        _table(STREAM_METRICS),
         "## Values of labels\n",
         table(("label", "values"), [*_shared(), *_own()]),
     ]
@@ -103,8 +119,9 @@ def _shared() -> Iterable[tuple[str, str]]:
 
 def _own() -> Iterable[tuple[str, str]]:
     for (name, label), values in OWN.items():
-        assert label in METRICS[name].labels
-        yield f"{code(label)} of {code(METRICS[name].sample_name)}", _codes(values)
+        metric = KNOWN[name]
+        assert label in metric.labels
+        yield f"{code(label)} of {code(metric.sample_name)}", _codes(values)
 
 
 def _codes(values: Iterable[str]) -> str:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from spark_jobs.errors import explained
+from tests import DATA
 
 
 @pytest.mark.parametrize(
@@ -40,8 +43,6 @@ from spark_jobs.errors import explained
         ),
         # 6: an executor without our dependencies
         ("ModuleNotFoundError: No module named 'msgspec'", 2, "executors lack the Python module msgspec"),
-        # 7: no such path
-        ("[PATH_NOT_FOUND] Path does not exist: file:/x. SQLSTATE: 42K03", 2, "nothing is there: PATH_NOT_FOUND]"),
         # 8: a checkpoint of another query
         (
             "AssertionError: There are [1] sources in the checkpoint offsets and now there are [2]",
@@ -61,3 +62,127 @@ from spark_jobs.errors import explained
 def test_what_it_means(said: str, code: int, sentence: str) -> None:
     error = explained(said)
     assert (error.code, sentence in str(error)) == (code, True), str(error)
+
+
+REAL: dict[str, str] = json.loads((DATA / "spark_errors.json").read_text())
+"""What Spark 4.0.5 said when each was made for real, less its traces; paths are below /data."""
+NO_PARQUET = (
+    "a Parquet file expected, something else came, or one that is cut off: restore it, or take it away and make its"
+    " day anew"
+)
+ANEW = "start with another --checkpoint and another --out: what is in this --out stays true"
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "sentence"),
+    [
+        # 1: a path that is not there
+        ("path_not_found", 2, "/data/none: a directory of tables expected, nothing is there"),
+        # 2: an empty directory
+        (
+            "unable_to_infer",
+            2,
+            "Parquet files expected in what is read, there are none: is the path right, and did what writes it run?",
+        ),
+        # 3: text, called .parquet
+        (
+            "garbage",
+            2,
+            f"/data/garbage/x.parquet: {NO_PARQUET}",
+        ),
+        # 4: the same, found by looking for columns
+        (
+            "garbage_infer",
+            2,
+            f"/data/garbage/x.parquet: {NO_PARQUET}",
+        ),
+        # 5: half of a file
+        (
+            "cut",
+            2,
+            f"/data/cut/y.parquet: {NO_PARQUET}",
+        ),
+        # 6: a file with other bytes in its midst
+        (
+            "damaged_inside",
+            2,
+            "/data/bad/z.parquet: a Parquet file expected, one came that is damaged (can not read class"
+            " org.apache.parquet.format.PageHeader: don't know what type: 15): restore it, or take it away and make"
+            " its day anew",
+        ),
+        # 7: a column of another type
+        (
+            "other_type",
+            2,
+            "/data/type/t.parquet: column event_id: string expected, INT64 came: is it a table of kshadow, of this"
+            " version?",
+        ),
+        # 8: a file that goes while it is read
+        (
+            "file_gone",
+            1,
+            "/data/gone/a.parquet: it was there as the job began and is gone now, so something replaced the table"
+            " meanwhile: run it again",
+        ),
+        # 9: object stores whose client is not loaded
+        (
+            "s3a",
+            2,
+            "s3a:// paths need Hadoop's S3 client, which is not loaded (org.apache.hadoop.fs.s3a.S3AFileSystem): give"
+            " hadoop-aws of Spark's Hadoop with --packages",
+        ),
+        (
+            "scheme",
+            2,
+            "gs:// paths need a file system that is not loaded: give its package with --packages",
+        ),
+        # 10: no connector
+        ("kafka", 2, "Spark's Kafka connector is not loaded: give its coordinates with --packages"),
+        # 11: a file where a directory is to be
+        ("out_is_under_file", 2, "/data/file: a directory expected, a file is there"),
+        # 12: a state that is not read, found by the driver in a batch
+        (
+            "foreach_refused",
+            2,
+            "this version cannot go on from the checkpoint: findings of the cluster: versions up to 2 expected,"
+            f" version 5 came. Either go on with the kshadow that wrote it; or {ANEW}",
+        ),
+        # 13: a damaged file that a stream reads
+        (
+            "stream_garbage",
+            2,
+            f"/data/src/c.parquet: {NO_PARQUET}",
+        ),
+        # 14: checkpoints that are cut off, of a newer Spark, of another query
+        (
+            "offsets_empty",
+            2,
+            f"the checkpoint cannot be gone on from: /data/cp/offsets/2 is cut off, or of a newer Spark: {ANEW}",
+        ),
+        (
+            "offsets_v9",
+            2,
+            f"the checkpoint cannot be gone on from: /data/cp/offsets/2 is cut off, or of a newer Spark: {ANEW}",
+        ),
+        (
+            "two_sources",
+            2,
+            f"the checkpoint cannot be gone on from: a stream of 2 sources expected, one of 1 made it: {ANEW}",
+        ),
+        # 15: a worker that was killed
+        (
+            "oom_worker",
+            1,
+            "a Python worker was killed, most likely as memory ran out: give each core more beside the heap (in a"
+            " cluster --conf spark.executor.memoryOverhead=…), or fewer cores (--master local[2])",
+        ),
+    ],
+)
+def test_what_spark_really_says(name: str, code: int, sentence: str) -> None:
+    error = explained(REAL[name])
+    assert (error.code, str(error)) == (code, sentence)
+
+
+def test_there_is_a_sentence_for_each() -> None:
+    (mark,) = (it for it in test_what_spark_really_says.pytestmark if it.name == "parametrize")  # type: ignore[attr-defined]
+    assert {it[0] for it in mark.args[1]} == set(REAL)

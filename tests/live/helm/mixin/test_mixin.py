@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from agent.serving.metrics.table import METRICS
+from spark_jobs.streams.metrics import STREAM_METRICS
 from tests.harness.tools import need
 from tests.live.helm.mixin.alerts import ALERTS, GROUPS, RECORDED
 from tests.live.helm.mixin.rendering import FILES, MIXIN, PLACES, evaluate, render
@@ -84,14 +85,14 @@ def test_an_alert_says_all_that_is_asked(alert: dict[str, Any]) -> None:
         # A query in a template would have strangers' names in it.
         assert set(re.findall(r"\{\{ ?(\w+|\$[\w.]+|\.)", text)) <= {
             *("$labels.group", "$labels.cluster", "$labels.instance", "$labels.job", "$labels.reason"),
-            *("$labels.field", "$labels.sink", "$value", "with", "if", "else", "end", "printf", "."),
+            *("$labels.field", "$labels.sink", "$labels.query", "$value", "with", "if", "else", "end", "printf", "."),
         }
         assert text.endswith(".")
         assert "  " not in text
 
 
 def test_only_what_is_exported_is_asked_for() -> None:
-    exported = {metric.sample_name for metric in METRICS.values()}
+    exported = {metric.sample_name for metric in (*METRICS.values(), *STREAM_METRICS)}
     recorded = {rule["record"] for rule in RECORDED}
     for rule in (*ALERTS, *RECORDED):
         assert set(METRIC.findall(rule["expr"])) <= exported

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,8 @@ from confluent_kafka import Consumer, TopicPartition
 from agent.common.units import DAY_MS
 from agent.core.events.events import Event
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
-from tests import SHARED
+from tests import ROOT, SHARED
+from tests.harness.spark.internal_topics import jars
 from tests.harness.spark.loading import give, properties
 from tests.live.spark_jobs.histories import difference, replayed, written
 from tests.live.spark_jobs.made import KSHADOW, segments
@@ -91,3 +93,17 @@ def test_a_broker_with_the_same_records(broker: EmbeddedBroker, tmp_path: Path) 
         print(f"{way} from a broker: {found}")
         assert found.is_none, way
     assert difference(expected, events_of(broker.bootstrap_servers, "told")).is_none, "those in the topic"
+
+
+@pytest.mark.timeout(600)  # a start of Spark, on two cores that others use too
+@pytest.mark.usefixtures("kafka")
+def test_spark_still_hides_internal_topics(broker: EmbeddedBroker) -> None:
+    """Where it no longer does, `useDeprecatedOffsetFetching` goes from spark_jobs/session.py, and this test."""
+    if not jars():
+        pytest.skip("no job has downloaded Spark's Kafka connector yet")
+    program = [sys.executable, "-m", "tests.harness.spark.internal_topics", broker.bootstrap_servers]
+    ended = subprocess.run(program, capture_output=True, text=True, cwd=ROOT)
+    assert ended.returncode == 0, ended.stderr
+    read = json.loads(ended.stdout.splitlines()[-1])
+    assert read["true"] > 0
+    assert read["false"] == 0, "Spark reads __consumer_offsets by its Admin client now: the setting is of no use"
