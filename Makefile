@@ -33,8 +33,11 @@ RUN = $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder --max-worke
 NOTHING = not (kafka or spark or browser or kubernetes or process)
 
 # Lint beside the tests: most of these wait for brokers. What it found is printed after theirs, and fails the run as well.
+# First, side by side: archives of classes, and every test module compiled, which each process would do for itself.
 test: $(READY)
-	@$(BIN)/python -m tests.harness.class_archives || echo "Without archives of classes JVMs start more slowly" >&2
+	@$(BIN)/python -m pytest --collect-only -q > /dev/null 2>&1 & \
+	$(BIN)/python -m tests.harness.class_archives || echo "Without archives of classes JVMs start more slowly" >&2; \
+	wait
 	@mkdir -p .cache; $(MAKE) --no-print-directory lint > .cache/lint.log 2>&1 & lint=$$!; \
 	$(RUN) -n $(WORKERS) $(PYTEST); tests=$$?; \
 	wait $$lint && exit $$tests; cat .cache/lint.log; exit 1

@@ -176,8 +176,10 @@ def test_the_command_line_by_the_brokers_files(topic: Stage, output: str) -> Non
         assert raw(result.stdout) == raw(result.stderr) == []
     # tests/unit/cli/test_hostile.py has every command of every text. Here each reads the files anew: they take turns.
     asked = list(zip(cycle((*COMMANDS, "assign")), share(EVERY.values(), output), strict=False))
-    # Of the other records, in which sessions last for a millisecond, one: a play ends, but that takes its time.
-    asked += [("whatif", group) for group in [*share(topic.joined, output)[:1], *share(topic.written, output)[:1]]]
+    asked += [("whatif", group) for group in share(topic.joined, output)[:1]]
+    if output == "table":
+        # In the other records sessions last for a millisecond: a play ends, but that takes its time.
+        asked.append(("whatif", topic.written[0]))
     for command, group in asked:
         result = kshadow(command, *source, "-o", output, "--", group)
         assert result.exit_code in (0, 1), result.stderr
@@ -192,7 +194,8 @@ def test_the_command_line_by_the_broker(topic: Stage) -> None:
         result = kshadow("coordinator", "--bootstrap-server", topic.bootstrap, "--", text)
         assert result.exit_code == 0
         assert raw(result.stdout) == raw(result.stderr) == []
-    for text in list(EVERY.values())[::4]:
+    # Each reads the topic anew.
+    for text in list(EVERY.values())[::8]:
         result = kshadow("explain", "--bootstrap-server", topic.bootstrap, "--", text)
         assert raw(result.stdout) == raw(result.stderr) == []
 

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("kafka")
 
 SILENT_AFTER_S = 20
 PARTITIONS = 4
-RECORDS_A_SECOND = 40
+RECORDS_A_SECOND = 15
 """In each partition."""
 
 GOOD_S, WATCHED_S = 20, 75

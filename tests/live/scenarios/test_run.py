@@ -26,6 +26,7 @@ from agent.tools.embedded import ProcessReaper
 from tests.live.scenarios.conftest import Cluster
 from tests.live.scenarios.scenarios import free_port
 from tests.live.versions import NEWEST
+from tests.unit.cli import running as running_here
 
 pytestmark = pytest.mark.usefixtures("kafka")
 
@@ -123,6 +124,13 @@ def kshadow(*arguments: str, code: int = 0) -> str:
     return ended.stdout if code == 0 else ended.stderr
 
 
+def printed(*arguments: str) -> str:
+    """The same, by this process: it starts sooner."""
+    result = running_here.kshadow(*arguments)
+    assert result.exit_code == 0, (arguments, result.stderr)
+    return result.stdout
+
+
 def without_lag(answer: Any) -> Any:
     """What is answered, but for lag: a command asks the brokers for it, this agent does not."""
     match answer:
@@ -174,18 +182,18 @@ def test_metrics_and_api(cluster: Cluster, performance: object, tmp_path: Path) 
         row = the_group(cluster)
         group = row["group"]
         for command in ("describe", "members"):
-            answers = [json.loads(kshadow(command, group, *source, "-o", "json")) for source in (agent, broker)]
+            answers = [json.loads(printed(command, group, *source, "-o", "json")) for source in (agent, broker)]
             assert without_lag(answers[0]) == without_lag(answers[1])
         assert len(answers[0]) == row["members"]
-        told = [kshadow("timeline", group, *source, "-o", "ndjson") for source in (agent, broker)]
+        told = [printed("timeline", group, *source, "-o", "ndjson") for source in (agent, broker)]
         assert told[0] == told[1]
         assert '"type":"rebalance"' in told[0]
-        stories = [json.loads(kshadow("explain", group, *source, "-o", "json")) for source in (agent, broker)]
+        stories = [json.loads(printed("explain", group, *source, "-o", "json")) for source in (agent, broker)]
         assert [it["numbers"]["rebalances"] for it in stories] == [told[0].count('"type":"rebalance"')] * 2
         assert stories[0]["state"] == row["state"]
-        kshadow("findings", *agent, "--since", "1h")
+        printed("findings", *agent, "--since", "1h")
         assert it.get("/")[0] == 200
-        owner = json.loads(kshadow("coordinator", group, *broker, "-o", "json"))
+        owner = json.loads(printed("coordinator", group, *broker, "-o", "json"))
         assert owner["partition"] == row["coordinator_partition"] == partition_for_group(group, 8)
         missing = "no-such-group"
         assert missing in kshadow("describe", missing, *broker, code=1)
