@@ -16,6 +16,7 @@ from agent.config.value_source import Diagnostics, GivenValue, GivenValues, Valu
 WHAT_IS_READ = ("group", "partitions", "shard", "share-group")
 
 
+_EVENTS_GO = ("history-topic", "history-parquet", "otlp")
 _NEEDS_TOPIC = ("partitions", "shard", "share-group", "snapshots", "history-topic", "history-parquet", "broker-log")
 
 
@@ -141,7 +142,7 @@ def _hidden_groups(values: GivenValues) -> list[str]:
 
 def _data_loss_warnings(values: GivenValues) -> list[str]:
     """What is given up, and what would keep it."""
-    history = next((values[name] for name in ("history-topic", "history-parquet") if values[name].is_given), None)
+    history = next((values[name] for name in _EVENTS_GO if values[name].is_given), None)
     snapshots = values["snapshots"].value
     share_group = values["share-group"]
     out = []

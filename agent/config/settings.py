@@ -30,10 +30,12 @@ from agent.config.options import (
 )
 from agent.config.values import (
     Address,
+    OtlpEndpoint,
     Shard,
     SnapshotLocation,
     parse_address,
     parse_cluster,
+    parse_otlp_endpoint,
     parse_partitions,
     parse_shard,
     parse_size,
@@ -182,10 +184,24 @@ class HistorySettings:
         goes_with=("history-parquet",),
         help="How long one file is written to.",
     )
+    otlp: OtlpEndpoint | None = option(
+        "--otlp",
+        type=Parsed("ENDPOINT", parse_otlp_endpoint),
+        help="Where OpenTelemetry's protocol is spoken, such as a collector: http://HOST:4318 or grpc://HOST:4317, "
+        "https and grpcs by TLS. Every event goes there as a log record, and what /metrics has as metrics; headers, "
+        "certificates and timeouts by OTEL_EXPORTER_OTLP_*.",
+    )
+    otlp_interval_ms: int = option(
+        "--otlp-interval",
+        type=MinDuration("1s"),
+        default="60s",
+        goes_with=("otlp",),
+        help="How often the metrics are sent.",
+    )
     samples_ms: int | None = option(
         "--history-samples",
         type=MinDuration("10s"),
-        goes_with=("history-topic", "history-parquet"),
+        goes_with=("history-topic", "history-parquet", "otlp"),
         help="How often the state, members and lag of each group are written with the events, as group_sample; at "
         "least 10s. Without it, never.",
         live=True,
@@ -206,7 +222,7 @@ class HistorySettings:
     @property
     def enabled(self) -> bool:
         """Whether events go anywhere."""
-        return self.topic is not None or self.parquet is not None
+        return self.topic is not None or self.parquet is not None or self.otlp is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

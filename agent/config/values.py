@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 MAX_RANGE = 10_000
 """Partitions in one range: Kafka's own topic has 50; a range that is longer is a slip."""
@@ -61,6 +62,51 @@ class SnapshotLocation:
 
     def __str__(self) -> str:
         return str(self.directory) if self.topic is None else f"kafka:{self.topic}"
+
+
+@dataclass(frozen=True, slots=True)
+class OtlpEndpoint:
+    """Where OTLP is sent to: a base URL by http or https, or a host and port by grpc or grpcs (gRPC over TLS)."""
+
+    scheme: str
+    place: str
+    """Host, port, and by http a path, without a slash at its end."""
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{self.place}"
+
+    @property
+    def is_grpc(self) -> bool:
+        """Whether by gRPC; else protobuf by HTTP."""
+        return self.scheme.startswith("grpc")
+
+    @property
+    def is_secure(self) -> bool:
+        """Whether over TLS."""
+        return self.scheme.endswith("s")
+
+    @property
+    def grpc_url(self) -> str:
+        """As OpenTelemetry's exporter by gRPC takes it."""
+        return f"{'https' if self.is_secure else 'http'}://{self.place}"
+
+
+def parse_otlp_endpoint(text: str) -> OtlpEndpoint:
+    """`http://HOST:4318`, `https://…`, `grpc://HOST:4317` or `grpcs://…`. What may hold a secret is not quoted."""
+    expected = "an endpoint (http://HOST:4318, grpc://HOST:4317; https and grpcs by TLS) expected"
+    try:
+        parts = urlsplit(text.strip())
+        has_port = parts.port is not None
+    except ValueError:
+        raise ValueError(f"{expected}, something else came") from None
+    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+        raise ValueError(f"{expected}, with nothing more in it: credentials go into OTEL_EXPORTER_OTLP_HEADERS")
+    is_grpc = parts.scheme.startswith("grpc")
+    if parts.scheme not in ("http", "https", "grpc", "grpcs") or not parts.hostname:
+        raise ValueError(f"{expected}, {text[:100]!r} came")
+    if is_grpc and (not has_port or parts.path.strip("/")):
+        raise ValueError(f"{expected}: by gRPC a host and a port, {text[:100]!r} came")
+    return OtlpEndpoint(parts.scheme, parts.netloc + parts.path.rstrip("/"))
 
 
 def parse_size(text: str) -> int:

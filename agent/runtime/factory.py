@@ -105,6 +105,10 @@ def _exports(settings: ClusterSettings) -> ExportPipeline | None:
         from agent.persistence.export.parquet_sink import ParquetSink
 
         sinks.append(ParquetSink(history.parquet, roll_s=history.roll_ms / 1000))
+    if history.otlp is not None:
+        from agent.persistence.export.otlp_sink import OtlpSink
+
+        sinks.append(OtlpSink(history.otlp, settings.name))
     spool = None
     if settings.state_dir is not None:
         spool = SpoolSettings(Path(settings.state_dir), settings.name or UNNAMED_CLUSTER, history.spool_bytes)

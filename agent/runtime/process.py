@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from agent.common.logs import configure, set_level
 from agent.config.reload import Changes, Reloader, reloading
 from agent.config.settings import ClusterSettings, HttpSettings, RunSettings
+from agent.config.values import OtlpEndpoint
 from agent.runtime.factory import AnyAgent, compat_of, make_agent
 from agent.runtime.shutdown import Shutdown, ShutdownStep
 from agent.runtime.supervisor import ClusterSupervisor, SupervisedClusters
@@ -23,6 +24,7 @@ from agent.runtime.supervisor import ClusterSupervisor, SupervisedClusters
 if TYPE_CHECKING:
     from agent.serving.metrics.exporter import Exporter
     from agent.serving.metrics.limits import Limits
+    from agent.serving.metrics.otlp import OtlpMetrics
     from agent.serving.queries import ServedQueries
     from agent.serving.server import WebServer
 
@@ -52,12 +54,17 @@ def run_process(read: ReadSettings, file: tuple[Path, ReadSettings] | None) -> i
         clusters.running.start()
         reloader = None if file is None else Reloader(*file, settings, clusters.change)
         exporter = clusters.exporter(reloader)
+        senders = _otlp_metrics(settings, exporter)
         servers.append(_server(settings.http, clusters.running.queries, exporter))
         servers[0].start()
+        for sender in senders:
+            sender.start()
         exporter.warm(lambda: clusters.running.queries.ready().ready)
         if reloader is not None:
             stack.enter_context(reloading(reloader))
         stopping.wait()
+        for sender in senders:
+            sender.request_stop()
         # The web server last: until all is safe it says how that goes, and a slow client holds nothing up.
         return stopping.stop(
             [ShutdownStep("agents", clusters.running.stop, 14), ShutdownStep("web server", servers[0].stop, 6)]
@@ -109,6 +116,27 @@ class _Clusters:
             self._limits[it.name].change(it.metrics.max_series, it.metrics.expire_after_ms)
             if it.name in self._agents:
                 self._agents[it.name].change(it)
+
+
+def _otlp_metrics(settings: RunSettings, exporter: Exporter) -> list[OtlpMetrics]:
+    """One for each endpoint, with the clusters that name it. Raises `ExportMisconfigured`."""
+    found: dict[OtlpEndpoint, list[ClusterSettings]] = {}
+    for it in settings.clusters:
+        if it.history.otlp is not None:
+            found.setdefault(it.history.otlp, []).append(it)
+    if not found:
+        return []
+    from agent.serving.metrics.otlp import OtlpMetrics
+
+    return [
+        OtlpMetrics(
+            endpoint,
+            exporter.render,
+            min(it.history.otlp_interval_ms for it in clusters) / 1000,
+            None if len(clusters) == len(settings.clusters) else {str(it.name) for it in clusters},
+        )
+        for endpoint, clusters in found.items()
+    ]
 
 
 def _server(settings: HttpSettings, queries: ServedQueries, exporter: Exporter) -> WebServer:

@@ -16,10 +16,10 @@ from tests.unit.cli.running import SEGMENTS, kshadow, lines
 HEAD = """\
 # Events
 
-What `kshadow replay` prints, and `kshadow run` writes with `--history-topic` and `--history-parquet`; `kshadow
-timeline`, `explain` and `findings` are made of the same. One JSON object an event, schema version 1. Times are
-epoch milliseconds. An `event_id` is the same on every replay of the same log. Events come in the order of (`at_ms`,
-`partition`, `offset`).
+What `kshadow replay` prints, and `kshadow run` writes with `--history-topic`, `--history-parquet` and `--otlp`;
+`kshadow timeline`, `explain` and `findings` are made of the same. One JSON object an event, schema version 1. Times
+are epoch milliseconds. An `event_id` is the same on every replay of the same log. Events come in the order of
+(`at_ms`, `partition`, `offset`).
 
 JSON Schemas of them, and recipes for `jq`: [machines.md](../machines.md). The same as columns of Parquet, and what
 Spark makes of them: [TABLES.md](../../spark_jobs/TABLES.md).

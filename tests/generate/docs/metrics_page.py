@@ -11,11 +11,13 @@ from agent.core.wire.errors import KINDS
 from agent.core.wire.records import RECORD_TYPES
 from agent.kafka.admin_api.answers import AdminOutcome
 from agent.kafka.admin_api.divergence import FIELDS
+from agent.persistence.export.otlp_sink import OtlpSink
 from agent.persistence.export.parquet_sink import ParquetSink
 from agent.persistence.export.topic_sink import TopicSink
 from agent.persistence.snapshot.errors import RefusalReason
 from agent.serving.metrics.group_metrics import GROUP_METRICS
 from agent.serving.metrics.limits import Reason
+from agent.serving.metrics.otlp import RECEIVER_METRICS
 from agent.serving.metrics.table import METRICS
 from agent.serving.metrics.text import Metric
 from analyzers.registry import known_analyzers
@@ -39,6 +41,13 @@ What `kshadow spark stream` serves with [`--listen`](commands.md#kshadow-spark-s
 of the last batch. `query` is `mirror` (of `--reads topic`) or `rollups`; `source` is the topic that is read.
 """
 
+OTLP = """\
+## By OTLP
+
+[`--otlp`](../operations.md#opentelemetry) sends all that `/metrics` has by the same names, counters with their
+`_total`, labels as attributes. Beside them stand the names of the OpenTelemetry collector's Kafka receiver; those of
+single partitions with `--granularity partition`, `offset_sum` as the sum over a topic's.
+"""
 UNITS = {
     "_per_second": "records/s",
     "_bytes": "bytes",
@@ -61,7 +70,7 @@ VALUES: dict[str, Iterable[str]] = {
     "cause": Cause,
     "group_type": GroupType,
     "severity": Severity,
-    "sink": (ParquetSink.name, TopicSink.name),
+    "sink": (OtlpSink.name, ParquetSink.name, TopicSink.name),
     "state": GroupState,
 }
 """Labels that have the same values wherever they are."""
@@ -94,6 +103,14 @@ def page() -> str:
         "## Of a Spark stream\n",
         STREAMS,
         _table(STREAM_METRICS),
+        OTLP,
+        table(
+            ("metric", "attributes", "unit", "is"),
+            (
+                (code(it.name), prose(", ".join(map(code, it.attributes))), code(it.unit), code(it.ours))
+                for it in RECEIVER_METRICS
+            ),
+        ),
         "## Values of labels\n",
         table(("label", "values"), [*_shared(), *_own()]),
     ]

@@ -17,7 +17,7 @@ from tests.harness.tools.places import find
 def main(low_priority: bool, names: tuple[str, ...]) -> None:
     """Build the tools that tests run, each once for each version."""
     failed = 0
-    for name in names or TOOLS:
+    for name in names or [it.name for it in TOOLS.values() if not it.only_by_name]:
         tool = TOOLS[name]
         was = find(name)
         start = time.monotonic()

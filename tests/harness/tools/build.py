@@ -50,11 +50,16 @@ def build(tool: Tool, low_priority: bool = False) -> Path:
         _take_staged(tool, work, run)
     if tool.lacks:
         _complete(tool, work, run)
-    run("get", "-tool", f"{tool.path}@{tool.version}")
+    if tool.program:
+        shutil.copy(Path(__file__).with_name(tool.program), work / "main.go")
+        run("get", f"{tool.path}@{tool.version}", *tool.requires)
+        run("get", ".")  # what else it imports is of the same versions
+    else:
+        run("get", "-tool", f"{tool.path}@{tool.version}")
     flags = " ".join(["-s", "-w", *(f"-X {variable}={value}" for variable, value in tool.stamp.items())])
     built = work / tool.name
     tags = ["-tags", tool.tags] if tool.tags else []
-    run("build", *tags, "-trimpath", "-ldflags", flags, "-o", str(built), tool.path)
+    run("build", *tags, "-trimpath", "-ldflags", flags, "-o", str(built), "." if tool.program else tool.path)
     built.replace(target)  # whole or not at all
     shutil.rmtree(work, ignore_errors=True)
     return target

@@ -25,6 +25,10 @@ class Tool:
         stamp: Variables to set at link time, by package path.
         staged: The module's own replacements by neighbouring directories are to be taken from modules of their own
             (Kubernetes' staging repositories).
+        program: A source file beside this one that is the program: it puts the module's packages together, as this
+            project's builders do.
+        requires: Modules that it needs beside, each with its version.
+        only_by_name: Not built with the others: what needs it can go without, and it takes minutes.
         lacks: Files that the module embeds but does not bring, since its releases make them first: path and content.
     """
 
@@ -38,6 +42,9 @@ class Tool:
     stamp: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     staged: bool = False
     lacks: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    program: str = ""
+    requires: tuple[str, ...] = ()
+    only_by_name: bool = False
 
     @property
     def path(self) -> str:
@@ -107,6 +114,18 @@ TOOLS: Mapping[str, Tool] = MappingProxyType(
                 "cmd/kube-apiserver",
                 stamp={"k8s.io/component-base/version.gitVersion": f"v{KUBERNETES}"},
                 staged=True,
+            ),
+            Tool(
+                "otelcol",
+                "go.opentelemetry.io/collector/otelcol",
+                "v0.165.0",
+                program="otelcol.go",
+                requires=(
+                    "github.com/open-telemetry/opentelemetry-collector-contrib/exporter/fileexporter@v0.165.0",
+                    "go.opentelemetry.io/collector/receiver/otlpreceiver@v0.165.0",
+                    "go.opentelemetry.io/collector/confmap/provider/fileprovider@v1.71.0",
+                ),
+                only_by_name=True,
             ),
         )
     }

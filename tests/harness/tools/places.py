@@ -27,4 +27,5 @@ def need(name: str) -> Path:
     """The program; a test that asks for one that is missing is skipped, with the reason."""
     if path := find(name):
         return path
-    pytest.skip(f"{name} {TOOLS[name].label} is not built: make tools (Go needed)")
+    command = f"make tools TOOLS={name}" if TOOLS[name].only_by_name else "make tools"
+    pytest.skip(f"{name} {TOOLS[name].label} is not built: {command} (Go needed)")

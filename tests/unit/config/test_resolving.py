@@ -180,7 +180,7 @@ def test_what_a_stronger_place_puts_aside(tmp_path: Path, monkeypatch: pytest.Mo
         ),  # 16
         (
             "--bootstrap-server b --history-samples 60s",
-            "--history-samples goes with --history-topic or --history-parquet",
+            "--history-samples goes with --history-topic or --history-parquet or --otlp",
         ),  # 17
     ],
 )

@@ -1,0 +1,139 @@
+"""OpenTelemetry's own exporters for one endpoint, and why one of them did not get rid of what it was given.
+
+Owns which exporter a scheme means, the resource that all is told of, and their failures: exporters of the SDK answer
+with success or failure and log the reason, which is taken from there instead. Headers, certificates, timeouts and
+compression are the SDK's own settings (`OTEL_EXPORTER_OTLP_HEADERS` and the like), which it reads itself.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import socket
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from agent import __version__
+from agent.config.values import OtlpEndpoint
+from agent.persistence.export.errors import ExportMisconfigured
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.resources import Resource
+
+INSTALL = "pip install 'kshadow[otlp]'"
+SCOPE = "kshadow"
+_TOO_LARGE = re.compile(r"code: 413\b|larger than max")
+_NOT_UNDERSTOOD = re.compile(r"code: 400\b|StatusCode\.INVALID_ARGUMENT\b")
+
+
+_GIVEN_UP = re.compile("due to timeout, max retries or shutdown|code: None")
+_TIMEOUT_S = 5.0
+"""Of one export with its tries, unless `OTEL_EXPORTER_OTLP_TIMEOUT` says otherwise (the SDK: 10 s): an agent that is
+to stop waits for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExportFailure:
+    """Why the last export of this thread failed. What is too large, or not understood, need not be sent again as it
+    is; but whoever is no collector at all may understand nothing."""
+
+    reason: str
+    is_too_large: bool = False
+    is_not_understood: bool = False
+
+
+class _Failures(logging.Handler):
+    """Takes what the exporters log, by thread: an export is one call, of several tries."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._of_thread = threading.local()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Note it."""
+        self.note(record.getMessage())
+
+    def note(self, text: str) -> None:
+        """Note what was said of one try, or of all."""
+        vars(self._of_thread).setdefault("said", []).append(" ".join(text.split())[:500])
+
+    def take(self) -> ExportFailure:
+        """What was said since the last time. That trying was given up tells less than what was said of a try."""
+        said = vars(self._of_thread).pop("said", [])
+        telling = [it for it in said if not _GIVEN_UP.search(it)] or said or ["the exporter says no reason"]
+        return ExportFailure(telling[-1], any(map(_TOO_LARGE.search, said)), any(map(_NOT_UNDERSTOOD.search, said)))
+
+
+_FAILURES = _Failures()
+
+
+def last_failure() -> ExportFailure:
+    """Why the export that this thread has just tried failed."""
+    return _FAILURES.take()
+
+
+def resource(cluster: str | None = None) -> Resource:
+    """Who tells: `OTEL_RESOURCE_ATTRIBUTES` and `OTEL_SERVICE_NAME` win over what is said here."""
+    from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+
+    ours = {
+        "service.name": "kshadow",
+        "service.version": __version__,
+        "service.instance.id": socket.gethostname(),
+        **({} if cluster is None else {"kshadow.cluster": cluster}),
+    }
+    return Resource(ours).merge(OTELResourceDetector().detect())
+
+
+def new_exporter(endpoint: OtlpEndpoint, signal: Literal["logs", "metrics"]) -> Any:
+    """The SDK's exporter. Connects to nothing yet. Raises `ExportMisconfigured`."""
+    try:
+        made = _exporter(endpoint, signal)
+    except ImportError as error:
+        raise ExportMisconfigured(f"--otlp needs OpenTelemetry's exporters: {INSTALL}") from error
+    except (OSError, ValueError) as error:
+        raise ExportMisconfigured(f"--otlp {endpoint}: {error}") from error
+    logger = logging.getLogger("opentelemetry.exporter")
+    logger.propagate = False
+    logger.handlers = [_FAILURES]
+    for name in list(logging.root.manager.loggerDict):
+        if name.startswith("opentelemetry.exporter."):
+            # They leave out what was said before, since logs may be what they export; here they are not.
+            logging.getLogger(name).filters.clear()
+    return made
+
+
+def _exporter(endpoint: OtlpEndpoint, signal: str) -> Any:
+    said = {"OTEL_EXPORTER_OTLP_TIMEOUT", f"OTEL_EXPORTER_OTLP_{signal.upper()}_TIMEOUT"} & os.environ.keys()
+    timeout_s = None if said else _TIMEOUT_S
+    if endpoint.is_grpc:
+        from opentelemetry.exporter.otlp.proto.grpc._log_exporter import OTLPLogExporter as GrpcLogs
+        from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import OTLPMetricExporter as GrpcMetrics
+
+        kind = GrpcLogs if signal == "logs" else GrpcMetrics
+        return kind(endpoint=endpoint.grpc_url, insecure=not endpoint.is_secure, timeout=timeout_s)
+    from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
+    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+
+    kind_by_http = OTLPLogExporter if signal == "logs" else OTLPMetricExporter
+    return kind_by_http(endpoint=f"{endpoint}/v1/{signal}", timeout=timeout_s, session=_telling_session())
+
+
+def _telling_session() -> Any:
+    """A session that notes why no answer came: the exporter says only that it gave up. None where the environment
+    names a provider of sessions (`OTEL_PYTHON_EXPORTER_OTLP_HTTP_CREDENTIAL_PROVIDER`), which is then the one."""
+    if any(it.startswith("OTEL_PYTHON_EXPORTER_OTLP_HTTP") and it.endswith("PROVIDER") for it in os.environ):
+        return None
+    import requests
+
+    class Telling(requests.Session):
+        def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:
+            try:
+                return super().send(request, **options)
+            except (requests.RequestException, OSError) as error:
+                _FAILURES.note(str(error))
+                raise
+
+    return Telling()

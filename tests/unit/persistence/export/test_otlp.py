@@ -1,0 +1,167 @@
+"""History as OpenTelemetry logs, to a receiver of the protocol's own messages: what comes, and what outages cost."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agent.config.values import parse_otlp_endpoint
+from agent.persistence.export import sink_worker
+from agent.persistence.export.encoded_event import encode_event
+from agent.persistence.export.errors import ExportMisconfigured, SinkDown
+from agent.persistence.export.otlp_sink import OtlpSink
+from agent.persistence.export.pipeline import ExportPipeline, SpoolSettings
+from tests.harness.otlp import Receiver, attributes, plain, receiving
+from tests.unit.cli.running import kshadow
+from tests.unit.persistence.export.made import HOSTILE, event
+from tests.unit.persistence.export.shelf import until
+
+FINDING = {
+    "type": "finding",
+    "analyzer": "rebalance_storm",
+    "severity": "critical",
+    "state": "firing",
+    "group_type": None,
+    "numbers": {"rate": 1.5, "groups": ["a", "b"], "nothing": None},
+}
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with receiving() as it:
+        yield it
+
+
+@pytest.mark.parametrize("by", ["http", "grpc"])
+def test_an_event_is_a_record(receiver: Receiver, by: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20s3cr3t")
+    monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment=test")
+    sink = OtlpSink(parse_otlp_endpoint(getattr(receiver, by)), "prod")
+    events = [event(1), event(2, **FINDING), event(3, **{**FINDING, "state": "resolved"})]
+    assert sink.write([encode_event(it, 1_795_000_009_000) for it in events]) == []
+    sink.close()
+    records = receiver.logs()
+    assert [plain(it.body) for it in records] == events
+    assert [attributes(it)["log.record.uid"] for it in records] == [it["event_id"] for it in events]
+    assert attributes(records[1]) == {
+        "log.record.uid": events[1]["event_id"],
+        **{name: value for name, value in events[1].items() if value is not None and name != "numbers"},
+    }
+    assert [(it.severity_text, it.severity_number) for it in records] == [("INFO", 9), ("ERROR", 17), ("INFO", 9)]
+    assert [it.event_name for it in records] == ["kshadow.group_emptied", "kshadow.finding", "kshadow.finding"]
+    assert (records[0].time_unix_nano, records[0].observed_time_unix_nano) == (
+        1_795_000_000_001_000_000, 1_795_000_009_000_000_000,
+    )  # fmt: skip
+    told = attributes(receiver.requests[0].resource_logs[0].resource)
+    assert told | {"service.name": "kshadow", "kshadow.cluster": "prod", "deployment.environment": "test"} == told
+    headers = {name.lower(): value for name, value in receiver.headers[0].items()}
+    assert headers["authorization"] == "Bearer s3cr3t"
+
+
+def test_what_strangers_write_comes_through(receiver: Receiver) -> None:
+    sink = OtlpSink(parse_otlp_endpoint(receiver.http))
+    assert sink.write([encode_event(event(at, name), 0) for at, name in enumerate(HOSTILE)]) == []
+    shown = [plain(it.body)["group"] for it in receiver.logs()]
+    assert shown == [it.encode("utf-8", "backslashreplace").decode() for it in HOSTILE]
+
+
+@pytest.mark.parametrize("by", ["http", "grpc"])
+def test_one_that_is_away_says_why(by: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
+    sink = OtlpSink(parse_otlp_endpoint(f"{by}://127.0.0.1:1"))
+    for _ in range(2):  # said each time
+        with pytest.raises(SinkDown, match=rf"sending logs to {by}://127\.0\.0\.1:1: .*(?i:refused)"):
+            sink.write([encode_event(event(1), 0)])
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 500])
+def test_a_no_that_can_change_is_tried_again(receiver: Receiver, status: int) -> None:
+    receiver.status = status
+    sink = OtlpSink(parse_otlp_endpoint(receiver.http))
+    with pytest.raises(SinkDown, match=str(status)):
+        sink.write([encode_event(event(1), 0)])
+
+
+def test_what_a_collector_does_not_understand_is_refused(receiver: Receiver) -> None:
+    sink = OtlpSink(parse_otlp_endpoint(receiver.http))
+    assert sink.write([encode_event(event(1), 0)]) == []
+    receiver.status = 400
+    (refused,) = sink.write([encode_event(event(2), 0)])
+    assert refused.event == encode_event(event(2), 0)
+
+
+@pytest.mark.parametrize("by", ["http", "grpc"])
+def test_one_that_is_too_large_holds_up_no_other(receiver: Receiver, by: str) -> None:
+    receiver.most_bytes = 4 * 1024 * 1024
+    sink = OtlpSink(parse_otlp_endpoint(getattr(receiver, by)))
+    large = event(3, summary="x" * 3_000_000)  # in the body, and among the attributes
+    lines = [encode_event(it, 0) for it in (event(1), event(2), large, event(4))]
+    (refused,) = sink.write(lines)
+    assert (refused.event, refused.reason) == (lines[2], "the collector refuses it: too large, or not understood")
+    assert [plain(it.body)["offset"] for it in receiver.logs()] == [1, 2, 4]
+
+
+def test_an_outage_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the receiver is away the events wait in the spool, through a restart of the agent, too."""
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
+    monkeypatch.setattr(sink_worker, "LONGEST_PAUSE_S", 0.5)
+    receiver = Receiver()
+
+    def pipeline() -> ExportPipeline:
+        made = ExportPipeline(
+            [OtlpSink(parse_otlp_endpoint(receiver.http))], spool=SpoolSettings(tmp_path, "c"), memory_bytes=1 << 16
+        )
+        made.start()
+        return made
+
+    with receiving(receiver):
+        exports = pipeline()
+        exports.put([event(number) for number in range(100)])
+        until(lambda: len(receiver.logs()) == 100)
+    exports.put([event(number) for number in range(100, 3000)])
+    until(lambda: not exports.readings()[0].healthy)
+    assert exports.wait_durable(10)
+    exports.stop(5)
+    exports = pipeline()
+    exports.put([event(number) for number in range(3000, 3100)])
+    with receiving(receiver):
+        until(lambda: len({plain(it.body)["offset"] for it in receiver.logs()}) == 3100, 60)
+        exports.stop(5)
+    offsets = [plain(it.body)["offset"] for it in receiver.logs()]
+    assert sorted({*offsets}) == list(range(3100))
+    assert exports.readings()[0].dropped == {"full": 0, "refused": 0, "damaged": 0, "stopped": 0}
+
+
+def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http._log_exporter", None)
+    with pytest.raises(ExportMisconfigured, match=r"pip install 'kshadow\[otlp\]'"):
+        OtlpSink(parse_otlp_endpoint("http://collector:4318"))
+
+
+# 1-9: endpoints, and what is said of those that are none.
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("collector:4318", "'collector:4318' came"),
+        ("", "'' came"),
+        ("ftp://x", "'ftp://x' came"),
+        ("http://", "'http://' came"),
+        ("grpc://collector", "by gRPC a host and a port"),
+        ("grpc://collector:4317/v1", "by gRPC a host and a port"),
+        ("http://u:hunter2@collector", "OTEL_EXPORTER_OTLP_HEADERS"),
+        ("http://collector?token=hunter2", "OTEL_EXPORTER_OTLP_HEADERS"),
+        ("http://[hunter2", "something else came"),
+    ],
+)
+def test_no_endpoints(text: str, said: str) -> None:
+    result = kshadow("run", "--bootstrap-server", "127.0.0.1:1", "--otlp", text)
+    assert (result.exit_code, "hunter2" in result.stderr) == (2, False)
+    assert said in " ".join(result.stderr.split())
+
+
+@pytest.mark.parametrize("text", ["http://c", "https://c:4318/a/b", "grpc://[::1]:4317", "grpcs://c:4317"])
+def test_endpoints(text: str) -> None:
+    assert str(parse_otlp_endpoint(text + ("/" if text.startswith("http") else ""))) == text
