@@ -56,6 +56,8 @@ def files_below(spark: SparkSession, paths: Iterable[str]) -> Iterator[Any]:
     for path in paths:
         files, make = hadoop_files(spark, path)
         pending = [make(path)]
+        if not files.exists(pending[0]):
+            raise HistoryError(f"{path}: Parquet expected, there is none")
         while pending:
             for status in files.listStatus(pending.pop()):
                 name = status.getPath().getName()

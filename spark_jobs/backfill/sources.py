@@ -19,6 +19,7 @@ from agent.tools.spark_submit.jobs import Diagnosis, Kafka
 from spark_jobs.backfill.reducing import Files, files_reducer, rows_reducer
 from spark_jobs.errors import JobError
 from spark_jobs.kafka import assigned, readable
+from spark_jobs.parquet_files import schemas_of
 from spark_jobs.raw import KEY, OFFSET, PARTITION, TIMESTAMP_MS, VALUE
 from spark_jobs.rows import SCHEMA
 
@@ -51,9 +52,30 @@ def from_archives(spark: SparkSession, paths: Sequence[str], diagnosis: Diagnosi
 
 
 def archive(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
-    """Raw records as Kafka's source gives them (`timestamp`), or with `timestamp_ms`; other topics are left out."""
+    """Raw records as Kafka's source gives them (`timestamp`), or with `timestamp_ms`; other topics are left out.
+
+    Raises `JobError` for a file without the columns, or with others than the first file, `HistoryError` for one that
+    is damaged.
+    """
+    first: tuple[str, dict[str, str]] | None = None
+    for schema, file in schemas_of(spark, paths):
+        there = {field.name: field.dataType.simpleString() for field in schema.fields}
+        kinds = _kinds(file, there)
+        if first is not None and kinds != first[1]:
+            raise JobError(f"{file}: raw records as in {first[0]} expected, {first[1]}; {kinds} came")
+        first = first or (file, kinds)
+    if first is None:
+        raise JobError(f"{', '.join(paths)}: raw records in Parquet expected, no files are there")
     read = spark.read.parquet(*paths)
-    there = dict(read.dtypes)
+    if "topic" in read.columns:
+        read = read.where(F.col("topic") == TOPIC)
+    in_ms = F.col(TIMESTAMP_MS) if TIMESTAMP_MS in first[1] else None
+    at = milliseconds(F.col("timestamp").cast(TimestampType())) if in_ms is None else in_ms
+    return read.select(F.col(PARTITION).cast("int"), F.col(OFFSET).cast("bigint"), at, KEY, VALUE)
+
+
+def _kinds(file: str, there: dict[str, str]) -> dict[str, str]:
+    """The types of the columns that are read of a file. Raises `JobError` where they are not what is expected."""
     wanted = {PARTITION: ("int", "bigint"), OFFSET: ("int", "bigint"), KEY: ("binary",), VALUE: ("binary",)}
     times = {TIMESTAMP_MS: ("bigint",), "timestamp": ("timestamp", "timestamp_ntz")}
     wrong = [
@@ -65,12 +87,9 @@ def archive(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
     if time is None:
         came = there.get(TIMESTAMP_MS) or there.get("timestamp", "nothing")
         wrong.append(f"{TIMESTAMP_MS} bigint or timestamp timestamp expected, {came} came")
-    if wrong:
-        raise JobError(f"{', '.join(paths)}: raw records expected: {'; '.join(wrong)}")
-    if "topic" in there:
-        read = read.where(F.col("topic") == TOPIC)
-    at = F.col(TIMESTAMP_MS) if time == TIMESTAMP_MS else milliseconds(F.col("timestamp").cast(TimestampType()))
-    return read.select(F.col(PARTITION).cast("int"), F.col(OFFSET).cast("bigint"), at, KEY, VALUE)
+    if wrong or time is None:
+        raise JobError(f"{file}: raw records expected: {'; '.join(wrong)}")
+    return {name: there[name] for name in (*wanted, time, *("topic",) * ("topic" in there))}
 
 
 def milliseconds(timestamp: F.Column) -> F.Column:

@@ -142,7 +142,9 @@ def _rollups(spark: SparkSession, job: Stream, progress: StreamProgress) -> tupl
         told = from_json(_topic(spark, job, job.history_topic).load().select("value"))
     else:
         assert job.history is not None, "the command sees to it"
-        told = from_columns(spark.readStream.schema(FILES).parquet(job.history)).drop("date")
+        told = from_columns(
+            spark.readStream.schema(FILES).option("maxFilesPerTrigger", job.most_files).parquet(job.history)
+        ).drop("date")
     targets = {name: PartitionedDirectory(spark, f"{job.out}/{name}") for name in STREAMED}
 
     def write(batch: DataFrame, batch_id: int) -> None:
@@ -170,7 +172,7 @@ def _topic(spark: SparkSession, job: Stream, topic: str) -> Any:
     kafka = _kafka(job)
     read = spark.readStream.format("kafka").options(**readable(kafka), **assigned(kafka, topic))
     read = read.option("startingOffsets", "earliest").option("failOnDataLoss", "false")
-    return read if job.most_records is None else read.option("maxOffsetsPerTrigger", str(job.most_records))
+    return read.option("maxOffsetsPerTrigger", str(job.most_records))
 
 
 def _produce(records: DataFrame, job: Stream, topic: str) -> None:

@@ -114,7 +114,22 @@ def backfill(ctx: click.Context, /, **_: Any) -> None:
 )
 @option("--trigger", type=MinDuration("100ms"), default="30s", help="From batch to batch.")
 @option("--available-now", is_flag=True, help="Read what is there, then end.")
-@option("--max-records", "most_records", type=click.IntRange(1), metavar="N", help="At most so many in one batch.")
+@option(
+    "--max-records",
+    "most_records",
+    type=click.IntRange(1),
+    default=1_000_000,
+    metavar="N",
+    help="At most so many in one batch, of a topic.",
+)
+@option(
+    "--max-files",
+    "most_files",
+    type=click.IntRange(1),
+    default=1_000,
+    metavar="N",
+    help="At most so many files in one batch, of a directory.",
+)
 @option("--events-topic", type=TOPIC, help="Write what comes of it to this topic as well, as JSON.")
 @option(
     "--listen",
@@ -262,7 +277,13 @@ def compact(ctx: click.Context, /, since: str | None, until: str | None, settled
 
 
 def _check_stream(ctx: click.Context, reads: str) -> None:
-    goes_with = {"history_topic": "history-topic", "history": "history", "analyzer_names": "topic", "tuned": "topic"}
+    goes_with = {
+        "history_topic": "history-topic",
+        "history": "history",
+        "most_files": "history",
+        "analyzer_names": "topic",
+        "tuned": "topic",
+    }
     for parameter in ctx.command.params:
         wanted = goes_with.get(str(parameter.name), reads)
         assert parameter.name is not None, "a parameter has a name"

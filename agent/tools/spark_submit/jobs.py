@@ -64,8 +64,10 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     trigger_s: float = 30.0
     available_now: bool = False
     """Read what is there, then end."""
-    most_records: int | None = None
-    """In one batch."""
+    most_records: int = 1_000_000
+    """In one batch, of a topic: without a bound a backlog is one batch, which a crash makes anew as a whole."""
+    most_files: int = 1_000
+    """In one batch, of a directory."""
     cluster: str | None = None
     diagnosis: Diagnosis = Diagnosis()
     listen: str | None = None

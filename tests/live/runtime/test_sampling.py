@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from agent.persistence.export.columns import row_to_event
+from agent.persistence.export.log_clock import decode_clock
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
 from tests.harness.faults.agents import AgentProcess, wait_until
 from tests.harness.faults.truth import history
@@ -80,6 +81,12 @@ def test_samples_are_in_every_sink_and_as_the_lag_that_is_told(
     assert "group_sample" not in json.dumps(timeline)
     forms = {group: running.json(f"/api/v1/groups/{group}") for group in (*COMMITS, "alive")}
     assert running.stop() == 0, running.tail()
+
+    # Up to when time has passed is told at least once a minute, in a file of its own.
+    (clock,) = (decode_clock(it.read_bytes()) for it in (parquet / "_clock").iterdir())
+    latest_ms = max(it["at_ms"] for it in exported)
+    assert (clock.writer, clock.cluster, clock.shard) == ("agent", None, None)
+    assert latest_ms - 240_000 < clock.clock_ms < latest_ms + 240_000
 
     ids = [it["event_id"] for it in exported]
     assert len(set(ids)) == len(ids)
