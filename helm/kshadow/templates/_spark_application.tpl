@@ -48,6 +48,17 @@ volumes:
 driver:
   {{- toYaml $spark.operator.driver | nindent 2 }}
   serviceAccount: {{ $spark.operator.serviceAccountName }}
+  {{- with $app.job.listen }}
+  {{- $port := splitList ":" . | last | int }}
+  # The metrics of a stream.
+  ports:
+    - name: metrics
+      containerPort: {{ $port }}
+      protocol: TCP
+  annotations:
+    prometheus.io/scrape: "true"
+    prometheus.io/port: {{ $port | quote }}
+  {{- end }}
   {{- include "kshadow.sparkPod" . | nindent 2 }}
 executor:
   {{- toYaml (mergeOverwrite (deepCopy $spark.operator.executor) ($app.executor | default dict)) | nindent 2 }}
