@@ -25,7 +25,7 @@ PATH_VARIABLE = "KSHADOW_CONTEXTS"
 SOURCES = ("agent", "bootstrap-server", "from")
 """In the order in which a command that takes several asks: an agent knows already."""
 AGENT_KEYS = ("agent-user", "agent-password-file", "agent-ca", "agent-cert", "agent-key")
-BROKER_KEYS = ("command-config", "property")
+BROKER_KEYS = ("command-config", "property", "group-partitioner")
 KEYS = (*SOURCES, *AGENT_KEYS, *BROKER_KEYS, "output")
 PATHS = frozenset({"from", "agent-password-file", "agent-ca", "agent-cert", "agent-key", "command-config"})
 """Keys whose values are files: kept whole, since the directory of tomorrow is another."""

@@ -80,7 +80,7 @@ def open_source(
                 answers = answers_of_files(from_path, until, reading)
             else:
                 conf = librdkafka_config(bootstrap_server, ctx.params["properties"])
-                answers = answers_of_brokers(conf, until, reading, lag=lag)
+                answers = answers_of_brokers(conf, until, reading, ctx.params["group_partitioner"], lag=lag)
         yield answers
         if is_reported and answers.report(warn):
             ctx.exit(1)
@@ -89,6 +89,7 @@ def open_source(
 _GOES_WITH: Mapping[str, tuple[tuple[str, ...], str]] = {
     "properties": (("bootstrap_server",), "--property goes with --bootstrap-server"),
     "command_config": (("bootstrap_server",), "--command-config goes with --bootstrap-server"),
+    "group_partitioner": (("bootstrap_server",), "--group-partitioner goes with --bootstrap-server"),
     **dict.fromkeys(
         ("analyzer_names", "tuned"),
         (

@@ -21,6 +21,7 @@ from agent.cli.answers import Answers, SourceAway
 from agent.cli.data_source import check_source_options, source_errors_reported
 from agent.cli.options import AGENT_OPTIONS, SOURCES, choose_analyzers, exactly_one_of, librdkafka_config, typed
 from agent.cli.output import bold, echo, warn
+from agent.cli.reading import partitions_of_group
 from agent.cli.tables import Column, row_line
 from agent.cli.text import cell, json_text
 from agent.common.clock import now_ms
@@ -167,15 +168,13 @@ def agent_in_process(ctx: click.Context, group: str | None = None, *, lag: bool,
     """
     from agent.config.settings import PLAIN_CLUSTER, LagSettings
     from agent.core.diagnosis.cluster import NO_ANALYZERS
-    from agent.core.protocol.hashing import partition_for_group
-    from agent.kafka.source.brokers import coordinators
     from agent.runtime.agent import Agent
     from agent.runtime.parts import AgentOptions
 
     conf = librdkafka_config(ctx.params["bootstrap_server"], ctx.params["properties"])
     analyzes = "analyzer_names" in ctx.params
     chosen = choose_analyzers(ctx.params["analyzer_names"], ctx.params["tuned"]) if analyzes else NO_ANALYZERS
-    partitions = None if group is None else [partition_for_group(group, coordinators(conf)[0])]
+    partitions = None if group is None else partitions_of_group(conf, ctx.params["group_partitioner"], group)
     settings = replace(PLAIN_CLUSTER, lag=LagSettings(enabled=lag, interval_ms=10_000))
     options = AgentOptions(conf=conf, settings=settings, partitions=partitions, analyzers=chosen)
     agent = Agent(options)

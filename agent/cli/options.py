@@ -19,6 +19,7 @@ from agent.config.options import (
     BROKER_LOG,
     BROKER_LOG_TIMEZONE,
     COMMAND_CONFIG,
+    GROUP_PARTITIONER,
     PROPERTY,
     TIME,
     TUNE,
@@ -101,6 +102,7 @@ def long_name(parameter: click.Parameter) -> str:
 bootstrap_option = option_of(BOOTSTRAP_SERVER)
 property_option = option_of(PROPERTY)
 command_config_option = option_of(COMMAND_CONFIG)
+partitioner_option = option_of(GROUP_PARTITIONER)
 broker_options = combined(bootstrap_option, command_config_option, property_option)
 """Which brokers are asked, and how they are reached."""
 analyzer_options = combined(option_of(ANALYZERS), option_of(TUNE))
@@ -124,6 +126,7 @@ source_options = combined(
     option("--agent-key", metavar="FILE", type=click.Path(), help="That key, where it is in another file."),
     command_config_option,
     property_option,
+    partitioner_option,
 )
 """Exactly one of `--from`, `--bootstrap-server`, `--agent`: where to look."""
 range_options = combined(

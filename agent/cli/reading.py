@@ -14,7 +14,6 @@ from agent.common.clock import now_ms
 from agent.common.timespec import TimeSpec
 from agent.core.diagnosis.cluster import AnalyzerSelection
 from agent.core.inference.external_evidence import EvidenceSource
-from agent.core.protocol.hashing import partition_for_group
 from agent.core.queries import Capabilities, JsonObject, Timeline
 from agent.core.read_limits import ReadLimit, UntilTime
 from agent.presentation.json_views import LagOf
@@ -56,16 +55,13 @@ def answers_of_files(path: str, until: TimeSpec | None, reading: Reading) -> Ans
 
 
 def answers_of_brokers(
-    conf: dict[str, str], until: TimeSpec | None, reading: Reading, *, lag: bool = False
+    conf: dict[str, str], until: TimeSpec | None, reading: Reading, partitioner: str, *, lag: bool = False
 ) -> Answers:
-    """The same of a broker's topic: of the group's partition, where only one group is asked for. `lag`: with where
-    what it has committed ends now."""
-    from agent.kafka.source.brokers import coordinators
-
+    """The same of a broker's topic: of the group's partition, where only one group is asked for, found by the
+    `--group-partitioner`. `lag`: with where what it has committed ends now."""
     group, partitions = reading["group"], None
     if group is not None:
-        count, _ = coordinators(conf)
-        partitions = [partition_for_group(group, count)]
+        partitions = partitions_of_group(conf, partitioner, group)
     until_ms = None if until is None else until.before(now_ms())
     loaded = load_topic(conf, partitions, on_problem=warn, end=_end(until_ms), **reading)
     loaded.advance(now_ms())
@@ -82,6 +78,14 @@ def answers_of_brokers(
 
     asking = ask_lag if lag and until is None else None
     return ReadAnswers(loaded, live=True, until_ms=until_ms, read_again=again, lag=asking)
+
+
+def partitions_of_group(conf: dict[str, str], partitioner: str, group: str) -> list[int]:
+    """The partitions of the topic that hold a group: more than one where it is not known by which hash."""
+    from agent.config.settings import PartitionerChoice
+    from agent.kafka.source.group_locator import locate_groups
+
+    return locate_groups(conf, PartitionerChoice(partitioner)).partitions_of([group])
 
 
 def _end(until_ms: int | None) -> ReadLimit | None:

@@ -250,6 +250,13 @@ PROPERTY = OptionSpec(
     secret=True,
     chart="chart, or a cluster",
 )
+GROUP_PARTITIONER = OptionSpec(
+    ("--group-partitioner",),
+    type=click.Choice(["auto", "kafka", "redpanda"]),
+    default="auto",
+    help="By which hash of its name a group has its partition: Kafka's, Redpanda's, or the one that the cluster's "
+    "groups show.",
+)
 BROKER_LOG = OptionSpec(
     ("--broker-log",),
     parameter="broker_logs",

@@ -21,6 +21,7 @@ from agent.config.options import (
     BROKER_LOG,
     BROKER_LOG_TIMEZONE,
     COMMAND_CONFIG,
+    GROUP_PARTITIONER,
     PROPERTY,
     TUNE,
     MinDuration,
@@ -72,6 +73,14 @@ class GroupSource(StrEnum):
     ADMIN = "admin"
 
 
+class PartitionerChoice(StrEnum):
+    """By which hash a group has its partition: Kafka's or Redpanda's, or the one that is seen to hold."""
+
+    AUTO = "auto"
+    KAFKA = "kafka"
+    REDPANDA = "redpanda"
+
+
 class Granularity(StrEnum):
     """How fine the metrics of a group are: sums over the group, each topic, or each partition."""
 
@@ -97,6 +106,7 @@ class ReadSettings:
         multiple=True,
         help="Read only the partitions that hold these groups, as a sidecar does. Repeatable.",
     )
+    group_partitioner: PartitionerChoice = _field(GROUP_PARTITIONER)
     partitions: tuple[int, ...] | None = option(
         "--partitions",
         type=Parsed("0-24,30", parse_partitions),

@@ -6,6 +6,7 @@ values; `parts` has what they share.
 
 from __future__ import annotations
 
+import logging
 import time
 
 from agent.config.settings import ClusterSettings
@@ -14,6 +15,8 @@ from agent.runtime.queries import AgentQueries
 from agent.runtime.reader_loop import ReaderLoop
 from agent.runtime.sampling import Sampler
 from agent.runtime.scrape import ScrapeReader
+
+log = logging.getLogger("kshadow")
 
 STOP_S = 13.0
 """For all of a stop: what does not come to its end by then is left."""
@@ -56,6 +59,8 @@ class Agent:
         self._loop.start()
 
     def _on_caught_up(self) -> None:
+        if (misplaced := self.queries.misplaced_groups()) is not None:
+            log.warning("%s", misplaced)
         if self.options.observer is not None:
             self.options.observer.start(self.queries)
         for part in (self._parts.lags.watcher, self._sampler):

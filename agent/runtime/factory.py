@@ -11,12 +11,12 @@ from collections.abc import Callable, Collection
 from hashlib import blake2b
 from pathlib import Path
 
-from agent.config.settings import BrokerLogSettings, ClusterSettings, GroupSource, ReadSettings
+from agent.config.settings import BrokerLogSettings, ClusterSettings, GroupSource, PartitionerChoice, ReadSettings
 from agent.config.values import SnapshotLocation
-from agent.core.protocol.hashing import partition_for_group
+from agent.core.protocol.hashing import GroupPartitioner
 from agent.kafka.admin_api.observer import AdminObserver
 from agent.kafka.source.brokerlog import BrokerLogFollower, time_zone
-from agent.kafka.source.brokers import coordinators
+from agent.kafka.source.group_locator import GroupLocator, locate_groups
 from agent.persistence.export.pipeline import ExportPipeline, SpoolSettings
 from agent.persistence.export.sinks import Sink
 from agent.persistence.snapshot.store import SnapshotStore
@@ -45,13 +45,18 @@ def make_agent(settings: ClusterSettings) -> AnyAgent:
         return AdminAgent(
             settings.conf, visibility=visibility, groups_per_s=rate, lag_interval_s=settings.lag.interval_s
         )
+    located = _locate(settings)
+    partitioner = _told_partitioner(settings.read) if located is None else located.partitioner
     options = AgentOptions(
         conf=settings.conf,
         settings=settings,
-        partitions=_partitions(settings),
+        partitions=_partitions(settings.read) if located is None else located.partitions_of(settings.read.groups),
+        partitioner=partitioner,
         visibility=visibility,
         broker_log=_follower(settings.broker_log),
-        observer=AdminObserver(settings.conf, groups_per_s=rate) if settings.admin.enabled else None,
+        observer=AdminObserver(settings.conf, groups_per_s=rate, partitioner=partitioner)
+        if settings.admin.enabled
+        else None,
         analyzers=select_analyzers(parse_analyzer_names(settings.analyzers.names), dict(settings.analyzers.tuning)),
         exports=_exports(settings),
         open_store=_store(settings),
@@ -69,13 +74,24 @@ def _follower(settings: BrokerLogSettings) -> BrokerLogFollower | None:
     return BrokerLogFollower(settings.paths, time_zone(settings.time_zone)) if settings.paths else None
 
 
-def _partitions(settings: ClusterSettings) -> Collection[int] | Callable[[int], bool] | None:
+def _told_partitioner(read: ReadSettings) -> GroupPartitioner | None:
+    is_told = read.group_partitioner is not PartitionerChoice.AUTO
+    return GroupPartitioner(read.group_partitioner) if is_told else None
+
+
+def _locate(settings: ClusterSettings) -> GroupLocator | None:
+    """Where the groups are that are to be read; None where all of the partitions' are."""
     read = settings.read
-    if read.groups:
-        count, _ = coordinators(settings.conf)
-        numbers = sorted({partition_for_group(group, count) for group in read.groups})
-        log.info("reading partitions %s of %d", numbers, count)
-        return numbers
+    if not read.groups:
+        return None
+    found = locate_groups(settings.conf, read.group_partitioner)
+    say = log.info if found.partitioner is not None else log.warning
+    numbers = found.partitions_of(read.groups)
+    say("reading partitions %s of %d; groups are placed %s", numbers, found.partitions, found.describe())
+    return found
+
+
+def _partitions(read: ReadSettings) -> Collection[int] | Callable[[int], bool] | None:
     if read.shard is not None:
         shard = read.shard.resolve(socket.gethostname())
         log.info("reading shard %s", shard)

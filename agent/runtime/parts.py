@@ -17,6 +17,7 @@ from agent.core.diagnosis.cluster import NO_ANALYZERS, AnalyzerSelection
 from agent.core.diagnosis.engine import AnalyzerFailure, DiagnosisOutput
 from agent.core.diagnosis.lag_source import WatchedLags
 from agent.core.inference.external_evidence import CombinedEvidence
+from agent.core.protocol.hashing import GroupPartitioner
 from agent.kafka.admin_api.observer import AdminObserver
 from agent.kafka.source.brokerlog import BrokerLogFollower
 from agent.kafka.source.shared import SharedTopicReader
@@ -61,15 +62,17 @@ class AgentOptions:
     """What an agent is to do: its `settings`, and what is made of them.
 
     `partitions` to read (None: all; a rule holds for those to come as well), unless the settings share them with
-    other replicas. `observe` is called in the reader's thread with what each batch changed, once the
-    topic's end was reached. `broker_log` and `observer` may know more of a rebalance than the topic. Events go to
-    `exports`, and so do samples of all groups. The state is kept across restarts in what `open_store` opens; `scope`
-    names the partitions that are read, if they are some of them. `wall_s` is the clock on the wall, which may jump.
+    other replicas; `partitioner`: by which hash groups have theirs, where that is known or was told. `observe` is
+    called in the reader's thread with what each batch changed, once the topic's end was reached. `broker_log` and
+    `observer` may know more of a rebalance than the topic. Events go to `exports`, and so do samples of all groups.
+    The state is kept across restarts in what `open_store` opens; `scope` names the partitions that are read, if they
+    are some of them. `wall_s` is the clock on the wall, which may jump.
     """
 
     conf: Mapping[str, str]
     settings: ClusterSettings = PLAIN_CLUSTER
     partitions: Collection[int] | Callable[[int], bool] | None = None
+    partitioner: GroupPartitioner | None = None
     visibility: Visibility = field(default_factory=Visibility)
     observe: Callable[[list[DiagnosisOutput]], None] | None = None
     broker_log: BrokerLogFollower | None = None

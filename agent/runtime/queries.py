@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict
+from itertools import islice
 
 from agent.common import clock
+from agent.core.protocol.group_placement import observe_placement
 from agent.core.queries import Health, JsonObject, Timeline
 from agent.core.shadow.views import GroupView
 from agent.presentation.json_views import describe_json, group_json, lag_json
@@ -16,6 +18,9 @@ from agent.runtime.reader_loop import ReaderLoop
 from agent.runtime.scrape import ScrapeReader
 from agent.serving.metrics.readings import Readings
 from agent.serving.queries import ServedQueries
+
+PLACED_GROUPS = 200
+"""How many groups are looked at for whether they stand where they should."""
 
 
 class AgentQueries(ServedQueries):
@@ -61,6 +66,29 @@ class AgentQueries(ServedQueries):
             yield backing_up
         if self._parts.checkpointer is not None and (failing := self._parts.checkpointer.reading().error) is not None:
             yield f"snapshots fail: {failing}"
+        if (misplaced := self.misplaced_groups()) is not None:
+            yield misplaced
+
+    def misplaced_groups(self) -> str | None:
+        """Where groups stand in other partitions than the hash puts them by which those to read were chosen."""
+        chosen = self._parts.options.partitioner
+        if chosen is None or self._parts.options.settings.read.groups == ():
+            return None
+        placement = observe_placement(islice(self._group_places(), PLACED_GROUPS), self._reader.partition_count)
+        if placement.partitioner in (None, chosen) and not placement.is_by_neither:
+            return None
+        return (
+            f"partitions were chosen by {chosen.name.capitalize()}'s hash of names, and {placement.describe()}: "
+            "groups that were asked for may be missing; see --group-partitioner"
+        )
+
+    def _group_places(self) -> Iterator[tuple[str, int]]:
+        with self._lock:
+            mirrors = list(self._state.mirror.partitions.values())
+        for mirror in mirrors:
+            with self._lock:
+                some = list(islice(mirror.groups, PLACED_GROUPS))
+            yield from ((group, mirror.partition) for group in some)
 
     def status(self) -> JsonObject:
         """How it goes, for people and scripts: where each partition is, what is kept, what goes where."""

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
-from agent.cli.options import broker_options, librdkafka_config, option, output_option, strongest_given
-from agent.cli.output import print_rows, print_value
+from agent.cli.options import (
+    broker_options,
+    librdkafka_config,
+    option,
+    output_option,
+    partitioner_option,
+    strongest_given,
+)
+from agent.cli.output import print_rows, print_value, warn
 from agent.cli.tables import MIN_FOLDED_WIDTH, Column
 
 
@@ -17,8 +25,9 @@ from agent.cli.tables import MIN_FOLDED_WIDTH, Column
 @option(
     "--offsets-partitions",
     type=click.IntRange(min=1),
-    help="Partitions of __consumer_offsets, where no broker is asked [50, Kafka's default].",
+    help="Partitions of __consumer_offsets, where no broker is asked [50, Kafka's default; 16, Redpanda's].",
 )
+@partitioner_option
 @output_option()
 @click.pass_context
 def coordinator(
@@ -28,40 +37,70 @@ def coordinator(
     properties: tuple[tuple[str, str], ...],
     command_config: Any,
     offsets_partitions: int | None,
+    group_partitioner: str,
     output: str,
 ) -> None:
     """Show the partition and broker that own a group.
 
-    The partition follows from the group's name; the broker that leads it is the group's coordinator, and is
-    known only where a broker is asked.
+    The partition follows from the group's name and from whose brokers they are, Kafka's or Redpanda's; where no
+    broker is asked, and nothing is said, they are Kafka's. The broker that leads the partition is the group's
+    coordinator, and is known only where a broker is asked.
 
     \b
     Examples:
       kshadow coordinator payments
       kshadow coordinator payments --bootstrap-server localhost:9092
+      kshadow coordinator payments --group-partitioner redpanda
     """
-    from agent.core.protocol.hashing import OFFSETS_PARTITIONS, partition_for_group
+    from agent.core.protocol.hashing import (
+        OFFSETS_PARTITIONS,
+        REDPANDA_OFFSETS_PARTITIONS,
+        GroupPartitioner,
+        partition_for_group,
+    )
 
     given = strongest_given(ctx, "bootstrap_server", "offsets_partitions")
     if len(given) > 1:
         raise click.UsageError("--offsets-partitions is for where no broker is asked; the broker knows")
     leader: dict[str, Any] = {"broker_id": None, "host": None, "port": None}
-    partitions = offsets_partitions or OFFSETS_PARTITIONS
+    partitioner: GroupPartitioner | None = GroupPartitioner.KAFKA
+    if group_partitioner == GroupPartitioner.REDPANDA:
+        partitioner = GroupPartitioner.REDPANDA
+    usual = REDPANDA_OFFSETS_PARTITIONS if partitioner is GroupPartitioner.REDPANDA else OFFSETS_PARTITIONS
+    partitions = offsets_partitions or usual
+    brokers: Mapping[int, Any] = {}
     if bootstrap_server is not None and given == ["bootstrap_server"]:
         from agent.cli.data_source import source_errors_reported
-        from agent.kafka.source.brokers import coordinators
+        from agent.config.settings import PartitionerChoice
+        from agent.kafka.source.group_locator import locate_groups
 
         with source_errors_reported():
-            partitions, brokers = coordinators(librdkafka_config(bootstrap_server, properties))
-        broker = brokers.get(partition_for_group(group, partitions))
-        if broker is not None:
-            leader = {"broker_id": broker.id, "host": broker.host, "port": broker.port}
-    form = {"group": group, "partition": partition_for_group(group, partitions), "partitions": partitions, **leader}
+            found = locate_groups(
+                librdkafka_config(bootstrap_server, properties), PartitionerChoice(group_partitioner)
+            )
+        partitions, brokers, partitioner = found.partitions, found.leaders, found.partitioner
+        if partitioner is None:
+            other = partition_for_group(group, partitions, GroupPartitioner.REDPANDA)
+            warn(
+                f"Warning: Kafka's hash is assumed. Whether it is Kafka's or Redpanda's (partition {other}) is not "
+                f"known: {found.why}; --group-partitioner says which"
+            )
+    partition = partition_for_group(group, partitions, partitioner or GroupPartitioner.KAFKA)
+    if (broker := brokers.get(partition)) is not None:
+        leader = {"broker_id": broker.id, "host": broker.host, "port": broker.port}
+    form = {
+        "group": group,
+        "partition": partition,
+        "partitions": partitions,
+        "partitioner": None if partitioner is None else str(partitioner),
+        **leader,
+    }
     if output == "table":
         columns = {
             "group": Column("GROUP", folds=MIN_FOLDED_WIDTH),
             "partition": Column("PARTITION"),
             "partitions": Column("OF"),
+            "partitioner": Column("BY", wide=True),
             "broker_id": Column("BROKER"),
             "host": Column("HOST", folds=MIN_FOLDED_WIDTH),
             "port": Column("PORT"),

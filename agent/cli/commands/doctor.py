@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from agent.cli.options import broker_options, librdkafka_config, option, output_option, typed
+from agent.cli.options import broker_options, librdkafka_config, option, output_option, partitioner_option, typed
 from agent.cli.output import EXIT_UNREACHABLE, bold, echo, print_rows, printable
 from agent.cli.tables import MIN_FOLDED_WIDTH, Column
 from agent.config.options import Parsed
@@ -46,6 +46,7 @@ _COLUMNS = {
 )
 @option("--state-dir", type=click.Path(), help="Where the agent is to keep what must last.")
 @option("--share-group", metavar="ID", help="The group by which agents are to share the partitions.")
+@partitioner_option
 @option(
     "--listen",
     type=Parsed("HOST:PORT", parse_address),
@@ -74,6 +75,7 @@ def doctor(
     snapshots: SnapshotLocation | None,
     state_dir: str | None,
     share_group: str | None,
+    group_partitioner: str,
     listen: Address,
     timeout: float,
     cluster: str | None,
@@ -98,6 +100,7 @@ def doctor(
         ClusterSettings,
         HistorySettings,
         LagSettings,
+        PartitionerChoice,
         ReadSettings,
         SnapshotSettings,
     )
@@ -112,7 +115,7 @@ def doctor(
     else:
         conf = librdkafka_config(bootstrap_server, properties)
         cluster_settings = ClusterSettings(
-            read=ReadSettings(share_group=share_group),
+            read=ReadSettings(share_group=share_group, group_partitioner=PartitionerChoice(group_partitioner)),
             state_dir=state_dir,
             snapshots=SnapshotSettings(location=snapshots),
             history=HistorySettings(topic=history_topic, create_topic=history_topic_create),
@@ -143,6 +146,7 @@ def _request(conf: Mapping[str, str], settings: ClusterSettings) -> DoctorReques
         history_topic_create=settings.history.create_topic,
         snapshot_topic=None if place is None else place.topic,
         share_group=settings.read.share_group,
+        group_partitioner=str(settings.read.group_partitioner),
         directories={name: Path(it) for name, it in directories.items() if it is not None},
     )
 

@@ -21,6 +21,7 @@ from agent.cli.options import (
     exactly_one_of,
     librdkafka_config,
     option,
+    partitioner_option,
     property_option,
     typed,
 )
@@ -29,6 +30,7 @@ from agent.cli.text import iso_time
 from agent.common import clock
 from agent.common.timespec import TimeSpec
 from agent.config.options import DURATION, TIME, Parsed
+from agent.core.protocol.hashing import GroupPartitioner
 from agent.simulation.generator.scenario_kinds import SCENARIO_KINDS
 from agent.simulation.generator.settings import ASSIGNOR_WEIGHTS, GeneratorSettings, IntegerRange
 
@@ -71,6 +73,7 @@ class Target(NamedTuple):
 
     name: str
     partitions: int
+    partitioner: GroupPartitioner
     write: Callable[[Iterator[RawRecord]], Written]
 
 
@@ -124,6 +127,7 @@ _settings_options: Decorator = combined(
     option("--seed", type=int, default=0, help="Another seed, another history."),
     option("--start", type=TIME, help="When it begins [so that it ends now]."),
     option("--offsets-partitions", type=_COUNT, help="Partitions of the topic, where no broker is asked [50]."),
+    partitioner_option,
 )
 """What the history is like: the fields of `GeneratorSettings`."""
 
@@ -191,7 +195,7 @@ def generate(
         except ValueError as error:
             raise click.UsageError(printable(str(error))) from None
         target = _broker(ctx) if kind == "bootstrap_server" else _file(ctx, force=force)
-        settings = replace(settings, offsets_partitions=target.partitions)
+        settings = replace(settings, offsets_partitions=target.partitions, group_partitioner=target.partitioner)
         with _truth_file(truth, force=force) as tell, _progress(settings.groups) as count:
 
             def told(of: GroupTruth) -> None:
@@ -216,7 +220,7 @@ def _settings(ctx: click.Context, records: int | None) -> GeneratorSettings:
 
     given = {name: value for name, value in ctx.params.items() if value not in (None, ())}
     # Of the topic's partitions the target knows more.
-    names = {it.name for it in fields(GeneratorSettings)} - {"offsets_partitions"}
+    names = {it.name for it in fields(GeneratorSettings)} - {"offsets_partitions", "group_partitioner"}
     named = {name: given[name] for name in names & given.keys()}
     named |= {name: dict(named[name]) for name in ("mix", "assignors") if name in named}
     settings = GeneratorSettings(0, **named)
@@ -242,11 +246,13 @@ def _file(ctx: click.Context, *, force: bool) -> Target:
         raise click.UsageError("--property and --create-topic go with --bootstrap-server, as --command-config does")
     out = ctx.params["out"]
     partitions = ctx.params["offsets_partitions"] or GeneratorSettings(0).offsets_partitions
+    told = ctx.params["group_partitioner"]
+    by = GroupPartitioner.REDPANDA if told == GroupPartitioner.REDPANDA else GroupPartitioner.KAFKA
     if out == _STDOUT:
-        return Target(out, partitions, lambda records: write_lines(records, sys.stdout.buffer))
+        return Target(out, partitions, by, lambda records: write_lines(records, sys.stdout.buffer))
     if is_ndjson(out):
-        return Target(out, partitions, lambda records: write_ndjson(records, Path(out), replace=force))
-    return Target(out, partitions, lambda records: write_segments(records, Path(out), replace=force))
+        return Target(out, partitions, by, lambda records: write_ndjson(records, Path(out), replace=force))
+    return Target(out, partitions, by, lambda records: write_segments(records, Path(out), replace=force))
 
 
 def _broker(ctx: click.Context) -> Target:
@@ -259,9 +265,24 @@ def _broker(ctx: click.Context) -> Target:
         raise click.UsageError("--offsets-partitions is for where no broker is asked; the broker knows")
     conf = librdkafka_config(ctx.params["bootstrap_server"], ctx.params["properties"])
     partitions = partition_count(conf, create=ctx.params["create_topic"])
+    by = _brokers_partitioner(conf, ctx.params["group_partitioner"])
     return Target(
-        conf["bootstrap.servers"], partitions, lambda records: write_topic(records, conf, placed_for=partitions)
+        conf["bootstrap.servers"], partitions, by, lambda records: write_topic(records, conf, placed_for=partitions)
     )
+
+
+def _brokers_partitioner(conf: dict[str, str], told: str) -> GroupPartitioner:
+    from agent.config.settings import PartitionerChoice
+    from agent.kafka.source.errors import SourceError
+    from agent.kafka.source.group_locator import locate_groups
+
+    try:
+        found = locate_groups(conf, PartitionerChoice(told))
+    except SourceError as error:
+        raise click.UsageError(f"{printable(str(error))}; --group-partitioner says where groups belong") from None
+    if found.partitioner is None:
+        raise click.UsageError(f"{printable(found.why)}: --group-partitioner says where groups belong")
+    return found.partitioner
 
 
 @contextmanager

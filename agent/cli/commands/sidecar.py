@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from agent import __version__
-from agent.cli.options import Decorator, combined, option, output_option
+from agent.cli.options import Decorator, combined, option, output_option, partitioner_option
 from agent.cli.output import print_value, warn
 from agent.config.options import NameValue
 
@@ -49,6 +49,7 @@ _sidecar_options: Decorator = combined(
         help="A Secret that is mounted at /etc/kshadow/certificates, for ssl.ca.location and the like.",
     ),
     option("--group", "groups", multiple=True, help="A group of the pod's consumer. Repeatable. None: all groups."),
+    partitioner_option,
     option(
         "--broker-log",
         metavar="DIR",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agent.core.wire.schema import BYTES, INT32, INT64, STRING, Message, array, wire
+from agent.core.wire.errors import Invalid
+from agent.core.wire.schema import BYTES, INT16, INT32, INT64, STRING, Message, array, wire
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,3 +52,60 @@ class GroupMetadataValue(Message):
     leader: str | None = wire(STRING, nullable=0)
     current_state_timestamp: int = wire(INT64, since=2, default=-1)
     members: tuple[MemberMetadata, ...] = wire(array(MemberMetadata))
+
+
+@dataclass(frozen=True, slots=True)
+class RedpandaMemberMetadata(Message):
+    """A member as Redpanda writes it: as Kafka in version 3, with that version in front of each
+    (`member_state::encode` of its `group_metadata.cc`)."""
+
+    version: int = wire(INT16)
+    member_id: str = wire(STRING)
+    group_instance_id: str | None = wire(STRING, nullable=0)
+    client_id: str = wire(STRING)
+    client_host: str = wire(STRING)
+    rebalance_timeout: int = wire(INT32)
+    session_timeout: int = wire(INT32)
+    subscription: bytes = wire(BYTES)
+    assignment: bytes = wire(BYTES)
+
+
+@dataclass(frozen=True, slots=True)
+class RedpandaGroupMetadataValue(Message):
+    """A group as Redpanda writes it, in version 3; its members alone differ from Kafka's."""
+
+    protocol_type: str = wire(STRING)
+    generation: int = wire(INT32)
+    protocol: str | None = wire(STRING, nullable=0)
+    leader: str | None = wire(STRING, nullable=0)
+    current_state_timestamp: int = wire(INT64)
+    members: tuple[RedpandaMemberMetadata, ...] = wire(array(RedpandaMemberMetadata))
+
+    def as_kafkas(self) -> GroupMetadataValue:
+        """The same as Kafka's message. Raises `Invalid` where a member is of another version than Redpanda knows."""
+        if others := {it.version for it in self.members} - {REDPANDA_VERSION}:
+            raise Invalid(f"members of version {REDPANDA_VERSION} expected, {sorted(others)} came")
+        return GroupMetadataValue(
+            self.protocol_type,
+            self.generation,
+            self.protocol,
+            self.leader,
+            self.current_state_timestamp,
+            tuple(
+                MemberMetadata(
+                    it.member_id,
+                    it.group_instance_id,
+                    it.client_id,
+                    it.client_host,
+                    it.rebalance_timeout,
+                    it.session_timeout,
+                    it.subscription,
+                    it.assignment,
+                )
+                for it in self.members
+            ),
+        )
+
+
+REDPANDA_VERSION = 3
+"""The only one that Redpanda writes, of groups as of their members."""

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from agent.core.wire.offsets import LegacyOffsetCommitValue, OffsetCommitKey, OffsetCommitValue
 from agent.core.wire.primitives import ZERO_UUID, Uuid
-from agent.core.wire.records import RECORD_TYPES, decode_value, encode_key, encode_value
+from agent.core.wire.records import RECORD_TYPES, decode_value, encode_key, encode_value, unwrapped_key
 
 _OFFSET_COMMIT = RECORD_TYPES[1]
 
@@ -110,8 +110,9 @@ def commit_value(
 
 
 def canonical_key(key: bytes) -> bytes:
-    """The key under type 1. Types 0 and 1 have one layout and name the same position."""
-    return b"\x00\x01" + key[2:]
+    """The key under type 1, without a length in front (`unwrapped_key`). Types 0 and 1 have one layout and name the
+    same position."""
+    return b"\x00\x01" + unwrapped_key(key)[2:]
 
 
 def has_fixed_layout(value: bytes) -> bool:

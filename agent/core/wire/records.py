@@ -2,10 +2,15 @@
 
 `decode` never raises: whatever the bytes, it answers with one of four entries, and what cannot be decoded
 keeps its bytes and the reason.
+
+Redpanda writes Kafka's records but for two things. Each member of a group has its version in front. And for a time
+the keys of tombstones had their length in front, four bytes with the lowest first. No valid key of Kafka's reads as
+its own length that way: it would be of a group with an empty name and a second name longer than topics have.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 from agent.core.wire import classic, consumer, offsets, share, streams
@@ -119,6 +124,7 @@ def decode_key(key: bytes | None) -> tuple[RecordType, Message]:
     try:
         if key is None:
             raise Invalid("a key is expected, none came")
+        key = unwrapped_key(key)
         number, at = p.read_int16(key, 0)
         record_type = RECORD_TYPES.get(number)
         if record_type is None:
@@ -129,6 +135,16 @@ def decode_key(key: bytes | None) -> tuple[RecordType, Message]:
         raise
 
 
+_WRAPPING = 4
+
+
+def unwrapped_key(key: bytes) -> bytes:
+    """A key without the length that Redpanda put in front of tombstones' (`maybe_unwrap_from_iobuf`)."""
+    if len(key) > _WRAPPING and int.from_bytes(key[:_WRAPPING], "little") == len(key) - _WRAPPING:
+        return key[_WRAPPING:]
+    return key
+
+
 def decode_value(record_type: RecordType, value: bytes) -> tuple[int, Message]:
     """A value under a key of `record_type`: its version and message. Raises `WireError`."""
     try:
@@ -136,7 +152,13 @@ def decode_value(record_type: RecordType, value: bytes) -> tuple[int, Message]:
         lowest, highest = record_type.value.versions
         if not lowest <= version <= highest:
             raise UnknownVersion(f"version {version} of {record_type.name}; known are {lowest} to {highest}")
-        return version, record_type.value.read_whole(value, at, version)
+        try:
+            return version, record_type.value.read_whole(value, at, version)
+        except WireError:
+            if record_type.value is classic.GroupMetadataValue and version == classic.REDPANDA_VERSION:
+                with suppress(WireError):
+                    return version, classic.RedpandaGroupMetadataValue.read_whole(value, at, 0).as_kafkas()
+            raise
     except WireError as error:
         error.prepend_path("value")
         raise

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping
+from itertools import islice
 from typing import Protocol
 
-from agent.core.protocol.hashing import partition_for_group
+from agent.core.protocol.group_placement import observe_placement, possible_partitions
+from agent.core.protocol.hashing import GroupPartitioner
 from agent.core.protocol.states import GroupState
 from agent.core.shadow.views import GroupView
 from agent.kafka.admin_api.answers import DescribedGroup, ListedGroup
@@ -20,6 +22,10 @@ log = logging.getLogger("kshadow")
 
 MAX_NAME_CHARS, MAX_TEXT_CHARS = 200, 1000
 """Characters of a group's name, and of what is said of it, in the log."""
+
+
+PLACED_GROUPS = 1_000
+"""How many of the mirror's groups are looked at for the hash by which they are placed."""
 
 
 class MirrorQueries(Protocol):
@@ -44,8 +50,10 @@ class MirrorQueries(Protocol):
 class MirrorComparison:
     """What is known of all groups."""
 
-    def __init__(self, mirrored: MirrorQueries) -> None:
+    def __init__(self, mirrored: MirrorQueries, partitioner: GroupPartitioner | None = None) -> None:
+        """`partitioner`: by which hash groups are placed; None: by the one that the mirror's groups show."""
         self._mirror = mirrored
+        self._partitioner = partitioner
         self.scheduler = DescribeScheduler()
         """Which groups are to be described next."""
         self._divergences = DivergenceTracker()
@@ -64,12 +72,24 @@ class MirrorComparison:
 
     def in_mirror(self, groups: Mapping[str, ListedGroup], partitions: int) -> dict[str, ListedGroup]:
         """Those that are in what the mirror reads and shows. The topic has so many partitions."""
-        read = self._mirror.read_partitions()
+        self._learn_partitioner(partitions)
+        read = set(self._mirror.read_partitions())
         return {
             group: it
             for group, it in groups.items()
-            if self._mirror.shows_group(group) and partition_for_group(group, partitions) in read
+            if self._mirror.shows_group(group)
+            and (
+                group in self._partitions
+                or read.issuperset(possible_partitions(group, partitions, self._partitioner))
+            )
         }
+
+    def _learn_partitioner(self, partitions: int) -> None:
+        """As long as it is not known by which hash groups are placed, one that the mirror lacks may be in either of
+        two partitions."""
+        if self._partitioner is None:
+            some = islice(self._partitions.items(), PLACED_GROUPS)
+            self._partitioner = observe_placement(some, partitions).partitioner
 
     def next_groups(self, count: int, now: float, busy: Collection[int]) -> dict[str, int]:
         """The next groups to have described, with their partitions: at most so many, none of `busy` partitions."""
@@ -109,7 +129,8 @@ class MirrorComparison:
         for group, it in self.in_mirror(groups, partitions).items():
             if it.state != GroupState.STABLE or group in self._partitions:
                 continue
-            if behind.get(partition_for_group(group, partitions)) == 0 and self._mirror.view(group) is None:
+            is_read = all(behind.get(it) == 0 for it in possible_partitions(group, partitions, self._partitioner))
+            if is_read and self._mirror.view(group) is None:
                 self._unmirrored.add(group)
         for group in self._unmirrored:
             listed = f"the broker has it, a {groups[group].group_type} group in state Stable; the mirror has not"

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping
 
 from agent.common.pacing import Backoff, Interval
 from agent.core.inference.external_evidence import RebalanceReport
+from agent.core.protocol.hashing import GroupPartitioner
 from agent.kafka.admin_api.answers import AdminAnswer, AdminOutcome, DescribedGroup, Refusal
 from agent.kafka.admin_api.asking import SILENT_S, AdminProcess, AdminSession, PeriodicQuestion
 from agent.kafka.admin_api.child import monotonic_ms
@@ -58,8 +59,15 @@ class AdminObserver:
     """Started by the agent once it has caught up, stopped with it. A witness
     (`agent.core.inference.external_evidence`) all the time."""
 
-    def __init__(self, conf: Mapping[str, str], *, groups_per_s: float = GROUPS_PER_S) -> None:
-        """`conf`: librdkafka properties."""
+    def __init__(
+        self,
+        conf: Mapping[str, str],
+        *,
+        groups_per_s: float = GROUPS_PER_S,
+        partitioner: GroupPartitioner | None = None,
+    ) -> None:
+        """`conf`: librdkafka properties. `partitioner`: by which hash groups are placed, if that is known."""
+        self._partitioner = partitioner
         self._wake = threading.Event()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -84,7 +92,7 @@ class AdminObserver:
 
     def start(self, mirrored: MirrorQueries) -> None:
         """Begin to ask, in a thread."""
-        self._comparison = comparer = MirrorComparison(mirrored)
+        self._comparison = comparer = MirrorComparison(mirrored, self._partitioner)
         self._thread = threading.Thread(target=self._run, args=(comparer,), name="observer", daemon=True)
         self._thread.start()
 

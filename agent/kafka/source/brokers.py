@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from contextlib import closing
+from typing import NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import BrokerMetadata, ClusterMetadata  # type: ignore[attr-defined]
@@ -15,8 +16,17 @@ TOPIC = "__consumer_offsets"
 TIMEOUT_S = 10.0
 
 
-def coordinators(conf: Mapping[str, str]) -> tuple[int, dict[int, BrokerMetadata]]:
-    """How many partitions the topic has, and for each the broker that leads it (absent if none does).
+class TopicMetadata(NamedTuple):
+    """How many partitions the topic has, for each the broker that leads it (absent if none does), and the cluster's
+    id."""
+
+    partitions: int
+    leaders: dict[int, BrokerMetadata]
+    cluster_id: str | None
+
+
+def topic_metadata(conf: Mapping[str, str]) -> TopicMetadata:
+    """Ask for the topic.
 
     Needs Describe on the topic. Raises `SourceUnreachable`, `TopicMissing`, `SourceDenied`, `SourceMisconfigured`.
     """
@@ -25,7 +35,8 @@ def coordinators(conf: Mapping[str, str]) -> tuple[int, dict[int, BrokerMetadata
     if found.error is not None:
         raise classify(found.error, doing=f"asking for the partitions of {TOPIC}", topic=TOPIC)
     leaders = {number: metadata.brokers.get(it.leader) for number, it in found.partitions.items()}
-    return len(leaders), {number: broker for number, broker in leaders.items() if broker is not None}
+    led = {number: broker for number, broker in leaders.items() if broker is not None}
+    return TopicMetadata(len(leaders), led, metadata.cluster_id)
 
 
 def partition_counts(conf: Mapping[str, str], topics: Collection[str]) -> dict[str, int]:

@@ -194,6 +194,10 @@ ANSWER_DEFS: dict[str, Schema] = {
             "group": TEXT,
             "partition": described(COUNT, "Of `__consumer_offsets`."),
             "partitions": described(COUNT, "How many that topic has."),
+            "partitioner": described(
+                nullable(open_enum(("kafka", "redpanda"))),
+                "By whose hash of the group's name; null where that is not known, and the partition is Kafka's.",
+            ),
             "broker_id": nullable(INTEGER),
             "host": nullable(TEXT),
             "port": nullable(INTEGER),

@@ -78,7 +78,8 @@ class GroupPlans:
         settings = self._settings
         numbers: dict[int, list[int]] = {}
         for number in range(settings.groups):
-            partition = partition_for_group(self._name(number, self._fate(number)), settings.offsets_partitions)
+            name = self._name(number, self._fate(number))
+            partition = partition_for_group(name, settings.offsets_partitions, settings.group_partitioner)
             numbers.setdefault(partition, []).append(number)
         return sorted(numbers.items())
 

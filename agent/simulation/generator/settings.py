@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from agent.core.protocol.assignors import ASSIGNORS
-from agent.core.protocol.hashing import OFFSETS_PARTITIONS
+from agent.core.protocol.hashing import OFFSETS_PARTITIONS, GroupPartitioner
 from agent.simulation.generator.scenario_kinds import SCENARIO_KINDS
 from agent.simulation.groups.script import BrokerSettings
 
@@ -54,6 +54,7 @@ class GeneratorSettings:
     )
     assignors: Mapping[str, float] = field(default_factory=lambda: ASSIGNOR_WEIGHTS)
     offsets_partitions: int = OFFSETS_PARTITIONS
+    group_partitioner: GroupPartitioner = GroupPartitioner.KAFKA
     seed: int = 0
 
     def __post_init__(self) -> None:

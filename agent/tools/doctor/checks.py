@@ -70,6 +70,7 @@ class DoctorRequest:
     history_topic_create: bool = True
     snapshot_topic: str | None = None
     share_group: str | None = None
+    group_partitioner: str = "auto"
     directories: Mapping[str, Path] = field(default_factory=dict)
     """By what they are for."""
     listen: tuple[str, int] | None = None

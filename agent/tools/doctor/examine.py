@@ -39,19 +39,19 @@ def examine(request: DoctorRequest) -> Iterator[Check]:
     if all(it.outcome is CheckOutcome.FAILED for it in brokers):
         yield _skipped("rights", "no broker answers where the cluster says that it is")
         return
-    yield from _the_topic(request, link)
+    yield from _the_topic(request, link, cluster.cluster_id)
     yield from rights.own_topics(request, link)
     yield from rights.share_group(request, link)
 
 
-def _the_topic(request: DoctorRequest, link: connection.AdminConnection) -> Iterator[Check]:
+def _the_topic(request: DoctorRequest, link: connection.AdminConnection, cluster_id: str | None) -> Iterator[Check]:
     check, description = rights.describe_topic(request, link)
     yield check
     sample = topic.TopicSample()
     if description is not None:
         yield topic.check_format(description)
         yield topic.check_settings(link)
-        yield from _the_records(request, sample)
+        yield from _the_records(request, sample, len(description.partitions), cluster_id)
     # The rest can be tried with or without records; with a topic only, since such a question would make it.
     missing = description is None and check.check == "topic"
     if request.observer and missing:
@@ -62,7 +62,9 @@ def _the_topic(request: DoctorRequest, link: connection.AdminConnection) -> Iter
         yield rights.describe_topics(request, link, sample)
 
 
-def _the_records(request: DoctorRequest, sample: topic.TopicSample) -> Iterator[Check]:
+def _the_records(
+    request: DoctorRequest, sample: topic.TopicSample, partitions: int, cluster_id: str | None
+) -> Iterator[Check]:
     """Fills the sample."""
     try:
         topic.read_sample(request, sample)
@@ -74,6 +76,7 @@ def _the_records(request: DoctorRequest, sample: topic.TopicSample) -> Iterator[
         return
     yield rights.read_topic(request, denied=False)
     yield topic.check_decoded(sample)
+    yield topic.check_placement(request, sample, partitions, cluster_id)
     yield topic.check_clocks(sample)
 
 

@@ -11,6 +11,8 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]
 
+from agent.core.protocol.group_placement import observe_placement
+from agent.core.protocol.hashing import GroupPartitioner
 from agent.core.wire import decode
 from agent.core.wire.offset_commit_fastpath import is_commit_key, read_commit_key
 from agent.core.wire.records import Record, Tombstone, Undecodable
@@ -18,6 +20,7 @@ from agent.kafka.client import new_consumer
 from agent.kafka.source.client import consumer_properties
 from agent.kafka.source.cluster import EARLIEST, LATEST, leaders, offsets_at
 from agent.kafka.source.errors import SourceDenied, SourceUnreachable
+from agent.kafka.source.group_locator import group_of_key, has_kafkas_id, is_redpanda
 from agent.tools.doctor.checks import OFFSETS_TOPIC, Check, DoctorRequest, Trial
 from agent.tools.doctor.connection import AdminConnection
 
@@ -38,6 +41,8 @@ class TopicSample:
     kinds: Counter[str] = field(default_factory=Counter)
     errors: Counter[str] = field(default_factory=Counter)
     groups: set[str] = field(default_factory=set)
+    places: dict[str, int] = field(default_factory=dict)
+    """By group the partition that it stands in; tombstones tell that, too."""
     topics: set[str] = field(default_factory=set)
     newest_ms: int | None = None
     read_at_ms: int = 0
@@ -59,6 +64,8 @@ class TopicSample:
                 self.errors[error.kind] += 1
         if isinstance(entry, Record):
             self.groups.add(str(getattr(entry.key, "group", None) or getattr(entry.key, "group_id", "")))
+        if (group := group_of_key(key)) is not None:
+            self.places[group] = message.partition() or 0
         if is_commit_key(_raw(key)) and (commit := read_commit_key(_raw(key))) is not None:
             self.topics.add(commit[1])
         if (at_ms := message.timestamp()[1]) >= 0:
@@ -188,6 +195,36 @@ def check_decoded(sample: TopicSample) -> Check:
         fix = "see whether the brokers are busy, or raise the quota of this client"
         return trial.warning(f"{found}; not all came in time", fix)
     return trial.ok(found)
+
+
+def check_placement(request: DoctorRequest, sample: TopicSample, partitions: int, cluster_id: str | None) -> Check:
+    """By whose hash of their names groups have their partitions: what `--group`, sidecars and `coordinator` go by."""
+    trial = Trial(
+        "partitioner", OFFSETS_TOPIC, "compared where groups stand with where hashes of their names put them"
+    )
+    placement = observe_placement(sample.places.items(), partitions)
+    seen, told = placement.partitioner, request.group_partitioner
+    found = placement.describe()
+    if placement.is_by_neither:
+        fix = "read all of the topic, without --group; was its number of partitions changed?"
+        return trial.warning(f"neither Kafka's hash nor Redpanda's puts groups where they stand; {found}", fix)
+    if seen is not None:
+        found = (
+            f"{seen.name.capitalize()}'s ({seen}): {found}, by chance with a probability of {placement.chance:.0e}"
+        )
+        if told not in ("auto", seen):
+            return trial.warning(f"{found}; told was {told}", f"--group-partitioner {seen}, or auto")
+        return trial.ok(found)
+    if is_redpanda(cluster_id) or told == GroupPartitioner.REDPANDA:
+        return trial.ok(
+            f"Redpanda's, {'as told' if told == 'redpanda' else 'as the cluster calls itself so'}; {found}"
+        )
+    if told == GroupPartitioner.KAFKA or (has_kafkas_id(cluster_id) and placement.by_kafka == placement.telling):
+        return trial.ok(
+            f"Kafka's, {'as told' if told == 'kafka' else 'as the form of the cluster id has it'}; {found}"
+        )
+    fix = "--group-partitioner kafka or redpanda; until then --group reads the partitions of both"
+    return trial.warning(f"not known: {found}", fix)
 
 
 def check_clocks(sample: TopicSample) -> Check:

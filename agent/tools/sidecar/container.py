@@ -60,6 +60,7 @@ class Sidecar:
     image: str
     bootstrap_server: str
     groups: tuple[str, ...] = ()
+    group_partitioner: str = "auto"
     cluster: str | None = None
     properties: tuple[tuple[str, str], ...] = ()
     secret_env: Mapping[str, SecretKey] = field(default_factory=dict)
@@ -168,6 +169,8 @@ def arguments(sidecar: Sidecar) -> list[str]:
     out.append(f"--bootstrap-server={sidecar.bootstrap_server}")
     out += (f"--property={name}={value}" for name, value in sorted(dict(sidecar.properties).items()))
     out += (f"--group={group}" for group in sidecar.groups)
+    if sidecar.group_partitioner != "auto":
+        out.append(f"--group-partitioner={sidecar.group_partitioner}")
     if sidecar.broker_log is not None:
         out.append(f"--broker-log={sidecar.broker_log}")
     if not sidecar.admin:

@@ -41,6 +41,7 @@ def values_of(it: Sidecar) -> dict[str, Any]:
         "secretEnv": {name: {"name": at.secret, "key": at.key} for name, at in it.secret_env.items()},
         "certificatesSecret": it.certificates_secret or "",
         "groups": list(it.groups),
+        "groupPartitioner": it.group_partitioner,
         "brokerLog": {"path": it.broker_log or "", "volumeName": it.broker_log_volume or ""},
         "admin": it.admin,
         "lag": it.lag,

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.protocol.hashing import hash_map_order, java_string_hash, partition_for_group
+from agent.core.protocol.hashing import (
+    GroupPartitioner,
+    hash_map_order,
+    java_string_hash,
+    partition_for_group,
+    xxhash64,
+)
+from tests import ROOT
 
 INT_MIN = -(2**31)
 
@@ -36,6 +45,19 @@ def test_java_agrees(row: tuple[int, str, str, int, int]) -> None:
     assert partition_for_group(text, 50) == partition
 
 
+def test_a_thousand_names_stand_where_java_says_by_both_rules() -> None:
+    """`tests.generate.group_partitions` says who computed them: the JDK and Kafka's clients, lz4-java, Guava."""
+    path = ROOT / "tests" / "data" / "protocol" / "group_partitions.ndjson"
+    rows = [json.loads(line) for line in path.read_text(encoding="ascii").splitlines()]
+    assert len({row["group"] for row in rows}) == len(rows) == 1_000
+    for row in rows:
+        name = row["group"]
+        assert xxhash64(name.encode("utf-8", "replace")) == int(row["xxhash64"]), name
+        for partitioner in GroupPartitioner:
+            found = [partition_for_group(name, count, partitioner) for count in (1, 3, 16, 50)]
+            assert found == row[partitioner], (partitioner, name)
+
+
 @given(st.text())
 def test_the_rule_of_javas_documentation(text: str) -> None:
     # s[0]*31^(n-1) + s[1]*31^(n-2) + … + s[n-1], in 32 bits
@@ -45,9 +67,9 @@ def test_the_rule_of_javas_documentation(text: str) -> None:
     assert java_string_hash(text) == (total + 2**31) % 2**32 - 2**31
 
 
-@given(st.text(), st.integers(1, 1000))
-def test_a_partition_is_one_of_those_there_are(text: str, partitions: int) -> None:
-    assert 0 <= partition_for_group(text, partitions) < partitions
+@given(st.text(), st.integers(1, 1000), st.sampled_from(GroupPartitioner))
+def test_a_partition_is_one_of_those_there_are(text: str, partitions: int, partitioner: GroupPartitioner) -> None:
+    assert 0 <= partition_for_group(text, partitions, partitioner) < partitions
 
 
 @pytest.mark.parametrize("partitions", [0, -1])

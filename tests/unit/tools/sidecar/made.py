@@ -18,6 +18,7 @@ FULL_VALUES = Sidecar(
     image="registry.example/kshadow@sha256:" + "0" * 64,
     bootstrap_server="a:9093,b:9093",
     groups=("payments", 'it\'s "quoted"', "$(HOME) $$ $x", "grüße 🦊", "on", "0123"),
+    group_partitioner="redpanda",
     cluster="eu",
     properties=(
         ("security.protocol", "SASL_SSL"),

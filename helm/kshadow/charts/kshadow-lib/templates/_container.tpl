@@ -94,6 +94,7 @@ The arguments, one item an option, in the order of `kshadow run --help`. Takes t
 {{- $args = append $args (printf "--property=%s=%s" $name (include "kshadow-lib.text" $value)) -}}
 {{- end -}}
 {{- range .groups }}{{ $args = append $args (printf "--group=%s" (include "kshadow-lib.text" .)) }}{{ end -}}
+{{- if ne .groupPartitioner "auto" }}{{ $args = append $args (printf "--group-partitioner=%s" .groupPartitioner) }}{{ end -}}
 {{- with .brokerLog.path }}{{ $args = append $args (printf "--broker-log=%s" .) }}{{ end -}}
 {{- if not .admin }}{{ $args = append $args "--no-admin" }}{{ end -}}
 {{- if not .lag }}{{ $args = append $args "--no-lag" }}{{ end -}}

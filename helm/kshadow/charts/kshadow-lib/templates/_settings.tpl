@@ -36,6 +36,7 @@ properties: {}
 secretEnv: {}
 certificatesSecret: ""
 groups: []
+groupPartitioner: auto
 brokerLog:
   path: ""
   volumeName: ""
