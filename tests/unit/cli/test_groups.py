@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from agent.cli.data_source import source_errors_reported
-from agent.core.protocol.hashing import partition_for_group
+from agent.core.protocol.hashing import GroupPartitioner, partition_for_group
 from agent.kafka.source.errors import SourceDenied, SourcePathError
 from tests.unit.cli.running import SEGMENTS, kshadow, lines, on_terminal
 from tests.unit.cli.test_decode import line
@@ -142,6 +142,7 @@ def test_coordinator() -> None:
             "group": group,
             "partition": partition_for_group(group, 50),
             "partitions": 50,
+            "partitioner": "kafka",
             "broker_id": None,
             "host": None,
             "port": None,
@@ -154,6 +155,12 @@ def test_coordinator() -> None:
         "GROUP     PARTITION  OF  BROKER  HOST  PORT",
         f"payments  {partition_for_group('payments', 50):9d}  50       -     -     -",
     ]
+    form = json.loads(kshadow("coordinator", "payments", "--group-partitioner", "redpanda", "-o", "json").stdout)
+    assert (form["partition"], form["partitions"], form["partitioner"]) == (
+        partition_for_group("payments", 16, GroupPartitioner.REDPANDA),
+        16,
+        "redpanda",
+    )
     both = kshadow("coordinator", "g", "--offsets-partitions", "7", "--bootstrap-server", "x")
     assert (both.exit_code, "the broker knows" in both.stderr) == (2, True)
     env = {"KSHADOW_BOOTSTRAP_SERVER": "localhost:1"}

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from agent.core.protocol.hashing import partition_for_group
+from agent.core.protocol.hashing import GroupPartitioner, partition_for_group
 from agent.core.shadow.views import GroupView
 from agent.kafka.admin_api.answers import DescribedGroup, ListedGroup
 from agent.kafka.admin_api.comparing import MAX_TEXT_CHARS, MirrorComparison
@@ -222,7 +222,28 @@ def test_whose_groups_are_ours() -> None:
     groups.lag = {partition_for_group("mine", 50): 3, partition_for_group("hidden", 50): 0}
     assert partition_for_group("theirs", 50) not in groups.lag
     names = dict.fromkeys(("mine", "hidden", "theirs"), ListedGroup("classic", "Stable"))
+    told = MirrorComparison(groups, GroupPartitioner.KAFKA)
+    assert list(told.in_mirror(names, 50)) == ["mine"]
+    assert list(comparer_of(groups).in_mirror(names, 50)) == [], "it may be in a partition that is not read"
+    groups.lag[partition_for_group("mine", 50, GroupPartitioner.REDPANDA)] = 0
     assert list(comparer_of(groups).in_mirror(names, 50)) == ["mine"]
+
+
+def test_the_hash_is_learned_from_the_mirrors_groups() -> None:
+    names = [f"group-{number}" for number in range(4)]
+    logs = []
+    for name in names:
+        log = Log(partition_for_group(name, 50, GroupPartitioner.REDPANDA))
+        logs.append(log.add(b.classic_group(1, b.member("m-1", {"t": [0]}), group=name)))
+    groups = Groups(*logs)
+    for number in range(50):
+        groups.lag.setdefault(number, 0)
+    del groups.lag[partition_for_group("new", 50)]
+    comparer = comparer_of(groups)
+    listed = dict.fromkeys([*names, "new"], ListedGroup("classic", "Stable"))
+    for now in (10.0, 15.0):
+        comparer.compare_list(listed, 50, now)
+    assert comparer.counts()["presence"] == 1, "where Redpanda has it, all is read"
 
 
 def test_who_is_asked_for() -> None:
