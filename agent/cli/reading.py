@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 import click
 
@@ -14,8 +14,11 @@ from agent.common.clock import now_ms
 from agent.common.timespec import TimeSpec
 from agent.core.diagnosis.cluster import AnalyzerSelection
 from agent.core.inference.external_evidence import EvidenceSource
+from agent.core.protocol.states import GroupType
 from agent.core.queries import Capabilities, JsonObject, Timeline
 from agent.core.read_limits import ReadLimit, UntilTime
+from agent.core.shadow.views import CommittedOffset
+from agent.core.share_positions import SharePosition
 from agent.presentation.json_views import LagOf
 from agent.runtime.offline import OfflineGroups, is_single_use, load, load_topic, newest_timestamp_ms
 from agent.simulation.whatif.recorder import GroupRecorder
@@ -69,15 +72,38 @@ def answers_of_brokers(
     def again(end: ReadLimit) -> OfflineGroups:
         return load_topic(conf, partitions, end=end)
 
-    def ask_lag(group: str) -> LagOf | None:
+    def ask_lag(group: str) -> AskedLag:
         from agent.kafka.lag.watch import fetch_end_offsets
-        from agent.presentation.json_views import lag_json
+        from agent.presentation.json_views import lag_json, share_offsets
 
         found = loaded.mirror.find(group)
-        return None if found is None else lag_json(fetch_end_offsets(conf, found[1]), now_ms(), are_newer=True)
+        if found is None:
+            return AskedLag(None)
+        shares = _share_positions(conf, loaded, group) if found[0].group_type == GroupType.SHARE else []
+        more = share_offsets(shares)
+        ends = fetch_end_offsets(conf, found[1] + more)
+        return AskedLag(lag_json(ends, now_ms(), are_newer=True, shares=shares), more)
 
     asking = ask_lag if lag and until is None else None
     return ReadAnswers(loaded, live=True, until_ms=until_ms, read_again=again, lag=asking)
+
+
+class AskedLag(NamedTuple):
+    """What is known of a group's lag, and the positions that the topic does not have: a share group's."""
+
+    of: LagOf | None
+    shares: tuple[CommittedOffset, ...] = ()
+
+
+def _share_positions(conf: dict[str, str], loaded: OfflineGroups, group: str) -> list[SharePosition]:
+    from agent.kafka.lag.share_state import fetch_share_positions
+    from agent.kafka.source.errors import SourceDenied
+
+    try:
+        return fetch_share_positions(conf, group, loaded.mirror.topic_names())
+    except SourceDenied as error:
+        warn(f"(no positions of a share group: {error})")
+        return []
 
 
 def partitions_of_group(conf: dict[str, str], partitioner: str, group: str) -> list[int]:
@@ -107,7 +133,7 @@ class ReadAnswers(Answers):
         live: bool,
         until_ms: int | None = None,
         read_again: Callable[[ReadLimit], OfflineGroups] | None = None,
-        lag: Callable[[str], LagOf | None] | None = None,
+        lag: Callable[[str], AskedLag] | None = None,
     ) -> None:
         """`until_ms`: what came later was not applied. `read_again` reads the same once more, where that can be done.
         `lag` asks for a group's."""
@@ -137,7 +163,8 @@ class ReadAnswers(Answers):
 
     def describe(self, group: str) -> dict[str, Any] | None:
         """With lag, where that is asked for."""
-        return self._loaded.describe(group, None if self._lag is None else self._lag(group))
+        lag = AskedLag(None) if self._lag is None else self._lag(group)
+        return self._loaded.describe(group, lag.of, lag.shares)
 
     def last_with_members(self, group: str) -> LastMembership | None:
         """Reads once more, up to where the last members went."""

@@ -273,6 +273,14 @@ class LagSettings:
         live=True,
     )
 
+    share: bool = option(
+        "--share-lag/--no-share-lag",
+        default=True,
+        goes_with=("lag",),
+        help="Read __share_group_state, where there are share groups, for their positions and lag; needs Read and "
+        "Describe on it.",
+    )
+
     @property
     def interval_s(self) -> float | None:
         """How often the ends are asked for, in seconds; None for never."""

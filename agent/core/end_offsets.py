@@ -49,6 +49,7 @@ class LagNote(StrEnum):
     TOPIC_RECREATED = "topic_recreated"
     BEYOND_END = "beyond_end"
     NOT_COMMITTED = "not_committed"
+    NOT_COUNTED = "not_counted"
 
 
 class Lag(NamedTuple):

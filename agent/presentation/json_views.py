@@ -7,12 +7,14 @@ names that views have.
 from __future__ import annotations
 
 from base64 import urlsafe_b64decode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 
 from agent.core.end_offsets import EndOffsets
 from agent.core.queries import JsonObject
 from agent.core.shadow.views import CommittedOffset, GroupView, Member
+from agent.core.share_positions import SharePosition
+from agent.core.wire.json_form import uuid_text
 from agent.core.wire.primitives import ZERO_UUID
 from agent.presentation.schemas.views import LAG_FIELDS, MEMBER_OPTIONAL, VIEW_DEFS
 
@@ -65,16 +67,40 @@ def _lists(assignment: Mapping[str, tuple[int, ...]]) -> dict[str, list[int]]:
     return {topic: sorted(partitions) for topic, partitions in sorted(assignment.items())}
 
 
-def lag_json(ends: EndOffsets, now_ms: int, *, are_newer: bool = False) -> LagOf:
+def share_offsets(shares: Iterable[SharePosition]) -> tuple[CommittedOffset, ...]:
+    """Share groups' positions as `describe` shows positions: the start offset, and when the state was written."""
+    return tuple(
+        CommittedOffset(
+            it.topic,
+            it.partition,
+            it.state.start_offset,
+            it.state.leader_epoch,
+            "",
+            it.state.written_ms,
+            uuid_text(it.topic_id),
+        )
+        for it in shares
+    )
+
+
+def lag_json(
+    ends: EndOffsets, now_ms: int, *, are_newer: bool = False, shares: Iterable[SharePosition] = ()
+) -> LagOf:
     """For `describe_json`: the lag of each commit at `now_ms` (epoch milliseconds) by these ends.
 
-    `are_newer`: the ends were asked for when the commits were there already.
+    `are_newer`: the ends were asked for when the commits were there already. `shares`: the positions that are a share
+    group's.
     """
+    of_shares = {(it.topic, it.partition): it for it in shares}
 
     def of(it: CommittedOffset) -> JsonObject:
         topic_id = ZERO_UUID if it.topic_id is None else urlsafe_b64decode(it.topic_id + "==")
         committed_ms = 0 if are_newer else it.committed_ms
-        lag = ends.lag(it.topic, it.partition, it.offset, committed_ms, topic_id, now_ms)
+        share = of_shares.get((it.topic, it.partition))
+        if share is not None:
+            lag = share.lag(ends, now_ms)
+        else:
+            lag = ends.lag(it.topic, it.partition, it.offset, committed_ms, topic_id, now_ms)
         end = ends.end(it.topic, it.partition, now_ms)
         form = {
             **NO_LAG,

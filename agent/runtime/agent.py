@@ -29,7 +29,7 @@ class Agent:
         """Connects to nothing yet. Raises `SourceMisconfigured`."""
         self.options = options
         self._parts = parts = build_parts(options)
-        self.state, self.lock = parts.state, parts.lock
+        self.state, self.lock, self.lags = parts.state, parts.lock, parts.lags
         self._loop = ReaderLoop(parts, self._on_caught_up)
         self._scrape = ScrapeReader(parts, self._loop)
         self.queries = AgentQueries(parts, self._loop, self._scrape)
@@ -63,7 +63,7 @@ class Agent:
             log.warning("%s", misplaced)
         if self.options.observer is not None:
             self.options.observer.start(self.queries)
-        for part in (self._parts.lags.watcher, self._sampler):
+        for part in (self._parts.lags.watcher, self._parts.lags.share_watcher, self._sampler):
             if part is not None:
                 part.start()
 
@@ -72,7 +72,9 @@ class Agent:
         deadline = time.monotonic() + timeout_s
         parts, options = self._parts, self.options
         self._loop.request_stop()
-        for part in (options.observer, parts.lags.watcher, self._sampler):
+        if parts.lags.share_watcher is not None:
+            parts.lags.share_watcher.request_stop()
+        for part in (options.observer, parts.lags.watcher, parts.lags.share_watcher, self._sampler):
             if part is not None:
                 part.stop()
         self._loop.join(timeout_s / 3)

@@ -6,8 +6,11 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 
 from agent.core.end_offsets import NO_END_OFFSETS, EndOffsets
+from agent.core.shadow.kip848 import ShareGroup
+from agent.core.share_positions import SharePosition
 from agent.kafka.lag.lag_calculator import lag_totals, lowest_committed
 from agent.kafka.lag.scraped import LagSnapshot, ScrapedLags
+from agent.kafka.lag.share_state import ShareStateWatcher
 from agent.kafka.lag.watch import CommittedOffsets, LagWatcher
 from agent.persistence.cluster_state import ClusterState
 
@@ -22,16 +25,36 @@ class GroupLags:
         conf: Mapping[str, str],
         interval_s: float | None,
         shows_topic: Callable[[str], bool],
+        *,
+        with_shares: bool = True,
     ) -> None:
         """`lock` is held while commits are taken from `state`. `interval_s`: how often ends are asked for; None for
-        never. Raises `SourceMisconfigured`."""
+        never. `with_shares`: whether share groups' positions are read as well. Raises `SourceMisconfigured`."""
         self._state, self._lock, self._shows_topic = state, lock, shows_topic
         self.watcher = None if interval_s is None else LagWatcher(conf, self._committed, interval_s)
-        self.scraped = ScrapedLags(self.ends, shows_topic)
+        self.share_watcher = None
+        if self.watcher is not None and with_shares:
+            self.share_watcher = ShareStateWatcher(conf, self._has_share_groups)
+        self.scraped = ScrapedLags(self.ends, shows_topic, self._share_positions)
 
     def ends(self) -> EndOffsets:
         """Where the groups' partitions end, as far as is known."""
         return NO_END_OFFSETS if self.watcher is None else self.watcher.snapshot()
+
+    def of_share_group(self, partition: int, group: str) -> list[SharePosition]:
+        """How far a share group is that is in this partition of the offsets topic. The caller holds the lock."""
+        mirror = self._state.mirror.partitions.get(partition)
+        if self.share_watcher is None or mirror is None or not isinstance(mirror.groups.get(group), ShareGroup):
+            return []
+        return [it for it in self.share_watcher.positions(group, mirror.names) if self._shows_topic(it.topic)]
+
+    def _share_positions(self, partition: int) -> list[SharePosition]:
+        groups = () if self.share_watcher is None else self.share_watcher.groups
+        return [it for group in groups for it in self.of_share_group(partition, group)]
+
+    def _has_share_groups(self) -> bool:
+        with self._lock:
+            return any(name.startswith("share_group") for name in self._state.mirror.record_counts())
 
     def totals(self) -> Mapping[str, int]:
         """Each group's lag in records over all its topics, where it is known."""
@@ -49,5 +72,10 @@ class GroupLags:
             yield taken
 
     def _committed(self) -> CommittedOffsets:
-        found = lowest_committed([it.positions for it in self._snapshots()])
+        snapshots = list(self._snapshots())
+        found = lowest_committed([it.positions for it in snapshots])
+        for share in (it for snapshot in snapshots for it in snapshot.shares):
+            of_topic = found.setdefault(share.topic, {})
+            start = share.state.start_offset
+            of_topic[share.partition] = min(of_topic.get(share.partition, start), start)
         return {topic: partitions for topic, partitions in found.items() if self._shows_topic(topic)}

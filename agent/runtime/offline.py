@@ -15,6 +15,7 @@ from agent.core.inference.external_evidence import EvidenceSource
 from agent.core.read_limits import BeforeDeparture, DepartureTracker, ReadLimit, first_records
 from agent.core.records import RawRecord, RecordBatch
 from agent.core.shadow.cluster import ClusterMirror
+from agent.core.shadow.views import CommittedOffset
 from agent.core.wire.errors import WireError
 from agent.core.wire.json_form import entry_json, message_json
 from agent.core.wire.payloads import PAYLOADS, decode_payload
@@ -224,10 +225,12 @@ class OfflineGroups:
         """Every group's row, by name."""
         return [group_json(view) for view in sorted(self.mirror.views(), key=lambda view: view.group)]
 
-    def describe(self, group: str, lag: LagOf | None = None) -> dict[str, Any] | None:
-        """One group in full, or None."""
+    def describe(
+        self, group: str, lag: LagOf | None = None, shares: tuple[CommittedOffset, ...] = ()
+    ) -> dict[str, Any] | None:
+        """One group in full, or None; `shares` are positions that the topic does not have, a share group's."""
         found = self.mirror.find(group)
-        return None if found is None else describe_json(*found, lag)
+        return None if found is None else describe_json(found[0], found[1] + shares, lag)
 
     def report(self, say: Say) -> bool:
         """Say which records could not be decoded; whether anything was wrong with the data."""

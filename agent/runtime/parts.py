@@ -150,7 +150,7 @@ def build_parts(options: AgentOptions) -> AgentParts:
             on_revoked=revoke,
             start=start,
         )
-    lags = GroupLags(state, lock, conf, settings.lag.interval_s, shown.shows_topic)
+    lags = GroupLags(state, lock, conf, settings.lag.interval_s, shown.shows_topic, with_shares=settings.lag.share)
     if lags.watcher is not None:
         state.diagnosis.set_lag_source(WatchedLags(lags.ends))
     return AgentParts(

@@ -10,7 +10,7 @@ from agent.common import clock
 from agent.core.protocol.group_placement import observe_placement
 from agent.core.queries import Health, JsonObject, Timeline
 from agent.core.shadow.views import GroupView
-from agent.presentation.json_views import describe_json, group_json, lag_json
+from agent.presentation.json_views import describe_json, group_json, lag_json, share_offsets
 from agent.presentation.narrative import findings
 from agent.presentation.narrative.events import events_within
 from agent.runtime.parts import AgentParts
@@ -126,11 +126,14 @@ class AgentQueries(ServedQueries):
             return None
         with self._lock:
             found = self._state.mirror.find(group)
+            shares = [] if found is None else self._lags.of_share_group(found[0].coordinator_partition, group)
         if found is None:
             return None
         view, offsets = found
-        shown = tuple(it for it in offsets if self._shown.shows_topic(it.topic))
-        ends = None if self._lags.watcher is None else lag_json(self._lags.ends(), clock.now_ms())
+        shown = tuple(it for it in offsets if self._shown.shows_topic(it.topic)) + share_offsets(shares)
+        ends = None
+        if self._lags.watcher is not None:
+            ends = lag_json(self._lags.ends(), clock.now_ms(), shares=shares)
         return describe_json(view, shown, ends)
 
     def group_partitions(self) -> dict[str, int]:

@@ -44,6 +44,7 @@ _TEXTS = {
     "topic_recreated": "committed in an earlier topic of that name",
     "beyond_end": "committed beyond the end",
     "not_committed": "nothing committed",
+    "not_counted": "not counted by these brokers",
 }
 
 

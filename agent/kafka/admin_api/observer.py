@@ -93,8 +93,9 @@ class AdminObserver:
     def start(self, mirrored: MirrorQueries) -> None:
         """Begin to ask, in a thread."""
         self._comparison = comparer = MirrorComparison(mirrored, self._partitioner)
-        self._thread = threading.Thread(target=self._run, args=(comparer,), name="observer", daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=self._run, args=(comparer,), name="observer", daemon=True)
+        thread.start()
+        self._thread = thread  # a stop may come at any time, and one that was not started cannot be joined
 
     def stop(self) -> None:
         """Ask no more. What is under way is let go; takes `STOP_S` at most."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
 from typing import NamedTuple
 
 from agent.common import clock
 from agent.core.end_offsets import EndOffsets
 from agent.core.shadow.offsets import CommittedOffsets
+from agent.core.share_positions import SharePosition
 from agent.kafka.lag.lag_calculator import (
     CommittedPositions,
     LagCalculator,
@@ -19,34 +21,59 @@ from agent.kafka.lag.lag_calculator import (
 
 
 class LagSnapshot(NamedTuple):
-    """What groups had committed in one partition of the offsets topic at one time, and how far behind that is."""
+    """What groups had committed in one partition of the offsets topic at one time, and how far behind that is; share
+    groups have `shares` instead."""
 
     positions: CommittedPositions
     ends: EndOffsets
     now_ms: int
     shows_topic: Callable[[str], bool]
+    shares: Sequence[SharePosition] = ()
 
     def topics(self) -> Iterator[tuple[str, TopicLag]]:
         """By group, those of one group together. Needs no lock."""
-        return (it for it in topic_lags(self.positions, self.ends, self.now_ms) if self.shows_topic(it[1].topic))
+        found = topic_lags(self.positions, self.ends, self.now_ms)
+        yield from (it for it in found if self.shows_topic(it[1].topic))
+        for (group, topic), positions in groupby(self.shares, lambda it: (it.group, it.topic)):
+            if self.shows_topic(topic):
+                yield group, self._share_lag(topic, list(positions))
+
+    def _share_lag(self, topic: str, positions: Sequence[SharePosition]) -> TopicLag:
+        known = [lag for it in positions if (lag := it.lag(self.ends, self.now_ms)).records is not None]
+        count, unknown = len(positions), len(positions) - len(known)
+        if not known:
+            return TopicLag(topic, None, None, count, unknown)
+        seconds = [it.seconds for it in known]
+        longest = None if None in seconds else max(it for it in seconds if it is not None)
+        at_least = longest is not None and any(it.at_least for it in known)
+        return TopicLag(topic, sum(it.records or 0 for it in known), longest, count, unknown, at_least)
 
     def partitions(self) -> Iterator[tuple[str, PartitionLag]]:
         """By group."""
         found = partition_lags(self.positions, self.ends, self.now_ms)
-        return ((it.group, it) for it in found if self.shows_topic(it.topic))
+        yield from ((it.group, it) for it in found if self.shows_topic(it.topic))
+        for it in self.shares:
+            if self.shows_topic(it.topic):
+                records = it.lag(self.ends, self.now_ms).records
+                yield it.group, PartitionLag(it.group, it.topic, it.partition, it.state.start_offset, records)
 
 
 class ScrapedLags:
     """Takes what groups have committed, against the ends of the topics that they consume."""
 
     def __init__(
-        self, ends: Callable[[], EndOffsets], shows_topic: Callable[[str], bool] = lambda topic: True
+        self,
+        ends: Callable[[], EndOffsets],
+        shows_topic: Callable[[str], bool] = lambda topic: True,
+        shares: Callable[[int], Sequence[SharePosition]] = lambda partition: (),
     ) -> None:
-        """`ends` as known; `shows_topic`: of which topics anything is told."""
-        self._ends, self._shows_topic = ends, shows_topic
+        """`ends` as known; `shows_topic`: of which topics anything is told; `shares`: how far the share groups are
+        that are in a partition of the offsets topic, by group and topic."""
+        self._ends, self._shows_topic, self._shares = ends, shows_topic, shares
         self._sums = LagCalculator()
 
     def take(self, partition: int, offsets: CommittedOffsets) -> LagSnapshot:
         """What groups have committed in a partition of the offsets topic. The lock is held meanwhile."""
         now_ms = clock.now_ms()
-        return LagSnapshot(self._sums.take(partition, offsets), self._ends(), now_ms, self._shows_topic)
+        positions = self._sums.take(partition, offsets)
+        return LagSnapshot(positions, self._ends(), now_ms, self._shows_topic, self._shares(partition))

@@ -28,6 +28,7 @@ OTHER = {
     "property": "a.b=c",
     "source": "admin",
     "group": "g",
+    "group-partitioner": "redpanda",
     "partitions": "1",
     "shard": "0/2",
     "share-group": "x",
@@ -67,6 +68,7 @@ TOGETHER = {
     "otlp-interval": ("--otlp", "http://c:4318"),
     "spool-size": ("--state-dir", "/s"),
     "lag": (),
+    "share-lag": (),
     "admin": (),
     "keep-trying": (),
 }
@@ -82,6 +84,7 @@ VALUES = {
     "otlp-interval": ("--otlp-interval", "10s"),
     "spool-size": ("--spool-size", "5"),
     "lag": ("--no-lag",),
+    "share-lag": ("--no-share-lag",),
     "admin": ("--no-admin",),
     "keep-trying": ("--keep-trying",),
 }

@@ -1,4 +1,4 @@
-"""Brokers whose groups stand where Redpanda would have them, and where Kafka has them: which partitions are read."""
+"""A broker whose groups stand where Redpanda would have them: which partitions are read of it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ from collections.abc import Iterator
 
 import pytest
 
-from agent.config.settings import PartitionerChoice
+from agent.config.settings import ClusterSettings, LagSettings, PartitionerChoice, ReadSettings
+from agent.core.protocol.group_placement import possible_partitions
 from agent.core.protocol.hashing import GroupPartitioner, partition_for_group
 from agent.kafka.source.group_locator import locate_groups
 from agent.kafka.writer.topic import partition_count, write_topic
+from agent.runtime.agent import Agent
+from agent.runtime.factory import make_agent
 from agent.simulation.generator.histories import generate
 from agent.simulation.generator.settings import GeneratorSettings, IntegerRange
 from agent.tools.doctor import DoctorRequest, examine, topic
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
+from tests.live.scenarios.faults import until
 from tests.unit.cli.running import kshadow
 
 pytestmark = pytest.mark.usefixtures("kafka")
@@ -22,9 +26,9 @@ pytestmark = pytest.mark.usefixtures("kafka")
 PARTITIONS = 16
 
 
-@pytest.fixture(scope="module", params=GroupPartitioner)
-def placed(request: pytest.FixtureRequest) -> Iterator[tuple[str, GroupPartitioner, list[str]]]:
-    by: GroupPartitioner = request.param
+@pytest.fixture(scope="module")
+def placed() -> Iterator[tuple[str, GroupPartitioner, list[str]]]:
+    by = GroupPartitioner.REDPANDA
     with EmbeddedBroker(fetch_jars(), properties={"offsets.topic.num.partitions": str(PARTITIONS)}) as broker:
         conf = {"bootstrap.servers": broker.bootstrap_servers}
         assert partition_count(conf, create=True) == PARTITIONS
@@ -66,13 +70,37 @@ def test_auto_finds_it(placed: tuple[str, GroupPartitioner, list[str]], monkeypa
 
 def test_commands_find_the_group(placed: tuple[str, GroupPartitioner, list[str]]) -> None:
     servers, by, names = placed
-    name = (
-        next(it for it in names if partition_for_group(it, PARTITIONS) != partition_for_group(it, PARTITIONS, by))
-        if (by is GroupPartitioner.REDPANDA)
-        else names[0]
-    )
+    name = next(it for it in names if len(possible_partitions(it, PARTITIONS, None)) == 2)
     form = json.loads(kshadow("describe", name, "--bootstrap-server", servers, "-o", "json").stdout)
     assert form["coordinator_partition"] == partition_for_group(name, PARTITIONS, by)
     form = json.loads(kshadow("coordinator", name, "--bootstrap-server", servers, "-o", "json").stdout)
     assert (form["partitioner"], form["partition"]) == (by, partition_for_group(name, PARTITIONS, by))
     assert form["broker_id"] is not None
+
+
+@pytest.mark.parametrize("choice", PartitionerChoice)
+def test_an_agent_reads_the_groups_partition_or_says_that_it_does_not(
+    placed: tuple[str, GroupPartitioner, list[str]], choice: PartitionerChoice
+) -> None:
+    servers, by, names = placed
+    # Where Kafka's hash puts it stand other groups, which show that it is not Kafka's.
+    taken = {partition_for_group(it, PARTITIONS, by) for it in names}
+    group = next(
+        it for it in names if partition_for_group(it, PARTITIONS) in taken - {partition_for_group(it, PARTITIONS, by)}
+    )
+    read = ReadSettings(groups=(group,), group_partitioner=choice)
+    agent = make_agent(ClusterSettings(bootstrap_server=servers, read=read, lag=LagSettings(enabled=False)))
+    assert isinstance(agent, Agent)
+    agent.start(30)
+    try:
+        until(lambda: agent.queries.ready().ready, "the agent is ready")
+        right = [partition_for_group(group, PARTITIONS, by)]
+        if choice is PartitionerChoice.KAFKA:
+            assert list(agent.queries.read_partitions()) != right
+            assert agent.queries.describe(group) is None
+            return
+        assert list(agent.queries.read_partitions()) == right
+        assert agent.queries.describe(group) is not None
+        assert agent.queries.ready().reason == "caught up"
+    finally:
+        agent.stop()
