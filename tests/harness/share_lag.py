@@ -190,6 +190,7 @@ def play(moments: int, seed: int) -> Outcome:
         java = JavaAdmin(jars, servers)
         consumers = ShareConsumers(java, servers)
         try:
+            _produce(dice, producer)
             for group in GROUPS:
                 consumers.read_from_the_start(group)
                 consumers.deliver(group, dice, out.done)
@@ -212,14 +213,18 @@ def _act(dice: random.Random, producer: Producer, consumers: ShareConsumers, don
         group = dice.choice(list(GROUPS))
         done[action] += 1
         if action == "produce":
-            topic = dice.choice(list(TOPICS))
-            for _ in range(dice.randint(1, 20)):
-                producer.produce(topic, b"x", partition=dice.randrange(TOPICS[topic]))
-            producer.flush()
+            _produce(dice, producer)
         elif action == "deliver":
             consumers.deliver(group, dice, done)
         else:
             consumers.close(group)
+
+
+def _produce(dice: random.Random, producer: Producer) -> None:
+    topic = dice.choice(list(TOPICS))
+    for _ in range(dice.randint(1, 20)):
+        producer.produce(topic, b"x", partition=dice.randrange(TOPICS[topic]))
+    producer.flush()
 
 
 def _compare(agent: Agent, java: JavaAdmin, out: Outcome) -> None:
