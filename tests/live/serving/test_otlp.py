@@ -1,7 +1,7 @@
 """`kshadow run --otlp` and OpenTelemetry's own collector: what it wrote down, beside what the agent says elsewhere.
 
-`KSHADOW_OTLP_OUTAGE_S=600` (with pytest's `--timeout 1500`) keeps the collector away for ten minutes; unless told it
-is seconds.
+`KSHADOW_OTLP_OUTAGE_S=600` (with pytest's `--timeout 1400 -o faulthandler_timeout=1450`) keeps the collector away for
+ten minutes; unless told it is seconds.
 """
 
 from __future__ import annotations
