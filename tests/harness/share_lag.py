@@ -4,11 +4,13 @@
 (Java's `KafkaShareConsumer`) of two groups on three topics accept, reject and release records, or leave them
 unacknowledged, and close; producers write on. A moment is quiescent where the brokers give the same answer twice,
 half a second apart. At each every position and lag of a running agent is compared with what the brokers answer, once:
-nothing is waited for until it is equal. Prints what differs and how much was compared.
+nothing is waited for until it is equal. At the end `kshadow lag` is compared. Prints what differs and how much was
+compared.
 """
 
 from __future__ import annotations
 
+import json
 import random
 import sys
 import time
@@ -26,6 +28,7 @@ from agent.runtime.agent import Agent
 from agent.runtime.parts import AgentOptions
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
 from tests.live.scenarios.yardstick import JavaAdmin
+from tests.unit.cli.running import kshadow
 
 TOPICS = {"orders": 3, "payments": 2, "audit": 1}
 GROUPS = {"billing": ["orders", "payments"], "search": ["orders", "audit"]}
@@ -132,6 +135,14 @@ def told(agent: Agent, group: str) -> Told:
     return {(row["topic"], row["partition"]): (row["offset"], row["lag"]) for row in rows}
 
 
+def printed(servers: str, group: str) -> Told:
+    """What `kshadow lag` prints, which reads the topics once."""
+    done = kshadow("lag", group, "--bootstrap-server", servers, "-o", "ndjson")
+    assert done.exit_code == 0, done.output
+    rows = map(json.loads, done.stdout.splitlines())
+    return {(row["topic"], row["partition"]): (row["offset"], row["lag"]) for row in rows}
+
+
 @dataclass
 class Outcome:
     """What was compared."""
@@ -199,7 +210,10 @@ def play(moments: int, seed: int) -> Outcome:
                     _act(dice, producer, consumers, out.done)
                     settle(agent)
                     _compare(agent, java, out)
-                consumers.close_all()
+            consumers.close_all()
+            time.sleep(2 * QUIET_S)
+            for group in GROUPS:
+                _note_differences(f"kshadow lag {group}", asked(java, group), printed(servers, group), out)
         finally:
             java.close()
     return out
@@ -241,11 +255,13 @@ def _compare(agent: Agent, java: JavaAdmin, out: Outcome) -> None:
         theirs, ours = before[group], seen[group]
         out.positions += len(theirs)
         out.lagging += sum(bool(lag) for _, lag in theirs.values())
-        for place in sorted(theirs.keys() | ours.keys()):
-            if theirs.get(place) != ours.get(place):
-                out.differences.append(
-                    f"moment {out.moments}, {group}, {place}: Kafka {theirs.get(place)}, kshadow {ours.get(place)}"
-                )
+        _note_differences(f"moment {out.moments}, {group}", theirs, ours, out)
+
+
+def _note_differences(where: str, theirs: Told, ours: Told, out: Outcome) -> None:
+    for place in sorted(theirs.keys() | ours.keys()):
+        if theirs.get(place) != ours.get(place):
+            out.differences.append(f"{where}, {place}: Kafka {theirs.get(place)}, kshadow {ours.get(place)}")
 
 
 def main(moments: int = 200, seed: int = 1) -> int:
