@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 from contextlib import closing
 from typing import NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import KafkaError, Message, TopicPartition
 from confluent_kafka.admin import BrokerMetadata  # type: ignore[attr-defined]
 
 from agent.config.settings import PartitionerChoice
@@ -21,7 +21,7 @@ from agent.core.protocol.group_placement import GroupPlacement, observe_placemen
 from agent.core.protocol.hashing import GroupPartitioner
 from agent.core.wire.errors import WireError
 from agent.core.wire.records import decode_key
-from agent.kafka.client import kafka_errors
+from agent.kafka.client import kafka_errors, new_consumer
 from agent.kafka.source.brokers import TOPIC, topic_metadata
 from agent.kafka.source.client import consumer_properties, misconfigured
 from agent.kafka.source.cluster import EARLIEST, LATEST, offsets_at
@@ -111,7 +111,7 @@ def sample_placement(conf: Mapping[str, str], partitions: int, timeout_s: float 
     """
     deadline = time.monotonic() + timeout_s
     with kafka_errors(misconfigured):
-        consumer = Consumer({**consumer_properties(conf), "isolation.level": "read_uncommitted"})
+        consumer = new_consumer({**consumer_properties(conf), "isolation.level": "read_uncommitted"})
     seen: dict[str, int] = {}
     with closing(consumer):
         numbers = range(partitions)
