@@ -12,7 +12,7 @@ READY := $(VENV)/.ready
 WORKERS ?= 4
 # Hundreds of processes load the same modules: they keep them compiled, whatever the environment says.
 export PYTHONDONTWRITEBYTECODE :=
-.PHONY: demo test check lint tools bench spark-bench rig accuracy faults soak fuzz clean setup
+.PHONY: demo test check lint tools bench spark-bench commits rig accuracy faults soak fuzz clean setup
 
 setup: $(READY)
 
@@ -62,6 +62,9 @@ bench: $(READY)
 
 spark-bench: $(READY)
 	$(BIN)/python -m tests.harness.spark.bench $(SPARK_BENCH)
+
+commits: $(READY)
+	$(BIN)/python -m tests.harness.spark.commits $(COMMITS)
 
 rig: $(READY)
 	$(BIN)/python -m tests.harness.rig $(RIG)

@@ -79,6 +79,16 @@ _KNOWN: tuple[tuple[str, type[JobError], str], ...] = (
     ),
     (_of_class(AnalyzerConfigError), JobError, "{0}"),
     (
+        r"(?:Failed to find (?:the )?data source: |DATA_SOURCE_NOT_FOUND\] [^\n]*)(delta|iceberg)",
+        JobError,
+        "Spark's package for {0} tables is not loaded: give its coordinates with --packages",
+    ),
+    (
+        r"(DELTA_CONCURRENT_\w+|DELTA_PROTOCOL_CHANGED|DELTA_METADATA_CHANGED|CommitFailedException)[^\n]*",
+        JobError,
+        "another job wrote to the same table meanwhile ({0}): run this one again",
+    ),
+    (
         r"ModuleNotFoundError: No module named '([^']*)'",
         JobError,
         "executors lack the Python module {0}: install it there",

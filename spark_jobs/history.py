@@ -11,14 +11,17 @@ from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import DateType, StructField, StructType
 
 from agent.history.days import Days, is_day
-from agent.history.input_schema import EVENTS
+from agent.history.input_schema import EVENTS, check_columns
 from agent.history.rolling import AHEAD_MS, EARLIEST_MS
 from agent.history.rollup_reducer import Event
 from agent.persistence.export.arrow import HISTORY, date_of
+from spark_jobs.formats.api import HISTORY as TABLE
+from spark_jobs.formats.api import is_of
+from spark_jobs.formats.opening import conformed, read_table
 from spark_jobs.parquet_files import DatedDirectory, check_files
 
 FILES = StructType([*from_arrow_schema(HISTORY).fields, StructField("date", DateType())])
@@ -28,12 +31,17 @@ EVENTS_DDL = "cluster string, group string, event_id string, type string, at_ms 
 
 
 class HistoryFiles:
-    """Directories of history in Parquet, parted by date. What is read of them is looked at before."""
+    """Directories of history in Parquet, parted by date, Delta and Iceberg tables. What is read of them is looked at
+    before."""
 
     def __init__(self, spark: SparkSession, paths: Sequence[str]) -> None:
         """Raises `JobError` for what is not there."""
         self._spark = spark
-        self._roots = [DatedDirectory(spark, path) for path in paths]
+        found = [(path, read_table(spark, path, TABLE)) for path in paths]
+        self._tables = [(path, table) for path, table in found if table is not None]
+        self._roots = [DatedDirectory(spark, path) for path, table in found if table is None]
+        for path, table in self._tables:
+            check_columns(path, to_arrow_schema(table.schema), EVENTS)
 
     @property
     def is_dated(self) -> bool:
@@ -43,12 +51,14 @@ class HistoryFiles:
     def dates(self, now_ms: int) -> list[str]:
         """The days there are, in order; but those of no time that could be believed."""
         last = date_of(now_ms + AHEAD_MS)
-        return sorted({it for root in self._roots for it in root.days if is_day(it) and it <= last})
+        of_tables = [{str(row[0]) for row in it.select("date").distinct().collect()} for _, it in self._tables]
+        days = {it for root in self._roots for it in root.days}.union(*of_tables)
+        return sorted(it for it in days if is_day(it) and it <= last)
 
     def read(self, *days: Days) -> DataFrame:
         """Events of some days, or of all: rows of `EVENTS_DDL`, and `schema` and `date`. Raises `HistoryError` for a
         file without the columns that are read, or a damaged one."""
-        frames = []
+        frames = [conformed(table.where(is_of(*days)) if days else table, FILES) for _, table in self._tables]
         for root in self._roots:
             inside = root.paths(days)
             read = self._spark.read.schema(FILES)

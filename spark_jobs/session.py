@@ -32,6 +32,8 @@ _OURS = {
     "spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL": "system",
     "spark.executorEnv.MALLOC_ARENA_MAX": "1",
     "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": "1048576",
+    # Delta's own 50 are for tables of terabytes: starting tasks took most of the time of a commit.
+    "spark.databricks.delta.snapshotPartitions": "2",
     # Transform with state keeps its state there, and nowhere else.
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"

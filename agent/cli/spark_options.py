@@ -13,6 +13,7 @@ from agent.common.units import DAY_MS
 from agent.config.options import NameValue, Parsed
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+_TABLE = re.compile(r"\w+(\.\w+){2,}", re.ASCII)
 _MEMORY = re.compile(r"[1-9][0-9]*[kmgtKMGT]")
 
 
@@ -48,6 +49,15 @@ def parse_time_zone(text: str) -> str:
         return ZoneInfo(text).key
     except (KeyError, ValueError, OSError):
         raise ValueError(f"a time zone (UTC, Europe/Berlin) expected, {text!r} came") from None
+
+
+def parse_table(text: str) -> str:
+    """How the names of Iceberg tables begin, in a catalog of Spark's."""
+    if not _TABLE.fullmatch(text):
+        raise ValueError(
+            f"CATALOG.DB.PREFIX expected, of letters, digits and underscores (lake.kafka.kshadow); {text!r} came"
+        )
+    return text
 
 
 def parse_memory(text: str) -> str:

@@ -39,6 +39,7 @@ def _submit(job: Job, params: Mapping[str, Any]) -> int:
     placing = _placement(params, cache)
     if placing.is_local:
         job = paths.with_absolute_paths(job)
+    paths.check_format(job)
     java, spark = _check(job, placing, params["spark_home"])
     if params["checks"]:
         checks.check_brokers(job)

@@ -341,6 +341,10 @@ class Lease(NamedTuple):
             for staged in moves.values():
                 _sync_file(directory.root / staged)
             sync_directory(staging)
+            for table in directory.tables:
+                if (staging / table).is_dir():
+                    # So that a table without a row is a table.
+                    (directory.root / table).mkdir(parents=True, exist_ok=True)
             _write_journal(directory.root, _Journal([(old, new) for new, old in moves.items()], removes))
             directory._finish()
             return len(moves)

@@ -1,4 +1,4 @@
-"""The job: raw records of a whole topic → history events as Parquet, by date."""
+"""The job: raw records of a whole topic → history events as a table, by date."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from agent.persistence.export.log_clock import LogClock
 from agent.tools.spark_submit.jobs import Backfill, Diagnosis
 from spark_jobs.backfill.sources import from_archives, from_segments, from_topic
 from spark_jobs.errors import JobError
+from spark_jobs.formats.api import HISTORY, TableOutput
+from spark_jobs.formats.opening import open_output
 from spark_jobs.log_clocks import keep_clock
 from spark_jobs.partition_reducer import analyzers_of
 from spark_jobs.progress import print_status, progress
@@ -32,34 +34,36 @@ from spark_jobs.rows import (
     note_of,
 )
 from spark_jobs.session import session
-from spark_jobs.writing import PartitionedDirectory
 
-LABEL = "backfill"
+ORDER = ("group", "at_ms", "partition", "offset")
+"""Of a day's events: a group's side by side."""
 
 
 def run(job: Backfill) -> int:
     """Run it; the exit code: 1 if something was wrong with the data. Raises `JobError`, `SourcePathError`."""
     with session("backfill") as spark:
-        target = PartitionedDirectory(spark, job.out)
-        if not target.is_empty() and not job.overwrite:
-            raise JobError(
-                f"{job.out}: expected an empty directory, or none; there is something in it (--overwrite?)"
-            )
-        with progress(spark, "reading records"):
-            # Events and notes come of one pass.
-            rows = _read(spark, job).persist(StorageLevel.DISK_ONLY)
-            notes = driver_notes(rows)
-        check_whole(notes)
-        found = cluster_events(job.diagnosis, notes)
-        with progress(spark, "writing events"):
-            told = events(rows, found, job.cluster)
-            target.publish(told, LABEL, lambda date, file: job.overwrite)
-        # All of each partition was read, so what one has shows that time has passed for all.
-        clocks = [note.clock_ms for note in notes if isinstance(note, PartitionLoads) and note.clock_ms is not None]
-        if clocks:
-            keep_clock(spark, job.out, LogClock("backfill", job.cluster, max(clocks)))
-        # Not of what was written: that would be sorted out by dates once more.
-        return _end(notes, rows.where(F.col(NOTE).isNull()).count() + len(found))
+        target = open_output(spark, job.format, job.out, (HISTORY,), "backfill")
+        with target.held():
+            return _backfill(spark, job, target)
+
+
+def _backfill(spark: SparkSession, job: Backfill, target: TableOutput) -> int:
+    if not target.is_empty() and not job.overwrite:
+        raise JobError(f"{job.out}: expected an empty directory, or none; there is something in it (--overwrite?)")
+    with progress(spark, "reading records"):
+        # Events and notes come of one pass.
+        rows = _read(spark, job).persist(StorageLevel.DISK_ONLY)
+        notes = driver_notes(rows)
+    check_whole(notes)
+    found = cluster_events(job.diagnosis, notes)
+    with progress(spark, "writing events"):
+        target.replace({HISTORY: events(rows, found, job.cluster)}, None, ORDER)
+    # All of each partition was read, so what one has shows that time has passed for all.
+    clocks = [note.clock_ms for note in notes if isinstance(note, PartitionLoads) and note.clock_ms is not None]
+    if clocks and job.format != "iceberg":
+        keep_clock(spark, job.out, LogClock("backfill", job.cluster, max(clocks)))
+    # Not of what was written: that would be sorted out by dates once more.
+    return _end(notes, rows.where(F.col(NOTE).isNull()).count() + len(found))
 
 
 def driver_notes(rows: DataFrame) -> list[Note]:
@@ -68,15 +72,12 @@ def driver_notes(rows: DataFrame) -> list[Note]:
 
 
 def events(rows: DataFrame, found: Sequence[Finding], cluster: str | None) -> DataFrame:
-    """The events among the rows, with the findings of the cluster: those of a day side by side."""
+    """The events among the rows, with the findings of the cluster."""
     out = rows.where(F.col(NOTE).isNull())
     if found:
         batch = batch_of(list(event_rows(found, cluster)))
         out = out.unionByName(rows.sparkSession.createDataFrame(pa.Table.from_batches([batch]), rows.schema))
-    # One file for each date, or some where there is much; in it a group's events side by side.
-    return (
-        out.drop(NOTE).hint("rebalance", "date").sortWithinPartitions("date", "group", "at_ms", "partition", "offset")
-    )
+    return out.drop(NOTE)
 
 
 def check_whole(notes: Iterable[Note]) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from agent.common.units import DAY_MS
 from agent.history.days import Days, Reading, range_of_days, reading_of, start_of
@@ -19,15 +20,15 @@ from agent.history.tables import ROLLED_UP, STANDING, ddl
 from agent.persistence.export.arrow import date_of
 from agent.persistence.export.log_clock import known_until
 from agent.tools.spark_submit.jobs import Rollup
+from agent.tools.spark_submit.paths import ICEBERG
 from spark_jobs.errors import JobError
+from spark_jobs.formats.api import TableOutput
+from spark_jobs.formats.opening import dates_of, open_output, pinned, read_day
 from spark_jobs.history import HistoryFiles, has_time
 from spark_jobs.log_clocks import clocks_of
 from spark_jobs.progress import print_status, progress
 from spark_jobs.rollups.rolling import roll_up, table_of
 from spark_jobs.session import session
-from spark_jobs.writing import PartitionedDirectory
-
-LABEL = "rollup"
 
 
 def run(job: Rollup) -> int:
@@ -38,16 +39,21 @@ def run(job: Rollup) -> int:
 
 def roll_up_days(spark: SparkSession, job: Rollup) -> int:
     """The same in a session."""
+    target = open_output(spark, job.format, job.out, tuple(ROLLED_UP), "rollup")
+    with target.held(), pinned(job.history) as places:
+        return _roll_up(spark, job, places, target)
+
+
+def _roll_up(spark: SparkSession, job: Rollup, places: Sequence[str], target: TableOutput) -> int:
     history = " ".join(sorted(job.history))
     with progress(spark, "reading events"):
-        needed = _needed(spark, job, history)
+        needed = _needed(spark, job, places, history)
     within, events = needed.within, needed.events.where(has_time(F.current_timestamp()))
     with progress(spark, "rolling up"):
         rows = roll_up(events, within, standing=needed.standing, history=history).persist(StorageLevel.DISK_ONLY)
-        told = [
-            f"{replace_days(table_of(rows, name), f'{job.out}/{name}', within):,} rows of {name}"
-            for name in ROLLED_UP
-        ]
+        counts = {row["table"]: row["count"] for row in rows.groupBy("table").count().collect()}
+        replace_days(target, rows, within)
+    told = [f"{counts.get(name, 0):,} rows of {name}" for name in ROLLED_UP]
     days = (within.until_ms - within.since_ms) // DAY_MS
     print_status(f"{needed.believed:,} events, {days} days from {date_of(within.since_ms)}: {', '.join(told)}")
     if needed.left_out:
@@ -57,16 +63,12 @@ def roll_up_days(spark: SparkSession, job: Rollup) -> int:
     return int(needed.left_out > 0)
 
 
-def replace_days(table: DataFrame, directory: str, within: Range) -> int:
-    """Write rows in place of those of the same days; how many."""
-    first, last = date_of(within.since_ms), date_of(within.until_ms - 1)
-    if directory.endswith("/standing"):
-        # How groups stood on later days was found with what is replaced now.
-        last = "9999-12-31"
-    target = PartitionedDirectory(table.sparkSession, directory)
-    target.publish(table.hint("rebalance", "date"), LABEL, lambda day, file: first <= day <= last)
-    count: int = table.count()
-    return count
+def replace_days(target: TableOutput, rows: DataFrame, within: Range) -> None:
+    """Write rows of all tables in place of those of the same days."""
+    days = Days(date_of(within.since_ms), date_of(within.until_ms - 1))
+    # How groups stood on later days was found with what is replaced now.
+    of_tables = {name: days._replace(last="9999-12-31") if name == "standing" else days for name in ROLLED_UP}
+    target.replace({name: table_of(rows, name) for name in ROLLED_UP}, of_tables)
 
 
 class _Needed(NamedTuple):
@@ -87,8 +89,8 @@ class _Extent(NamedTuple):
     total: int
 
 
-def _needed(spark: SparkSession, job: Rollup, history: str) -> _Needed:
-    files = HistoryFiles(spark, job.history)
+def _needed(spark: SparkSession, job: Rollup, places: Sequence[str], history: str) -> _Needed:
+    files = HistoryFiles(spark, places)
     if not files.is_dated:
         return _all_of(files, job)
     now_ms = int(time.time() * 1000)
@@ -98,7 +100,7 @@ def _needed(spark: SparkSession, job: Rollup, history: str) -> _Needed:
     clocks = _clocks(spark, job, now_ms)
     # A day in which nothing happened is one of the history as well.
     asked = range_of_days(job.since, job.until, sorted({*dates, *(date_of(it - 1) for it in clocks.values())}))
-    reading, standing = _reading(spark, job.out, asked, dates, history)
+    reading, standing = _reading(spark, _place(job), asked, dates, history)
     # With all of it what has no believable time is read as well, to be told of.
     whole = files.read(reading.whole) if job.since or job.until else files.read()
     extent = _extent(whole)
@@ -115,12 +117,11 @@ def _reading(
     spark: SparkSession, out: str, asked: Days, dates: list[str], history: str
 ) -> tuple[Reading, DataFrame | None]:
     """What to read, and how groups stood when the day before it had ended, where that is written down."""
-    standings = PartitionedDirectory(spark, f"{out}/standing")
-    reading = reading_of(asked, dates, standings.dates())
+    reading = reading_of(asked, dates, dates_of(spark, out, "standing"))
     frame = None
     if reading.standing is not None:
         path = f"{out}/standing"
-        read = spark.read.schema(ddl(STANDING)).option("basePath", path).parquet(f"{path}/date={reading.standing}")
+        read = read_day(spark, out, "standing", StructType.fromDDL(ddl(STANDING)), reading.standing)
         frame = read.where((F.col("history") == history) & (F.col("state_version") == STATE_VERSION))
         if frame.isEmpty():
             print_status(
@@ -134,6 +135,11 @@ def _reading(
             f" {len(reading.carried.of(dates))} of them, are read for it"
         )
     return reading, frame
+
+
+def _place(job: Rollup) -> str:
+    """Where its tables are, as readers name it."""
+    return f"{ICEBERG}{job.out}" if job.format == "iceberg" else job.out
 
 
 def _all_of(files: HistoryFiles, job: Rollup) -> _Needed:
@@ -163,7 +169,7 @@ def _extent(every: DataFrame) -> _Extent:
 
 def _clocks(spark: SparkSession, job: Rollup, now_ms: int) -> dict[str | None, int]:
     """By cluster up to when time is known to have passed; what no writer has said is not among it."""
-    told = [(path, clocks_of(spark, [path])) for path in job.history]
+    told = [(path, clocks_of(spark, [path])) for path in job.history if not path.startswith(ICEBERG)]
     if silent := [path for path, clocks in told if not clocks]:
         print_status(
             f"{', '.join(silent)}: up to when time has passed in the log is not there, so it is up to the last event"

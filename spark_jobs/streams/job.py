@@ -5,6 +5,7 @@ Each batch is written under its number, in place of what an earlier try of the s
 
 from __future__ import annotations
 
+import json
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -23,9 +24,12 @@ from agent.history.tables import STREAMED
 from agent.kafka.source.segments import TOPIC
 from agent.persistence.export.log_clock import LogClock
 from agent.tools.spark_submit.jobs import Kafka, Stream
-from spark_jobs.backfill.job import driver_notes, events, warn
+from spark_jobs.backfill.job import ORDER, driver_notes, events, warn
 from spark_jobs.backfill.sources import milliseconds
 from spark_jobs.errors import JobError
+from spark_jobs.formats.api import HISTORY
+from spark_jobs.formats.delta import is_delta
+from spark_jobs.formats.opening import conformed, open_output
 from spark_jobs.history import FILES, from_columns, from_json
 from spark_jobs.kafka import assigned, readable
 from spark_jobs.log_clocks import keep_clock
@@ -39,7 +43,7 @@ from spark_jobs.streams.listening import ProgressListener, StartCounter
 from spark_jobs.streams.metrics import StreamProgress, serving
 from spark_jobs.streams.mirror import mirror_stream, told_rows
 from spark_jobs.streams.rolling import roll_up_stream
-from spark_jobs.writing import PartitionedDirectory
+from spark_jobs.writing import hadoop_files
 
 Write = Callable[[DataFrame, int], None]
 
@@ -110,7 +114,7 @@ def _mirror(spark: SparkSession, job: Stream) -> tuple[DataFrame, Write]:
     read = _topic(spark, job, TOPIC).option("kafka.isolation.level", "read_committed").load()
     records = read.select(PARTITION, OFFSET, milliseconds(F.col("timestamp")), KEY, VALUE)
     across = ClusterFindings(spark, job.checkpoint, job.diagnosis)
-    target = PartitionedDirectory(spark, job.out)
+    target = open_output(spark, job.format, job.out, (HISTORY,), "stream")
     passed_ms = 0
 
     def write(batch: DataFrame, batch_id: int) -> None:
@@ -122,14 +126,15 @@ def _mirror(spark: SparkSession, job: Stream) -> tuple[DataFrame, Write]:
             found = across.findings(batch_id, notes)
             if found or not rows.where(F.col(NOTE).isNull()).isEmpty():
                 told = events(told_rows(rows), found, job.cluster)
-                target.publish(told, f"batch-{batch_id:09d}")
+                target.append({HISTORY: told}, stream_id(spark, job.checkpoint), batch_id, ORDER)
                 if job.events_topic is not None:
                     _produce(lines_of(told), job, job.events_topic)
             # A partition without records in the batch was at its end when the batch was planned.
             clocks = [it.clock_ms for it in notes if isinstance(it, PartitionLoads) and it.clock_ms is not None]
             if clocks and min(clocks) > passed_ms:
                 passed_ms = min(clocks)
-                keep_clock(spark, job.out, LogClock("stream", job.cluster, passed_ms))
+                if job.format != "iceberg":
+                    keep_clock(spark, job.out, LogClock("stream", job.cluster, passed_ms))
         finally:
             rows.unpersist()
 
@@ -142,21 +147,23 @@ def _rollups(spark: SparkSession, job: Stream, progress: StreamProgress) -> tupl
         told = from_json(_topic(spark, job, job.history_topic).load().select("value"))
     else:
         assert job.history is not None, "the command sees to it"
-        told = from_columns(
-            spark.readStream.schema(FILES).option("maxFilesPerTrigger", job.most_files).parquet(job.history)
-        ).drop("date")
-    targets = {name: PartitionedDirectory(spark, f"{job.out}/{name}") for name in STREAMED}
+        told = from_columns(_history(spark, job.history, job.most_files)).drop("date")
+    target = open_output(spark, job.format, job.out, tuple(STREAMED), "stream")
+    # Only what a process writes first may have been written before.
+    is_first = True
 
     def write(batch: DataFrame, batch_id: int) -> None:
+        nonlocal is_first
         rows = batch.persist(StorageLevel.DISK_ONLY)
         try:
             counts = {row["table"]: row["count"] for row in rows.groupBy("table").count().collect()}
-            for name, target in targets.items():
-                if counts.get(name) or not target.has_published:
-                    table = table_of(rows, name)
-                    target.publish(table, f"batch-{batch_id:09d}")
-                    if job.events_topic is not None and name != "set_aside":
-                        _produce(_as_json(table, name), job, job.events_topic)
+            tables = {name: table_of(rows, name) for name in STREAMED if counts.get(name) or is_first}
+            if tables:
+                target.append(tables, stream_id(spark, job.checkpoint), batch_id)
+            is_first = False
+            for name, table in tables.items():
+                if job.events_topic is not None and name != "set_aside":
+                    _produce(_as_json(table, name), job, job.events_topic)
             if aside := counts.get("set_aside"):
                 progress.set_aside += aside
                 print_status(
@@ -166,6 +173,24 @@ def _rollups(spark: SparkSession, job: Stream, progress: StreamProgress) -> tupl
             rows.unpersist()
 
     return roll_up_stream(told, timedelta(seconds=job.watermark_s)), write
+
+
+def stream_id(spark: SparkSession, checkpoint: str) -> str:
+    """What Spark calls the stream, for as long as its checkpoint is there."""
+    files, make = hadoop_files(spark, checkpoint)
+    stream = files.open(make(f"{checkpoint}/metadata"))
+    try:
+        return str(json.loads(bytes(stream.readAllBytes()))["id"])
+    finally:
+        stream.close()
+
+
+def _history(spark: SparkSession, place: str, most_files: int) -> DataFrame:
+    read = spark.readStream.option("maxFilesPerTrigger", most_files)
+    if is_delta(spark, place):
+        # What is replaced there, by a second backfill, was read already.
+        return conformed(read.format("delta").option("skipChangeCommits", "true").load(place), FILES)
+    return read.schema(FILES).parquet(place)
 
 
 def _topic(spark: SparkSession, job: Stream, topic: str) -> Any:

@@ -10,13 +10,14 @@ from agent.cli.options import (
     analyzer_options,
     broker_options,
     choose_analyzers,
+    combined,
     exactly_one_of,
     librdkafka_config,
     option,
     resolve_range,
     typed,
 )
-from agent.cli.spark_options import DAY, RANGE, TIME_ZONE, spark_options
+from agent.cli.spark_options import DAY, RANGE, TIME_ZONE, parse_table, spark_options
 from agent.config.options import TIME, MinDuration, Parsed
 from agent.config.values import parse_address, parse_cluster, parse_topic
 
@@ -28,7 +29,20 @@ TOPIC = Parsed("TOPIC", parse_topic)
 _CLUSTER = option(
     "--cluster", type=Parsed("NAME", parse_cluster), help="The cluster's name, written into each event."
 )
-_OUT = option("--out", metavar="DIR", required=True, help="Where the tables go, as Parquet.")
+_TARGET = combined(
+    option("--out", metavar="DIR", help="Where the tables go: a directory, or with --format delta any of Hadoop's."),
+    option(
+        "--format",
+        type=click.Choice(("parquet", "delta", "iceberg")),
+        default="parquet",
+        help="What the tables are: Parquet in a directory on this machine, Delta Lake, or Iceberg.",
+    ),
+    option(
+        "--table",
+        type=Parsed("CATALOG.DB.PREFIX", parse_table),
+        help="With --format iceberg, in place of --out: tables of these names, in a catalog that --conf sets up.",
+    ),
+)
 
 
 @click.group()
@@ -45,6 +59,7 @@ def spark() -> None:
       kshadow spark rollup --history /tmp/history --out /tmp/rollups
       kshadow spark report --rollups /tmp/rollups --out /tmp/report.html
       kshadow spark stream --reads topic --bootstrap-server localhost:9092 --out /tmp/history --checkpoint /tmp/cp
+      kshadow spark rollup --history s3a://bucket/history --out s3a://bucket/rollups --format delta
     """
 
 
@@ -66,14 +81,14 @@ def spark() -> None:
     help="Parquet of raw records: a file or a directory, on any file system of Spark's. Repeatable.",
 )
 @broker_options
-@_OUT
+@_TARGET
 @_CLUSTER
 @analyzer_options
 @option("--overwrite", is_flag=True, help="Replace what is there.")
 @spark_options
 @click.pass_context
 def backfill(ctx: click.Context, /, **_: Any) -> None:
-    """Write the history that the log tells as Parquet.
+    """Write the history that the log tells as a table.
 
     The same events as kshadow replay, from exactly one of --from, --archive and --bootstrap-server. Brokers must
     grant Describe and Read on __consumer_offsets, and Describe on groups prefixed kshadow-spark.
@@ -90,7 +105,7 @@ def backfill(ctx: click.Context, /, **_: Any) -> None:
         raise click.UsageError("--property goes with --bootstrap-server")
     unused = {name: () for name in ("paths", "archives") if name != kind}
     kafka = _kafka(ctx) if kind == "bootstrap_server" else None
-    _submit(ctx, Backfill, **unused, kafka=kafka, diagnosis=_diagnosis(ctx))
+    _submit(ctx, Backfill, **_target(ctx), **unused, kafka=kafka, diagnosis=_diagnosis(ctx))
 
 
 @spark.command()
@@ -99,12 +114,12 @@ def backfill(ctx: click.Context, /, **_: Any) -> None:
     type=click.Choice(("topic", "history-topic", "history")),
     required=True,
     help="__consumer_offsets itself, of which events come; or events, of which rollups come: a topic of them, or a "
-    "directory of Parquet.",
+    "table.",
 )
 @broker_options
 @option("--history-topic", type=TOPIC, help="The topic that kshadow run writes events to.")
-@option("--history", metavar="DIR", help="The directory of events as Parquet.")
-@_OUT
+@option("--history", metavar="DIR", help="The directory of events, as Parquet or a Delta table.")
+@_TARGET
 @option("--checkpoint", metavar="DIR", required=True, help="Where the stream keeps how far it is.")
 @option(
     "--watermark",
@@ -159,6 +174,7 @@ def stream(ctx: click.Context, /, **_: Any) -> None:
     _submit(
         ctx,
         Stream,
+        **_target(ctx),
         kafka=_kafka(ctx) if reads != "history" or params["events_topic"] else None,
         history_topic=params["history_topic"] if reads == "history-topic" else None,
         history=params["history"] if reads == "history" else None,
@@ -175,9 +191,10 @@ def stream(ctx: click.Context, /, **_: Any) -> None:
     multiple=True,
     required=True,
     metavar="DIR",
-    help="A directory of events as Parquet, as backfill, stream and kshadow run write them. Repeatable.",
+    help="Events as backfill, stream and kshadow run write them: a directory of Parquet, a Delta table, or "
+    "iceberg:CATALOG.DB.PREFIX. Repeatable.",
 )
-@_OUT
+@_TARGET
 @option("--since", type=DAY, help="The first day (UTC): 2026-11-01, or 30d before now [the first there is].")
 @option("--until", type=DAY, help="The last day, itself included [the last there is].")
 @spark_options
@@ -190,14 +207,14 @@ def rollup(ctx: click.Context, /, **_: Any) -> None:
     \b
     Examples:
       kshadow spark rollup --history /tmp/history --out /tmp/rollups
-      kshadow spark rollup --history s3a://bucket/history --out s3a://bucket/rollups --since 2026-11-01
+      kshadow spark rollup --history s3a://bucket/history --out s3a://bucket/rollups --format delta --since 30d
     """
     from agent.tools.spark_submit.jobs import Rollup
 
     since, until = ctx.params["since"], ctx.params["until"]
     if since is not None and until is not None and since > until:
         raise click.UsageError("the range ends before it begins: --since is later than --until")
-    _submit(ctx, Rollup)
+    _submit(ctx, Rollup, **_target(ctx))
 
 
 @spark.command()
@@ -274,6 +291,20 @@ def compact(ctx: click.Context, /, since: str | None, until: str | None, settled
     except HistoryError as error:
         raise click.UsageError(str(error)) from error
     echo(f"{printable(path)}: {done.files:,} files became {done.days:,}, with {done.rows:,} rows")
+
+
+def _target(ctx: click.Context) -> dict[str, Any]:
+    """Where tables go, as a job has it: of Iceberg their names are its `out`."""
+    out, form, table = (ctx.params[name] for name in ("out", "format", "table"))
+    if form == "iceberg":
+        if table is None or out is not None:
+            raise click.UsageError("--format iceberg goes with --table CATALOG.DB.PREFIX, and not with --out")
+        return {"format": form, "out": table}
+    if table is not None:
+        raise click.UsageError(f"--table goes with --format iceberg, not with {form}")
+    if out is None:
+        raise click.UsageError("--out DIR is needed (or KSHADOW_OUT)")
+    return {"format": form, "out": out}
 
 
 def _check_stream(ctx: click.Context, reads: str) -> None:

@@ -18,7 +18,7 @@ from msgspec.structs import asdict
 
 from agent.tools.spark_submit.errors import SubmitError
 from agent.tools.spark_submit.jobs import Stream
-from agent.tools.spark_submit.paths import local
+from agent.tools.spark_submit.paths import local, writes_to
 
 MARK, OUT_MARK = "kshadow.json", "_kshadow.json"
 _SPARKS = ("metadata", "offsets")
@@ -34,6 +34,8 @@ class CheckpointOwner(msgspec.Struct, frozen=True, kw_only=True):
     cluster: str | None
     analyzers: str
     tuned: dict[str, str]
+    format: str = "parquet"
+    """Of the tables. Releases before wrote Parquet alone."""
 
 
 class Tables(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,7 +60,7 @@ def claim(job: Stream) -> None:
     owner = _check(job, checkpoint) or _owner(job)
     try:
         _write(checkpoint / MARK, owner)
-        if (out := local(job.out)) is not None:
+        if (out := _tables_directory(job)) is not None:
             _write(out / OUT_MARK, Tables(id=owner.id, checkpoint=job.checkpoint))
     except OSError as error:
         raise SubmitError(f"cannot write {error.filename}: {error.strerror}") from error
@@ -71,7 +73,7 @@ def _check(job: Stream, checkpoint: Path) -> CheckpointOwner | None:
         raise SubmitError(_unowned(checkpoint, there))
     if owner is not None:
         _compare(owner, _owner(job), checkpoint)
-    out = local(job.out)
+    out = _tables_directory(job)
     tables: Tables | None = None if out is None else _read(out / OUT_MARK, Tables)
     if tables is not None and (owner is None or owner.id != tables.id):
         raise SubmitError(
@@ -80,6 +82,11 @@ def _check(job: Stream, checkpoint: Path) -> CheckpointOwner | None:
             " name another --out, or that --checkpoint"
         )
     return owner
+
+
+def _tables_directory(job: Stream) -> Path | None:
+    out = writes_to(job)
+    return None if out is None else local(out)
 
 
 def _unowned(checkpoint: Path, there: list[str]) -> str:
@@ -120,6 +127,7 @@ def _owner(job: Stream) -> CheckpointOwner:
         cluster=job.cluster,
         analyzers=job.diagnosis.analyzers,
         tuned=job.diagnosis.tuned,
+        format=job.format,
     )
 
 

@@ -12,10 +12,17 @@ from agent.config.secrets import is_secret
 from agent.tools.spark_submit.errors import SubmitError
 from agent.tools.spark_submit.jobs import SECRETS, Backfill, Job, Kafka, Stream, text_of
 from agent.tools.spark_submit.package import Code
+from agent.tools.spark_submit.paths import ICEBERG, local_directory
 from agent.tools.spark_submit.spark import Spark
 
 CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10"
+DELTA, DELTA_VERSION = "io.delta:delta-spark", "4.0.0"
+ICEBERG_RUNTIME, ICEBERG_VERSION = "org.apache.iceberg:iceberg-spark-runtime", "1.10.0"
+HADOOP_AWS = "org.apache.hadoop:hadoop-aws"
 IVY_SETTINGS = "spark.jars.ivySettings"
+EXTENSIONS, CATALOG = "spark.sql.extensions", "spark.sql.catalog.spark_catalog"
+DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
+DELTA_CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 CLUSTER = "cluster"
 
 _IN_CLUSTER = (f"spark.kubernetes.driver.secretKeyRef.{SECRETS}", f"spark.yarn.appMasterEnv.{SECRETS}")
@@ -74,13 +81,63 @@ def environment(settings: SubmitSettings, spark: Spark) -> dict[str, str]:
 
 
 def packages_of(job: Job, settings: SubmitSettings, spark: Spark) -> tuple[str, ...]:
-    """The coordinates of what is to be downloaded: those asked for, and Kafka's connector where it is needed."""
-    has_it = spark.has_connector or any(it.startswith(f"{CONNECTOR}_") for it in settings.packages)
-    if has_it or kafka_of(job) is None:
-        return settings.packages
-    # The connector is published with each x.y.0, and later ones of the same x.y take it.
-    version = ".".join(spark.version.split(".")[:2]) + ".0"
-    return (*settings.packages, f"{CONNECTOR}_{spark.scala}:{version}")
+    """The coordinates of what is to be downloaded: those asked for, and what the job needs beside them.
+
+    What lies among Spark's jars already, in whatever version, is not.
+    """
+    line = ".".join(spark.version.split(".")[:2])
+    wanted: list[tuple[str, str]] = []
+    if kafka_of(job) is not None and not spark.has_connector:
+        # The connector is published with each x.y.0, and later ones of the same x.y take it.
+        wanted.append((f"{CONNECTOR}_{spark.scala}", f"{line}.0"))
+    if uses_delta(job):
+        wanted.append((f"{DELTA}_{spark.scala}", DELTA_VERSION))
+    if any(it.startswith(ICEBERG) for it in _inputs(job)) or _format(job) == "iceberg":
+        wanted.append((f"{ICEBERG_RUNTIME}-{line}_{spark.scala}", ICEBERG_VERSION))
+    if any(it.startswith("s3a:") for it in _paths(job)):
+        # It must be of the version of Spark's own Hadoop.
+        wanted.append((HADOOP_AWS, spark.jar_version("hadoop-client-api") or "3.4.1"))
+    given = {it.rpartition(":")[0] for it in settings.packages}
+    return (
+        *settings.packages,
+        *(
+            f"{artifact}:{version}"
+            for artifact, version in wanted
+            if artifact not in given and spark.jar_version(artifact.partition(":")[2]) is None
+        ),
+    )
+
+
+def uses_delta(job: Job) -> bool:
+    """Whether a job may meet Delta tables: it writes them, or reads some here, or reads elsewhere, where nobody has
+    looked yet."""
+    return _format(job) == "delta" or any(_may_be_delta(it) for it in _inputs(job))
+
+
+def _may_be_delta(path: str) -> bool:
+    if path.startswith(ICEBERG):
+        return False
+    here = local_directory(path)
+    return here is None or any(here.glob("_delta_log")) or any(here.glob("*/_delta_log"))
+
+
+def _format(job: Job) -> str | None:
+    return getattr(job, "format", None)
+
+
+def _inputs(job: Job) -> Sequence[str]:
+    """Where tables are read."""
+    return [path for field in ("history", "rollups") for path in _told(getattr(job, field, None))]
+
+
+def _paths(job: Job) -> Sequence[str]:
+    """Everywhere that Spark reads and writes."""
+    fields = ("archives", "out", "checkpoint", "summary")
+    return [*_inputs(job), *(path for field in fields for path in _told(getattr(job, field, None)))]
+
+
+def _told(value: str | tuple[str, ...] | None) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else value or ()
 
 
 def check_coordinates(packages: Sequence[str], spark: Spark) -> None:
@@ -127,7 +184,12 @@ def command(job: Job, settings: SubmitSettings, spark: Spark, code: Code) -> lis
     packages = packages_of(job, settings, spark)
     if packages:
         out += ["--packages", ",".join(packages)]
-    conf = {**_own_conf(settings, packages), **dict(settings.conf)}
+    given = dict(settings.conf)
+    conf = {**_own_conf(settings, packages), **given}
+    if uses_delta(job):
+        # Beside extensions that the user has.
+        conf[EXTENSIONS] = ",".join(filter(None, (given.get(EXTENSIONS), DELTA_EXTENSION)))
+        conf.setdefault(CATALOG, DELTA_CATALOG)
     for name, value in conf.items():
         out += ["--conf", f"{name}={value}"]
     return [*out, str(code.main), text_of(job)]

@@ -18,6 +18,10 @@ GROUP_PREFIX = "kshadow-spark"
 committed; but their offsets are asked for, which needs Describe on them."""
 
 
+Format = Literal["parquet", "delta", "iceberg"]
+"""Of the tables that a job writes. Of an Iceberg table `out` is no path, but `CATALOG.DB.PREFIX`."""
+
+
 class Kafka(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How to reach a cluster: librdkafka's names, as everywhere in kshadow; `bootstrap.servers` is among them."""
 
@@ -32,9 +36,10 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class Backfill(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="backfill"):
-    """Raw records → history events as Parquet in `out`. Exactly one of `paths`, `archives`, `kafka` is there."""
+    """Raw records → history events in `out`. Exactly one of `paths`, `archives`, `kafka` is there."""
 
     out: str
+    format: Format = "parquet"
     paths: tuple[str, ...] = ()
     """Segment files and directories of them, as for `kshadow replay`; every executor sees them under these names."""
     archives: tuple[str, ...] = ()
@@ -55,6 +60,7 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     reads: Literal["topic", "history-topic", "history"]
     out: str
     checkpoint: str
+    format: Format = "parquet"
     kafka: Kafka | None = None
     history_topic: str | None = None
     history: str | None = None
@@ -78,7 +84,9 @@ class Rollup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """History events → the same rollups in batch, of whole days (UTC). Replaces those days in `out`."""
 
     history: tuple[str, ...]
+    """Directories or files of Parquet, Delta tables, or `iceberg:CATALOG.DB.PREFIX`."""
     out: str
+    format: Format = "parquet"
     since: str | None = None
     """The first day, YYYY-MM-DD; None: the first there is."""
     until: str | None = None

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 
@@ -22,6 +23,40 @@ def local(path: str) -> Path | None:
     return None if _SCHEME.match(path) or os.environ.get("HADOOP_CONF_DIR") else Path(path)
 
 
+ICEBERG = "iceberg:"
+"""What begins so is no path, but names Iceberg tables: `iceberg:CATALOG.DB.PREFIX`."""
+
+
+def local_directory(path: str) -> Path | None:
+    """The same; what says so by `file:` is one as well, wherever Hadoop is configured."""
+    if path.startswith("file:"):
+        return Path(unquote(urlsplit(path).path))
+    return local(path)
+
+
+def check_format(job: Job) -> None:
+    """Raise `SubmitError` where Parquet is to be written that has no commit there."""
+    if getattr(job, "format", None) != "parquet":
+        return
+    out: str = getattr(job, "out")  # noqa: B009
+    if local_directory(out) is not None:
+        return
+    if not _SCHEME.match(out):
+        raise SubmitError(
+            f"--out {out}: HADOOP_CONF_DIR is set, so the file system is Hadoop's: as Parquet a directory on this"
+            f" machine expected (file://{os.path.abspath(out)}); elsewhere --format delta"
+        )
+    raise SubmitError(
+        f"--out {out}: a directory on this machine expected: Parquet files have no commit on another file system, so"
+        " who reads or is killed meanwhile would see a part of it: --format delta (or iceberg, with --table) has one"
+    )
+
+
+def writes_to(job: Job) -> str | None:
+    """The path of its tables; None for those of a catalog."""
+    return None if getattr(job, "format", None) == "iceberg" else getattr(job, "out", None)
+
+
 _READ = {"archives": "--archive", "history": "--history", "rollups": "--rollups", "what_if": "--whatif"}
 _WRITTEN = {"summary": "--summary", "out": "--out", "checkpoint": "--checkpoint"}
 """Fields of jobs that hold paths, and the option that each comes from."""
@@ -33,7 +68,7 @@ def with_absolute_paths(job: Job) -> Job:
     if isinstance(job, Backfill):
         changed["paths"] = tuple(map(os.path.abspath, job.paths))
     for field in (*_READ, *_WRITTEN):
-        value = getattr(job, field, None)
+        value = _value(job, field)
         if isinstance(value, str):
             changed[field] = _absolute(value)
         elif isinstance(value, tuple):
@@ -43,6 +78,10 @@ def with_absolute_paths(job: Job) -> Job:
 
 def _absolute(path: str) -> str:
     return path if local(path) is None else os.path.abspath(path)
+
+
+def _value(job: Job, field: str) -> object:
+    return writes_to(job) if field == "out" else getattr(job, field, None)
 
 
 def check_paths(job: Job) -> None:
@@ -65,7 +104,8 @@ def check_paths(job: Job) -> None:
 def _local_paths(job: Job, options: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
     """The local paths that stand in these fields of a job, each with its option."""
     for field, option in options.items():
-        value = getattr(job, field, None)
-        for path in (value,) if isinstance(value, str) else value or ():
+        value = _value(job, field)
+        paths = value if isinstance(value, tuple) else () if value is None else (value,)
+        for path in paths:
             if (here := local(path)) is not None:
                 yield option, here

@@ -32,6 +32,11 @@ class Spark(NamedTuple):
         """The command."""
         return self.home / "bin" / "spark-submit"
 
+    def jar_version(self, artifact: str) -> str | None:
+        """The version of a jar of Spark's own; None where it has none of that name."""
+        found = sorted((self.home / "jars").glob(f"{artifact}-[0-9]*.jar"))
+        return found[-1].stem.removeprefix(f"{artifact}-") if found else None
+
 
 def find_spark(home: Path | None = None) -> Spark:
     """The Spark at `home`, or else that of the installed pyspark. Raises `SubmitError`."""

@@ -85,9 +85,44 @@ def test_a_backfill_of_files() -> None:
 
 
 def test_a_backfill_of_an_archive() -> None:
-    assert job("backfill", "--archive", "h", "--archive", "s3a://b/x", "--out", "s3a://b/o") == Backfill(
-        out="s3a://b/o", archives=(here("h"), "s3a://b/x")
+    assert job("backfill", "--archive", "h", "--archive", "s3a://b/x", "--out", "o") == Backfill(
+        out=here("o"), archives=(here("h"), "s3a://b/x")
     )
+
+
+def test_where_tables_go_and_as_what() -> None:
+    asked = ("rollup", "--history", "h")
+    assert job(*asked, "--out", "s3a://b/o", "--format", "delta") == Rollup(
+        history=(here("h"),), out="s3a://b/o", format="delta"
+    )
+    assert job(*asked, "--format", "iceberg", "--table", "lake.kafka.kshadow") == Rollup(
+        history=(here("h"),), out="lake.kafka.kshadow", format="iceberg"
+    )
+    assert job("rollup", "--history", "iceberg:a.b.c", "--out", "file:///o") == Rollup(
+        history=("iceberg:a.b.c",), out="file:///o"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--out", "s3a://b/o"), "--out s3a://b/o: a directory on this machine expected"),
+        (("--out", "hdfs:///o"), "--format delta (or iceberg, with --table) has one"),
+        ((), "--out DIR is needed (or KSHADOW_OUT)"),
+        (("--format", "iceberg"), "--format iceberg goes with --table CATALOG.DB.PREFIX, and not with --out"),
+        (("--format", "iceberg", "--table", "a.b.c", "--out", "o"), "and not with --out"),
+        (("--format", "delta", "--table", "a.b.c"), "--table goes with --format iceberg, not with delta"),
+        (("--format", "iceberg", "--table", "a.b; DROP"), "CATALOG.DB.PREFIX expected"),
+    ],
+)
+def test_where_tables_cannot_go(arguments: tuple[str, ...], said: str) -> None:
+    assert said in " ".join(refused("rollup", "--history", "h", *arguments).split())
+
+
+def test_a_path_of_this_machine_where_hadoop_says_what_paths_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HADOOP_CONF_DIR", "/etc/hadoop")
+    said = " ".join(refused("backfill", "--from", SEGMENTS, "--out", "o").split())
+    assert f"as Parquet a directory on this machine expected (file://{here('o')})" in said
 
 
 def test_a_backfill_of_a_topic_with_secrets() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent.tools.spark_submit.command import (
+    DELTA_EXTENSION,
     check_coordinates,
     check_secrets,
     command,
@@ -83,6 +84,55 @@ def test_the_connector_comes_to_what_is_asked_for_unless_it_is_there() -> None:
     assert packages_of(TOPIC, PLACING, SPARK._replace(has_connector=True)) == ()
     to_a_topic = Stream(reads="history", history="/h", out="/o", checkpoint="/c", events_topic="t", kafka=TOPIC.kafka)
     assert packages_of(to_a_topic, PLACING, SPARK) == (CONNECTOR,)
+
+
+DELTA_SPARK, HADOOP = "io.delta:delta-spark_2.13:4.0.0", "org.apache.hadoop:hadoop-aws:3.4.1"
+RUNTIME = "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.10.0"
+
+
+@pytest.mark.parametrize(
+    ("job", "wanted"),
+    [
+        (Backfill(out="/o", format="delta", paths=("/s",)), (DELTA_SPARK,)),
+        (Rollup(history=("/h",), out="s3a://b/o", format="delta"), (DELTA_SPARK, HADOOP)),
+        (Rollup(history=("/h",), out="a.b.c", format="iceberg"), (RUNTIME,)),
+        (Rollup(history=("iceberg:a.b.c",), out="/o"), (RUNTIME,)),
+        # Nobody has looked yet what lies there.
+        (Report(rollups="s3a://b/r", out="/p.html"), (DELTA_SPARK, HADOOP)),
+        (Backfill(out="/o", archives=("s3a://b/raw",)), (HADOOP,)),
+    ],
+)
+def test_what_formats_and_stores_need(job: Job, wanted: tuple[str, ...]) -> None:
+    assert packages_of(job, PLACING, SPARK) == wanted
+    own = ("io.delta:delta-spark_2.13:4.0.9", "org.apache.hadoop:hadoop-aws:3.4.9", RUNTIME)
+    assert packages_of(job, replace(PLACING, packages=own), SPARK) == own, "what is asked for wins"
+
+
+def test_delta_tables_that_are_there_are_seen(tmp_path: Path) -> None:
+    (tmp_path / "groups" / "_delta_log").mkdir(parents=True)
+    for place in (tmp_path, tmp_path / "groups"):
+        assert packages_of(Report(rollups=str(place), out="/p.html"), PLACING, SPARK) == (DELTA_SPARK,)
+
+
+def test_jars_that_spark_has_are_not_downloaded(tmp_path: Path) -> None:
+    (tmp_path / "jars").mkdir()
+    for name in ("delta-spark_2.13-4.0.1", "hadoop-client-api-3.4.2", "hadoop-client-runtime-3.4.2"):
+        (tmp_path / "jars" / f"{name}.jar").touch()
+    job = Rollup(history=("/h",), out="s3a://b/o", format="delta")
+    hadoop = "org.apache.hadoop:hadoop-aws:3.4.2"
+    assert packages_of(job, PLACING, SPARK._replace(home=tmp_path)) == (hadoop,), "of Spark's own Hadoop"
+
+
+def test_delta_comes_beside_extensions_that_are_asked_for() -> None:
+    mine = (("spark.sql.extensions", "org.Mine"), ("spark.sql.catalog.spark_catalog", "org.Catalog"))
+    job = Backfill(out="/o", format="delta", paths=("/s",))
+    conf = conf_of(command(job, replace(PLACING, conf=mine), SPARK, CODE))
+    assert {"spark.sql.catalog.spark_catalog=org.Catalog", f"spark.sql.extensions=org.Mine,{DELTA_EXTENSION}"} <= {
+        *conf
+    }
+    assert "spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog" in conf_of(
+        command(job, PLACING, SPARK, CODE)
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,85 @@
+"""Delta Lake tables. Each table has commits of its own; several writers exclude each other by Delta's own rules, but
+on S3, where Delta's log has none: there they do by a lease (`s3_lease`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from agent.history.days import Days
+from spark_jobs.formats.api import DATE, WAIT_S, folder_of, laid_out, with_date
+from spark_jobs.formats.s3_lease import S3Lease, is_s3
+from spark_jobs.writing import hadoop_files, list_files
+
+LOG = "_delta_log"
+
+
+class DeltaOutput:
+    """A `TableOutput`: a table in each folder below `root`, on any of Hadoop's file systems."""
+
+    def __init__(self, spark: SparkSession, root: str, kind: str) -> None:
+        self._spark, self._root = spark, root.rstrip("/")
+        self._lease = S3Lease(spark, f"{self._root}/_kshadow_lease", f"kshadow spark {kind}") if is_s3(root) else None
+        self._is_held = False
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """On S3 a lease. Elsewhere nothing: who commits second, over the same days, fails or replaces them."""
+        with nullcontext() if self._lease is None else self._lease.held(WAIT_S):
+            self._is_held = True
+            try:
+                yield
+            finally:
+                self._is_held = False
+
+    def is_empty(self) -> bool:
+        """But for what is hidden; a table's log is not."""
+        files, make = hadoop_files(self._spark, self._root)
+        names = [it.getPath().getName() for it in list_files(files, make(self._root))]
+        return not any(name == LOG or not name.startswith(("_", ".")) for name in names)
+
+    def replace(
+        self, tables: Mapping[str, DataFrame], days: Mapping[str, Days] | None, order: Sequence[str] = ()
+    ) -> None:
+        """One commit for each table."""
+        assert self._is_held, "the job holds its output"
+        for name, table in tables.items():
+            writer = self._writer(table, order).mode("overwrite")
+            if days is not None:
+                first, last = days[name]
+                writer = writer.option("replaceWhere", f"{DATE} >= '{first}' AND {DATE} <= '{last}'")
+            self._save(writer, name)
+
+    def append(self, tables: Mapping[str, DataFrame], stream: str, batch_id: int, order: Sequence[str] = ()) -> None:
+        """One commit for each table, which a batch that is made again finds done."""
+        with nullcontext() if self._lease is None else self._lease.held(float("inf")):
+            for name, table in tables.items():
+                writer = self._writer(table, order).mode("append")
+                self._save(writer.option("txnAppId", stream).option("txnVersion", batch_id), name)
+
+    def _writer(self, table: DataFrame, order: Sequence[str]) -> Any:
+        rows = laid_out(with_date(table), order, one_file=False)
+        # Columns come to a table, and none goes: who reads at this moment would fail.
+        return rows.write.format("delta").partitionBy(DATE).option("mergeSchema", "true")
+
+    def _save(self, writer: Any, name: str) -> None:
+        if self._lease is not None:
+            self._lease.check()
+        folder = folder_of(name)
+        writer.save(f"{self._root}/{folder}" if folder else self._root)
+
+
+def is_delta(spark: SparkSession, path: str) -> bool:
+    """Whether a Delta table is there."""
+    files, make = hadoop_files(spark, path)
+    return bool(files.exists(make(f"{path}/{LOG}")))
+
+
+def read_delta(spark: SparkSession, path: str) -> DataFrame:
+    """A table as it is now, whatever is done with the rows later."""
+    newest = spark.sql(f"DESCRIBE HISTORY delta.`{path}` LIMIT 1").first()
+    assert newest is not None, "a table has a version"
+    return spark.read.format("delta").option("versionAsOf", newest["version"]).load(path)

@@ -1,0 +1,109 @@
+"""The same calls on each format: days are replaced, a batch that is made again is there once, columns are added."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import DateType, LongType, StringType, StructType
+
+from agent.history.days import Days
+from agent.history.parquet_directory import ParquetDirectory
+from spark_jobs.errors import JobError
+from spark_jobs.formats.api import OutputHeld, TableOutput, is_of
+from spark_jobs.formats.opening import conformed, dates_of, open_output, path_of, pinned, read_table
+
+TABLES = ("groups", "causes")
+DAYS = ("2026-11-01", "2026-11-02", "2026-11-03")
+READ = StructType().add("value", LongType()).add("added", StringType()).add("date", DateType())
+
+
+class Place:
+    """Where tables of a format are, and how they are written and read."""
+
+    def __init__(self, spark: SparkSession, form: str, directory: Path) -> None:
+        self.spark = spark
+        out = f"lake.db_{directory.name}.kshadow" if form == "iceberg" else str(directory / "out")
+        self.at = f"iceberg:{out}" if form == "iceberg" else out
+        self.output: TableOutput = open_output(spark, form, out, TABLES, "rollup")
+
+    def rows(self, value: int, days: tuple[str, ...] = DAYS, more: str = "") -> DataFrame:
+        return self.spark.createDataFrame([(day, value) for day in days], "`date` string, value bigint").selectExpr(
+            "*", *([more] if more else [])
+        )
+
+    def replace(self, value: int, days: tuple[str, ...] = DAYS, within: Days | None = None, more: str = "") -> None:
+        with self.output.held():
+            self.output.replace(
+                dict.fromkeys(TABLES, self.rows(value, days, more)),
+                None if within is None else dict.fromkeys(TABLES, within),
+                ("value",),
+            )
+
+    def append(self, value: int, batch: int, stream: str = "a", names: tuple[str, ...] = TABLES) -> None:
+        self.output.append(dict.fromkeys(names, self.rows(value)), stream, batch)
+
+    def read(self, table: str = "causes", days: Days | None = None) -> list[tuple[Any, ...]]:
+        with self.opened(table) as rows:
+            some = rows if days is None else rows.where(is_of(days))
+            return sorted((str(row["date"]), row["value"], row["added"]) for row in some.collect())
+
+    @contextmanager
+    def opened(self, table: str) -> Iterator[DataFrame]:
+        found = read_table(self.spark, self.at, table)
+        if found is not None:
+            yield conformed(found, READ)
+            return
+        with pinned([path_of(self.at, table)]) as (path,):
+            yield self.spark.read.schema(READ).parquet(path)
+
+
+def each(value: int, days: tuple[str, ...] = DAYS, added: str | None = None) -> list[tuple[Any, ...]]:
+    return [(day, value, added) for day in days]
+
+
+@pytest.mark.parametrize("form", ["parquet", "delta", "iceberg"])
+def test_tables(spark: SparkSession, tmp_path: Path, form: str) -> None:
+    place = Place(spark, form, tmp_path)
+    assert place.output.is_empty()
+    assert dates_of(spark, place.at, "causes") == []
+
+    place.append(1, batch=0)
+    place.append(2, batch=1, names=("causes",))
+    place.append(2, batch=1)  # once more: of one table it is there, the other is where it was killed
+    assert place.read() == sorted([*each(1), *each(2)])
+    assert place.read("groups") == sorted([*each(1), *each(2)])
+    assert not place.output.is_empty()
+
+    place.replace(3, DAYS[:1], Days(*DAYS[:2]), more="'new' AS added")
+    expected = sorted([*each(3, DAYS[:1], "new"), *each(1, DAYS[2:]), *each(2, DAYS[2:])])
+    assert place.read() == place.read("groups") == expected, (
+        "two days are replaced, of which one has no rows any more"
+    )
+    assert place.read(days=Days(DAYS[2], DAYS[2])) == expected[1:]
+
+    assert dates_of(spark, place.at, "causes")[-1] == DAYS[2]
+    with place.opened("causes") as rows:
+        place.replace(4)
+        assert rows.where("added IS NOT NULL").count() == 1, "as it was when the block began"
+    assert place.read() == each(4)
+
+
+def test_a_second_writer_of_a_directory_is_refused(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spark_jobs.formats.parquet.WAIT_S", 0.2)
+    place = Place(spark, "parquet", tmp_path)
+    with ParquetDirectory(tmp_path / "out").lease("kshadow spark rollup"):
+        with pytest.raises(OutputHeld, match="kshadow spark rollup") as refused:
+            place.replace(1)
+        assert refused.value.code == 2
+
+
+def test_parquet_elsewhere_is_refused(spark: SparkSession) -> None:
+    with pytest.raises(JobError, match="a directory on this machine expected"):
+        open_output(spark, "parquet", "s3a://bucket/out", TABLES, "rollup")
