@@ -80,13 +80,18 @@ def compare(log: Path, work: Path) -> int:
     history, out = work / "history", work / "rollups"
     events = replayed(log)
     run("spark", "backfill", "--from", log, "--out", history)
+    (file,) = (history / "_clock").glob("*.json")
+    # As if the log had gone on until the day after, with nothing in it: so every window is over, of a short log too.
+    clock = json.loads(file.read_bytes())
+    clock["clock_ms"] = (clock["clock_ms"] // DAY_MS + 1) * DAY_MS + 1
+    file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+    file.write_text(json.dumps(clock))
     run("spark", "rollup", "--history", history, "--out", out)
-    (clock,) = (json.loads(it.read_bytes()) for it in (history / "_clock").glob("*.json"))
     wrong = 0
     unknown = events[(events["type"] == "rebalance") & events["stopped_partition_ms"].isna()]
     for name, length_ms in WINDOWS.items():
-        expected = {**sums(events, length_ms, clock["clock_ms"])}
-        came = {**rows(out, name)}
+        expected = dict(sums(events, length_ms, clock["clock_ms"]))
+        came = dict(rows(out, name))
         differing = {key for key in expected.keys() | came.keys() if expected.get(key) != came.get(key)}
         wrong += len(differing)
         for key in sorted(differing, key=str)[:5]:
