@@ -6,6 +6,7 @@ Its state can be taken as bytes and put back: the agent's images, without what i
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Iterator
 
 from agent.core.diagnosis.cluster import AnalyzerSelection
@@ -22,6 +23,7 @@ SHOWN = 5
 
 def analyzers_of(diagnosis: Diagnosis) -> AnalyzerSelection:
     """The analyzers that a job names. Raises `AnalyzerConfigError`."""
+    leave_jars_out()
     return select_analyzers(parse_analyzer_names(diagnosis.analyzers), diagnosis.tuned)
 
 
@@ -94,6 +96,12 @@ class PartitionReducer:
         mirror = self._state.mirror.partition(self.partition)
         self._errors = sum(mirror.error_counts.values())
         mirror.take_rejects()
+
+
+def leave_jars_out() -> None:
+    """Take Java's archives off Python's path, where Spark puts those of `--packages`. There is nothing for Python in
+    them; but whoever looks for installed analyzers opens each and keeps its list of files: 40,000 in Hadoop's."""
+    sys.path[:] = [it for it in sys.path if not it.endswith(".jar")]
 
 
 def relax() -> None:

@@ -23,11 +23,14 @@ from typing import NamedTuple
 from agent.core.events.events import Event
 from agent.core.records import RecordBatch
 from agent.kafka.source.paths import committed_batches_of
+from agent.kafka.source.segments import TOPIC
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
 from tests.harness.spark.loading import ends_of, give, properties
 from tests.live.spark_jobs.histories import difference, replayed, written
 
-LINE = "{:>12} {:<15} {:>8} {:>10} {:>7} {:>9}  {}"
+LINE = "{:>12} {:<15} {:>8} {:>10} {:>7} {:>9} {:>10}  {}"
+SKEWED = 7
+"""The partition that has most with `--skew`."""
 KSHADOW = str(Path(sys.executable).with_name("kshadow"))
 
 
@@ -35,6 +38,8 @@ class Ran(NamedTuple):
     seconds: float
     jvm_mb: float
     python_mb: float
+    workers_mb: float
+    """Of Python's, those of executors: workers, and what forks them."""
     said: str
 
 
@@ -43,7 +48,7 @@ def run(*arguments: object) -> Ran:
     began = time.monotonic()
     command = [KSHADOW, *map(str, arguments)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    peaks, ended = [0.0, 0.0], threading.Event()
+    peaks, ended = [0.0, 0.0, 0.0], threading.Event()
 
     def watch() -> None:
         while not ended.wait(0.5):
@@ -61,8 +66,8 @@ def run(*arguments: object) -> Ran:
     return Ran(seconds, *peaks, said)
 
 
-def memory_mb(root: int) -> tuple[float, float]:
-    """Of the process and all below it: the JVM's, and the others'."""
+def memory_mb(root: int) -> tuple[float, float, float]:
+    """Of the process and all below it: the JVM's, the others', and of these Spark's workers'."""
     children: dict[int, list[int]] = {}
     names: dict[int, str] = {}
     for directory in Path("/proc").iterdir():
@@ -73,13 +78,14 @@ def memory_mb(root: int) -> tuple[float, float]:
                 continue
             names[int(directory.name)] = head.split("(", 1)[1]
             children.setdefault(int(tail.split()[1]), []).append(int(directory.name))
-    java = other = 0.0
+    java = other = workers = 0.0
     waiting = [root]
     while waiting:
         pid = waiting.pop()
         waiting += children.get(pid, [])
         try:
             lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+            command = Path(f"/proc/{pid}/cmdline").read_bytes()
         except OSError:
             continue
         mb = sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
@@ -87,7 +93,8 @@ def memory_mb(root: int) -> tuple[float, float]:
             java += mb
         else:
             other += mb
-    return java, other
+            workers += mb if b"pyspark.daemon" in command else 0.0
+    return java, other, workers
 
 
 def exponent(sizes: Sequence[float], seconds: Sequence[float]) -> float:
@@ -103,20 +110,24 @@ def main() -> None:
     parser.add_argument("--groups", type=int, default=5000)
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--directory", type=Path, default=Path(".cache/spark-bench"), help="emptied before each size")
+    parser.add_argument("--skew", type=float, default=0.0, help="the share of the records that one partition holds")
     parser.add_argument("--skip-topic", action="store_true", help="leave out what needs a broker")
     parser.add_argument("--generate", nargs="*", default=[], help="further options of `kshadow generate`")
     options = parser.parse_args()
     options.directory = options.directory.absolute()
     took: dict[str, dict[float, float]] = {}
     print(f"{options.groups:,} groups, local[{options.cores}]; {os.cpu_count()} cores here", flush=True)
-    print(LINE.format("records", "step", "seconds", "records/s", "JVM MB", "Python MB", "notes"), flush=True)
+    print(
+        LINE.format("records", "step", "seconds", "records/s", "JVM MB", "Python MB", "workers MB", "notes"),
+        flush=True,
+    )
     for millions in options.millions:
         shutil.rmtree(options.directory, ignore_errors=True)
         options.directory.mkdir(parents=True)
         for step, records, ran, note in one(options, int(millions * 1_000_000)):
             took.setdefault(step, {})[records] = ran.seconds
             rate = f"{records / ran.seconds:,.0f}"
-            memory = f"{ran.jvm_mb:,.0f}", f"{ran.python_mb:,.0f}"
+            memory = (f"{it:,.0f}" for it in (ran.jvm_mb, ran.python_mb, ran.workers_mb))
             print(LINE.format(f"{records:,}", step, f"{ran.seconds:.1f}", rate, *memory, note), flush=True)
     if len(options.millions) > 1:
         for step, seconds in took.items():
@@ -128,8 +139,14 @@ def one(options: argparse.Namespace, wanted: int) -> Iterator[tuple[str, int, Ra
     """The steps of one size: name, records, what it took, what came of it."""
     root: Path = options.directory
     history, events = root / "segments", root / "events"
-    sized = ("--groups", options.groups, "--records", wanted, "--seed", 7, *options.generate)
-    made = run("generate", *sized, "--out", history)
+    even = int(wanted * (1 - options.skew))
+    made = run(*generate(options, even, 7), "--out", history)
+    if options.skew:
+        # Groups of their own, as of a topic with one partition, in place of what this partition had.
+        run(*generate(options, wanted - even, 8), "--offsets-partitions", 1, "--out", root / "one")
+        target = history / f"{TOPIC}-{SKEWED}"
+        shutil.rmtree(target, ignore_errors=True)
+        (root / "one" / f"{TOPIC}-0").rename(target)
     records = sum(len(it) for it in committed_batches_of(str(history)) if isinstance(it, RecordBatch))
     yield "generate", records, made, ""
     yield "replay", records, run("replay", history), "one process"
@@ -153,6 +170,10 @@ def one(options: argparse.Namespace, wanted: int) -> Iterator[tuple[str, int, Ra
         out = ("--out", root / "mirror", "--checkpoint", root / "mirror-checkpoint")
         ran = run("spark", "stream", "--reads", "topic", *source, *out, "--available-now", "--max-records", 1_000_000)
         yield "stream mirror", there, ran, same(replayed(broker.log_dirs), root / "mirror")
+
+
+def generate(options: argparse.Namespace, records: int, seed: int) -> tuple[object, ...]:
+    return "generate", "--groups", options.groups, "--records", records, "--seed", seed, *options.generate
 
 
 def same(expected: Iterable[Event], directory: Path) -> str:
