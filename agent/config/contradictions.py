@@ -17,7 +17,7 @@ WHAT_IS_READ = ("group", "partitions", "shard", "share-group")
 
 
 _EVENTS_GO = ("history-topic", "history-parquet", "otlp")
-_NEEDS_TOPIC = ("partitions", "shard", "share-group", "snapshots", "history-topic", "history-parquet", "broker-log")
+_NEEDS_TOPIC = ("partitions", "shard", "share-group", "broker-log")
 
 
 def check_cluster(values: GivenValues, defaults: GivenValues, found: Diagnostics, cluster: str | None) -> None:

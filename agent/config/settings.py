@@ -97,8 +97,7 @@ class ReadSettings:
         "--source",
         type=click.Choice(["topic", "admin"]),
         default="topic",
-        help="Where groups are read from: the topic, or, where you may not read that, the Admin API alone, which "
-        "knows no history.",
+        help="Where groups are read from: the topic, or, where you may not read that, by looks through the Admin API.",
     )
     groups: tuple[str, ...] = option(
         "--group",
@@ -237,7 +236,8 @@ class HistorySettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdminSettings:
-    """What is asked of the Admin API: whether at all, and how many groups a second are described at most."""
+    """What is asked of the Admin API: whether at all, and how many groups a second are described at most; where it is
+    all there is (`--source admin`), how many requests a second."""
 
     enabled: bool = option(
         "--admin/--no-admin",
@@ -251,6 +251,14 @@ class AdminSettings:
         metavar="GROUPS",
         goes_with=("admin",),
         help="How many groups a second the brokers are asked to describe, at most.",
+        live=True,
+    )
+    requests_per_s: float = option(
+        "--admin-requests-per-second",
+        type=click.FloatRange(1, 10_000),
+        default=50,
+        metavar="REQUESTS",
+        help="With --source admin: how many requests a second the brokers are asked, at most, all together.",
         live=True,
     )
 

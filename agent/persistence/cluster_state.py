@@ -17,7 +17,7 @@ from agent.core.events.recent import PartitionRecentEvents, RecentEvents
 from agent.core.inference.external_evidence import EvidenceSource
 from agent.core.records import LogId, RecordBatch
 from agent.core.shadow.cluster import ClusterMirror
-from agent.core.shadow.mirror import RejectedRecord
+from agent.core.shadow.mirror import PartitionMirror, RejectedRecord
 from agent.core.shadow.transitions import LogPosition
 from agent.persistence.snapshot.envelope import Header, SnapshotIdentity, seal
 from agent.persistence.snapshot.errors import RefusalReason, SnapshotRefused
@@ -77,21 +77,25 @@ class ClusterState:
         cluster: str | None = None,
         log: LogId = NO_LOG,
         remembers: bool = True,
+        mirror_class: type[PartitionMirror] = PartitionMirror,
     ) -> None:
         """`is_shown`: whether a group of that name is told of, counted and remembered; every one is mirrored. `scope`
         is the same in words: a snapshot of another scope is refused.
 
         `on_failure` is told of analyzers that raise; without it their `AnalyzerFailure` is raised. `cluster` is the
         name in the events that are remembered. With `remembers` False nothing is counted and remembered.
+        `mirror_class`: how a partition is mirrored; `SampledMirror` where groups are looked at.
         """
-        self.mirror = ClusterMirror(witness)
+        self.mirror = ClusterMirror(witness, mirror_class)
         self.diagnosis = ClusterDiagnosis(self.mirror, chosen, on_failure=on_failure)
         self.counts = EventCounts()
         self.recent = RecentEvents(cluster=cluster)
         self.log = log
         self._is_shown, self._remembers = is_shown, remembers
         self._latest_ms: dict[int, int] = {}
-        self._codec = ImageCodec(chosen, scope=scope, evidence_source=witness, on_failure=on_failure)
+        self._codec = ImageCodec(
+            chosen, scope=scope, evidence_source=witness, on_failure=on_failure, mirror_class=mirror_class
+        )
 
     def replay_batch(self, run: RecordBatch) -> list[DiagnosisOutput]:
         """Apply consecutive records of one partition: what came of it in groups that are shown, in order."""

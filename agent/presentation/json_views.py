@@ -30,6 +30,7 @@ def group_json(view: GroupView, lag: int | None = None) -> JsonObject:
     records over all partitions, as far as known."""
     return {name: getattr(view, name, None) for name in VIEW_DEFS["group"]["required"]} | {
         "group_type": str(view.group_type),
+        "generation": -1 if view.generation is None else view.generation,
         "state": str(view.state),
         "members": len(view.members),
         "lag": lag,

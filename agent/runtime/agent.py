@@ -10,6 +10,7 @@ import logging
 import time
 
 from agent.config.settings import ClusterSettings
+from agent.kafka.admin_api.sampled_reader import SampledReader
 from agent.runtime.parts import AgentOptions, build_parts
 from agent.runtime.queries import AgentQueries
 from agent.runtime.reader_loop import ReaderLoop
@@ -93,6 +94,8 @@ class Agent:
         self._scrape.change_granularity(settings.metrics.granularity)
         if self.options.observer is not None:
             self.options.observer.change_rate(settings.admin.groups_per_s)
+        if isinstance(self._parts.reader, SampledReader):
+            self._parts.reader.change_rate(settings.admin.requests_per_s)
         if self._parts.lags.watcher is not None:
             self._parts.lags.watcher.change_interval(settings.lag.interval_ms / 1000)
         if self._sampler is not None:

@@ -20,7 +20,6 @@ from agent.kafka.source.group_locator import GroupLocator, locate_groups
 from agent.persistence.export.pipeline import ExportPipeline, SpoolSettings
 from agent.persistence.export.sinks import Sink
 from agent.persistence.snapshot.store import SnapshotStore
-from agent.runtime.admin_mode.agent import AdminAgent
 from agent.runtime.agent import Agent
 from agent.runtime.checkpointer import OpenStore
 from agent.runtime.parts import AgentOptions, Visibility
@@ -33,18 +32,16 @@ UNNAMED_CLUSTER = "default"
 """What a cluster without a name is called in the names of files and of replicas."""
 
 
-AnyAgent = Agent | AdminAgent
-
-
-def make_agent(settings: ClusterSettings) -> AnyAgent:
+def make_agent(settings: ClusterSettings) -> Agent:
     """The agent that a cluster's settings ask for. Opens what lies on disk, and connects to nothing but to learn the
     partitions of `--group`. Raises `SourceError`, `ExportError`, `StoreError`."""
     visibility = Visibility(settings.read.groups or None, settings.filters)
     rate = settings.admin.groups_per_s
-    if settings.read.source is GroupSource.ADMIN:
-        return AdminAgent(
-            settings.conf, visibility=visibility, groups_per_s=rate, lag_interval_s=settings.lag.interval_s
-        )
+    is_sampled = settings.read.source is GroupSource.ADMIN
+    analyzers = select_analyzers(parse_analyzer_names(settings.analyzers.names), dict(settings.analyzers.tuning))
+    if is_sampled:
+        # What spans partitions of the topic is not to be seen where the topic is not.
+        analyzers = analyzers._replace(cluster_analyzers=())
     located = _locate(settings)
     partitioner = _told_partitioner(settings.read) if located is None else located.partitioner
     options = AgentOptions(
@@ -55,9 +52,9 @@ def make_agent(settings: ClusterSettings) -> AnyAgent:
         visibility=visibility,
         broker_log=_follower(settings.broker_log),
         observer=AdminObserver(settings.conf, groups_per_s=rate, partitioner=partitioner)
-        if settings.admin.enabled
+        if settings.admin.enabled and not is_sampled
         else None,
-        analyzers=select_analyzers(parse_analyzer_names(settings.analyzers.names), dict(settings.analyzers.tuning)),
+        analyzers=analyzers,
         exports=_exports(settings),
         open_store=_store(settings),
         scope=_scope(settings.read),
@@ -82,7 +79,7 @@ def _told_partitioner(read: ReadSettings) -> GroupPartitioner | None:
 def _locate(settings: ClusterSettings) -> GroupLocator | None:
     """Where the groups are that are to be read; None where all of the partitions' are."""
     read = settings.read
-    if not read.groups:
+    if not read.groups or read.source is GroupSource.ADMIN:
         return None
     found = locate_groups(settings.conf, read.group_partitioner)
     say = log.info if found.partitioner is not None else log.warning

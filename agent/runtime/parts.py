@@ -12,13 +12,16 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from agent.config.filters import Filters
-from agent.config.settings import PLAIN_CLUSTER, ClusterSettings, FilterSettings
+from agent.config.settings import PLAIN_CLUSTER, ClusterSettings, FilterSettings, GroupSource
 from agent.core.diagnosis.cluster import NO_ANALYZERS, AnalyzerSelection
 from agent.core.diagnosis.engine import AnalyzerFailure, DiagnosisOutput
 from agent.core.diagnosis.lag_source import WatchedLags
 from agent.core.inference.external_evidence import CombinedEvidence
 from agent.core.protocol.hashing import GroupPartitioner
+from agent.core.shadow.mirror import PartitionMirror
+from agent.core.shadow.sampled_mirror import SampledMirror, shard_of
 from agent.kafka.admin_api.observer import AdminObserver
+from agent.kafka.admin_api.sampled_reader import SampledReader
 from agent.kafka.source.brokerlog import BrokerLogFollower
 from agent.kafka.source.shared import SharedTopicReader
 from agent.kafka.source.topic import TopicReader
@@ -84,6 +87,10 @@ class AgentOptions:
     wall_s: Callable[[], float] = time.time
 
 
+AnyReader = TopicReader | SampledReader
+"""Where records come from: the topic, or looks through the Admin API where that is not to be had."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentParts:
     """An agent's collaborators. `lock` is held for whatever is read from or done to `state` and `deduplicator`."""
@@ -93,7 +100,7 @@ class AgentParts:
     lock: threading.Lock
     deduplicator: ExportDeduplicator
     checkpointer: Checkpointer | None
-    reader: TopicReader
+    reader: AnyReader
     lags: GroupLags
 
     @property
@@ -106,12 +113,14 @@ def build_parts(options: AgentOptions) -> AgentParts:
     """The collaborators, tied together; nothing is connected yet. Raises `SourceMisconfigured`."""
     conf, settings, shown = options.conf, options.settings, options.visibility
     sources = [it for it in (options.broker_log, options.observer) if it is not None]
+    is_sampled = settings.read.source is GroupSource.ADMIN
     state = ClusterState(
         options.analyzers,
         witness=CombinedEvidence(sources) if sources else None,
         is_shown=shown.shows_group,
         on_failure=_on_failure,
         cluster=settings.name,
+        mirror_class=SampledMirror if is_sampled else PartitionMirror,
     )
     lock, deduplicator = threading.Lock(), ExportDeduplicator()
     checkpointer = None
@@ -128,8 +137,16 @@ def build_parts(options: AgentOptions) -> AgentParts:
             interval_s=settings.snapshots.interval_s,
         )
     start = None if checkpointer is None else checkpointer.restorer.restore
-    reader: TopicReader
-    if settings.read.share_group is None:
+    reader: AnyReader
+    if is_sampled:
+        reader = SampledReader(
+            conf,
+            RestoredGroups(state, lock),
+            requests_per_s=settings.admin.requests_per_s,
+            shows_group=shown.shows_group,
+            start=start,
+        )
+    elif settings.read.share_group is None:
         reader = TopicReader(conf, partitions=options.partitions, start=start)
     else:
 
@@ -164,7 +181,29 @@ def build_parts(options: AgentOptions) -> AgentParts:
     )
 
 
-def _is_current(reader: TopicReader, partition: int) -> bool:
+class RestoredGroups:
+    """What the mirrors have of groups that are looked at: `agent.kafka.admin_api.sampled_reader.KnownGroups`."""
+
+    def __init__(self, state: ClusterState, lock: threading.Lock) -> None:
+        """`lock` is held for whatever is read from `state`."""
+        self._state, self._lock = state, lock
+
+    def groups(self) -> Mapping[str, bool]:
+        """Every group, and whether it has members."""
+        with self._lock:
+            return {view.group: bool(view.members) for view in self._state.mirror.views()}
+
+    def positions(self, group: str) -> Mapping[tuple[str, int], int]:
+        """Its committed offsets, by topic and partition."""
+        with self._lock:
+            mirror = self._state.mirror.partitions.get(shard_of(group))
+            known = () if mirror is None else mirror.committed(group)
+            return {(it.topic, it.partition): it.offset for it in known}
+
+
+def _is_current(reader: AnyReader, partition: int) -> bool:
+    if isinstance(reader, SampledReader):
+        return reader.healthy
     return reader.healthy and reader.behind_records.get(partition, MAX_BEHIND_RECORDS) < MAX_BEHIND_RECORDS
 
 

@@ -17,7 +17,8 @@ from agent.common.logs import configure, set_level
 from agent.config.reload import Changes, Reloader, reloading
 from agent.config.settings import ClusterSettings, HttpSettings, RunSettings
 from agent.config.values import OtlpEndpoint
-from agent.runtime.factory import AnyAgent, compat_of, make_agent
+from agent.runtime.agent import Agent
+from agent.runtime.factory import compat_of, make_agent
 from agent.runtime.shutdown import Shutdown, ShutdownStep
 from agent.runtime.supervisor import ClusterSupervisor, SupervisedClusters
 
@@ -76,10 +77,10 @@ class _Clusters:
 
     def __init__(self, settings: RunSettings) -> None:
         self._settings = settings
-        self._agents: dict[str | None, AnyAgent] = {}
+        self._agents: dict[str | None, Agent] = {}
         """Those that were made by now."""
         self._limits: dict[str | None, Limits] = {}
-        self.running: AnyAgent | ClusterSupervisor | SupervisedClusters
+        self.running: Agent | ClusterSupervisor | SupervisedClusters
         if len(settings.clusters) > 1:
             self.running = SupervisedClusters(
                 [ClusterSupervisor(str(it.name), partial(self._make, it)) for it in settings.clusters]
@@ -89,7 +90,7 @@ class _Clusters:
         else:
             self.running = self._make(*settings.clusters)
 
-    def _make(self, settings: ClusterSettings) -> AnyAgent:
+    def _make(self, settings: ClusterSettings) -> Agent:
         made = self._agents[settings.name] = make_agent(settings)
         return made
 

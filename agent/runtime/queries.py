@@ -10,9 +10,11 @@ from agent.common import clock
 from agent.core.protocol.group_placement import observe_placement
 from agent.core.queries import Health, JsonObject, Timeline
 from agent.core.shadow.views import GroupView
+from agent.kafka.admin_api.sampled_reader import SampledReader
 from agent.presentation.json_views import describe_json, group_json, lag_json, share_offsets
 from agent.presentation.narrative import findings
 from agent.presentation.narrative.events import events_within
+from agent.presentation.narrative.sampling import LIMITATIONS, missed_phrase
 from agent.runtime.parts import AgentParts
 from agent.runtime.reader_loop import ReaderLoop
 from agent.runtime.scrape import ScrapeReader
@@ -52,13 +54,23 @@ class AgentQueries(ServedQueries):
             return alive
         # The reader is there before the mirror is: the batch that got it there has yet to be applied.
         if not (self.has_caught_up and self._reader.caught_up):
-            behind = sum(self._reader.behind_records.values())
-            return Health(False, f"catching up with the topic's end: {behind} records to go")
+            return Health(False, self._to_go())
         if not self._reader.healthy:
             return Health(False, f"reading has stopped: {self._reader.last_error}")
         if not self._parts.is_sole_owner:
             return Health(False, "no word from the brokers for long: other replicas may have these partitions now")
-        return Health(True, "; ".join(["caught up", *self._warnings()]))
+        return Health(True, "; ".join([self._source_note(), *self._warnings()]))
+
+    def _to_go(self) -> str:
+        if isinstance(self._reader, SampledReader):
+            return f"{self._reader.pending} groups have yet to be looked at; {LIMITATIONS}"
+        behind = sum(self._reader.behind_records.values())
+        return f"catching up with the topic's end: {behind} records to go"
+
+    def _source_note(self) -> str:
+        if isinstance(self._reader, SampledReader):
+            return f"{LIMITATIONS}; {missed_phrase(self._reader.sweep_ms)}"
+        return "caught up"
 
     def _warnings(self) -> Iterator[str]:
         """What is not as it should be, while answers are whole and fresh all the same."""
@@ -112,6 +124,21 @@ class AgentQueries(ServedQueries):
             "snapshots": None if kept is None else kept._asdict(),
             "history": None if self._exports is None else [asdict(reading) for reading in self._exports.readings()],
             "worries": [*self._warnings()],
+            **self._sampling(),
+        }
+
+    def _sampling(self) -> JsonObject:
+        """How groups are looked at, where they are."""
+        reader = self._reader
+        if not isinstance(reader, SampledReader):
+            return {}
+        return {
+            "sampling": {
+                "rebalances_every_ms": reader.sweep_ms,
+                "states_every_ms": reader.list_ms,
+                "requests_sent": reader.requests_sent,
+                "pending_groups": reader.pending,
+            }
         }
 
     def groups(self) -> list[JsonObject]:
@@ -125,8 +152,10 @@ class AgentQueries(ServedQueries):
         if not self.shows_group(group):
             return None
         with self._lock:
+            mirror = self._state.mirror.mirror_of(group)
             found = self._state.mirror.find(group)
             shares = [] if found is None else self._lags.of_share_group(found[0].coordinator_partition, group)
+            undated = set() if mirror is None else set(mirror.undated(group))
         if found is None:
             return None
         view, offsets = found
@@ -134,7 +163,11 @@ class AgentQueries(ServedQueries):
         ends = None
         if self._lags.watcher is not None:
             ends = lag_json(self._lags.ends(), clock.now_ms(), shares=shares)
-        return describe_json(view, shown, ends)
+        form = describe_json(view, shown, ends)
+        for it in form["offsets"] if undated else ():
+            if (it["topic"], it["partition"]) in undated:
+                it["committed_ms"] = None
+        return form
 
     def group_partitions(self) -> dict[str, int]:
         """The groups that are shown, and the partition each is in."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from agent.config.settings import Granularity
+from agent.kafka.admin_api.sampled_reader import SampledReader
 from agent.kafka.source.shared import SharedTopicReader
 from agent.runtime.parts import AgentParts
 from agent.runtime.reader_loop import ReaderLoop
@@ -49,6 +50,8 @@ class ScrapeReader:
             )
         if is_whole:
             readings.groups = self._groups.read()
+        if isinstance(reader, SampledReader):
+            readings.observed = reader.readings()
         if parts.options.observer is not None:
             readings.observed = parts.options.observer.readings()
         if parts.checkpointer is not None:

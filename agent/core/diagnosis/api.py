@@ -216,3 +216,5 @@ class Finding:
     summary: str
     advice: str
     numbers: Mapping[str, Any]
+    sampled_every_ms: int | None = None
+    """Where the group is looked at and no record is read: how often its state is."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate
 from typing import ClassVar
@@ -447,7 +448,9 @@ class PartitionDiagnosis:
     def _finding(self, name: str, watched: GroupAnalyzers, watch: AnalyzerRun, change: FindingChange) -> Finding:
         assert self.clock_ms is not None, "findings come of records"
         at = LogPosition(self._mirror.partition, self._mirror.next_offset - 1, self.clock_ms)
-        return finding(at, name, watched.group_type, watch.analyzer.name, change)
+        found = finding(at, name, watched.group_type, watch.analyzer.name, change)
+        every_ms = self._mirror.sampled_every_ms
+        return found if every_ms is None else replace(found, sampled_every_ms=every_ms)
 
     def _analyzers_of(self, name: str) -> GroupAnalyzers:
         watched = self._groups.get(name)

@@ -18,13 +18,18 @@ from agent.core.diagnosis.severity import Severity
 from agent.core.shadow.transitions import SCHEMA as SCHEMA
 from agent.core.shadow.transitions import (
     TRANSITION_EVENTS,
+    AssignmentChanged,
     Count,
+    GroupCreated,
+    GroupEmptied,
     GroupStateName,
     Imbalance,
     MemberJoined,
     MemberLeft,
     Members,
+    OffsetsDeleted,
     Ratio,
+    Rebalanced,
     StaticMemberReplaced,
     Transition,
     one_of,
@@ -112,8 +117,8 @@ def event_of(transition: Transition | Finding, cluster: str | None = None) -> Ev
     Times are epoch milliseconds; `partition` and `offset` are those of the record in `__consumer_offsets` that
     shows the change.
     """
-    at = transition.at
-    return {
+    at, every_ms = transition.at, transition.sampled_every_ms
+    event = {
         "schema": SCHEMA,
         "event_id": event_id(transition),
         "type": transition.kind,
@@ -125,18 +130,55 @@ def event_of(transition: Transition | Finding, cluster: str | None = None) -> Ev
         "offset": at.offset,
         **EVENT_CLASSES[transition.kind].own_fields(transition),
     }
+    if every_ms is not None:
+        # Looks have no place in the log, and number the rebalances that they saw for themselves.
+        event |= {name: None for name in _OF_THE_LOG if name in event}
+        event |= {"sampled": True, "sampled_every_ms": every_ms}
+    return event
+
+
+_OF_THE_LOG = ("partition", "offset", "generation", "previous_generation")
 
 
 def event_id(transition: Transition | Finding) -> str:
-    """`<partition>-<offset>-<hash>`: where the event is in the log, and a hash of what makes it this event.
+    """`<partition>-<offset>-<hash>`: where the event is in the log, and a hash of what makes it this event. `0-0-<hash>`
+    of what a look at a group showed.
 
     Of the record only its place, its time and its group go in, not the cluster's name (which is what the reader
     calls it): so files and a live topic give the same ids, and two clusters still differ.
     """
     at = transition.at
+    if transition.sampled_every_ms is not None:
+        return _sampled_event_id(transition)
     said = f"{transition.kind}\0{transition.group or ''}\0{at.timestamp_ms}\0{_subject(transition)}"
     digest = blake2b(said.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
     return f"{at.partition}-{at.offset}-{digest}"
+
+
+def _sampled_event_id(transition: Transition | Finding) -> str:
+    """Of an event that a look showed: by what it says, and not by when it was seen, so that an agent that goes on from
+    a snapshot gives what it had told already the same id."""
+    said: list[object] = [transition.kind, transition.group, _subject(transition)]
+    match transition:
+        case Rebalanced():
+            said += [transition.generation, *sorted(it.member_id for it in transition.joined), "left"]
+            said += sorted(it.member_id for it in transition.left)
+        case AssignmentChanged():
+            said += [transition.generation, transition.assigned, transition.gained, transition.lost]
+        case GroupEmptied():
+            said += [transition.generation]
+        case OffsetsDeleted():
+            said += [transition.topic, transition.topic_partition, transition.committed_offset]
+        case Finding():
+            said += [transition.since_ms]
+        case GroupCreated(observed=False):
+            # Of one that was there before anybody looked, which each agent says that begins anew.
+            said += ["before"]
+        case _:
+            # A group may come, go and come again; a member does not.
+            said += [] if isinstance(transition, MemberJoined | MemberLeft) else [transition.at.timestamp_ms]
+    text = "\0".join(map(str, said))
+    return f"0-0-{blake2b(text.encode('utf-8', 'surrogatepass'), digest_size=10).hexdigest()}"
 
 
 def _subject(transition: Transition | Finding) -> str:
@@ -157,4 +199,4 @@ def sort_events(events: Iterable[Event]) -> list[Event]:
 
     The sort is stable, so events of one record stay as the mirror gave them.
     """
-    return sorted(events, key=lambda event: (event["at_ms"], event["partition"], event["offset"]))
+    return sorted(events, key=lambda event: (event["at_ms"], event["partition"] or 0, event["offset"] or 0))

@@ -156,8 +156,8 @@ class _EveryEvent(msgspec.Struct):
     type: str
     group: str | None
     at_ms: int
-    partition: int
-    offset: int
+    partition: int | None
+    offset: int | None
 
 
 _check_event = msgspec.json.Decoder(_EveryEvent).decode
@@ -188,14 +188,15 @@ class RecentEvents:
                 continue
             event = event_of(it) if isinstance(it, Finding) else it
             item = RecentEvent(event["at_ms"], event, True)
-            partition = self._keep(event["partition"], event["group"], item)
+            number = it.at.partition if isinstance(it, Finding) else event["partition"]
+            partition = self._keep(number, event["group"], item)
             self._open += partition.track_open_finding(event, item)
             if self._open > MAX_OPEN_FINDINGS:
                 most = max(self.partitions.values(), key=lambda it: len(it.open))
                 del most.open[next(iter(most.open))]
                 self._open -= 1
 
-    def _keep(self, number: int, group: str | None, item: RecentEvent) -> PartitionRecentEvents:
+    def _keep(self, number: int | None, group: str | None, item: RecentEvent) -> PartitionRecentEvents:
         place = None if group is None else number
         partition = self.partitions.get(place)
         if partition is None:

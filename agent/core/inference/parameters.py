@@ -320,5 +320,32 @@ class InferenceParameters:
     commits_for_cadence: int = 3
     """So many commits of a partition tell how often its owner commits. Chosen. Weight 0."""
 
+    # Groups that are looked at (`--source admin`), of which neither records nor timeouts are known.
+
+    sampled_least_moves: int = 2
+    """So often a position must have been seen to move that its standing still tells something. Chosen."""
+
+    sampled_other_limit_share: float = 0.4
+    """How many clients have another session timeout or max.poll.interval.ms than their library by default. Chosen."""
+
+    sampled_longest_session_timeout_ms: int = 90_000
+    """What session timeouts are set to at the most, but for few. Chosen."""
+
+    sampled_poll_interval_ms: int = 300_000
+    """The limit between two polls. Default: max.poll.interval.ms."""
+
+    sampled_least_confidence: float = 0.7
+    """Below this a departure that was seen by looks is an `unknown_departure`: limits that nobody told make a wrong
+    answer likelier. Chosen."""
+
+    sampled_join_confidence: float = 0.95
+    """A member that came is seen before any that went, or none went."""
+
+    sampled_grown_confidence: float = 0.9
+    """Nobody came or went, and more partitions of a topic are held."""
+
+    sampled_most_error_ms: int = 1_000
+    """Durations between looks that may be off by more than this are not told. Chosen."""
+
 
 PARAMETERS: Final = InferenceParameters()

@@ -49,6 +49,9 @@ class ClientLibrary:
     """Of members of KIP-848 groups that were away from poll for too long, how many say so only as they poll again."""
     leaves_on_close: bool = True
     """Whether it says goodbye when it is closed in good order."""
+    session_timeouts_ms: tuple[int, ...] = (45_000, 30_000, 10_000, 6_000)
+    """What its session timeout is unless somebody sets it, by its documentation: of several, earlier releases took
+    another. Where the log tells none (`--source admin`), these are what it may be."""
     settings: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """How it spells settings that have another name in the Java client (`SETTINGS`)."""
     lacks: frozenset[str] = frozenset()
@@ -101,6 +104,7 @@ _ROWS = (
     ),
     ClientLibrary(
         name="java",
+        session_timeouts_ms=(45_000, 10_000),
         stall_end=StallEnd.REBALANCE_TIMEOUT,
         commits_on_close_share=0.97,
         commits_apart_share=0.1,
@@ -111,6 +115,7 @@ _ROWS = (
     ),
     ClientLibrary(
         name="kafka-streams",
+        session_timeouts_ms=(45_000, 10_000),
         stall_end=StallEnd.REBALANCE_TIMEOUT,
         leaves_on_close=False,
         settings=_JAVA,
@@ -124,6 +129,7 @@ _ROWS = (
     ),
     ClientLibrary(
         name="librdkafka",
+        session_timeouts_ms=(45_000, 10_000),
         stall_end=StallEnd.REBALANCE_TIMEOUT,
         commits_on_close_share=0.95,
         leaves_after_stall_share=0.9,
@@ -133,6 +139,7 @@ _ROWS = (
     ),
     ClientLibrary(
         name="sarama",
+        session_timeouts_ms=(10_000,),
         stall_end=StallEnd.NOTHING,
         commits_on_close_share=0.85,
         lacks=frozenset(COOPERATIVE),
@@ -150,6 +157,7 @@ _ROWS = (
     ),
     ClientLibrary(
         name="franz-go",
+        session_timeouts_ms=(45_000,),
         stall_end=StallEnd.NOTHING,
         commits_on_close_share=0.85,
         settings=_spelled(
@@ -165,6 +173,7 @@ _ROWS = (
     ),
     ClientLibrary(
         name="kafka-go",
+        session_timeouts_ms=(30_000,),
         stall_end=StallEnd.NOTHING,
         commits_on_close_share=0.9,
         close_after_commit_ms=550,
@@ -183,6 +192,7 @@ _ROWS = (
     ),
     ClientLibrary(
         name="kafkajs",
+        session_timeouts_ms=(30_000,),
         stall_end=StallEnd.SESSION_TIMEOUT,
         commits_on_close_share=0.75,
         close_after_commit_ms=550,
@@ -201,6 +211,7 @@ _ROWS = (
     ),
     ClientLibrary(
         name="aiokafka",
+        session_timeouts_ms=(10_000,),
         stall_end=StallEnd.OWN_LIMIT,
         commits_on_close_share=0.95,
         commits_apart_share=0.9,
@@ -211,12 +222,14 @@ _ROWS = (
     ),
     ClientLibrary(
         name="kafka-python",
+        session_timeouts_ms=(45_000, 10_000),
         stall_end=StallEnd.REBALANCE_TIMEOUT,
         settings=_PYTHON,
         measured="Its source: it joins with max_poll_interval_ms, and its heartbeat thread leaves after it.",
     ),
     ClientLibrary(
         name="ruby-kafka",
+        session_timeouts_ms=(30_000,),
         stall_end=StallEnd.SESSION_TIMEOUT,
         lacks=frozenset((*STATIC_MEMBERSHIP, *COOPERATIVE)),
         settings=_spelled("session_timeout", "heartbeat_interval", "", "rebalance_timeout", "", "", ""),
@@ -224,6 +237,7 @@ _ROWS = (
     ),
     ClientLibrary(
         name="brod",
+        session_timeouts_ms=(30_000,),
         stall_end=StallEnd.NOTHING,
         lacks=frozenset((*STATIC_MEMBERSHIP, *COOPERATIVE)),
         settings=_spelled(

@@ -189,6 +189,16 @@ def recognize(traits: ClientTraits) -> Recognition:
     return NOT_RECOGNIZED
 
 
+def recognize_by_client_id(client_id: str, group: str) -> Recognition:
+    """Which library a member of a classic group uses of which nothing but its client id is known."""
+    if _is_made_up_by_java(client_id, group):
+        return Recognition("java", f"its client id {client_id!r} is one that java makes up")
+    named = next((library for library, made_up in _MADE_UP if made_up.fullmatch(client_id)), None)
+    if named is None:
+        return NOT_RECOGNIZED
+    return Recognition(named, f"its client id {client_id!r} is one that {named} makes up")
+
+
 def recognize_kip848(member_id: str, client_id: str, group: str) -> Recognition:
     """Which library a member of a KIP-848 group uses: each spells the UUID that it makes for its member id in another
     way, if the UUID has a digit for that, as half of them do. (Before KIP-848 was final brokers made them, as Java

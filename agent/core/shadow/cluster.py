@@ -16,15 +16,19 @@ from agent.core.wire.primitives import Uuid
 class ClusterMirror:
     """Mirrors by partition, made as records of a partition come."""
 
-    def __init__(self, evidence_source: EvidenceSource | None = None) -> None:
+    def __init__(
+        self, evidence_source: EvidenceSource | None = None, mirror_class: type[PartitionMirror] = PartitionMirror
+    ) -> None:
+        """`mirror_class`: how one partition is mirrored; `SampledMirror` where groups are looked at."""
         self.partitions: dict[int, PartitionMirror] = {}
+        self.mirror_class = mirror_class
         self._evidence_source = evidence_source
 
     def partition(self, number: int) -> PartitionMirror:
         """The mirror of one partition."""
         mirror = self.partitions.get(number)
         if mirror is None:
-            mirror = self.partitions[number] = PartitionMirror(number, self._evidence_source)
+            mirror = self.partitions[number] = self.mirror_class(number, self._evidence_source)
         return mirror
 
     def replay_batch(self, batch: RecordBatch) -> list[Transition]:
@@ -51,6 +55,10 @@ class ClusterMirror:
         names = self.topic_names()
         for _, mirror in sorted(self.partitions.items()):
             yield from mirror.views(names)
+
+    def mirror_of(self, group: str) -> PartitionMirror | None:
+        """The mirror that has a group, or None."""
+        return next((it for it in list(self.partitions.values()) if group in it.groups), None)
 
     def view(self, group: str) -> GroupView | None:
         """One group, or None."""

@@ -7,7 +7,7 @@ same transitions. Partitions share nothing, so any number of them may be mirrore
 from __future__ import annotations
 
 from collections import ChainMap, Counter, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import ClassVar, NamedTuple, cast
 
 from agent.core.inference.external_evidence import EvidenceSource, apply_evidence
@@ -58,6 +58,9 @@ class PartitionMirror:
             "error_counts": Counter[str],
         }
     )
+
+    sampled_every_ms: int | None = None
+    """Where groups are looked at and no records of theirs are read: how often (`sampled_mirror`)."""
 
     def __init__(self, partition: int, evidence_source: EvidenceSource | None = None) -> None:
         """`evidence_source` may know more of a rebalance than the records do: a broker's log, the Admin API."""
@@ -342,6 +345,10 @@ class PartitionMirror:
         layers = (self.offsets.topic_ids(name), self.names, names or {})
         known = ChainMap(*(cast(dict[Uuid, str], layer) for layer in layers))
         return group.view(self.partition, count, last, known)
+
+    def undated(self, name: str) -> Collection[tuple[str, int]]:
+        """Positions of a group of which it is not known when they were committed: records tell of all."""
+        return ()
 
     def committed(self, name: str) -> tuple[CommittedOffset, ...]:
         """The committed offsets of one group."""

@@ -243,6 +243,12 @@ class CommittedOffsets:
         """When the group last committed, of the offsets that it still keeps."""
         return max((commit_ms for _, commit_ms in read_positions(self.values(group))), default=None)
 
+    def last_moved_ms(self, group: str) -> int | None:
+        """When one of the group's positions was committed that had been committed before."""
+        slots = self._groups.get(group, ())
+        moved = [self.latest[raw_key] for raw_key in slots if self.counts[raw_key] > 1]
+        return max((commit_ms for _, commit_ms in read_positions(moved)), default=None)
+
     def view(self, group: str) -> tuple[CommittedOffset, ...]:
         """A group's positions as plain values, by topic and partition."""
         return tuple(

@@ -14,7 +14,7 @@ not as instances, since those of a newer agent may hold more fields.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import msgspec
@@ -104,8 +104,18 @@ class HistoryEvent(msgspec.Struct, frozen=True, kw_only=True):
     group: Annotated[str | None, Meta(description="the group; null in findings of the cluster")]
     group_type: Annotated[GroupTypeName | None, Meta(description="classic, connect, consumer, share or streams")]
     at_ms: Annotated[int, Meta(description="when")]
-    partition: Annotated[Count, Int32, Meta(description="the partition of the topic")]
-    offset: Annotated[Count, Meta(description="the offset of the record that shows it")]
+    partition: Annotated[
+        Count | None, Int32, Meta(description="the partition of the topic; null where that is not read")
+    ]
+    offset: Annotated[
+        Count | None, Meta(description="the offset of the record that shows it; null where the topic is not read")
+    ]
+    sampled: Annotated[
+        bool, Meta(description="whether it was seen by looks at the group (`--source admin`) and not in the topic")
+    ] = False
+    sampled_every_ms: Annotated[
+        Count | None, Meta(description="how often the group's state is looked at; null where the topic is read")
+    ] = None
 
     @classmethod
     def own_fields(cls, transition: Any) -> Event:
@@ -116,7 +126,10 @@ class HistoryEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 _COMMON = len(HistoryEvent.__struct_fields__)
 
-Generation = Annotated[int, Meta(description="the generation or epoch that it led to")]
+Generation = Annotated[
+    int | None,
+    Meta(description="the generation or epoch that it led to; null where nothing tells (`--source admin`)"),
+]
 Observed = Annotated[bool, Meta(description="false when inferred")]
 HowSure = Annotated[Confidence, Meta(description="how sure the cause is, 0 to 1")]
 WhyCause = Annotated[CauseName, Meta(description="what triggered it, or how the member left")]
@@ -145,6 +158,8 @@ class Transition:
     at: LogPosition
     group: str
     group_type: str
+    sampled_every_ms: int | None = field(default=None, kw_only=True)
+    """Where the group is looked at and no record is read: how often its state is."""
 
 
 @dataclass(frozen=True, slots=True)

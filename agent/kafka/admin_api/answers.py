@@ -52,13 +52,14 @@ class MemberClient(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class DescribedGroup:
     """A broker's answer about one group. `members` are their assignments by member id, topics in any order; `clients`
-    says who they are."""
+    says who they are. `targets` are what they shall hold, in groups whose brokers tell (KIP-848)."""
 
     group_type: str
     state: str
     protocol: str
     members: Mapping[str, Assignment]
     clients: Mapping[str, MemberClient] = field(default_factory=dict)
+    targets: Mapping[str, Assignment] = field(default_factory=dict)
 
 
 class FetchedOffset(NamedTuple):
@@ -82,7 +83,8 @@ class AdminAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     """The answer to question `number`. Times are of `child.monotonic_ms`; what was not asked for is empty.
 
     `leaders`: the broker that leads each partition of the topic, -1 for none. `refusals` are of brokers whose groups
-    are missing in a list, or say why leaders are not known.
+    are missing in a list, or say why leaders are not known. `cluster_id` and `brokers` (how many) answer "cluster".
+    `sent` is how many requests the client has sent since it began, as of its latest count.
     """
 
     number: int = msgspec.field(name="id")
@@ -93,3 +95,6 @@ class AdminAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     descriptions: dict[str, DescribedGroup | Refusal] = msgspec.field(name="described", default_factory=dict)
     offsets: dict[str, FetchedOffsets | Refusal] = {}
     refusals: tuple[Refusal, ...] = ()
+    cluster_id: str = ""
+    brokers: int = 0
+    sent: int = 0

@@ -162,6 +162,11 @@ class PeriodicQuestion:
         self.interval = Interval(interval_s)
         self._number: int | None = None
 
+    @property
+    def is_open(self) -> bool:
+        """Whether its answer is still to come."""
+        return self._number is not None
+
     def ask(self, process: AdminProcess, now: float) -> None:
         """Ask it if it is due and was answered."""
         if self._number is None and self.interval.due(now):

@@ -11,8 +11,8 @@ classic group (GROUP_ID_NOT_FOUND is the answer to the first), and one FindCoord
 client's short memory.
 
 Lines are JSON. First comes the client's configuration; each further one is a question, `{"id": 1, "ask": "list"}`,
-"list_rebalancing", "leaders", or "describe" or "offsets" with "groups"; each answer is an `AdminAnswer`. The process
-ends with its standard input.
+"list_rebalancing", "leaders", "cluster", or "describe", "offsets" or "look" (both of them) with "groups"; each answer
+is an `AdminAnswer`. The process ends with its standard input.
 """
 
 from __future__ import annotations
@@ -54,6 +54,8 @@ from agent.kafka.client import ignore_error, is_login_failure, new_admin_client,
 TOPIC = "__consumer_offsets"
 TIMEOUT_S = 5.0
 """How long brokers may take to answer."""
+STATISTICS_MS = 2_000
+"""How often the client's own count of its requests is taken."""
 REBALANCING = frozenset({ConsumerGroupState.PREPARING_REBALANCING, ConsumerGroupState.COMPLETING_REBALANCING})
 
 Reply = Callable[..., None]
@@ -78,9 +80,14 @@ def main() -> None:
     # An abort is expected here; what it leaves is of no use to anybody.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     lock = threading.Lock()
+    sent = 0
+
+    def count_requests(statistics: str) -> None:
+        nonlocal sent
+        sent = sum(it["tx"] for it in json.loads(statistics)["brokers"].values())
 
     def reply(number: int, asked_ms: int, **parts: Any) -> None:
-        answer = AdminAnswer(number, asked_ms, monotonic_ms(), **parts)
+        answer = AdminAnswer(number, asked_ms, monotonic_ms(), sent=sent, **parts)
         line = json.dumps(msgspec.to_builtins(answer, str_keys=True)) + "\n"
         with lock:
             sys.stdout.write(line)
@@ -88,6 +95,7 @@ def main() -> None:
 
     properties = json.loads(sys.stdin.readline())
     conf: dict[str, Any] = {"client.id": "kshadow", **quiet(properties), "error_cb": ignore_error}
+    conf |= {"statistics.interval.ms": STATISTICS_MS, "stats_cb": count_requests}
     admin = _admin_client(conf)
     for line in sys.stdin:
         question = json.loads(line)
@@ -105,8 +113,12 @@ def main() -> None:
                 _list(admin, {"states": set(REBALANCING)}, reply_to)
             case "leaders":
                 _leaders(admin, reply_to)
+            case "cluster":
+                _cluster(admin, reply_to)
             case "describe":
                 _describe(admin, question["groups"], reply_to)
+            case "look":
+                _look(admin, question["groups"], reply_to)
             case "offsets":
                 _offsets(admin, question["groups"], reply_to)
     # No farewell: the client's destructor may wait for brokers that do not answer.
@@ -155,6 +167,34 @@ def _leaders(admin: AdminClient, reply: Reply) -> None:
     # An Admin client's `list_topics` would create the topic, where brokers create topics by themselves.
     described = admin.describe_topics(TopicCollection([TOPIC]), request_timeout=TIMEOUT_S)
     described[TOPIC].add_done_callback(landed)
+
+
+def _cluster(admin: AdminClient, reply: Reply) -> None:
+    def landed(future: Future[Any]) -> None:
+        try:
+            found = future.result()
+        except KafkaException as error:
+            reply(refusals=(_refusal(error),))
+        else:
+            reply(cluster_id=found.cluster_id or "", brokers=len(found.nodes))
+
+    admin.describe_cluster(request_timeout=TIMEOUT_S).add_done_callback(landed)
+
+
+def _look(admin: AdminClient, groups: list[str], reply: Reply) -> None:
+    """Members and committed offsets as of one time, as near as two requests are."""
+    parts: dict[str, dict[str, Any]] = {}
+    lock = threading.Lock()
+
+    def landed(**part: dict[str, Any]) -> None:
+        with lock:
+            parts.update(part)
+            is_whole = len(parts) == 2
+        if is_whole:
+            reply(**parts)
+
+    _describe(admin, groups, landed)
+    _offsets(admin, groups, landed)
 
 
 def _describe(admin: AdminClient, groups: list[str], reply: Reply) -> None:
@@ -215,14 +255,15 @@ def _description(it: Any) -> DescribedGroup:
         it.type.name.lower(),
         _state(it.state),
         it.partition_assignor,
-        {member.member_id: _assignment(member) for member in it.members},
+        {member.member_id: _partitions(member.assignment) for member in it.members},
         {it.member_id: MemberClient(it.client_id, it.host, it.group_instance_id) for it in it.members},
+        {it.member_id: _partitions(it.target_assignment) for it in it.members if it.target_assignment is not None},
     )
 
 
-def _assignment(member: Any) -> dict[str, tuple[int, ...]]:
+def _partitions(assignment: Any) -> dict[str, tuple[int, ...]]:
     held: dict[str, list[int]] = {}
-    for item in member.assignment.topic_partitions if member.assignment is not None else ():
+    for item in assignment.topic_partitions if assignment is not None else ():
         held.setdefault(item.topic, []).append(item.partition)
     return {topic: tuple(numbers) for topic, numbers in held.items()}
 

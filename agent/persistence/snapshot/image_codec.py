@@ -48,9 +48,9 @@ class CapturedState(NamedTuple):
 class _Version:
     """The forms, layout and decoders of one version of the format, where these analyzers run."""
 
-    def __init__(self, version: int, selection: AnalyzerSelection) -> None:
+    def __init__(self, version: int, selection: AnalyzerSelection, mirror_class: type[PartitionMirror]) -> None:
         forms = forms_of(version)
-        self.mirror = forms.of_class(PartitionMirror)
+        self.mirror = forms.of_class(mirror_class)
         self.analyzers = AnalyzerStates(forms, selection.makes)
         self.counts, self.recent = forms.of(PartitionCounts), forms.of(PartitionRecentEvents)
         makes = [partial(type(it), it.settings) for it in selection.cluster_analyzers]
@@ -88,17 +88,20 @@ class ImageCodec:
         scope: str = "",
         evidence_source: EvidenceSource | None = None,
         on_failure: Callable[[AnalyzerFailure], None] | None = None,
+        mirror_class: type[PartitionMirror] = PartitionMirror,
     ) -> None:
-        """`scope` says in words what else decides what is kept: which groups are shown."""
+        """`scope` says in words what else decides what is kept: which groups are shown. `mirror_class`: of what class
+        the mirrors are."""
+        self._mirror_class = mirror_class
         self._selection, self._evidence_source, self._on_failure = selection, evidence_source, on_failure
         self._encoder = msgspec.msgpack.Encoder(enc_hook=_encoded)
-        self._versions = {FORMAT: _Version(FORMAT, selection)}
+        self._versions = {FORMAT: _Version(FORMAT, selection, mirror_class)}
         settings = [settings_text(it.name, it.settings) for it in selection.cluster_analyzers]
         self._settings = fingerprint("\n".join([self._versions[FORMAT].analyzers.settings, *settings, scope]))
 
     def _version(self, number: int) -> _Version:
         if number not in self._versions:
-            self._versions[number] = _Version(number, self._selection)
+            self._versions[number] = _Version(number, self._selection, self._mirror_class)
         return self._versions[number]
 
     def layout(self, version: int = FORMAT) -> str:
@@ -154,7 +157,7 @@ class ImageCodec:
         try:
             tables, (mirror_plain, analyzers, counts, recent, clock_ms) = forms.decode(image)
             by = _unpacking(tables)
-            mirror = PartitionMirror(partition, self._evidence_source)
+            mirror = self._mirror_class(partition, self._evidence_source)
             forms.mirror.unpack(mirror_plain, by, mirror)
             diagnosis = None
             if analyzers is not None:

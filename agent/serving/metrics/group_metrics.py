@@ -28,7 +28,7 @@ class GroupShape(NamedTuple):
     group: str
     group_type: str
     state: str
-    generation: int
+    generation: int | None
     members: int
     idle_members: int
     imbalance: float | None

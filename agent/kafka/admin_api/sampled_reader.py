@@ -1,0 +1,554 @@
+"""Groups as the Admin API shows them, as records: the source of `--source admin`, where nobody may read the topic.
+
+A `TopicReader` of another kind: the same questions, and batches of records that `SampledMirror` replays. Owns what is
+asked when, within a budget of requests, and what becomes a record: every look at a group, and every committed offset
+that moved since the last. The questions go through a process of their own (`child`), whose client may abort.
+
+- *Sweeps* ask which groups are rebalancing, one request to each broker whatever the number of groups.
+- *Lists* show all groups and their states: those that came, went, emptied, or reconcile.
+- *Looks* ask for members and committed offsets of one group. Groups that a sweep or list shows to move come first, and
+  again until their rebalance is told; then committed offsets, of groups that rebalanced lately and of others in turn;
+  then descriptions, which show what was missed.
+
+Offsets of records ascend, over restarts too: they are made of the time.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
+
+from agent.common import clock
+from agent.common.pacing import Interval
+from agent.core.protocol.states import GroupState, GroupType
+from agent.core.records import LogId, RecordBatch
+from agent.core.shadow.sampled import AT_REST, GroupLook, SeenMember
+from agent.core.shadow.sampled_mirror import PARTITIONS, look_key, look_value, shard_of
+from agent.core.wire.errors import WireError
+from agent.core.wire.offset_commit_fastpath import commit_key, commit_value
+from agent.kafka.admin_api.answers import (
+    AdminAnswer,
+    AdminOutcome,
+    DescribedGroup,
+    FetchedOffset,
+    FetchedOffsets,
+    ListedGroup,
+    Refusal,
+)
+from agent.kafka.admin_api.asking import AdminSession, PeriodicQuestion
+from agent.kafka.admin_api.child import monotonic_ms
+from agent.kafka.admin_api.describe_scheduler import RateLimiter
+from agent.kafka.admin_api.divergence import ObserverReading
+from agent.kafka.admin_api.look_scheduler import GroupTraits, Kind, LookScheduler
+from agent.kafka.source.assignment import ChooseStarts
+from agent.kafka.source.errors import SourceDenied, SourceError, SourceUnreachable
+from agent.kafka.source.progress import LogBounds, ReaderNotice
+
+log = logging.getLogger("kshadow")
+
+REQUESTS_PER_S = 50.0
+"""Requests a second over all brokers, unless told otherwise."""
+SWEEP_S, LIST_S, CLUSTER_S, RETRY_S = 0.25, 1.0, 60.0, 5.0
+"""The shortest time between two sweeps, lists and looks at the cluster itself; and after one that failed."""
+SWEEP_SHARE, LIST_SHARE = 0.3, 0.1
+"""Of the budget, what sweeps and lists take at the most: with many brokers they come less often."""
+PAUSE_FACTOR, LIST_PAUSE_FACTOR = 4.0, 10.0
+"""Times as long as one took there is none: what is slow for the brokers is asked for less often."""
+TICK_S = 0.05
+MAX_QUESTIONS, GROUPS_PER_QUESTION = 12, 5
+"""Questions that may be under way, and groups of one: a coordinator that is slow holds up no more than these."""
+STALE_S = 60.0
+"""After so long without an answer nothing is current any more."""
+OFFSETS_PER_MS = 1_000
+TOPIC_ID = "admin-api"
+"""In place of a topic's id: what the records of a state are from."""
+LOG_BOUNDS = LogBounds(0, 2**62)
+
+
+ShowsGroup = Callable[[str], bool]
+"""Whether anything is to be known of a group of a name."""
+
+
+class KnownGroups(Protocol):
+    """What the mirror has from before this source began."""
+
+    def groups(self) -> Mapping[str, bool]:
+        """Every group, and whether it has members."""
+
+    def positions(self, group: str) -> Mapping[tuple[str, int], int]:
+        """Its committed offsets, by topic and partition."""
+
+
+class _GroupStatus:
+    """What was last heard of one group, and what is still to be told of it."""
+
+    __slots__ = ("group_type", "is_done", "is_moving", "positions", "rested_ms", "state", "told_state")
+
+    def __init__(self, it: ListedGroup) -> None:
+        self.group_type, self.state = _type(it.group_type), it.state
+        self.told_state: str | None = None
+        """As a record had it last; None: none was written."""
+        self.is_moving = False
+        self.rested_ms: int | None = None
+        """When it was seen at rest again, until its members were looked at."""
+        self.positions: dict[tuple[str, int], FetchedOffset] | None = None
+        self.is_done = False
+        """Whether it was asked for once, with an answer or a refusal."""
+
+    @property
+    def traits(self) -> GroupTraits:
+        return GroupTraits(self.state != GroupState.EMPTY, self.group_type != GroupType.CLASSIC)
+
+
+class SampledReader:
+    """Asks from `connect` to `close`. One thread calls `poll`; the properties may be read from others.
+
+    Needs Describe on groups. Making one connects to nothing yet.
+    """
+
+    def __init__(
+        self,
+        conf: Mapping[str, str],
+        known: KnownGroups,
+        *,
+        requests_per_s: float = REQUESTS_PER_S,
+        shows_group: ShowsGroup = lambda group: True,
+        start: ChooseStarts | None = None,
+    ) -> None:
+        """`conf`: librdkafka properties. `known`: what a mirror that was restored has already. `shows_group`: others
+        are not asked for. `start` is asked as `TopicReader`'s is."""
+        self._wake = threading.Event()
+        self._session = AdminSession(conf, self._wake.set, self._on_loss)
+        self._known, self._shows_group, self._start = known, shows_group, start
+        self._rate = RateLimiter(requests_per_s)
+        self._scheduler = LookScheduler()
+        self._sweep = PeriodicQuestion("list_rebalancing", SWEEP_S)
+        self._list = PeriodicQuestion("list", LIST_S)
+        self._cluster = PeriodicQuestion("cluster", CLUSTER_S)
+        self._brokers = 1
+        self._tick = Interval(TICK_S)
+        self._questions: dict[int, tuple[Kind, list[str]]] = {}
+        self._groups: dict[str, _GroupStatus] = {}
+        self._unnameable: set[str] = set()
+        # When the latest whole sweep and list were asked, by the wall; and what the sweep showed.
+        self._swept_ms: int | None = None
+        self._listed_ms: int | None = None
+        self._rows: dict[int, list[tuple[int, bytes, bytes | None]]] = {}
+        self._next_offset = 0
+        self._last_ms = 0
+        self._sent = 0
+        self._sent_before = 0
+        self._answered_at: float | None = None
+        self._log_id: LogId | None = None
+        self._rebalancing: dict[str, int] = {}
+        self.sweep_ms = round(SWEEP_S * 1000)
+        """How often rebalances of classic groups are looked for, as of late: milliseconds."""
+        self.list_ms = round(LIST_S * 1000)
+        """The same of all groups and their states."""
+
+    # What an agent asks of any source.
+
+    @property
+    def log_id(self) -> LogId | None:
+        """Which cluster's groups these are; None before `connect`."""
+        return self._log_id
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether every group that there is was asked for once."""
+        return self._listed_ms is not None and self.pending == 0
+
+    @property
+    def pending(self) -> int:
+        """How many groups have yet to be asked for."""
+        return sum(not it.is_done for it in self._groups.values())
+
+    @property
+    def caught_up_partitions(self) -> dict[int, bool]:
+        """No partition of the topic is read."""
+        return {}
+
+    @property
+    def positions(self) -> dict[int, int]:
+        """Likewise."""
+        return {}
+
+    @property
+    def behind_records(self) -> dict[int, int]:
+        """Likewise."""
+        return {}
+
+    @property
+    def read_until_s(self) -> Mapping[int, float]:
+        """For each shard up to when (`time.monotonic`) all is known that looks can show."""
+        return {} if self._answered_at is None else dict.fromkeys(range(PARTITIONS), self._answered_at)
+
+    @property
+    def healthy(self) -> bool:
+        """Whether the brokers answer."""
+        return self.last_error is None
+
+    @property
+    def last_error(self) -> SourceError | None:
+        """Why nothing is current; None while it is."""
+        if self._answered_at is None:
+            return SourceUnreachable("no answer to a list of groups yet")
+        silent_s = time.monotonic() - self._answered_at
+        if silent_s <= STALE_S:
+            return None
+        refusal = self._session.last_refusal
+        why = "" if refusal is None else f": {refusal.reason}"
+        return SourceUnreachable(f"no answer from the brokers for {silent_s:.0f} s{why}")
+
+    @property
+    def requests_sent(self) -> int:
+        """How many requests went to the brokers, by the client's own count."""
+        return self._sent_before + self._sent
+
+    def readings(self) -> ObserverReading:
+        """What a scrape exports of the questions."""
+        requests = {str(outcome): count for outcome, count in self._session.outcomes.items()}
+        return ObserverReading(
+            requests=requests, compared_groups=0, divergences={}, rebalancing=dict(self._rebalancing)
+        )
+
+    def take_notices(self) -> list[ReaderNotice]:
+        """Nothing that was read can turn out to be another log."""
+        return []
+
+    def change_rate(self, requests_per_s: float) -> None:
+        """From now on send so many requests a second."""
+        self._rate.per_s = requests_per_s
+
+    def connect(self, timeout_s: float = 10.0) -> None:
+        """Learn which cluster it is and which groups it has. Raises `SourceUnreachable`, `SourceDenied`."""
+        deadline = time.monotonic() + timeout_s
+        while self._listed_ms is None or self._log_id is None:
+            if time.monotonic() > deadline:
+                refusal = self._session.last_refusal
+                self.close()
+                what = "asking for a list of groups"
+                if refusal is not None and refusal.outcome is AdminOutcome.DENIED:
+                    raise SourceDenied(f"{what}: {refusal.reason}", right="ACL operation Describe on the groups")
+                raise SourceUnreachable(f"{what}: {'no broker answers' if refusal is None else refusal.reason}")
+            self._step(time.monotonic())
+            self._wake.wait(TICK_S)
+            self._wake.clear()
+
+    def poll(self, timeout_s: float = 1.0) -> list[RecordBatch]:
+        """The next records, in the order of each shard; empty after `timeout_s` without any."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            self._step(time.monotonic())
+            if self._rows:
+                return self._take_batches()
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                return []
+            self._wake.wait(min(left_s, TICK_S))
+            self._wake.clear()
+
+    def close(self) -> None:
+        """Ask no more."""
+        self._session.close()
+
+    # Asking.
+
+    def _step(self, now: float) -> None:
+        process = self._session.process(now)
+        if process is None:
+            return
+        for answer in process.take_answers():
+            self._take(answer, now)
+        if not self._tick.due(now):
+            return
+        self._cluster.ask(process, now)
+        if self._log_id is None:
+            return
+        for question in (self._list, self._sweep):
+            if question.interval.remaining_s(now) == 0 and not question.is_open:
+                self._rate.available(now)
+                self._rate.spend(self._brokers)
+                question.ask(process, now)
+        room = MAX_QUESTIONS - len(self._questions)
+        available = self._rate.available(now)
+        if room <= 0 or available <= 0:
+            return
+        batches: dict[Kind, list[str]] = {}
+        for it in self._scheduler.next_questions(available, room * GROUPS_PER_QUESTION, now):
+            self._rate.spend(round(self._scheduler.cost(it)))
+            batches.setdefault(it.kind, []).append(it.group)
+        for kind, groups in batches.items():
+            for at in range(0, len(groups), GROUPS_PER_QUESTION):
+                some = groups[at : at + GROUPS_PER_QUESTION]
+                self._questions[process.ask(str(kind), some)] = kind, some
+
+    def _on_loss(self, exit_code: int | None) -> None:
+        log.warning("the process that asks the Admin API ended or fell silent; another is started")
+        for question in (self._list, self._sweep, self._cluster):
+            question.drop()
+        self._questions.clear()
+        self._scheduler.dropped()
+        self._sent_before, self._sent = self._sent_before + self._sent, 0
+        # What was between its last answer and the next one's first is not known.
+        self._swept_ms = None
+
+    # Answers.
+
+    def _take(self, it: AdminAnswer, now: float) -> None:
+        self._sent = max(self._sent, it.sent)
+        for refusal in it.refusals:
+            self._refused(refusal, "a question about all groups")
+        if self._cluster.take(it):
+            if it.refusals:
+                self._cluster.interval.restart_in(RETRY_S, now)
+            elif it.cluster_id or it.brokers:
+                self._take_cluster(it, now)
+        elif self._list.take(it):
+            self._pace(self._list, LIST_SHARE, LIST_S, LIST_PAUSE_FACTOR, it, now)
+            if it.groups or not it.refusals:
+                self._answered(now)
+                self._take_list(it, now)
+        elif self._sweep.take(it):
+            self._pace(self._sweep, SWEEP_SHARE, SWEEP_S, PAUSE_FACTOR, it, now)
+            if not it.refusals:
+                self._answered(now)
+            self._take_sweep(it, now)
+        elif it.number in self._questions:
+            _, groups = self._questions.pop(it.number)
+            self._scheduler.answered(groups)
+            for group in groups:
+                self._take_group(group, it, now)
+
+    def _pace(
+        self, question: PeriodicQuestion, share: float, least_s: float, factor: float, it: AdminAnswer, now: float
+    ) -> None:
+        took_s = (it.answered_ms - it.asked_ms) / 1000
+        pause_s = max(least_s, self._brokers / (share * self._rate.per_s), factor * took_s)
+        question.interval.restart_in(max(RETRY_S if it.refusals else 0.0, pause_s - took_s), now)
+
+    def _answered(self, now: float) -> None:
+        self._session.answered(now)
+        self._answered_at = now
+
+    def _take_cluster(self, it: AdminAnswer, now: float) -> None:
+        self._brokers = max(it.brokers, 1)
+        found = LogId(it.cluster_id, TOPIC_ID)
+        if self._log_id is None:
+            self._log_id = found
+            starts = {} if self._start is None else self._start(found, dict.fromkeys(range(PARTITIONS), LOG_BOUNDS))
+            self._next_offset = max(starts.values(), default=0)
+            for group, has_members in self._known.groups().items():
+                state = GroupState.STABLE if has_members else GroupState.EMPTY
+                # What it is now the first list tells; whether it still is there.
+                self._groups[group] = _GroupStatus(ListedGroup(str(GroupType.CLASSIC), str(state)))
+        elif found != self._log_id:
+            log.warning("another cluster answers: %s expected, %s came", self._log_id.cluster_id, it.cluster_id)
+
+    def _take_list(self, it: AdminAnswer, now: float) -> None:
+        asked_ms, at_ms = _wall(it.asked_ms), _wall(it.answered_ms)
+        listed = {group: row for group, row in it.groups.items() if self._is_shown(group)}
+        moved: list[str] = []
+        for group, row in listed.items():
+            status = self._groups.get(group)
+            if status is None:
+                status = self._groups[group] = _GroupStatus(row)
+            before, status.state, status.group_type = status.state, row.state, _type(row.group_type)
+            if status.told_state is None or row.state != before:
+                self._add_state(group, status, at_ms, self._listed_ms)
+                if status.told_state is not None and self._listed_ms is not None:
+                    moved.append(group)
+            elif status.group_type != GroupType.CLASSIC and row.state not in AT_REST:
+                moved.append(group)
+        if not it.refusals:
+            for group in self._groups.keys() - listed.keys():
+                del self._groups[group]
+                self._add(group, at_ms, None)
+            if self._listed_ms is not None:
+                self.list_ms += round((max(asked_ms - self._listed_ms, 1) - self.list_ms) / 8)
+            self._listed_ms = asked_ms
+        self._scheduler.set_groups({group: status.traits for group, status in self._groups.items()})
+        self._scheduler.moved(moved, now)
+
+    def _take_sweep(self, it: AdminAnswer, now: float) -> None:
+        asked_ms, at_ms = _wall(it.asked_ms), _wall(it.answered_ms)
+        is_whole = not it.refusals
+        moving = {group: row for group, row in it.groups.items() if group in self._groups}
+        for group, row in moving.items():
+            status = self._groups[group]
+            is_new = not status.is_moving
+            is_other = status.state != row.state
+            status.is_moving, status.state = True, row.state
+            if is_new or is_other:
+                self._add_state(group, status, at_ms, self._swept_ms)
+                status.rested_ms = None
+        rested = []
+        if is_whole:
+            for group, status in self._groups.items():
+                if status.is_moving and group not in moving:
+                    status.is_moving, status.rested_ms = False, at_ms
+                    rested.append(group)
+        self._scheduler.moved([*moving, *rested], now)
+        self._rebalancing = {"PreparingRebalance": 0, "CompletingRebalance": 0} if is_whole else {}
+        for row in moving.values():
+            self._rebalancing[row.state] = self._rebalancing.get(row.state, 0) + 1
+        if is_whole:
+            if self._swept_ms is not None:
+                self.sweep_ms += round((max(asked_ms - self._swept_ms, 1) - self.sweep_ms) / 8)
+            self._swept_ms = asked_ms
+        else:
+            self._swept_ms = None
+
+    def _take_group(self, group: str, it: AdminAnswer, now: float) -> None:
+        status = self._groups.get(group)
+        if status is None:
+            return
+        described, offsets = it.descriptions.get(group), it.offsets.get(group)
+        for answer, what in ((described, "a description"), (offsets, "the offsets")):
+            if isinstance(answer, Refusal):
+                self._group_refused(group, status, answer, f"{what} of group {group[:200]!r}", now)
+            elif answer is not None:
+                self._answered(now)
+        at_ms = _wall(it.answered_ms)
+        has_offsets = isinstance(offsets, FetchedOffsets)
+        if isinstance(offsets, FetchedOffsets):
+            self._take_offsets(group, status, offsets.positions, at_ms)
+        if isinstance(described, DescribedGroup):
+            if described.state == GroupState.DEAD:
+                # What a coordinator says of a group that it has not got; the next list says whether it is gone.
+                self._scheduler.settled(group)
+                return
+            self._take_description(group, status, described, at_ms, has_offsets=has_offsets)
+        elif has_offsets:
+            self._add(group, at_ms, self._look(status, before_ms=None, has_offsets=True))
+        if has_offsets and (isinstance(described, DescribedGroup) or status.state == GroupState.EMPTY):
+            status.is_done = True
+
+    def _take_description(
+        self, group: str, status: _GroupStatus, it: DescribedGroup, at_ms: int, *, has_offsets: bool
+    ) -> None:
+        status.group_type, status.state = _type(it.group_type), it.state
+        is_at_rest = it.state in AT_REST
+        if status.is_moving and is_at_rest:
+            status.is_moving, status.rested_ms = False, at_ms
+        elif not is_at_rest and status.group_type == GroupType.CLASSIC:
+            status.is_moving = True
+        members = tuple(
+            SeenMember(
+                name,
+                client.client_id,
+                client.host,
+                client.instance_id,
+                {topic: tuple(numbers) for topic, numbers in it.members[name].items()},
+                None
+                if (target := it.targets.get(name)) is None
+                else {topic: tuple(numbers) for topic, numbers in target.items()},
+            )
+            for name, client in it.clients.items()
+        )
+        look = self._look(
+            status, before_ms=self._swept_ms, has_offsets=has_offsets, members=members, protocol=it.protocol or None
+        )
+        status.told_state = it.state
+        status.rested_ms = None
+        self._add(group, at_ms, look)
+        if is_at_rest:
+            self._scheduler.settled(group)
+
+    def _take_offsets(self, group: str, status: _GroupStatus, positions: Iterable[FetchedOffset], at_ms: int) -> None:
+        """Records for what moved since the last look, and tombstones for what is gone."""
+        if status.positions is None:
+            status.positions = {
+                (topic, partition): FetchedOffset(topic, partition, offset, -1, "")
+                for (topic, partition), offset in self._known.positions(group).items()
+            }
+        seen = {(it.topic, it.partition): it for it in positions}
+        for slot, it in seen.items():
+            before = status.positions.get(slot)
+            if before is not None and before.offset == it.offset:
+                continue
+            try:
+                key = commit_key(group, it.topic, it.partition)
+                value = commit_value(it.offset, at_ms, it.leader_epoch, it.metadata)
+            except (WireError, UnicodeEncodeError):
+                continue
+            self._put(group, at_ms, key, value)
+        for topic, partition in status.positions.keys() - seen.keys():
+            self._put(group, at_ms, commit_key(group, topic, partition), None)
+        status.positions = seen
+
+    def _group_refused(self, group: str, status: _GroupStatus, refusal: Refusal, what: str, now: float) -> None:
+        self._refused(refusal, what)
+        if refusal.outcome in (AdminOutcome.DENIED, AdminOutcome.UNSUPPORTED):
+            status.is_done = True
+            self._scheduler.suspend(group, now)
+
+    def _refused(self, refusal: Refusal, what: str) -> None:
+        if self._session.refused(refusal):
+            log.warning("no answer to %s: %s; others are tried", what, refusal.reason)
+
+    # Records.
+
+    def _look(
+        self,
+        status: _GroupStatus,
+        *,
+        before_ms: int | None,
+        has_offsets: bool = False,
+        members: tuple[SeenMember, ...] | None = None,
+        protocol: str | None = None,
+    ) -> GroupLook:
+        return GroupLook(
+            state=status.state,
+            every_ms=self.sweep_ms if status.group_type == GroupType.CLASSIC else self.list_ms,
+            group_type=status.group_type,
+            before_ms=before_ms,
+            rested_ms=status.rested_ms,
+            protocol=protocol,
+            members=members,
+            has_offsets=has_offsets,
+        )
+
+    def _add_state(self, group: str, status: _GroupStatus, at_ms: int, before_ms: int | None) -> None:
+        self._add(group, at_ms, self._look(status, before_ms=before_ms))
+        status.told_state = status.state
+
+    def _add(self, group: str, at_ms: int, look: GroupLook | None) -> None:
+        self._put(group, at_ms, look_key(group), None if look is None else look_value(look))
+
+    def _put(self, group: str, at_ms: int, key: bytes, value: bytes | None) -> None:
+        self._last_ms = at_ms = max(at_ms, self._last_ms)
+        self._rows.setdefault(shard_of(group), []).append((at_ms, key, value))
+
+    def _take_batches(self) -> list[RecordBatch]:
+        rows, self._rows = self._rows, {}
+        out = []
+        for shard, some in rows.items():
+            first = max(self._next_offset, clock.now_ms() * OFFSETS_PER_MS)
+            self._next_offset = first + len(some)
+            times, keys, values = zip(*some, strict=True)
+            out.append(RecordBatch(shard, list(range(first, self._next_offset)), list(times), keys, values))
+        return out
+
+    def _is_shown(self, group: str) -> bool:
+        if not self._shows_group(group) or group in self._unnameable:
+            return False
+        try:
+            look_key(group)
+        except (WireError, UnicodeEncodeError):
+            self._unnameable.add(group)
+            return False
+        return True
+
+
+def _wall(at_monotonic_ms: int) -> int:
+    """A time of the observer's clock on the wall, epoch milliseconds."""
+    return clock.now_ms() - (monotonic_ms() - at_monotonic_ms)
+
+
+def _type(name: str) -> str:
+    # Brokers that know one type do not say which.
+    return str(GroupType.CLASSIC) if name == "unknown" else name
