@@ -12,7 +12,7 @@ READY := $(VENV)/.ready
 WORKERS ?= 4
 # Hundreds of processes load the same modules: they keep them compiled, whatever the environment says.
 export PYTHONDONTWRITEBYTECODE :=
-.PHONY: demo test check lint tools bench spark-bench commits rig accuracy faults soak fuzz clean setup
+.PHONY: demo test check lint tools bench spark-bench commits rig admin-source accuracy faults soak fuzz clean setup
 
 setup: $(READY)
 
@@ -68,6 +68,9 @@ commits: $(READY)
 
 rig: $(READY)
 	$(BIN)/python -m tests.harness.rig $(RIG)
+
+admin-source: $(READY)
+	$(BIN)/python -m tests.harness.admin_source $(ADMIN_SOURCE)
 
 accuracy: $(READY)
 	$(BIN)/python -m tests.harness.rig.accuracy $(CAPTURES) --out docs/accuracy.md --mistakes

@@ -97,7 +97,7 @@ class ReadSettings:
         "--source",
         type=click.Choice(["topic", "admin"]),
         default="topic",
-        help="Where groups are read from: the topic, or, where you may not read that, by looks through the Admin API.",
+        help="Where groups are read from: the topic, or, where you may not read that, looks through the Admin API.",
     )
     groups: tuple[str, ...] = option(
         "--group",

@@ -6,5 +6,5 @@ HTTP routes or how anything is printed.
 Read `agent.py` first (an agent's life), then `parts.py` (what it is made of), `reader_loop.py` (records to state),
 `queries.py` and `scrape.py` (state to answers and metrics). `process.py` is `kshadow run`, `factory.py` makes an
 agent of its settings, `supervisor.py` keeps agents of several clusters alive, `checkpointer.py` keeps state across
-restarts, `admin_mode` is the agent that reads no topic, `offline.py` reads files once, `shutdown.py` ends in time.
+restarts, `offline.py` reads files once, `shutdown.py` ends in time.
 """

@@ -156,6 +156,7 @@ class Sampler(BackgroundThread):
                         lags.get(shape.group, NO_LAG),
                         ends_ms,
                         behind.get(shape.group, ()),
+                        mirror.sampled_every_ms,
                     ),
                 )
         return [sample for _, sample in found.values()]

@@ -34,7 +34,7 @@ def fact_lines(watched: GroupState, width: int) -> list[Line]:
     kind = GROUP_TYPES.get(form["group_type"], display_text(form["group_type"], 20) + " group")
     rest = [
         kind,
-        f"{epochs(form['group_type'])} {form['generation']}",
+        *([f"{epochs(form['group_type'])} {form['generation']}"] if form["generation"] >= 0 else []),
         *([display_text(form["protocol"], 40)] if form.get("protocol") else []),
         count(len(form["members"]), "member"),
         *([count(form["partitions"], "partition")] if isinstance(form.get("partitions"), int) else []),

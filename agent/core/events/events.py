@@ -141,8 +141,8 @@ _OF_THE_LOG = ("partition", "offset", "generation", "previous_generation")
 
 
 def event_id(transition: Transition | Finding) -> str:
-    """`<partition>-<offset>-<hash>`: where the event is in the log, and a hash of what makes it this event. `0-0-<hash>`
-    of what a look at a group showed.
+    """`<partition>-<offset>-<hash>`: where the event is in the log, and a hash of what makes it this event. Of what a
+    look at a group showed `0-0-<hash>`.
 
     Of the record only its place, its time and its group go in, not the cluster's name (which is what the reader
     calls it): so files and a live topic give the same ids, and two clusters still differ.
@@ -156,8 +156,8 @@ def event_id(transition: Transition | Finding) -> str:
 
 
 def _sampled_event_id(transition: Transition | Finding) -> str:
-    """Of an event that a look showed: by what it says, and not by when it was seen, so that an agent that goes on from
-    a snapshot gives what it had told already the same id."""
+    """Of an event that a look showed: by what it says, and not by when it was seen. So an agent that goes on from a
+    snapshot gives what it had told already the same id."""
     said: list[object] = [transition.kind, transition.group, _subject(transition)]
     match transition:
         case Rebalanced():

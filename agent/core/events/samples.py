@@ -62,6 +62,8 @@ class GroupSample(NamedTuple):
     ends_ms: int | None = None
     """When the ends were seen; None: they are not known."""
     behind: Sequence[PositionBehind] = ()
+    sampled_every_ms: int | None = None
+    """Where groups are looked at and no record is read: how often."""
 
 
 def sample_event(sample: GroupSample, cluster: str | None = None) -> Event:
@@ -85,16 +87,19 @@ def sample_event(sample: GroupSample, cluster: str | None = None) -> Event:
     said = msgspec.json.encode([SAMPLE, sample.at_ms, sample.group_type, own, *([ends] if has_ends else [])])
     name = sample.group.encode("utf-8", "surrogatepass")
     digest = blake2b(name + b"\0" + said, digest_size=10).hexdigest()
+    every_ms = sample.sampled_every_ms
+    place = (sample.partition, sample.offset) if every_ms is None else (None, None)
     return {
         "schema": SCHEMA,
-        "event_id": f"{sample.partition}-{sample.offset}-{digest}",
+        "event_id": f"{place[0] or 0}-{place[1] or 0}-{digest}",
         "type": SAMPLE,
         "cluster": cluster,
         "group": sample.group,
         "group_type": sample.group_type,
         "at_ms": sample.at_ms,
-        "partition": sample.partition,
-        "offset": sample.offset,
+        "partition": place[0],
+        "offset": place[1],
+        **({} if every_ms is None else {"sampled": True, "sampled_every_ms": every_ms}),
         **own,
         **ends,
     }

@@ -1,11 +1,12 @@
 """Why a rebalance happened that was seen by looks at the group, and not in the topic.
 
-Two things differ from `cause_inference`. A time is known only to lie between two looks, so a silence is a range, and a
-cause is as likely as the share of its silences that fall into the range. And timeouts are not known: the Admin API
+Two things differ from `cause_inference`. A time is known only to lie between two looks, so a silence is a range, and
+a cause is as likely as the share of its silences that fall into the range. And timeouts are not known: the Admin API
 has none. So a session may end after what its library, or any, takes by default, and with some probability after any
 other time; `max.poll.interval.ms` likewise. With
 
-    g  the silence: from the last commit to the departure, within [least, most]    i  the interval between commits seen
+    g  the silence: from the last commit to the departure, within [least, most]
+    i  the interval between two commits that were seen
 
 the silences of a member that has gone are (`departure_likelihood` has the rules of each)
 
@@ -99,8 +100,9 @@ class Sighting(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SampledRebalance:
-    """What is known of one rebalance. `began`: when it was seen to prepare (None: it was not), `ended` when it was seen
-    at rest again. `joined` and `left` hold members and when each came or went; `silences` are by id of those that left.
+    """What is known of one rebalance. `began`: when it was seen to prepare (None: it was not), `ended` when it was
+    seen at rest again. `joined` and `left` hold members and when each came or went, `silences` are by id of those
+    that left.
     `grown_topics`: those of which more partitions are held than before, with their counts."""
 
     group_type: str
@@ -114,8 +116,8 @@ class SampledRebalance:
 
     @property
     def join_ms(self) -> int | None:
-        """How long it took, from when it was seen to prepare to when it rested; None where that is not known to within
-        a second."""
+        """How long it took, from when it was seen to prepare to when it rested; None where that is not known to
+        within a second."""
         if self.began is None or self.ended is None:
             return None
         errors = self.began.error_ms, self.ended.error_ms

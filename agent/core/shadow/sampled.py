@@ -70,8 +70,8 @@ class SeenMember(msgspec.Struct, frozen=True, array_like=True):
 class GroupLook(msgspec.Struct, frozen=True, omit_defaults=True):
     """What one look showed: the value of a record under the group's key (`agent.core.shadow.sampled_mirror`).
 
-    `every_ms` is how often the group's state is looked at, `before_ms` when it was last before this (None: not known).
-    `rested_ms` is when a group that moved was seen at rest since, if it was.
+    `every_ms` is how often the group's state is looked at, `before_ms` when it was last before this (None: not
+    known). `moving_ms` is when a group was last seen to rebalance, `rested_ms` when it was seen at rest after that.
     `members` is None where they were not asked for. `has_offsets`: its committed offsets were asked for too, and what
     moved stands in the records before this one.
     """
@@ -80,6 +80,7 @@ class GroupLook(msgspec.Struct, frozen=True, omit_defaults=True):
     every_ms: int
     group_type: str = str(GroupType.CLASSIC)
     before_ms: int | None = None
+    moving_ms: int | None = None
     rested_ms: int | None = None
     protocol: str | None = None
     members: tuple[SeenMember, ...] | None = None
@@ -192,6 +193,7 @@ class SampledGroup:
         at_rest = self.state in AT_REST
         if self._round is not None and self._round.rested_ms is None:
             self._round.rested_ms = look.rested_ms
+            self._round.moving_ms = _latest(self._round.moving_ms, look.moving_ms)
         if not at_rest:
             if self._round is not None and self._round.rested_ms is not None:
                 # It rested in between, and moves again before its members were looked at.
@@ -363,7 +365,7 @@ class SampledGroup:
         )
 
     def _moves(self, member: Member, since_ms: int, offsets: CommittedOffsets) -> tuple[int, int | None]:
-        """How often the position of a member's that moved most was seen to, and when one of its positions was last."""
+        """How often that position of a member's was seen to move that did most, and when one of them was last."""
         most, newest = 0, None
         for topic, partitions in member.assignment.items():
             for partition in partitions:

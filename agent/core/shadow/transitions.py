@@ -125,6 +125,8 @@ class HistoryEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _COMMON = len(HistoryEvent.__struct_fields__)
+SAMPLED_FIELDS = ("sampled", "sampled_every_ms")
+"""Fields that only events have which looks showed."""
 
 Generation = Annotated[
     int | None,

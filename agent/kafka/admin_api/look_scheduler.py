@@ -13,8 +13,8 @@ from typing import NamedTuple
 MOVING_S = 0.25
 """How soon a group that rebalances, or whose rebalance is not told yet, is looked at again."""
 COMMITS_S, MEMBERS_S, IDLE_S = 0.5, 10.0, 15.0
-"""The shortest time between two looks at the commits of a group with members, and at the members of one of KIP-848, of
-which no state tells a rebalance; at the members of a classic group that rests; at the commits of one without any."""
+"""The shortest time between two looks at the commits of a group with members, and at the members of one of KIP-848,
+of which no state tells a rebalance; at the members of a classic group that rests; at the commits of one without."""
 HOT_S = 120.0
 """For how long after a rebalance a group's commits are looked at before those of others: it may well come again."""
 SUSPENDED_S = 600.0

@@ -6,9 +6,9 @@ that moved since the last. The questions go through a process of their own (`chi
 
 - *Sweeps* ask which groups are rebalancing, one request to each broker whatever the number of groups.
 - *Lists* show all groups and their states: those that came, went, emptied, or reconcile.
-- *Looks* ask for members and committed offsets of one group. Groups that a sweep or list shows to move come first, and
-  again until their rebalance is told; then committed offsets, of groups that rebalanced lately and of others in turn;
-  then descriptions, which show what was missed.
+- *Looks* ask for members and committed offsets of one group. Groups that a sweep or list shows to move come first,
+  and again until their rebalance is told; then committed offsets, of groups that rebalanced lately and of others in
+  turn; then descriptions, which show what was missed.
 
 Offsets of records ascend, over restarts too: they are made of the time.
 """
@@ -85,15 +85,16 @@ class KnownGroups(Protocol):
 class _GroupStatus:
     """What was last heard of one group, and what is still to be told of it."""
 
-    __slots__ = ("group_type", "is_done", "is_moving", "positions", "rested_ms", "state", "told_state")
+    __slots__ = ("group_type", "is_done", "is_moving", "moving_ms", "positions", "rested_ms", "state", "told_state")
 
     def __init__(self, it: ListedGroup) -> None:
         self.group_type, self.state = _type(it.group_type), it.state
         self.told_state: str | None = None
         """As a record had it last; None: none was written."""
         self.is_moving = False
+        self.moving_ms: int | None = None
         self.rested_ms: int | None = None
-        """When it was seen at rest again, until its members were looked at."""
+        """When it was seen to rebalance last, and at rest again, until its members were looked at."""
         self.positions: dict[tuple[str, int], FetchedOffset] | None = None
         self.is_done = False
         """Whether it was asked for once, with an answer or a refusal."""
@@ -382,9 +383,11 @@ class SampledReader:
             is_new = not status.is_moving
             is_other = status.state != row.state
             status.is_moving, status.state = True, row.state
+            if status.rested_ms is None:
+                status.moving_ms = at_ms
             if is_new or is_other:
                 self._add_state(group, status, at_ms, self._swept_ms)
-                status.rested_ms = None
+                status.moving_ms, status.rested_ms = at_ms, None
         rested = []
         if is_whole:
             for group, status in self._groups.items():
@@ -453,7 +456,7 @@ class SampledReader:
             status, before_ms=self._swept_ms, has_offsets=has_offsets, members=members, protocol=it.protocol or None
         )
         status.told_state = it.state
-        status.rested_ms = None
+        status.moving_ms = status.rested_ms = None
         self._add(group, at_ms, look)
         if is_at_rest:
             self._scheduler.settled(group)
@@ -506,6 +509,7 @@ class SampledReader:
             every_ms=self.sweep_ms if status.group_type == GroupType.CLASSIC else self.list_ms,
             group_type=status.group_type,
             before_ms=before_ms,
+            moving_ms=status.moving_ms,
             rested_ms=status.rested_ms,
             protocol=protocol,
             members=members,

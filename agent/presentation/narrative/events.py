@@ -59,7 +59,7 @@ class Rebalance:
     """A `rebalance` event. `stopped_ms` is stopped partition time, summed over partitions."""
 
     at_ms: int
-    generation: int
+    generation: int | None
     previous_generation: int | None
     cause: str
     causes: tuple[str, ...]

@@ -22,6 +22,9 @@ from agent.presentation.narrative.words import (
     timestamp,
 )
 
+SAMPLED_GAP = "sampled_gap"
+"""The kind of evidence of a member's silence where its group is looked at."""
+
 MAX_VALUE = 200
 """Characters of a value of unknown evidence."""
 
@@ -37,9 +40,11 @@ SESSION_TIMEOUT = "session.timeout.ms"
 
 def departure_evidence(gone: Sequence[Departure]) -> list[str]:
     """Why kshadow believes that these members, all of one cause, went so. Empty where nothing was measured."""
+    looks = [item for it in gone for item in it.evidence if item.get("kind") == SAMPLED_GAP]
     gaps = [item for it in gone for item in it.evidence if item.get("kind") == "commit_gap"]
     measured = [item for item in gaps if int_field(item, "gap_ms") is not None]
     out = [_commit_gap_sentence(gone[0].cause, measured)] if measured else []
+    out += _sampled_gap_sentence(gone[0].cause, looks)
     short = [lasted for item in gaps if (lasted := int_field(item, "generation_lasted_ms")) is not None]
     if short:
         nothing = "It had not committed" if len(gone) == 1 else "Of some no commit shows"
@@ -47,7 +52,7 @@ def departure_evidence(gone: Sequence[Departure]) -> list[str]:
             f"{nothing}, but the generation lasted only {duration_range(short)}: no timeout that began with it can "
             f"have run out."
         )
-    others = [item for it in gone for item in it.evidence if item.get("kind") != "commit_gap"]
+    others = [item for it in gone for item in it.evidence if item.get("kind") not in ("commit_gap", SAMPLED_GAP)]
     return out + evidence_sentences(others)
 
 
@@ -83,6 +88,21 @@ def _commit_gap_sentence(cause: str, gaps: Sequence[Evidence]) -> str:
             return f"{text}{pace}."
 
 
+def _sampled_gap_sentence(cause: str, looks: Sequence[Evidence]) -> list[str]:
+    """What looks at the positions of members showed (`agent.core.inference.sampled_inference`)."""
+    least, most = _int_fields(looks, "gap_least_ms"), _int_fields(looks, "gap_most_ms")
+    if not least or not most:
+        return []
+    whose = "Its positions were" if len(looks) == 1 else "The positions of each were"
+    every = _int_fields(looks, "moves_every_ms")
+    pace = f"; until then they moved about every {duration_range(every)}" if every else ""
+    text = f"{whose} seen to move last between {duration(min(least))} and {duration(max(most))} before it was gone"
+    known = ""
+    if cause in ("session_timeout", "poll_timeout"):
+        known = ". Timeouts are not in the Admin API: this is inferred from what clients take by default"
+    return [f"{text}{pace}{known}."]
+
+
 def _in_brackets(poll: Sequence[int]) -> str:
     return f" ({duration_range(poll)})" if poll else ""
 
@@ -90,6 +110,8 @@ def _in_brackets(poll: Sequence[int]) -> str:
 def why_unknown(gone: Departure, group_type: str | None) -> str:
     """Why it cannot be told how a member went, as a clause that holds for several too."""
     for item in gone.evidence:
+        if item.get("kind") == SAMPLED_GAP:
+            return _why_looks_do_not_tell(item)
         if item.get("kind") != "commit_gap":
             continue
         gap = int_field(item, "gap_ms")
@@ -112,6 +134,17 @@ def why_unknown(gone: Departure, group_type: str | None) -> str:
             return f"a last commit {duration(gap)} before, which fits {fits}{known}"
         return f"a last commit {duration(gap)} before, which fits neither a goodbye nor a timeout{known}"
     return "the history holds no evidence of it"
+
+
+def _why_looks_do_not_tell(item: Evidence) -> str:
+    least, most = int_field(item, "gap_least_ms"), int_field(item, "gap_most_ms")
+    if most is None or least is None:
+        return "its positions were not seen to move before, or it is not known when they moved last"
+    span = f"its positions moved last between {duration(least)} and {duration(most)} before it was gone"
+    candidates = item.get("candidates")
+    if isinstance(candidates, list) and candidates:
+        return f"{span}, which fits {join_words([str(it) for it in candidates])}"
+    return f"{span}, and they had not moved often enough before to tell a silence"
 
 
 def evidence_sentences(items: Iterable[Evidence]) -> list[str]:
@@ -218,6 +251,7 @@ _WRITERS: dict[str, Callable[[Evidence], str | None] | _DurationSentence | str |
     # What the line of the rebalance or its departures say already.
     "joined": None,
     "commit_gap": None,
+    SAMPLED_GAP: None,
     "generation_gap": None,
     "withheld": _withheld_sentence,
     "subscription": _subscription_sentence,

@@ -20,7 +20,7 @@ from agent.presentation.narrative.evidence import departure_evidence, evidence_s
 from agent.presentation.narrative.gains import Gains
 from agent.presentation.narrative.limitations import limitations
 from agent.presentation.narrative.paragraphs import QUIET_MS, busy_paragraphs, causes_phrase
-from agent.presentation.narrative.phrases import GROUP_TYPES, epochs, work
+from agent.presentation.narrative.phrases import GROUP_TYPES, epochs, generation_phrase, is_sampled, is_simple, work
 from agent.presentation.narrative.summary import summary
 from agent.presentation.narrative.timeline import TimelineEntry
 from agent.presentation.narrative.totals import Totals
@@ -168,16 +168,16 @@ def _state_text(scene: StoryContext) -> str:
     group_type = form["group_type"]
     kind = GROUP_TYPES.get(group_type, f"{group_type} group")
     last_commit = _last_commit_text(form, asked)
-    if form["generation"] < 0:
+    if is_simple(form):
         has = "which only commits offsets and has no members that the coordinator knows"
         return f"{who} is a simple {kind}, {has}.{last_commit}"
-    unit = f"{epochs(group_type)} {form['generation']}"
+    unit = "" if is_sampled(form) else f" at {epochs(group_type)} {form['generation']}"
     members, partitions = len(form["members"]), form["partitions"]
     if members:
         protocol = f", assignor {name(form['protocol'])}" if form.get("protocol") else ""
-        has = f"with {count(members, 'member')} on {count(partitions, work(group_type))} at {unit}{protocol}"
+        has = f"with {count(members, 'member')} on {count(partitions, work(group_type))}{unit}{protocol}"
     else:
-        has = f"without members at {unit}"
+        has = f"without members{unit}"
     state = form["state"]
     if form["state_since_ms"] > 0:
         state += f" for {duration(max(asked.now_ms - form['state_since_ms'], 0))}"
@@ -187,7 +187,11 @@ def _state_text(scene: StoryContext) -> str:
 def _last_commit_text(form: Form, asked: StoryRequest) -> str:
     last = form["last_commit_ms"]
     if last is None:
-        return "" if form["group_type"] == "share" else " No offset is committed."
+        if form["group_type"] == "share":
+            return ""
+        if is_sampled(form):
+            return " No offset was seen to be committed." if form["offsets"] else " No offset is committed."
+        return " No offset is committed."
     ago = duration(max(asked.now_ms - last, 0))
     return f" Its last commit came {ago} {'ago' if asked.is_live else 'before'}."
 
@@ -280,7 +284,7 @@ def _costliest_sentence(scene: StoryContext) -> list[str]:
     totals, it = scene.totals, scene.totals.costliest
     if it is None or it.stopped_ms is None or (totals.stopped_ms or 0) < MIN_COST_MS or len(totals.rebalances) == 1:
         return []
-    which = f"{epochs(scene.group_type)} {it.generation} at {scene.calendar.at(it.at_ms)}"
+    which = f"{generation_phrase(scene.group_type, it.generation, 'the one')} at {scene.calendar.at(it.at_ms)}"
     if it.stopped_ms >= NEARLY_ALL_SHARE * (totals.stopped_ms or 0):
         return [f"Nearly all of it came with {which}."]
     return [f"The dearest was {which}: {duration(it.stopped_ms)}."]

@@ -7,7 +7,8 @@ from agent.presentation.narrative import gains as gained
 from agent.presentation.narrative.advice import clients_phrase
 from agent.presentation.narrative.context import StoryContext
 from agent.presentation.narrative.evidence import why_unknown
-from agent.presentation.narrative.phrases import GROUP_TYPES, epochs, work
+from agent.presentation.narrative.phrases import GROUP_TYPES, epochs, is_sampled, work
+from agent.presentation.narrative.sampling import missed_phrase
 from agent.presentation.narrative.totals import Totals
 from agent.presentation.narrative.words import capitalized, count, grouped, join_words
 
@@ -21,13 +22,14 @@ LAG_MATTERS_FROM_MS = 60_000
 def limitations(scene: StoryContext) -> list[str]:
     """Sentences, each with what would let it be seen, where anything would."""
     told, group_type = scene.totals, scene.group_type
-    out = []
+    out = _sampling_limitation(scene)
     if scene.asked.complete_since_ms is not None:
         out.append(
             f"What was before {scene.calendar.at(scene.asked.complete_since_ms)}: the agent keeps the latest events "
             "only. The same question with --bootstrap-server reads all that the topic still holds."
         )
-    if any(it["type"] == "group_created" and not it["observed"] for entry in scene.entries for it in entry.events):
+    created = [it for entry in scene.entries for it in entry.events if it["type"] == "group_created"]
+    if any(not it["observed"] and not it.get("sampled") for it in created):
         out.append(
             "The beginning: the group may be older than what the log still holds. An agent that writes history "
             "(`kshadow run --history-topic`) would have kept it."
@@ -38,7 +40,7 @@ def limitations(scene: StoryContext) -> list[str]:
             f"What happened in {count(told.never_completed, 'rebalance')} that never completed: only a jump of the "
             f"{epochs(group_type)} shows {'it' if told.never_completed == 1 else 'them'}."
         )
-    if unknown:
+    if unknown and not (scene.form is not None and is_sampled(scene.form)):
         unknown[-1] += f" {_broker_log_hint(scene)}"
     out += unknown
     out += _cost_limitation(told, group_type)
@@ -51,6 +53,20 @@ def limitations(scene: StoryContext) -> list[str]:
     if kinds:
         out.append(f"Whether all of this is right: the log holds what it should not ({join_words(list(kinds))}).")
     return out if scene.gains is None else [*out, *gained.limitations(scene.gains)]
+
+
+def _sampling_limitation(scene: StoryContext) -> list[str]:
+    """What looks at the group can have missed."""
+    every = [it["sampled_every_ms"] for entry in scene.entries for it in entry.events if it.get("sampled_every_ms")]
+    if not every and (scene.form is None or not is_sampled(scene.form)):
+        return []
+    out = (
+        "What was between two looks: the group is read through the Admin API, which tells no generations, timeouts "
+        "and subscriptions, and nothing from before the agent began to look."
+    )
+    if every:
+        out += f" {capitalized(missed_phrase(max(every)))}."
+    return [out]
 
 
 def _broker_log_hint(scene: StoryContext) -> str:
@@ -96,8 +112,8 @@ def _cause_limitations(told: Totals, group_type: str | None) -> list[str]:
     unknown = [it for it in told.rebalances if it.cause == Cause.UNKNOWN]
     if not unknown:
         return []
-    which = join_words([str(it.generation) for it in unknown], 6)
-    text = f"what set off {count(len(unknown), 'rebalance')} ({epochs(group_type)} {which})"
+    which = join_words([str(it.generation) for it in unknown if it.generation is not None], 6)
+    text = f"what set off {count(len(unknown), 'rebalance')}{f' ({epochs(group_type)} {which})' if which else ''}"
     both = sum(bool(it.joined and it.left) for it in unknown)
     if both == len(unknown):
         return [capitalized(f"{text}: members came and went, and nothing tells in which order.")]

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from agent.presentation.narrative.events import Departure, Rebalance
 from agent.presentation.narrative.patterns import find_crash_loops, rolling_restart_phrase
-from agent.presentation.narrative.phrases import because, epochs, went
+from agent.presentation.narrative.phrases import because, generation_phrase, went
 from agent.presentation.narrative.timeline import TimelineEntry
 from agent.presentation.narrative.timeline import with_certainty as hedge
 from agent.presentation.narrative.words import (
@@ -102,7 +102,8 @@ def _busy_paragraph(lines: Sequence[TimelineEntry], calendar: Calendar, group_ty
         out += [f"{text}." for text in departure_clauses([gone for it in done for gone in it.left])]
         out += _pattern_sentences(done)
         left = f"with {count(done[-1].members, 'member')}" if done[-1].members else "with nobody left"
-        out.append(f"It ended at {epochs(group_type)} {done[-1].generation} {left}.")
+        at = generation_phrase(group_type, done[-1].generation)
+        out.append(f"It ended {f'at {at} ' if at else ''}{left}.")
     else:
         out.append(f"{between} the group did not rebalance.")
     others = Counter(line.label for line in lines if line.rebalance is None)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from agent.core.causes import cause_info
 
 GROUP_TYPES = {
@@ -25,6 +28,21 @@ def went(cause: str, members: int = 1) -> str:
     """How members went by that cause: `left` of one, or of several."""
     departed = cause_info(cause).departed
     return f"went, cause {cause}" if departed is None else departed[members != 1]
+
+
+def is_sampled(form: Mapping[str, Any]) -> bool:
+    """Whether a group (its form) is looked at through the Admin API: nothing tells its generation and its place."""
+    return form["generation"] < 0 and form["coordinator_partition"] is None
+
+
+def is_simple(form: Mapping[str, Any]) -> bool:
+    """Whether a group (its form) only commits offsets."""
+    return form["generation"] < 0 and not is_sampled(form)
+
+
+def generation_phrase(group_type: str | None, generation: int | None, otherwise: str = "") -> str:
+    """`generation 8`; `otherwise` where it is not known which."""
+    return otherwise if generation is None else f"{epochs(group_type)} {generation}"
 
 
 def epochs(group_type: str | None) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 LIMITATIONS = (
-    "looking at groups through the Admin API, as the topic is not read: generations, timeouts and what happened before "
-    "are not known, and what comes and goes between two looks is not seen"
+    "looking at groups through the Admin API, as the topic is not read: generations, timeouts and what happened "
+    "before are not known, and what comes and goes between two looks is not seen"
 )
 """What is said at the start, in /readyz and on the page."""
 

@@ -13,7 +13,7 @@ from agent.presentation.narrative.findings import severity_rank
 from agent.presentation.narrative.gains import best_gain_sentence
 from agent.presentation.narrative.paragraphs import causes_phrase, departure_clauses
 from agent.presentation.narrative.patterns import CrashLoop, find_crash_loops, rolling_restart_phrase
-from agent.presentation.narrative.phrases import went, work
+from agent.presentation.narrative.phrases import is_simple, went, work
 from agent.presentation.narrative.totals import Totals
 from agent.presentation.narrative.words import (
     Calendar,
@@ -161,7 +161,7 @@ def _healthy(scene: StoryContext) -> str:
         if scene.deleted_ms is None:
             return f"{who} is not there any more."
         return f"{who} was deleted at {timestamp(scene.deleted_ms)} UTC. Nothing is found to be wrong."
-    if scene.form["generation"] < 0:
+    if is_simple(scene.form):
         return f"Nothing is wrong with {who}: it has no members that Kafka knows of, and only commits offsets."
     unknown = sum(gone.cause == Cause.UNKNOWN_DEPARTURE for gone in told.departures)
     if not scene.form["members"]:
@@ -217,7 +217,7 @@ def _cost(scene: StoryContext, *, is_in_order: bool) -> str:
             f"rebalances stopped the group's {work(scene.group_type)}s for {duration(told.stopped_ms)} in sum{of_all}"
         )
     form, who = scene.form, scene.who
-    if form is not None and form["generation"] >= 0:
+    if form is not None and not is_simple(form):
         is_, when = ("is", "now") if scene.asked.is_live else ("was", "when the log ended")
         if form["members"]:
             state = form["state"]

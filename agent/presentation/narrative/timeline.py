@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from agent.core.causes import cause_info
 from agent.presentation.narrative.events import (
@@ -16,7 +17,7 @@ from agent.presentation.narrative.events import (
     parse_departure,
     parse_rebalance,
 )
-from agent.presentation.narrative.phrases import epochs, went, work
+from agent.presentation.narrative.phrases import generation_phrase, went, work
 from agent.presentation.narrative.words import certainty_percent, count, duration, grouped, join_words, name, sentence
 
 REBALANCE_EVENT_TYPES = ("rebalance", "member_joined", "member_left", "assignment_changed", "group_emptied")
@@ -64,7 +65,9 @@ def _belongs_to(group: Sequence[Event], event: Event) -> bool:
     if kind == "assignment_changed" and event["at_ms"] == first["at_ms"]:
         # Newer group types write the target assignment behind the epoch, in the same batch.
         return bool(event["generation"] == first["generation"])
-    return kind != "rebalance" and (event["partition"], event["offset"]) == (first["partition"], first["offset"])
+    # What looks show has no place in the log, and one time instead.
+    where = "partition", "offset", "at_ms"
+    return kind != "rebalance" and all(event[it] == first[it] for it in where)
 
 
 def _entry(group: list[Event]) -> TimelineEntry:
@@ -92,7 +95,12 @@ def rebalance_line(rebalance: Rebalance, events: Iterable[Event], group_type: st
         )
         if part
     ]
-    return f"{epochs(group_type)} {rebalance.generation}: {'; '.join(said)}"
+    return _after_generation(group_type, rebalance.generation, "; ".join(said))
+
+
+def _after_generation(group_type: str | None, generation: int | None, text: str) -> str:
+    unit = generation_phrase(group_type, generation)
+    return f"{unit}: {text}" if unit else text
 
 
 def member_labels(members: Iterable[MemberRef]) -> str:
@@ -162,16 +170,16 @@ def _assignment_clause(event: Event, group_type: str | None) -> str:
 def _partial_rebalance_line(group: list[Event]) -> tuple[str, str]:
     """Events of a rebalance without their `rebalance`, which was cut off or is not one."""
     event = group[0]
-    unit = f"{epochs(event['group_type'])} {event['generation']}"
+    unit = partial(_after_generation, event["group_type"], event["generation"])
     match event["type"]:
         case "member_joined":
-            return "joined", f"{unit}: {member_labels([member_ref(event['member'])])} joined"
+            return "joined", unit(f"{member_labels([member_ref(event['member'])])} joined")
         case "member_left":
-            return "left", f"{unit}: {_left_clauses([parse_departure(event)])[0]}"
+            return "left", unit(_left_clauses([parse_departure(event)])[0])
         case "assignment_changed":
-            return "assigned", f"{unit}: {_assignment_clause(event, event['group_type'])}"
+            return "assigned", unit(_assignment_clause(event, event["group_type"]))
         case _:
-            return "emptied", f"{unit}: the last member is gone"
+            return "emptied", unit("the last member is gone")
 
 
 def _replaced_line(group: list[Event]) -> tuple[str, str]:

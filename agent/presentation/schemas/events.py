@@ -12,6 +12,7 @@ from agent.core.events.events import (
     EventPositionBehind,
     HistoryEvent,
 )
+from agent.core.shadow.transitions import SAMPLED_FIELDS
 from agent.persistence.export.columns import COLUMNS
 from agent.presentation.schemas.builders import REF, Schema, ref
 
@@ -44,7 +45,7 @@ def _adapted(schema: Schema) -> Schema:
     if "title" in out:
         fields = sorted(out["properties"], key=lambda name: _FIELDS.get(name, 0))
         out["properties"] = {name: _sentence(_adapted(out["properties"][name])) for name in fields}
-        out["required"] = fields
+        out["required"] = [name for name in fields if name not in SAMPLED_FIELDS]
     return {name: out[name] for name in _KEYWORDS if name in out}
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from agent.presentation.markup import Markup, escape, shortened
 from agent.presentation.narrative.events import MemberRef
-from agent.presentation.narrative.phrases import because, epochs, went
+from agent.presentation.narrative.phrases import because, epochs, generation_phrase, went
 from agent.presentation.narrative.words import (
     certainty_percent,
     count,
@@ -47,7 +47,8 @@ def departures_caption(gone: list[LaneDeparture]) -> Markup:
 
 def generation_caption(generation: Generation, group_type: str | None) -> Markup:
     """What is shown over the block of a generation."""
-    said = f"{epochs(group_type)} {generation.generation}, {timestamp(generation.since_ms)} UTC"
+    which = generation_phrase(group_type, generation.generation, "rebalance")
+    said = f"{which}, {timestamp(generation.since_ms)} UTC"
     said += f", {count(generation.members, 'member')}"
     if generation.cause is not None:
         said += f": {because(generation.cause)}"
@@ -59,10 +60,10 @@ def generation_caption(generation: Generation, group_type: str | None) -> Markup
 def generations_caption(rounds: list[Generation], group_type: str | None) -> Markup:
     """Of several that are drawn as one."""
     why = join_counted([it.cause.replace("_", " ") for it in rounds if it.cause is not None])
-    unit = epochs(group_type)
-    return escape(
-        f"{unit}s {rounds[0].generation} to {rounds[-1].generation}, {count(len(rounds), 'rebalance')}: {why}"
-    )
+    which = f"{epochs(group_type)}s {rounds[0].generation} to {rounds[-1].generation}, "
+    if rounds[0].generation is None:
+        which = ""
+    return escape(f"{which}{count(len(rounds), 'rebalance')}: {why}")
 
 
 def total_stopped_ms(lanes: Lanes) -> int | None:

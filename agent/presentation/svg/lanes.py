@@ -32,7 +32,7 @@ class Generation:
     where nobody knows.
     """
 
-    generation: int
+    generation: int | None
     since_ms: int
     members: int
     rebalance: Rebalance | None = None
@@ -126,7 +126,7 @@ class _Past:
     def __init__(self) -> None:
         self.seats = MemberSlots()
         self.rebalances: list[tuple[Event, Rebalance]] = []
-        self.assigned_partitions: dict[int, int] = {}
+        self.assigned_partitions: dict[tuple[int | None, int | None], int] = {}
         self.deleted_ms: int | None = None
 
     def take(self, event: Event) -> None:
@@ -142,7 +142,7 @@ class _Past:
             case "static_member_replaced":
                 seats.replace(member_ref(event["old_member"]), member_ref(event["member"]), event["at_ms"])
             case "assignment_changed":
-                self.assigned_partitions[event["generation"]] = event["assigned_partitions"]
+                self.assigned_partitions[_which(event)] = event["assigned_partitions"]
             case "group_deleted":
                 seats.vacate_all(event["at_ms"])
                 self.deleted_ms = event["at_ms"]
@@ -180,6 +180,17 @@ def _silent_since(done: Rebalance) -> dict[str, int]:
     return out
 
 
+def _which(event: Event) -> tuple[int | None, int | None]:
+    """What tells a generation from another: its number, and where nothing tells that, when it was seen."""
+    generation = event["generation"]
+    return generation, event["at_ms"] if generation is None else None
+
+
+def _had(rebalance: Rebalance) -> int:
+    """Members before it."""
+    return max(rebalance.members - len(rebalance.joined) + len(rebalance.left), 0)
+
+
 def _generations(
     past: _Past, since_ms: int, until_ms: int, members: int, generation: int | None
 ) -> tuple[Generation, ...]:
@@ -190,14 +201,13 @@ def _generations(
     first = within[0][1] if within else None
     if before:
         out.append(Generation(before[-1].generation, since_ms, before[-1].members))
-    elif first is not None and first.previous_generation:
-        had = max(first.members - len(first.joined) + len(first.left), 0)
-        out.append(Generation(first.previous_generation, since_ms, had))
+    elif first is not None and (first.previous_generation or (within[0][0].get("sampled") and _had(first))):
+        out.append(Generation(first.previous_generation, since_ms, _had(first)))
     elif not told and generation is not None and generation >= 0 and members:
         out.append(Generation(generation, since_ms, members))
     partitions = 0
     for event, it in within:
-        partitions = past.assigned_partitions.get(it.generation) or partitions
+        partitions = past.assigned_partitions.get(_which(event)) or partitions
         out.append(Generation(it.generation, it.at_ms, it.members, it, *_standstill(event, it, partitions)))
     return tuple(out)
 
@@ -218,7 +228,8 @@ def _standstill(event: Event, rebalance: Rebalance, partitions: int) -> tuple[in
         rest = rebalance.stopped_ms - sum(silent) * partitions / had
         others = partitions * (1 - len(silent) / had)
         pause = round(rest / others) if others > 0 and rest > 0 else None
-    stops_all = rebalance.protocol in EAGER and rebalance.previous_generation not in (None, 0)
+    is_first = rebalance.previous_generation in (None, 0) and not (event.get("sampled") and _had(rebalance))
+    stops_all = rebalance.protocol in EAGER and not is_first
     paused = rebalance.at_ms - pause if pause and stops_all else None
     return rebalance.at_ms - round(lasted), min(mean / lasted, 1.0), paused
 

@@ -126,7 +126,11 @@ def _generation_blocks(
 
 def _block_label(same: list[Generation], room: float) -> str:
     first, last = same[0], same[-1]
-    if len(same) > 1:
+    if first.generation is None:
+        words = [
+            f"{len(same)}{TIMES_SIGN}" if len(same) > 1 else look(first.cause).label if first.cause else "before"
+        ]
+    elif len(same) > 1:
         words = [
             f"{first.generation} to {last.generation}",
             f"{first.generation}-{last.generation}",

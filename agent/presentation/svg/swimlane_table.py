@@ -34,7 +34,7 @@ def _row(generation: Generation) -> str:
         for way, same in grouped(left, lambda gone: (gone.cause, gone.confidence)).items()
     )
     cells: list[str] = [
-        str(generation.generation),
+        "" if generation.generation is None else str(generation.generation),
         because(generation.cause or "unknown"),
         captions.member_names(joined) if joined else "",
         ways,

@@ -51,13 +51,16 @@ class _CachedGroup:
 
 
 class _RawReading(NamedTuple):
-    """One group as it was found under the lock; what can be read later is. `slots` only where they are asked for."""
+    """One group as it was found under the lock; what can be read later is. `slots` only where they are asked for.
+    `seen_ms` is when a group that is looked at was seen to commit; None where its positions tell (`looked_at`)."""
 
     shape: GroupShape
     load: float | None
     values: Sequence[bytes]
     slots: Sequence[TopicPartition]
     counts: GroupCounts
+    looked_at: bool = False
+    seen_ms: int | None = None
 
 
 class _DetailByGroup(NamedTuple):
@@ -162,7 +165,10 @@ class GroupCollector:
             if diagnosis is not None and clock_ms is not None:
                 self._consumed(kept, diagnosis.consumption(name), clock_ms, mirror)
             of_group = GroupCounts.of(counts, name)
-            yield _RawReading(kept.shape, kept.load, offsets.values(name), slots_of(name), of_group)
+            raw = _RawReading(kept.shape, kept.load, offsets.values(name), slots_of(name), of_group)
+            if mirror.sampled_every_ms is not None:
+                raw = raw._replace(looked_at=True, seen_ms=offsets.last_moved_ms(name))
+            yield raw
             if time.perf_counter() > until:
                 return
 
@@ -222,13 +228,13 @@ def _readings(raws: Sequence[_RawReading], finer: _DetailByGroup) -> Iterator[Gr
     """From the values of all these groups at once: to look at those of one takes nearly as long as of a hundred."""
     offsets, times = offset_columns([value for raw in raws for value in raw.values])
     start = 0
-    for shape, load, values, slots, counts in raws:
+    for shape, load, values, slots, counts, looked_at, seen_ms in raws:
         name, end = shape.group, start + len(values)
         partitions = finer.partitions.get(name, ())
         if slots:
             committed = zip(slots, offsets[start:end], strict=True)
             partitions = [PartitionLag(name, topic, at, offset, None) for (topic, at), offset in committed]
-        last_commit_ms = max(times[start:end], default=None)
+        last_commit_ms = seen_ms if looked_at else max(times[start:end], default=None)
         yield GroupReading(shape, load, last_commit_ms, counts, finer.topics.get(name, ()), partitions)
         start = end
 

@@ -132,11 +132,6 @@ class Fleet:
         findings = tuple(it for it in self.findings if it.get("cluster") == cluster)
         return Fleet(self.at_ms, self.version, self.ready, groups, findings)
 
-    @property
-    def has_history(self) -> bool:
-        """Whether anything is known of what happened: who reads no topic knows but what is."""
-        return not self.groups or any(it.row["rebalances"] is not None for it in self.groups)
-
 
 def _in_order(
     groups: Iterable[FleetGroup], key: Callable[[FleetGroup], Any], *, backwards: bool

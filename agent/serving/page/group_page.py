@@ -10,7 +10,7 @@ from agent.core.queries import Health
 from agent.presentation.markup import Markup
 from agent.presentation.narrative.events import events_within
 from agent.presentation.narrative.explain import ADVICE_TITLE, LIMITATIONS_TITLE, TITLES, Story, StoryRequest, explain
-from agent.presentation.narrative.phrases import epochs, work
+from agent.presentation.narrative.phrases import epochs, is_sampled, work
 from agent.presentation.narrative.timeline import timeline_entries
 from agent.presentation.narrative.words import capitalized, count
 from agent.presentation.svg.lanes import build_lanes
@@ -90,22 +90,20 @@ def group_page(
     open_now = worst_first(it for it in known.findings if it["state"] != "resolved")
     ranged = events_within(known.events, since_ms, None)
     ranges = _ranges(known, chosen, cluster)
-    has_past = known.description is None or known.description["rebalances"] is not None
+    form = known.description
+    # Between two looks things happen that nobody sees: whoever reads this must know.
+    is_looked_at = form is not None and is_sampled(form)
     parts = [
-        _lead(known, open_now, cluster, story.summary if has_past else ""),
+        _lead(known, open_now, cluster, story.summary),
         _figures(known, now_ms),
-        "" if has_past else f'<p class="notice" id="past">{text(capitalized(ready.reason), 500)}.</p>',
-        *(_history_sections(known, story, open_now, now_ms, ranges) if has_past else ()),
-        members_section(known.description),
-        lag_section(known.description, now_ms),
-        *(
-            (events_section(timeline_entries(ranged), now_ms, chosen == WHOLE_RANGE), _background(story))
-            if has_past
-            else ()
-        ),
+        f'<p class="notice" id="past">{text(capitalized(ready.reason), 500)}.</p>' if is_looked_at else "",
+        *_history_sections(known, story, open_now, now_ms, ranges),
+        members_section(form),
+        lag_section(form, now_ms),
+        events_section(timeline_entries(ranged), now_ms, chosen == WHOLE_RANGE),
+        _background(story),
         _api_links(known, cluster),
     ]
-    form = known.description
     kind = "gone" if form is None else f"{form['state']}, {count(len(form['members']), 'member')}"
     if form is not None and form["generation"] >= 0:
         kind += f", {epochs(form['group_type'])} {form['generation']}"

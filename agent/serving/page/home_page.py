@@ -119,9 +119,6 @@ def version_of(fleet: Fleet, wanted: FleetQuery) -> str:
 def _headline(fleet: Fleet) -> str:
     if not fleet.groups:
         return "No groups yet"
-    if not fleet.has_history:
-        # Nobody looks for findings then.
-        return count(len(fleet.groups), "group")
     wrong = sum(it.severity_level > 1 for it in fleet.groups)
     if wrong:
         return f"{wrong} of {count(len(fleet.groups), 'group')} {'needs' if wrong == 1 else 'need'} a look"
@@ -131,10 +128,9 @@ def _headline(fleet: Fleet) -> str:
 
 def _under(fleet: Fleet) -> str:
     said = ["the agent has caught up" if fleet.ready.ready else "the agent does not see"]
-    if fleet.has_history:
-        restless = sum(bool(it.recent_ms) for it in fleet.groups)
-        last = f"{count(restless, 'group')} rebalanced within the last hour"
-        said.insert(0, last if restless else "no rebalance for an hour")
+    restless = sum(bool(it.recent_ms) for it in fleet.groups)
+    last = f"{count(restless, 'group')} rebalanced within the last hour"
+    said.insert(0, last if restless else "no rebalance for an hour")
     if fleet.ready.ready:
         # What else there is to say, where all is well otherwise.
         said += [it for it in fleet.ready.reason.split("; ") if it != "caught up"]
@@ -295,7 +291,7 @@ def key_figures(fleet: Fleet) -> Markup:
     return Markup(f"""<dl class="figures" id="figures">
 <div><dt>Open findings</dt><dd>{findings}<ul class="severities">{said or "<li>none</li>"}</ul></dd></div>
 <div><dt>Groups</dt><dd>{number(len(fleet.groups))}<small>{count(members, "member")}</small></dd></div>
-<div><dt>Rebalances, last hour</dt><dd>{number(len(recent) if fleet.has_history else None)}{shown}</dd></div>
+<div><dt>Rebalances, last hour</dt><dd>{number(len(recent))}{shown}</dd></div>
 <div><dt>Lag, records</dt><dd>{lag}<small>{_unknown_lag(unknown, len(fleet.groups))}</small></dd></div>
 </dl>""")
 

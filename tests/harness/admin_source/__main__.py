@@ -105,7 +105,8 @@ def _report(scores: list[GroupScore]) -> int:
             print(f"    missed: {line}")
     seen, count = sum(it.seen for it in scores), sum(it.rebalances for it in scores)
     wrong = [*triggers.wrong, *departures.wrong]
-    print(f"\nseen {seen} of {count}; triggers right {triggers.right_share:.2f}, departures {departures.right_share:.2f}")
+    right = f"triggers right {triggers.right_share:.2f}, departures {departures.right_share:.2f}"
+    print(f"\nseen {seen} of {count}; {right}")
     print(*(f"  wrong: {line}" for line in wrong), sep="\n")
     problems = []
     if seen < BOUNDS["seen"] * count:
@@ -117,8 +118,8 @@ def _report(scores: list[GroupScore]) -> int:
     for it in scores:
         if missing := (it.true_findings & WANTED) - it.findings:
             problems.append(f"{it.group}: {sorted(missing)} not told")
-        if it.group == DEPLOY and it.findings:
-            problems.append(f"told of a clean deploy: {sorted(it.findings)}")
+        if it.group == DEPLOY and (more := it.findings - it.true_findings):
+            problems.append(f"told of a clean deploy: {sorted(more)}")
     print(*problems, sep="\n")
     return 1 if problems else 0
 

@@ -9,7 +9,7 @@ from typing import Any
 Event = Mapping[str, Any]
 
 EARLY_MS, LATE_MS = 2_000, 15_000
-"""A rebalance is seen at most so long before or after the topic has it: clocks, and the time until it is looked at."""
+"""So long before or after the topic has it a rebalance may be seen: clocks, and the time until it is looked at."""
 UNKNOWN = frozenset({"unknown", "unknown_departure"})
 SURE = 0.8
 BOUNDS = {"seen": 0.9, "right": 0.85}
@@ -70,12 +70,10 @@ class GroupScore:
 
 
 def score_group(group: str, truth: Sequence[Event], seen: Sequence[Event], since_ms: int) -> GroupScore:
-    """`truth` and `seen` are the group's events from the topic and from looks, in order; before `since_ms` none count."""
+    """`truth` and `seen` are the group's events from the topic and from looks, in order, from `since_ms` on."""
     out = GroupScore(group)
     left = [it for it in seen if it["type"] == "rebalance" and it["at_ms"] >= since_ms]
-    causes = {
-        gone["member_id"]: gone["cause"] for it in truth if it["type"] == "rebalance" for gone in it["left"]
-    }
+    causes = {gone["member_id"]: gone["cause"] for it in truth if it["type"] == "rebalance" for gone in it["left"]}
     for true in truth:
         if true["type"] != "rebalance" or true["at_ms"] < since_ms:
             continue

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import logging
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
@@ -23,13 +23,16 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from agent.config.settings import AdminSettings, ClusterSettings, GroupSource, LagSettings, ReadSettings
 from agent.kafka.source.errors import SourceUnreachable
-from agent.runtime.admin_mode.agent import AdminAgent
-from agent.runtime.admin_mode.queries import LIMITATIONS
+from agent.persistence.snapshot.directory_store import DirectoryStore
+from agent.presentation.narrative.sampling import LIMITATIONS
 from agent.runtime.agent import Agent
+from agent.runtime.checkpointer import OpenStore
 from agent.runtime.parts import AgentOptions, Visibility
 from agent.serving.server import serving
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
+from analyzers.registry import select_analyzers
 from tests.live.scenarios.committing import commit
 from tests.live.versions import COORDINATORS, NEWEST
 from tests.unit.cli.running import kshadow
@@ -126,9 +129,34 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
                 it.close()
 
 
+def looking(
+    conf: dict[str, str],
+    *,
+    lag_s: float | None = None,
+    only: list[str] | None = None,
+    open_store: OpenStore | None = None,
+) -> Agent:
+    """An agent of `--source admin`, at a pace that a test can wait for."""
+    settings = ClusterSettings(
+        bootstrap_server=conf["bootstrap.servers"],
+        read=ReadSettings(source=GroupSource.ADMIN),
+        admin=AdminSettings(requests_per_s=300),
+        lag=LagSettings(enabled=lag_s is not None, interval_ms=round((lag_s or 1) * 1000)),
+    )
+    return Agent(
+        AgentOptions(
+            conf=conf,
+            settings=settings,
+            visibility=Visibility(only),
+            analyzers=select_analyzers()._replace(cluster_analyzers=()),
+            open_store=open_store,
+        )
+    )
+
+
 @pytest.fixture
-def agent(cluster: Cluster) -> Iterator[AdminAgent]:
-    agent = AdminAgent(cluster.conf, groups_per_s=200, lag_interval_s=0.4)
+def agent(cluster: Cluster) -> Iterator[Agent]:
+    agent = looking(cluster.conf, lag_s=0.4)
     agent.start()
     try:
         until(lambda: agent.queries.has_caught_up)
@@ -164,7 +192,7 @@ def differing(one: Any, other: Any) -> str:
     return "\n".join(f"{name}: {one[name]} != {other[name]}" for name in one if one[name] != other[name])
 
 
-def test_as_the_topic_tells_it(cluster: Cluster, agent: AdminAgent) -> None:
+def test_as_the_topic_tells_it(cluster: Cluster, agent: Agent) -> None:
     reader = Agent(AgentOptions(conf=cluster.conf))
     reader.start()
     try:
@@ -183,24 +211,24 @@ def test_as_the_topic_tells_it(cluster: Cluster, agent: AdminAgent) -> None:
         reader.stop()
 
 
-def test_what_is_lost_is_null_and_said(cluster: Cluster, agent: AdminAgent, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_is_lost_is_null_and_said(cluster: Cluster, agent: Agent) -> None:
     form = agent.queries.describe("of-classic")
     assert form is not None
-    assert form["rebalances"] is form["last_commit_ms"] is form["coordinator_partition"] is None
+    assert form["last_commit_ms"] is form["coordinator_partition"] is form["generations_skipped"] is None
+    assert (form["generation"], form["rebalances"]) == (-1, 0)
     assert [it["committed_ms"] for it in form["offsets"]] == [None] * 6  # type: ignore[attr-defined]
     assert agent.queries.ready().ready
-    assert agent.queries.ready().reason == LIMITATIONS
-    assert "no history, no causes" in LIMITATIONS
+    assert LIMITATIONS in agent.queries.ready().reason
+    assert "a join phase that is shorter may be missed" in agent.queries.ready().reason
     told = agent.queries.timeline("of-classic")
     assert told is not None
-    assert told[0] == []
-    assert told[1] is not None
+    assert [(it["type"], it["observed"], it["sampled"]) for it in told.events] == [("group_created", False, True)]
     assert agent.queries.timeline("nobody") is None
     assert agent.queries.describe("nobody") is None
-    assert agent.queries.findings() == []
+    assert agent.queries.status()["sampling"]["pending_groups"] == 0  # type: ignore[index, call-overload]
 
 
-def test_lag_and_imbalance(cluster: Cluster, agent: AdminAgent) -> None:
+def test_lag_and_imbalance(cluster: Cluster, agent: Agent) -> None:
     def lag(group: str) -> list[Any]:
         form = agent.queries.describe(group)
         assert form is not None
@@ -210,31 +238,21 @@ def test_lag_and_imbalance(cluster: Cluster, agent: AdminAgent) -> None:
     until(lambda: lag("alone") == [6, 0])
     totals = {it["group"]: it["lag"] for it in agent.queries.groups()}
     assert (totals["of-classic"], totals["alone"]) == (45, 6)
-    lags = dict(agent.queries.topic_lags())
-    assert (lags["alone"].records, lags["alone"].partitions, lags["alone"].unknown) == (6, 2, 0)
-    until(lambda: dict(agent.queries.topic_lags())["alone"].seconds)
-    form = agent.queries.describe("alone")
-    assert form is not None
-    by_partition = {(it["partition"], it["offset"], it["lag"]) for it in form["offsets"]}
-    assert by_partition == {(0, 4, 6), (5, 10, 0)}
-    assert agent._lag_watcher is not None
-    assert len(agent._lag_watcher.snapshot().numbers) == 6
 
 
-def test_it_is_served(cluster: Cluster, agent: AdminAgent) -> None:
-    until(lambda: dict(agent.queries.topic_lags())["alone"].seconds)
+def test_it_is_served(cluster: Cluster, agent: Agent) -> None:
     with serving(agent.queries) as url:
         with urlopen(url + "/metrics") as response:
             metrics = response.read().decode()
         assert 'kshadow_group_members{group="of-classic"} 2.0' in metrics
         assert 'kshadow_group_assignment_imbalance_ratio{group="of-classic"} 1.0' in metrics
-        assert "kshadow_group_rebalances_total" not in metrics
-        assert "kshadow_group_last_commit_timestamp_seconds" not in metrics
+        assert 'kshadow_group_generation{group="of-classic"}' not in metrics
+        assert 'kshadow_group_last_commit_timestamp_seconds{group="of-classic"}' not in metrics
         with urlopen(url + "/readyz") as response:
-            assert response.read().decode().strip() == LIMITATIONS
+            assert LIMITATIONS in response.read().decode()
         with urlopen(url + "/") as response:
             page = response.read().decode()
-        assert LIMITATIONS in page
+        assert LIMITATIONS[1:] in page
         assert "None<" not in page
         groups = kshadow("groups", "--agent", url)
         assert groups.exit_code == 0
@@ -242,40 +260,106 @@ def test_it_is_served(cluster: Cluster, agent: AdminAgent) -> None:
         described = kshadow("describe", "of-classic", "--agent", url)
         assert described.exit_code == 0, described.output
         assert "c1" in described.stdout
+        until(lambda: kshadow("lag", "alone", "--agent", url, "-o", "json").exit_code == 0)
         lag = kshadow("lag", "alone", "--agent", url, "-o", "json")
-        assert lag.exit_code == 0, lag.output
         rows = json.loads(lag.stdout)
         assert [(it["partition"], it["offset"], it["lag"]) for it in rows] == [(0, 4, 6), (5, 10, 0)]
         timeline = kshadow("timeline", "alone", "--agent", url)
         assert timeline.exit_code == 0, timeline.output
+        explained = kshadow("explain", "of-classic", "--agent", url)
+        assert explained.exit_code == 0, explained.output
+        assert "What was between two looks" in explained.stdout
 
 
-def test_groups_that_come_move_and_go(cluster: Cluster, agent: AdminAgent) -> None:
+def test_groups_that_come_move_and_go(cluster: Cluster, agent: Agent) -> None:
     cluster.commit("visitor", (TOPIC, 1, 1), (TOPIC, 2, 2))
     until(lambda: (it := agent.queries.describe("visitor")) is not None and len(it["offsets"]) == 2)  # type: ignore[arg-type]
     cluster.commit("visitor", (TOPIC, 1, 7))
     until(lambda: [it["offset"] for it in agent.queries.describe("visitor")["offsets"]] == [7, 2])  # type: ignore[index, attr-defined]
+    form = agent.queries.describe("visitor")
+    assert form is not None
+    assert form["last_commit_ms"] is not None, "it was seen to move"
     cluster.admin.delete_consumer_groups(["visitor"])["visitor"].result(20)
     until(lambda: agent.queries.describe("visitor") is None)
-    assert "visitor" not in {group for group, _ in agent.queries.topic_lags()}
+    told = agent.queries.timeline("visitor")
+    assert told is not None
+    assert [it["type"] for it in told.events] == ["group_created", "group_deleted"]
+    assert told.events[0]["observed"]
+
+
+@ONCE
+def test_rebalances_are_told_and_kept_over_a_restart(cluster: Cluster, tmp_path: Path) -> None:
+    """A member comes and goes, as in the topic's events; an agent that begins anew from its snapshot tells nothing
+    twice, and what happened while it was away."""
+    conf = {**cluster.conf, "group.id": "shared", "enable.auto.commit": False, "auto.offset.reset": "earliest"}
+
+    def member(client_id: str) -> Consumer:
+        made = Consumer({**conf, "client.id": client_id, "session.timeout.ms": 6000, "heartbeat.interval.ms": 500})
+        made.subscribe([TOPIC])
+        return made
+
+    def hold(members: list[Consumer], *shares: int) -> None:
+        deadline = time.monotonic() + 40
+        while sorted(len(it.assignment()) for it in members) != sorted(shares):
+            assert time.monotonic() < deadline
+            for it in members:
+                it.poll(0.1)
+
+    def causes(agent: Agent) -> list[tuple[str, list[str], list[str]]]:
+        told = agent.queries.timeline("shared")
+        found = [] if told is None else [it for it in told.events if it["type"] == "rebalance"]
+        return [
+            (it["cause"], *([member["client_id"] for member in it[side]] for side in ("joined", "left")))
+            for it in found
+        ]
+
+    def store(cluster_id: str) -> DirectoryStore:
+        return DirectoryStore(str(tmp_path))
+
+    first = member("one")
+    hold([first], 6)
+    agent = looking(cluster.conf, open_store=store)
+    agent.start()
+    try:
+        until(lambda: agent.queries.has_caught_up)
+        second = member("two")
+        hold([first, second], 3, 3)
+        joined = ("member_joined", ["two"], [])
+        until(lambda: causes(agent) == [joined], said=lambda: causes(agent))
+        before = agent.queries.timeline("shared")
+    finally:
+        agent.stop()
+    second.close()
+    hold([first], 6)
+    agent = looking(cluster.conf, open_store=store)
+    agent.start()
+    try:
+        until(lambda: len(causes(agent)) == 2, said=lambda: causes(agent))
+        assert causes(agent) == [joined, ("unknown_departure", [], ["two"])]
+        after = agent.queries.timeline("shared")
+        assert before is not None
+        assert after is not None
+        assert after.events[: len(before.events)] == before.events
+    finally:
+        agent.stop()
+        first.close()
 
 
 @ONCE
 def test_only_some_groups(cluster: Cluster) -> None:
-    agent = AdminAgent(cluster.conf, visibility=Visibility(["alone"]), lag_interval_s=None)
+    agent = looking(cluster.conf, only=["alone"])
     agent.start()
     try:
         until(lambda: agent.queries.has_caught_up)
         assert [it["group"] for it in agent.queries.groups()] == ["alone"]
         assert agent.queries.describe("of-classic") is None
-        assert agent._lag_watcher is None
         assert agent.queries.describe("alone")["offsets"][0]["lag"] is None  # type: ignore[index]
     finally:
         agent.stop()
 
 
 @ONCE
-def test_a_group_without_the_right(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_group_without_the_right(cluster: Cluster) -> None:
     binding = (
         ResourceType.GROUP,
         "alone",
@@ -286,7 +370,7 @@ def test_a_group_without_the_right(cluster: Cluster, caplog: pytest.LogCaptureFi
         AclPermissionType.DENY,
     )
     cluster.admin.create_acls([AclBinding(*binding)])[AclBinding(*binding)].result(20)
-    agent = AdminAgent(cluster.conf, lag_interval_s=None)
+    agent = looking(cluster.conf)
     try:
         agent.start()
         until(lambda: agent.queries.has_caught_up)
@@ -299,19 +383,18 @@ def test_a_group_without_the_right(cluster: Cluster, caplog: pytest.LogCaptureFi
 
 
 def test_no_broker_answers() -> None:
-    agent = AdminAgent({"bootstrap.servers": "127.0.0.1:1"})
+    agent = looking({"bootstrap.servers": "127.0.0.1:1"})
     with pytest.raises(SourceUnreachable, match="asking for a list of groups"):
         agent.start(2)
 
 
 @ONCE
-def test_a_broker_that_falls_silent(cluster: Cluster, agent: AdminAgent, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_broker_that_falls_silent(cluster: Cluster, agent: Agent) -> None:
     patch = pytest.MonkeyPatch()
-    patch.setattr("agent.runtime.admin_mode.queries.STALE_S", 3.0)
+    patch.setattr("agent.kafka.admin_api.sampled_reader.STALE_S", 3.0)
     try:
         cluster.broker.pause()
-        with caplog.at_level(logging.WARNING, "kshadow"):
-            until(lambda: not agent.queries.ready().ready)
+        until(lambda: not agent.queries.ready().ready)
         assert "no answer from the brokers" in agent.queries.ready().reason
         assert agent.queries.describe("alone") is not None, "what it knew it knows"
     finally:

@@ -12,6 +12,7 @@ from tests.unit.config.building import BROKERS, file_options, settings
 
 LIVE = {
     "admin-rate",
+    "admin-requests-per-second",
     "lag-interval",
     "history-samples",
     *(f"{verb}-{what}" for verb in ("allow", "deny") for what in ("group", "topic")),
@@ -39,6 +40,7 @@ OTHER = {
     "history-parquet": "/p",
     "otlp": "http://c:4318",
     "admin-rate": "5",
+    "admin-requests-per-second": "5",
     "lag-interval": "5s",
     "analyzers": "none",
     "tune": "rebalance_storm.window_s=5",

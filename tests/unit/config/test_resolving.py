@@ -167,7 +167,7 @@ def test_what_a_stronger_place_puts_aside(tmp_path: Path, monkeypatch: pytest.Mo
         ),  # 12
         (
             "--bootstrap-server b --source admin --shard 0/2 --history-topic t",
-            "--shard and --history-topic: the topic is needed for that, and --source is admin",
+            "--shard: the topic is needed for that, and --source is admin",
         ),  # 13
         (
             "--bootstrap-server b --group a --group b --deny-group b",

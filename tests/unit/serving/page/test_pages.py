@@ -5,8 +5,6 @@ from __future__ import annotations
 import gzip
 import re
 from collections.abc import Iterator
-from dataclasses import replace
-from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -14,15 +12,16 @@ from httpx import Client
 
 from agent.common.sanitize import printable
 from agent.core.diagnosis.cluster import NO_ANALYZERS
-from agent.core.queries import AmbiguousGroup, Capabilities, Health, Timeline
-from agent.presentation.json_views import NO_LAG
-from agent.runtime.admin_mode import known
-from agent.runtime.admin_mode.queries import LIMITATIONS
+from agent.core.queries import AmbiguousGroup, Capabilities, Health
+from agent.core.shadow.sampled_mirror import SampledMirror
+from agent.presentation.narrative.sampling import LIMITATIONS
 from agent.serving.page.static import SOURCES, static_address, static_files
 from tests.unit.cli.hostile import LETTERS, TEXTS, pairs, raw
 from tests.unit.cli.running import SEGMENTS
 from tests.unit.core.shadow import build as b
 from tests.unit.core.shadow.build import Log
+from tests.unit.core.shadow.looks import T0 as LOOKED_MS
+from tests.unit.core.shadow.looks import Looks, seen
 from tests.unit.presentation.narrative import made as m
 from tests.unit.presentation.narrative.made import MINUTE, T0
 from tests.unit.serving.page.scene import Reader, captured, client, newest_ms
@@ -267,35 +266,26 @@ def test_static_files() -> None:
         } == {200}
 
 
-class Asking(Replayed):
-    """One that reads no topic, and asks the Admin API: as `agent.runtime.admin_mode.agent.AdminAgent`."""
+class Looking(Replayed):
+    """One that reads no topic, and looks at groups through the Admin API."""
 
     def ready(self) -> Health:
         return Health(True, LIMITATIONS)
 
-    def groups(self) -> list[dict[str, object]]:
-        return [known.group_row(view, 7) for view in self.mirror.views()]
 
-    def describe(self, group: str) -> dict[str, object] | None:
-        found = self.mirror.find(group)
-        view = found and replace(found[0], generation=-1, state_since_ms=-1)
-        return None if view is None or found is None else known.group_description(view, found[1], lambda _: NO_LAG)
-
-    def timeline(self, group: str, since_ms: int | None = None, until_ms: int | None = None) -> Any:
-        return Timeline([], T0)
-
-
-def test_what_is_not_known_is_not_made_up() -> None:
-    log = Log().add(b.new_group("a")).add(b.classic_group(4, b.member("m-1", {"t": [0]}), group="a"))
-    with client(Asking(of_log(log), chosen=NO_ANALYZERS), lambda: T0) as it:
+def test_what_looks_do_not_tell_is_not_made_up() -> None:
+    looks = Looks("a").look(0, "Stable", seen("m", 0), positions={0: 1})
+    looks.state(1_000, "PreparingRebalance").look(2_000, "Stable", seen("m", 0), seen("n", 1), positions={})
+    replayed = Looking([looks.batch()], mirror_class=SampledMirror)
+    with client(replayed, lambda: LOOKED_MS + 60_000) as it:
         for path in ("/", "/groups/a", "/findings"):
             answer = it.get(path)
             assert answer.status_code == 200
             assert "None" not in Reader(answer.text).text
-            assert "othing wrong" not in answer.text
             assert LIMITATIONS[1:] in answer.text
-        assert "Members over time" not in it.get("/groups/a").text
-        assert '<tr data-key="m-1">' in it.get("/groups/a").text
+        page = it.get("/groups/a").text
+        assert '<tr data-key="n-1">' in page
+        assert "a member joined" in page.lower() or "joined" in page
 
 
 class Two(Replayed):

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from agent.core.diagnosis.cluster import AnalyzerSelection
 from agent.core.queries import Health, JsonObject, Timeline
 from agent.core.records import RecordBatch
+from agent.core.shadow.mirror import PartitionMirror
 from agent.kafka.admin_api.divergence import ObserverReading
 from agent.kafka.source.paths import committed_batches_of
 from agent.persistence.cluster_state import ClusterState
@@ -37,8 +38,9 @@ class Replayed(ServedQueries):
         stopped: str | None = None,
         chosen: AnalyzerSelection | None = None,
         observed: ObserverReading | None = None,
+        mirror_class: type[PartitionMirror] = PartitionMirror,
     ) -> None:
-        self.state = state = ClusterState(select_analyzers() if chosen is None else chosen)
+        self.state = state = ClusterState(select_analyzers() if chosen is None else chosen, mirror_class=mirror_class)
         self.mirror, self.counts, self.recent = state.mirror, state.counts, state.recent
         self._groups = GroupCollector(state, nullcontext())
         self.has_caught_up = has_caught_up

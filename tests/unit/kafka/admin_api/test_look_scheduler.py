@@ -1,0 +1,72 @@
+"""Which groups are looked at next, within a budget of requests."""
+
+from __future__ import annotations
+
+from agent.kafka.admin_api.look_scheduler import COMMITS_S, IDLE_S, GroupTraits, Kind, LookScheduler, Question
+
+BUSY, IDLE, EPOCHS = GroupTraits(True, False), GroupTraits(False, False), GroupTraits(True, True)
+
+
+def made(**groups: GroupTraits) -> LookScheduler:
+    it = LookScheduler()
+    it.set_groups(groups)
+    return it
+
+
+def ask(it: LookScheduler, now: float, requests: float = 100, most: int = 100) -> list[Question]:
+    out = it.next_questions(requests, most, now)
+    it.answered(question.group for question in out)
+    return out
+
+
+def test_each_group_is_asked_for_once_first() -> None:
+    it = made(a=BUSY, b=IDLE, c=EPOCHS)
+    first = ask(it, 0.0, most=3)
+    assert first == [Question(Kind.LOOK, "a"), Question(Kind.OFFSETS, "b"), Question(Kind.LOOK, "c")]
+
+
+def test_groups_that_move_come_before_all_others_until_told() -> None:
+    it = made(**{f"g{number}": BUSY for number in range(100)})
+    for step in range(100):
+        ask(it, step / 100, most=10)
+    it.moved(["g7", "nobody"], 50.0)
+    assert ask(it, 50.0, most=1) == [Question(Kind.LOOK, "g7")]
+    assert ask(it, 50.3, most=1) == [Question(Kind.LOOK, "g7")]
+    it.settled("g7")
+    commits = [question.group for question in ask(it, 60.0, most=10) if question.kind is Kind.OFFSETS]
+    assert commits[0] == "g7", "its commits before those of others"
+
+
+def test_the_budget_holds() -> None:
+    it = made(**{f"g{number}": BUSY for number in range(100)})
+    questions = ask(it, 0.0, requests=9)
+    assert sum(map(it.cost, questions)) == 9
+    assert [question.kind for question in questions] == [Kind.LOOK] * 3
+
+
+def test_a_few_groups_are_not_asked_for_all_the_time() -> None:
+    it = made(a=BUSY, b=IDLE)
+    ask(it, 0.0)
+    ask(it, 0.01)
+    ask(it, 0.02)
+    assert ask(it, 0.03) == []
+    later = ask(it, COMMITS_S + 0.1)
+    assert later == [Question(Kind.OFFSETS, "a")]
+    assert Question(Kind.OFFSETS, "b") in [*ask(it, IDLE_S + 1), *ask(it, IDLE_S + 1), *ask(it, IDLE_S + 1)]
+
+
+def test_what_is_under_way_is_not_asked_twice() -> None:
+    it = made(a=BUSY)
+    assert it.next_questions(10, 10, 0.0) == [Question(Kind.LOOK, "a")]
+    it.moved(["a"], 0.1)
+    assert it.next_questions(10, 10, 9.0) == []
+    it.dropped()
+    assert it.next_questions(10, 10, 9.0) == [Question(Kind.LOOK, "a")]
+
+
+def test_who_may_not_be_asked_is_left_alone_and_who_went_is_forgotten() -> None:
+    it = made(a=BUSY, b=BUSY)
+    it.suspend("a", 0.0)
+    assert {question.group for question in ask(it, 1.0)} == {"b"}
+    it.set_groups({})
+    assert ask(it, 100.0) == []
