@@ -12,7 +12,7 @@ from dataclasses import asdict
 
 from agent.core.end_offsets import EndOffsets
 from agent.core.queries import JsonObject
-from agent.core.shadow.views import CommittedOffset, GroupView, Member
+from agent.core.shadow.views import UNKNOWN_NUMBER, CommittedOffset, GroupView, Member
 from agent.core.share_positions import SharePosition
 from agent.core.wire.json_form import uuid_text
 from agent.core.wire.primitives import ZERO_UUID
@@ -30,12 +30,17 @@ def group_json(view: GroupView, lag: int | None = None) -> JsonObject:
     records over all partitions, as far as known."""
     return {name: getattr(view, name, None) for name in VIEW_DEFS["group"]["required"]} | {
         "group_type": str(view.group_type),
-        "generation": -1 if view.generation is None else view.generation,
+        "coordinator_partition": _known(view.coordinator_partition),
+        "generations_skipped": _known(view.generations_skipped),
         "state": str(view.state),
         "members": len(view.members),
         "lag": lag,
         "anomalies": len(view.anomalies),
     }
+
+
+def _known(number: int) -> int | None:
+    return None if number == UNKNOWN_NUMBER else number
 
 
 def describe_json(view: GroupView, offsets: tuple[CommittedOffset, ...], lag: LagOf | None = None) -> JsonObject:

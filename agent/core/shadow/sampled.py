@@ -44,7 +44,7 @@ from agent.core.shadow.transitions import (
     StaticMemberReplaced,
     Transition,
 )
-from agent.core.shadow.views import GroupView, Member
+from agent.core.shadow.views import UNKNOWN_NUMBER, GroupView, Member
 from agent.core.state_fields import StateFields
 
 AT_REST = frozenset({str(GroupState.STABLE), str(GroupState.EMPTY)})
@@ -441,18 +441,18 @@ class SampledGroup:
             group=self.name,
             group_type=self.group_type,
             state=self.state,
-            generation=None,
+            generation=UNKNOWN_NUMBER,
             protocol_type="consumer",
             protocol=self.protocol,
             leader=None,
             target_generation=None,
             state_since_ms=self.state_since_ms,
             members=tuple(self.members[name] for name in sorted(self.members)),
-            coordinator_partition=None,
+            coordinator_partition=UNKNOWN_NUMBER,
             committed_partitions=committed_partitions,
             last_commit_ms=last_commit_ms,
             rebalances=self.rebalances,
-            generations_skipped=None,
+            generations_skipped=UNKNOWN_NUMBER,
             anomalies=tuple(self.notes.latest),
         )
 

@@ -82,6 +82,10 @@ class Anomaly:
     at_ms: int
 
 
+UNKNOWN_NUMBER = -1
+"""Of a number that nothing tells."""
+
+
 @dataclass(frozen=True, slots=True)
 class GroupView:
     """A group as its coordinator sees it.
@@ -89,25 +93,25 @@ class GroupView:
     `generation` is the group epoch in KIP-848, share and streams groups, -1 in a group that only commits
     offsets. `partitions` counts what its members hold, `committed_partitions` the offsets it keeps.
     `rebalances` and `generations_skipped` (rebalances that never completed) count since the start of what
-    was read. Of a group that is looked at through the Admin API (`agent.core.shadow.sampled`) `generation`,
-    `generations_skipped` and `coordinator_partition` are None: nothing tells them.
+    was read. Of a group that is looked at through the Admin API (`agent.core.shadow.sampled`) nothing tells
+    `generation`, `generations_skipped` and `coordinator_partition`: they are `UNKNOWN_NUMBER`.
     """
 
     group: str
     group_type: str
     state: str
-    generation: int | None
+    generation: int
     protocol_type: str | None
     protocol: str | None
     leader: str | None
     target_generation: int | None
     state_since_ms: int
     members: tuple[Member, ...]
-    coordinator_partition: int | None
+    coordinator_partition: int
     committed_partitions: int
     last_commit_ms: int | None
     rebalances: int
-    generations_skipped: int | None
+    generations_skipped: int
     anomalies: tuple[Anomaly, ...]
 
     @property

@@ -108,8 +108,7 @@ class MirrorComparison:
         """A broker's word on a group that the mirror had when it was asked for."""
         view = self._mirror.view(group)
         found = {} if view is None else differences(view, answer)
-        partition = None if view is None else view.coordinator_partition
-        if found is None or (partition is not None and self._mirror.records_behind().get(partition) != 0):
+        if found is None or (view is not None and self._mirror.records_behind().get(view.coordinator_partition) != 0):
             # Moving at the broker, or its records are on their way: held back by an open transaction, perhaps.
             return
         if view is not None:

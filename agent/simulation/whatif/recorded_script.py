@@ -168,11 +168,10 @@ def _expected(recording: GroupRecording, clients: ClientNames) -> Iterable[Gener
     """The generations of a recording, the first as it was found."""
     yield _shown(clients, recording.states[0], 0)
     for before, seen, _ in consecutive_states(recording):
-        skipped = (seen.view.generation or 0) - (before.view.generation or 0) - 1
-        if skipped != -1:
-            yield _shown(clients, seen, skipped)
+        if seen.view.generation != before.view.generation:
+            yield _shown(clients, seen, seen.view.generation - before.view.generation - 1)
 
 
 def _shown(clients: ClientNames, seen: RecordedState, skipped: int) -> Generation:
     names = frozenset(clients.by_member_id[member_id] for member_id in seen.members)
-    return Generation(seen.view.generation or 0, seen.at_ms, names, skipped)
+    return Generation(seen.view.generation, seen.at_ms, names, skipped)

@@ -105,7 +105,7 @@ class GroupRecorder:
             # A record of its own says when a group was made (Kafka 4.0 on), or none.
             self._made_ms = None
         view = mirror.view(self.group)
-        if view is None or view.generation is None or view.generation < 1:
+        if view is None or view.generation < 1:
             return
         before = self._before(view)
         if rebalanced is None and before is not None and view.members == tuple(before.members.values()):
@@ -134,7 +134,7 @@ class GroupRecorder:
         if before is not None and not self._is_over:
             # A coordinator never counts back, and a group of another type is another group.
             known = before.view
-            if known.group_type == view.group_type and (known.generation or 0) <= (view.generation or 0):
+            if known.group_type == view.group_type and known.generation <= view.generation:
                 return before
         self._earlier += before is not None
         self._seen, self._is_over = [], False

@@ -34,7 +34,7 @@ def test_the_first_look_shows_a_group_and_no_change() -> None:
     _, mirror = replay(Looks().look(0, "Stable", A, B, positions={0: 5}))
     view = mirror.view("g")
     assert view is not None
-    assert (view.state, view.generation, view.coordinator_partition, view.rebalances) == ("Stable", None, None, 0)
+    assert (view.state, view.generation, view.coordinator_partition, view.rebalances) == ("Stable", -1, -1, 0)
     assert view.last_commit_ms is None, "that it is there does not say when it came"
     assert mirror.undated("g") == {("t", 0)}
 
