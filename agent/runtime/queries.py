@@ -86,6 +86,8 @@ class AgentQueries(ServedQueries):
         chosen = self._parts.options.partitioner
         if chosen is None or self._parts.options.settings.read.groups == ():
             return None
+        if isinstance(self._reader, SampledReader):
+            return None
         placement = observe_placement(islice(self._group_places(), PLACED_GROUPS), self._reader.partition_count)
         if placement.partitioner in (None, chosen) and not placement.is_by_neither:
             return None
