@@ -83,20 +83,19 @@ class Collector:
             for record in scope["logRecords"]
         ]
 
-    def last_metrics(self) -> tuple[int, dict[Series, float]]:
-        """The values of the newest export, and its time in epoch nanoseconds."""
-        newest, found = 0, dict[Series, float]()
+    def metrics_since(self, since_ns: int) -> dict[Series, float] | None:
+        """The values of the first export after that time (epoch nanoseconds) which is whole: another followed it."""
+        exports: dict[int, dict[Series, float]] = {}
         for request in self._written():
             for of in request.get("resourceMetrics", ()):
                 for metric in (it for scope in of["scopeMetrics"] for it in scope["metrics"]):
                     for point in (metric.get("gauge") or metric["sum"])["dataPoints"]:
-                        at = int(point["timeUnixNano"])
-                        if at > newest:
-                            newest, found = at, {}
                         labels = {it["key"]: next(iter(it["value"].values())) for it in point.get("attributes", ())}
                         value = float(point["asDouble"] if "asDouble" in point else point["asInt"])
-                        found[metric["name"], tuple(sorted(labels.items()))] = value
-        return newest, found
+                        of_export = exports.setdefault(int(point["timeUnixNano"]), {})
+                        of_export[metric["name"], tuple(sorted(labels.items()))] = value
+        later = sorted(at for at in exports if at > since_ns)
+        return exports[later[0]] if len(later) > 1 else None
 
 
 def scraped(agent: AgentProcess) -> dict[Series, float]:
@@ -143,9 +142,9 @@ def test_a_collector_gets_every_event_and_every_value(tmp_path: Path) -> None:
             wait_until(lambda: {*collector.event_ids()} >= told(), 90, agent.tail)
             # What changes between two scrapes has no one value; all else was sent as it is.
             before, sent_ns = scraped(agent), time.time_ns()
-            wait_until(lambda: collector.last_metrics()[0] > sent_ns, 30, agent.tail)
-            time.sleep(1)  # an export of several requests is whole
-            _, sent = collector.last_metrics()
+            wait_until(lambda: collector.metrics_since(sent_ns) is not None, 60, agent.tail)
+            sent = collector.metrics_since(sent_ns)
+            assert sent is not None
             after = scraped(agent)
             assert agent.stop() == 0
         events, ids = told(), collector.event_ids()
