@@ -1,16 +1,19 @@
-"""Delta Lake tables. Each table has commits of its own; several writers exclude each other by Delta's own rules, but
-on S3, where Delta's log has none: there they do by a lease (`s3_lease`)."""
+"""Delta Lake tables. Each table has commits of its own. On this machine and on S3, where Delta's log has nothing that
+keeps two drivers apart, jobs hold a lease; elsewhere they exclude each other by Delta's own rules."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from agent.history.days import Days
+from agent.history.parquet_directory import ParquetDirectory
+from agent.tools.spark_submit.paths import local_directory
 from spark_jobs.formats.api import DATE, WAIT_S, folder_of, laid_out, with_date
+from spark_jobs.formats.parquet import leased
 from spark_jobs.formats.s3_lease import S3Lease, is_s3
 from spark_jobs.writing import hadoop_files, list_files
 
@@ -22,13 +25,15 @@ class DeltaOutput:
 
     def __init__(self, spark: SparkSession, root: str, kind: str) -> None:
         self._spark, self._root = spark, root.rstrip("/")
-        self._lease = S3Lease(spark, f"{self._root}/_kshadow_lease", f"kshadow spark {kind}") if is_s3(root) else None
+        self._who, self._here = f"kshadow spark {kind}", local_directory(root)
+        self._lease = S3Lease(spark, f"{self._root}/_kshadow_lease", self._who) if is_s3(root) else None
         self._is_held = False
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """On S3 a lease. Elsewhere nothing: who commits second, over the same days, fails or replaces them."""
-        with nullcontext() if self._lease is None else self._lease.held(WAIT_S):
+        """Here and on S3 a lease. Elsewhere nothing: who commits second, over the same days, fails or replaces
+        them."""
+        with self._leased(WAIT_S):
             self._is_held = True
             try:
                 yield
@@ -55,10 +60,15 @@ class DeltaOutput:
 
     def append(self, tables: Mapping[str, DataFrame], stream: str, batch_id: int, order: Sequence[str] = ()) -> None:
         """One commit for each table, which a batch that is made again finds done."""
-        with nullcontext() if self._lease is None else self._lease.held(float("inf")):
+        with self._leased(float("inf")):
             for name, table in tables.items():
                 writer = self._writer(table, order).mode("append")
                 self._save(writer.option("txnAppId", stream).option("txnVersion", batch_id), name)
+
+    def _leased(self, wait_s: float) -> AbstractContextManager[object]:
+        if self._here is not None:
+            return leased(ParquetDirectory(self._here), self._who, wait_s)
+        return nullcontext() if self._lease is None else self._lease.held(wait_s)
 
     def _writer(self, table: DataFrame, order: Sequence[str]) -> Any:
         rows = laid_out(with_date(table), order, one_file=False)

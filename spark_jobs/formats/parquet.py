@@ -25,13 +25,8 @@ class ParquetOutput:
     @contextmanager
     def held(self) -> Iterator[None]:
         """The directory's lease. Raises `OutputHeld`."""
-        try:
-            with self._directory.lease(self._who, wait_s=WAIT_S) as self._lease:
-                yield
-        except OutputBusy as busy:
-            raise OutputHeld(str(busy)) from None
-        finally:
-            self._lease = None
+        with leased(self._directory, self._who, WAIT_S) as self._lease:
+            yield
 
     def is_empty(self) -> bool:
         """But for what is hidden."""
@@ -55,8 +50,22 @@ class ParquetOutput:
         """One commit for all tables, in place of what an earlier try of the batch had written."""
         with self._directory.staging() as staging:
             _stage(tables, staging, order)
-            with self._directory.lease(self._who, wait_s=float("inf"), on_wait=_waiting) as lease:
+            with leased(self._directory, self._who, float("inf")) as lease:
                 lease.publish(staging, f"batch-{batch_id:09d}")
+
+
+@contextmanager
+def leased(directory: ParquetDirectory, who: str, wait_s: float) -> Iterator[Lease]:
+    """A directory's lease. Raises `OutputHeld` where another process has it after `wait_s`."""
+    try:
+        lease = directory.lease(who, wait_s=wait_s, on_wait=_waiting)
+        held = lease.__enter__()
+    except OutputBusy as busy:
+        raise OutputHeld(str(busy)) from None
+    try:
+        yield held
+    finally:
+        lease.__exit__(None, None, None)
 
 
 def _waiting(busy: OutputBusy) -> None:
