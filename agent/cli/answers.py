@@ -50,6 +50,10 @@ class Answers(GroupQueries, Protocol):
         """What was read does not change any more."""
         return Health(True, "")
 
+    def group_names(self) -> list[str]:
+        """Of all groups that it knows."""
+        return [row["group"] for row in self.groups()]
+
     @property
     def as_of_ms(self) -> int | None:
         """What time is told of, where one was asked for; epoch milliseconds, never later than what there is."""
@@ -82,8 +86,9 @@ def no_such_group(answers: Answers, group: str) -> NoReturn:
     """Say that there is no such group, and which may have been meant."""
     answers.report(warn)
     text = f"Error: no group {printable_truncated(repr(group), MAX_TEXT)} {answers.where}"
-    similar = _similar(group, [row["group"] for row in answers.groups()])
-    warn(f"{text}; did you mean {similar}?" if similar else f"{text}; kshadow groups lists those there are")
+    similar = _similar(group, answers.group_names())
+    lists = "kshadow groups lists" if answers.capabilities.has_state else "kshadow history query finds"
+    warn(f"{text}; did you mean {similar}?" if similar else f"{text}; {lists} those there are")
     raise click.exceptions.Exit(1)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 import click
@@ -49,6 +50,7 @@ def open_source(
     witness: EvidenceSource | None = None,
     lag: bool = False,
     is_reported: bool = True,
+    tables: bool = False,
 ) -> Iterator[Answers]:
     """The answers of the one source that the command was given.
 
@@ -57,18 +59,21 @@ def open_source(
 
     `group`: only that one will be asked for. `history`: events and findings will be, too. `until`: as it was then.
     `recorder` follows its group through what is read here, and `witness` testifies to it; an agent has read already.
-    `lag`: a broker is asked for the ends of what the group has committed.
+    `lag`: a broker is asked for the ends of what the group has committed. `tables`: history tables answer as well,
+    which do not tell how groups stand.
     """
     from_path, bootstrap_server, agent = (ctx.params[name] for name in SOURCES)
     kind = exactly_one_of(ctx, *SOURCES)
     check_source_options(ctx, kind)
     if kind == "agent" and until is not None:
         raise click.UsageError("--until goes with --from and --bootstrap-server; an agent knows groups as they are")
-    with source_errors_reported():
-        if kind == "agent":
+    with source_errors_reported(), ExitStack() as opened:
+        if kind == "from_path" and from_path != STDIN and _is_history(from_path):
+            answers: Answers = opened.enter_context(_history_opened(ctx, from_path, witness, tables=tables))
+        elif kind == "agent":
             from agent.cli.agent_client import AgentClient
 
-            answers: Answers = AgentClient(agent, {name: ctx.params.get(name) for name in AGENT_OPTIONS})
+            answers = AgentClient(agent, {name: ctx.params.get(name) for name in AGENT_OPTIONS})
         else:
             from agent.cli.reading import Reading, answers_of_brokers, answers_of_files
             from agent.core.diagnosis.cluster import NO_ANALYZERS
@@ -84,6 +89,45 @@ def open_source(
         yield answers
         if is_reported and answers.report(warn):
             ctx.exit(1)
+
+
+STDIN = "-"
+
+
+def _is_history(path: str) -> bool:
+    """Looks at names alone: what reads tables is imported where there are some."""
+    if "://" in path or path.endswith(".parquet"):
+        return True
+    try:
+        names = os.listdir(path)
+    except OSError:
+        return False
+    return any(it == "_delta_log" or it.startswith("date=") or it.endswith(".parquet") for it in names)
+
+
+@contextmanager
+def _history_opened(
+    ctx: click.Context, path: str, witness: EvidenceSource | None, *, tables: bool
+) -> Iterator[Answers]:
+    """The answers of history tables. Raises `click.UsageError` for what they cannot tell."""
+    if not tables:
+        raise click.UsageError(
+            f"--from {printable(path)}: records expected; history tables tell what happened and not how groups stand:"
+            " kshadow timeline, explain, findings and report read them"
+        )
+    if witness is not None:
+        raise click.UsageError("--broker-log goes with records; the causes in history tables are told already")
+    if typed(ctx, "analyzer_names", "tuned"):
+        raise click.UsageError("--analyzers and --tune go with records; history tables hold what was found")
+    from agent.cli.history_answers import answers_of_history
+    from agent.history.errors import HistoryError
+
+    until = ctx.params.get("until")
+    try:
+        with answers_of_history(path, None if until is None else until.at_ms) as answers:
+            yield answers
+    except HistoryError as error:
+        raise click.UsageError(printable(str(error))) from None
 
 
 _GOES_WITH: Mapping[str, tuple[tuple[str, ...], str]] = {

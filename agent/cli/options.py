@@ -57,12 +57,12 @@ def output_option(default: str = "table") -> Decorator:
         "--output",
         type=click.Choice(FORMATS),
         default=default,
-        callback=_note_wide,
+        callback=note_wide,
         help="How to print it; wide is a table with every column.",
     )
 
 
-def _note_wide(ctx: click.Context, _: click.Parameter, value: str | None) -> str | None:
+def note_wide(ctx: click.Context, _: click.Parameter, value: str | None) -> str | None:
     """To commands `wide` is a table; how wide is for whoever prints it."""
     if value != "wide":
         return value
@@ -115,7 +115,8 @@ source_options = combined(
         "from_path",
         type=click.Path(allow_dash=True),
         help="A .log segment, a directory __consumer_offsets-N, one that holds such (a broker's log "
-        "directory), an .ndjson file, or - for NDJSON on standard input.",
+        "directory), an .ndjson file, or - for NDJSON on standard input; or, for what happened, history tables "
+        "(Parquet, Delta).",
     ),
     bootstrap_option,
     option("--agent", metavar="URL", help="A running agent, such as http://localhost:9308."),

@@ -36,12 +36,14 @@ class Capabilities:
 
     `live`: answers change as time passes; files end where they end. `clusters`: the names of those that answer
     together; then rows and events carry a `cluster`, and `of_cluster` chooses one. `has_all_events`: `all_events`
-    answers.
+    answers. `has_state`: how groups stand is known; where it is not, `groups` has no rows and `describe` nothing,
+    whatever there is.
     """
 
     live: bool = True
     clusters: tuple[str, ...] = ()
     has_all_events: bool = False
+    has_state: bool = True
 
 
 class AmbiguousGroup(Exception):

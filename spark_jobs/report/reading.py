@@ -1,100 +1,95 @@
-"""The tables that there are, and the rows of a range."""
+"""The rows of rollups that a report needs, out of Spark into files of this machine, a portion at a time.
+
+For what DuckDB does not read by itself: Hadoop's file systems.
+"""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import NamedTuple
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
 
+import pyarrow.parquet as pq
 from pyspark.errors import AnalysisException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from agent.history.arrow_types import arrow_schema
+from agent.history.engine import file_list, quoted
+from agent.history.input_schema import check_columns
+from agent.history.report.queries.views import READ
 from agent.history.report.spans import Range
 from agent.history.tables import TABLES, ddl
-from agent.presentation.narrative.words import day
 from spark_jobs.errors import JobError
 
-MOST_DATES = 5
-"""That an error names from each end."""
+PORTION = 500_000
+"""Rows at a time, of whole dates."""
 
 
-class Tables(NamedTuple):
-    """The rollup tables."""
+class Rollups(NamedTuple):
+    """The tables, as Spark reads them."""
 
-    groups: DataFrame
-    causes: DataFrame
-    episodes: DataFrame
+    tables: dict[str, DataFrame]
+
+    def dates(self) -> list[str]:
+        """Those with rows of an hour."""
+        rows = (
+            self.tables["groups"].where(F.col("window") == "1h").select("date").distinct().orderBy("date").collect()
+        )
+        return [str(row["date"]) for row in rows]
 
 
-def read_tables(spark: SparkSession, rollups: str) -> Tables:
-    """All of them. Raises `JobError` where one is not there."""
-    return Tables(*(_table(spark, rollups, name) for name in ("groups", "causes", "episodes")))
+def read_rollups(spark: SparkSession, rollups: str) -> Rollups:
+    """All of them. Raises `JobError` where one is not there, or lacks a column."""
+    return Rollups({name: _table(spark, f"{rollups.rstrip('/')}/{name}", name) for name in READ})
 
 
-def _table(spark: SparkSession, rollups: str, name: str) -> DataFrame:
-    path = f"{rollups.rstrip('/')}/{name}"
+def _table(spark: SparkSession, path: str, name: str) -> DataFrame:
     try:
-        return spark.read.schema(ddl(TABLES[name])).parquet(path)
+        found = spark.read.parquet(path)
     except AnalysisException as error:
         if error.getCondition() != "PATH_NOT_FOUND":
             raise
         raise JobError(
             f"{path} is not there: the table {name} of rollups expected; kshadow spark rollup makes it"
         ) from None
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    wanted = arrow_schema(column for column in TABLES[name] if column.name in READ[name])
+    check_columns(path, to_arrow_schema(found.schema), wanted)
+    columns = [column for column in TABLES[name] if column.name in (*READ[name], "date")]
+    return spark.read.schema(ddl(tuple(columns))).parquet(path)
 
 
-def of_hours(frame: DataFrame, span: Range) -> DataFrame:
-    """Rows of groups, of windows of an hour that lie wholly in a range."""
-    return frame.where(
-        (F.col("window") == "1h")
-        & F.col("group").isNotNull()
-        & (F.col("start_ms") >= span.since_ms)
-        & (F.col("end_ms") <= span.until_ms)
-        & _dates(span)
-    )
+def load(db: Any, there: Rollups, spans: list[Range], aside: Path) -> None:
+    """Tables of a database, with the hours and the episodes within the ranges' hull."""
+    within = Range(min(it.since_ms for it in spans), max(it.until_ms for it in spans))
+    first, last = (datetime.fromtimestamp(ms / 1000, UTC).date() for ms in within)
+    for name, table in there.tables.items():
+        needed = table.where(F.col("date").between(F.lit(first), F.lit(last)) & (F.col("start_ms") < within.until_ms))
+        if name != "episodes":
+            needed = needed.where((F.col("window") == "1h") & (F.col("start_ms") >= within.since_ms))
+        file = aside / f"{name}.parquet"
+        _spool(needed, file, arrow_schema(column for column in TABLES[name] if column.name in (*READ[name], "date")))
+        db.execute(f"CREATE VIEW {quoted(name)} AS FROM read_parquet({file_list([file])})")
 
 
-def of_cluster(causes: DataFrame, span: Range) -> DataFrame:
-    """The same of what is about a cluster and no group."""
-    hours = causes.withColumn("group", F.coalesce("group", F.lit("")))
-    return of_hours(hours, span).where(F.col("group") == "").withColumn("group", F.lit(None).cast("string"))
+def _spool(rows: DataFrame, file: Path, schema: Any) -> None:
+    with pq.ParquetWriter(file, schema, compression="zstd") as writer:
+        for dates in _portions(rows):
+            writer.write_table(rows.where(F.col("date").isin(dates)).toArrow().select(schema.names).cast(schema))
 
 
-def begun(episodes: DataFrame, span: Range) -> DataFrame:
-    """Episodes that began in a range."""
-    start = F.col("start_ms")
-    return episodes.where((start >= span.since_ms) & (start < span.until_ms) & _dates(span))
-
-
-def _dates(span: Range) -> Column:
-    """Spares Spark the directories of other days."""
-    first, last = (datetime.fromtimestamp(ms / 1000, UTC).date() for ms in (span.since_ms, span.until_ms))
-    return F.col("date").between(F.lit(first), F.lit(last))
-
-
-def find_range(groups: DataFrame, asked: Range) -> Range:
-    """From the first hour with a row to the last. Raises `JobError` where there is none: with the dates there are."""
-    row = of_hours(groups, asked).agg(F.min("start_ms").alias("since"), F.max("end_ms").alias("until")).first()
-    assert row is not None, "an aggregate without groups has one row"
-    if row["since"] is None:
-        raise JobError(
-            f"no rows of an hour between {_day(asked.since_ms)} and {_day(asked.until_ms)}; {_there(groups)}"
-        )
-    return Range(row["since"], row["until"])
-
-
-def _there(groups: DataFrame) -> str:
-    rows = groups.where(F.col("window") == "1h").select("date").distinct().orderBy("date").collect()
-    dates = [str(row["date"]) for row in rows]
-    if not dates:
-        return "the table groups has none at all"
-    shown = dates if len(dates) <= 2 * MOST_DATES else [*dates[:MOST_DATES], "…", *dates[-MOST_DATES:]]
-    return f"there are {len(dates)} dates: {', '.join(shown)}"
-
-
-def _day(at_ms: int) -> str:
-    return {FIRST_MS: "the first", LAST_MS: "the last"}.get(at_ms) or day(at_ms)
-
-
-FIRST_MS, LAST_MS = 0, 253_402_300_799_000
-"""A range with no bound: 1970 to 9999."""
+def _portions(rows: DataFrame) -> Iterator[list[date]]:
+    """Dates, as many at a time as have so many rows."""
+    some: list[date] = []
+    there = 0
+    for row in rows.groupBy("date").count().orderBy("date").collect():
+        if some and there + row["count"] > PORTION:
+            yield some
+            some, there = [], 0
+        some.append(row["date"])
+        there += row["count"]
+    if some:
+        yield some

@@ -57,7 +57,7 @@ def explain(
 
     logs = open_broker_logs(query.ctx, broker_logs, broker_log_timezone)
     recorder = GroupRecorder(group) if is_with_whatif else None
-    with query.open(group, history=True, recorder=recorder, witness=logs) as answers:
+    with query.open(group, history=True, recorder=recorder, witness=logs, tables=True) as answers:
         if logs is not None:
             logs.report(warn)
         since_ms, until_ms = query.range_ms(answers)
@@ -75,8 +75,12 @@ def explain(
             if complete is None or (since_ms is not None and since_ms >= complete)
             else complete,
             of_agent=query.ctx.params["agent"] is not None,
+            is_state_known=answers.capabilities.has_state,
         )
         gained = None
+        if not answers.capabilities.has_state:
+            # There are no records to be replayed.
+            recorder = None
         if recorder is not None and _has_rebalanced(events_within(past.events, since_ms, until_ms)):
             whatif = whatif_command(group, query.ctx.params, since_ms, until_ms)
             if not asked.of_agent:

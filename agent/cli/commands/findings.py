@@ -71,7 +71,7 @@ def findings(
 
     if query.follows:
         _follow(query, since, is_wanted)
-    with query.open(history=True) as answers:
+    with query.open(history=True, tables=True) as answers:
         rows = list(filter(is_wanted, answers.findings(*query.range_ms(answers))))
         query.print_rows(rows, _COLUMNS, shown=_shown, view=_sortable, empty="no findings")
         if only and not rows:

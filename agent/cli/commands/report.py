@@ -80,7 +80,10 @@ def report(
     logs = open_broker_logs(query.ctx, broker_logs, broker_log_timezone)
     one = groups[0] if len(groups) == 1 else None
     recorders = GroupRecorders(groups) if is_with_whatif else None
-    with query.open(one, history=True, recorder=recorders, witness=logs, is_reported=False) as answers:
+    with query.open(one, history=True, recorder=recorders, witness=logs, is_reported=False, tables=True) as answers:
+        if not answers.capabilities.has_state:
+            # There are no records to be replayed.
+            recorders = None
         since_ms, until_ms = query.range_ms(answers)
         problems: list[str] = []
         if logs is not None:

@@ -6,6 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from agent.cli.commands.history import (
+    DEFAULT_MEMORY,
+    check_days,
+    parse_size,
+    report_job,
+    report_options,
+    write_report,
+)
 from agent.cli.options import (
     analyzer_options,
     broker_options,
@@ -14,15 +22,14 @@ from agent.cli.options import (
     exactly_one_of,
     librdkafka_config,
     option,
-    resolve_range,
     typed,
 )
-from agent.cli.spark_options import DAY, RANGE, TIME_ZONE, parse_table, spark_options
-from agent.config.options import TIME, MinDuration, Parsed
+from agent.cli.spark_options import DAY, parse_table, spark_options
+from agent.config.options import MinDuration, Parsed
 from agent.config.values import parse_address, parse_cluster, parse_topic
 
 if TYPE_CHECKING:
-    from agent.tools.spark_submit.jobs import Diagnosis, Job, Kafka
+    from agent.tools.spark_submit.jobs import Diagnosis, Job, Kafka, Report
 
 TOPIC = Parsed("TOPIC", parse_topic)
 
@@ -211,43 +218,38 @@ def rollup(ctx: click.Context, /, **_: Any) -> None:
     """
     from agent.tools.spark_submit.jobs import Rollup
 
-    since, until = ctx.params["since"], ctx.params["until"]
-    if since is not None and until is not None and since > until:
-        raise click.UsageError("the range ends before it begins: --since is later than --until")
+    check_days(ctx.params["since"], ctx.params["until"])
     _submit(ctx, Rollup, **_target(ctx))
 
 
 @spark.command()
-@option("--rollups", metavar="DIR", required=True, help="What rollup or stream wrote.")
-@option("--out", metavar="FILE.html", required=True, help="The page.")
-@option("--summary", metavar="DIR", help="The summary as Parquet [beside the page, of its name].")
-@option("--since", type=TIME, help="Only from this time on: 30d before now, 2026-11-01 (UTC unless told).")
-@option("--until", type=TIME, help="Only up to this time, written as for --since.")
-@option("--before", type=RANGE, help="Times or days (UTC unless told) to compare --after with.")
-@option("--after", type=RANGE, help="What is compared with --before; a day as TO is part of it.")
-@option("--timezone", "time_zone", type=TIME_ZONE, default="UTC", help="Of hours and weekdays.")
-@option(
-    "--whatif", "what_if", metavar="PATH", help="What kshadow whatif -o json said: a file, or a directory of such."
-)
-@option("--top", "most_groups", type=click.IntRange(1, 1000), default=20, help="Groups in each ranking.")
+@report_options
 @spark_options
 @click.pass_context
 def report(ctx: click.Context, /, **_: Any) -> None:
     """Make a page of the rollups: which groups cost most, when and why.
 
+    Where rollups, page and summary are on this machine nothing of Spark is started: kshadow history report does the
+    same. Elsewhere Spark reads the hours that are needed, and writes through its file systems.
+
     \b
     Examples:
       kshadow spark report --rollups /tmp/rollups --out /tmp/report.html
-      kshadow spark report --rollups /tmp/rollups --out /tmp/r.html --since 7d --timezone Europe/Berlin
+      kshadow spark report --rollups s3a://bucket/rollups --out s3a://bucket/r.html --since 7d
     """
-    from agent.common.clock import now_ms
-    from agent.tools.spark_submit.jobs import Report
+    job = report_job(ctx)
+    if _needs_spark(ctx, job):
+        from agent.cli.spark_submitting import submit
 
-    params = ctx.params
-    if (params["before"] is None) != (params["after"] is None):
-        raise click.UsageError("--before and --after go together: the one is compared with the other")
-    since_ms, until_ms = resolve_range(params["since"], params["until"], now_ms())
-    _submit(ctx, Report, since_ms=since_ms, until_ms=until_ms)
+        ctx.exit(submit(job, ctx.params))
+    write_report(ctx, memory_mb=parse_size(DEFAULT_MEMORY), command="spark")
+
+
+def _needs_spark(ctx: click.Context, job: Report) -> bool:
+    from agent.tools.spark_submit.paths import local
+
+    paths = (job.rollups, job.out, job.summary or job.out)
+    return ctx.params["dry_run"] or ctx.params["deploy_mode"] == "cluster" or any(local(it) is None for it in paths)
 
 
 @spark.command()

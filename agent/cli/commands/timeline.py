@@ -64,7 +64,7 @@ def timeline(
 
     if query.follows:
         _follow(query, group, since, is_wanted)
-    with query.open(group, history=True) as answers:
+    with query.open(group, history=True, tables=True) as answers:
         since_ms, until_ms = query.range_ms(answers)
         past = answers.timeline(group, since_ms, until_ms)
         if past is None:

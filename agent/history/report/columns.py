@@ -15,7 +15,13 @@ _GROUP = (
 )
 
 _COST = (
-    Column("stopped_partition_ms", "bigint", "time that partitions had nobody during rebalances, summed over them"),
+    Column(
+        "stopped_partition_ms",
+        "bigint",
+        "time that partitions had nobody during rebalances, summed over those of which it is known; null where it is "
+        "known of none of them",
+    ),
+    Column("stopped_unknown", "bigint", "rebalances of which it is not known"),
     Column("stopped_share", "double", "its part of that of all groups, 0 to 1"),
     Column("main_cause", "string", "the cause of most rebalances"),
     Column("main_cause_share", "double", "its part of the rebalances, 0 to 1"),
@@ -56,7 +62,8 @@ CAUSES_BY_DAY = (
     Column("kind", "string", "rebalance or departure"),
     Column("cause", "string", "the cause"),
     Column("count", "bigint", "how many"),
-    Column("stopped_partition_ms", "bigint", "what those rebalances cost; null for what is none"),
+    Column("stopped_partition_ms", "bigint", "what those rebalances cost, where it is known; null for what is none"),
+    Column("stopped_unknown", "bigint", "rebalances of which it is not known; null for what is none"),
 )
 """A row for each step, kind and cause that there was."""
 
@@ -65,7 +72,8 @@ HEAT_MAP = (
     Column("hour", "int", "0 to 23; a window counts where it begins"),
     Column("hours", "bigint", "such hours of the range in which a group was known"),
     Column("rebalances", "bigint", "rebalances of all groups in them"),
-    Column("stopped_partition_ms", "bigint", "what they cost"),
+    Column("stopped_partition_ms", "bigint", "what those cost of which it is known"),
+    Column("stopped_unknown", "bigint", "rebalances of which it is not known"),
 )
 """A row for each hour of a week that the range has."""
 
@@ -75,7 +83,8 @@ DEPLOYS = (
     Column("deploys", "bigint", "episodes of kind deploy that began in the range"),
     Column("rebalances", "bigint", "rebalances in them"),
     Column("rebalances_per_deploy", "double", "the mean"),
-    Column("stopped_partition_ms", "bigint", "time that partitions had nobody during them, summed"),
+    Column("stopped_partition_ms", "bigint", "time that partitions had nobody during them, summed where it is known"),
+    Column("stopped_unknown", "bigint", "rebalances in them of which it is not known"),
     Column("stopped_median_ms", "double", "of a deploy"),
     Column("members_replaced", "bigint", "the lesser of joins and departures, and static members that came back"),
     Column("stopped_per_member_ms", "double", "stopped_partition_ms by members_replaced; null without any"),

@@ -28,7 +28,12 @@ def starts(span: Range, zone: str, step: Step) -> list[str]:
     """Every step of a range, in order, as `start` of the tables names it."""
     there = ZoneInfo(zone)
     moments = range(span.since_ms, span.until_ms, HOUR_MS)
-    return list(dict.fromkeys(datetime.fromtimestamp(at / 1000, there).strftime(_FORMATS[step]) for at in moments))
+    return list(dict.fromkeys(start_of(datetime.fromtimestamp(at / 1000, there), step) for at in moments))
+
+
+def start_of(local: datetime, step: Step) -> str:
+    """The step that a moment of a clock lies in, as `start` of the tables names it."""
+    return local.strftime(_FORMATS[step])
 
 
 def has_whole_hours(span: Range, zone: str) -> bool:

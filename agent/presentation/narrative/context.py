@@ -21,7 +21,8 @@ class StoryRequest:
 
     `now_ms` is the time up to which the events go; `is_live` says that this is now and not where files end.
     `complete_since_ms` is from when on the events are all there are, None if from the log's beginning. `of_agent`: an
-    agent told them, and not the log.
+    agent told them, and not the log. `is_state_known`: without a `form` the group is not there any more; otherwise
+    nobody knows.
     """
 
     group: str
@@ -31,6 +32,7 @@ class StoryRequest:
     is_live: bool = False
     complete_since_ms: int | None = None
     of_agent: bool = False
+    is_state_known: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -162,6 +162,11 @@ def _state_text(scene: StoryContext) -> str:
     asked, form = scene.asked, scene.form
     who = scene.who if asked.is_live else f"At the end of the log, {timestamp(asked.now_ms)} UTC, {scene.who}"
     if form is None:
+        if scene.deleted_ms is None and not asked.is_state_known:
+            return (
+                f"The history goes to {timestamp(asked.now_ms)} UTC. How {scene.who} stood then, and with which"
+                " members, it does not tell."
+            )
         if scene.deleted_ms is None:
             return f"{who} is not there any more; what is told of it is its past."
         return f"{who} does not exist any more: it was deleted at {timestamp(scene.deleted_ms)} UTC."

@@ -158,6 +158,8 @@ def _healthy(scene: StoryContext) -> str:
     """Where nothing is found to be wrong."""
     who, told = scene.who, scene.totals
     if scene.form is None:
+        if scene.deleted_ms is None and not scene.asked.is_state_known:
+            return f"Nothing is found to be wrong with {who} in its history."
         if scene.deleted_ms is None:
             return f"{who} is not there any more."
         return f"{who} was deleted at {timestamp(scene.deleted_ms)} UTC. Nothing is found to be wrong."
@@ -226,6 +228,6 @@ def _cost(scene: StoryContext, *, is_in_order: bool) -> str:
             out.append(f"{who} {is_} {state} {when}, with {count(len(form['members']), 'member')}")
         elif not is_in_order:
             out.append(f"nobody {is_} in {who} {when}")
-    elif form is None and not is_in_order:
+    elif form is None and not is_in_order and scene.asked.is_state_known:
         out.append(f"{who} is not there any more")
     return f"{capitalized('; '.join(out))}." if out else ""

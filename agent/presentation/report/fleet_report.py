@@ -133,15 +133,20 @@ def summarize_group(
     findings: Sequence[Event],
     since_ms: int | None = None,
     until_ms: int | None = None,
+    *,
+    is_state_known: bool = True,
 ) -> GroupSummary:
-    """A row from a group's events (those of the range count), and from its row of `groups` where it still is."""
+    """A row from a group's events (those of the range count), and from its row of `groups` where it still is.
+
+    Where its state is not known, a group without a row may be there all the same.
+    """
     done = [it for it in events_within(events, since_ms, until_ms) if it["type"] == "rebalance"]
     causes = grouped(done, lambda it: str(it["cause"]))
     stopped = [it["stopped_partition_ms"] for it in done if it["stopped_partition_ms"] is not None]
     return GroupSummary(
         group,
         form["group_type"] if form is not None else events[-1]["group_type"] if events else None,
-        form["state"] if form is not None else "Dead",
+        form["state"] if form is not None else "Dead" if is_state_known else "not known",
         None if form is None else member_count(form),
         len(done),
         {cause: tuple(it["at_ms"] for it in same) for cause, same in causes.items()},

@@ -132,7 +132,15 @@ class _Gatherer:
     def summary(self, group: str) -> GroupSummary:
         """A row; without numbers where nobody was asked."""
         form, findings = self._forms.get(group), self.findings_of(group)
-        row = summarize_group(group, form, self._events.get(group, ()), findings, self.since_ms, self.until_ms)
+        row = summarize_group(
+            group,
+            form,
+            self._events.get(group, ()),
+            findings,
+            self.since_ms,
+            self.until_ms,
+            is_state_known=self._source.capabilities.has_state,
+        )
         is_known = self._all or group in self._events
         is_quiet = form is not None and 0 <= form["state_since_ms"] < self.since_ms
         if is_known or is_quiet:
@@ -156,6 +164,7 @@ class _Gatherer:
             is_live=source.capabilities.live,
             complete_since_ms=complete,
             of_agent=not self._all,
+            is_state_known=source.capabilities.has_state,
         )
         now = {} if form is None else {"members": form["members"], "generation": form["generation"]}
         # What an agent has forgotten the beginning of is told by its findings all the same.

@@ -12,7 +12,10 @@ OFFSETS_TOPIC = "__consumer_offsets"
 
 _CONNECT_S = 10.0
 _EVERY = {"pandas": "pandas", "pyarrow": "pyarrow"}
-_MODULES = {Stream: {"google.protobuf": "protobuf", "grpc": "grpcio"}, Report: {"matplotlib": "matplotlib"}}
+_MODULES = {
+    Stream: {"google.protobuf": "protobuf", "grpc": "grpcio"},
+    Report: {"duckdb": "duckdb", "matplotlib": "matplotlib"},
+}
 """What a kind of job imports beside that, and the package that it is of."""
 
 

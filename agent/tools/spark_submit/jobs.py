@@ -10,6 +10,10 @@ from typing import Literal
 
 import msgspec
 
+from agent.history.report.request import Report
+
+__all__ = ["Backfill", "Diagnosis", "Job", "Kafka", "Report", "Rollup", "Stream", "job_of", "text_of"]
+
 SECRETS = "KSHADOW_SPARK_SECRETS"
 """The environment variable with those properties of the Kafka client that nobody else should read."""
 
@@ -91,27 +95,6 @@ class Rollup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The first day, YYYY-MM-DD; None: the first there is."""
     until: str | None = None
     """The last day, itself included."""
-
-
-class Report(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="report"):
-    """Rollups → one HTML page and a Parquet summary."""
-
-    rollups: str
-    out: str
-    """The page's file."""
-    summary: str | None = None
-    """The directory of the summary; None: beside the page, of its name."""
-    since_ms: int | None = None
-    until_ms: int | None = None
-    before: tuple[int, int] | None = None
-    """A range (epoch milliseconds) to compare `after` with; both or neither."""
-    after: tuple[int, int] | None = None
-    time_zone: str = "UTC"
-    """Of hours and weekdays."""
-    what_if: str | None = None
-    """A file or directory of what `kshadow whatif -o json` said, of any number of groups."""
-    most_groups: int = 20
-    """In each ranking."""
 
 
 Job = Backfill | Stream | Rollup | Report

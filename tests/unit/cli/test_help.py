@@ -73,8 +73,11 @@ def test_examples_parse(name: str, arguments: list[str]) -> None:
 def test_examples_that_need_no_broker_run(
     arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Those of `spark` take Spark; tests/unit/tools/spark_submit runs them.
-    needs_one = {"run", "demo", "spark"} & {arguments[0]} or {"--bootstrap-server", "--agent"} & set(arguments)
+    # Those of `spark` take Spark, and those of `history` tables; tests/unit/tools/spark_submit and
+    # tests/unit/history run them.
+    needs_one = {"run", "demo", "spark", "history"} & {arguments[0]} or {"--bootstrap-server", "--agent"} & set(
+        arguments
+    )
     if needs_one:
         return
     directory = tmp_path / "__consumer_offsets-15"

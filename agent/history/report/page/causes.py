@@ -24,9 +24,11 @@ def causes(found: ReportData) -> m.Markup:
     unknown = [start for start in found.starts if start not in of_steps]
     rebalances = [row for row in found.causes if row["kind"] == "rebalance"]
     count: Counter[str | None] = Counter()
+    unknown_cost: Counter[str | None] = Counter()
     stopped: dict[str | None, int | None] = defaultdict(lambda: None)
     for row in rebalances:
         count[row["cause"]] += row["count"] or 0
+        unknown_cost[row["cause"]] += row["stopped_unknown"] or 0
         if row["stopped_partition_ms"] is not None:
             stopped[row["cause"]] = (stopped[row["cause"]] or 0) + row["stopped_partition_ms"]
     every, cost = sum(count.values()), sum(value or 0 for value in stopped.values())
@@ -44,6 +46,11 @@ def causes(found: ReportData) -> m.Markup:
                 m.numbers("Part", lambda it: w.part(it[1], every)),
                 m.numbers("Stopped partition time", lambda it: w.time(stopped[it[0]])),
                 m.numbers("Part", lambda it: w.part(stopped[it[0]], cost)),
+                *(
+                    [m.numbers("Not known of", lambda it: w.number(unknown_cost[it[0]]), "rebalances left out of it")]
+                    if unknown_cost.total()
+                    else []
+                ),
             ],
             sorted(count.items(), key=lambda item: (-item[1], str(item[0]))),
         ),

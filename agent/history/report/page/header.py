@@ -86,8 +86,16 @@ def _dearest(found: ReportData) -> m.Markup | None:
             f" cost the most: {w.part(part, whole)} of it",
             why,
             ".",
+            "" if not found.totals["stopped_unknown"] else f" {unknown_cost(found.totals)}: the whole is more.",
         ]
     )
+
+
+def unknown_cost(row: Row) -> str:
+    """Of how many rebalances it is not known what they cost."""
+    unknown, rebalances = row["stopped_unknown"], row["rebalances"]
+    of = "all" if unknown == rebalances else f"{w.number(unknown)} of {w.number(rebalances)}"
+    return f"Of {of} rebalances the stopped time is not known"
 
 
 def cause_words(cause: str | None) -> str:
@@ -129,12 +137,34 @@ def _totals(found: ReportData) -> m.Markup:
     parts = [
         ("Groups", w.number(it["groups"]), None),
         ("Rebalances", w.number(it["rebalances"]), None),
-        ("Stopped partition time", w.time(it["stopped_partition_ms"]), None),
+        ("Stopped partition time", w.time(it["stopped_partition_ms"]), without_unknown(it)),
         ("Members that went", w.number(it["departures"]), None),
         ("Known group time", w.time(known), "summed over groups"),
-        *((f"Time {word}", w.part(it[name], known), w.time(it[name])) for name, word in STATES.items()),
+        *(_time_in(it, name, word) for name, word in STATES.items()),
     ]
     return m.Markup(f"<dl>{''.join(_total(*part) for part in parts)}</dl>")
+
+
+_UNKNOWN = {"preparing_rebalance_ms": "join_unknown", "completing_rebalance_ms": "sync_unknown"}
+"""Phases, and the rebalances of which it is not known how long they took."""
+
+
+def _time_in(it: Row, name: str, word: str) -> tuple[str, str | None, str | None]:
+    unknown = it[_UNKNOWN[name]] if name in _UNKNOWN else None
+    if unknown and unknown >= it["rebalances"]:
+        return f"Time {word}", None, f"not known of {w.number(unknown)} rebalances"
+    left_out = f", {_without(unknown, it['rebalances'])}" if unknown else ""
+    return f"Time {word}", w.part(it[name], it["known_ms"]), f"{w.time(it[name])}{left_out}"
+
+
+def without_unknown(row: Row) -> str | None:
+    """What a sum of stopped time leaves out; None where it is whole."""
+    unknown = row["stopped_unknown"]
+    return _without(unknown, row["rebalances"]) if unknown else None
+
+
+def _without(unknown: int, rebalances: int) -> str:
+    return f"without {w.number(unknown)} of {w.number(rebalances)} rebalances"
 
 
 def _total(name: str, value: str | None, about: str | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from agent.history.report.page import markup as m
 from agent.history.report.page import words as w
+from agent.history.report.page.header import unknown_cost
 from agent.history.report.report_data import ReportData
 
 
@@ -23,6 +24,9 @@ def limits(found: ReportData) -> m.Markup:
             it["lag"], "without known lag: it is there only where a running agent looked at it, not from the log"
         ),
         _lacking(it["stopped"], "without known stopped partition time"),
+        f"{unknown_cost(found.totals)}, such as those of KIP-848 groups: sums are of the others, and rates too low."
+        if found.totals["stopped_unknown"]
+        else None,
         "Lag p99 is the mean of hours' p99, by samples: percentiles of hours make none of the whole range.",
         "Only hours that lie wholly in the range count. Windows of five minutes and of days are not read.",
         "How stopped partitions hurt: that takes the load of each partition, which these tables do not have.",

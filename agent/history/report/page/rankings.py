@@ -7,7 +7,7 @@ from functools import partial
 
 from agent.history.report.page import markup as m
 from agent.history.report.page import words as w
-from agent.history.report.page.header import cause_words
+from agent.history.report.page.header import cause_words, without_unknown
 from agent.history.report.page.plots import sparkline
 from agent.history.report.report_data import ReportData, Row
 
@@ -72,8 +72,10 @@ def rankings(found: ReportData) -> m.Markup:
 
 def _with_share(row: Row) -> m.Cell:
     shown = w.time(row["stopped_partition_ms"])
-    part = w.share(row["stopped_share"])
-    return shown if shown is None or part is None else m.Markup(f"{shown} <small>{part}</small>")
+    if shown is None:
+        return None
+    notes = [it for it in (w.share(row["stopped_share"]), without_unknown(row)) if it is not None]
+    return m.Markup(f"{shown}{''.join(f' <small>{it}</small>' for it in notes)}")
 
 
 def main_cause(row: Row) -> m.Cell:

@@ -46,6 +46,8 @@ def share(value: float | None) -> str | None:
     """`34 %`, `<0.1 %`, `>99.9 %`: 0 % and 100 % are said of nothing and of all."""
     if value is None:
         return None
+    if 0.995 <= value < 0.9995:
+        return f"{100 * value:.1f} %"
     return ">99.9 %" if 0.9995 <= value < 1 else percent(value).replace("less than ", "<")
 
 

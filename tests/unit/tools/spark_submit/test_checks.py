@@ -65,13 +65,13 @@ def test_another_spark(tmp_path: Path) -> None:
 def test_no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", [])
     # Tests before this one, in the same process, may have imported them, and had a Spark of their own.
-    for module in ("pyspark", "pandas", "pyarrow", "matplotlib"):
+    for module in ("pyspark", "pandas", "pyarrow", "duckdb", "matplotlib"):
         monkeypatch.delitem(sys.modules, module, raising=False)
     monkeypatch.delenv("SPARK_HOME", raising=False)
     sys.path_importer_cache.clear()
     with pytest.raises(SubmitError, match=r"pyspark is not installed: install kshadow\[spark\], or set SPARK_HOME"):
         find_spark()
-    with pytest.raises(SubmitError, match=r"pandas, pyarrow, matplotlib expected, .*matplotlib.* not installed for"):
+    with pytest.raises(SubmitError, match=r"pandas, pyarrow, duckdb, matplotlib expected, .*duckdb, matplotlib not"):
         checks.check_modules(Report(rollups="/r", out="/p"), PLACING)
     checks.check_modules(Report(rollups="/r", out="/p"), replace(PLACING, master="yarn", deploy_mode="cluster"))
 

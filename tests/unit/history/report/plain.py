@@ -10,7 +10,7 @@ from statistics import median
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from tests.live.spark_jobs.report.made import DAY_MS, Row, Rows
+from tests.unit.history.report.made import DAY_MS, Row, Rows
 
 Key = tuple[str | None, str]
 

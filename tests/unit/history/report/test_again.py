@@ -7,8 +7,8 @@ import shlex
 import pytest
 
 from agent.cli.main import cli
-from agent.tools.spark_submit.jobs import Report
-from spark_jobs.report.command_line import command
+from agent.history.report.command_line import command
+from agent.history.report.request import Report
 
 
 @pytest.mark.parametrize(
@@ -29,8 +29,9 @@ from spark_jobs.report.command_line import command
         ),
     ],
 )
-def test_it_says_the_same_again(job: Report, monkeypatch: pytest.MonkeyPatch) -> None:
-    submitted = []
-    monkeypatch.setattr("agent.cli.spark_submitting.submit", lambda it, params: submitted.append(it))
-    cli(shlex.split(command(job))[1:], standalone_mode=False)
-    assert submitted == [job]
+@pytest.mark.parametrize("engine", ["history", "spark"])
+def test_it_says_the_same_again(job: Report, engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    monkeypatch.setattr("agent.history.report.local.run", lambda it, **_: made.append((it, _["command"])))
+    cli(shlex.split(command(job, engine))[1:], standalone_mode=False)
+    assert made == [(job, engine)]

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
+from agent.history.errors import HistoryError
 from agent.simulation.whatif.comparison import LEAST_SAVED_SHARE
-from spark_jobs.errors import JobError
 
 
 class Reproduced(msgspec.Struct, frozen=True):
@@ -42,15 +42,15 @@ _ENDINGS = (".json", ".ndjson")
 
 
 def documents(path: str) -> list[WhatIfDocument]:
-    """Of a file, or of all `.json` and `.ndjson` files below a directory. Raises `JobError`."""
+    """Of a file, or of all `.json` and `.ndjson` files below a directory. Raises `HistoryError`."""
     at = Path(path)
     try:
         files = sorted(it for it in at.rglob("*") if it.suffix in _ENDINGS and it.is_file()) if at.is_dir() else [at]
         out = [document for file in files for document in _read(file)]
     except OSError as error:
-        raise JobError(f"{path}: {error.strerror or error}") from None
+        raise HistoryError(f"{path}: {error.strerror or error}") from None
     if not out:
-        raise JobError(
+        raise HistoryError(
             f"{path}: what kshadow whatif GROUP -o json prints expected, in files that end in .json or .ndjson"
         )
     return out
@@ -68,7 +68,9 @@ def _read(file: Path) -> Iterator[WhatIfDocument]:
             try:
                 yield from _all(_decode(line))
             except msgspec.MsgspecError as error:
-                raise JobError(f"{file}{where}: what kshadow whatif GROUP -o json prints expected: {error}") from None
+                raise HistoryError(
+                    f"{file}{where}: what kshadow whatif GROUP -o json prints expected: {error}"
+                ) from None
     else:
         yield from _all(whole)
 

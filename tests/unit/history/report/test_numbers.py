@@ -1,4 +1,4 @@
-"""A month of sixty groups: the summary and the page say what the rows say, computed once more without Spark."""
+"""A month of sixty groups: the summary and the page say what the rows say."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from pyspark.sql import SparkSession
 
 from agent.history.report.columns import SUMMARY
 from agent.history.report.page import words as w
-from agent.tools.spark_submit.jobs import Report
-from spark_jobs.report.job import run
-from tests.live.spark_jobs.report import made, plain
-from tests.live.spark_jobs.report.reading import Page, summary
+from agent.history.report.request import Report
+from tests.unit.history.report import made, plain
+from tests.unit.history.report.made import run
+from tests.unit.history.report.reading import Page, summary
 
 ZONE = "Europe/Berlin"
 BEFORE = (made.BEGIN_MS + 90_000, made.CHANGE_MS)
@@ -27,7 +26,7 @@ class Made(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def report(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Made:
+def report(tmp_path_factory: pytest.TempPathFactory) -> Made:
     where = tmp_path_factory.mktemp("numbers")
     rows = made.fleet()
     # Windows of five minutes and of days say the same again, and rows without a group are a cluster's.
@@ -35,7 +34,7 @@ def report(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Mad
     job = Report(
         rollups=str(rows.write(where / "rollups")), out=str(page), time_zone=ZONE, before=BEFORE, after=AFTER
     )
-    assert run(job) == 0
+    run(job)
     return Made(rows, Page(page.read_text(encoding="utf-8")), where / "deep" / "page-summary")
 
 

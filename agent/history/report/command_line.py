@@ -5,12 +5,12 @@ from __future__ import annotations
 import shlex
 from datetime import UTC, datetime
 
-from agent.tools.spark_submit.jobs import Report
+from agent.history.report.request import Report
 
 
-def command(job: Report) -> str:
-    """As one would type it; times in UTC."""
-    words = ["kshadow", "spark", "report", "--rollups", job.rollups, "--out", job.out]
+def command(job: Report, engine: str) -> str:
+    """As one would type it; times in UTC. `engine`: `spark` or `history`."""
+    words = ["kshadow", engine, "report", "--rollups", job.rollups, "--out", job.out]
     for flag, at_ms in (("--since", job.since_ms), ("--until", job.until_ms)):
         if at_ms is not None:
             words += [flag, _time(at_ms)]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.live.spark_jobs.report import made
+from agent.history.report.request import Report
+from tests.unit.history.report import made
 
 NAMES = (
     "<script>alert(1)</script>",
@@ -72,3 +73,18 @@ def what_if(where: Path) -> Path:
         }
         (where / f"{at}.json").write_text(json.dumps(form), encoding="utf-8")
     return where
+
+
+def page(where: Path) -> Path:
+    """Its report."""
+    middle = made.BEGIN_MS + 2 * made.DAY_MS
+    made.run(
+        Report(
+            rollups=str(rows().write(where / "rollups")),
+            out=str(where / "page.html"),
+            what_if=str(what_if(where / "what-if")),
+            before=(made.BEGIN_MS, middle),
+            after=(middle, middle + 2 * made.DAY_MS),
+        )
+    )
+    return where / "page.html"

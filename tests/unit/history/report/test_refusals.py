@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import json
+import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from agent.tools.spark_submit.jobs import Report
-from spark_jobs.errors import JobError
-from spark_jobs.report.gains import documents, gains
-from spark_jobs.report.job import run
-from tests.live.spark_jobs.report import made
-from tests.live.spark_jobs.report.reading import Page, summary
+from agent.history.errors import HistoryError
+from agent.history.report.gains import documents, gains
+from agent.history.report.request import Report
 from tests.unit.cli.running import kshadow
 from tests.unit.cli.test_whatif import written
+from tests.unit.history.report import made
+from tests.unit.history.report.made import run
+from tests.unit.history.report.reading import Page, summary
 from tests.unit.simulation.whatif.made import rolling_restart
 
 DAY = made.DAY_MS
-pytestmark = pytest.mark.usefixtures("spark")
 
 
 @dataclass
@@ -66,14 +68,14 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     ],
 )
 def test_refusals(place: Place, changes: dict[str, Any], said: str) -> None:
-    with pytest.raises(JobError) as caught:
+    with pytest.raises(HistoryError) as caught:
         run(place.job(**changes))
     assert said in str(caught.value)
     assert list(place.where.glob("*page*")) in ([], [place.where / "page-summary"])
 
 
 def test_no_rows_says_which_dates_there_are(place: Place) -> None:
-    with pytest.raises(JobError) as caught:
+    with pytest.raises(HistoryError) as caught:
         run(place.job(since_ms=made.BEGIN_MS + 400 * DAY))
     assert str(caught.value) == (
         "no rows of an hour between 2027-11-23 and the last; "
@@ -83,18 +85,20 @@ def test_no_rows_says_which_dates_there_are(place: Place) -> None:
 
 def test_a_page_that_cannot_be_written(place: Place, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(JobError, match=r"file/page\.html: "):
+    with pytest.raises(HistoryError, match=r"file/page\.html: "):
         run(place.job(out=str(tmp_path / "file" / "page.html"), summary=str(tmp_path / "summary")))
     assert [it.name for it in tmp_path.iterdir() if it.is_file()] == ["file"]
 
 
-def test_columns_that_are_not_there_are_not_known(place: Place, tmp_path: Path) -> None:
+def test_what_is_null_is_not_known(place: Place, tmp_path: Path) -> None:
     for file in (place.where / "rollups").rglob("*.parquet"):
         to = tmp_path / "rollups" / file.relative_to(place.where / "rollups")
         to.parent.mkdir(parents=True, exist_ok=True)
         rows = pq.ParquetFile(file).read()
-        gone = [it for it in ("stopped_partition_ms", "members_avg", "lag_records_p99") if it in rows.column_names]
-        pq.write_table(rows.drop_columns(gone).append_column("new", [[1] * len(rows)]), to)
+        for number, field in enumerate(rows.schema):
+            if field.name in ("stopped_partition_ms", "members_avg", "lag_records_p99"):
+                rows = rows.set_column(number, field, pa.nulls(len(rows), field.type))
+        pq.write_table(rows.append_column("new", [[1] * len(rows)]), to)
     run(place.job(rollups=str(tmp_path / "rollups"), out=str(tmp_path / "page.html")))
     page = Page((tmp_path / "page.html").read_text(encoding="utf-8"))
     assert "How long partitions stood still is not known." in page.text
@@ -103,6 +107,49 @@ def test_columns_that_are_not_there_are_not_known(place: Place, tmp_path: Path) 
     assert [row["Members"] for row in rows] == [None] * 3
     assert all(row["Rebalances"] is not None for row in rows)
     assert {row["stopped_partition_ms"] for row in summary(tmp_path / "page-summary", "heat_map")} == {None}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            lambda rows: rows.rename_columns({"stopped_partition_ms": "stopped_ms"}),
+            "stopped_partition_ms int64 expected, nothing came",
+        ),
+        (
+            lambda rows: rows.set_column(
+                rows.schema.get_field_index("rebalances"), "rebalances", pa.array(["7"] * len(rows))
+            ),
+            "rebalances int64 expected, string came",
+        ),
+    ],
+)
+def test_a_file_with_other_columns_is_refused(
+    place: Place, tmp_path: Path, change: Callable[[Any], Any], said: str
+) -> None:
+    shutil.copytree(place.where / "rollups", tmp_path / "rollups")
+    file = sorted((tmp_path / "rollups" / "groups").rglob("*.parquet"))[2]
+    pq.write_table(change(pq.ParquetFile(file).read()), file)
+    with pytest.raises(HistoryError) as caught:
+        run(place.job(rollups=str(tmp_path / "rollups"), out=str(tmp_path / "page.html")))
+    assert str(caught.value) == f"{file}: not the columns that are read: {said}"
+    # Of other days nothing is read.
+    run(place.job(rollups=str(tmp_path / "rollups"), out=str(tmp_path / "page.html"), until_ms=made.BEGIN_MS + DAY))
+
+
+def test_a_damaged_file_is_named(place: Place, tmp_path: Path) -> None:
+    shutil.copytree(place.where / "rollups", tmp_path / "rollups")
+    file = sorted((tmp_path / "rollups" / "causes").rglob("*.parquet"))[0]
+    file.write_bytes(file.read_bytes()[:-9])
+    with pytest.raises(HistoryError) as caught:
+        run(place.job(rollups=str(tmp_path / "rollups"), out=str(tmp_path / "page.html")))
+    assert str(caught.value).startswith(f"{file}: a Parquet file expected, this one is damaged or none: ")
+
+
+@pytest.mark.parametrize("changes", [{"out": "s3a://bucket/page.html"}, {"summary": "s3a://bucket/summary"}])
+def test_another_file_system_is_refused_first(place: Place, changes: dict[str, Any]) -> None:
+    with pytest.raises(HistoryError, match="a path of this machine expected; kshadow spark report writes elsewhere"):
+        run(place.job(rollups="/not/there", **changes))
 
 
 def test_hours_where_the_range_is_short(place: Place, tmp_path: Path) -> None:
@@ -180,11 +227,11 @@ def test_gains_are_ranked_by_what_they_save(tmp_path: Path) -> None:
 )
 def test_what_no_command_said(tmp_path: Path, text: str, said: str) -> None:
     (tmp_path / "x.json").write_text(text)
-    with pytest.raises(JobError) as caught:
+    with pytest.raises(HistoryError) as caught:
         documents(str(tmp_path / "x.json"))
     assert said in str(caught.value)
 
 
 def test_a_directory_without_documents(tmp_path: Path) -> None:
-    with pytest.raises(JobError, match=r"in files that end in \.json or \.ndjson"):
+    with pytest.raises(HistoryError, match=r"in files that end in \.json or \.ndjson"):
         documents(str(tmp_path))

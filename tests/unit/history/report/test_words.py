@@ -32,7 +32,7 @@ def test_times(ms: float | None, shown: str | None) -> None:
 @pytest.mark.parametrize(
     ("some", "of_all", "shown"),
     [(None, 1, None), (1, None, None), (1, 0, None), (0, 5, "0 %"), (5, 5, "100 %"), (9_999, 10_000, ">99.9 %"),
-     (1, 10_000, "<0.1 %"), (1, 3, "33 %")],
+     (1, 10_000, "<0.1 %"), (1, 3, "33 %"), (996, 1000, "99.6 %")],
 )  # fmt: skip
 def test_parts(some: float | None, of_all: float | None, shown: str | None) -> None:
     assert w.part(some, of_all) == shown

@@ -1,0 +1,119 @@
+"""Answers of history tables: what happened, as the events that were kept tell it. Nothing is replayed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+from agent.cli.answers import Answers
+from agent.common.sanitize import printable
+from agent.core.queries import Capabilities, JsonObject, Timeline
+from agent.history.engine import DEFAULT_MEMORY_MB, database, names_of, one_row, quoted
+from agent.history.errors import HistoryError
+from agent.history.opening import Bounds, View, open_tables
+from agent.persistence.export.arrow import HISTORY, date_of
+from agent.persistence.export.columns import ESCAPED, EXTRA, row_to_event
+from agent.presentation.narrative import findings
+
+MORE_THAN_ONE = 2
+PORTION = 1_000
+"""Rows at a time."""
+
+
+@contextmanager
+def answers_of_history(path: str, until_ms: int | None) -> Iterator[HistoryAnswers]:
+    """Of a table of history, of days up to a time. Raises `HistoryError`."""
+    missing = "a table of history expected, as kshadow run and kshadow spark backfill write it"
+    days = Bounds(None, None if until_ms is None else date_of(until_ms))
+    view = View("history", None, missing)
+    with database(DEFAULT_MEMORY_MB, keeps_order=True) as db, open_tables(db, [path], {"": view}, days):
+        yield HistoryAnswers(db, path)
+
+
+NEEDED = ("event_id", "type", "cluster", "group", "at_ms", "partition", "offset", EXTRA, ESCAPED)
+"""Without these there are no events; what a file of another release has no column for, its events have not."""
+
+
+class HistoryAnswers(Answers):
+    """How groups stand is not in it: `describe` has nothing, and `groups` no rows."""
+
+    capabilities: Capabilities = Capabilities(live=False, has_all_events=True, has_state=False)
+    now_ms: int = 0
+    """The time of the newest event."""
+
+    def __init__(self, db: Any, path: str) -> None:
+        self.where = f"in {path}"
+        self._db = db
+        self._columns = [name for name in names_of(db, "FROM history") if name in HISTORY.names]
+        if lacking := [name for name in NEEDED if name not in self._columns]:
+            raise HistoryError(f"{path}: the columns of history expected, there is none of {', '.join(lacking)}")
+        self.now_ms = one_row(db, "SELECT coalesce(max(at_ms), 0) AS now_ms FROM history")["now_ms"]
+
+    def groups(self) -> list[JsonObject]:
+        """How groups stand is not known."""
+        return []
+
+    def group_names(self) -> list[str]:
+        """Those that anything happened to."""
+        found = self._db.execute(
+            'SELECT DISTINCT "group" FROM history WHERE "group" IS NOT NULL ORDER BY 1'
+        ).fetchall()
+        return [row[0] for row in found]
+
+    def describe(self, group: str) -> JsonObject | None:
+        """How a group stands is not known."""
+        return None
+
+    def timeline(self, group: str, since_ms: int | None = None, until_ms: int | None = None) -> Timeline | None:
+        """What was kept of it. Raises `click.UsageError` where several clusters have a group of that name."""
+        of_group = '"group" = $group'
+        found = self._db.execute(
+            f"SELECT DISTINCT cluster FROM history WHERE {of_group} LIMIT {MORE_THAN_ONE}", {"group": group}
+        ).fetchall()
+        if not found:
+            return None
+        if len(found) > 1:
+            clusters = " and ".join(repr(row[0]) for row in found)
+            raise click.UsageError(
+                printable(f"several clusters have a group {group!r} {self.where}, {clusters}: tables of one expected")
+            )
+        bounds = {"since": since_ms, "until": until_ms}
+        return Timeline(
+            self._events(
+                f"{of_group} AND at_ms >= coalesce($since, at_ms) AND at_ms <= coalesce($until, at_ms)",
+                {"group": group, **bounds},
+            )
+        )
+
+    def findings(
+        self, since_ms: int | None = None, until_ms: int | None = None, group: str | None = None
+    ) -> list[JsonObject]:
+        """As they were found when the events were made."""
+        found = self._events("type = 'finding'", {})
+        return findings.select_findings(found, since_ms, until_ms, group)
+
+    def all_events(self) -> list[JsonObject]:
+        """Every event."""
+        return self._events("true", {})
+
+    def _events(self, condition: str, parameters: dict[str, Any]) -> list[JsonObject]:
+        """Events in order, each once."""
+        columns = ", ".join(map(quoted, self._columns))
+        asked = self._db.sql(
+            f"SELECT {columns} FROM history WHERE {condition} AND at_ms IS NOT NULL AND event_id IS NOT NULL",
+            params=parameters,
+        )
+        # In the order of the files: what one record shows stays as it was written.
+        events: dict[str, JsonObject] = {}
+        for batch in asked.to_arrow_reader(PORTION):
+            for row in batch.to_pylist():
+                events.setdefault(row["event_id"], row_to_event(row))
+        return sorted(events.values(), key=_place)
+
+
+def _place(event: JsonObject) -> tuple[int, int, int]:
+    partition, offset = event["partition"], event["offset"]
+    return event["at_ms"], -1 if partition is None else partition, -1 if offset is None else offset

@@ -1,0 +1,239 @@
+"""Tables of history, as they lie in a directory or a bucket → views of a database.
+
+Owns what a table may be: Parquet files parted by date (`date=2026-11-21`), or a Delta table. Looks at the schema of
+each file that is read: a column that is missing or of another type is refused by its name, more columns are fine.
+Must not know what is asked of the tables.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from agent.history.engine import duckdb_type, file_list, quoted
+from agent.history.errors import HistoryError
+from agent.history.input_schema import check_columns
+from agent.history.parquet_directory import ParquetDirectory
+
+DATE = "date"
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
+
+
+class Bounds(NamedTuple):
+    """The dates (YYYY-MM-DD, both part of it) whose files are read; None: no bound."""
+
+    first: str | None = None
+    last: str | None = None
+
+
+EVERY_DAY = Bounds()
+
+
+def local_path(path: str) -> Path | None:
+    """The path on this machine; None for one of another file system."""
+    found = _SCHEME.match(path)
+    if found is None:
+        return Path(path)
+    return Path(urlsplit(path).path) if found[1] == "file" else None
+
+
+def is_delta(path: str) -> bool:
+    """Whether a Delta table is there."""
+    here = local_path(path)
+    if here is not None:
+        return (here / "_delta_log").is_dir()
+    return bool(_deltalake().DeltaTable.is_deltatable(_uri(path)))
+
+
+class View(NamedTuple):
+    """A view of a table: its name, the columns that it must have (None: it has those that are there), and what is
+    said where there is no such table."""
+
+    name: str
+    wanted: pa.Schema | None
+    missing: str
+
+
+@contextmanager
+def open_tables(db: Any, roots: Sequence[str], views: Mapping[str, View], days: Bounds = EVERY_DAY) -> Iterator[None]:
+    """Make a view of each table, named by its folder below the roots (`""`: a root is the table itself); of several
+    roots all rows together. They stay as they are until the block ends. Raises `HistoryError`.
+    """
+    with ExitStack() as pins:
+        selects: dict[str, list[str]] = {folder: [] for folder in views}
+        for number, root in enumerate(roots):
+            for folder, select in _open_root(db, root, views, days, number, pins).items():
+                selects[folder].append(select)
+        for folder, view in views.items():
+            db.execute(f"CREATE VIEW {quoted(view.name)} AS {' UNION ALL BY NAME '.join(selects[folder])}")
+        yield
+
+
+def _open_root(
+    db: Any, root: str, views: Mapping[str, View], days: Bounds, number: int, pins: ExitStack
+) -> dict[str, str]:
+    """The query of each table, by its folder."""
+    places = {folder: f"{root.rstrip('/')}/{folder}" if folder else root for folder in views}
+    here = None if (path := local_path(root)) is None else path.absolute()
+    for folder, place in places.items():
+        path = local_path(place)
+        if path is not None and not path.exists():
+            raise HistoryError(f"{place} is not there: {views[folder].missing}")
+    delta = {folder for folder, place in places.items() if is_delta(place)}
+    plain = [folder for folder in views if folder not in delta]
+    out = {}
+    for folder in delta:
+        raw = f"{views[folder].name} of {number}"
+        out[folder] = _of_dataset(db, raw, places[folder], _deltalake_dataset(places[folder]), views[folder], days)
+    if here is None:
+        for folder in plain:
+            raw = f"{views[folder].name} of {number}"
+            out[folder] = _of_dataset(db, raw, places[folder], _remote_dataset(places[folder]), views[folder], days)
+    elif here.is_file():
+        out = {folder: _of_files({str(here): str(here)}, view) for folder, view in views.items()}
+    elif plain:
+        pin = pins.enter_context(ParquetDirectory(here, tuple(plain)).pin(days.first, days.last))
+        for folder in plain:
+            files = {str(file.path): str(here / file.path.relative_to(pin.root)) for file in pin.files(folder)}
+            out[folder] = _of_files(files, views[folder])
+    return out
+
+
+def dates_of(path: str) -> list[str] | None:
+    """The dates by which a table is parted, in order; None where files lie in no directory of a day."""
+    if is_delta(path):
+        found = {str(it.get(DATE)) for it in _deltalake().DeltaTable(_uri(path)).partitions()}
+        return None if "None" in found else sorted(found)
+    here = local_path(path)
+    if here is None:
+        names = [re.search(rf"/{DATE}=([^/]+)/", it) for it in _remote_dataset(path).files]
+        return None if None in names else sorted({it[1] for it in names if it is not None})
+    if here.is_file():
+        return None
+    dates = {file.date for file in ParquetDirectory(here).files()}
+    return None if None in dates else sorted(it for it in dates if it is not None)
+
+
+def _of_dataset(db: Any, raw: str, where: str, dataset: Any, view: View, days: Bounds) -> str:
+    wanted = view.wanted if view.wanted is not None else _unified([dataset.schema], [where])
+    check_columns(where, dataset.schema, wanted)
+    db.register(raw, dataset)
+    bounds = [f"{DATE} {sign} DATE '{day}'" for sign, day in ((">=", days.first), ("<=", days.last)) if day]
+    # A Delta table may have its dates as another type.
+    return (
+        f"SELECT {', '.join(map(quoted, wanted.names))}, CAST({DATE} AS DATE) AS {DATE}"
+        f" FROM {quoted(raw)} WHERE {' AND '.join(bounds) or 'true'}"
+    )
+
+
+def _of_files(files: Mapping[str, str], view: View) -> str:
+    """Of Parquet files, each with the name by which people know it."""
+    schemas = [read_schema(path, name) for path, name in files.items()]
+    if view.wanted is not None:
+        wanted = view.wanted
+        for name, found in zip(files.values(), schemas, strict=True):
+            check_columns(name, found, wanted)
+    else:
+        wanted = _unified(schemas, list(files.values()))
+    if not files:
+        nulls = ", ".join(f"CAST(NULL AS {duckdb_type_of(field.type)}) AS {quoted(field.name)}" for field in wanted)
+        return f"SELECT {nulls or 'NULL AS nothing'}, CAST(NULL AS DATE) AS {DATE} WHERE false"
+    parted = all(f"/{DATE}=" in path for path in files)
+    read = f"read_parquet({file_list(files)}, union_by_name = true, hive_partitioning = {str(parted).lower()}"
+    read += f", hive_types = {{'{DATE}': DATE}})" if parted else ")"
+    date = DATE if parted else f"CAST(make_timestamp({_TIME[_TIME[0] not in wanted.names]} * 1000) AS DATE)"
+    return f"SELECT {', '.join(map(quoted, wanted.names))}, {date} AS {DATE} FROM {read}"
+
+
+_TIME = ("at_ms", "start_ms")
+"""What the date is of, in history and in rollups."""
+
+
+def _unified(schemas: Sequence[pa.Schema], names: Sequence[str]) -> pa.Schema:
+    """The columns of several files, each as it came first; but for the date, which is the folder's."""
+    fields: dict[str, Any] = {}
+    for name, schema in zip(names, schemas, strict=True):
+        for field in schema:
+            first = fields.setdefault(field.name, field)
+            if not (_is_like(field.type, first.type) or _is_like(first.type, field.type)):
+                raise HistoryError(
+                    f"{name}: the column {field.name} expected as {first.type} as in other files, it came as"
+                    f" {field.type}"
+                )
+    return pa.schema([field for name, field in fields.items() if name != DATE])
+
+
+def read_schema(path: str, name: str) -> pa.Schema:
+    """The schema of a file. Raises `HistoryError` for one that is damaged."""
+    try:
+        return pq.read_schema(path)
+    except (OSError, pa.ArrowInvalid) as error:
+        reason = str(error).partition(". ")[0].replace(path, name)
+        raise HistoryError(f"{name}: a Parquet file expected, this one is damaged or none: {reason}") from None
+
+
+def duckdb_type_of(kind: Any) -> str:
+    """DuckDB's name of one of pyarrow's types."""
+    names = {pa.string(): "string", pa.int64(): "bigint", pa.int32(): "int", pa.date32(): "date"}
+    return duckdb_type(names.get(kind, str(kind)))
+
+
+def _is_like(came: Any, wanted: Any) -> bool:
+    """Whether values of one type can be read as the other without a change."""
+    if came == wanted or pa.types.is_null(came):
+        return True
+    if pa.types.is_dictionary(came):
+        return _is_like(came.value_type, wanted)
+    of_text = pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view
+    if pa.types.is_string(wanted):
+        return any(it(came) for it in of_text)
+    if pa.types.is_integer(wanted):
+        return bool(pa.types.is_integer(came) and came.bit_width <= wanted.bit_width)
+    return bool(pa.types.is_nested(wanted) and pa.types.is_nested(came))
+
+
+def _deltalake() -> Any:
+    try:
+        import deltalake
+    except ImportError:
+        raise HistoryError(
+            "the Python package deltalake expected, for Delta tables; it is not installed: install kshadow[delta]"
+        ) from None
+    return deltalake
+
+
+def _uri(path: str) -> str:
+    """As delta-rs and fsspec name it: Hadoop's `s3a` is their `s3`."""
+    return re.sub(r"^s3[an]:", "s3:", path)
+
+
+def _deltalake_dataset(path: str) -> Any:
+    """Where it is on an object store, by the usual variables of the environment (AWS_REGION, …)."""
+    lake = _deltalake()
+    try:
+        return lake.DeltaTable(_uri(path)).to_pyarrow_dataset()
+    except lake.exceptions.DeltaError as error:
+        raise HistoryError(f"{path}: the Delta table cannot be read here: {error}") from None
+
+
+def _remote_dataset(path: str) -> Any:
+    try:
+        import fsspec
+
+        filesystem, inside = fsspec.url_to_fs(_uri(path))
+        return ds.dataset(inside, filesystem=filesystem, format="parquet", partitioning=_BY_DATE)
+    except ImportError as error:
+        raise HistoryError(f"{path}: {error}") from None
+    except (OSError, ValueError, pa.ArrowInvalid) as error:
+        raise HistoryError(f"{path}: {error}") from None
+
+
+_BY_DATE = ds.partitioning(pa.schema([(DATE, pa.date32())]), flavor="hive")

@@ -1,0 +1,70 @@
+"""A report on this machine: the tables are opened where they lie, and nothing of Spark is needed."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+from typing import Any
+
+from agent.history.arrow_types import arrow_schema
+from agent.history.engine import database, rows
+from agent.history.errors import HistoryError
+from agent.history.opening import EVERY_DAY, Bounds, View, local_path, open_tables
+from agent.history.report import gains
+from agent.history.report.building import Engine, Written, build_report
+from agent.history.report.destination import LocalFiles
+from agent.history.report.queries.views import READ
+from agent.history.report.request import Report, ReportRequest, validate
+from agent.history.tables import TABLES
+
+
+def run(job: Report, *, now_ms: int, memory_mb: int, command: str = "history") -> Written:
+    """Write the page and the summary. Raises `HistoryError`. `command`: the word after `kshadow` that runs it."""
+    it = validate(job)
+    for option, path in (("--out", it.page), ("--summary", it.summary)):
+        if local_path(path) is None:
+            raise HistoryError(
+                f"{option} {path}: a path of this machine expected; kshadow spark report writes elsewhere"
+            )
+    replayed = None if job.what_if is None else gains.documents(job.what_if)
+    with database(memory_mb) as db, open_rollups(db, job.rollups, days_of(it)):
+        return build_report(
+            db,
+            job,
+            it,
+            LocalFiles(),
+            engine=Engine(command, f"DuckDB {_version()}"),
+            made_at_ms=now_ms,
+            replayed=replayed,
+            dates=lambda: _dates(db, job.rollups),
+        )
+
+
+def days_of(it: ReportRequest) -> Bounds:
+    """The days whose rows a report may need: an hour before the end of a day is of that day."""
+    spans = [it.span, *(it.before_after or ())]
+    first, last = min(span.since_ms for span in spans), max(span.until_ms for span in spans)
+    return Bounds(*(datetime.fromtimestamp(ms / 1000, UTC).date().isoformat() for ms in (first, last)))
+
+
+def open_rollups(db: Any, rollups: str, days: Bounds = EVERY_DAY, suffix: str = "") -> AbstractContextManager[None]:
+    """Views of the rollup tables, with the columns that reports are made of. Raises `HistoryError`."""
+    return open_tables(db, [rollups], {name: _view(name, suffix) for name in READ}, days)
+
+
+def _view(name: str, suffix: str) -> View:
+    wanted = arrow_schema(column for column in TABLES[name] if column.name in READ[name])
+    missing = f"the table {name} of rollups expected; kshadow history rollup or kshadow spark rollup makes it"
+    return View(f"{name}{suffix}", wanted, missing)
+
+
+def _dates(db: Any, rollups: str) -> list[str]:
+    with open_rollups(db, rollups, suffix=" of every day"):
+        found = rows(db, 'SELECT DISTINCT date FROM "groups of every day" WHERE "window" = \'1h\' ORDER BY date')
+    return [str(row["date"]) for row in found]
+
+
+def _version() -> str:
+    import duckdb
+
+    return str(duckdb.__version__)

@@ -1,0 +1,331 @@
+"""`kshadow history`: rollup, report and query at the prompt, on a generated history."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+import shlex
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+from agent.cli.commands.history import history as group
+from agent.history.parquet_directory import ParquetDirectory
+from agent.history.tables import ROLLED_UP, TABLES
+from tests.unit.cli.running import kshadow
+from tests.unit.history.histories import START_MS, events_of, segments, write
+
+DAY_MS = 86_400_000
+
+
+NO_CLOCK = "{}: up to when time has passed in the log is not there, so it is up to the last event\n"
+
+
+class Place(NamedTuple):
+    events: list[dict[str, Any]]
+    history: Path
+    rollups: Path
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    where = tmp_path_factory.mktemp("history")
+    events = events_of(segments(where / "segments"))
+    history = write(events, where / "history")
+    write(events[::3], history)  # once more, as an agent that crashed does
+    done = kshadow("history", "rollup", "--history", history, "--out", where / "rollups")
+    # On a machine that is slow it says how far it is.
+    assert (done.exit_code, done.stderr.partition("rolling up: ")[0]) == (0, NO_CLOCK.format(where / "history"))
+    assert re.fullmatch(
+        rf"{where}/rollups: [\d,]+ events, 2 days from 2026-07-06: [\d,]+ rows of groups, [\d,]+ rows of causes,"
+        r" [\d,]+ rows of episodes, [\d,]+ rows of standing\n",
+        done.stdout,
+    )
+    return Place(events, history, where / "rollups")
+
+
+def table(rollups: Path, name: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = ds.dataset(rollups / name, format="parquet").to_table().to_pylist()
+    return rows
+
+
+def ask(*arguments: object, output: str = "json") -> Any:
+    done = kshadow("history", "query", *arguments, "-o", output)
+    assert (done.exit_code, done.stderr) == (0, ""), done.stderr
+    return json.loads(done.stdout)
+
+
+def refused(*arguments: object) -> str:
+    done = kshadow("history", *arguments)
+    assert (done.exit_code, done.stdout) == (2, "")
+    return done.stderr.partition("Error: ")[2].rstrip("\n")
+
+
+def test_counts_are_those_of_the_events(place: Place) -> None:
+    expected: Counter[tuple[str, str]] = Counter()
+    horizon = max(event["at_ms"] for event in place.events)
+    for event in place.events:
+        if event["type"] == "rebalance" and event["at_ms"] // 3_600_000 * 3_600_000 + 3_600_000 <= horizon:
+            expected[event["group"], event["cause"]] += 1
+    found: Counter[tuple[str, str]] = Counter()
+    for row in table(place.rollups, "causes"):
+        if (row["window"], row["kind"]) == ("1h", "rebalance"):
+            found[row["group"], row["cause"]] += row["count"]
+    assert found == expected
+
+
+def test_files_are_those_of_the_tables(place: Place) -> None:
+    for name, columns in TABLES.items():
+        files = sorted((place.rollups / name).rglob("*.parquet"))
+        assert [it.parent.name for it in files] == ["date=2026-07-06", "date=2026-07-07"][: len(files)]
+        assert pq.read_schema(files[0]).names == [it.name for it in columns if it.name != "date"]
+
+
+def test_a_day_again_is_as_in_the_whole(place: Place, tmp_path: Path) -> None:
+    for day in ("2026-07-07", "2026-07-06", "2026-07-07"):
+        done = kshadow(
+            *("history", "rollup", "--history", place.history, "--out", tmp_path, "--since", day, "--until", day)
+        )
+        assert done.exit_code == 0, done.stderr
+    for name in TABLES:
+        assert sorted(map(str, table(tmp_path, name))) == sorted(map(str, table(place.rollups, name)))
+
+
+def test_events_of_no_time_are_told(place: Place, tmp_path: Path) -> None:
+    odd = [{**place.events[0], "event_id": f"odd-{at_ms}", "at_ms": at_ms} for at_ms in (5, 10**15)]
+    write([*place.events[:50], *odd], tmp_path / "history")
+    done = kshadow("history", "rollup", "--history", tmp_path / "history", "--out", tmp_path / "out")
+    assert done.exit_code == 1
+    assert done.stderr.endswith(
+        "\n2 events were left out: they are from before 2010, or from more than an hour ahead\n"
+    )
+
+
+def test_an_output_that_is_written_to_is_refused(place: Place, tmp_path: Path) -> None:
+    with ParquetDirectory(tmp_path, tuple(ROLLED_UP)).lease("somebody else"):
+        said = refused("rollup", "--history", place.history, "--out", tmp_path)
+    assert "somebody else" in said
+    assert not list(tmp_path.rglob("*.parquet"))
+
+
+def test_refusals(place: Place, tmp_path: Path) -> None:
+    assert refused("rollup", "--history", tmp_path / "none", "--out", tmp_path).startswith(
+        f"{tmp_path}/none is not there: a table of history expected"
+    )
+    assert refused("rollup", "--history", place.history, "--out", "s3a://b/x") == (
+        "--out s3a://b/x: a path of this machine expected; kshadow spark rollup writes elsewhere"
+    )
+    (tmp_path / "empty").mkdir()
+    assert "expected history events, none came" in refused(
+        "rollup", "--history", tmp_path / "empty", "--out", tmp_path
+    )
+    assert "--since is later than --until" in refused(
+        *("rollup", "--history", place.history, "--out", tmp_path, "--since", "2026-07-07", "--until", "2026-07-06")
+    )
+    assert "a size of at least 64m expected" in refused(
+        *("rollup", "--history", place.history, "--out", tmp_path, "--memory", "1m")
+    )
+
+
+def test_a_renamed_column_is_refused_by_name(place: Place, tmp_path: Path) -> None:
+    files = sorted(place.history.rglob("*.parquet"))
+    for file in files:
+        rows = pq.ParquetFile(file).read()
+        if file == files[1]:
+            names = ["stopped_ms" if it == "stopped_partition_ms" else it for it in rows.column_names]
+            rows = rows.rename_columns(names)
+        target = tmp_path / "history" / file.relative_to(place.history)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(rows, target)
+    said = refused("rollup", "--history", tmp_path / "history", "--out", tmp_path / "out")
+    assert said.startswith(str(tmp_path / "history" / files[1].relative_to(place.history)))
+    assert "not the columns that are read: stopped_partition_ms int64 expected, nothing came" in said
+
+
+def test_a_report_says_where_it_wrote(place: Place, tmp_path: Path) -> None:
+    out = tmp_path / "page.html"
+    done = kshadow("history", "report", "--rollups", place.rollups, "--out", out)
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"{out}: 8 groups from 2026-07-06 00:00 to 2026-07-07 ")
+    assert f"summary in {tmp_path}/page-summary: rows 8 of ranking, " in done.stdout
+    assert f"kshadow history report --rollups {place.rollups}" in out.read_text(encoding="utf-8")
+
+
+def test_queries(place: Place) -> None:
+    both = ("--history", place.history, "--rollups", place.rollups)
+    (row,) = ask(*both, "SELECT count(*) AS n, count(DISTINCT event_id) AS ids FROM history")
+    assert row == {"n": len(place.events) + len(place.events[::3]), "ids": len(place.events)}
+    (row,) = ask(*both, "SELECT sum(rebalances) AS n, any_value(date) AS date FROM groups WHERE \"window\" = '1d'")
+    assert row == {"n": sum(it["rebalances"] for it in table(place.rollups, "groups") if it["window"] == "1d")} | {
+        "date": row["date"]
+    }
+    assert re.fullmatch(r"2026-07-0\d", row["date"])
+    names = [it["name"] for it in ask(*both, "SHOW TABLES")]
+    assert names == ["causes", "episodes", "groups", "history"]
+    assert [it["column_name"] for it in ask(*both, "DESCRIBE causes")] == [it.name for it in TABLES["causes"]]
+
+
+def test_values_as_json_has_them(place: Place) -> None:
+    (row,) = ask(
+        "--rollups",
+        place.rollups,
+        "SELECT 1 AS a, 2 AS a, 'x'::BLOB AS b, [1, NULL] AS c, {'d': DATE '2026-01-02'} AS e, 'nan'::DOUBLE AS f,"
+        " 1.50::DECIMAL(5, 2) AS g, 170141183460469231731687303715884105727::HUGEINT AS h, INTERVAL 90 MINUTE AS i,"
+        " MAP {1: 'x'} AS j, TIMESTAMP '2026-01-02 03:04:05' AS k, 1 / 0 AS l",
+    )
+    assert row == {
+        **{"a": 1, "a_1": 2, "b": "eA==", "c": [1, None], "e": {"d": "2026-01-02"}, "f": None, "g": 1.5},
+        **{"h": 2**127 - 1, "i": 5400.0, "j": {"1": "x"}, "k": "2026-01-02T03:04:05", "l": None},
+    }
+
+
+def test_csv_and_tables_are_fit_for_a_terminal(place: Place) -> None:
+    sql = "SELECT chr(27) || '[31mred' AS \"a\nb\", 'x,\"y' AS c, true AS d, [1] AS e, NULL AS f"
+    for output in ("csv", "table", "ndjson", "yaml"):
+        done = kshadow("history", "query", "--rollups", place.rollups, sql, "-o", output)
+        assert (done.exit_code, done.stderr) == (0, "")
+        assert "\x1b" not in done.stdout
+    done = kshadow("history", "query", "--rollups", place.rollups, sql, "-o", "csv")
+    assert list(csv.reader(io.StringIO(done.stdout))) == [
+        ["a\\u000ab", "c", "d", "e", "f"],
+        ["\\u001b[31mred", 'x,"y', "true", "[1]", ""],
+    ]
+
+
+def test_a_table_has_the_first_rows(place: Place) -> None:
+    done = kshadow("history", "query", "--rollups", place.rollups, "FROM range(5000)")
+    assert done.stdout.count("\n") == 1001
+    assert done.stderr == "(only the first 1,000 rows; -o ndjson and -o csv give all)\n"
+    done = kshadow("history", "query", "--rollups", place.rollups, "FROM range(5000)", "-o", "ndjson")
+    assert done.stdout.count("\n") == 5000
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "FROM read_text('{place}/secret')",
+        "FROM read_csv('{place}/secret')",
+        "FROM '{place}/secret'",
+        "FROM read_text('{place}/rollups/../secret')",
+        "FROM glob('/etc/*')",
+        "FROM parquet_schema('{place}/history/**/*.parquet')",
+        "FROM read_blob('{place}/sec*')",
+        "FROM sniff_csv('{place}/secret')",
+        "SELECT * FROM query('FROM read_text(''{place}/secret'')')",
+        "FROM sqlite_scan('{place}/secret', 't')",
+        "FROM secret",
+    ],
+)
+def test_no_other_file_is_read(place: Place, sql: str) -> None:
+    secret = place.rollups.parent / "secret"
+    secret.write_text("s3cret\n")
+    done = kshadow("history", "query", "--rollups", place.rollups, sql.format(place=secret.parent))
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "s3cret" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("sql", "kind"),
+    [
+        ("COPY episodes TO '{place}/rollups/x.csv'", "COPY"),
+        ("SET threads = 1", "SET"),
+        ("ATTACH '{place}/rollups/x.db'", "ATTACH"),
+        ("INSTALL httpfs", "LOAD"),
+        ("CREATE TABLE t AS FROM episodes", "CREATE"),
+        ("DROP VIEW episodes", "DROP"),
+        ("EXPORT DATABASE '{place}/rollups/x'", "EXPORT"),
+        ("SELECT 1; DROP VIEW episodes", "SELECT, DROP"),
+        ("EXPLAIN ANALYZE COPY episodes TO '{place}/rollups/x.csv'", "EXPLAIN"),
+        ("", "nothing"),
+    ],
+)
+def test_nothing_is_written(place: Place, sql: str, kind: str) -> None:
+    before = sorted(place.rollups.rglob("*"))
+    said = refused("query", "--rollups", place.rollups, sql.format(place=place.rollups.parent))
+    assert said == f"one SELECT expected, {kind} came: nothing can be changed or written here"
+    assert [it for it in sorted(place.rollups.rglob("*")) if "_pins" not in str(it)] == [
+        it for it in before if "_pins" not in str(it)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        ("SELEC 1", "syntax error"),
+        ("FROM nothing", "Table with name nothing does not exist"),
+        ("SELECT nothing FROM episodes", "nothing"),
+        ("SELECT error('mine')", "mine"),
+    ],
+)
+def test_mistakes_are_told_on_one_line(place: Place, sql: str, said: str) -> None:
+    message = refused("query", "--rollups", place.rollups, sql)
+    assert said in message
+    assert "\n" not in message
+
+
+def test_memory_is_bounded(place: Place) -> None:
+    sql = "SELECT current_setting('memory_limit') AS memory, current_setting('threads') AS threads"
+    (row,) = ask("--rollups", place.rollups, "--memory", "64m", sql)
+    assert row == {"memory": "61.0 MiB", "threads": len(os.sched_getaffinity(0))}
+    # What does not fit even on disk ends it, and says so.
+    said = refused("query", "--rollups", place.rollups, "--memory", "64m", "SELECT list(x) FROM range(30000000) a(x)")
+    assert "give more with --memory" in said
+
+
+def test_something_must_be_asked() -> None:
+    assert refused("query", "SELECT 1") == "--history or --rollups is needed, or both: what is asked"
+
+
+def test_more_columns_are_fine_and_files_without_dates(place: Place, tmp_path: Path) -> None:
+    rows = pa.concat_tables(
+        [pq.ParquetFile(it).read() for it in sorted(place.history.rglob("*.parquet"))], promote_options="permissive"
+    )
+    pq.write_table(rows.append_column("of_tomorrow", pa.array([1] * len(rows))), tmp_path / "all.parquet")
+    done = kshadow("history", "rollup", "--history", tmp_path / "all.parquet", "--out", tmp_path / "out")
+    assert done.exit_code == 0, done.stderr
+    assert sorted(map(str, table(tmp_path / "out", "causes"))) == sorted(map(str, table(place.rollups, "causes")))
+    (row,) = ask("--history", tmp_path / "all.parquet", "SELECT min(date) AS d, sum(of_tomorrow) AS n FROM history")
+    assert row == {"d": "2026-07-06", "n": len(rows)}
+
+
+def test_without_duckdb_it_says_what_to_install(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    said = refused("query", "--rollups", place.rollups, "SELECT 1")
+    assert said == "the Python package duckdb expected, it is not installed: install kshadow[history]"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        line.strip()
+        for command in (group, *group.commands.values())
+        for line in (command.help or "").splitlines()
+        if line.strip().startswith("kshadow history")
+    ],
+)
+def test_examples(line: str, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "report" in line and "--since" not in line:
+        return  # as the one above
+    monkeypatch.chdir(tmp_path)
+    words = [it.replace("/data", str(place.rollups.parent)) for it in shlex.split(line)[1:]]
+    if "--since" in words:
+        # Of a past that is long gone.
+        at = words.index("--since")
+        del words[at : at + 2]
+    done = kshadow(*words)
+    assert done.exit_code == 0, done.stderr
+    assert done.stderr.partition("rolling up: ")[0] in ("", NO_CLOCK.format(place.history))
+    assert done.stdout
+
+
+def test_the_start_is_a_midnight() -> None:
+    assert START_MS % DAY_MS == 0

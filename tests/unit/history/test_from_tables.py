@@ -1,0 +1,137 @@
+"""`--from DIR` of a directory of history: the same answers as of the records, but for how groups stand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow.dataset as ds
+import pytest
+from deltalake import write_deltalake
+
+from tests.unit.cli.running import kshadow
+from tests.unit.history.histories import events_of, segments, write
+
+
+class Place(NamedTuple):
+    records: Path
+    history: Path
+    delta: Path
+    group: str
+    """The one that rebalanced most."""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    where = tmp_path_factory.mktemp("tables")
+    records = segments(where / "segments")
+    events = events_of(records)
+    history = write(events, where / "history")
+    write(events[::3], history)  # once more, as an agent that crashed does
+    write_deltalake(
+        where / "delta", ds.dataset(history, format="parquet", partitioning="hive").to_table(), partition_by=["date"]
+    )
+    counts: dict[str, int] = {}
+    for event in events:
+        if event["type"] == "rebalance":
+            counts[event["group"]] = counts.get(event["group"], 0) + 1
+    return Place(records, history, where / "delta", max(counts, key=lambda group: counts[group]))
+
+
+def rows(*arguments: object) -> list[dict[str, Any]]:
+    done = kshadow(*arguments, "-o", "json")
+    assert (done.exit_code, done.stderr) == (0, ""), done.stderr
+    found: list[dict[str, Any]] = json.loads(done.stdout)
+    return found
+
+
+def test_a_timeline_is_that_of_the_records(place: Place) -> None:
+    expected = rows("timeline", place.group, "--from", place.records)
+    assert len(expected) > 10
+    assert rows("timeline", place.group, "--from", place.history) == expected
+    by_id = {event["event_id"]: event for event in expected}
+    assert {event["event_id"]: event for event in rows("timeline", place.group, "--from", place.delta)} == by_id
+    first, last = expected[3]["at_ms"], expected[-4]["at_ms"]
+    bounds = ("--since", first, "--until", last)
+    part = rows("timeline", place.group, "--from", place.history, *bounds)
+    assert part == rows("timeline", place.group, "--from", place.records, *bounds)
+    assert 0 < len(part) < len(expected)
+
+
+def test_findings_are_those_that_were_found(place: Place) -> None:
+    bounds = ("--since", "2026-07-06")
+    assert rows("findings", "--from", place.history, *bounds) == rows("findings", "--from", place.records, *bounds)
+
+
+def test_a_story_says_what_it_does_not_know(place: Place) -> None:
+    of_records = kshadow("explain", place.group, "--from", place.records, "--no-whatif", "-o", "json")
+    of_tables = kshadow("explain", place.group, "--from", place.history, "-o", "json")
+    assert (of_tables.exit_code, of_tables.stderr) == (0, "")
+    expected, story = json.loads(of_records.stdout), json.loads(of_tables.stdout)
+    for name in ("rebalances", "joined", "departed"):
+        assert story["numbers"].get(name) == expected["numbers"].get(name)
+    assert story["state"] is None
+    said = kshadow("explain", place.group, "--from", place.history).stdout
+    assert f"How `{place.group}` stood then, and with which members, it does not tell." in " ".join(said.split())
+    assert "is not there any more" not in said
+
+
+def test_a_report_of_tables(place: Place, tmp_path: Path) -> None:
+    done = kshadow("report", "--from", place.history, "--out", tmp_path / "page.html", "--top", 2)
+    assert (done.exit_code, done.stderr) == (0, "")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert place.group in page
+    assert "not known" in page
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("groups",), "history tables tell what happened and not how groups stand"),
+        (("describe", "g"), "kshadow timeline, explain, findings and report read them"),
+        (("findings", "--tune", "rebalance_storm.window_s=60"), "history tables hold what was found"),
+    ],
+)
+def test_what_tables_cannot_tell(place: Place, arguments: tuple[str, ...], said: str) -> None:
+    done = kshadow(*arguments, "--from", place.history)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert said in done.stderr
+
+
+def test_a_group_that_is_not_there(place: Place) -> None:
+    done = kshadow("timeline", place.group[:-1], "--from", place.history)
+    assert done.exit_code == 1
+    assert f"did you mean '{place.group}'" in done.stderr
+
+
+def test_two_clusters_with_one_name(place: Place, tmp_path: Path) -> None:
+    events = [event for event in events_of(place.records) if event["group"] == place.group]
+    for cluster in ("east", "we\x1bst"):
+        write([{**event, "cluster": cluster, "event_id": event["event_id"] + cluster} for event in events], tmp_path)
+    done = kshadow("timeline", place.group, "--from", tmp_path)
+    assert done.exit_code == 2
+    assert "several clusters have a group" in done.stderr
+    assert "\x1b" not in done.stderr
+
+
+def test_files_that_are_no_history(place: Place, tmp_path: Path) -> None:
+    done = kshadow("rollup", "--from", place.history)
+    assert done.exit_code == 2
+    rolled = kshadow("history", "rollup", "--history", place.history, "--out", tmp_path)
+    assert rolled.exit_code == 0
+    done = kshadow("timeline", "g", "--from", tmp_path / "groups")
+    assert done.exit_code == 2
+    assert "the columns of history expected, there is none of event_id" in done.stderr
+
+
+def test_rollups_of_a_delta_table(place: Place, tmp_path: Path) -> None:
+    for name, history in (("parquet", place.history), ("delta", place.delta)):
+        done = kshadow("history", "rollup", "--history", history, "--out", tmp_path / name)
+        assert done.exit_code == 0, done.stderr
+    counts = [
+        rows("history", "query", "--rollups", tmp_path / name, "SELECT * EXCLUDE (date) FROM groups ORDER BY ALL")
+        for name in ("parquet", "delta")
+    ]
+    assert counts[0] == counts[1]
+    assert len(counts[0]) > 100
