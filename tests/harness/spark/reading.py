@@ -37,8 +37,8 @@ from agent.persistence.export.parquet_sink import ParquetSink
 KSHADOW = str(Path(sys.executable).with_name("kshadow"))
 WINDOWS = {"5m": 300_000, "1h": 3_600_000, "1d": 86_400_000}
 DAY_MS = 86_400_000
-YEAR_MS = 20_454 * DAY_MS
-"""2026-01-01, when the made-up years begin."""
+YEAR_MS = 20_089 * DAY_MS
+"""2025-01-01, when the made-up years begin: all of a year must be over."""
 
 
 def run(*arguments: object, code: int = 0) -> tuple[str, float]:
