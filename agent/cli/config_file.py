@@ -257,11 +257,13 @@ class _FileReader:
 
     def _report_top_problems(self, problems: Mapping[str, str | None]) -> None:
         """What is wrong with a key at the top, once, whichever commands (by name) it is wrong for."""
-        said = dict.fromkeys(problem for problem in problems.values() if problem is not None)
+        # Of several lists of what it can be, the longest.
+        by_length = sorted((problem for problem in problems.values() if problem is not None), key=len)
+        said = {problem.partition(" is not one of ")[0]: problem for problem in by_length}
         takers = [name for name, problem in problems.items() if problem is None]
         # Commands may mean different things by one name.
         more = f"; {', '.join(takers)} would take it: write it in a command's section" if takers else ""
-        for problem in said:
+        for problem in said.values():
             self._problem(problem + more)
 
     def _unknown(

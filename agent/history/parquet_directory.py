@@ -27,10 +27,12 @@ How to read one state of all tables and days, while somebody writes:
 To pin takes a shared lock for as long as it takes to make the links; `publish` excludes it only while it moves files.
 Where no links can be made (a directory that cannot be written to) the files are given under their own names.
 
-Beside the tables lie `_lease`, `_lock`, `_journal.json`, `_staging/` and `_pins/`. Spark, pyarrow and pandas pass
-over what begins with `_`; for DuckDB say `date=*/*.parquet`. What dead processes leave in them goes with the next
-lease, by whether anybody holds theirs. All of that needs a file system with flock, links and rename: a local one. The
-agent's sink (`agent.persistence.export.parquet_sink`) adds files beside these without a lease: its names are its own.
+Beside the tables lie `_lease`, `_lock` and `_journal.json`. Spark, pyarrow and pandas pass over what begins with `_`;
+for DuckDB say `date=*/*.parquet`. What is staged and pinned lies in `.<root>.kshadow/` beside the root, since pyarrow
+and pandas list all folders below the root, and fail where one goes meanwhile; only where that is another file system,
+or cannot be written to, it lies below the root. What dead processes leave there goes with the next lease, by whether
+anybody holds theirs. All of that needs a file system with flock, links and rename: a local one. The agent's sink
+(`agent.persistence.export.parquet_sink`) adds files beside these without a lease: its names are its own.
 """
 
 from __future__ import annotations
@@ -55,7 +57,9 @@ from agent.common.files import sync_directory
 DATE = "date"
 ENDING = ".parquet"
 
-_LEASE, _LOCK, _JOURNAL, _STAGING, _PINS = "_lease", "_lock", "_journal.json", "_staging", "_pins"
+_LEASE, _LOCK, _JOURNAL = "_lease", "_lock", "_journal.json"
+_STAGING, _PINS = "staging", "pins"
+_BELOW = "_scratch"
 _ALIVE = ".alive"
 """A file beside such a directory, locked by its process."""
 _POLL_S = 0.05
@@ -248,7 +252,7 @@ class ParquetDirectory:
         it was made: nobody sweeps before it is closed."""
         locked = self._locked(fcntl.LOCK_SH)
         try:
-            path = self.root / kind / uuid.uuid4().hex
+            path = self._scratch() / kind / uuid.uuid4().hex
             path.mkdir(parents=True)
             alive = _opened(path.with_suffix(_ALIVE))
             fcntl.flock(alive, fcntl.LOCK_EX)
@@ -263,12 +267,39 @@ class ParquetDirectory:
                 # Not before a commit of it is finished, if one was broken off by an error.
                 shutil.rmtree(path, ignore_errors=True)
                 path.with_suffix(_ALIVE).unlink()
+            with suppress(OSError), _opened(self.root / _LOCK) as lock:
+                # Who makes one holds the lock shared.
+                if _try_lock(lock):
+                    path.parent.rmdir()
+                    path.parent.parent.rmdir()
+
+    @property
+    def pins(self) -> Path:
+        """Below which everything that is pinned lies."""
+        return self._scratch() / _PINS
+
+    def _scratch(self) -> Path:
+        """Where what is staged and pinned lies: on the same file system, and where no reader of the tables looks."""
+        root = self.root.resolve()
+        beside = self._beside()
+        with suppress(OSError):
+            if root.parent.stat().st_dev == root.stat().st_dev and os.access(root.parent, os.W_OK | os.X_OK):
+                return beside
+        return root / _BELOW
+
+    def _beside(self) -> Path:
+        root = self.root.resolve()
+        return root.parent / f".{root.name}.kshadow"
+
+    def _below(self, path: Path) -> str:
+        """A path as the journal says it: seen from the root."""
+        return Path(os.path.relpath(path.resolve(), self.root.resolve())).as_posix()
 
     def _sweep(self) -> None:
         """Remove what dead processes have left. The exclusive lock is held, so nobody is about to make one."""
-        for kind in (_STAGING, _PINS):
+        for kind in (place / kind for place in (self._beside(), self.root / _BELOW) for kind in (_STAGING, _PINS)):
             with suppress(OSError):
-                for path in (self.root / kind).iterdir():
+                for path in kind.iterdir():
                     if path.suffix == _ALIVE:
                         with suppress(OSError), _opened(path) as alive:
                             if _try_lock(alive):
@@ -335,7 +366,7 @@ class Lease(NamedTuple):
                 if name in moves:
                     continue
                 if file.label == label:
-                    moves[name] = _without_rows(file.path, staging).relative_to(directory.root).as_posix()
+                    moves[name] = directory._below(_without_rows(file.path, staging))
                 else:
                     removes.append(name)
             for staged in moves.values():
@@ -359,7 +390,7 @@ def _moves(directory: ParquetDirectory, staging: Path, label: str) -> dict[str, 
             target = Path(table, *day, f"{label}{ENDING}").as_posix()
             if target in out:
                 raise CommitFailed(f"{file.path.parent}: one file of a day expected, several came")
-            out[target] = file.path.relative_to(directory.root).as_posix()
+            out[target] = directory._below(file.path)
     return out
 
 

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from agent.history.engine import database, explained
 from agent.history.errors import HistoryError
 from agent.history.opening import View, local_path, open_tables
+from agent.history.parquet_directory import ParquetDirectory
 from agent.history.tables import STREAMED, TABLES
 
 PORTION = 1_000
@@ -60,7 +61,8 @@ def _tables_of(rollups: str) -> list[str]:
 def _close(db: Any, roots: Sequence[str]) -> None:
     """Let nothing in but what the views read."""
     places = [path for root in roots if (path := local_path(root)) is not None]
-    known = {it for path in places for it in (path.absolute(), path.resolve())}
+    pins = [ParquetDirectory(path).pins for path in places]
+    known = {it for path in (*places, *pins) for it in (path.absolute(), path.resolve())}
     db.execute("SET allowed_directories = ?", [[f"{it}/" for it in known if it.is_dir()]])
     db.execute("SET allowed_paths = ?", [[str(it) for it in known if it.is_file()]])
     db.execute("SET enable_external_access = false")

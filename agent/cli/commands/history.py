@@ -108,8 +108,8 @@ def rollup(
 ) -> None:
     """Sum the history up: five minutes, hours and days.
 
-    Replaces the days it reads in --out, whole days of UTC, in one commit, and leaves others. Its rows are those of
-    kshadow spark rollup.
+    Replaces the days it reads in --out, whole days of UTC, in one commit, and leaves others. Its rows are those that
+    the rollup by Spark gives.
 
     \b
     Examples:

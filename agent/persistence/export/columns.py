@@ -157,12 +157,14 @@ def _fitting(kind: ColumnType) -> Callable[[Any], bool]:
 _FITS = {column.name: _fitting(column.kind) for column in COLUMNS}
 _FREE = [column.name for column in COLUMNS if column.kind == "json"]
 _HAS = {column.name: column.types for column in COLUMNS}
+_OPTIONAL = {field.name for field in _fields(HistoryEvent) if not field.required}
+"""What only some events have: those that were seen by looks at the groups."""
 
 
 def _has(event_type: str, name: str) -> bool:
-    """Whether the contract gives events of that type the field, so that a null there says something."""
+    """Whether the contract gives each event of that type the field, so that a null there says something."""
     types = _HAS[name]
-    return types is EVERY or event_type in types
+    return name not in _OPTIONAL and (types is EVERY or event_type in types)
 
 
 def _json(value: Any) -> str:

@@ -347,14 +347,16 @@ def kills_on_disk(out: Path, kills: int, dice: random.Random) -> Line:
     out.mkdir(parents=True)
     while inside.total() < kills:
         writer = Writer("plain", out, number)
-        wanted = "_journal.json" if dice.random() < 0.7 else "_staging/*/groups/date=2026-11-07/*"
+        wanted = (
+            "_journal.json" if dice.random() < 0.7 else f"../.{out.name}.kshadow/staging/*/groups/date=2026-11-07/*"
+        )
         skip = dice.randrange(5)
         while writer.is_running:
             if any(out.glob(wanted)) and len(writer.wrote) >= skip:
                 writer.kill()
                 break
         writer.wait()
-        left = [it for it in ("_journal.json", "_staging/*/groups") if any(out.glob(it))]
+        left = [it for it in ("_journal.json", f"../.{out.name}.kshadow/staging/*/groups") if any(out.glob(it))]
         # Killed within: it has left its journal, or what it had staged.
         inside.update(left[:1])
         number = max([number - 1, *writer.wrote]) + 1

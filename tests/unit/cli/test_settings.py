@@ -76,7 +76,7 @@ def test_properties(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("colour: red", "unknown key 'colour'; known are admin, admin-rate, after, agent, "),  # 1
+        ("colour: red", "unknown key 'colour'; known are admin, admin-rate, admin-requests-per-second, after, "),  # 1
         (
             "groups: {colour: red}",
             "groups: unknown key 'colour'; known are agent, agent-ca, ",

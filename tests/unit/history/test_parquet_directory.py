@@ -177,6 +177,11 @@ def _publish_waiting(directory: ParquetDirectory, on_wait: object) -> None:
         lease.publish(staging, "second")
 
 
+def beside(root: Path) -> Path:
+    """Where what is staged and pinned lies."""
+    return root.parent / f".{root.name}.kshadow"
+
+
 def test_a_staging_that_is_gone_is_an_error(directory: ParquetDirectory) -> None:
     write(directory, "rollup", 1)
     with directory.lease("a test") as lease, pytest.raises(CommitFailed, match="it is not there"):
@@ -195,7 +200,7 @@ def test_two_files_of_one_day_are_an_error(directory: ParquetDirectory) -> None:
 
 def test_only_the_dead_are_swept(directory: ParquetDirectory) -> None:
     write(directory, "rollup", 1)
-    dead = [directory.root / kind / "dead" for kind in ("_staging", "_pins")]
+    dead = [beside(directory.root) / kind / "dead" for kind in ("staging", "pins")]
     for path in dead:
         stage(path, 1)
     dead[0].with_suffix(".alive").touch()
@@ -205,6 +210,19 @@ def test_only_the_dead_are_swept(directory: ParquetDirectory) -> None:
         assert not any(path.exists() for path in dead)
         assert values(pin.path()) == each(1)
         assert staging.is_dir()
+    assert left(directory.root) == {"_lease", "_lock"}
+    assert not beside(directory.root).exists()
+
+
+def test_where_nothing_can_be_beside_it_is_below(
+    directory: ParquetDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.access", lambda *_: False)
+    write(directory, "rollup", 1)
+    with directory.staging() as staging, directory.pin() as pin:
+        assert directory.root in staging.parents
+        assert values(pin.path()) == each(1)
+    assert not beside(directory.root).exists()
     assert left(directory.root) == {"_lease", "_lock"}
 
 
