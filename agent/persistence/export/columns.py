@@ -157,8 +157,8 @@ def _fitting(kind: ColumnType) -> Callable[[Any], bool]:
 _FITS = {column.name: _fitting(column.kind) for column in COLUMNS}
 _FREE = [column.name for column in COLUMNS if column.kind == "json"]
 _HAS = {column.name: column.types for column in COLUMNS}
-_OPTIONAL = {field.name for field in _fields(HistoryEvent) if not field.required}
-"""What only some events have: those that were seen by looks at the groups."""
+_OPTIONAL = ("sampled", "sampled_every_ms")
+"""What only some events of a type have: those that were seen by looks at the groups."""
 
 
 def _has(event_type: str, name: str) -> bool:

@@ -107,6 +107,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
             f"{listener}.oauthbearer.sasl.server.callback.handler.class": HANDLER.format("Validator"),
             f"{listener}.oauthbearer.sasl.oauthbearer.jwks.endpoint.url": f"{endpoint.url}/keys",
             f"{listener}.oauthbearer.sasl.oauthbearer.expected.audience": "kafka",
+            f"{listener}.oauthbearer.sasl.oauthbearer.expected.issuer": endpoint.url,
         }
         with secured(fetch_jars(), tmp_path_factory.mktemp("token"), properties=properties) as cluster:
             cluster.allow("reader", DESCRIBE_TOPIC, READ_TOPIC, DESCRIBE_GROUPS)

@@ -71,7 +71,9 @@ def test_a_report_that_spark_reads_is_the_same(spark: SparkSession, place: Place
     assert report_in_spark(theirs) == 0
     for name, columns in SUMMARY.items():
         tables = [pq.read_table(tmp_path / f"{it}-summary" / name) for it in ("here", "spark")]
-        assert tables[0].equals(tables[1]), name
+        here, spark_s = (table.to_pylist() for table in tables)
+        assert [pair for pair in zip(here, spark_s, strict=True) if pair[0] != pair[1]] == [], name
+        assert tables[0].schema == tables[1].schema
         assert tables[0].schema.names == [it.name for it in columns]
     pages = [
         (tmp_path / f"{it}.html").read_text(encoding="utf-8").partition("How it was made")[0]

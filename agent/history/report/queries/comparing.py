@@ -82,12 +82,14 @@ def _of_sides(value: str, name: str) -> str:
 
 def _of_all() -> str:
     rates = ", ".join(f"'{it}'" for it in RATES)
-    return ", ".join(
-        f"""CASE WHEN measure IN ({rates})
-            THEN {share(f'fsum("{side}" * of_groups.{side}_known_ms)', f"any_value(totals.{side}_known_ms)")}
-            ELSE avg("{side}") FILTER ("before" IS NOT NULL AND "after" IS NOT NULL) END AS "{side}\""""
-        for side in SIDES
-    )
+    # In an order, since a sum of floats depends on it.
+    out = []
+    for side in SIDES:
+        known = f"{side}_known_ms"
+        rate = share(f'fsum("{side}" * of_groups.{known} ORDER BY {KEY})', f"any_value(totals.{known})")
+        level = f"""favg("{side}" ORDER BY {KEY}) FILTER ("before" IS NOT NULL AND "after" IS NOT NULL)"""
+        out.append(f'CASE WHEN measure IN ({rates}) THEN {rate} ELSE {level} END AS "{side}"')
+    return ", ".join(out)
 
 
 STANDSTILL = f"""

@@ -135,8 +135,9 @@ def share(part: str, whole: str) -> str:
 
 
 def mean(value: str, weight: str) -> str:
-    """The mean of the rows that have a value, by weight; null without any. `fsum`: the same in every order."""
-    return f"fsum({value} * {weight}) / nullif(sum({weight}) FILTER ({value} IS NOT NULL), 0)"
+    """The mean of the rows that have a value, by weight; null without any. The same in every order of the rows."""
+    known = f"sum({weight}) FILTER ({value} IS NOT NULL)"
+    return f"fsum({value} * {weight} ORDER BY {value}, {weight}) / nullif({known}, 0)"
 
 
 def team(group: str = '"group"') -> str:
