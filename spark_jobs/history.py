@@ -73,11 +73,6 @@ class HistoryFiles:
         return from_columns(reduce(DataFrame.unionByName, frames))
 
 
-def from_files(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
-    """All history events in Parquet: rows of `EVENTS_DDL`, and `schema` and `date`."""
-    return HistoryFiles(spark, paths).read()
-
-
 def from_columns(table: DataFrame) -> DataFrame:
     """A table of history → rows of `EVENTS_DDL`, and `schema` and `date`."""
     body = F.to_json(F.struct(*Event.__struct_fields__)).alias("body")

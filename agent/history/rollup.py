@@ -21,12 +21,13 @@ import pyarrow.parquet as pq
 
 from agent.common.units import DAY_MS
 from agent.history.arrow_types import arrow_schema
-from agent.history.days import Days, Reading, is_day, range_of_days, reading_of, start_of
+from agent.history.days import Days, Reading, is_day
 from agent.history.engine import columns_of, database, file_list, one_row, quoted, rows, text
 from agent.history.errors import HistoryError
 from agent.history.input_schema import EVENTS, check_newest
 from agent.history.opening import EVERY_DAY, Bounds, View, dates_of, duckdb_type_of, local_path, open_tables
 from agent.history.parquet_directory import CommitFailed, OutputBusy, ParquetDirectory, Replaces, of_days
+from agent.history.planning import NOT_DATED, days_asked, known_clocks, no_events, planned_reading, range_read
 from agent.history.rolling import (
     AHEAD_MS,
     CARRIED,
@@ -41,7 +42,7 @@ from agent.history.rollup_reducer import STATE_VERSION, Event, Row, Rows
 from agent.history.tables import ROLLED_UP, STANDING
 from agent.persistence.export.arrow import date_of, rows_to_arrays
 from agent.persistence.export.log_clock import DIRECTORY as CLOCKS
-from agent.persistence.export.log_clock import LogClock, decode_clock, known_until
+from agent.persistence.export.log_clock import LogClock, decode_clock
 
 LABEL = "rollup"
 """Of the files that a batch of rollups writes, whichever engine."""
@@ -150,7 +151,7 @@ class _Reading:
         self._none("stood")
         dated = [dates_of(path) for path in self._history if self._is_there(path)]
         if None in dated:
-            self._say("files lie in no directory of a day (date=…): all of them are read")
+            self._say(NOT_DATED)
             self._view("whole", EVERY_DAY)
             ends, believed, left_out = self._extent()
             within = range_of(since, until, min(it[0] for it in ends.values()), max(it[1] for it in ends.values()))
@@ -158,21 +159,17 @@ class _Reading:
         last = date_of(self._now_ms + AHEAD_MS)
         dates = sorted({day for days in dated for day in days or () if is_day(day) and day <= last})
         if not dates:
-            raise HistoryError(f"{', '.join(self._history)}: expected history events, none came")
-        clocks = self._clocks()
-        asked = range_of_days(since, until, sorted({*dates, *(date_of(it - 1) for it in clocks.values())}))
+            raise no_events(self._history)
+        clocks = known_clocks([(it, list(self._clocks_of(it))) for it in self._history], self._now_ms, self._say)
+        asked = days_asked(since, until, dates, clocks)
         reading = self._standing(asked, dates)
         whole = Bounds(*reading.whole) if since or until else EVERY_DAY
         self._view("whole", whole)
         if reading.carried is not None:
             self._view("carried", Bounds(*reading.carried))
         ends, believed, left_out = self._extent(or_none=True)
-        clocks = {cluster: max(ms, ends.get(cluster, (0, 0))[1]) for cluster, ms in clocks.items()}
-        behind = [it for it in dates if it > reading.whole.last]
-        horizons = [*(it[1] for it in ends.values()), *clocks.values(), *(start_of(it) for it in behind[:1])]
-        horizon_ms = max(horizons, default=start_of(asked.first))
-        within = Range(start_of(asked.first), start_of(asked.last) + DAY_MS, horizon_ms, reading.begins_ms, clocks)
-        return within, believed, left_out
+        last_ms_of = {cluster: last_ms for cluster, (_, last_ms) in ends.items()}
+        return range_read(asked, reading, dates, last_ms_of, clocks), believed, left_out
 
     def _is_there(self, path: str) -> bool:
         here = local_path(path)
@@ -201,20 +198,9 @@ class _Reading:
         check_newest(max((it["newest"] for it in found if it["newest"] is not None), default=None))
         ends = {it["cluster"]: (it["first_ms"], it["last_ms"]) for it in found if it["first_ms"] is not None}
         if not ends and not or_none:
-            raise HistoryError(f"{', '.join(self._history)}: expected history events, none came")
+            raise no_events(self._history)
         believed = sum(it["events"] for it in found)
         return ends, believed, sum(it["total"] for it in found) - believed
-
-    def _clocks(self) -> dict[str | None, int]:
-        """By cluster up to when time is known to have passed; what no writer has said is not among it."""
-        told = [(path, list(self._clocks_of(path))) for path in self._history]
-        if silent := [path for path, clocks in told if not clocks]:
-            self._say(
-                f"{', '.join(silent)}: up to when time has passed in the log is not there, so it is up to the last"
-                " event"
-            )
-        every = known_until(it for _, clocks in told for it in clocks)
-        return {cluster: min(ms, self._now_ms + AHEAD_MS) for cluster, ms in every.items()}
 
     def _clocks_of(self, path: str) -> Iterator[LogClock]:
         here = local_path(path)
@@ -227,27 +213,18 @@ class _Reading:
     def _standing(self, asked: Days, dates: Sequence[str]) -> Reading:
         """What to read for a range; and how groups stood when the day before it had ended, where that is known."""
         standings = sorted({file.date for file in self._out.files("standing") if file.date is not None})
-        reading = reading_of(asked, dates, standings)
         place = f"{self._out.root}/standing"
-        if reading.standing is not None:
-            files = [file.path for file in self._out.files("standing", reading.standing, reading.standing)]
-            self._db.execute("DROP VIEW stood")
-            self._db.execute(
-                f"CREATE VIEW stood AS FROM read_parquet({file_list(files)}, union_by_name = true)"
-                f" WHERE history = {text(self._whose)} AND state_version = {STATE_VERSION}"
-            )
-            if not one_row(self._db, "SELECT count(*) AS n FROM stood")["n"]:
-                self._say(
-                    f"{place}: how groups stood is of another history or of another version of kshadow: passed over"
-                )
-                reading = reading_of(asked, dates, ())
-        if reading.carried is not None:
-            since = "the first" if reading.standing is None else f"the one behind {reading.standing}"
-            self._say(
-                f"how groups stood before {asked.first} is not in {place}: days from {since} on,"
-                f" {len(reading.carried.of(dates))} of them, are read for it"
-            )
-        return reading
+        return planned_reading(asked, dates, standings, place, self._open_standing, self._say)
+
+    def _open_standing(self, day: str) -> bool:
+        """Make the view of how groups stood when a day had ended; whether it is of this history and version."""
+        files = [file.path for file in self._out.files("standing", day, day)]
+        self._db.execute("DROP VIEW stood")
+        self._db.execute(
+            f"CREATE VIEW stood AS FROM read_parquet({file_list(files)}, union_by_name = true)"
+            f" WHERE history = {text(self._whose)} AND state_version = {STATE_VERSION}"
+        )
+        return bool(one_row(self._db, "SELECT count(*) AS n FROM stood")["n"])
 
 
 _MISSING = "a table of history expected, as kshadow run and kshadow spark backfill write it"

@@ -12,16 +12,15 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from agent.common.units import DAY_MS
-from agent.history.days import Days, Reading, range_of_days, reading_of, start_of
+from agent.history.days import Days, Reading
 from agent.history.input_schema import check_newest
-from agent.history.rolling import AHEAD_MS, Range, range_of
+from agent.history.planning import NOT_DATED, days_asked, known_clocks, no_events, planned_reading, range_read
+from agent.history.rolling import Range, range_of
 from agent.history.rollup_reducer import STATE_VERSION
 from agent.history.tables import ROLLED_UP, STANDING, ddl
 from agent.persistence.export.arrow import date_of
-from agent.persistence.export.log_clock import known_until
 from agent.tools.spark_submit.jobs import Rollup
 from agent.tools.spark_submit.paths import ICEBERG
-from spark_jobs.errors import JobError
 from spark_jobs.formats.api import TableOutput
 from spark_jobs.formats.opening import dates_of, open_output, pinned, read_day
 from spark_jobs.history import HistoryFiles, has_time
@@ -96,19 +95,15 @@ def _needed(spark: SparkSession, job: Rollup, places: Sequence[str], history: st
     now_ms = int(time.time() * 1000)
     dates = files.dates(now_ms)
     if not dates:
-        raise JobError(f"{', '.join(job.history)}: expected history events, none came")
-    clocks = _clocks(spark, job, now_ms)
-    # A day in which nothing happened is one of the history as well.
-    asked = range_of_days(job.since, job.until, sorted({*dates, *(date_of(it - 1) for it in clocks.values())}))
+        raise no_events(job.history)
+    told = [(path, clocks_of(spark, [path])) for path in job.history if not path.startswith(ICEBERG)]
+    clocks = known_clocks(told, now_ms, print_status)
+    asked = days_asked(job.since, job.until, dates, clocks)
     reading, standing = _reading(spark, _place(job), asked, dates, history)
     # With all of it what has no believable time is read as well, to be told of.
     whole = files.read(reading.whole) if job.since or job.until else files.read()
     extent = _extent(whole)
-    behind = [it for it in dates if it > reading.whole.last]
-    clocks = {cluster: max(ms, extent.last_ms_of.get(cluster, 0)) for cluster, ms in clocks.items()}
-    ends = [*extent.last_ms_of.values(), *clocks.values(), *(start_of(it) for it in behind[:1])]
-    horizon_ms = max(ends, default=start_of(asked.first))
-    within = Range(start_of(asked.first), start_of(asked.last) + DAY_MS, horizon_ms, reading.begins_ms, clocks)
+    within = range_read(asked, reading, dates, extent.last_ms_of, clocks)
     events = whole if reading.carried is None else whole.unionByName(files.read(reading.carried))
     return _Needed(within, events, standing, extent.believed, extent.total - extent.believed)
 
@@ -117,24 +112,16 @@ def _reading(
     spark: SparkSession, out: str, asked: Days, dates: list[str], history: str
 ) -> tuple[Reading, DataFrame | None]:
     """What to read, and how groups stood when the day before it had ended, where that is written down."""
-    reading = reading_of(asked, dates, dates_of(spark, out, "standing"))
-    frame = None
-    if reading.standing is not None:
-        path = f"{out}/standing"
-        read = read_day(spark, out, "standing", StructType.fromDDL(ddl(STANDING)), reading.standing)
-        frame = read.where((F.col("history") == history) & (F.col("state_version") == STATE_VERSION))
-        if frame.isEmpty():
-            print_status(
-                f"{path}: how groups stood is of another history or of another version of kshadow: passed over"
-            )
-            frame, reading = None, reading_of(asked, dates, ())
-    if reading.carried is not None:
-        since = "the first" if reading.standing is None else f"the one behind {reading.standing}"
-        print_status(
-            f"how groups stood before {asked.first} is not in {out}/standing: days from {since} on,"
-            f" {len(reading.carried.of(dates))} of them, are read for it"
-        )
-    return reading, frame
+    found: dict[str, DataFrame] = {}
+
+    def is_ours(day: str) -> bool:
+        read = read_day(spark, out, "standing", StructType.fromDDL(ddl(STANDING)), day)
+        found[day] = read.where((F.col("history") == history) & (F.col("state_version") == STATE_VERSION))
+        return not found[day].isEmpty()
+
+    standings = dates_of(spark, out, "standing")
+    reading = planned_reading(asked, dates, standings, f"{out}/standing", is_ours, print_status)
+    return reading, None if reading.standing is None else found[reading.standing]
 
 
 def _place(job: Rollup) -> str:
@@ -144,11 +131,11 @@ def _place(job: Rollup) -> str:
 
 def _all_of(files: HistoryFiles, job: Rollup) -> _Needed:
     """Of files that lie in no directory of a day: all of them must be read to find some days."""
-    print_status("files lie in no directory of a day (date=…): all of them are read")
+    print_status(NOT_DATED)
     every = files.read()
     extent = _extent(every)
     if extent.first_ms is None:
-        raise JobError(f"{', '.join(job.history)}: expected history events, none came")
+        raise no_events(job.history)
     within = range_of(job.since, job.until, extent.first_ms, max(extent.last_ms_of.values()))
     return _Needed(within, every, None, extent.believed, extent.total - extent.believed)
 
@@ -165,14 +152,3 @@ def _extent(every: DataFrame) -> _Extent:
         sum(row[3] for row in found),
         sum(row[4] for row in found),
     )
-
-
-def _clocks(spark: SparkSession, job: Rollup, now_ms: int) -> dict[str | None, int]:
-    """By cluster up to when time is known to have passed; what no writer has said is not among it."""
-    told = [(path, clocks_of(spark, [path])) for path in job.history if not path.startswith(ICEBERG)]
-    if silent := [path for path, clocks in told if not clocks]:
-        print_status(
-            f"{', '.join(silent)}: up to when time has passed in the log is not there, so it is up to the last event"
-        )
-    every = known_until(it for _, clocks in told for it in clocks)
-    return {cluster: min(ms, now_ms + AHEAD_MS) for cluster, ms in every.items()}

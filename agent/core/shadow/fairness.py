@@ -78,8 +78,7 @@ def _held(members: Sequence[Member]) -> Counter[str]:
 def share_subscription(group_type: str, members: Sequence[Member]) -> bool:
     """Whether every member wants every topic that is held: nearly always so, and seen soon. False may mean no more
     than that it is not seen here."""
-    if group_type in _TASKS or not any(it.subscription or it.subscription_regex is not None for it in members):
-        # Where nobody's subscription is known (the Admin API has none), all are taken to want the same.
+    if group_type in _TASKS:
         return True
     topics, pattern = (members[0].subscription, members[0].subscription_regex) if members else ((), None)
     if any(member.subscription != topics or member.subscription_regex != pattern for member in members):

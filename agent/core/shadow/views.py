@@ -93,8 +93,8 @@ class GroupView:
     `generation` is the group epoch in KIP-848, share and streams groups, -1 in a group that only commits
     offsets. `partitions` counts what its members hold, `committed_partitions` the offsets it keeps.
     `rebalances` and `generations_skipped` (rebalances that never completed) count since the start of what
-    was read. Of a group that is looked at through the Admin API (`agent.core.shadow.sampled`) nothing tells
-    `generation`, `generations_skipped` and `coordinator_partition`: they are `UNKNOWN_NUMBER`.
+    was read. Of a group that `is_sampled` nothing tells `generation`, `generations_skipped` and
+    `coordinator_partition`: they are `UNKNOWN_NUMBER`.
     """
 
     group: str
@@ -113,6 +113,11 @@ class GroupView:
     rebalances: int
     generations_skipped: int
     anomalies: tuple[Anomaly, ...]
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether it is looked at through the Admin API (`agent.core.shadow.sampled`), and stands in no log."""
+        return self.coordinator_partition == UNKNOWN_NUMBER
 
     @property
     def partitions(self) -> int:

@@ -16,7 +16,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from agent.core.events.counts import PartitionCounts
-from agent.core.shadow.views import UNKNOWN_NUMBER, GroupView
+from agent.core.shadow.views import GroupView
 from agent.kafka.lag.lag_calculator import PartitionLag, TopicLag
 from agent.serving.metrics.text import Escaped, Metric, format_number, format_seconds
 from analyzers.balance import assignment_imbalance
@@ -44,7 +44,7 @@ class GroupShape(NamedTuple):
             view.group,
             view.group_type,
             view.state,
-            None if view.coordinator_partition == UNKNOWN_NUMBER else view.generation,
+            None if view.is_sampled else view.generation,
             len(view.members),
             sum(1 for member in view.members if not member.partitions),
             rounded(assignment_imbalance(view)),

@@ -18,7 +18,7 @@ from agent.history.report.request import Report
 from agent.history.rolling import Range
 from agent.history.rollup import roll_up as roll_up_here
 from agent.history.tables import ROLLED_UP
-from spark_jobs.history import from_files
+from spark_jobs.history import HistoryFiles
 from spark_jobs.report.job import run as report_in_spark
 from spark_jobs.rollups.rolling import roll_up, table_of
 from tests.unit.history.histories import START_MS, events_of, segments, write
@@ -46,7 +46,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
 
 
 def test_the_rollups_are_the_same(spark: SparkSession, place: Place) -> None:
-    events = from_files(spark, [str(place.history)])
+    events = HistoryFiles(spark, [str(place.history)]).read()
     rows = roll_up(events, place.within, history=str(place.history)).persist()
     for name in ROLLED_UP:
         theirs = table_of(rows, name).toArrow()

@@ -27,7 +27,7 @@ from agent.persistence.export.encoded_event import encode_event
 from agent.persistence.export.log_clock import LogClock
 from agent.persistence.export.parquet_sink import ParquetSink
 from agent.tools.spark_submit.jobs import Rollup
-from spark_jobs.history import from_files, from_json, has_time
+from spark_jobs.history import HistoryFiles, from_json, has_time
 from spark_jobs.log_clocks import keep_clock
 from spark_jobs.rollups.job import roll_up_days
 from spark_jobs.rollups.rolling import roll_up, table_of
@@ -59,7 +59,7 @@ def whole(events: list[dict[str, Any]]) -> Range:
 
 
 def collected(spark: SparkSession, files: Path, within: Range) -> dict[str, list[dict[str, Any]]]:
-    rows = roll_up(from_files(spark, [str(files)]), within).persist()
+    rows = roll_up(HistoryFiles(spark, [str(files)]).read(), within).persist()
     try:
         return {name: [row.asDict() for row in table_of(rows, name).collect()] for name in TABLES}
     finally:

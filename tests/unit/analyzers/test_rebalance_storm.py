@@ -224,13 +224,13 @@ def test_a_topic_that_grows_and_grows() -> None:
 
 
 def test_a_group_of_thousands_is_kept_track_of() -> None:
-    fleet = [f"c{number}" for number in range(2_000)]
+    fleet = [f"c{number}" for number in range(4_000)]
     story = Story().change(["good", *fleet])
     for _ in range(3):
         story.pass_by(20).change(fleet, leave=fleet)
     (opened,) = storms(story)
     assert opened.numbers["pattern"] == "churn"
-    assert "c0, c1, c10 and 1,997 more (6,000 departures)" in opened.summary
+    assert "c0, c1, c10 and 3,997 more (12,000 departures)" in opened.summary
 
 
 def test_several_causes() -> None:

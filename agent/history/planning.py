@@ -1,0 +1,70 @@
+"""What a rollup reads, and up to when time has passed in it: the steps that every engine takes alike.
+
+An engine lists, opens and counts; what follows from that is found here, and what is out of the ordinary is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from agent.common.units import DAY_MS
+from agent.history.days import Days, Reading, range_of_days, reading_of, start_of
+from agent.history.errors import HistoryError
+from agent.history.rolling import AHEAD_MS, Range
+from agent.persistence.export.arrow import date_of
+from agent.persistence.export.log_clock import LogClock, known_until
+
+Say = Callable[[str], None]
+Clocks = Mapping[str | None, int]
+"""By cluster, an epoch in milliseconds."""
+
+NOT_DATED = "files lie in no directory of a day (date=…): all of them are read"
+
+
+def no_events(history: Sequence[str]) -> HistoryError:
+    """Of a history in which there are none."""
+    return HistoryError(f"{', '.join(history)}: expected history events, none came")
+
+
+def known_clocks(told: Collection[tuple[str, Sequence[LogClock]]], now_ms: int, say: Say) -> dict[str | None, int]:
+    """Up to when time is known to have passed, of what the writers of each path told; what none told is not in it."""
+    if silent := [path for path, clocks in told if not clocks]:
+        say(f"{', '.join(silent)}: up to when time has passed in the log is not there, so it is up to the last event")
+    every = known_until(it for _, clocks in told for it in clocks)
+    return {cluster: min(ms, now_ms + AHEAD_MS) for cluster, ms in every.items()}
+
+
+def days_asked(since: str | None, until: str | None, dates: Collection[str], clocks: Clocks) -> Days:
+    """The days of a rollup. A day in which nothing happened is one of the history as well. Raises `HistoryError`."""
+    return range_of_days(since, until, sorted({*dates, *(date_of(it - 1) for it in clocks.values())}))
+
+
+def planned_reading(
+    asked: Days,
+    dates: Collection[str],
+    standings: Collection[str],
+    place: str,
+    is_ours: Callable[[str], bool],
+    say: Say,
+) -> Reading:
+    """What to read. `standings` are the days for which `place` says how groups stood; `is_ours` looks whether it does
+    for this history, by this version."""
+    reading = reading_of(asked, dates, standings)
+    if reading.standing is not None and not is_ours(reading.standing):
+        say(f"{place}: how groups stood is of another history or of another version of kshadow: passed over")
+        reading = reading_of(asked, dates, ())
+    if reading.carried is not None:
+        since = "the first" if reading.standing is None else f"the one behind {reading.standing}"
+        say(
+            f"how groups stood before {asked.first} is not in {place}: days from {since} on,"
+            f" {len(reading.carried.of(dates))} of them, are read for it"
+        )
+    return reading
+
+
+def range_read(asked: Days, reading: Reading, dates: Collection[str], ends: Clocks, clocks: Clocks) -> Range:
+    """The range of a rollup, of a history with these dates. `ends` are the last times of events that are read."""
+    clocks = {cluster: max(ms, ends.get(cluster, 0)) for cluster, ms in clocks.items()}
+    behind = [start_of(it) for it in sorted(dates) if it > reading.whole.last]
+    horizon_ms = max([*ends.values(), *clocks.values(), *behind[:1]], default=start_of(asked.first))
+    return Range(start_of(asked.first), start_of(asked.last) + DAY_MS, horizon_ms, reading.begins_ms, clocks)
