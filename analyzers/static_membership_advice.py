@@ -154,7 +154,9 @@ class StaticMembershipAdvice(Analyzer):
     def _note_departure(self, how: Departure, this: RebalanceRound, at_ms: int, now_ms: int) -> None:
         member, from_ms = how.member, at_ms if how.departed_ms is None else how.departed_ms
         if how.cause is Cause.SESSION_TIMEOUT:
-            from_ms -= member.session_timeout_ms or 0
+            # Looks do not show the timeout; then as long as it had been silent.
+            silent_ms = how.evidence.get("gap_ms") if member.session_timeout_ms is None else member.session_timeout_ms
+            from_ms -= silent_ms or 0
         away = AbsentClient(member, from_ms, this)
         self._away_by_client.setdefault(member.client_id, []).append(away)
         self._forget(self._away.add(now_ms, away))

@@ -320,8 +320,9 @@ class SampledGroup:
         )
 
     def _stopped_ms(self, rebalance: SampledRebalance, inferred: Inference, seen: Mapping[str, Member]) -> int | None:
-        """Partition time that the rebalance cost, where an eager group was seen to begin and to end it: members that
-        stay work until they notice it, one that timed out did until it fell silent (`stopped_time` has the rules)."""
+        """Partition time that the rebalance cost at the least, where an eager group was seen to begin and to end it:
+        members that stay may work until a heartbeat tells them of it, and no look shows when that was; one that timed
+        out worked until it fell silent (`stopped_time` has the rules)."""
         join_ms = rebalance.join_ms
         if join_ms is None or rebalance.cooperative or not seen:
             return None
@@ -330,7 +331,7 @@ class SampledGroup:
             departure, silence = inferred.departures.get(name), rebalance.silences.get(name)
             stopped_ms = join_ms
             if departure is None:
-                stopped_ms -= min(join_ms, PARAMETERS.heartbeat_interval_ms) // 2
+                stopped_ms -= min(join_ms, PARAMETERS.heartbeat_interval_ms)
             elif departure.cause in (Cause.SESSION_TIMEOUT, Cause.POLL_TIMEOUT) and silence is not None:
                 when = next(it.when for it in rebalance.left if it.member.member_id == name)
                 stopped_ms += silence.silent_ms(when)

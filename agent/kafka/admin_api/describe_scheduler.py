@@ -41,7 +41,7 @@ class RateLimiter:
         self._at = now
         return int(self._saved)
 
-    def spend(self, count: int) -> None:
+    def spend(self, count: float) -> None:
         """So many were asked for."""
         self._saved -= count
 

@@ -74,8 +74,9 @@ class _Queue:
         return group
 
 
-COSTS = {Kind.LOOK: 3.0, Kind.OFFSETS: 1.0, Kind.DESCRIBE: 2.0}
-"""Requests that a question leads to in a classic group (`agent.kafka.admin_api.child`)."""
+COSTS = {Kind.LOOK: 5.0, Kind.OFFSETS: 2.0, Kind.DESCRIBE: 3.0}
+"""Requests that a question leads to in a classic group (`agent.kafka.admin_api.child`), those for its coordinator
+included."""
 
 
 class LookScheduler:

@@ -18,7 +18,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from statistics import median
 from typing import Protocol
 
 from agent.common import clock
@@ -56,7 +58,11 @@ SWEEP_S, LIST_S, CLUSTER_S, RETRY_S = 0.25, 1.0, 60.0, 5.0
 SWEEP_SHARE, LIST_SHARE = 0.3, 0.1
 """Of the budget, what sweeps and lists take at the most: with many brokers they come less often."""
 PAUSE_FACTOR, LIST_PAUSE_FACTOR = 4.0, 10.0
-"""Times as long as one took there is none: what is slow for the brokers is asked for less often."""
+"""Times as long as one takes there is none: what is slow for the brokers is asked for less often."""
+TIMED = 5
+"""How many of the last of a kind tell how long one takes, by their median: that one was slow says little."""
+COST_RATIOS = 0.25, 2.0
+"""What questions may be found to cost, in terms of what is expected: a coordinator that is known is not asked for."""
 TICK_S = 0.05
 MAX_QUESTIONS, GROUPS_PER_QUESTION = 12, 5
 """Questions that may be under way, and groups of one: a coordinator that is slow holds up no more than these."""
@@ -104,6 +110,21 @@ class _GroupStatus:
         return GroupTraits(self.state != GroupState.EMPTY, self.group_type != GroupType.CLASSIC)
 
 
+class Pauses:
+    """How long after it was asked a question about all groups is asked again."""
+
+    def __init__(self, least_s: float, share: float, factor: float) -> None:
+        """`least_s` at the least; so that it takes no more than that share of the budget; and `factor` times as long
+        as the brokers usually take."""
+        self._least_s, self._share, self._factor = least_s, share, factor
+        self._took_s: deque[float] = deque(maxlen=TIMED)
+
+    def after(self, took_s: float, brokers: int, requests_per_s: float) -> float:
+        """Seconds from one question to the next, where the last answer took that long."""
+        self._took_s.append(took_s)
+        return max(self._least_s, brokers / (self._share * requests_per_s), self._factor * median(self._took_s))
+
+
 class SampledReader:
     """Asks from `connect` to `close`. One thread calls `poll`; the properties may be read from others.
 
@@ -129,6 +150,8 @@ class SampledReader:
         self._sweep = PeriodicQuestion("list_rebalancing", SWEEP_S)
         self._list = PeriodicQuestion("list", LIST_S)
         self._cluster = PeriodicQuestion("cluster", CLUSTER_S)
+        self._sweep_pauses = Pauses(SWEEP_S, SWEEP_SHARE, PAUSE_FACTOR)
+        self._list_pauses = Pauses(LIST_S, LIST_SHARE, LIST_PAUSE_FACTOR)
         self._brokers = 1
         self._tick = Interval(TICK_S)
         self._questions: dict[int, tuple[Kind, list[str]]] = {}
@@ -142,6 +165,9 @@ class SampledReader:
         self._last_ms = 0
         self._sent = 0
         self._sent_before = 0
+        # Requests that questions were expected to lead to since the client told last how many there were.
+        self._expected = 0.0
+        self._cost_ratio = 1.0
         self._answered_at: float | None = None
         self._log_id: LogId | None = None
         self._rebalancing: dict[str, int] = {}
@@ -272,20 +298,34 @@ class SampledReader:
         for question in (self._list, self._sweep):
             if question.interval.remaining_s(now) == 0 and not question.is_open:
                 self._rate.available(now)
-                self._rate.spend(self._brokers)
+                self._spend(self._brokers)
                 question.ask(process, now)
         room = MAX_QUESTIONS - len(self._questions)
-        available = self._rate.available(now)
+        available = self._rate.available(now) / self._cost_ratio
         if room <= 0 or available <= 0:
             return
         batches: dict[Kind, list[str]] = {}
         for it in self._scheduler.next_questions(available, room * GROUPS_PER_QUESTION, now):
-            self._rate.spend(round(self._scheduler.cost(it)))
+            self._spend(self._scheduler.cost(it))
             batches.setdefault(it.kind, []).append(it.group)
         for kind, groups in batches.items():
             for at in range(0, len(groups), GROUPS_PER_QUESTION):
                 some = groups[at : at + GROUPS_PER_QUESTION]
                 self._questions[process.ask(str(kind), some)] = kind, some
+
+    def _spend(self, requests: float) -> None:
+        self._expected += requests
+        self._rate.spend(requests * self._cost_ratio)
+
+    def _count_sent(self, sent: int) -> None:
+        """Take the client's own count, which it makes now and then, and learn from it what questions cost."""
+        if sent <= self._sent:
+            return
+        if self._expected and self._sent:
+            least, most = COST_RATIOS
+            found = min(max((sent - self._sent) / self._expected, least), most)
+            self._cost_ratio += (found - self._cost_ratio) / 4
+        self._sent, self._expected = sent, 0.0
 
     def _on_loss(self, exit_code: int | None) -> None:
         log.warning("the process that asks the Admin API ended or fell silent; another is started")
@@ -293,14 +333,14 @@ class SampledReader:
             question.drop()
         self._questions.clear()
         self._scheduler.dropped()
-        self._sent_before, self._sent = self._sent_before + self._sent, 0
+        self._sent_before, self._sent, self._expected = self._sent_before + self._sent, 0, 0.0
         # What was between its last answer and the next one's first is not known.
         self._swept_ms = None
 
     # Answers.
 
     def _take(self, it: AdminAnswer, now: float) -> None:
-        self._sent = max(self._sent, it.sent)
+        self._count_sent(it.sent)
         for refusal in it.refusals:
             self._refused(refusal, "a question about all groups")
         if self._cluster.take(it):
@@ -309,12 +349,12 @@ class SampledReader:
             elif it.cluster_id or it.brokers:
                 self._take_cluster(it, now)
         elif self._list.take(it):
-            self._pace(self._list, LIST_SHARE, LIST_S, LIST_PAUSE_FACTOR, it, now)
+            self._pace(self._list, self._list_pauses, it, now)
             if it.groups or not it.refusals:
                 self._answered(now)
                 self._take_list(it, now)
         elif self._sweep.take(it):
-            self._pace(self._sweep, SWEEP_SHARE, SWEEP_S, PAUSE_FACTOR, it, now)
+            self._pace(self._sweep, self._sweep_pauses, it, now)
             if not it.refusals:
                 self._answered(now)
             self._take_sweep(it, now)
@@ -324,11 +364,9 @@ class SampledReader:
             for group in groups:
                 self._take_group(group, it, now)
 
-    def _pace(
-        self, question: PeriodicQuestion, share: float, least_s: float, factor: float, it: AdminAnswer, now: float
-    ) -> None:
+    def _pace(self, question: PeriodicQuestion, pauses: Pauses, it: AdminAnswer, now: float) -> None:
         took_s = (it.answered_ms - it.asked_ms) / 1000
-        pause_s = max(least_s, self._brokers / (share * self._rate.per_s), factor * took_s)
+        pause_s = pauses.after(took_s, self._brokers, self._rate.per_s)
         question.interval.restart_in(max(RETRY_S if it.refusals else 0.0, pause_s - took_s), now)
 
     def _answered(self, now: float) -> None:

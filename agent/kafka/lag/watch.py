@@ -103,7 +103,9 @@ class LagWatcher(BackgroundThread):
         self._history.retain(wanted)
         if not wanted:
             return True
-        self._ask_ids(self._due_ids(wanted))
+        # Where a partition's leader is another one, or the same again, librdkafka goes on asking as of before, and is
+        # refused (FENCED_LEADER_EPOCH), until it hears of the topic.
+        self._ask_ids([*self._due_ids(wanted), *{topic for topic, _ in self._failing if topic in wanted}])
         at_ms = clock.now_ms()
         asked = [
             (topic, partition)

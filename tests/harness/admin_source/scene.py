@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from agent.tools.demo import script
 from agent.tools.demo.script import SCENARIOS, Scenario
-from tests.live.scenarios.committing import commit
 
 NAMES = ("crash", "leave", "rolling-deploy", "lopsided", "kip-848")
 """Of the demo's scenarios; its crash loop is played longer, and its stall where asked."""
@@ -43,12 +43,26 @@ class Bystanders:
         admin = AdminClient({**self._conf, "log_level": 0})
         admin.create_topics([NewTopic(IDLE_TOPIC, 4, 1)])[IDLE_TOPIC].result(30)
         for name in self._names(lambda number: number % 20 != 0):
-            commit(admin, name, [TopicPartition(IDLE_TOPIC, partition, 0) for partition in range(4)])
+            self._commit(name)
         self._producer = Producer(self._conf)
         for name in self._names(lambda number: number % 20 == 0):
             settings = {**self._conf, "group.id": name, "client.id": name, "auto.commit.interval.ms": 1000}
             self._consumers.append(Consumer({**settings, "auto.offset.reset": "earliest"}))
             self._consumers[-1].subscribe([IDLE_TOPIC])
+
+    def _commit(self, group: str) -> None:
+        """As a consumer does that nobody subscribed; a coordinator that is new refuses for a while."""
+        consumer = Consumer({**self._conf, "group.id": group, "log_level": 0})
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                consumer.commit(offsets=[TopicPartition(IDLE_TOPIC, it, 0) for it in range(4)], asynchronous=False)
+                break
+            except KafkaException:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
+        consumer.close()
 
     def _names(self, wanted: object) -> Iterator[str]:
         assert callable(wanted)

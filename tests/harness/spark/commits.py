@@ -28,6 +28,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from glob import glob
 from pathlib import Path
 from typing import Any, NamedTuple
 from wsgiref.types import StartResponse, WSGIEnvironment
@@ -352,11 +353,11 @@ def kills_on_disk(out: Path, kills: int, dice: random.Random) -> Line:
         )
         skip = dice.randrange(5)
         while writer.is_running:
-            if any(out.glob(wanted)) and len(writer.wrote) >= skip:
+            if glob(wanted, root_dir=out) and len(writer.wrote) >= skip:
                 writer.kill()
                 break
         writer.wait()
-        left = [it for it in ("_journal.json", f"../.{out.name}.kshadow/staging/*/groups") if any(out.glob(it))]
+        left = [it for it in ("_journal.json", f"../.{out.name}.kshadow/staging/*/groups") if glob(it, root_dir=out)]
         # Killed within: it has left its journal, or what it had staged.
         inside.update(left[:1])
         number = max([number - 1, *writer.wrote]) + 1

@@ -24,6 +24,7 @@ from confluent_kafka.admin import (
 )
 
 from agent.config.settings import AdminSettings, ClusterSettings, GroupSource, LagSettings, ReadSettings
+from agent.kafka.admin_api.sampled_reader import SampledReader
 from agent.kafka.source.errors import SourceUnreachable
 from agent.persistence.snapshot.directory_store import DirectoryStore
 from agent.presentation.narrative.sampling import LIMITATIONS
@@ -127,6 +128,17 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
         finally:
             for it in consumers:
                 it.close()
+
+
+class _NothingKnown:
+    def groups(self) -> dict[str, bool]:
+        return {}
+
+    def positions(self, group: str) -> dict[tuple[str, int], int]:
+        return {}
+
+
+NOTHING_KNOWN = _NothingKnown()
 
 
 def looking(
@@ -356,6 +368,30 @@ def test_only_some_groups(cluster: Cluster) -> None:
         assert agent.queries.describe("alone")["offsets"][0]["lag"] is None  # type: ignore[index]
     finally:
         agent.stop()
+
+
+@ONCE
+def test_the_brokers_are_asked_no_more_than_was_said(cluster: Cluster) -> None:
+    """Each group has its coordinator asked for, since there are more than a client remembers."""
+    names = [f"many-{number}" for number in range(200)]
+    for name in names:
+        cluster.commit(name, (TOPIC, 0, 1))
+    reader = SampledReader(cluster.conf, NOTHING_KNOWN, requests_per_s=20.0)
+    try:
+        reader.connect()
+        counts: list[tuple[float, int]] = []
+        until(lambda: reader.poll(0.1) and reader.requests_sent)
+        began = time.monotonic()
+        while not counts or counts[-1][0] < 12.0:
+            reader.poll(0.1)
+            if not counts or counts[-1][1] != reader.requests_sent:
+                counts.append((time.monotonic() - began, reader.requests_sent))
+        assert reader.pending, "there was something to ask all the time"
+    finally:
+        reader.close()
+        cluster.admin.delete_consumer_groups(names)
+    (first_s, first), (last_s, last) = counts[1], counts[-1]
+    assert 10 <= (last - first) / (last_s - first_s) <= 24
 
 
 @ONCE

@@ -401,3 +401,25 @@ def test_a_broker_that_stops_and_comes_again(live: Live) -> None:
         lambda: (lag := live.lag("waits")["stays", 0]).seconds is not None and (lag.seconds > 1 or lag.at_least),
         said=lambda: live.lag("waits"),
     )
+
+
+@ONCE
+def test_all_ends_are_known_again_soon_after_a_broker_came_back(live: Live) -> None:
+    topics = [f"again-{number}" for number in range(20)]
+    for topic in topics:
+        live.create(topic)
+    watch = LagWatcher(live.conf, lambda: {topic: {0: 0} for topic in topics}, INTERVAL_S)
+
+    def is_all_answered() -> bool:
+        failed = watch.requests[OffsetOutcome.FAILED]
+        return watch.look(time.monotonic()) and watch.requests[OffsetOutcome.FAILED] == failed
+
+    until(is_all_answered)
+    live.broker.kill()
+    live.broker.restart()
+    until(lambda: watch.look(time.monotonic()))
+    looks = 0
+    while not is_all_answered():
+        looks += 1
+        assert looks < 5, watch.requests
+        time.sleep(INTERVAL_S)

@@ -88,7 +88,8 @@ def test_a_member_that_committed_as_it_went_said_goodbye() -> None:
     looks.look(31_000, "Stable", ALL, rested_ms=30_900, positions={})
     (it,) = rebalances(looks)
     assert (it.inferred.cause, it.inferred.departures["b-1"].cause) == ("member_left", "member_left")
-    assert it.stopped_partition_ms is not None
+    assert it.join_ms is not None
+    assert it.stopped_partition_ms == 2 * it.join_ms, "who stays worked on, for all that looks show"
 
 
 def test_where_it_is_not_known_when_a_position_moved_nothing_is_told() -> None:
