@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from rich.cells import cell_len
 
 from agent.cli.tui.changes import Change
 from agent.cli.tui.fleet import SORTS, Fleet, FleetRow
-from agent.cli.tui.lines import Line, Piece, clipped, fitted, justified, short_age, short_number
+from agent.cli.tui.lines import Line, Piece, clipped, fitted, justified, short_age, short_number, wrap
 from agent.core.causes import cause_info
 from agent.core.diagnosis.severity import Severity
 from agent.presentation.narrative.words import clock, count
@@ -34,6 +35,8 @@ _SHORT = {"PreparingRebalance": "Preparing", "CompletingRebalance": "Completing"
 MIN_GROUP_WIDTH, MIN_TROUBLE_WIDTH, MAX_GROUP_WIDTH = 16, 15, 48
 COMFORTABLE_GROUP_WIDTH, COMFORTABLE_TROUBLE_WIDTH = 32, 40
 """What names and troubles get before columns do that are only good to have."""
+MAX_TROUBLE_LINES = 3
+"""Lines that the trouble of one group takes at most: the group's own screen has all of it."""
 MANY_RECENT = 4
 """From so many rebalances of late on their number stands out."""
 
@@ -128,8 +131,8 @@ def heading_line(at: Layout) -> Line:
     return ((" ".join(texts), "head"),)
 
 
-def row_line(row: FleetRow, at: Layout, now_ms: int) -> Line:
-    """One group."""
+def row_lines(row: FleetRow, at: Layout, now_ms: int) -> tuple[Line, ...]:
+    """One group: a line, and as many below it as its trouble goes on for."""
     out: list[Piece] = [
         severity_mark(row.worst_rank),
         (" " + fitted(row.name, at.group), "bold" if row.worst_rank > 0 else ""),
@@ -137,17 +140,32 @@ def row_line(row: FleetRow, at: Layout, now_ms: int) -> Line:
     for column in at.columns:
         text, style = ("", "") if row.key.group is None else column.cell(row, now_ms)
         out.append((" " + fitted(text, column.width, right=column.right), style))
-    trouble = ", ".join(row.findings)
-    if row.findings and at.trouble >= 40:
-        more = f" (+{len(row.findings) - 1})" if len(row.findings) > 1 else ""
-        trouble = f"{row.findings[0]}{more}: {row.summary}"
-    elif len(row.findings) > 1:
-        trouble = f"{row.findings[0]} +{len(row.findings) - 1}"
-        if len(trouble) > at.trouble:
-            more = f" +{len(row.findings) - 1}"
-            trouble = fitted(row.findings[0], at.trouble - len(more)) + more
-    out.append((" " + fitted(trouble, at.trouble), severity_mark(row.worst_rank)[1]))
-    return tuple(out)
+    style = severity_mark(row.worst_rank)[1]
+    first, *more = trouble_lines(row.findings, row.summary, at.trouble)
+    indent = " " * sum(cell_len(text) for text, _ in out)
+    out.append((" " + fitted(first, at.trouble), style))
+    return (tuple(out), *(((indent, ""), (" " + fitted(it, at.trouble), style)) for it in more))
+
+
+def row_height(row: FleetRow, at: Layout) -> int:
+    """How many lines a group takes."""
+    return len(trouble_lines(row.findings, row.summary, at.trouble)) if row.findings else 1
+
+
+@lru_cache(4_096)
+def trouble_lines(findings: tuple[str, ...], summary: str, width: int) -> tuple[str, ...]:
+    """What is wrong, in at most `MAX_TROUBLE_LINES` of so many columns; `…` says that there is more of it."""
+    trouble = ", ".join(findings)
+    if findings and width >= COMFORTABLE_TROUBLE_WIDTH:
+        more = f" (+{len(findings) - 1})" if len(findings) > 1 else ""
+        trouble = f"{findings[0]}{more}: {summary}"
+    if cell_len(trouble) <= width or width < 2:
+        return (trouble,)
+    # A stranger's text may be of any length: what is not shown need not be broken into lines.
+    lines = wrap(trouble[: width * (MAX_TROUBLE_LINES + 1)], width)
+    if len(lines) > MAX_TROUBLE_LINES:
+        lines[MAX_TROUBLE_LINES - 1 :] = [fitted(" ".join(lines[MAX_TROUBLE_LINES - 1 :]), width)]
+    return tuple(lines)
 
 
 def severity_mark(worst: int) -> Piece:

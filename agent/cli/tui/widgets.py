@@ -5,7 +5,9 @@ Of what scrolls only lines that can be seen are made, and of those only the ones
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -19,7 +21,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from agent.cli.tui.fleet import FleetRow, Key
-from agent.cli.tui.fleet_lines import Layout, heading_line, layout, row_line
+from agent.cli.tui.fleet_lines import Layout, heading_line, layout, row_height, row_lines
 from agent.cli.tui.lines import Line
 
 MakeLines = Callable[[int], Sequence[Line]]
@@ -109,7 +111,8 @@ class Lines(ScrollView, can_focus=True):
 
 
 class Groups(ScrollView, can_focus=True):
-    """The groups, one a line, with a cursor that stays on its group wherever that moves."""
+    """The groups, with a cursor that stays on its group wherever that moves. One takes a line, or as many as its
+    trouble needs."""
 
     DEFAULT_CSS = """
     Groups { height: 1fr; width: 1fr; overflow-x: hidden; overflow-y: scroll; scrollbar-size: 0 1; }
@@ -139,6 +142,8 @@ class Groups(ScrollView, can_focus=True):
         self._now_ms = 0
         self._longest = 0
         self._drawn: dict[int, Line] = {}
+        self._starts: Sequence[int] = (0,)
+        """The first line of each row; the last entry is how many lines there are."""
 
     @property
     def selected_row(self) -> FleetRow | None:
@@ -163,7 +168,7 @@ class Groups(ScrollView, can_focus=True):
         if follow and key is not None:
             self._cursor = self._find(key)
         self._cursor = max(min(self._cursor, len(rows) - 1), 0)
-        self.virtual_size = Size(self.scrollable_content_region.width, len(rows))
+        self._measure()
         self._draw_changed()
         if follow:
             self._scroll_to_cursor()
@@ -177,27 +182,40 @@ class Groups(ScrollView, can_focus=True):
             if self._drawn.get(y) != self._line(y):
                 self.refresh_line(y)
 
+    def _measure(self) -> None:
+        """Where each row begins, for the room there is."""
+        at = self.current_layout
+        self._starts = [0, *accumulate(row_height(row, at) for row in self.rows)]
+        self.virtual_size = Size(self.scrollable_content_region.width, self._starts[-1])
+
+    def _row_at(self, y: int) -> int:
+        """Which row a line is of; past the last for what lies below."""
+        return bisect_right(self._starts, y) - 1
+
     def _line(self, y: int) -> Line:
-        if y >= len(self.rows):
+        at = self._row_at(y)
+        if at >= len(self.rows):
             return ()
-        pointer = (">", "key") if y == self._cursor else (" ", "")
-        return (pointer, *row_line(self.rows[y], self.current_layout, self._now_ms))
+        below = y - self._starts[at]
+        lines = row_lines(self.rows[at], self.current_layout, self._now_ms)
+        pointer = (">", "key") if at == self._cursor and not below else (" ", "")
+        return (pointer, *lines[below]) if below < len(lines) else ()
 
     def render_line(self, y: int) -> Strip:
-        """One group's line."""
+        """One line of a group."""
         at = y + self.scroll_offset.y
         if len(self._drawn) > 1_000:
             self._drawn.clear()
         self._drawn[at] = line = self._line(at)
         base = self.rich_style
-        if at == self._cursor and line:
+        if line and self._row_at(at) == self._cursor:
             base += self._look["cursor"]
         return to_strip(line, self.size.width, self._look, base)
 
     def on_resize(self) -> None:
         """Other columns for another width."""
         self._drawn.clear()
-        self.virtual_size = Size(self.scrollable_content_region.width, len(self.rows))
+        self._measure()
         self.refresh()
         self._scroll_to_cursor()
 
@@ -206,8 +224,11 @@ class Groups(ScrollView, can_focus=True):
         self._move_cursor_to(self._cursor + by)
 
     def action_turn(self, pages: int) -> None:
-        """Move it by pages."""
-        self._move_cursor_to(self._cursor + pages * max(self.size.height - 1, 1))
+        """Move it by pages: by what there is room for."""
+        at, step = self._cursor, 1 if pages > 0 else -1
+        lines = self._starts[min(at, len(self.rows))] + pages * max(self.size.height - 1, 1)
+        to = self._row_at(max(lines, 0))
+        self._move_cursor_to(to if to != at else at + step)
 
     def action_open(self) -> None:
         """Choose the group under the cursor."""
@@ -216,7 +237,7 @@ class Groups(ScrollView, can_focus=True):
 
     def on_click(self, event: events.Click) -> None:
         """A click moves the cursor; on the cursor it opens."""
-        at = event.y + self.scroll_offset.y
+        at = self._row_at(event.y + self.scroll_offset.y)
         if at < len(self.rows):
             if at == self._cursor:
                 self.action_open()
@@ -224,13 +245,17 @@ class Groups(ScrollView, can_focus=True):
 
     def _move_cursor_to(self, at: int) -> None:
         before, self._cursor = self._cursor, max(min(at, len(self.rows) - 1), 0)
-        self.refresh_line(before)
-        self.refresh_line(self._cursor)
+        for row in {before, self._cursor}:
+            for y in range(*self._starts[row : row + 2]):
+                self.refresh_line(y)
         self._scroll_to_cursor()
 
     def _scroll_to_cursor(self) -> None:
+        if not self.rows:
+            return
         top, height = self.scroll_offset.y, max(self.size.height, 1)
-        if self._cursor < top:
-            self.scroll_to(y=self._cursor, animate=False)
-        elif self._cursor >= top + height:
-            self.scroll_to(y=self._cursor - height + 1, animate=False)
+        first, end = self._starts[self._cursor : self._cursor + 2]
+        if first < top:
+            self.scroll_to(y=first, animate=False)
+        elif end > top + height:
+            self.scroll_to(y=min(first, end - height), animate=False)

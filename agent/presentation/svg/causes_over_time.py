@@ -19,11 +19,18 @@ Causes = Mapping[str, Sequence[int]]
 """The times, epoch milliseconds, at which each cause came."""
 
 
-def causes_over_time(causes: Causes, *, since_ms: int, until_ms: int, width: int = 960, label: str = "") -> str:
-    """One `<svg>`; the rows share a scale, so that heights compare. `label` says what is counted."""
+def causes_over_time(
+    causes: Causes, *, since_ms: int, until_ms: int, width: int = 960, label: str = "", bars: int | None = None
+) -> str:
+    """One `<svg>`; the rows share a scale, so that heights compare. `label` says what is counted.
+
+    `bars`: into so many pieces the range is cut, each row then being one shape, a few bytes a bar; unless told, into
+    as many as there is room for, each with its own hint on hover.
+    """
     gutter = 190.0 if width >= 620 else 0.0
     scale = Scale(since_ms, max(until_ms, since_ms + 1_000), gutter + 8, width - 16.0)
-    bars = int((scale.right - scale.left) / MIN_BAR_PX)
+    hints = bars is None
+    bars = int((scale.right - scale.left) / MIN_BAR_PX) if bars is None else bars
     step = (scale.right - scale.left) / bars
     known = {cause: [at for at in when if since_ms <= at <= until_ms] for cause, when in causes.items()}
     rows = sorted(((cause, when) for cause, when in known.items() if when), key=lambda it: rank(it[0]))[:MAX_ROWS]
@@ -42,14 +49,19 @@ def causes_over_time(causes: Causes, *, since_ms: int, until_ms: int, width: int
             out.append(text("", 26, base - 6, escape(fitting(word, 12, gutter - 28))))
         out.append(rect("row", scale.left, y, scale.right - scale.left, ROW_HEIGHT))
         kind = look(cause).mark.kind
+        ways = []
         for at, number in enumerate(binned[cause]):
             if number:
                 high = max(ROW_HEIGHT * number / most, 2.5)
+                left = round(scale.left + at * step, 1)
+                if not hints:
+                    ways.append(f"M{left:g} {base:g}v-{high:.3g}h{step - 1:.4g}V{base:g}z")
+                    continue
                 hover = escape(
                     f"{times(number)} {look(cause).label}, from {timestamp(_bin_start_ms(at, scale, step))} UTC"
                 )
-                left = round(scale.left + at * step, 1)
                 out.append(rect(kind, left, round(base - high, 1), step - 1, round(high, 1), title=hover))
+        out.append(path(kind, "".join(ways)))
         y = base + 7
     for x, word in scale.ticks():
         half = width_of(word, 12) / 2

@@ -14,7 +14,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from secrets import token_hex
-from typing import Any
+from sys import intern
+from typing import Any, NamedTuple
 
 from agent.core.diagnosis.severity import Severity
 from agent.core.queries import GroupQueries, Health
@@ -38,12 +39,19 @@ REFRESH_DELAY_S = 0.05
 REBALANCING_STATES = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
 
 
+class RecentRebalance(NamedTuple):
+    """When a group rebalanced, epoch milliseconds, and what set it off."""
+
+    at_ms: int
+    cause: str
+
+
 @dataclass(frozen=True, slots=True)
 class FleetGroup:
-    """A group's row, with when it rebalanced lately, and what is open on it, the worst first."""
+    """A group's row, with how it rebalanced lately (in order), and what is open on it, the worst first."""
 
     row: GroupRow
-    recent_ms: tuple[int, ...]
+    recent: tuple[RecentRebalance, ...]
     findings: tuple[Event, ...]
     search_text: str = ""
     """What a filter looks at, in small letters: its name, type, state, cluster, and what is open on it."""
@@ -71,7 +79,7 @@ class FleetGroup:
             -self.severity_level,
             -len(self.findings),
             not moving,
-            -len(self.recent_ms),
+            -len(self.recent),
             -(self.row["lag"] or 0),
             self.name,
         )
@@ -81,11 +89,13 @@ class FleetGroup:
         return all(word in self.search_text for word in words)
 
 
-def fleet_group(row: GroupRow, recent_ms: tuple[int, ...] = (), findings: Sequence[Event] = ()) -> FleetGroup:
+def fleet_group(
+    row: GroupRow, recent: tuple[RecentRebalance, ...] = (), findings: Sequence[Event] = ()
+) -> FleetGroup:
     """A group from its row, with what a filter looks at."""
     said = [row["group"], row["group_type"], row["state"], row.get("cluster") or ""]
     said += [f"{event['analyzer']} {event['severity']}" for event in findings]
-    return FleetGroup(row, recent_ms, tuple(findings), " ".join(map(str, said)).lower())
+    return FleetGroup(row, recent, tuple(findings), " ".join(map(str, said)).lower())
 
 
 def severity_rank(event: Event) -> int:
@@ -149,7 +159,7 @@ SORTS: dict[str, Callable[[FleetGroup], Any]] = {
     "members": lambda it: it.row["members"],
     "partitions": lambda it: it.row["partitions"],
     "lag": lambda it: it.row["lag"],
-    "rebalances": lambda it: len(it.recent_ms),
+    "rebalances": lambda it: len(it.recent),
     "commit": lambda it: it.row["last_commit_ms"],
 }
 """What groups can be sorted by. Numbers are wanted with the greatest first: see `agent.serving.page.home_page`."""
@@ -238,10 +248,10 @@ _CHANGE_FIELDS = ("rebalances", "generation", "state_since_ms")
 
 def _recent_rebalances(
     agent: GroupQueries, row: GroupRow, before: FleetGroup | None, since_ms: int
-) -> tuple[int, ...]:
+) -> tuple[RecentRebalance, ...]:
     if before is not None and all(row[it] == before.row[it] for it in _CHANGE_FIELDS):
-        times = before.recent_ms
-        return times if not times or times[0] >= since_ms else times[bisect_left(times, since_ms) :]
+        known = before.recent
+        return known if not known or known[0].at_ms >= since_ms else known[bisect_left(known, (since_ms,)) :]
     if not row["rebalances"] or (row["group_type"] in ("classic", "connect") and row["state_since_ms"] < since_ms):
         # Each rebalance of a classic group gives its state a new time.
         return ()
@@ -249,7 +259,23 @@ def _recent_rebalances(
     # A supervised cluster names itself in its rows, and answers alone.
     queries = agent.of_cluster(cluster) if cluster in agent.capabilities.clusters else agent
     past = None if queries is None else queries.timeline(row["group"], since_ms)
-    return () if past is None else tuple(event["at_ms"] for event in past.events if event["type"] == "rebalance")
+    if past is None:
+        return ()
+    # Names of causes are few: kept once each, however many rebalances there are.
+    return tuple(
+        RecentRebalance(event["at_ms"], intern(event["cause"]))
+        for event in past.events
+        if event["type"] == "rebalance"
+    )
+
+
+def causes_of(groups: Iterable[FleetGroup]) -> dict[str, list[int]]:
+    """When each cause came lately, over all groups; the times of a cause in no order."""
+    out: dict[str, list[int]] = {}
+    for group in groups:
+        for at_ms, cause in group.recent:
+            out.setdefault(cause, []).append(at_ms)
+    return out
 
 
 def histogram(times_ms: Iterable[int], now_ms: int, span_ms: int = RECENT_MS, bins: int = BINS) -> list[int]:

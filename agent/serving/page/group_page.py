@@ -19,10 +19,10 @@ from agent.serving.page.findings_page import full_item
 from agent.serving.page.fleet import RECENT_MS, Event, severity_counts, worst_first
 from agent.serving.page.frame import Page
 from agent.serving.page.markup import (
+    NARROW,
+    WIDE,
     address,
     ago,
-    chips,
-    current,
     group_address,
     link,
     name,
@@ -34,17 +34,10 @@ from agent.serving.page.markup import (
     text,
 )
 from agent.serving.page.tables import events_section, lag_section, members_section
+from agent.serving.page.time_range import TimeRange, range_chips, range_problem
 
 Form = Mapping[str, Any]
 
-RANGES = {
-    "15m": ("15 min", 900_000),
-    "1h": ("1 h", 3_600_000),
-    "6h": ("6 h", 21_600_000),
-    "24h": ("24 h", 86_400_000),
-}
-WHOLE_RANGE = "all"
-SHORTEST_RANGE = "15m"
 MAX_OPEN_PARAGRAPHS = 2
 """Paragraphs of what happened that stand open: the events have it all."""
 
@@ -52,44 +45,36 @@ MAX_OPEN_PARAGRAPHS = 2
 @dataclass(frozen=True, slots=True)
 class GroupData:
     """What an agent knows of a group: its describe form (None once it is gone), its events, from when on these are
-    all (None: from the log's beginning), and the newest event of each finding that was open in the range."""
+    all (None: from the log's beginning), the newest event of each finding that was open in the range, and of each
+    that is open now."""
 
     group: str
     description: Form | None
     events: Sequence[Event]
     complete_since_ms: int | None
     findings: Sequence[Event]
-
-
-def chosen_range(asked: Mapping[str, str], events: Sequence[Event], now_ms: int) -> str:
-    """The range that an address asks for, else the shortest that shows something, from `SHORTEST_RANGE` on."""
-    said = asked.get("range")
-    if said in RANGES or said == WHOLE_RANGE:
-        return said
-    last = next((it["at_ms"] for it in reversed(events) if it["type"] != "finding"), now_ms)
-    fitting = (
-        name for name, (_, span) in RANGES.items() if span >= RANGES[SHORTEST_RANGE][1] and last >= now_ms - span
-    )
-    return next(fitting, WHOLE_RANGE)
-
-
-def range_start_ms(chosen: str, now_ms: int) -> int | None:
-    """Where a range begins, epoch milliseconds; None for all there is."""
-    return None if chosen == WHOLE_RANGE else now_ms - RANGES[chosen][1]
+    open_now: Sequence[Event]
 
 
 def group_page(
-    known: GroupData, chosen: str, now_ms: int, ready: Health, version: str, cluster: str | None = None
+    known: GroupData, chosen: TimeRange, now_ms: int, ready: Health, version: str, cluster: str | None = None
 ) -> Page:
     """The page of one group over a range."""
-    since_ms = range_start_ms(chosen, now_ms)
     asked = StoryRequest(
-        known.group, now_ms, since_ms=since_ms, is_live=True, complete_since_ms=known.complete_since_ms, of_agent=True
+        known.group,
+        now_ms,
+        since_ms=chosen.since_ms,
+        until_ms=chosen.until_ms,
+        is_live=True,
+        complete_since_ms=known.complete_since_ms,
+        of_agent=True,
     )
     story = explain(asked, known.events, known.findings, known.description)
-    open_now = worst_first(it for it in known.findings if it["state"] != "resolved")
-    ranged = events_within(known.events, since_ms, None)
-    ranges = _ranges(known, chosen, cluster)
+    open_now = worst_first(known.open_now)
+    ranged = events_within(known.events, chosen.since_ms, chosen.until_ms)
+    until_ms = now_ms if chosen.until_ms is None else chosen.until_ms
+    began_ms = _beginning(known, min(story.since_ms, until_ms), until_ms)
+    ranges = range_chips(known.group, cluster, chosen, began_ms, now_ms)
     form = known.description
     # Between two looks things happen that nobody sees: whoever reads this must know.
     is_looked_at = form is not None and is_sampled(form)
@@ -97,10 +82,13 @@ def group_page(
         _lead(known, open_now, cluster, story.summary),
         _figures(known, now_ms),
         f'<p class="notice" id="past">{text(capitalized(ready.reason), 500)}.</p>' if is_looked_at else "",
-        *_history_sections(known, story, open_now, now_ms, ranges),
+        range_problem(chosen),
+        swimlane_section(known, began_ms, until_ms, ranges),
+        _open_findings(open_now, now_ms),
+        _story(story, open_now),
         members_section(form),
         lag_section(form, now_ms),
-        events_section(timeline_entries(ranged), now_ms, chosen == WHOLE_RANGE),
+        events_section(timeline_entries(ranged), now_ms, chosen.is_everything),
         _background(story),
         _api_links(known, cluster),
     ]
@@ -119,21 +107,10 @@ def group_page(
     )
 
 
-def _history_sections(
-    known: GroupData, story: Story, open_now: Sequence[Event], now_ms: int, ranges: str
-) -> tuple[str, ...]:
-    began_ms = _beginning(known, story.since_ms, now_ms)
-    return (
-        swimlane_section(known, began_ms, now_ms, ranges),
-        _open_findings(open_now, now_ms),
-        _story(story, open_now),
-    )
-
-
-def _beginning(known: GroupData, since_ms: int, now_ms: int) -> int:
+def _beginning(known: GroupData, since_ms: int, until_ms: int) -> int:
     """Where the picture begins: not long before anything is known of the group, which would be an empty half."""
     first_ms = known.events[0]["at_ms"] if known.events else since_ms
-    return max(since_ms, first_ms - (now_ms - first_ms) // 50)
+    return since_ms if first_ms >= until_ms else max(since_ms, first_ms - (until_ms - first_ms) // 50)
 
 
 def _lead(known: GroupData, open_now: Sequence[Event], cluster: str | None, summary: str) -> Markup:
@@ -213,15 +190,6 @@ def _folded(texts: Sequence[str]) -> Markup:
     return Markup(f'<details class="inline" id="all-happened"><summary>And then</summary>{inner}</details>')
 
 
-def _ranges(known: GroupData, chosen: str, cluster: str | None) -> Markup:
-    every = {**{value: words for value, (words, _) in RANGES.items()}, WHOLE_RANGE: "all"}
-    links = (
-        link(group_address(known.group, cluster, range=value), words, data_swap="", **current(value == chosen))
-        for value, words in every.items()
-    )
-    return chips("ranges", "Range of time", f"<span>Range</span>{''.join(links)}")
-
-
 def _background(story: Story) -> Markup:
     sections = dict(story.sections_without_summary())
     out = []
@@ -243,10 +211,6 @@ def _api_links(known: GroupData, cluster: str | None) -> Markup:
     more = f"?{query}" if query else ""
     links = f"{link(api + more, 'describe')} {link(api + '/timeline' + more, 'timeline')}"
     return Markup(f'<p class="apis" id="apis">The same as JSON: {links}</p>')
-
-
-WIDE, NARROW = 1240, 320
-"""Widths that it is drawn at, for a desk and for a phone: the page shows one of them."""
 
 
 def swimlane_section(known: GroupData, since_ms: int, until_ms: int, ranges: str) -> Markup:

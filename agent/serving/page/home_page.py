@@ -7,13 +7,26 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from math import ceil
 
+from agent.common.units import MINUTE_MS
 from agent.core.diagnosis.severity import Severity
 from agent.presentation.markup import Markup
 from agent.presentation.narrative.words import capitalized, count
+from agent.presentation.svg.causes_over_time import causes_over_time
 from agent.serving.page.findings_page import brief_item
-from agent.serving.page.fleet import SORTS, Fleet, FleetGroup, GroupRow, histogram, severity_counts
+from agent.serving.page.fleet import (
+    RECENT_MS,
+    SORTS,
+    Fleet,
+    FleetGroup,
+    GroupRow,
+    causes_of,
+    histogram,
+    severity_counts,
+)
 from agent.serving.page.frame import Page
 from agent.serving.page.markup import (
+    NARROW,
+    WIDE,
     address,
     ago,
     bars,
@@ -97,6 +110,7 @@ def home_page(fleet: Fleet, wanted: FleetQuery, clusters: Sequence[str] = ()) ->
 </div>
 {_clusters(wanted, clusters)}{key_figures(fleet)}
 {_findings(fleet, wanted)}
+{_causes(fleet)}
 {_groups(fleet, found, wanted)}""")
     return Page(
         title="Fleet",
@@ -128,7 +142,7 @@ def _headline(fleet: Fleet) -> str:
 
 def _under(fleet: Fleet) -> str:
     said = ["the agent has caught up" if fleet.ready.ready else "the agent does not see"]
-    restless = sum(bool(it.recent_ms) for it in fleet.groups)
+    restless = sum(bool(it.recent) for it in fleet.groups)
     last = f"{count(restless, 'group')} rebalanced within the last hour"
     said.insert(0, last if restless else "no rebalance for an hour")
     if fleet.ready.ready:
@@ -156,6 +170,21 @@ def _findings(fleet: Fleet, wanted: FleetQuery) -> Markup:
     every = link(address("/findings", cluster=wanted.cluster), f"All {len(fleet.findings)} open findings")
     more = f'<p class="more">{every}</p>' if len(fleet.findings) > len(shown) else ""
     return section("findings", "What is wrong", f'<ul class="findings rows">{items}</ul>\n{more}')
+
+
+def _causes(fleet: Fleet) -> Markup:
+    """Why groups rebalanced lately: a row for each cause, over time."""
+    causes = causes_of(fleet.groups)
+    if not causes:
+        return Markup("")
+    # The minute that is under way moves the picture; the version of the page has it.
+    until_ms = -(-fleet.at_ms // MINUTE_MS) * MINUTE_MS
+    drawn = (
+        (kind, causes_over_time(causes, since_ms=until_ms - RECENT_MS, until_ms=until_ms, width=width, bars=bars))
+        for kind, width, bars in (("wide-only", WIDE, 60), ("narrow-only", NARROW, 30))
+    )
+    pictures = "".join(f'<div class="picture {kind}">{svg}</div>' for kind, svg in drawn)
+    return section("causes", "Why groups rebalanced, last hour", pictures)
 
 
 def _groups(fleet: Fleet, found: Sequence[FleetGroup], wanted: FleetQuery) -> Markup:
@@ -234,13 +263,13 @@ def _row(group: FleetGroup, now_ms: int, several: bool) -> Markup:
     chips = "".join(severity(event["severity"], event["analyzer"]) for event in group.findings[:MAX_CHIPS])
     if len(group.findings) > MAX_CHIPS:
         chips += f'<span class="severity">and {len(group.findings) - MAX_CHIPS} more</span>'
-    counts = histogram(group.recent_ms, now_ms)
+    counts = histogram((it.at_ms for it in group.recent), now_ms)
     trend = (
         bars(counts, words=f"in 5 minutes each: {', '.join(map(str, counts))}", most=3)
-        if group.recent_ms
+        if group.recent
         else '<span class="bars"></span>'
     )
-    recent = number(None if row["rebalances"] is None else len(group.recent_ms))
+    recent = number(None if row["rebalances"] is None else len(group.recent))
     where = f'<span class="kind">{text(group.cluster)}</span>' if several else ""
     kind = "" if row["group_type"] == "classic" else f'<span class="kind">{text(row["group_type"])}</span>'
     worst = f" worst-{Severity.of(group.findings[0]['severity'])}" if group.findings else ""
@@ -280,7 +309,7 @@ def _pager(wanted: FleetQuery, page: int, pages: int) -> Markup:
 def key_figures(fleet: Fleet) -> Markup:
     """As a list of terms. What is not known of any group is not known, and no 0."""
     said = "".join(f"<li>{severity(*it)}</li>" for it in severity_counts(fleet.findings))
-    recent = [at for it in fleet.groups for at in it.recent_ms]
+    recent = [at for it in fleet.groups for at, _ in it.recent]
     counts = histogram(recent, fleet.at_ms)
     lags = [it.row["lag"] for it in fleet.groups if it.row["lag"] is not None]
     unknown = len(fleet.groups) - len(lags)

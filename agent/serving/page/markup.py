@@ -27,6 +27,9 @@ JUST_NOW_MS = 5_000
 MANY = 100_000
 """Numbers from here on are shown in thousands, millions, …; the title has all digits."""
 
+WIDE, NARROW = 1240, 320
+"""Widths that pictures are drawn at, for a desk and for a phone: the page shows one of them."""
+
 _CODE = re.compile(r"`([^`]{1,400})`")
 
 

@@ -15,15 +15,15 @@ from starlette.responses import HTMLResponse, Response
 
 from agent.core.queries import GroupQueries, Timeline
 from agent.presentation.markup import Markup
-from agent.presentation.narrative import findings as of_findings
 from agent.serving.page.findings_page import RECENT_MS, FindingsQuery, findings_page
 from agent.serving.page.fleet import FleetCache
 from agent.serving.page.frame import HEADERS, Page, document, etag, main_part
-from agent.serving.page.group_page import GroupData, chosen_range, group_page, range_start_ms
+from agent.serving.page.group_page import GroupData, group_page
 from agent.serving.page.home_page import FleetQuery, home_page, version_of
 from agent.serving.page.markup import address, group_address, link, text
 from agent.serving.page.static import HEADERS as STATIC_HEADERS
 from agent.serving.page.static import static_files
+from agent.serving.page.time_range import chosen_range
 
 LIVE_PARAMETER = "live"
 REFRESH_STEP_MS = 30_000
@@ -79,12 +79,14 @@ class Pages:
             return self._answer(request, self._missing("No such group", f"No group {text(name)} is known.", cluster))
         events, complete_since_ms = past or Timeline([])
         chosen = chosen_range(request.query_params, events, now_ms)
-        since_ms = range_start_ms(chosen, now_ms)
-        kept = of_findings.select_findings(queries.findings(since_ms or 0, None, name), since_ms or 0, None)
-        known = GroupData(name, form, events, complete_since_ms, kept)
+        kept = queries.findings(chosen.since_ms or 0, chosen.until_ms, name)
+        open_now = queries.findings(None, None, name)
+        known = GroupData(name, form, events, complete_since_ms, kept, open_now)
         last = events[-1]["event_id"] if events else None
         ready = queries.ready()
-        version = _digest(form, len(events), last, kept, chosen, now_ms // REFRESH_STEP_MS, ready.reason)
+        # As it was asked for: `2h` begins elsewhere each moment, and is the same.
+        asked = [chosen.preset, *map(request.query_params.get, ("since", "until"))]
+        version = _digest(form, len(events), last, kept, open_now, asked, now_ms // REFRESH_STEP_MS, ready.reason)
         shown = cluster if cluster is not None or form is None else form.get("cluster")
         if _client_has(request, version):
             return self._unchanged(version)

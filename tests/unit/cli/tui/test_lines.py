@@ -12,7 +12,18 @@ from agent.cli.answers import SourceNotReady
 from agent.cli.tui import group_lines
 from agent.cli.tui.assignment_map import assignment_map
 from agent.cli.tui.fleet import Key, RecentRebalances, build_fleet, sorted_rows
-from agent.cli.tui.fleet_lines import SourceStatus, change_lines, heading_line, layout, row_line, status_line, summary
+from agent.cli.tui.fleet_lines import (
+    MAX_TROUBLE_LINES,
+    SourceStatus,
+    change_lines,
+    heading_line,
+    layout,
+    row_height,
+    row_lines,
+    status_line,
+    summary,
+    trouble_lines,
+)
 from agent.cli.tui.group_state import EventHistory, GroupState, LagHistory, PartitionMoves
 from agent.cli.tui.keys import FLEET_KEYS, GROUP_KEYS, help_lines, keys_line
 from agent.cli.tui.lines import Line, fitted, justified, short_age, short_number, sparkline, wrap
@@ -163,9 +174,11 @@ def test_every_line_is_as_wide_as_it_should_be(width: int) -> None:
     at = layout(width, max(cell_len(it.name) for it in made.rows))
     assert cell_len(text(heading_line(at))) == width
     for it in made.rows:
-        line = row_line(it, at, m.T0 + 10**9)
-        assert cell_len(text(line)) == width - 1, "the pointer has the first column"
-        assert text(line).isprintable()
+        lines = row_lines(it, at, m.T0 + 10**9)
+        assert len(lines) == row_height(it, at)
+        for line in lines:
+            assert cell_len(text(line)) == width - 1, "the pointer has the first column"
+            assert text(line).isprintable()
     for live in (True, False):
         for lost in (None, "gone"):
             first = status_line(SourceStatus("at " + "x" * 300, live, m.T0, m.T0, lost), made, width)
@@ -178,6 +191,19 @@ def test_every_line_is_as_wide_as_it_should_be(width: int) -> None:
     known = styles(True)
     assert {style for line in help_lines(width) for _, style in line} <= set(known)
     assert all(cell_len(text(line)) <= max(width, 32) for line in help_lines(width))
+
+
+def test_trouble_goes_on_below() -> None:
+    said = "6 rebalances within 2.8 min: one every 28.2 s, and partitions without an owner for 12 % of the time."
+    storm = trouble_lines(("rebalance_storm",), said, 48)
+    assert " ".join(storm) == f"rebalance_storm: {said}", "all of it, broken at blanks"
+    assert (len(storm), max(map(cell_len, storm)) <= 48) == (3, True)
+    assert trouble_lines(("rebalance_storm", "idle_members"), said, 20) == ("rebalance_storm,", "idle_members")
+    assert trouble_lines((), "", 48) == ("",)
+    for endless in ("日本語" * 10_000, "a" * 10_000, "to be " * 10_000):
+        lines = trouble_lines(("a",), endless, 40)
+        assert (len(lines), lines[-1].endswith("…")) == (MAX_TROUBLE_LINES, True)
+    assert trouble_lines(("a",), "b", 0) == ("a",), "no room at all"
 
 
 @pytest.mark.parametrize("width", [30, 40, 80, 140])

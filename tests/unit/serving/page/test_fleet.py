@@ -8,7 +8,18 @@ from typing import Any
 import pytest
 
 from agent.core.queries import Health
-from agent.serving.page.fleet import RECENT_MS, SORTS, Fleet, FleetCache, build_fleet, fleet_group, histogram
+from agent.serving.page.fleet import (
+    RECENT_MS,
+    SORTS,
+    Fleet,
+    FleetCache,
+    RecentRebalance,
+    build_fleet,
+    causes_of,
+    fleet_group,
+    histogram,
+)
+from agent.serving.page.home_page import FleetQuery, home_page
 from agent.serving.page.markup import ago, bars, group_address, number, rough
 from agent.serving.page.tables import number_ranges
 from tests.unit.core.shadow import build as b
@@ -16,6 +27,10 @@ from tests.unit.core.shadow.build import T0, Log, run_of
 from tests.unit.presentation.narrative import made as m
 from tests.unit.serving.page.scene import captured, newest_ms, row
 from tests.unit.serving.routes.replayed import Replayed, of_log
+
+
+def rebalances(*times_ms: int, cause: str = "member_joined") -> tuple[RecentRebalance, ...]:
+    return tuple(RecentRebalance(it, cause) for it in times_ms)
 
 
 def test_those_in_trouble_come_first() -> None:
@@ -26,8 +41,8 @@ def test_those_in_trouble_come_first() -> None:
         fleet_group(row("4 only worth knowing"), (), [m.finding(severity="info")]),
         fleet_group(row("5 of another version, so the least", state="Empty"), (), [m.finding(severity="dire")]),
         fleet_group(row("6 on the move", state="PreparingRebalance")),
-        fleet_group(row("7 restless"), (1, 2, 3)),
-        fleet_group(row("8 less so"), (1,)),
+        fleet_group(row("7 restless"), rebalances(1, 2, 3)),
+        fleet_group(row("8 less so"), rebalances(1)),
         fleet_group(row("9 behind", lag=1_000)),
         fleet_group(row("10 less so", lag=10)),
         fleet_group(row("11 at its end", lag=0)),
@@ -67,16 +82,16 @@ def test_rebalances_are_asked_for_where_there_were_some() -> None:
     agent = Counting(of_log(log))
     first = build_fleet(agent, T0 + 60_000)
     orders = next(it for it in first.groups if it.name == "orders")
-    assert (len(orders.recent_ms), agent.asked) == (2, 1), "one that never did is not asked about"
+    assert (len(orders.recent), agent.asked) == (2, 1), "one that never did is not asked about"
     again = build_fleet(agent, T0 + 61_000, first)
     assert (again.groups, agent.asked) == (first.groups, 1), "nothing moved"
     log.add(generation(3, T0 + 9_000))
     agent.state.replay_batch(run_of(log.records[-1:]))
     again = build_fleet(agent, T0 + 62_000, again)
     orders = next(it for it in again.groups if it.name == "orders")
-    assert (len(orders.recent_ms), agent.asked) == (3, 2), "it did, so it is"
-    later = build_fleet(agent, orders.recent_ms[0] + RECENT_MS + 1, again)
-    assert len(next(it for it in later.groups if it.name == "orders").recent_ms) < 3, "what is long ago is not recent"
+    assert (len(orders.recent), agent.asked) == (3, 2), "it did, so it is"
+    later = build_fleet(agent, orders.recent[0].at_ms + RECENT_MS + 1, again)
+    assert len(next(it for it in later.groups if it.name == "orders").recent) < 3, "what is long ago is not recent"
 
 
 def test_the_version_changes_with_what_is_shown() -> None:
@@ -112,6 +127,24 @@ def test_findings_of_an_agent_that_names_its_cluster() -> None:
     agent = Replayed(of_log(Log().add(b.new_group())))
     agent.recent.observe([m.finding(group="orders") | {"cluster": "prod"}])
     assert [len(it.findings) for it in build_fleet(agent, T0).groups] == [1]
+
+
+def test_why_groups_rebalanced_is_drawn_over_time() -> None:
+    groups = [
+        fleet_group(row("one"), rebalances(T0 - 60_000, T0 - 1, cause="session_timeout")),
+        fleet_group(row("two"), (*rebalances(T0 - 5), *rebalances(T0 - 4, cause='"><script>'))),
+        fleet_group(row("still")),
+    ]
+    fleet = Fleet(T0, "", Health(True, ""), tuple(groups), ())
+    assert causes_of(groups) == {
+        "session_timeout": [T0 - 60_000, T0 - 1],
+        "member_joined": [T0 - 5],
+        '"><script>': [T0 - 4],
+    }
+    body = home_page(fleet, FleetQuery()).body
+    assert body.count("session timed out: 2") == 2, "for a desk and for a phone"
+    assert "<script" not in body, "a cause of another version is a stranger's word"
+    assert "Why groups rebalanced" not in home_page(Fleet(T0, "", Health(True, ""), (), ()), FleetQuery()).body
 
 
 def test_bins() -> None:

@@ -136,6 +136,40 @@ def test_a_range_that_shows_something_is_chosen() -> None:
     assert [chosen(hours) for hours in (0.01, 0.5, 3, 12, 60)] == ["15m", "1h", "6h", "24h", "all"]
 
 
+def test_a_link_to_a_range_goes_on_showing_it() -> None:
+    log = Log()
+    for number, members in enumerate(("a-1", "a-1 b-1", "a-1"), 1):
+        them = [b.member(it, {"t": [at]}) for at, it in enumerate(members.split())]
+        log.add(b.classic_group(number, *them, group="orders", state_ms=log.now_ms), after_ms=60_000)
+    replayed, now = Replayed(of_log(log)), [log.now_ms]
+    replayed.recent.observe([m.finding(at_ms=now[0], group="orders")])
+    with client(replayed, lambda: now[0]) as it:
+        first = Reader(it.get("/groups/orders?range=all").text)
+        (fixed,) = (link for link in first.links() if "since=" in link)
+        now[0] += 86_400_000
+        later = Reader(it.get(fixed).text)
+        for words in ("generation 1", "generation 2", "generation 3"):
+            assert (words in first.text, words in later.text) == (True, True), "a day later as well"
+        assert fixed in later.links(), "it says which range is shown"
+        end_ms = log.records[1].timestamp_ms
+        part = it.get(f"/groups/orders?since={end_ms - 1_000}&until={end_ms}").text
+        table = part.partition('id="entries"')[2].partition("</table>")[0]
+        assert ("generation 2" in table, "generation 1" in table, "generation 3" in table) == (True, False, False)
+        assert "rebalance_storm" in part, "what is open now is shown whatever the range"
+        tag = it.get("/groups/orders?since=2h").headers["etag"]
+        now[0] += 1_000
+        again = it.get("/groups/orders?since=2h&live=1", headers={"If-None-Match": tag})
+        assert again.status_code == 304, "two hours before now are the same a second later"
+
+
+@pytest.mark.parametrize("query", ["since=<b>", "since=2026-01-02&until=2026-01-01", "until=99999999999999999999"])
+def test_what_is_no_range_is_said(http: Client, query: str) -> None:
+    answer = http.get(f"/groups/fraud-848?{query}")
+    assert (answer.status_code, "another range than the address asks for" in answer.text) == (200, True)
+    assert "<b>&#39; came" not in answer.text
+    assert "'<b>" not in answer.text
+
+
 def test_findings(http: Client) -> None:
     def found(query: str) -> list[str]:
         text = http.get(f"/findings?{query}").text
