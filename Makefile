@@ -1,12 +1,13 @@
 # Two commands for a fresh machine with Python 3.11 or newer, Java 17 and make:
-#   make demo   sets everything up, then diagnoses a real embedded Kafka broker under real faults
-#   make test   sets everything up, then runs every test
+#   make demo   installs kshadow alone, then diagnoses a real embedded Kafka broker under real faults
+#   make test   sets up the rest, then runs every test
 # and for whoever changes the code:
 #   make check  lint, types, contracts, and every test that needs no broker, browser, cluster, Spark or other program
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+DEMO_READY := $(VENV)/.demo-ready
 # Tests that need brokers wait most of the time, so two cores are enough for four processes. One that crashes ends the run:
 # pytest-xdist 3.8, which shares tests out by file here, may wait for ever where it starts another.
 WORKERS ?= 4
@@ -16,17 +17,26 @@ export PYTHONDONTWRITEBYTECODE :=
 
 setup: $(READY)
 
-$(READY): pyproject.toml constraints.txt
+PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
+
+# What the demo needs, and no more. Modules are compiled as they are first loaded: most never are.
+$(DEMO_READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "kshadow needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) -V 2>&1). Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' || \
 		{ echo "Python's venv module is missing (Debian and Ubuntu: install the package python3-venv)"; exit 1; }
-	$(PYTHON) -m venv --clear $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@echo "Installing kshadow into $(VENV), once"
+	@trap 'rm -rf $(VENV); exit 130' HUP INT TERM; $(PYTHON) -m venv --clear $(VENV) && $(PIP) '.[demo]' --no-compile
 	@touch $@
 
-demo: $(READY)
-	$(BIN)/kshadow demo $(DEMO)
+# The rest, for tests and tools.
+$(READY): $(DEMO_READY)
+	@echo "Installing what tests need into $(VENV), once"
+	@$(PIP) '.[dev]'
+	@touch $@
+
+demo: $(DEMO_READY)
+	@$(BIN)/kshadow demo $(DEMO)
 
 # What waits for a broker, a browser or a cluster may run once more (tests/conftest.py); the summary names it, with both tries.
 RUN = $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder --max-worker-restart 0 --durations 12 -r fERs

@@ -5,7 +5,8 @@
         broker.log_dirs                 # where the __consumer_offsets-N directories are
         broker.run_tool("org.apache.kafka.tools.DumpLogSegments", "--offsets-decoder", "--files", …)
 
-Needs Java 17 and, unless KAFKA_HOME names a Kafka release, pyspark (for Ivy) and once a network.
+Needs Java 17 and, unless KAFKA_HOME names a Kafka release, once a Maven repository: `kshadow[demo]` knows the central
+one (`maven`). Versions without a list of checksums (`pinned`) and Kafka's tools need pyspark, for Ivy.
 """
 
 from agent.tools.embedded.broker import EmbeddedBroker

@@ -19,7 +19,7 @@ class JavaTooOldError(EmbeddedError):
 
 
 class IvyMissingError(EmbeddedError):
-    """Nothing is there to download jars with: pyspark, which carries Ivy, is not installed."""
+    """Nothing is there to download jars with: no Maven repository is known, or pyspark with Ivy is not installed."""
 
 
 class JarsUnavailableError(EmbeddedError):

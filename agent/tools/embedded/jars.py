@@ -1,8 +1,8 @@
 """Kafka's jars, once into a cache directory.
 
-Owns where they come from: KAFKA_HOME, or a download by Ivy, the dependency resolver whose jar lies inside
-the pyspark package. So there is nothing else to install, and Ivy's own settings say where artifacts are
-published (KSHADOW_IVY_SETTINGS names another settings file: a mirror, a proxy repository).
+Owns which way they come: KAFKA_HOME; else file by file as `pinned` lists them, from the Maven repository that `maven`
+finds; else, for what no list is kept of, resolved and downloaded by Ivy. KSHADOW_IVY_SETTINGS, Ivy's own settings of
+a mirror or a proxy repository, chooses Ivy for all.
 Knows nothing of brokers.
 """
 
@@ -13,18 +13,15 @@ import hashlib
 import os
 import re
 import shutil
-import subprocess
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from xml.sax.saxutils import quoteattr
 
-from agent.common.packages import package_directory
-from agent.tools.embedded.errors import IvyMissingError, JarsUnavailableError
-from agent.tools.embedded.java import find_java
+from agent.tools.embedded import ivy, maven, pinned
+from agent.tools.embedded.errors import JarsUnavailableError
+from agent.tools.embedded.pinned import Progress
 
 DEFAULT_VERSION = "4.4.0"
 
@@ -32,23 +29,8 @@ NEWEST_TOOLS = "4.3.1"
 """The newest Kafka whose command line tools are published. They ask brokers by the protocol, so they serve newer
 ones, too."""
 
-Progress = Callable[[str], None]
-
-_CORE = "kafka_2.13"
-_FOUND = re.compile(r"^\tfound \S+?#([^;]+);(\S+) in ")
-_FETCHED = re.compile(r"\[SUCCESSFUL ] \S+?#([^;]+);([^!]+)!")
-# The first that matches tells most; addresses are left out, they are Ivy's business.
-_PROBLEMS = (
-    re.compile(r"^(timed out after .*)"),
-    re.compile(r"Server access error .*\((.+)\)"),
-    re.compile(r"([\w.]+(?:Exception|Error): .*)"),
-    re.compile(r":: (\S+: not found)"),
-    re.compile(r"(\[FAILED +\] \S+)"),
-)
-# The tools need Connect for one class, which checks plugin paths. With it would come a web server: half of
-# all jars. Named as an extra artifact it comes all the same.
-_TOOLS = "org.apache.kafka:kafka-tools"
-_CONNECT = '<exclude org="org.apache.kafka" module="connect-runtime"/>'
+_CORE = ivy.CORE
+_TOOLS = ivy.TOOLS
 _VERSION = re.compile(r"\d+\.\d+\.\d+")
 _OTHER_WAY = "or unpack a Kafka release and set KAFKA_HOME to its directory"
 
@@ -187,87 +169,16 @@ def _download(jars: Jars, extra: Sequence[str], root: Path, tell: Progress, time
     partial = root / f".{jars.directory.name}.partial"
     shutil.rmtree(partial, ignore_errors=True)  # what a killed download left; we hold the lock
     partial.mkdir()
+    pins = None if extra or os.environ.get(ivy.SETTINGS) else pinned.files_of(jars.version)
+    repository = None if pins is None else maven.find_repository()
     try:
-        (partial / "ivy.xml").write_text(_ivy_module(jars, extra))
-        code, output = _run_ivy(partial, root / "ivy", tell, timeout_s)
-        if code != 0 or not (partial / "jars" / f"{_CORE}-{jars.version}.jar").is_file():
-            log = root / "ivy.log"
-            log.write_text("".join(output))
-            seen = (match[1] for problem in _PROBLEMS for line in output if (match := problem.search(line)))
-            why = next(seen, f"Ivy ended with exit code {code}")
-            raise JarsUnavailableError(
-                f"cannot download Kafka {jars.version} ({why}; all of Ivy's output is in {log}): check the network "
-                f"(behind a proxy set JAVA_TOOL_OPTIONS=-Dhttps.proxyHost=… -Dhttps.proxyPort=…), {_OTHER_WAY}"
-            )
+        try:
+            if pins is not None and repository is not None:
+                pinned.download(pins, repository, partial / "jars", tell, timeout_s)
+            else:
+                ivy.download(jars.version, extra, partial, root, tell, timeout_s, needed_by_pins=pins is not None)
+        except JarsUnavailableError as error:
+            raise JarsUnavailableError(f"cannot download Kafka {jars.version}: {error}; {_OTHER_WAY}") from error
         (partial / "jars").rename(jars.directory)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-
-
-def _ivy_module(jars: Jars, extra: Sequence[str]) -> str:
-    binding = (
-        "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4" if jars.major >= 4 else "org.slf4j:slf4j-reload4j:1.7.36"
-    )
-    dependencies = []
-    for coordinates in (f"org.apache.kafka:{_CORE}", binding, *extra):
-        group, name, revision = [*coordinates.split(":"), jars.version][:3]
-        attributes = f"org={quoteattr(group)} name={quoteattr(name)} rev={quoteattr(revision)}"
-        without = _CONNECT if coordinates == _TOOLS else ""
-        dependencies.append(f'<dependency {attributes} conf="default->default,runtime">{without}</dependency>')
-    return (
-        '<ivy-module version="2.0"><info organisation="kshadow" module="embedded"/>'
-        '<configurations><conf name="default"/></configurations>'
-        f"<dependencies>{''.join(dependencies)}</dependencies></ivy-module>"
-    )
-
-
-def _run_ivy(directory: Path, home: Path, tell: Progress, timeout_s: float) -> tuple[int, list[str]]:
-    # Everything of Ivy's own stays in our cache: the user's ~/.ivy2 is neither read nor written. The
-    # retrieve pattern is relative, because brackets in an absolute path would be read as pattern.
-    command: list[str | Path] = [find_java(), f"-Divy.home={home}", "-jar", _ivy_jar(), "-ivy", "ivy.xml"]
-    command += ["-cache", home / "cache"]
-    command += ["-confs", "default", "-retrieve", "jars/[artifact]-[revision](-[classifier]).[ext]"]
-    if settings := os.environ.get("KSHADOW_IVY_SETTINGS"):
-        command += ["-settings", Path(settings).absolute()]
-    command += ["-types", "jar", "bundle"]
-    output: list[str] = []
-    found = fetched = 0
-    tell("resolving what Kafka needs")
-    with subprocess.Popen(
-        command,
-        cwd=directory,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    ) as ivy:
-        deadline = threading.Timer(timeout_s, ivy.kill)
-        deadline.start()
-        try:
-            assert ivy.stdout is not None
-            for line in ivy.stdout:
-                output.append(line)
-                if match := _FOUND.search(line):
-                    found += 1
-                    tell(f"found {match[1]} {match[2]} ({found} so far)")
-                elif match := _FETCHED.search(line):
-                    fetched += 1
-                    tell(f"downloaded {match[1]} {match[2]} ({fetched} of {found})")
-        except BaseException:
-            ivy.kill()  # leaving the block waits for it
-            raise
-        finally:
-            if not deadline.is_alive():
-                output.append(f"timed out after {timeout_s:g} seconds\n")
-            deadline.cancel()
-    return ivy.returncode, output
-
-
-def _ivy_jar() -> Path:
-    pyspark = package_directory("pyspark")
-    for jar in sorted(pyspark.glob("jars/ivy-*.jar")) if pyspark else ():
-        return jar
-    raise IvyMissingError(
-        "Kafka's jars are downloaded by Ivy, which comes with pyspark, and that is not installed: "
-        f"install kshadow[spark], {_OTHER_WAY}"
-    )
