@@ -7,6 +7,7 @@ Must not know what is asked of the tables.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -50,7 +51,9 @@ def is_delta(path: str) -> bool:
     here = local_path(path)
     if here is not None:
         return (here / "_delta_log").is_dir()
-    return bool(_deltalake().DeltaTable.is_deltatable(_uri(path)))
+    lake = _deltalake()
+    with _delta_errors(lake, path):
+        return bool(lake.DeltaTable.is_deltatable(_uri(path), storage_options=_storage_options()))
 
 
 class View(NamedTuple):
@@ -92,7 +95,7 @@ def _open_root(
     out = {}
     for folder in delta:
         raw = f"{views[folder].name} of {number}"
-        out[folder] = _of_dataset(db, raw, places[folder], _deltalake_dataset(places[folder]), views[folder], days)
+        out[folder] = _of_dataset(db, raw, places[folder], _delta_dataset(places[folder]), views[folder], days)
     if here is None:
         for folder in plain:
             raw = f"{views[folder].name} of {number}"
@@ -110,7 +113,7 @@ def _open_root(
 def dates_of(path: str) -> list[str] | None:
     """The dates by which a table is parted, in order; None where files lie in no directory of a day."""
     if is_delta(path):
-        found = {str(it.get(DATE)) for it in _deltalake().DeltaTable(_uri(path)).partitions()}
+        found = {str(it.get(DATE)) for it in _delta_table(path).partitions()}
         return None if "None" in found else sorted(found)
     here = local_path(path)
     if here is None:
@@ -215,13 +218,33 @@ def _uri(path: str) -> str:
     return re.sub(r"^s3[an]:", "s3:", path)
 
 
-def _deltalake_dataset(path: str) -> Any:
+def _delta_dataset(path: str) -> Any:
+    table = _delta_table(path)
+    with _delta_errors(_deltalake(), path):
+        return table.to_pyarrow_dataset()
+
+
+def _delta_table(path: str) -> Any:
     """Where it is on an object store, by the usual variables of the environment (AWS_REGION, …)."""
     lake = _deltalake()
+    with _delta_errors(lake, path):
+        return lake.DeltaTable(_uri(path), storage_options=_storage_options())
+
+
+def _storage_options() -> dict[str, str] | None:
+    # delta-rs asks for this beside the address; the others take the address for it.
+    is_plain = os.environ.get("AWS_ENDPOINT_URL", "").startswith("http:")
+    return {"allow_http": "true"} if is_plain and "AWS_ALLOW_HTTP" not in os.environ else None
+
+
+@contextmanager
+def _delta_errors(lake: Any, path: str) -> Iterator[None]:
     try:
-        return lake.DeltaTable(_uri(path)).to_pyarrow_dataset()
-    except lake.exceptions.DeltaError as error:
-        raise HistoryError(f"{path}: the Delta table cannot be read here: {error}") from None
+        yield
+    except (lake.exceptions.DeltaError, OSError) as error:
+        # It is written for a terminal, in colours and lines.
+        reason = " ".join(re.sub(r"\x1b\[[0-9;]*m|↳", "", str(error)).split())
+        raise HistoryError(f"{path}: the Delta table cannot be read here: {reason}") from None
 
 
 def _remote_dataset(path: str) -> Any:

@@ -6,11 +6,13 @@ An engine lists, opens and counts; what follows from that is found here, and wha
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import UTC, datetime
 
 from agent.common.units import DAY_MS
 from agent.history.days import Days, Reading, range_of_days, reading_of, start_of
 from agent.history.errors import HistoryError
 from agent.history.rolling import AHEAD_MS, Range
+from agent.history.tables import WINDOWS
 from agent.persistence.export.arrow import date_of
 from agent.persistence.export.log_clock import LogClock, known_until
 
@@ -68,3 +70,10 @@ def range_read(asked: Days, reading: Reading, dates: Collection[str], ends: Cloc
     behind = [start_of(it) for it in sorted(dates) if it > reading.whole.last]
     horizon_ms = max([*ends.values(), *clocks.values(), *behind[:1]], default=start_of(asked.first))
     return Range(start_of(asked.first), start_of(asked.last) + DAY_MS, horizon_ms, reading.begins_ms, clocks)
+
+
+def no_window_over(within: Range) -> str:
+    """Of a rollup that gave no row of a group."""
+    known = datetime.fromtimestamp(within.horizon_ms / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    shortest = min(WINDOWS, key=WINDOWS.__getitem__)
+    return f"no window has ended yet: the shortest is {shortest}, and the log is known up to {known}"

@@ -1,6 +1,6 @@
 """The rows of rollups that a report needs, out of Spark into files of this machine, a portion at a time.
 
-For what DuckDB does not read by itself: Hadoop's file systems.
+For what DuckDB does not read by itself: Hadoop's file systems, and Spark's catalogs.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from agent.history.arrow_types import arrow_schema
 from agent.history.engine import file_list, quoted
@@ -21,7 +22,9 @@ from agent.history.input_schema import check_columns
 from agent.history.report.queries.views import READ
 from agent.history.report.spans import Range
 from agent.history.tables import TABLES, ddl
+from agent.tools.spark_submit.paths import ICEBERG
 from spark_jobs.errors import JobError
+from spark_jobs.formats.opening import conformed, path_of, read_table
 
 PORTION = 500_000
 """Rows at a time, of whole dates."""
@@ -41,25 +44,36 @@ class Rollups(NamedTuple):
 
 
 def read_rollups(spark: SparkSession, rollups: str) -> Rollups:
-    """All of them. Raises `JobError` where one is not there, or lacks a column."""
-    return Rollups({name: _table(spark, f"{rollups.rstrip('/')}/{name}", name) for name in READ})
+    """All of them, each as it is now. Raises `JobError` where one is not there, or lacks a column."""
+    return Rollups({name: _table(spark, rollups, name) for name in READ})
 
 
-def _table(spark: SparkSession, path: str, name: str) -> DataFrame:
-    try:
-        found = spark.read.parquet(path)
-    except AnalysisException as error:
-        if error.getCondition() != "PATH_NOT_FOUND":
-            raise
-        raise JobError(
-            f"{path} is not there: the table {name} of rollups expected; kshadow spark rollup makes it"
-        ) from None
+def _table(spark: SparkSession, rollups: str, name: str) -> DataFrame:
+    # The files of a Delta table are not its rows: those of days that were replaced are still there.
+    found = read_table(spark, rollups, name)
+    path = f"{rollups}.{name}" if rollups.startswith(ICEBERG) else path_of(rollups, name)
+    if found is None:
+        found = _of_files(spark, path)
+    if found is None:
+        raise JobError(f"{path} is not there: the table {name} of rollups expected; kshadow spark rollup makes it")
     from pyspark.sql.pandas.types import to_arrow_schema
 
     wanted = arrow_schema(column for column in TABLES[name] if column.name in READ[name])
     check_columns(path, to_arrow_schema(found.schema), wanted)
-    columns = [column for column in TABLES[name] if column.name in (*READ[name], "date")]
-    return spark.read.schema(ddl(tuple(columns))).parquet(path)
+    columns = tuple(column for column in TABLES[name] if column.name in (*READ[name], "date"))
+    return conformed(found, StructType.fromDDL(ddl(columns)))
+
+
+def _of_files(spark: SparkSession, path: str) -> DataFrame | None:
+    """Parquet in a directory; None where there is no such path."""
+    if path.startswith(ICEBERG):
+        return None
+    try:
+        return spark.read.parquet(path)
+    except AnalysisException as error:
+        if error.getCondition() != "PATH_NOT_FOUND":
+            raise
+        return None
 
 
 def load(db: Any, there: Rollups, spans: list[Range], aside: Path) -> None:

@@ -14,7 +14,15 @@ from pyspark.sql.types import StructType
 from agent.common.units import DAY_MS
 from agent.history.days import Days, Reading
 from agent.history.input_schema import check_newest
-from agent.history.planning import NOT_DATED, days_asked, known_clocks, no_events, planned_reading, range_read
+from agent.history.planning import (
+    NOT_DATED,
+    days_asked,
+    known_clocks,
+    no_events,
+    no_window_over,
+    planned_reading,
+    range_read,
+)
 from agent.history.rolling import Range, range_of
 from agent.history.rollup_reducer import STATE_VERSION
 from agent.history.tables import ROLLED_UP, STANDING, ddl
@@ -55,6 +63,8 @@ def _roll_up(spark: SparkSession, job: Rollup, places: Sequence[str], target: Ta
     told = [f"{counts.get(name, 0):,} rows of {name}" for name in ROLLED_UP]
     days = (within.until_ms - within.since_ms) // DAY_MS
     print_status(f"{needed.believed:,} events, {days} days from {date_of(within.since_ms)}: {', '.join(told)}")
+    if not counts.get("groups"):
+        print_status(no_window_over(within))
     if needed.left_out:
         print_status(
             f"{needed.left_out:,} events were left out: they are from before 2010, or more than an hour ahead"
@@ -96,7 +106,8 @@ def _needed(spark: SparkSession, job: Rollup, places: Sequence[str], history: st
     dates = files.dates(now_ms)
     if not dates:
         raise no_events(job.history)
-    told = [(path, clocks_of(spark, [path])) for path in job.history if not path.startswith(ICEBERG)]
+    # A catalog has no place for them.
+    told = [(path, [] if path.startswith(ICEBERG) else clocks_of(spark, [path])) for path in job.history]
     clocks = known_clocks(told, now_ms, print_status)
     asked = days_asked(job.since, job.until, dates, clocks)
     reading, standing = _reading(spark, _place(job), asked, dates, history)

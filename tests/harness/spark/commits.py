@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import logging
 import os
 import random
 import re
@@ -31,7 +30,6 @@ from contextlib import contextmanager
 from glob import glob
 from pathlib import Path
 from typing import Any, NamedTuple
-from wsgiref.types import StartResponse, WSGIEnvironment
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -39,9 +37,9 @@ import pyarrow.parquet as pq
 
 from agent.history.parquet_directory import ParquetDirectory, of_days
 from tests import ROOT
+from tests.harness.s3 import BUCKET, S3
 
 DAYS = tuple(f"2026-11-{number:02d}" for number in range(1, 8))
-BUCKET = "lake"
 PARTS = ("writers", "reads", "kills", "sink")
 
 
@@ -56,51 +54,6 @@ class Line(NamedTuple):
     @property
     def is_right(self) -> bool:
         return self.wrong.startswith("0")
-
-
-# S3.
-
-
-class S3:
-    """moto's server, which tells of each upload of a kind before it is stored and after."""
-
-    def __init__(self) -> None:
-        from moto.server import DomainDispatcherApplication, create_backend_app
-        from werkzeug.serving import make_server
-
-        self._app = DomainDispatcherApplication(create_backend_app)
-        self._server = make_server("127.0.0.1", 0, self._serve, threaded=True)
-        logging.getLogger("werkzeug").setLevel(logging.ERROR)
-        self.on_upload: Callable[[str, bool], None] = lambda path, stored: None
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-        self.endpoint = f"http://127.0.0.1:{self._server.server_port}"
-        self.environment = {
-            "AWS_ACCESS_KEY_ID": "key",
-            "AWS_SECRET_ACCESS_KEY": "secret",
-            "AWS_REGION": "us-east-1",
-            "AWS_DEFAULT_REGION": "us-east-1",
-            "AWS_ENDPOINT_URL": self.endpoint,
-        }
-        os.environ.update(self.environment)
-        self.files().mkdir(BUCKET)
-
-    def files(self) -> Any:
-        import s3fs
-
-        return s3fs.S3FileSystem(endpoint_url=self.endpoint, skip_instance_cache=True, use_listings_cache=False)
-
-    def close(self) -> None:
-        self._server.shutdown()
-
-    def _serve(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        path = environ["PATH_INFO"]
-        is_upload = environ["REQUEST_METHOD"] == "PUT"
-        if is_upload:
-            self.on_upload(path, False)
-        answer = list(self._app(environ, start_response))
-        if is_upload:
-            self.on_upload(path, True)
-        return answer
 
 
 # What is written.

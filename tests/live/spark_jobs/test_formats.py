@@ -13,9 +13,11 @@ from pyspark.sql.types import DateType, LongType, StringType, StructType
 
 from agent.history.days import Days
 from agent.history.parquet_directory import ParquetDirectory
+from agent.history.tables import ROLLED_UP
 from spark_jobs.errors import JobError
 from spark_jobs.formats.api import OutputHeld, TableOutput, is_of
 from spark_jobs.formats.opening import conformed, dates_of, open_output, path_of, pinned, read_table
+from spark_jobs.report.reading import read_rollups
 
 TABLES = ("groups", "causes")
 DAYS = ("2026-11-01", "2026-11-02", "2026-11-03")
@@ -91,6 +93,28 @@ def test_tables(spark: SparkSession, tmp_path: Path, form: str) -> None:
         place.replace(4)
         assert rows.where("added IS NOT NULL").count() == 1, "as it was when the block began"
     assert place.read() == each(4)
+
+
+@pytest.mark.parametrize("form", ["delta", "iceberg"])
+def test_a_report_reads_what_is_there_and_not_what_was_replaced(
+    spark: SparkSession, tmp_path: Path, form: str
+) -> None:
+    out = f"lake.rolled_{tmp_path.name}.kshadow" if form == "iceberg" else str(tmp_path / "out")
+    output = open_output(spark, form, out, tuple(ROLLED_UP), "rollup")
+    rows = {
+        name: spark.createDataFrame([("2026-11-01",)], "day string").selectExpr(
+            *(
+                f"CAST({'day' if column.name == 'date' else 'NULL'} AS {column.kind}) AS `{column.name}`"
+                for column in ROLLED_UP[name]
+            )
+        )
+        for name in ROLLED_UP
+    }
+    for _ in range(2):
+        with output.held():
+            output.replace(rows, None)
+    there = read_rollups(spark, f"iceberg:{out}" if form == "iceberg" else out)
+    assert {name: table.count() for name, table in there.tables.items()} == dict.fromkeys(there.tables, 1)
 
 
 def test_a_second_writer_of_a_directory_is_refused(
