@@ -13,7 +13,7 @@ DEMO_READY := $(VENV)/.demo-ready
 WORKERS ?= 4
 # Hundreds of processes load the same modules: they keep them compiled, whatever the environment says.
 export PYTHONDONTWRITEBYTECODE :=
-.PHONY: demo test check lint tools bench spark-bench commits rig admin-source accuracy faults soak fuzz clean setup
+.PHONY: demo test check lint tools bench spark-bench commits rig admin-source accuracy faults soak fuzz site clean setup
 
 setup: $(READY)
 
@@ -93,6 +93,10 @@ soak: $(READY)
 
 fuzz: $(READY)
 	$(BIN)/python -m tests.harness.fuzz $(FUZZ)
+
+# The documentation as a website, in build/docs/site; a link or an anchor that leads nowhere fails it.
+site: $(READY)
+	$(BIN)/python -m tests.generate.docs.site
 
 clean:
 	rm -rf $(VENV) .cache build dist

@@ -3,7 +3,7 @@ docs/images`.
 
 The page (fleet, a group, findings; light and dark; as wide as a phone and as a desk), `kshadow watch` and a report.
 Of the agent that `--url` names; without it `kshadow demo` is played first (a minute and a half), and ended then.
-`--few` takes only those that the README has. Needs Chromium.
+`--few` takes only those that README and docs have. Needs Chromium.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ PLAYS_S = 240
 PATHS = {"fleet": "/", "group": f"/groups/{GROUP}", "findings": "/findings"}
 SCHEMES: tuple[Scheme, ...] = ("light", "dark")
 FEW = ("fleet", "group")
-"""Those that the README has, in both schemes; and `watch`."""
+"""Those that README and docs have, in both schemes; and `watch`."""
 
 
 def pages(browser: Browser, url: str, out: Path) -> Iterator[Path]:
@@ -66,7 +66,7 @@ def every(url: str, out: Path) -> Iterator[Path]:
 
 
 def few(url: str, out: Path) -> Iterator[Path]:
-    """Those of the README: of the page what a screen shows at first."""
+    """Those of README and docs: of the page what a screen shows at first."""
     yield from map(small, watch(url, out, ("watch-fleet",)))
     with chromium() as browser:
         for name, scheme in product(FEW, SCHEMES):
@@ -185,7 +185,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="where the pictures go")
     parser.add_argument("--url", help="an agent that watches a demo")
-    parser.add_argument("--few", action="store_true", help="only those of the README")
+    parser.add_argument("--few", action="store_true", help="only those of README and docs")
     arguments = parser.parse_args()
     out: Path = arguments.out
     out.mkdir(parents=True, exist_ok=True)

@@ -9,7 +9,7 @@ import pytest
 
 from agent.cli.commands import LISTINGS
 from tests import ROOT
-from tests.generate.docs import alerts_page, commands_page, metrics_page, render
+from tests.generate.docs import alerts_page, commands_page, metrics_page, render, site
 from tests.generate.docs.command_lines import calls, check_span, parse, spans
 from tests.generate.docs.markdown import Link, anchor, anchors, links, pages, problem, prose
 from tests.generate.docs.render import PAGES, every, is_stale, main, rendered
@@ -54,10 +54,34 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 def test_pictures_are_small_and_shown() -> None:
-    shown = {link.target for link in links(ROOT / "README.md")}
+    shown = {(page.parent / link.target).resolve() for page in EVERY for link in links(page)}
     for picture in (ROOT / "docs" / "images").iterdir():
         assert picture.stat().st_size <= LARGEST
-        assert f"docs/images/{picture.name}" in shown
+        assert picture in shown
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
+
+
+@pytest.mark.usefixtures("process")
+def test_the_site_builds_and_has_every_page(tmp_path: Path) -> None:
+    done = site.build(tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    wanted = {str(site.place(page)) for page in site.sources() if page.suffix == ".md"}
+    assert set(site.in_navigation()) == wanted
+    for name in wanted:
+        html = Path(name).with_suffix(".html")
+        assert (tmp_path / "site" / (html.with_name("index.html") if html.stem == "README" else html)).exists()
+
+
+@pytest.mark.usefixtures("process")
+@pytest.mark.parametrize("link", ["nowhere.md", "operations.md#nowhere"])
+def test_a_site_with_a_dead_link_is_not_built(tmp_path: Path, link: str) -> None:
+    site.stage(tmp_path / "pages")
+    with (tmp_path / "pages" / "image.md").open("a", encoding="utf-8") as page:
+        page.write(f"\n[dead]({link})\n")
+    assert site.zensical(tmp_path).returncode != 0
 
 
 @BY_PAGE
