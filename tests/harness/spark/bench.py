@@ -168,8 +168,10 @@ def one(options: argparse.Namespace, wanted: int) -> Iterator[tuple[str, int, Ra
         ran = run("spark", "backfill", *source, "--out", root / "from-topic")
         yield "backfill topic", there, ran, same(replayed(broker.log_dirs), root / "from-topic")
         out = ("--out", root / "mirror", "--checkpoint", root / "mirror-checkpoint")
+        # The stream ends where the log ends now; members that nobody is make the broker write more, minutes later.
+        expected = replayed(broker.log_dirs)
         ran = run("spark", "stream", "--reads", "topic", *source, *out, "--available-now", "--max-records", 1_000_000)
-        yield "stream mirror", there, ran, same(replayed(broker.log_dirs), root / "mirror")
+        yield "stream mirror", there, ran, same(expected, root / "mirror")
 
 
 def generate(options: argparse.Namespace, records: int, seed: int) -> tuple[object, ...]:

@@ -109,7 +109,9 @@ def _plot(found: ReportData) -> m.Markup:
         for at in (top, below):
             p.gaps(at, ink, unknown)
         top.tick_params(labelbottom=False)
-        p.ticks(below, names, 16 if is_wide and found.step == "day" else 8 if is_wide else 4)
+        p.ticks(
+            below, names, 16 if is_wide and found.step == "day" else 8 if is_wide else 4 if found.step == "day" else 2
+        )
 
     return p.picture(
         draw,

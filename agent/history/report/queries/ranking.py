@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent.history.report.queries.views import KEY, mean, per_day, rank, same, share, team
+from agent.history.report.queries.views import KEY, mean, per_day, rank, same, share, summed_stopped, team
 
 _SUMS = (
     "known_ms",
@@ -22,7 +22,8 @@ _SUMS = (
 
 
 def _sums(*names: str) -> str:
-    return ", ".join(f"CAST(sum({name}) AS BIGINT) AS {name}" for name in names)
+    sums = {name: f"CAST(sum({name}) AS BIGINT)" for name in names} | {"stopped_partition_ms": summed_stopped()}
+    return ", ".join(f"{it} AS {name}" for name, it in sums.items())
 
 
 def summed(hours: str, keys: str) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from agent.history.report.queries.views import same
+from agent.history.report.queries.views import same, summed_stopped
 from agent.history.report.spans import Step
 
-STEPS = """
+STEPS = f"""
 SELECT start, CAST(sum(known_ms) AS BIGINT) AS known_ms, CAST(sum(rebalances) AS BIGINT) AS rebalances,
-    CAST(sum(stopped_partition_ms) AS BIGINT) AS stopped_partition_ms,
+    {summed_stopped()} AS stopped_partition_ms,
     CAST(sum(stopped_unknown) AS BIGINT) AS stopped_unknown
 FROM hours JOIN moments USING (start_ms) GROUP BY start ORDER BY start"""
 """Of all groups, by step."""
@@ -32,10 +32,10 @@ def causes_by_step(step: Step) -> str:
     GROUP BY start, kind, cause ORDER BY start, kind, cause NULLS FIRST"""
 
 
-HEAT_MAP = """
+HEAT_MAP = f"""
 SELECT weekday, hour, count(DISTINCT start_ms) FILTER (known_ms > 0) AS hours,
     CAST(sum(rebalances) AS BIGINT) AS rebalances,
-    CAST(sum(stopped_partition_ms) AS BIGINT) AS stopped_partition_ms,
+    {summed_stopped()} AS stopped_partition_ms,
     CAST(sum(stopped_unknown) AS BIGINT) AS stopped_unknown
 FROM hours JOIN moments USING (start_ms) GROUP BY weekday, hour ORDER BY weekday, hour"""
 """`columns.HEAT_MAP`."""

@@ -134,6 +134,13 @@ def share(part: str, whole: str) -> str:
     return f"CAST({part} AS DOUBLE) / nullif({whole}, 0)"
 
 
+def summed_stopped() -> str:
+    """Stopped partition time; null where there were rebalances and of none of them it is known. Windows without one
+    cost 0."""
+    is_unknown = "sum(rebalances) > 0 AND sum(stopped_unknown) >= sum(rebalances)"
+    return f"CASE WHEN {is_unknown} THEN NULL ELSE CAST(sum(stopped_partition_ms) AS BIGINT) END"
+
+
 def mean(value: str, weight: str) -> str:
     """The mean of the rows that have a value, by weight; null without any. The same in every order of the rows."""
     known = f"sum({weight}) FILTER ({value} IS NOT NULL)"
