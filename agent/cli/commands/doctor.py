@@ -142,6 +142,7 @@ def _request(conf: Mapping[str, str], settings: ClusterSettings) -> DoctorReques
         conf,
         observer=settings.admin.enabled,
         lag=settings.lag.enabled,
+        share_lag=settings.lag.share,
         history_topic=settings.history.topic,
         history_topic_create=settings.history.create_topic,
         snapshot_topic=None if place is None else place.topic,

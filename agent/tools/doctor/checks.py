@@ -66,6 +66,7 @@ class DoctorRequest:
     conf: Mapping[str, str]
     observer: bool = True
     lag: bool = True
+    share_lag: bool = True
     history_topic: str | None = None
     history_topic_create: bool = True
     snapshot_topic: str | None = None

@@ -7,13 +7,15 @@ the broker is asked what this client may do.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AclOperation, NewTopic  # type: ignore[attr-defined]
 
+from agent.core.share_positions import TOPIC as SHARE_STATE_TOPIC
 from agent.presentation.narrative.words import count
-from agent.tools.doctor.checks import OFFSETS_TOPIC, Check, DoctorRequest, Trial, grant_command
+from agent.tools.doctor.checks import OFFSETS_TOPIC, Check, CheckOutcome, DoctorRequest, Trial, grant_command
 from agent.tools.doctor.connection import AdminConnection
 from agent.tools.doctor.topic import TopicSample
 
@@ -21,6 +23,9 @@ MOST_GROUPS = MOST_TOPICS = 20
 """Of those in the sample so many are tried."""
 MADE_UP = "kshadow-doctor-made-up-name"
 """A group or topic that is asked for where none is known: who has the right to all is told that there is none."""
+
+
+_ASKED = "asked what this client may do"
 
 
 class Right(NamedTuple):
@@ -104,6 +109,22 @@ def describe_topics(request: DoctorRequest, link: AdminConnection, sample: Topic
     return _check_each(right, trial, refused, topics, fix)
 
 
+def share_state(request: DoctorRequest, link: AdminConnection) -> Iterator[Check]:
+    """Read on the topic of share groups' positions, where it is; it is made for the first share group."""
+    right = Right("Read", "topic", SHARE_STATE_TOPIC, "to know the lag of share groups (--share-lag)")
+    trial, without = right.trial(_ASKED), "or --no-share-lag: the agent does without"
+    try:
+        question = TopicCollection([SHARE_STATE_TOPIC])
+        description = link.ask(link.admin.describe_topics, question, include_authorized_operations=True)
+    except KafkaException as error:
+        if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            # Whoever may not ask is not told whether there is one.
+            yield trial.skipped(f"not known: it needs {right}, if there are share groups")
+        return
+    check = _allowed(request, right, description.authorized_operations)
+    yield check if check.outcome is not CheckOutcome.FAILED else replace(check, fix=(*check.fix, without))
+
+
 def _is_refused(link: AdminConnection, code: int, question: Callable[..., Any], asked: Any) -> bool:
     """Whether this error is the answer."""
     try:
@@ -134,9 +155,6 @@ def own_topics(request: DoctorRequest, link: AdminConnection) -> Iterator[Check]
         what_for = "to keep snapshots (--snapshots)"
         rights = [Right(operation, "topic", request.snapshot_topic, what_for) for operation in ("Read", "Write")]
         yield from _own_topic(request, link, request.snapshot_topic, rights, may_create=True)
-
-
-_ASKED = "asked what this client may do"
 
 
 def _own_topic(

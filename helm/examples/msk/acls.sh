@@ -11,5 +11,7 @@ acl --operation Read --topic __consumer_offsets
 acl --operation Describe --group '*'
 # Where partitions end: lag. Not needed with `lag: false`.
 acl --operation Describe --topic '*'
+# How far share groups are. Not needed with `share-lag: false`, nor without share groups.
+acl --operation Read --topic __share_group_state
 # Where the history goes. Not needed without `history-topic`.
 acl --operation Write --topic kshadow-history

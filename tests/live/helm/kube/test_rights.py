@@ -27,6 +27,7 @@ from tests.unit.cli.running import kshadow
 pytestmark = pytest.mark.usefixtures("kafka")
 
 USER, HISTORY = "kshadow", "kshadow-history"
+STATE = "__share_group_state"
 PARTITIONS = 4
 USERS = ("kafka-user.yaml", "kafka-user-tls.yaml")
 
@@ -78,7 +79,13 @@ def test_the_examples_grant_the_same(tmp_path: Path) -> None:
     for file in USERS:
         assert of_strimzi(file) == RIGHTS
     assert of_msk(tmp_path) == RIGHTS
-    assert list(DESCRIBED) == [f"Read {TOPIC}", "Describe groups", "Describe topics", f"Write {HISTORY}"]
+    assert list(DESCRIBED) == [
+        f"Read {TOPIC}",
+        "Describe groups",
+        "Describe topics",
+        f"Read {STATE}",
+        f"Write {HISTORY}",
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +93,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     properties = {"offsets.topic.num.partitions": str(PARTITIONS)}
     with secured(fetch_jars(), tmp_path_factory.mktemp("rights"), properties=properties) as it:
         faults.create(it.broker, PARTITIONS)
-        for made in it.admin.create_topics([NewTopic(name, 1, 1) for name in ("orders", HISTORY)]).values():
+        for made in it.admin.create_topics([NewTopic(name, 1, 1) for name in ("orders", HISTORY, STATE)]).values():
             made.result(20)
         conf = {"bootstrap.servers": it.broker.admin_servers, "group.id": "orders", "log_level": 0}
         consumer = Consumer({**conf, "enable.auto.commit": False})
