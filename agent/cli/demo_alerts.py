@@ -121,5 +121,5 @@ def start_monitoring(stack: ExitStack, chosen: Programs, workdir: Path, url: str
     watch = AlertWatch(
         stack.enter_context(Monitoring(chosen, workdir / "monitoring", [target], waits_s=ALERT_WAIT_S))
     )
-    tell(f"up with kshadow's alerts, which wait {ALERT_WAIT_S} s here instead of minutes: {watch.where}")
+    tell(f"Up with kshadow's alerts, which wait {ALERT_WAIT_S} s here instead of minutes: {watch.where}")
     return watch

@@ -59,7 +59,7 @@ class LazyGroup(click.Group):
             hint = f"Did you mean {near[0]!r}?" if near else "kshadow --help lists those there are."
             ctx.fail(f"No such command {args[0]!r}. {hint}")
         name, command, rest = super().resolve_command(ctx, args)
-        session_of(ctx).arguments = rest
+        session_of(ctx).arguments = [*rest]  # parsing empties the other
         return name, command, rest
 
     def make_context(

@@ -15,10 +15,13 @@ from typing import TYPE_CHECKING
 
 from agent.common.logs import configure, set_level
 from agent.config.reload import Changes, Reloader, reloading
-from agent.config.settings import ClusterSettings, HttpSettings, RunSettings
+from agent.config.settings import ClusterSettings, GroupSource, HttpSettings, RunSettings
 from agent.config.values import OtlpEndpoint
+from agent.kafka.source.brokers import require_topic
+from agent.kafka.source.errors import TopicMissing
 from agent.runtime.agent import Agent
 from agent.runtime.factory import compat_of, make_agent
+from agent.runtime.first_look import FirstLook
 from agent.runtime.shutdown import Shutdown, ShutdownStep
 from agent.runtime.supervisor import ClusterSupervisor, SupervisedClusters
 
@@ -52,7 +55,7 @@ def run_process(read: ReadSettings, file: tuple[Path, ReadSettings] | None) -> i
 
     with ExitStack() as stack, Shutdown(on_request=drain) as stopping:
         clusters = _Clusters(settings)
-        clusters.running.start()
+        clusters.start()
         reloader = None if file is None else Reloader(*file, settings, clusters.change)
         exporter = clusters.exporter(reloader)
         senders = _otlp_metrics(settings, exporter)
@@ -61,6 +64,7 @@ def run_process(read: ReadSettings, file: tuple[Path, ReadSettings] | None) -> i
         for sender in senders:
             sender.start()
         exporter.warm(lambda: clusters.running.queries.ready().ready)
+        FirstLook(clusters.running.queries, servers[0].url).start()
         if reloader is not None:
             stack.enter_context(reloading(reloader))
         stopping.wait()
@@ -81,16 +85,33 @@ class _Clusters:
         """Those that were made by now."""
         self._limits: dict[str | None, Limits] = {}
         self.running: Agent | ClusterSupervisor | SupervisedClusters
-        if len(settings.clusters) > 1:
+
+    def start(self) -> None:
+        """Start reading. Of one cluster that is not to be tried again raises what `Agent.start` raises; a topic that
+        is yet to come is waited for."""
+        if len(self._settings.clusters) > 1:
             self.running = SupervisedClusters(
-                [ClusterSupervisor(str(it.name), partial(self._make, it)) for it in settings.clusters]
+                [ClusterSupervisor(str(it.name), partial(self._make, it)) for it in self._settings.clusters]
             )
-        elif settings.process.keep_trying:
-            self.running = ClusterSupervisor(None, partial(self._make, *settings.clusters))
-        else:
-            self.running = self._make(*settings.clusters)
+            self.running.start()
+            return
+        (settings,) = self._settings.clusters
+        if not self._settings.process.keep_trying:
+            agent: Agent | None = None
+            try:
+                self.running = agent = self._make(settings)
+                agent.start()
+                return
+            except TopicMissing:
+                # Not an error: a cluster on which no group ever committed. A pod that ended would be in a crash loop.
+                if agent is not None:
+                    agent.stop()
+        self.running = ClusterSupervisor(None, partial(self._make, settings))
+        self.running.start()
 
     def _make(self, settings: ClusterSettings) -> Agent:
+        if settings.read.source is GroupSource.TOPIC:
+            require_topic(settings.conf)
         made = self._agents[settings.name] = make_agent(settings)
         return made
 

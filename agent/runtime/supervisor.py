@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 from agent.common.pacing import growing_pauses
 from agent.common.threads import BackgroundThread
 from agent.core.queries import AmbiguousGroup, Capabilities, Health, JsonObject, Timeline
-from agent.kafka.source.errors import SourceError
+from agent.kafka.source.errors import SourceError, TopicMissing
 from agent.serving.metrics.readings import Readings
 from agent.serving.queries import ServedQueries
 
@@ -25,6 +25,8 @@ LOOK_S = 1.0
 """How often an agent is looked after."""
 WAIT_S = (1.0, 60.0)
 """How long a cluster is left alone after a failure: at first, and at most; twice as long each time."""
+TOPIC_WAIT_S = 5.0
+"""The longest between two looks for a topic that is yet to come."""
 STEADY_S = 300.0
 """Who ran for so long is tried again as if for the first time."""
 
@@ -62,10 +64,13 @@ class ClusterSupervisor(BackgroundThread, ServedQueries):
         self._make, self._look_s, self._wait_s, self._steady_s = make, look_s, wait_s, steady_s
         self._agent: ServedQueries | None = None
         self._reason = "connecting"
+        self._awaits_topic = False
+        """Whether what is missing is the topic alone."""
 
     def _run(self) -> None:
         """Have an agent run until a stop is asked for."""
         pauses = growing_pauses(*self._wait_s)
+        was_waiting = False
         while not self._stop.is_set():
             looks = self._run_agent()
             if self._stop.is_set():
@@ -73,13 +78,21 @@ class ClusterSupervisor(BackgroundThread, ServedQueries):
             if looks * self._look_s >= self._steady_s:
                 pauses = growing_pauses(*self._wait_s)
             wait_s = next(pauses)
-            log.warning("%s%s; trying again in %.0f s", self._log_prefix, self._reason, wait_s)
+            if self._awaits_topic:
+                # No trouble, and it may go on for days: told once, and looked for often.
+                wait_s = min(wait_s, TOPIC_WAIT_S)
+                if not was_waiting:
+                    log.warning("%s%s; waiting for it", self._log_prefix, self._reason)
+            else:
+                log.warning("%s%s; trying again in %.0f s", self._log_prefix, self._reason, wait_s)
+            was_waiting = self._awaits_topic
             self._stop.wait(wait_s)
 
     def _run_agent(self) -> int:
         """One agent's life; how often it was found alive."""
         made: SupervisedAgent | None = None
         looks = 0
+        self._awaits_topic = False
         try:
             made = self._make()
             made.start()
@@ -93,6 +106,7 @@ class ClusterSupervisor(BackgroundThread, ServedQueries):
                 looks += 1
         except SourceError as error:
             self._reason = str(error)
+            self._awaits_topic = isinstance(error, TopicMissing)
         except Exception as error:
             # One cluster's trouble, whatever it is, must not end the others.
             self._reason = repr(error)

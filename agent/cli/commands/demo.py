@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import signal
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
+from agent.cli.browser import is_opened, open_in_browser
+from agent.cli.demo_story import READ_WITHIN_S, Story, Teller
 from agent.cli.options import bootstrap_option, librdkafka_config, option
-from agent.cli.output import EXIT_UNREACHABLE, echo, print_table, printable, warn
+from agent.cli.output import EXIT_UNREACHABLE, echo, print_table, warn
+from agent.cli.program import program_name
+from agent.common.interrupts import ENDING
 
 if TYPE_CHECKING:
     from agent.cli.demo_alerts import AlertWatch
@@ -35,6 +41,7 @@ DEMO_TUNING = {"unbalanced_assignment.open_after_s": "15", "idle_members.open_af
 @option("--kafka-version", help="Kafka of the embedded broker [4.4.0, or what KAFKA_HOME holds].")
 @option("--listen", default="127.0.0.1:0", metavar="HOST:PORT", help="Where the agent serves HTTP.")
 @option("--keep", is_flag=True, help="Leave everything up at the end, until Ctrl-C.")
+@option("--open/--no-open", "open_page", default=None, help="Open the page [on a terminal with a desktop].")
 @option(
     "--stack", "with_stack", is_flag=True, help="Start a real Prometheus with kshadow's alerts, and Alertmanager."
 )
@@ -47,6 +54,7 @@ def demo(
     kafka_version: str | None,
     listen: str,
     keep: bool,
+    open_page: bool | None,
     with_stack: bool,
     prometheus: str | None,
     alertmanager: str | None,
@@ -77,29 +85,25 @@ def demo(
     except ValueError as error:
         raise click.UsageError(f"--listen: {error}") from None
     chosen = find_programs(prometheus, alertmanager) if with_stack else None
-    began = time.monotonic()
-
-    def tell(text: str) -> None:
-        echo(f"{time.monotonic() - began:6.1f}s  {text}")
-
+    teller = Teller()
+    saw: SimpleQueue[list[DiagnosisOutput]] = SimpleQueue()
     with ExitStack() as stack:
+        stack.callback(teller.clear)
         stack.enter_context(_ended_by_sigterm())
         workdir = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kshadow-demo-")))
         stack.enter_context(source_errors_reported())
         try:
-            servers = bootstrap_server or stack.enter_context(_broker(kafka_version, tell))
-        except EmbeddedError as error:
+            servers = bootstrap_server or stack.enter_context(_broker(kafka_version, teller))
+            agent, url = _start_agent(stack, servers, saw, at.host, at.port)
+            teller.say(f"The page: {url}/  (the broker: {servers})")
+            if is_opened(open_page):
+                stack.callback(open_in_browser(f"{url}/"))
+            watch = AlertWatch() if chosen is None else start_monitoring(stack, chosen, workdir, url, teller.say)
+        except (EmbeddedError, MonitoringError) as error:
+            teller.clear()
             warn(f"Error: {error}")
             ctx.exit(EXIT_UNREACHABLE)
-        saw: SimpleQueue[list[DiagnosisOutput]] = SimpleQueue()
-        agent, url = _start_agent(stack, servers, saw, at.host, at.port)
-        tell(f"the agent reads {servers} and serves {url}/metrics")
-        try:
-            watch = AlertWatch() if chosen is None else start_monitoring(stack, chosen, workdir, url, tell)
-        except MonitoringError as error:
-            warn(f"Error: {error}")
-            ctx.exit(EXIT_UNREACHABLE)
-        failures = _play(stack, servers, workdir, saw, watch, tell, lives_on=bootstrap_server is not None)
+        failures = _play(stack, servers, workdir, saw, watch, teller, lives_on=bootstrap_server is not None)
         _summary(agent, url)
         watch.summary()
         for scenario, reason in failures.items():
@@ -108,21 +112,33 @@ def demo(
             up = ", ".join(filter(None, [f"broker {servers}", f"agent {url}/metrics", watch.where]))
             echo(f"\nStill up: {up}. Ctrl-C ends everything.")
             _until_interrupted()
-        tell("cleaning up")
+        _hold_signals()
+        teller.step("ending everything")
+    _next_steps()
     if failures:
         ctx.exit(1)
 
 
 @contextmanager
-def _broker(version: str | None, tell: Any) -> Iterator[str]:
+def _broker(version: str | None, teller: Teller) -> Iterator[str]:
     from agent.tools.embedded import EmbeddedBroker, fetch_jars
+    from agent.tools.embedded.java import find_java
 
-    jars = fetch_jars(version, progress=tell)
-    tell(f"starting Kafka {jars.version}")
+    find_java()  # before a download that would be for nothing
+    teller.step("looking for Kafka's jars, which are downloaded once")
+    jars = fetch_jars(version, progress=teller.passing)
+    teller.step(f"starting Kafka {jars.version}")
+    # Modules that the agent needs are loaded while the JVM starts.
+    threading.Thread(target=_import_agent, name="imports", daemon=True).start()
     # A moment for all members of a group to come makes one generation of a start.
     with EmbeddedBroker(jars, properties={"group.initial.rebalance.delay.ms": "1000"}) as broker:
-        tell(f"Kafka {jars.version} is up at {broker.bootstrap_servers}")
+        teller.step(f"Kafka {jars.version} is up at {broker.bootstrap_servers}; starting the agent")
         yield broker.bootstrap_servers
+
+
+def _import_agent() -> None:
+    for name in ("agent.runtime.agent", "agent.serving.server", "analyzers.registry"):
+        import_module(name)
 
 
 def _start_agent(
@@ -171,7 +187,7 @@ def _play(
     workdir: Path,
     saw: SimpleQueue[list[DiagnosisOutput]],
     watch: AlertWatch,
-    tell: Any,
+    teller: Teller,
     *,
     lives_on: bool,
 ) -> dict[str, str]:
@@ -183,22 +199,25 @@ def _play(
     if lives_on:
         stack.callback(_remove_traces, scenarios)
     stack.callback(scenarios.stop)
-    echo("\nThe script, all at once, for about a minute:")
-    for scenario in SCENARIOS:
-        echo(f"  {scenario.group:<24}{scenario.story}")
-    echo("\nWhat is done to the clients, and => what kshadow reads about it in __consumer_offsets:\n")
+    story = Story(teller, SCENARIOS)
+    teller.say(
+        f"{len(SCENARIOS)} groups get real consumers and real faults for a minute. When a group's story is over it "
+        "follows:\nwhat was done to its members, and => what kshadow read of it in __consumer_offsets.\n"
+    )
+    teller.passing("starting the consumers")
     try:
         scenarios.start()
     except KafkaException as error:
         warn(f"Error: the demo's topics could not be made at {servers}: {error.args[0].str()}")
         raise click.exceptions.Exit(EXIT_UNREACHABLE) from None
     while not scenarios.wait(0.2):
-        _show(scenarios, saw, tell)
-        watch.show(tell)
-    # What happened last takes a moment to be written and read.
-    time.sleep(1)
-    _show(scenarios, saw, tell)
-    watch.last(tell)
+        _show(scenarios, saw, story)
+        story.tell()
+        watch.show(teller.say)
+    time.sleep(READ_WITHIN_S)
+    _show(scenarios, saw, story)
+    story.tell(all_of_it=True)
+    watch.last(teller.say)
     return scenarios.failures
 
 
@@ -207,47 +226,16 @@ def _remove_traces(scenarios: Scenarios) -> None:
         warn(f"could not remove {what}")
 
 
-def _show(scenarios: Scenarios, saw: SimpleQueue[list[DiagnosisOutput]], tell: Any) -> None:
+def _show(scenarios: Scenarios, saw: SimpleQueue[list[DiagnosisOutput]], story: Story) -> None:
     for entry in scenarios.new_steps():
-        if entry.act not in ("settle", "finished"):
-            tell(printable(f"   {entry.group:<24}{entry.sentence}"))
+        story.done(entry)
     while True:
         try:
-            transitions = saw.get_nowait()
+            outputs = saw.get_nowait()
         except Empty:
             return
-        for transition in transitions:
-            text = _sentence(transition)
-            if text is not None:
-                tell(printable(f"=> {transition.group:<24}{text}"))
-
-
-def _sentence(transition: DiagnosisOutput) -> str | None:
-    from agent.core.diagnosis.api import Finding, FindingState
-    from agent.core.shadow.transitions import AssignmentChanged, GroupEmptied, Rebalanced
-    from agent.presentation.narrative.words import count
-
-    match transition:
-        case Rebalanced():
-            word = "generation" if transition.group_type in ("classic", "connect") else "epoch"
-            departures = transition.inferred.departures
-            who = [f"+{member.client_id}" for member in transition.joined]
-            who += [f"-{it.client_id} ({departures[it.member_id].cause})" for it in transition.left]
-            why = transition.inferred
-            sure = "" if not why.confidence else f", {why.confidence:.0%} sure"
-            members = count(transition.members, "member")
-            told = [f"{word} {transition.generation}, {members}", f"{why.cause}{sure}", " ".join(who)]
-            return ": ".join(filter(None, told))
-        case AssignmentChanged(gained=gained, lost=lost) if gained or lost:
-            parts = [f"{gained} of {transition.assigned} partitions have a new owner"] if gained else []
-            parts += [f"{lost} have none"] if lost else []
-            return ", ".join(parts)
-        case GroupEmptied():
-            return "the last member is gone"
-        case Finding(state=FindingState.FIRING):
-            return f"finding, {transition.severity}: {transition.analyzer}: {transition.summary}"
-        case _:
-            return None
+        for output in outputs:
+            story.read(output)
 
 
 def _summary(agent: Agent, url: str) -> None:
@@ -272,7 +260,7 @@ def _summary(agent: Agent, url: str) -> None:
                 "/".join(map(str, shares)) or None,
             ]
         )
-    echo("\nThe groups as kshadow mirrors them:\n")
+    echo("The groups as kshadow mirrors them:\n")
     print_table(
         rows,
         ["GROUP", "TYPE", "STATE", "GENERATION", "REBALANCES", "DEPARTURES", "MEMBERS", "PARTITIONS OF EACH"],
@@ -285,22 +273,36 @@ def _summary(agent: Agent, url: str) -> None:
         ["GROUP", "SEVERITY", "ANALYZER", "SUMMARY"],
         empty="nothing",
     )
-    echo(f"\nIn sentences: kshadow explain GROUP --agent {url}. A page: {url}/")
-    echo(f"As metrics: {url}/metrics, as JSON: {url}/api/v1/groups and {url}/api/v1/findings")
+
+
+def _next_steps() -> None:
+    """What to try on a cluster of one's own: three lines."""
+    name = program_name()
+    echo("\nOn a cluster of your own (--command-config FILE for TLS and logins):")
+    echo(f"  {name} doctor --bootstrap-server HOST:9092    tries what kshadow needs, and says how to mend what fails")
+    echo(f"  {name} run --bootstrap-server HOST:9092       the agent: the page, findings, metrics")
+    echo(f"  {name} explain GROUP --bootstrap-server HOST:9092 --since 2h")
 
 
 @contextmanager
 def _ended_by_sigterm() -> Iterator[None]:
-    """SIGTERM ends everything and removes what was made, as Ctrl-C does."""
+    """SIGTERM ends everything and removes what was made, as Ctrl-C does; while that goes on a second one waits."""
 
     def end(number: int, _: object) -> NoReturn:
-        raise SystemExit(128 + number)
+        _hold_signals()
+        raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)
 
-    before = signal.signal(signal.SIGTERM, end)
+    before = {number: signal.signal(number, end) for number in ENDING}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _hold_signals() -> None:
+    for number in ENDING:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _until_interrupted() -> None:

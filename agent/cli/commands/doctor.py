@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
+from agent.cli.next_command import next_command
 from agent.cli.options import broker_options, librdkafka_config, option, output_option, partitioner_option, typed
 from agent.cli.output import EXIT_UNREACHABLE, bold, echo, print_rows, printable
 from agent.cli.tables import MIN_FOLDED_WIDTH, Column
@@ -85,7 +86,8 @@ def doctor(
 
     Takes the options that kshadow run is to be started with and tries what they need: names, connections, TLS, the
     login, every broker, each right by name, the topic's format, clocks, directories, the port. Writes nothing to the
-    cluster. Exit code 3 if something that is needed fails; warnings do not count.
+    cluster. The last line is the command to run next. Exit code 3 if something that is needed fails; warnings do not
+    count.
 
     \b
     Examples:
@@ -127,9 +129,15 @@ def doctor(
     with source_errors_reported():
         made: list[Check] = []
         print_rows(_noted(examine(wanted), made), output, _COLUMNS)
+    has_failed = any(it.outcome is CheckOutcome.FAILED for it in made)
     if output == "table":
         _print_fixes(made)
-    if any(it.outcome is CheckOutcome.FAILED for it in made):
+        if has_failed:
+            echo(f"\nNext, when that is mended: {printable(next_command(ctx, 'doctor'))}")
+        else:
+            run = next_command(ctx, "run", without=("timeout", "output", "cluster"))
+            echo(f"\nAll that is needed works. Next: {printable(run)}")
+    if has_failed:
         raise click.exceptions.Exit(EXIT_UNREACHABLE)
 
 

@@ -6,14 +6,16 @@ from collections.abc import Collection, Mapping
 from contextlib import closing
 from typing import NamedTuple
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import BrokerMetadata, ClusterMetadata  # type: ignore[attr-defined]
 
-from agent.kafka.client import kafka_errors, new_consumer
+from agent.kafka.client import NO_SUCH_TOPIC, ignore_error, kafka_errors, new_admin_client, new_consumer, quiet
 from agent.kafka.source.client import classify, consumer_properties, misconfigured
 
 TOPIC = "__consumer_offsets"
 TIMEOUT_S = 10.0
+PROBE_S = 3.0
+"""For a question that only spares a reader a start."""
 
 
 class TopicMetadata(NamedTuple):
@@ -37,6 +39,22 @@ def topic_metadata(conf: Mapping[str, str]) -> TopicMetadata:
     leaders = {number: metadata.brokers.get(it.leader) for number, it in found.partitions.items()}
     led = {number: broker for number, broker in leaders.items() if broker is not None}
     return TopicMetadata(len(leaders), led, metadata.cluster_id)
+
+
+def require_topic(conf: Mapping[str, str]) -> None:
+    """Raise `TopicMissing` where the cluster says that it has none; whatever else is wrong, who reads finds out.
+
+    By an Admin client: every consumer with a group asks for its coordinator of itself, which makes the topic.
+    Raises `SourceMisconfigured`, `SourceDenied` where no client can be made.
+    """
+    with kafka_errors(misconfigured):
+        admin = new_admin_client(quiet({"client.id": "kshadow", **conf, "error_cb": ignore_error}))
+    try:
+        asked = admin.describe_topics(TopicCollection([TOPIC]), request_timeout=PROBE_S)
+        asked[TOPIC].result(2 * PROBE_S)
+    except (KafkaException, TimeoutError) as error:
+        if isinstance(error, KafkaException) and error.args[0].code() in NO_SUCH_TOPIC:
+            raise classify(error.args[0], doing="asking for the offsets topic", topic=TOPIC) from error
 
 
 def partition_counts(conf: Mapping[str, str], topics: Collection[str]) -> dict[str, int]:

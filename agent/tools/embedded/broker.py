@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
+from agent.common.interrupts import deferred_interrupts
 from agent.tools.embedded.errors import BrokerFailedError
 from agent.tools.embedded.jars import Jars
 from agent.tools.embedded.java import find_java
@@ -63,9 +64,10 @@ class EmbeddedBroker(Node):
         """Make the data, start, and wait until it answers. Raises an `EmbeddedError`."""
         assert self._reaper is None, "the broker is already started"
         find_java()
-        if self._directory is None:
-            self._directory = Path(tempfile.mkdtemp(prefix="kshadow-broker-"))
         try:
+            with deferred_interrupts():
+                if self._directory is None:
+                    self._directory = Path(tempfile.mkdtemp(prefix="kshadow-broker-"))
             self._reaper = ProcessReaper(None if self._keep else self._directory)
             for attempt in range(1, START_ATTEMPTS + 1):
                 self._format_on_free_ports()

@@ -16,6 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from agent.common.interrupts import deferred_interrupts
+
 # The last line wins. The pause lets a killed JVM's files settle before its directory goes.
 _WATCHDOG = """
 trap '' INT TERM HUP
@@ -32,11 +34,12 @@ class ProcessReaper:
     """Holds process ids; kills those still held when this process dies. Usable from several threads.
 
     `directory`, if given, is removed in that case too. Ending the processes in good order is the caller's
-    work: `close` lets go of everything.
+    work: `close` kills those of `start` whose end nobody waited for, and lets go of everything.
     """
 
     def __init__(self, directory: Path | None = None) -> None:
         self._held: list[int] = []
+        self._started: dict[int, subprocess.Popen[bytes]] = {}
         self._lock = threading.Lock()
         # A session of its own: Ctrl-C and a closing terminal reach this process, never the watchdog.
         self._watchdog = subprocess.Popen(
@@ -53,7 +56,8 @@ class ProcessReaper:
 
         In a session of its own: Ctrl-C reaches only this process, which then ends it in order.
         """
-        with log_file.open("ab") as log:
+        # No Ctrl-C between the start of a process and its being held.
+        with log_file.open("ab") as log, deferred_interrupts():
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -62,7 +66,8 @@ class ProcessReaper:
                 start_new_session=True,
                 **options,
             )
-        self.watch(process.pid)
+            self._started[process.pid] = process
+            self.watch(process.pid)
         return process
 
     def await_end(self, process: subprocess.Popen[bytes], timeout_s: float) -> None:
@@ -83,12 +88,18 @@ class ProcessReaper:
     def release(self, pid: int) -> None:
         """`pid` has ended and was waited for: its number may soon be another process's."""
         with self._lock:
+            self._started.pop(pid, None)
             if pid in self._held:
                 self._held.remove(pid)
                 self._tell()
 
     def close(self) -> None:
-        """Let go of everything, and end the watchdog."""
+        """Kill what was started and has not been waited for, let go of everything, and end the watchdog."""
+        for process in self._started.values():
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        self._started.clear()
         self._held.clear()
         self._tell()
         if self._watchdog.stdin is not None:

@@ -121,6 +121,10 @@ def test_everything_is_granted(cluster: Secured, tmp_path: Path) -> None:
     assert re.search(
         r"^records +__consumer_offsets +ok +20 records: 20 offset_commit v\d$", table.stdout, re.MULTILINE
     )
+    last = table.stdout.rstrip("\n").rpartition("\n")[2]
+    assert last.startswith("All that is needed works. Next: kshadow run --bootstrap-server ")
+    assert f"--snapshots kafka:{SNAPSHOTS}" in last
+    assert "sasl.password=…" in last
     created = doctor(conf, "--history-topic", NEW, "-o", "ndjson")
     assert (created.exit_code, outcomes(created)[f"right: Create {NEW}"]) == (0, "ok")
     assert NEW not in cluster.admin.list_topics(timeout=10).topics, "nothing was made"

@@ -1,0 +1,87 @@
+"""A cluster on which no group has committed yet: the agent waits for the topic, says so, and begins when it comes."""
+
+import signal
+import time
+
+import httpx
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+
+from agent.tools.doctor import CheckOutcome, DoctorRequest, examine
+from agent.tools.embedded import EmbeddedBroker, fetch_jars
+from tests.unit.cli.running import spawn
+
+pytestmark = pytest.mark.usefixtures("kafka")
+
+
+def commit(servers):
+    """As the first group of a cluster does."""
+    producer = Producer({"bootstrap.servers": servers})
+    producer.produce("orders", b"1")
+    assert producer.flush(30) == 0
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": "first", "enable.auto.commit": False})
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            consumer.commit(offsets=[TopicPartition("orders", 0, 1)], asynchronous=False)
+            break
+        except KafkaException:
+            assert time.monotonic() < deadline
+            time.sleep(0.5)
+    consumer.close()
+
+
+def url_of(process, said):
+    for line in process.stderr:
+        said.append(line.decode())
+        if b" serving http" in line:
+            return line.decode().split(" serving ")[1].strip().removesuffix("/metrics")
+    pytest.fail("it ended")
+
+
+def until(url, code):
+    deadline = time.monotonic() + 60
+    while (answer := httpx.get(f"{url}/readyz", timeout=10)).status_code != code:
+        assert time.monotonic() < deadline, answer.text
+        time.sleep(0.2)
+    return answer.text
+
+
+def test_it_waits_and_begins():
+    """Of all partitions, and of one group's, which are looked up before anything is read."""
+    with EmbeddedBroker(fetch_jars(), properties={"offsets.topic.num.partitions": "4"}, heap="256m") as broker:
+        servers = broker.bootstrap_servers
+        (topic,) = (it for it in examine(DoctorRequest({"bootstrap.servers": servers})) if it.check == "topic")
+        assert topic.outcome is CheckOutcome.WARNING
+        assert "kshadow run waits for it" in topic.fix[0]
+        options = ("run", "--bootstrap-server", servers, "--listen", "127.0.0.1:0")
+        processes = [spawn(*options), spawn(*options, "--group", "first")]
+        try:
+            said = [[], []]
+            urls = [url_of(*it) for it in zip(processes, said, strict=True)]
+            for url in urls:
+                reason = until(url, 503)
+                deadline = time.monotonic() + 30
+                while "the cluster has none" not in reason:
+                    assert time.monotonic() < deadline, reason
+                    time.sleep(0.2)
+                    reason = httpx.get(f"{url}/readyz").text
+                assert "it is made when the first consumer group asks for its coordinator" in reason
+                assert httpx.get(f"{url}/healthz").status_code == 200
+                assert "kshadow_source_healthy 0.0" in httpx.get(f"{url}/metrics").text
+            commit(servers)
+            for url in urls:
+                assert until(url, 200).startswith("caught up")
+                assert [it["group"] for it in httpx.get(f"{url}/api/v1/groups").json()] == ["first"]
+            for process in processes:
+                process.send_signal(signal.SIGTERM)
+            for process, lines in zip(processes, said, strict=True):
+                lines.append(process.communicate(timeout=60)[1].decode())
+        finally:
+            for process in processes:
+                process.kill()
+                process.communicate()
+        assert [process.returncode for process in processes] == [0, 0]
+        for lines, url in zip(said, urls, strict=True):
+            assert "".join(lines).count("waiting for it") == 1
+            assert f"caught up: 1 group (1 Empty); 0 findings; the page: {url}/" in "".join(lines)
