@@ -79,13 +79,18 @@ class LogHandler(logging.StreamHandler[TextIO]):
     def __init__(self, stream: TextIO, repeats: RepeatLimiter | None = None) -> None:
         super().__init__(stream)
         self._repeats = repeats or RepeatLimiter()
+        # The first line of each place that was suppressed, until that is told.
+        self._suppressed: dict[CallSite, str] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write it, unless its place has said enough. Details (`debug`) that someone asked for are not counted."""
         now = time.monotonic()
         self._tell_suppressed(now)
-        if record.levelno <= logging.DEBUG or self._repeats.admits(_call_site(record), now):
+        place = _call_site(record)
+        if record.levelno <= logging.DEBUG or self._repeats.admits(place, now):
             super().emit(record)
+        elif place not in self._suppressed:
+            self._suppressed[place] = _message(record)
 
     def close(self) -> None:
         """Write how many lines were suppressed, then close."""
@@ -94,9 +99,10 @@ class LogHandler(logging.StreamHandler[TextIO]):
         super().close()
 
     def _tell_suppressed(self, now: float) -> None:
-        for (name, level, _, _, template), count in self._repeats.ended(now):
+        for place, count in self._repeats.ended(now):
+            name, level, _, _, _ = place
             made = logging.makeLogRecord({"name": name, "levelno": level, "levelname": logging.getLevelName(level)})
-            made.msg, made.args = "suppressed %d more like: %s", (count, template)
+            made.msg, made.args = "suppressed %d more like: %s", (count, self._suppressed.pop(place, place[-1]))
             made.suppressed = count
             super().emit(made)
 
@@ -107,6 +113,13 @@ class LogHandler(logging.StreamHandler[TextIO]):
             return
         said = f"a record of logger {record.name} could not be written: {type(error).__name__}: {record.msg!r}"
         self.stream.write(printable(said)[:1000] + self.terminator)
+
+
+def _message(record: logging.LogRecord) -> str:
+    try:
+        return record.getMessage()
+    except Exception:  # noqa: BLE001  # what it is about has no words
+        return str(record.msg)
 
 
 def _call_site(record: logging.LogRecord) -> CallSite:
