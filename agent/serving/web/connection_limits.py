@@ -23,7 +23,8 @@ KEEP_ALIVE_S = 75
 MAX_REQUEST_BYTES = 1 << 17
 """Of a request's line and headers: enough for the longest group name there may be (32,767 bytes), each as %XX."""
 MAX_CONNECTIONS = 256
-"""With more than that, requests are answered 503."""
+"""With as many, one that is not being answered gives way to one that comes: the one that has waited longest. So whoever
+holds connections keeps no probe and no scrape out. Where all are being answered, requests are answered 503."""
 MAX_SOCKETS = 512
 """With more than that, further ones are closed as they come."""
 CONNECTION = "kshadow.connection"
@@ -41,6 +42,8 @@ class LimitedConnection(H11Protocol):
         self.app_state = {**self.app_state, CONNECTION: self}
         self._is_between_requests = False
         """Whether an answer is handed over and no byte of another request has come."""
+        self._waits_since: float | None = None
+        """Since when it has not been answered, by the loop's clock; None while it is, and once it was sent away."""
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -49,7 +52,17 @@ class LimitedConnection(H11Protocol):
         if len(self.connections) > MAX_SOCKETS or not self._is_admitted(transport):
             transport.abort()
             return
+        if len(self.connections) >= MAX_CONNECTIONS:
+            self._send_one_away()
+        self._waits_since = self.loop.time()
         self._start_timer(self.request_s)
+
+    def _send_one_away(self) -> None:
+        waiting = [it for it in self.connections if isinstance(it, LimitedConnection) and it._waits_since is not None]
+        longest = min(waiting, key=lambda it: it._waits_since or 0.0, default=None)
+        if longest is not None:
+            longest._waits_since = None
+            longest.transport.abort()
 
     def _is_admitted(self, transport: asyncio.Transport) -> bool:
         tls = self.files.current().tls if self.files is not None else None
@@ -62,6 +75,7 @@ class LimitedConnection(H11Protocol):
         """The client sent some of a request."""
         if self._is_between_requests:
             self._is_between_requests = False
+            self._waits_since = self.loop.time()
             self._start_timer(self.request_s)
         super().data_received(data)
 
@@ -73,11 +87,13 @@ class LimitedConnection(H11Protocol):
     def answer_begins(self) -> None:
         """A request is there, and is being answered."""
         self._is_between_requests = False
+        self._waits_since = None
         self._start_timer(self.answer_s)
 
     def answer_ends(self) -> None:
         """All of the answer is handed to the transport, which may still hold the last of it: so the limit stays."""
         self._is_between_requests = True
+        self._waits_since = self.loop.time()
 
     def _start_timer(self, seconds: float) -> None:
         self._cancel_timer()
