@@ -23,7 +23,7 @@ KEEP_ALIVE_S = 75
 MAX_REQUEST_BYTES = 1 << 17
 """Of a request's line and headers: enough for the longest group name there may be (32,767 bytes), each as %XX."""
 MAX_CONNECTIONS = 256
-"""With as many, one that is not being answered gives way to one that comes: the one that has waited longest. So whoever
+"""With as many, one that is not being answered gives way to one that comes: the one that has waited longest. So who
 holds connections keeps no probe and no scrape out. Where all are being answered, requests are answered 503."""
 MAX_SOCKETS = 512
 """With more than that, further ones are closed as they come."""
