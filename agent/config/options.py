@@ -230,14 +230,14 @@ def _in_units(value: int, units: tuple[tuple[str, int], ...], smallest: str) -> 
 BOOTSTRAP_SERVER = OptionSpec(
     ("--bootstrap-server",),
     metavar="HOST:PORT[,…]",
-    help="Kafka brokers to start from: reads the live topic.",
+    help="Bootstrap servers of the cluster whose topic is read.",
     chart="chart, or a cluster",
 )
 COMMAND_CONFIG = OptionSpec(
     ("--command-config",),
     type=CommandConfigFile(),
-    help="Client properties as Kafka's own tools take them, such as security.protocol and sasl.jaas.config; -X wins "
-    "over them.",
+    help="The properties file of Kafka's own tools, with security.protocol, sasl.jaas.config "
+    "and so on; -X overrides it.",
     secret=True,
 )
 PROPERTY = OptionSpec(
@@ -245,8 +245,9 @@ PROPERTY = OptionSpec(
     parameter="properties",
     type=LibrdkafkaProperty(),
     multiple=True,
-    help="A librdkafka property, such as security.protocol=SASL_SSL; a value that is exactly ${NAME} stands in the "
-    "environment. Repeatable; blanks part those in the variable.",
+    help="A librdkafka property, such as security.protocol=SASL_SSL; a value that is exactly "
+    "${NAME} is read from the environment. Repeatable; separated in the variable by "
+    "blanks.",
     secret=True,
     chart="chart, or a cluster",
 )
@@ -254,8 +255,8 @@ GROUP_PARTITIONER = OptionSpec(
     ("--group-partitioner",),
     type=click.Choice(["auto", "kafka", "redpanda"]),
     default="auto",
-    help="By which hash of its name a group has its partition: Kafka's, Redpanda's, or the one that the cluster's "
-    "groups show.",
+    help="The hash that gives a group its partition: Kafka's, Redpanda's, or auto for the one "
+    "that the cluster's groups show.",
 )
 BROKER_LOG = OptionSpec(
     ("--broker-log",),
@@ -263,14 +264,14 @@ BROKER_LOG = OptionSpec(
     type=click.Path(),
     metavar="PATH",
     multiple=True,
-    help="A broker's server.log, or the directory it is in: its coordinator's lines become evidence with "
-    "confidence 1. Repeatable, one a broker; colons part those in the variable.",
+    help="A broker's server.log or its directory: the coordinator's lines are evidence with "
+    "confidence 1. Repeatable, one per broker; separated in the variable by colons.",
 )
 BROKER_LOG_TIMEZONE = OptionSpec(
     ("--broker-log-timezone",),
     metavar="ZONE",
     default="UTC",
-    help="The zone of times in broker logs that name none: UTC, local, +02:00, or Europe/Berlin.",
+    help="The time zone of broker logs whose times name none: UTC, local, +02:00, or Europe/Berlin.",
     goes_with=("broker-log",),
 )
 ANALYZERS = OptionSpec(
@@ -285,6 +286,6 @@ TUNE = OptionSpec(
     parameter="tuned",
     type=NameValue("setting", "ANALYZER.SETTING=VALUE"),
     multiple=True,
-    help="A setting of an analyzer, such as session_timeout.window_s=3600; kshadow analyzers lists them. "
-    "Repeatable; blanks part those in the variable.",
+    help="A setting of an analyzer, such as session_timeout.window_s=3600; kshadow analyzers "
+    "lists them. Repeatable; separated in the variable by blanks.",
 )

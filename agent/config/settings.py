@@ -97,7 +97,7 @@ class ReadSettings:
         "--source",
         type=click.Choice(["topic", "admin"]),
         default="topic",
-        help="Where groups are read from: the topic, or, where you may not read that, looks through the Admin API.",
+        help="Where groups are read from: the topic, or the Admin API if you may not read the topic.",
     )
     groups: tuple[str, ...] = option(
         "--group",
@@ -114,14 +114,14 @@ class ReadSettings:
     shard: Shard | None = option(
         "--shard",
         type=Parsed("I/N", parse_shard),
-        help="Read one of N equal shares of the partitions, counted from 0; auto/N takes the number that the host's "
-        "name ends in, as in a StatefulSet.",
+        help="Read one of N equal shares of the partitions, counted from 0; auto/N takes the "
+        "number at the end of the host's name, as in a StatefulSet.",
         chart="chart",
     )
     share_group: str | None = option(
         "--share-group",
         metavar="ID",
-        help="Share the partitions out with the other agents of this consumer group; needs Read on that group.",
+        help="Share the partitions with the other agents of this consumer group; needs Read on that group.",
     )
     share_instance_id: str | None = option(
         "--share-instance-id",
@@ -146,14 +146,15 @@ class SnapshotSettings:
     location: SnapshotLocation | None = option(
         "--snapshots",
         type=Parsed("DIR|kafka:TOPIC", parse_snapshot_location),
-        help="Where the state is kept, so that the next start reads only what came since: a directory or a topic.",
+        help="Where snapshots of the state are saved, a directory or a topic, so that the next "
+        "start reads only newer records.",
     )
     interval_ms: int = option(
         "--snapshot-interval",
         type=MinDuration("1s"),
         default="60s",
         goes_with=("snapshots", "state-dir"),
-        help="How often the state is kept.",
+        help="How often a snapshot is saved.",
     )
 
     @property
@@ -172,18 +173,18 @@ class HistorySettings:
     topic: str | None = option(
         "--history-topic",
         type=Parsed("TOPIC", parse_topic),
-        help="A topic of the cluster that every event is written to.",
+        help="The topic of the cluster to which every event is written.",
     )
     create_topic: bool = option(
         "--history-topic-create/--no-history-topic-create",
         default=True,
         goes_with=("history-topic",),
-        help="Make that topic where it is missing.",
+        help="Create that topic if it does not exist.",
     )
     parquet: str | None = option(
         "--history-parquet",
         metavar="URL",
-        help="Where events are written to as Parquet: a directory or a URL.",
+        help="The directory or URL to which events are written as Parquet.",
         secret=True,
     )
     roll_ms: int = option(
@@ -191,14 +192,14 @@ class HistorySettings:
         type=MinDuration("1s"),
         default="5m",
         goes_with=("history-parquet",),
-        help="How long one file is written to.",
+        help="How long events go to one file.",
     )
     otlp: OtlpEndpoint | None = option(
         "--otlp",
         type=Parsed("ENDPOINT", parse_otlp_endpoint),
-        help="Where OpenTelemetry's protocol is spoken, such as a collector: http://HOST:4318 or grpc://HOST:4317, "
-        "https and grpcs by TLS. Every event goes there as a log record, and what /metrics has as metrics; headers, "
-        "certificates and timeouts by OTEL_EXPORTER_OTLP_*.",
+        help="The OTLP receiver to which events are sent as log records, and the metrics of "
+        "/metrics: http://HOST:4318 or grpc://HOST:4317, with TLS https and grpcs. Headers, "
+        "certificates and timeouts: OTEL_EXPORTER_OTLP_*.",
     )
     otlp_interval_ms: int = option(
         "--otlp-interval",
@@ -211,8 +212,8 @@ class HistorySettings:
         "--history-samples",
         type=MinDuration("10s"),
         goes_with=("history-topic", "history-parquet", "otlp"),
-        help="How often the state, members and lag of each group are written with the events, as group_sample; at "
-        "least 10s. Without it, never.",
+        help="How often the state, members and lag of each group are written as group_sample "
+        "events; at least 10s. Never by default.",
         live=True,
     )
     spool_bytes: int = option(
@@ -220,7 +221,7 @@ class HistorySettings:
         type=Size("SIZE", parse_size),
         default="1GiB",
         goes_with=("state-dir",),
-        help="How many bytes of events wait in the --state-dir at most while they cannot be written.",
+        help="The most bytes of events that wait in the --state-dir while they cannot be written.",
     )
 
     @property
@@ -242,7 +243,7 @@ class AdminSettings:
     enabled: bool = option(
         "--admin/--no-admin",
         default=True,
-        help="Observe through the Admin API: times join phases, compares the mirror with the brokers.",
+        help="Observe groups through the Admin API: times join phases, and compares the mirror with the brokers.",
     )
     groups_per_s: float = option(
         "--admin-rate",
@@ -250,7 +251,7 @@ class AdminSettings:
         default=20,
         metavar="GROUPS",
         goes_with=("admin",),
-        help="How many groups a second the brokers are asked to describe, at most.",
+        help="The most groups per second that the brokers are asked to describe.",
         live=True,
     )
     requests_per_s: float = option(
@@ -258,7 +259,7 @@ class AdminSettings:
         type=click.FloatRange(1, 10_000),
         default=50,
         metavar="REQUESTS",
-        help="With --source admin: how many requests a second the brokers are asked, at most, all together.",
+        help="With --source admin: the most requests per second to all brokers together.",
         live=True,
     )
 
@@ -270,14 +271,14 @@ class LagSettings:
     enabled: bool = option(
         "--lag/--no-lag",
         default=True,
-        help="Ask for the ends of the groups' partitions, and tell their lag; needs Describe on their topics.",
+        help="Request the end offsets of the groups' partitions, for their lag; needs Describe on their topics.",
     )
     interval_ms: int = option(
         "--lag-interval",
         type=MinDuration("1s"),
         default="30s",
         goes_with=("lag",),
-        help="How often the ends are asked for.",
+        help="How often end offsets are requested.",
         live=True,
     )
 
@@ -285,8 +286,8 @@ class LagSettings:
         "--share-lag/--no-share-lag",
         default=True,
         goes_with=("lag",),
-        help="Read __share_group_state, where there are share groups, for their positions and lag; needs Read and "
-        "Describe on it.",
+        help="If there are share groups, read __share_group_state for their positions and lag; "
+        "needs Read and Describe on it.",
     )
 
     @property
@@ -306,7 +307,8 @@ class AnalyzerSettings:
 def _patterns(flag: str, parameter: str, help: str) -> Any:
     kind = Parsed("PATTERN", check_pattern if "group" in flag else check_topic_pattern, keeps_text=True)
     more = (
-        "a name, or /a regular expression/ (RE2's) for the whole name. Repeatable; blanks part those in the variable."
+        "a name, or /a regular expression/ (RE2) that matches the whole name. Repeatable; separated in the variable "
+        "by blanks."
     )
     return option(flag, parameter=parameter, type=kind, multiple=True, help=f"{help} {more}", live=True)
 
@@ -316,9 +318,9 @@ class FilterSettings:
     """Patterns as `agent.config.filters` reads them."""
 
     allow_groups: tuple[str, ...] = _patterns("--allow-group", "allow_groups", "Show and export only these groups:")
-    deny_groups: tuple[str, ...] = _patterns("--deny-group", "deny_groups", "Not these, whatever is allowed:")
+    deny_groups: tuple[str, ...] = _patterns("--deny-group", "deny_groups", "Exclude these, even if allowed:")
     allow_topics: tuple[str, ...] = _patterns("--allow-topic", "allow_topics", "Show and export only these topics:")
-    deny_topics: tuple[str, ...] = _patterns("--deny-topic", "deny_topics", "Not these, whatever is allowed:")
+    deny_topics: tuple[str, ...] = _patterns("--deny-topic", "deny_topics", "Exclude these, even if allowed:")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -330,7 +332,7 @@ class MetricsSettings:
         "--granularity",
         type=click.Choice(["group", "topic", "partition"]),
         default="topic",
-        help="How fine the metrics of a group are.",
+        help="The granularity of a group's metrics.",
         live=True,
     )
     max_series: int = option(
@@ -338,22 +340,22 @@ class MetricsSettings:
         type=click.IntRange(1),
         default=500_000,
         metavar="N",
-        help="How many time series there are at most; groups that find no room are left out, and counted.",
+        help="The most time series; groups beyond it are left out, and counted.",
         live=True,
     )
     expire_after_ms: int | None = option(
         "--expire-after",
         type=MinDuration("1m", never=True),
         default="7d",
-        help="When the series of a group go that has no members and does not commit; or never.",
+        help="When the series of a group without members and commits end; or never.",
         live=True,
     )
     compat: tuple[str, ...] = option(
         "--compat-metrics",
         type=click.Choice(["burrow", "kafka_exporter", "kafka-lag-exporter", "kminion"]),
         multiple=True,
-        help="Also export what dashboards and alerts for this exporter use, by its names. Repeatable; blanks part "
-        "those in the variable.",
+        help="Also export metrics under the names of this exporter, for its dashboards and alerts. "
+        "Repeatable; separated in the variable by blanks.",
     )
 
 
@@ -368,7 +370,7 @@ class ClusterSettings:
     name: str | None = option(
         "--cluster",
         type=Parsed("NAME", parse_cluster),
-        help="What you call the cluster: a field of its events, and a label where several are read.",
+        help="Your name for the cluster: a field of its events, and a label if several clusters are read.",
     )
     bootstrap_server: str = _field(BOOTSTRAP_SERVER)
     command_config: CommandConfig | None = _field(COMMAND_CONFIG)
@@ -379,7 +381,7 @@ class ClusterSettings:
         "--state-dir",
         type=click.Path(file_okay=False),
         metavar="DIR",
-        help="Where the agent keeps files of its own.",
+        help="The directory of the agent's own files.",
         chart="chart",
     )
     snapshots: SnapshotSettings = SnapshotSettings()
@@ -405,8 +407,9 @@ class ProcessSettings:
     keep_trying: bool = option(
         "--keep-trying/--no-keep-trying",
         default=False,
-        help="Go on trying where no broker is reached, or a right is missing, and do not end; /readyz says why. "
-        "For sidecars, whose end would hold up their pod. With several clusters it is always so.",
+        help="Retry instead of ending if no broker is reached or a right is missing; /readyz has "
+        "the reason. For sidecars, which must not end before their pod. Always on with "
+        "several clusters.",
     )
 
 
@@ -418,7 +421,7 @@ class HttpSettings:
         "--listen",
         type=Parsed("HOST:PORT", parse_address),
         default="127.0.0.1:9308",
-        help="Where to serve HTTP.",
+        help="The address to serve HTTP on.",
         chart="chart",
     )
     web_config: str | None = option(
@@ -435,12 +438,14 @@ class HttpSettings:
 class LogSettings:
     """The agent's own log: `text` or `json`; debug, info, warning or error."""
 
-    format: str = option("--log-format", type=click.Choice(["text", "json"]), default="text", help="How to log.")
+    format: str = option(
+        "--log-format", type=click.Choice(["text", "json"]), default="text", help="The format of the log."
+    )
     level: str = option(
         "--log-level",
         type=click.Choice(["debug", "info", "warning", "error"]),
         default="info",
-        help="How much to log.",
+        help="The least level that is logged.",
         live=True,
     )
 

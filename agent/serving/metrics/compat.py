@@ -106,7 +106,7 @@ def _partition_lag(name: str, labels: Labels) -> GroupMetric:
 
 
 def _partition_offset(name: str, labels: Labels) -> GroupMetric:
-    return PerPartition(name, "gauge", labels, "The offset that the group committed.", attrgetter("committed"))
+    return PerPartition(name, "gauge", labels, "The group's committed offset.", attrgetter("committed"))
 
 
 _KMINION = "kminion_kafka_consumer_group_"

@@ -55,93 +55,93 @@ CLUSTER_METRICS = (
     ),
     _gauge(
         "kshadow_topic_behind_records",
-        "Offsets between what was read and the end of the topic's partition.",
+        "Records between the reader's position and the end of the topic's partition.",
         lambda it: it.behind_records,
         "partition",
     ),
     _gauge(
         "kshadow_caught_up",
-        "1 once the partition was read to where it ended at the start.",
+        "1 once the reader reached the end offset that the partition had when the agent started.",
         lambda it: it.caught_up,
         "partition",
     ),
     _gauge(
         "kshadow_shadow_divergence_groups",
-        "Groups of which the brokers and the mirror say different things, seen twice, by what differs.",
+        "Groups whose state in the mirror differs from the brokers' in two checks, by field.",
         lambda it: it.observed.divergences if it.observed else None,
         "field",
     ),
     _gauge(
         "kshadow_shadow_compared_groups",
-        "Groups of which the mirror was compared with what the brokers say.",
+        "Groups whose state in the mirror was compared with the brokers'.",
         lambda it: it.observed.compared_groups if it.observed else None,
     ),
     _gauge(
         "kshadow_rebalancing_groups",
-        "Groups of classic consumers that the brokers say are rebalancing now, by state.",
+        "Classic groups that rebalance now according to the brokers, by state.",
         lambda it: it.observed.rebalancing if it.observed else None,
         "state",
     ),
     _counter(
         "kshadow_admin_requests",
-        "Lists and descriptions of groups that the brokers were asked for, by how that ended.",
+        "Requests to the brokers for lists and descriptions of groups, by outcome.",
         lambda it: it.observed.requests if it.observed else None,
         "outcome",
     ),
-    _gauge("kshadow_source_healthy", "1 while reading the topic is known to work.", lambda it: it.healthy),
+    _gauge("kshadow_source_healthy", "1 while the topic is being read without errors.", lambda it: it.healthy),
     _gauge(
         "kshadow_partitions_owned", "Partitions of the topic that this agent reads.", lambda it: it.partitions_owned
     ),
     _counter(
         "kshadow_lag_requests",
-        "Requests for the ends of the topics that groups consume, by how they ended.",
+        "Requests for the end offsets of the groups' topics, by outcome.",
         lambda it: it.lag_requests,
         "outcome",
     ),
     _gauge(
         "kshadow_series_left_out",
-        "Series that groups would have and have not got in this scrape, by reason.",
+        "Series of groups that this scrape leaves out, by reason.",
         lambda it: it.series_left_out,
         "reason",
     ),
     _counter(
         "kshadow_history_events",
-        "Events of the history that a sink has taken.",
+        "Events of the history that a sink has written.",
         lambda it: {sink: of.events for sink, of in it.history.items()},
         "sink",
     ),
     _gauge(
         "kshadow_history_buffered_events",
-        "Events that wait for a sink to take them.",
+        "Events that wait for a sink.",
         lambda it: {sink: of.buffered for sink, of in it.history.items()},
         "sink",
     ),
     _counter(
         "kshadow_history_dropped",
-        "Events that were dropped before a sink took them.",
+        "Events that were dropped before a sink wrote them.",
         lambda it: {sink: of.dropped for sink, of in it.history.items()},
         "sink",
     ),
     _gauge(
         "kshadow_history_oldest_buffered_seconds",
-        "For how long the oldest event that waits for a sink has waited.",
+        "Waiting time of the oldest event that waits for a sink.",
         lambda it: {sink: of.oldest_s for sink, of in it.history.items() if of.oldest_s is not None},
         "sink",
     ),
     _gauge(
         "kshadow_snapshot_age_seconds",
-        "Time since the oldest of the newest snapshots was taken.",
+        "Age of the newest snapshot, of the partition where that is oldest.",
         lambda it: it.snapshots.age_s if it.snapshots else None,
     ),
     _counter(
         "kshadow_snapshot_writes",
-        "Snapshots that were written, by how that ended.",
+        "Attempts to write a snapshot, by outcome.",
         lambda it: it.snapshots.writes if it.snapshots else None,
         "outcome",
     ),
     _counter(
         "kshadow_snapshot_refused",
-        "Snapshots that were found at the start and not used, by reason.",
+        "Snapshots that were found at the start and rejected, by reason.",
         lambda it: it.snapshots.refused if it.snapshots else None,
         "reason",
     ),
@@ -149,13 +149,13 @@ CLUSTER_METRICS = (
 
 _AGENT_METRICS = (
     Metric(
-        "kshadow_config_last_reload_successful", "gauge", (), "1 if the configuration could be read when it last was."
+        "kshadow_config_last_reload_successful", "gauge", (), "1 if the last reload of the configuration succeeded."
     ),
     Metric(
         "kshadow_config_last_reload_success_timestamp_seconds",
         "gauge",
         (),
-        "When the configuration was last read and taken, Unix time.",
+        "Time of the last successful reload of the configuration, Unix time.",
     ),
     Metric("kshadow_build_info", "gauge", ("version",), "1; the version is the label."),
 )

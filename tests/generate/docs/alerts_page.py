@@ -11,9 +11,9 @@ from tests.live.helm.mixin.alerts import GROUPS, RECORDED
 HEAD = """\
 # Alerts
 
-The alerts of the [mixin](../../helm/mixin) as the chart has them (`helm/kshadow/files/alerts.yaml`, for any
-Prometheus), and the rules that they are made of. What to do when one fires stands in the
-[runbooks](../runbooks.md). Thresholds and times are settings of the mixin.
+The alerts of the [mixin](../../helm/mixin/README.md) as rendered in the chart (`helm/kshadow/files/alerts.yaml`,
+for any Prometheus), and the recording rules that they use. What to do when one fires: [runbooks](../runbooks.md).
+Thresholds and times are settings of the mixin.
 """
 
 
@@ -23,7 +23,7 @@ def page() -> str:
     for rules in GROUPS.values():
         for name in dict.fromkeys(rule["alert"] for rule in rules):
             parts.append(_section(name, [rule for rule in rules if rule["alert"] == name]))
-    parts += ["## Recording rules\n", "Of `helm/kshadow/files/rules.yaml`.\n"]
+    parts += ["## Recording rules\n", "From `helm/kshadow/files/rules.yaml`.\n"]
     parts.append(table(("records", "expression"), ((code(it["record"]), code(it["expr"])) for it in RECORDED)))
     return "\n".join(parts)
 

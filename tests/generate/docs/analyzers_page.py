@@ -10,8 +10,8 @@ from tests.generate.docs.markdown import anchor, code, prose, table
 HEAD = """\
 # Analyzers
 
-What looks for findings, when each fires, when it may be wrong, and what can be set. `kshadow analyzers` prints the
-same. They run in `run`, `replay`, `explain`, `timeline` and `findings`; `--analyzers NAME,…` chooses some, `--tune
+When each analyzer reports a finding, its false alarms, and its settings. `kshadow analyzers` prints the same.
+Analyzers run in `run`, `replay`, `explain`, `timeline` and `findings`; `--analyzers NAME,…` selects some, `--tune
 ANALYZER.SETTING=VALUE` sets a threshold. Settings that end in `_s` are seconds, in `_ms` milliseconds. How to write
 one: [analyzers.md](../analyzers.md).
 """

@@ -17,14 +17,14 @@ SHARED_BY = 5
 HEAD = """\
 # Commands
 
-Every command with its options, from the program itself; `kshadow COMMAND --help` prints the same. The settings of
-`kshadow run` have [a page of their own](options.md).
+Every command with its options, as `kshadow COMMAND --help` prints them. The settings of `kshadow run` have
+[their own page](options.md).
 
 Every option has an environment variable, and a key in the file of `kshadow --config FILE`: its long name without
-dashes in front. The command line wins over the environment, the environment over the file.
+the leading dashes. The command line overrides the environment, and the environment the file.
 
-Exit codes: 0 done, 1 something was wrong with the data (said on standard error), 2 wrong usage, 3 no broker or
-agent reached, or a right is missing.
+Exit codes: 0 done, 1 a problem in the data (described on standard error), 2 wrong usage, 3 no broker or agent
+reached, or a missing right.
 """
 
 
@@ -67,7 +67,7 @@ def page() -> str:
     parts = [HEAD, _list(every), "## kshadow\n", *_body(every[0], ())]
     for leaf in every[1:]:
         parts += [f"{'#' * len(leaf.path)} {' '.join(leaf.path)}\n", *_body(leaf, shared)]
-    parts += ["## Shared options\n", "Each command above names those that it has.\n", _options(list(shared))]
+    parts += ["## Shared options\n", "Each command above lists those that it has.\n", _options(list(shared))]
     return "\n".join(parts)
 
 
@@ -99,7 +99,7 @@ def _body(leaf: Leaf, shared: Collection[tuple[str, ...]]) -> Iterator[str]:
         yield _options(own)
     if others := [_long(option) for option, row in zip(leaf.options, rows, strict=True) if row in shared]:
         names = ", ".join(code(name) for name in others)
-        yield f"And of the [shared options](#shared-options): {names}.\n"
+        yield f"And these [shared options](#shared-options): {names}.\n"
 
 
 def _long(option: click.Option) -> str:

@@ -16,17 +16,17 @@ from tests.unit.cli.running import SEGMENTS, kshadow, lines
 HEAD = """\
 # Events
 
-What `kshadow replay` prints, and `kshadow run` writes with `--history-topic`, `--history-parquet` and `--otlp`;
-`kshadow timeline`, `explain` and `findings` are made of the same. One JSON object an event, schema version 1. Times
-are epoch milliseconds. An `event_id` is the same on every replay of the same log. Events come in the order of
-(`at_ms`, `partition`, `offset`).
+`kshadow replay` prints these events, and `kshadow run` writes them with `--history-topic`, `--history-parquet` and
+`--otlp`; `kshadow timeline`, `explain` and `findings` are computed from them. Each event is one JSON object, schema
+version 1. Times are epoch milliseconds. An `event_id` is the same on every replay of the same log. Events are
+ordered by (`at_ms`, `partition`, `offset`).
 
-JSON Schemas of them, and recipes for `jq`: [machines.md](../machines.md). The same as columns of Parquet, and what
-Spark makes of them: [TABLES.md](../../spark_jobs/TABLES.md).
+JSON Schemas, and recipes for `jq`: [machines.md](../machines.md). The columns in Parquet, and Spark's tables:
+[TABLES.md](../../spark_jobs/TABLES.md).
 """
 ABOUT = {
     SAMPLE: """\
-How a group stood at one time: written only by an agent with `--history-samples`, no part of what the log tells.""",
+The state of a group at one time, written only by an agent with `--history-samples`; it is not in the log.""",
     Finding.kind: """\
 An analyzer's finding opened, changed its severity, or closed. The analyzers: [analyzers.md](analyzers.md).""",
 }

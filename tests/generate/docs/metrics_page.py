@@ -27,26 +27,26 @@ from tests.generate.docs.markdown import code, prose, table
 HEAD = """\
 # Metrics
 
-What `kshadow run` serves at `/metrics`, as Prometheus text or OpenMetrics. Nothing of a group is there before the
-topic was read to its end, and what is not known is absent, never 0 or -1. Times are computed when they are asked
-for; a scrape asks no broker. Python's own `process_*` and `python_*` are there as well.
+`kshadow run` serves these at `/metrics`, as Prometheus text or OpenMetrics. Metrics of groups appear once the topic
+was read to its end. Unknown values are absent, never 0 or -1. Times are computed at the scrape, which sends no
+request to brokers. Python's own `process_*` and `python_*` are included.
 
-Where one agent reads several clusters each series of a group has the label `cluster`. Label values are at most 200
-characters; what was longer, or not printable, ends in `~` and a hash. How many groups have series:
+If one agent reads several clusters, each series of a group has the label `cluster`. Label values have at most 200
+characters; longer or unprintable ones end in `~` and a hash. What limits the number of series:
 [`--allow-group`, `--deny-group`, `--max-series`, `--expire-after`, `--granularity`](options.md). Names of other
-exporters: [migration.md](../migration.md). Alerts made of these: [alerts.md](alerts.md).
+exporters: [migration.md](../migration.md). Alerts on these metrics: [alerts.md](alerts.md).
 """
 STREAMS = """\
-What `kshadow spark stream` serves with [`--listen`](commands.md#kshadow-spark-stream), of its driver, as of the end
+The driver of `kshadow spark stream` serves these with [`--listen`](commands.md#kshadow-spark-stream), as of the end
 of the last batch. `query` is `mirror` (of `--reads topic`) or `rollups`; `source` is the topic that is read.
 """
 
 OTLP = """\
 ## By OTLP
 
-[`--otlp`](../operations.md#opentelemetry) sends all that `/metrics` has by the same names, counters with their
-`_total`, labels as attributes. Beside them stand the names of the OpenTelemetry collector's Kafka receiver; those of
-single partitions with `--granularity partition`, `offset_sum` as the sum over a topic's.
+[`--otlp`](../operations.md#opentelemetry) sends the metrics of `/metrics` under the same names, counters with their
+`_total`, labels as attributes. In addition it sends the names of the OpenTelemetry collector's Kafka receiver;
+those of single partitions need `--granularity partition`, `offset_sum` is the sum over a topic.
 """
 UNITS = {
     "_per_second": "records/s",

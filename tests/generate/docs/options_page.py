@@ -8,12 +8,12 @@ HEAD = """\
 # Settings of `kshadow run`
 
 Each is an option on the command line, an environment variable (`--lag-interval` is `KSHADOW_LAG_INTERVAL`), and a
-key of the YAML file that `kshadow --config FILE` reads (`lag-interval`). The command line wins over the
-environment, the environment over the file. How the file looks, with several clusters and with secrets that stand
-elsewhere: [configuration](../operations.md#configuration).
+key of the YAML file that `kshadow --config FILE` reads (`lag-interval`). The command line overrides the
+environment, and the environment the file. The file's form, with several clusters and references to secrets:
+[configuration](../operations.md#configuration).
 
-The last column: what *reloads* takes effect without a restart, when the file changes or on SIGHUP; what is of the
-*process* may not stand in the section of one cluster.
+The last column: *reloads* means that a change takes effect without a restart, when the file changes or on SIGHUP;
+*process* means that the section of one cluster must not contain it.
 
 """
 
