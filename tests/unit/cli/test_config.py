@@ -284,5 +284,5 @@ def test_the_table_of_options_has_them_all_with_what_they_are_by_default() -> No
     assert len(rows) == len(OPTIONS)
     assert rows[0].startswith("| `--cluster` |  | Your name for the cluster")
     (lag,) = (row for row in rows if row.startswith("| `--lag/") or row.startswith("| `--lag`"))
-    assert lag.startswith("| `--lag`/`--no-lag` | `on` | Ask for the ends")
+    assert lag.startswith("| `--lag`/`--no-lag` | `on` | Request the end offsets")
     assert any(row.endswith("| reloads, process |") and "log-level" in row for row in rows)
