@@ -104,7 +104,7 @@ def demo(
             warn(f"Error: {error}")
             ctx.exit(EXIT_UNREACHABLE)
         failures = _play(stack, servers, workdir, saw, watch, teller, lives_on=bootstrap_server is not None)
-        _summary(agent, url)
+        _summary(agent)
         watch.summary()
         for scenario, reason in failures.items():
             warn(f"scenario {scenario} could not be played to its end: {reason}")
@@ -200,10 +200,8 @@ def _play(
         stack.callback(_remove_traces, scenarios)
     stack.callback(scenarios.stop)
     story = Story(teller, SCENARIOS)
-    teller.say(
-        f"{len(SCENARIOS)} groups get real consumers and real faults for a minute. When a group's story is over it "
-        "follows:\nwhat was done to its members, and => what kshadow read of it in __consumer_offsets.\n"
-    )
+    teller.say(f"{len(SCENARIOS)} groups of real consumers meet real faults, for about a minute. Each story")
+    teller.say("follows when it is over: what was done, and => what kshadow read about it.\n")
     teller.passing("starting the consumers")
     try:
         scenarios.start()
@@ -238,49 +236,25 @@ def _show(scenarios: Scenarios, saw: SimpleQueue[list[DiagnosisOutput]], story: 
             story.read(output)
 
 
-def _summary(agent: Agent, url: str) -> None:
+def _summary(agent: Agent) -> None:
     rebalances, departures = agent.queries.event_totals()
+    found: dict[str, list[str]] = {}
+    for finding in agent.queries.findings():
+        found.setdefault(str(finding["group"]), []).append(str(finding["analyzer"]))
     rows = []
     for form in agent.queries.groups():
         group = str(form["group"])
-        details = agent.queries.describe(group)
-        assert details is not None, "the group was listed"
-        members = details["members"]
-        assert isinstance(members, list), "a list of members"
-        shares = sorted((sum(map(len, member["assignment"].values())) for member in members), reverse=True)
-        rows.append(
-            [
-                group,
-                form["group_type"],
-                form["state"],
-                form["generation"],
-                rebalances.get(group, 0),
-                departures.get(group, 0),
-                form["members"],
-                "/".join(map(str, shares)) or None,
-            ]
-        )
-    echo("The groups as kshadow mirrors them:\n")
-    print_table(
-        rows,
-        ["GROUP", "TYPE", "STATE", "GENERATION", "REBALANCES", "DEPARTURES", "MEMBERS", "PARTITIONS OF EACH"],
-        empty="no groups",
-    )
-    echo("\nWhat the analyzers found:\n")
-    found = agent.queries.findings()
-    print_table(
-        [[it["group"], it["severity"], it["analyzer"], it["summary"]] for it in found],
-        ["GROUP", "SEVERITY", "ANALYZER", "SUMMARY"],
-        empty="nothing",
-    )
+        names = ", ".join(found.get(group, ())) or None
+        rows.append([group, form["state"], rebalances.get(group, 0), departures.get(group, 0), names])
+    print_table(rows, ["GROUP", "STATE", "REBALANCES", "DEPARTURES", "OPEN FINDINGS"], empty="no groups")
 
 
 def _next_steps() -> None:
     """What to try on a cluster of one's own: three lines."""
     name = program_name()
-    echo("\nOn a cluster of your own (--command-config FILE for TLS and logins):")
-    echo(f"  {name} doctor --bootstrap-server HOST:9092    tries what kshadow needs, and says how to mend what fails")
-    echo(f"  {name} run --bootstrap-server HOST:9092       the agent: the page, findings, metrics")
+    echo("\nOn a cluster of your own (TLS and logins: --command-config FILE):")
+    echo(f"  {name} doctor --bootstrap-server HOST:9092  # checks what it needs")
+    echo(f"  {name} run --bootstrap-server HOST:9092     # the agent, its page")
     echo(f"  {name} explain GROUP --bootstrap-server HOST:9092 --since 2h")
 
 

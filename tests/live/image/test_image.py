@@ -21,9 +21,11 @@ from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 
+import httpx
 import pytest
 
 from agent import __version__
+from agent.tools.embedded import EmbeddedBroker, fetch_jars
 from tests import ROOT
 from tests.harness.bench.tools import free_port
 from tests.live.image.dockerfile import Instruction, Machine, instructions, stages
@@ -141,6 +143,34 @@ def test_the_same_sources_give_the_same_wheel(built: Machine, tmp_path: Path) ->
     (second,) = again.there("/wheels").iterdir()
     assert first.name == second.name == f"kshadow-{__version__}-py3-none-any.whl"
     assert sha256(first.read_bytes()).hexdigest() == sha256(second.read_bytes()).hexdigest()
+
+
+@pytest.mark.usefixtures("kafka")
+def test_the_line_to_try_it_reaches_a_broker(built: Machine, tmp_path: Path) -> None:
+    """What docs/image.md says to type, from the image's name on, with the image's variables."""
+    line = re.search(r"^    docker run (.*)$", (ROOT / "docs" / "image.md").read_text(), re.MULTILINE)
+    assert line is not None
+    options, image, words = line[1].partition(" kshadow ")
+    assert (image, options) == (" kshadow ", "--rm -p 9308:9308")
+    port = free_port()
+    env = {**built.running_environment(), "KSHADOW_LISTEN": f":{port}"}
+    with EmbeddedBroker(fetch_jars(), heap="256m") as broker:
+        typed = [it.replace("broker:9092", broker.bootstrap_servers) for it in words.split()]
+        kshadow = str(built.there("/opt/kshadow/bin/kshadow"))
+        log = tmp_path / "agent.log"
+        with log.open("wb") as out, subprocess.Popen([kshadow, *typed], env=env, cwd=tmp_path, stderr=out) as process:
+            try:
+                deadline = time.monotonic() + 60
+                while b"waiting for it" not in log.read_bytes() or b" serving http" not in log.read_bytes():
+                    assert process.poll() is None, log.read_text()
+                    assert time.monotonic() < deadline, log.read_text()
+                    time.sleep(0.1)
+                answer = httpx.get(f"http://127.0.0.1:{port}/readyz")
+            finally:
+                process.terminate()
+        # A new cluster: it was reached, and has no groups.
+        assert (answer.status_code, "the cluster has none" in answer.text) == (503, True)
+        assert process.returncode == 0
 
 
 @pytest.fixture
