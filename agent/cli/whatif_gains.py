@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 import time
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from agent.presentation.narrative.gains import Gains
-from agent.presentation.narrative.words import MAX_NAME, clock, day
 
 if TYPE_CHECKING:
     from agent.simulation.whatif.recorder import GroupRecorder
@@ -45,20 +42,3 @@ def gains_of_agent(command: str) -> Gains:
         untold="that takes the log; an agent keeps events only, without timeouts, subscriptions and assignments",
         command=command,
     )
-
-
-def whatif_command(group: str, source: Mapping[str, Any], since_ms: int | None, until_ms: int | None) -> str:
-    """`kshadow whatif` of the same group and range, as a shell takes it. `source`: the options of a query."""
-    if source.get("from_path") is not None:
-        where = ["--from", str(source["from_path"])]
-    else:
-        where = ["--bootstrap-server", str(source.get("bootstrap_server") or "HOST:9092")]
-    bounds = [
-        part
-        for option, at_ms in (("--since", since_ms), ("--until", until_ms))
-        if at_ms is not None
-        for part in (option, f"{day(at_ms)}T{clock(at_ms)}Z")
-    ]
-    # One whose name is that long, or could be taken for an option, is asked for by hand.
-    shown = group if len(group) <= MAX_NAME and group.isprintable() and not group.startswith("-") else "GROUP"
-    return shlex.join(["kshadow", "whatif", shown, *where, *bounds])

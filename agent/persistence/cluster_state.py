@@ -7,8 +7,8 @@ lock, but for `Snapshot.encode`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Sequence
+from typing import NamedTuple, Protocol
 
 from agent.core.diagnosis.cluster import NO_ANALYZERS, AnalyzerSelection, ClusterDiagnosis
 from agent.core.diagnosis.engine import AnalyzerFailure, DiagnosisOutput
@@ -18,10 +18,23 @@ from agent.core.inference.external_evidence import EvidenceSource
 from agent.core.records import LogId, RecordBatch
 from agent.core.shadow.cluster import ClusterMirror
 from agent.core.shadow.mirror import PartitionMirror, RejectedRecord
-from agent.core.shadow.transitions import LogPosition
+from agent.core.shadow.transitions import LogPosition, Transition
 from agent.persistence.snapshot.envelope import Header, SnapshotIdentity, seal
 from agent.persistence.snapshot.errors import RefusalReason, SnapshotRefused
 from agent.persistence.snapshot.image_codec import CapturedState, ImageCodec, PartitionState
+
+
+class MembershipObserver(Protocol):
+    """Sees each group's members change, and keeps of them what it likes: no part of the state."""
+
+    def observe(self, mirror: PartitionMirror, transitions: Sequence[Transition]) -> None:
+        """A record has changed groups; the mirror is as it left it."""
+
+    def seed(self, mirror: PartitionMirror) -> None:
+        """A partition was restored: how its groups stand is known, and nothing of what led to it."""
+
+    def forget(self, partition: int) -> None:
+        """A partition was dropped."""
 
 
 class ReplayPosition(NamedTuple):
@@ -78,16 +91,20 @@ class ClusterState:
         log: LogId = NO_LOG,
         remembers: bool = True,
         mirror_class: type[PartitionMirror] = PartitionMirror,
+        members: MembershipObserver | None = None,
     ) -> None:
         """`is_shown`: whether a group of that name is told of, counted and remembered; every one is mirrored. `scope`
         is the same in words: a snapshot of another scope is refused.
 
         `on_failure` is told of analyzers that raise; without it their `AnalyzerFailure` is raised. `cluster` is the
         name in the events that are remembered. With `remembers` False nothing is counted and remembered.
-        `mirror_class`: how a partition is mirrored; `SampledMirror` where groups are looked at.
+        `mirror_class`: how a partition is mirrored; `SampledMirror` where groups are looked at. `members` sees every
+        change of a group's members, where any analyzer runs.
         """
         self.mirror = ClusterMirror(witness, mirror_class)
-        self.diagnosis = ClusterDiagnosis(self.mirror, chosen, on_failure=on_failure)
+        self._members = members
+        observe = None if members is None else members.observe
+        self.diagnosis = ClusterDiagnosis(self.mirror, chosen, on_failure=on_failure, observe=observe)
         self.counts = EventCounts()
         self.recent = RecentEvents(cluster=cluster)
         self.log = log
@@ -123,6 +140,8 @@ class ClusterState:
         self.counts.forget(partition)
         self.recent.forget(partition)
         self._latest_ms.pop(partition, None)
+        if self._members is not None:
+            self._members.forget(partition)
 
     def _record_outputs(self, outputs: list[DiagnosisOutput]) -> list[DiagnosisOutput]:
         """What is shown of it, counted and remembered."""
@@ -179,6 +198,8 @@ class ClusterState:
         self.counts.partitions[partition] = parts.counts
         self.recent.put(partition, parts.recent)
         self._latest_ms[partition] = parts.clock_ms
+        if self._members is not None:
+            self._members.seed(parts.mirror)
         return self.position(partition)
 
     def restore_cluster(self, image: bytes) -> None:

@@ -30,6 +30,7 @@ from agent.persistence.export.pipeline import ExportPipeline
 from agent.runtime.checkpointer import Checkpointer, OpenStore
 from agent.runtime.export_deduplicator import ExportDeduplicator
 from agent.runtime.group_lags import GroupLags
+from agent.simulation.whatif.recent_recordings import RecentRecordings
 
 log = logging.getLogger("kshadow")
 
@@ -102,6 +103,7 @@ class AgentParts:
     checkpointer: Checkpointer | None
     reader: AnyReader
     lags: GroupLags
+    recordings: RecentRecordings
 
     @property
     def is_sole_owner(self) -> bool:
@@ -114,6 +116,7 @@ def build_parts(options: AgentOptions) -> AgentParts:
     conf, settings, shown = options.conf, options.settings, options.visibility
     sources = [it for it in (options.broker_log, options.observer) if it is not None]
     is_sampled = settings.read.source is GroupSource.ADMIN
+    recordings = RecentRecordings()
     state = ClusterState(
         options.analyzers,
         witness=CombinedEvidence(sources) if sources else None,
@@ -121,6 +124,7 @@ def build_parts(options: AgentOptions) -> AgentParts:
         on_failure=_on_failure,
         cluster=settings.name,
         mirror_class=SampledMirror if is_sampled else PartitionMirror,
+        members=recordings,
     )
     lock, deduplicator = threading.Lock(), ExportDeduplicator()
     checkpointer = None
@@ -178,6 +182,7 @@ def build_parts(options: AgentOptions) -> AgentParts:
         checkpointer=checkpointer,
         reader=reader,
         lags=lags,
+        recordings=recordings,
     )
 
 

@@ -20,6 +20,7 @@ from agent.runtime.reader_loop import ReaderLoop
 from agent.runtime.scrape import ScrapeReader
 from agent.serving.metrics.readings import Readings
 from agent.serving.queries import ServedQueries
+from agent.simulation.whatif.recorder import GroupRecording
 
 PLACED_GROUPS = 200
 """How many groups are looked at for whether they stand where they should."""
@@ -214,6 +215,13 @@ class AgentQueries(ServedQueries):
         with self._lock:
             kept = self._state.recent.findings(group)
         return findings.select_findings(kept, since_ms, until_ms)
+
+    def recording(self, group: str) -> GroupRecording | None:
+        """A group's newest states, members and all; None where nothing is kept of it."""
+        if not self.shows_group(group):
+            return None
+        with self._lock:
+            return self._parts.recordings.recording(group)
 
     def event_totals(self) -> tuple[Mapping[str, int], Mapping[str, int]]:
         """Rebalances and departures of each group since the log begins, whatever their cause."""

@@ -16,6 +16,7 @@ from agent.core.queries import AmbiguousGroup, Capabilities, Health, JsonObject,
 from agent.kafka.source.errors import SourceError, TopicMissing
 from agent.serving.metrics.readings import Readings
 from agent.serving.queries import ServedQueries
+from agent.simulation.whatif.recorder import GroupRecording
 
 log = logging.getLogger("kshadow")
 
@@ -171,6 +172,11 @@ class ClusterSupervisor(BackgroundThread, ServedQueries):
         agent = self._agent
         return [] if agent is None else [self._named(it) for it in agent.findings(since_ms, until_ms, group)]
 
+    def recording(self, group: str) -> GroupRecording | None:
+        """As an agent's."""
+        agent = self._agent
+        return None if agent is None else agent.recording(group)
+
     def readings(self) -> Readings:
         """What a scrape needs; of a cluster that was never reached, that it is not read."""
         agent = self._agent
@@ -251,6 +257,11 @@ class SupervisedClusters(ServedQueries):
         """As an agent's, of all clusters, in the order in which they opened."""
         found = [it for one in self._caught_up().values() for it in one.findings(since_ms, until_ms, group)]
         return sorted(found, key=lambda it: (it["since_ms"], it["analyzer"], it["group"] or ""))
+
+    def recording(self, group: str) -> GroupRecording | None:
+        """As an agent's. Raises `AmbiguousGroup` where several clusters have one of that name."""
+        told = {name: one.recording(group) for name, one in self._caught_up().items()}
+        return self._only({name: found for name, found in told.items() if found is not None})
 
     def readings(self) -> Readings:
         """There is no one: each cluster has its own, by `of_cluster`."""

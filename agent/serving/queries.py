@@ -10,6 +10,7 @@ from typing import Protocol
 from agent.common import clock
 from agent.core.queries import GroupQueries, Health, JsonObject
 from agent.serving.metrics.readings import Readings
+from agent.simulation.whatif.recorder import GroupRecording
 
 
 class ServedQueries(GroupQueries, Protocol):
@@ -31,6 +32,17 @@ class ServedQueries(GroupQueries, Protocol):
     def status(self) -> JsonObject:
         """What `/api/v1/status` says beside version, readiness and uptime."""
         return {}
+
+    def of_cluster(self, cluster: str) -> ServedQueries | None:
+        """Who answers for one cluster of several; None if none of them has that name."""
+        return None
+
+    def recording(self, group: str) -> GroupRecording | None:
+        """A group's newest states, members and all, as far as they are kept; None where nothing is.
+
+        Raises `AmbiguousGroup` where several clusters have one of that name.
+        """
+        return None
 
     def readings(self) -> Readings:
         """What a scrape needs. Raises `TypeError` where several clusters answer: each has readings of its own."""

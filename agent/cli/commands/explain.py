@@ -49,10 +49,11 @@ def explain(
       kshadow explain payments --from /var/lib/kafka/data --broker-log /opt/kafka/logs/server.log
     """
     from agent.cli.answers import no_such_group
-    from agent.cli.whatif_gains import gains_of_agent, gains_within_budget, whatif_command
+    from agent.cli.whatif_gains import gains_of_agent, gains_within_budget
     from agent.presentation.narrative.events import events_within
     from agent.presentation.narrative.explain import StoryRequest
     from agent.presentation.narrative.explain import explain as tell
+    from agent.simulation.whatif.command_line import whatif_command
     from agent.simulation.whatif.recorder import GroupRecorder
 
     logs = open_broker_logs(query.ctx, broker_logs, broker_log_timezone)

@@ -116,8 +116,9 @@ def _gains(
     ctx: click.Context, recorders: GroupRecorders, since_ms: int | None, until_ms: int | None, at_ms: int
 ) -> ReplayGains:
     """What replays each group, as long as there is time left."""
-    from agent.cli.whatif_gains import BUDGET_S, gains_of_agent, gains_within_budget, whatif_command
+    from agent.cli.whatif_gains import BUDGET_S, gains_of_agent, gains_within_budget
     from agent.presentation.narrative.gains import Gains
+    from agent.simulation.whatif.command_line import whatif_command
 
     over = time.monotonic() + WHATIF_S
 

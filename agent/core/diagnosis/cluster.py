@@ -58,7 +58,8 @@ class ClusterDiagnosis:
         lag_source: LagSource | None = None,
     ) -> None:
         """`on_failure` is told of analyzers that raise; without it their `Failure` is raised. `observe` is told of
-        each record that changes a group, where any analyzer runs. `lag_source`: where lag is known from, if it is."""
+        each record that changes a group, where any analyzer runs, after a restore too. `lag_source`: where lag is
+        known from, if it is."""
         self.mirror = mirror
         self._makes = chosen.makes
         self._on_failure = on_failure
@@ -88,7 +89,7 @@ class ClusterDiagnosis:
 
     def put(self, partition: int, diagnosis: PartitionDiagnosis) -> None:
         """One that was restored, in place of what there is of its partition."""
-        diagnosis.lag_source = self._lag_source
+        diagnosis.lag_source, diagnosis.observer = self._lag_source, self._observe
         self.partitions[partition] = diagnosis
 
     def set_lag_source(self, source: LagSource) -> None:

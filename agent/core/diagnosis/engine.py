@@ -147,7 +147,7 @@ class PartitionDiagnosis:
         `AnalyzerFailure` is raised. `observe` is told of each record that changes a group, once it is applied.
         `lag_source`: where lag is known from, if it is."""
         self._mirror = mirror
-        self._observer = observe
+        self.observer = observe
         self._makes = makes
         self._on_failure = on_failure
         self.lag_source = lag_source
@@ -198,8 +198,8 @@ class PartitionDiagnosis:
             self.clock_ms = max(self.clock_ms or 0, peaks[index - 1])
             self._records += index - before
             if transitions:
-                if self._observer is not None:
-                    self._observer(self._mirror, transitions)
+                if self.observer is not None:
+                    self.observer(self._mirror, transitions)
                 out += transitions
                 out += self._observe(transitions)
                 # What came of it may be due before the rest of the stretch.

@@ -34,7 +34,7 @@ def causes_over_time(
     step = (scale.right - scale.left) / bars
     known = {cause: [at for at in when if since_ms <= at <= until_ms] for cause, when in causes.items()}
     rows = sorted(((cause, when) for cause, when in known.items() if when), key=lambda it: rank(it[0]))[:MAX_ROWS]
-    binned = {cause: _binned(when, scale, step, bars) for cause, when in rows}
+    binned = {cause: _binned(when, scale, bars) for cause, when in rows}
     most = max((max(it) for it in binned.values()), default=1)
     out: list[str] = []
     y = 4.0
@@ -76,10 +76,12 @@ def causes_over_time(
     return drawing(width, height, spoken, out)
 
 
-def _binned(when: Sequence[int], scale: Scale, step: float, bars: int) -> list[int]:
+def _binned(when: Sequence[int], scale: Scale, bars: int) -> list[int]:
     out = [0] * bars
+    since_ms, span_ms = scale.since_ms, max(scale.until_ms - scale.since_ms, 1)
     for at_ms in when:
-        out[min(int((scale.at(at_ms) - scale.left) / step), bars - 1)] += 1
+        # The end of the range belongs to the last.
+        out[min((at_ms - since_ms) * bars // span_ms, bars - 1)] += 1
     return out
 
 

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from agent.core.diagnosis.severity import Severity
 from agent.core.queries import GroupQueries, Health
+from agent.presentation.markup import Markup
 
 GroupRow = Mapping[str, Any]
 Event = dict[str, Any]
@@ -126,6 +127,8 @@ class Fleet:
     ready: Health
     groups: tuple[FleetGroup, ...]
     findings: tuple[Event, ...]
+    drawn: dict[str, Markup] = field(default_factory=dict, compare=False)
+    """Pieces of the page that follow from it alone, once somebody has asked for them."""
     _sorted: dict[str, tuple[FleetGroup, ...]] = field(default_factory=dict, compare=False)
 
     def sorted_by(self, sort: str) -> tuple[FleetGroup, ...]:

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from agent.core.queries import Health
 from agent.presentation.markup import Markup
+from agent.presentation.narrative import gains as narrative_gains
 from agent.presentation.narrative.events import events_within
 from agent.presentation.narrative.explain import ADVICE_TITLE, LIMITATIONS_TITLE, TITLES, Story, StoryRequest, explain
+from agent.presentation.narrative.gains import Gains
 from agent.presentation.narrative.phrases import epochs, is_sampled, work
 from agent.presentation.narrative.timeline import timeline_entries
 from agent.presentation.narrative.words import capitalized, count
 from agent.presentation.svg.lanes import build_lanes
 from agent.presentation.svg.swimlanes import swimlanes
+from agent.serving.page.assignment_matrix import matrix_section
 from agent.serving.page.findings_page import full_item
 from agent.serving.page.fleet import RECENT_MS, Event, severity_counts, worst_first
 from agent.serving.page.frame import Page
+from agent.serving.page.gains_table import gains_table
 from agent.serving.page.markup import (
     NARROW,
     WIDE,
@@ -35,6 +39,7 @@ from agent.serving.page.markup import (
 )
 from agent.serving.page.tables import events_section, lag_section, members_section
 from agent.serving.page.time_range import TimeRange, range_chips, range_problem
+from agent.simulation.whatif.recorder import GroupRecording
 
 Form = Mapping[str, Any]
 
@@ -46,7 +51,8 @@ MAX_OPEN_PARAGRAPHS = 2
 class GroupData:
     """What an agent knows of a group: its describe form (None once it is gone), its events, from when on these are
     all (None: from the log's beginning), the newest event of each finding that was open in the range, and of each
-    that is open now."""
+    that is open now, its newest states, and what other settings would have made of them (None: that is being
+    replayed)."""
 
     group: str
     description: Form | None
@@ -54,12 +60,20 @@ class GroupData:
     complete_since_ms: int | None
     findings: Sequence[Event]
     open_now: Sequence[Event]
+    recording: GroupRecording | None = None
+    gains: Gains | None = field(default_factory=Gains)
 
 
 def group_page(
-    known: GroupData, chosen: TimeRange, now_ms: int, ready: Health, version: str, cluster: str | None = None
+    known: GroupData,
+    chosen: TimeRange,
+    now_ms: int,
+    ready: Health,
+    version: str,
+    cluster: str | None = None,
+    generation: str | None = None,
 ) -> Page:
-    """The page of one group over a range."""
+    """The page of one group over a range. `generation`: the one whose assignment is asked for, else the newest's."""
     asked = StoryRequest(
         known.group,
         now_ms,
@@ -69,13 +83,15 @@ def group_page(
         complete_since_ms=known.complete_since_ms,
         of_agent=True,
     )
-    story = explain(asked, known.events, known.findings, known.description)
+    story = explain(asked, known.events, known.findings, known.description, gains=known.gains)
     open_now = worst_first(known.open_now)
     ranged = events_within(known.events, chosen.since_ms, chosen.until_ms)
     until_ms = now_ms if chosen.until_ms is None else chosen.until_ms
     began_ms = _beginning(known, min(story.since_ms, until_ms), until_ms)
     ranges = range_chips(known.group, cluster, chosen, began_ms, now_ms)
     form = known.description
+    group_type = "classic" if form is None else str(form["group_type"])
+    matrix = matrix_section(known.recording, generation, group_type, now_ms, chosen.query(), cluster)
     # Between two looks things happen that nobody sees: whoever reads this must know.
     is_looked_at = form is not None and is_sampled(form)
     parts = [
@@ -84,9 +100,10 @@ def group_page(
         f'<p class="notice" id="past">{text(capitalized(ready.reason), 500)}.</p>' if is_looked_at else "",
         range_problem(chosen),
         swimlane_section(known, began_ms, until_ms, ranges),
-        _open_findings(open_now, now_ms),
+        _open_findings(open_now, known.gains, now_ms),
         _story(story, open_now),
-        members_section(form),
+        matrix.markup,
+        members_section(form, with_assignment=not matrix.is_complete),
         lag_section(form, now_ms),
         events_section(timeline_entries(ranged), now_ms, chosen.is_everything),
         _background(story),
@@ -150,11 +167,13 @@ def _figures(known: GroupData, now_ms: int) -> Markup:
 </dl>""")
 
 
-def _open_findings(open_now: Sequence[Event], now_ms: int) -> Markup:
+def _open_findings(open_now: Sequence[Event], gains: Gains | None, now_ms: int) -> Markup:
     if not open_now:
-        return Markup("")
+        return Markup("") if gains is None or not gains.gains else gains_table(gains)
     items = "".join(full_item(it, now_ms, of_group=True) for it in open_now)
-    return section("wrong", "What is wrong", f'<ul class="findings">{items}</ul>')
+    beside = gains_table(gains)
+    inner = Markup(f'<ul class="findings">{items}</ul>')
+    return section("wrong", "What is wrong", f'<div class="beside">{inner}{beside}</div>' if beside else inner)
 
 
 def _story(story: Story, open_now: Sequence[Event]) -> Markup:
@@ -170,6 +189,9 @@ def _story(story: Story, open_now: Sequence[Event]) -> Markup:
     )
     # What findings advise stands with them.
     said = {it["advice"].strip().rstrip(".") for it in open_now}
+    if story.gains is not None:
+        # And what replays say has a table there.
+        said.update(it.strip().rstrip(".") for it in narrative_gains.advice(story.gains))
     rest = [it for it in sections.get(ADVICE_TITLE, []) if it.strip().rstrip(".") not in said]
     change = "".join(f"<li>{sentences(it, 2_000)}</li>" for it in rest)
     changes = section("change", ADVICE_TITLE, f'<ul class="prose">{change}</ul>') if change else ""

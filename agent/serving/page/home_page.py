@@ -45,6 +45,8 @@ from agent.serving.page.markup import (
 
 ROWS_PER_PAGE = 100
 """Rows of a page of the table: more nobody reads, and each costs time to make, to send and to show."""
+SHORTEST_PICTURE_MS = 15 * MINUTE_MS
+"""Less than that causes are not drawn over."""
 MAX_FINDINGS = 5
 """Open findings that are shown above the groups."""
 MAX_CHIPS = 3
@@ -173,14 +175,24 @@ def _findings(fleet: Fleet, wanted: FleetQuery) -> Markup:
 
 
 def _causes(fleet: Fleet) -> Markup:
-    """Why groups rebalanced lately: a row for each cause, over time."""
+    """The picture of why groups rebalanced lately, which all readers of a fleet share."""
+    found = fleet.drawn.get("causes")
+    if found is None:
+        found = fleet.drawn["causes"] = _draw_causes(fleet)
+    return found
+
+
+def _draw_causes(fleet: Fleet) -> Markup:
+    """A row for each cause, over the hour or as much of it as anything came in."""
     causes = causes_of(fleet.groups)
     if not causes:
         return Markup("")
     # The minute that is under way moves the picture; the version of the page has it.
     until_ms = -(-fleet.at_ms // MINUTE_MS) * MINUTE_MS
+    first_ms = min(map(min, causes.values())) // MINUTE_MS * MINUTE_MS
+    since_ms = max(until_ms - RECENT_MS, min(first_ms, until_ms - SHORTEST_PICTURE_MS))
     drawn = (
-        (kind, causes_over_time(causes, since_ms=until_ms - RECENT_MS, until_ms=until_ms, width=width, bars=bars))
+        (kind, causes_over_time(causes, since_ms=since_ms, until_ms=until_ms, width=width, bars=bars))
         for kind, width, bars in (("wide-only", WIDE, 60), ("narrow-only", NARROW, 30))
     )
     pictures = "".join(f'<div class="picture {kind}">{svg}</div>' for kind, svg in drawn)

@@ -7,7 +7,7 @@ of our own numbers. Nothing carries a `style` attribute: the policy of the page 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from html import escape
 from urllib.parse import quote, urlencode
@@ -133,6 +133,18 @@ def number(value: int | None, what: str = "not known") -> Markup:
         if abs(value) >= size:
             return Markup(f'<span title="{value:,}">{value / size:.3g} {unit}</span>')
     raise AssertionError("it is many, and more than a thousand")
+
+
+def number_ranges(numbers: Sequence[int]) -> str:
+    """`0-3, 7`: runs of numbers, in order."""
+    runs: list[list[int]] = []
+    for it in sorted(numbers):
+        if runs and it == runs[-1][1] + 1:
+            runs[-1][1] = it
+        else:
+            runs.append([it, it])
+    said = [str(first) if first == last else f"{first}-{last}" for first, last in runs]
+    return ", ".join(said[:20]) + (f" and {len(said) - 20} more" if len(said) > 20 else "")
 
 
 def ago(at_ms: int | None, now_ms: int, *, after: str = AGO, none: str = "never") -> Markup:

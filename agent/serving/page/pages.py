@@ -13,17 +13,21 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from agent.core.queries import GroupQueries, Timeline
+from agent.core.queries import Timeline
 from agent.presentation.markup import Markup
+from agent.presentation.narrative.gains import Gains
 from agent.serving.page.findings_page import RECENT_MS, FindingsQuery, findings_page
 from agent.serving.page.fleet import FleetCache
 from agent.serving.page.frame import HEADERS, Page, document, etag, main_part
 from agent.serving.page.group_page import GroupData, group_page
 from agent.serving.page.home_page import FleetQuery, home_page, version_of
 from agent.serving.page.markup import address, group_address, link, text
+from agent.serving.page.replays import ReplayRequest, Replays
 from agent.serving.page.static import HEADERS as STATIC_HEADERS
 from agent.serving.page.static import static_files
 from agent.serving.page.time_range import chosen_range
+from agent.serving.queries import ServedQueries
+from agent.simulation.whatif.command_line import whatif_command
 
 LIVE_PARAMETER = "live"
 REFRESH_STEP_MS = 30_000
@@ -34,9 +38,10 @@ MAX_CLUSTERS = 200
 class Pages:
     """The pages over one agent."""
 
-    def __init__(self, agent: GroupQueries, wall_ms: Callable[[], int]) -> None:
+    def __init__(self, agent: ServedQueries, wall_ms: Callable[[], int]) -> None:
         self._agent, self._wall_ms = agent, wall_ms
         self._fleets = FleetCache(agent, wall_ms)
+        self._replays = Replays()
 
     def home(self, request: Request) -> Response:
         """Answer `/`: the fleet, filtered and sorted as asked."""
@@ -81,16 +86,27 @@ class Pages:
         chosen = chosen_range(request.query_params, events, now_ms)
         kept = queries.findings(chosen.since_ms or 0, chosen.until_ms, name)
         open_now = queries.findings(None, None, name)
-        known = GroupData(name, form, events, complete_since_ms, kept, open_now)
+        shown = cluster if cluster is not None or form is None else form.get("cluster")
+        recording = queries.recording(name)
+        gains: Gains | None = Gains()
+        if recording is not None:
+            command = whatif_command(name, {}, chosen.since_ms, chosen.until_ms)
+            gains = self._replays.gains(
+                ReplayRequest((shown, name), recording, chosen.since_ms, chosen.until_ms, now_ms, command)
+            )
+        known = GroupData(name, form, events, complete_since_ms, kept, open_now, recording, gains)
         last = events[-1]["event_id"] if events else None
         ready = queries.ready()
         # As it was asked for: `2h` begins elsewhere each moment, and is the same.
         asked = [chosen.preset, *map(request.query_params.get, ("since", "until"))]
-        version = _digest(form, len(events), last, kept, open_now, asked, now_ms // REFRESH_STEP_MS, ready.reason)
-        shown = cluster if cluster is not None or form is None else form.get("cluster")
+        generation = request.query_params.get("generation")
+        version = _digest(
+            *(form, len(events), last, kept, open_now, asked, gains, generation),
+            *(now_ms // REFRESH_STEP_MS, ready.reason),
+        )
         if _client_has(request, version):
             return self._unchanged(version)
-        return self._answer(request, group_page(known, chosen, now_ms, ready, version, shown))
+        return self._answer(request, group_page(known, chosen, now_ms, ready, version, shown, generation))
 
     def ambiguous(self, request: Request, said: str) -> Response:
         """Several clusters have a group of that name: which?"""
@@ -115,21 +131,21 @@ class Pages:
     def _clusters(self) -> Sequence[str]:
         return self._agent.capabilities.clusters[:MAX_CLUSTERS]
 
-    def _queries_of(self, cluster: str | None) -> GroupQueries | None:
+    def _queries_of(self, cluster: str | None) -> ServedQueries | None:
         return self._agent if cluster is None else self._agent.of_cluster(cluster)
 
     def _has_group(self, cluster: str, name: str) -> bool:
         queries = self._queries_of(cluster)
         return queries is not None and queries.has_caught_up and queries.describe(name) is not None
 
-    def _queries_or_refusal(self, cluster: str | None) -> GroupQueries | Page:
+    def _queries_or_refusal(self, cluster: str | None) -> ServedQueries | Page:
         """Who answers for a cluster, or what there is to say where nothing can be told."""
         queries = self._queries_of(cluster)
         if queries is None:
             return self._missing("No such cluster", f"No cluster {text(cluster)} is read here.", None)
         return queries if queries.has_caught_up else self._waiting(queries, cluster)
 
-    def _waiting(self, queries: GroupQueries, cluster: str | None) -> Page:
+    def _waiting(self, queries: ServedQueries, cluster: str | None) -> Page:
         reason = queries.ready().reason
         said = f"{text(reason, 500)}. Half an answer is none: groups are shown once the topic was read to its end."
         body = _plain("Not ready yet", said)

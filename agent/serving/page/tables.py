@@ -10,7 +10,20 @@ from agent.presentation.markup import Markup
 from agent.presentation.narrative.phrases import work
 from agent.presentation.narrative.timeline import TimelineEntry
 from agent.presentation.narrative.words import count, day, duration, grouped
-from agent.serving.page.markup import ago, at, hidden, more, name, number, section, sentences, severity, table, text
+from agent.serving.page.markup import (
+    ago,
+    at,
+    hidden,
+    more,
+    name,
+    number,
+    number_ranges,
+    section,
+    sentences,
+    severity,
+    table,
+    text,
+)
 
 Form = Mapping[str, Any]
 
@@ -50,17 +63,19 @@ def _entry(entry: TimelineEntry, today: str) -> Markup:
     )
 
 
-def members_section(form: Form | None) -> Markup:
-    """Who is in the group, and what each holds; those that hold most first."""
+def members_section(form: Form | None, *, with_assignment: bool = True) -> Markup:
+    """Who is in the group; those that hold most first. `with_assignment`: what each holds, too."""
     if form is None or not form["members"]:
         return Markup("")
     members = sorted(form["members"], key=lambda it: (-_held(it), it["client_id"], it["member_id"]))
     most = max(map(_held, members))
     noun = work(form["group_type"])
-    rows = "".join(_member(it, most, it["member_id"] == form.get("leader")) for it in members[:MAX_MEMBERS])
+    leader = form.get("leader")
+    rows = "".join(_member(it, most, it["member_id"] == leader, with_assignment) for it in members[:MAX_MEMBERS])
+    which = '<th scope="col">Which</th>' if with_assignment else ""
     heads = f"""<th scope="col">Client</th><th scope="col">Host</th>
 <th scope="col" class="number">{noun.capitalize()}s</th>
-<th scope="col">Which</th><th scope="col" class="number">Session</th>"""
+{which}<th scope="col" class="number">Session</th>"""
     shown = table("members", "members", "Members, those that hold most first", heads, rows)
     return section("members", "Members", shown + more(len(members) - MAX_MEMBERS, "more members."))
 
@@ -69,7 +84,7 @@ def _held(member: Form) -> int:
     return sum(map(len, member["assignment"].values()))
 
 
-def _member(member: Form, most: int, leads: bool) -> Markup:
+def _member(member: Form, most: int, leads: bool, with_assignment: bool) -> Markup:
     held = _held(member)
     share = round(80 * held / most) if most else 0
     static = (
@@ -83,6 +98,7 @@ def _member(member: Form, most: int, leads: bool) -> Markup:
     library = f'<span class="kind" title="{why}">{text(member["client_library"])}</span>' if is_known else ""
     session = member["session_timeout_ms"]
     said = duration(session) if isinstance(session, int) and session >= 0 else number(None)
+    which = f'<td class="which">{_assignment(member["assignment"])}</td>' if with_assignment else ""
     return Markup(
         f'<tr data-key="{text(member["member_id"], 1_000)}"><th scope="row" class="name">'
         f'<span title="{text(member["member_id"])}">{name(member["client_id"] or member["member_id"])}</span>'
@@ -91,7 +107,7 @@ def _member(member: Form, most: int, leads: bool) -> Markup:
         f'<td class="number">{held if held else "none"}<svg class="share" viewBox="0 0 80 6" width="80" height="6" '
         f'aria-hidden="true"><rect width="80" height="6" rx="3" class="ground"/>'
         f'<rect width="{share}" height="6" rx="3"/></svg></td>'
-        f'<td class="which">{_assignment(member["assignment"])}</td><td class="number">{said}</td></tr>'
+        f'{which}<td class="number">{said}</td></tr>'
     )
 
 
@@ -100,18 +116,6 @@ def _assignment(assignment: Mapping[str, Sequence[int]]) -> Markup:
     out = " ".join(f'<span class="topic">{name(topic)}<b>{number_ranges(its)}</b></span>' for topic, its in shown)
     rest = len(assignment) - len(shown)
     return Markup(f"{out} and {count(rest, 'more topic')}" if rest else out or hidden("nothing"))
-
-
-def number_ranges(numbers: Sequence[int]) -> str:
-    """`0-3, 7`: runs of numbers, in order."""
-    runs: list[list[int]] = []
-    for it in sorted(numbers):
-        if runs and it == runs[-1][1] + 1:
-            runs[-1][1] = it
-        else:
-            runs.append([it, it])
-    said = [str(first) if first == last else f"{first}-{last}" for first, last in runs]
-    return ", ".join(said[:20]) + (f" and {len(said) - 20} more" if len(said) > 20 else "")
 
 
 def lag_section(form: Form | None, now_ms: int) -> Markup:

@@ -104,7 +104,7 @@ class GroupRecorder:
         if rebalanced is not None and any(isinstance(it, GroupCreated) for it in transitions):
             # A record of its own says when a group was made (Kafka 4.0 on), or none.
             self._made_ms = None
-        view = mirror.view(self.group)
+        view = mirror.view(self.group, with_commit=False)
         if view is None or view.generation < 1:
             return
         before = self._before(view)
@@ -114,7 +114,9 @@ class GroupRecorder:
         at_ms = max(at_ms, least_ms)
         members = {member.member_id: member for member in view.members}
         old = {} if before is None else before.members
-        last_ms = {member_id: _last_commit_ms(mirror, self.group, member) for member_id, member in old.items()}
+        # Only groups whose members can be thrown out for silence are replayed.
+        of = old if view.group_type == "classic" else {}
+        last_ms = {member_id: _last_commit_ms(mirror, self.group, member) for member_id, member in of.items()}
         self._seen.append(
             RecordedState(
                 at_ms=at_ms,

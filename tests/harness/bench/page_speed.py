@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 from httpx import Client, Response
 
-from agent.core.diagnosis.cluster import NO_ANALYZERS
 from agent.serving.page.fleet import MAX_AGE_S
+from analyzers.registry import parse_analyzer_names, select_analyzers
 from tests.harness.bench.crowd import Crowd
 from tests.unit.core.shadow import build as b
 from tests.unit.core.shadow.build import Log, run_of
@@ -38,7 +38,9 @@ def main() -> None:
     parser.add_argument("--rebalancing", type=int, default=50, help="groups that rebalance between two looks")
     given = parser.parse_args()
     crowd = Crowd(given.groups, 10, T0)
-    agent = Replayed(crowd.groups_runs(), chosen=NO_ANALYZERS)
+    # One analyzer that finds nothing here, so that records take the way that they take in an agent.
+    chosen = select_analyzers(parse_analyzer_names("static_membership_advice"))
+    agent = Replayed(crowd.groups_runs(), chosen=chosen)
     for run in islice(crowd.commits(50, 1_000), given.groups // 5):
         agent.state.replay_batch(run)
     names = crowd.names

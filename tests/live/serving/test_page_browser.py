@@ -25,7 +25,9 @@ from tests.unit.serving.web.made import guarded, hashed
 expect.set_options(timeout=60_000)
 
 GROUP = "/groups/fraud-848?range=all"
-PAGES = ("/", GROUP, "/findings")
+CLASSIC = "/groups/pricing-poll?range=all"
+"""With what-if numbers beside its finding."""
+PAGES = ("/", GROUP, CLASSIC, "/findings")
 
 
 @pytest.fixture(scope="module")
@@ -33,15 +35,19 @@ def url() -> Iterator[str]:
     """Some of the capture, as an agent would have shown it a minute later: axe takes long over many groups."""
     agent = Replayed(of_path(SEGMENTS))
     now_ms = newest_ms(agent) + 60_000
+    agent.recent.observe([m.finding("poll_timeout", now_ms, group="pricing-poll")])
     with served(agent, wall_ms=lambda: now_ms) as it:
         yield it
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(360, "dark"), (1440, "light"), (1440, "dark")])
+@pytest.mark.parametrize(("width", "scheme"), [(360, "dark"), (1440, "light")])
 def test_nobody_is_shut_out(browser: Browser, url: str, width: int, scheme: Any) -> None:
     with opened(browser, url, width=width, scheme=scheme) as (page, seen):
         for path in PAGES:
             page.goto(url + path)
+            if path == CLASSIC:
+                expect(page.locator("#settings")).not_to_contain_text("Being replayed")
+                expect(page.locator("#matrix")).to_contain_text("Against generation 1")
             assert axe(page) == [], path
             assert overflow(page) == 0, path
             boxes = [page.locator(it).first.bounding_box() for it in ("header", "main", "footer")]
@@ -52,7 +58,7 @@ def test_nobody_is_shut_out(browser: Browser, url: str, width: int, scheme: Any)
             assert tops == sorted(tops), "header, main, footer: none over the other"
     assert seen.wrong() == []
     assert {it.removeprefix(url).split("/")[1] for it in seen.requests if not it.startswith("data:")} <= {
-        *("", "groups", "findings", "static", GROUP.split("/")[1], "?live=1", "findings?live=1")
+        *("", "groups", "findings", "static", "?live=1", "findings?live=1")
     }
 
 
@@ -150,6 +156,18 @@ def test_sorting_is_in_the_address(browser: Browser, url: str) -> None:
         assert page.evaluate("window.mine") == 1, "nothing was loaded anew"
     with opened(browser, url + "/?sort=-group&q=f") as (page, _):
         assert names(page) == sorted((it for it in trouble if it in names(page)), reverse=True)
+    assert seen.wrong() == []
+
+
+def test_a_range_and_a_generation_are_in_the_address(browser: Browser, url: str) -> None:
+    with opened(browser, url + CLASSIC) as (page, seen):
+        page.evaluate("window.mine = 1")
+        page.get_by_role("link", name="Link to this").click()
+        expect(page).to_have_url(re.compile(r"since=.*Z&until=.*Z$"))
+        page.locator("#generations").get_by_role("link", name="1", exact=True).click()
+        expect(page.locator("#moves")).to_contain_text("Generation 1,")
+        expect(page).to_have_url(re.compile(r"since=.*Z&until=.*Z&generation=1$"))
+        assert page.evaluate("window.mine") == 1, "nothing was loaded anew"
     assert seen.wrong() == []
 
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from agent.cli.whatif_gains import gains_of_agent, gains_within_budget, whatif_command
+from agent.cli.whatif_gains import gains_of_agent, gains_within_budget
 from agent.core.diagnosis.cluster import AnalyzerSelection
 from agent.runtime.offline import load
+from agent.simulation.whatif.command_line import whatif_command
 from agent.simulation.whatif.recorder import GroupRecorder
 from analyzers.registry import select_analyzers
 from tests.unit.cli.running import SEGMENTS

@@ -37,7 +37,7 @@ NO_STATE: dict[type, set[str]] = {
     # Rejects are for whoever logs them; a mirror's versions say whether that very object changed. Wakes follow from
     # what is due, and looks from who wants them.
     PartitionMirror: {"partition", "rejects", "_evidence_source", "names_version"},
-    PartitionDiagnosis: {"_mirror", "_makes", "_observer", "_on_failure", "_wakes", "lag_source", "_look_ms"},
+    PartitionDiagnosis: {"_mirror", "_makes", "observer", "_on_failure", "_wakes", "lag_source", "_look_ms"},
     CommittedOffsets: {"_groups", "_place", "version", "moved"},  # follow from the keys; `moved` is the mirror's
     TargetAssignments: {"slots_of"},
     ConsumerGroup: {"_libraries"},  # follows from the members

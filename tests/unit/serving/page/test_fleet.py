@@ -20,8 +20,7 @@ from agent.serving.page.fleet import (
     histogram,
 )
 from agent.serving.page.home_page import FleetQuery, home_page
-from agent.serving.page.markup import ago, bars, group_address, number, rough
-from agent.serving.page.tables import number_ranges
+from agent.serving.page.markup import ago, bars, group_address, number, number_ranges, rough
 from tests.unit.core.shadow import build as b
 from tests.unit.core.shadow.build import T0, Log, run_of
 from tests.unit.presentation.narrative import made as m

@@ -23,6 +23,8 @@ from agent.serving.metrics.group_collector import GroupCollector, cluster_findin
 from agent.serving.metrics.readings import Readings
 from agent.serving.queries import ServedQueries
 from agent.serving.server import serving
+from agent.simulation.whatif.recent_recordings import RecentRecordings
+from agent.simulation.whatif.recorder import GroupRecording
 from analyzers.registry import select_analyzers
 from tests.unit.core.shadow.build import Log, run_of
 
@@ -40,7 +42,10 @@ class Replayed(ServedQueries):
         observed: ObserverReading | None = None,
         mirror_class: type[PartitionMirror] = PartitionMirror,
     ) -> None:
-        self.state = state = ClusterState(select_analyzers() if chosen is None else chosen, mirror_class=mirror_class)
+        self.recordings = RecentRecordings()
+        self.state = state = ClusterState(
+            select_analyzers() if chosen is None else chosen, mirror_class=mirror_class, members=self.recordings
+        )
         self.mirror, self.counts, self.recent = state.mirror, state.counts, state.recent
         self._groups = GroupCollector(state, nullcontext())
         self.has_caught_up = has_caught_up
@@ -78,6 +83,9 @@ class Replayed(ServedQueries):
         self, since_ms: int | None = None, until_ms: int | None = None, group: str | None = None
     ) -> list[JsonObject]:
         return findings.select_findings(self.recent.findings(group), since_ms, until_ms)
+
+    def recording(self, group: str) -> GroupRecording | None:
+        return self.recordings.recording(group)
 
     def readings(self) -> Readings:
         """As `Agent.readings`: nothing of groups before the topic was read to its end."""

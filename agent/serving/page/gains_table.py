@@ -1,0 +1,51 @@
+"""What other settings would have made of a group's history, for beside its findings: rebalances and stopped time."""
+
+from __future__ import annotations
+
+from agent.presentation.markup import Markup
+from agent.presentation.narrative import gains as narrative
+from agent.presentation.narrative.gains import Gains
+from agent.presentation.narrative.words import capitalized, duration
+from agent.serving.page.markup import sentences, table
+
+MAX_PRICE = 600
+
+
+def gains_table(gains: Gains | None) -> Markup:
+    """The table under its heading; nothing where there is nothing to say. None: it is being replayed."""
+    if gains is None:
+        return _aside('<p class="none">Being replayed; the numbers come in a moment.</p>')
+    lines = narrative.advice(gains)
+    if not lines:
+        # Why there are no numbers stands with what could not be seen.
+        return Markup("")
+    if not gains.gains:
+        return _aside(f'<p class="prose">{sentences(lines[0])}</p>')
+    rows = _row("As today", gains.rebalances, gains.stopped_s)
+    for it in gains.gains:
+        exact = " ".join(str(sentences(f"`{line[: narrative.MAX_LINE]}`")) for line in it.exact)
+        price = f"<br>{sentences(it.price, MAX_PRICE)}" if it.price else ""
+        rows += _row(capitalized(it.setting), it.rebalances_after, it.stopped_after_s)
+        rows += Markup(f'<tr class="how"><td colspan="3">{exact} {sentences(it.where)}.{price}</td></tr>')
+    heads = """<th scope="col">Setting</th><th scope="col" class="number">Rebalances</th>
+<th scope="col" class="number">Stopped</th>"""
+    caption = "What the same history would have come to"
+    near = f"{gains.matched} of {gains.generations} generations come out of the replay as they were."
+    return _aside(
+        f'{table("gains", "what other settings would have made of it", caption, heads, rows)}<p class="more">'
+        f"The same history, replayed; stopped is partition time. {near}</p>"
+    )
+
+
+def _row(setting: str, rebalances: int, stopped_s: float) -> Markup:
+    return Markup(
+        f'<tr><th scope="row" class="name">{sentences(setting)}</th><td class="number">{rebalances:,}</td>'
+        f'<td class="number">{duration(round(stopped_s * 1000))}</td></tr>'
+    )
+
+
+def _aside(inner: str) -> Markup:
+    return Markup(f"""<div class="settings" id="settings">
+<h3>With other settings</h3>
+{inner}
+</div>""")
