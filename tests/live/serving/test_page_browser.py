@@ -25,8 +25,8 @@ from tests.unit.serving.web.made import guarded, hashed
 expect.set_options(timeout=60_000)
 
 GROUP = "/groups/fraud-848?range=all"
-CLASSIC = "/groups/pricing-poll?range=all"
-"""With what-if numbers beside its finding."""
+CLASSIC = "/groups/loop?range=all"
+"""A crash loop, with findings and what a replay says beside them."""
 PAGES = ("/", GROUP, CLASSIC, "/findings")
 
 
@@ -35,9 +35,26 @@ def url() -> Iterator[str]:
     """Some of the capture, as an agent would have shown it a minute later: axe takes long over many groups."""
     agent = Replayed(of_path(SEGMENTS))
     now_ms = newest_ms(agent) + 60_000
-    agent.recent.observe([m.finding("poll_timeout", now_ms, group="pricing-poll")])
+    agent.state.replay_batch(run_of(crash_loop(now_ms - 200_000).records))
     with served(agent, wall_ms=lambda: now_ms) as it:
         yield it
+
+
+def crash_loop(began_ms: int) -> Log:
+    """A member comes every 40 s and dies after 12 s; six more until the group notices."""
+    log = Log(partition=49)
+    log.now_ms = began_ms
+    for number in range(1, 9):
+        is_there = number % 2 == 0
+        members = [b.member("a-1", {"t": [0] if is_there else [0, 1]}, session_ms=6_000)]
+        members += [b.member(f"b-{number}", {"t": [1]}, session_ms=6_000)] if is_there else []
+        log.add(b.classic_group(number, *members, group="loop", state_ms=log.now_ms + 1_990), after_ms=2_000)
+        for step in range(9):
+            worked = [0, 1] if step < 6 or not is_there else [0]
+            at_ms = log.now_ms + 2_000
+            commits = (b.commit("t", it, 100 * number + step, group="loop", at_ms=at_ms) for it in worked)
+            log.add(*commits, after_ms=2_000)
+    return log
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(360, "dark"), (1440, "light")])
@@ -47,7 +64,7 @@ def test_nobody_is_shut_out(browser: Browser, url: str, width: int, scheme: Any)
             page.goto(url + path)
             if path == CLASSIC:
                 expect(page.locator("#settings")).not_to_contain_text("Being replayed")
-                expect(page.locator("#matrix")).to_contain_text("Against generation 1")
+                expect(page.locator("#matrix")).to_contain_text("Against generation 7")
             assert axe(page) == [], path
             assert overflow(page) == 0, path
             boxes = [page.locator(it).first.bounding_box() for it in ("header", "main", "footer")]
@@ -164,6 +181,7 @@ def test_a_range_and_a_generation_are_in_the_address(browser: Browser, url: str)
         page.evaluate("window.mine = 1")
         page.get_by_role("link", name="Link to this").click()
         expect(page).to_have_url(re.compile(r"since=.*Z&until=.*Z$"))
+        expect(page.locator("#ranges a[aria-current]")).to_contain_text(" to ")
         page.locator("#generations").get_by_role("link", name="1", exact=True).click()
         expect(page.locator("#moves")).to_contain_text("Generation 1,")
         expect(page).to_have_url(re.compile(r"since=.*Z&until=.*Z&generation=1$"))
