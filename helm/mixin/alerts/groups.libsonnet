@@ -21,9 +21,9 @@
     config.stormFor,
     lib.findingWith('rebalance_storm', severity, rebalances),
     'Consumer group %s keeps rebalancing.' % group,
-    'Consumer group %s rebalances again and again, and no deploy explains it%s.' % [group, more] +
+    'Consumer group %s rebalances repeatedly, and this is not a deploy%s.' % [group, more] +
     counted('Rebalances in the last hour: about {{ printf "%.0f" $value }}.') +
-    ' Each time its members stop working. kshadow explain says who goes again and again, and why.'
+    ' Each rebalance stops its members. kshadow explain names the client that leaves, and the cause.'
   ),
 
   local sessions(severity, more) = lib.alert(
@@ -31,11 +31,11 @@
     severity,
     config.timeoutsFor,
     lib.findingWith('session_timeout', severity, departures('session_timeout')),
-    'Members of consumer group %s are thrown out because their sessions time out.' % group,
-    'The brokers had no heartbeat from members of consumer group %s for session.timeout.ms, and threw them out%s.' %
+    'Members of consumer group %s are removed because their sessions time out.' % group,
+    'The brokers had no heartbeat from members of consumer group %s for session.timeout.ms, and removed them%s.' %
     [group, more] +
-    counted('Members lost that way in the last hour: about {{ printf "%.0f" $value }}.') +
-    ' Clients crash, are killed, or stop for longer than the timeout; their partitions stand still until it is over.'
+    counted('Members removed in this way in the last hour: about {{ printf "%.0f" $value }}.') +
+    ' Clients crash, are killed, or pause for longer than the timeout; their partitions are idle until then.'
   ),
 
   local polls(severity, more) = lib.alert(
@@ -45,8 +45,8 @@
     lib.findingWith('poll_timeout', severity, departures('poll_timeout')),
     'Members of consumer group %s take longer than max.poll.interval.ms between two polls.' % group,
     'Members of consumer group %s did not poll within max.poll.interval.ms and left the group%s.' % [group, more] +
-    counted('Members lost that way in the last hour: about {{ printf "%.0f" $value }}.') +
-    ' What they were working on is worked on once more by others.'
+    counted('Members removed in this way in the last hour: about {{ printf "%.0f" $value }}.') +
+    ' Other members process their last batches again.'
   ),
 
   local rejoins(severity, more) = lib.alert(
@@ -55,10 +55,10 @@
     config.timeoutsFor,
     lib.findingWith('rejoin_timeout', severity, departures('rejoin_timeout')),
     'Members of consumer group %s do not rejoin in time when it rebalances.' % group,
-    'Members of consumer group %s did not rejoin within its rebalance timeout, and the brokers dropped them%s.' %
+    'Members of consumer group %s did not rejoin within its rebalance timeout, and the brokers removed them%s.' %
     [group, more] +
-    counted('Members lost that way in the last hour: about {{ printf "%.0f" $value }}.') +
-    ' The whole group stood still while it waited for them, and what they were working on is worked on once more by others.'
+    counted('Members removed in this way in the last hour: about {{ printf "%.0f" $value }}.') +
+    ' All members stopped while the group waited for them, and others process their last batches again.'
   ),
 
   local stalled(severity, more) = lib.alert(
@@ -70,7 +70,7 @@
     'Consumer group %s has members, and still%s partitions of it are not committed any more, or went back.' %
     [group, more] +
     counted('Up to {{ $value | humanize }} records of a topic wait.') +
-    ' kshadow explain names the partitions and who holds them.'
+    ' kshadow explain names the partitions and their members.'
   ),
 
   local growing(severity, seconds) = lib.alert(
@@ -83,9 +83,9 @@
       and on (cluster, group) deriv(%(lag)s[%(window)s]) > %(growth)g
       and on (cluster, group) %(members)s > 0
     ||| % { lag: lag, window: config.lagWindow, seconds: seconds, growth: config.lagGrowth, members: members },
-    'Consumer group %s falls further and further behind.' % group,
-    'Consumer group %s works {{ $value | humanizeDuration }} behind what is written. ' % group +
-    'For %s it was never less than %s behind, and it is getting worse: it does not keep up.' %
+    'Consumer group %s falls further behind.' % group,
+    'Consumer group %s is {{ $value | humanizeDuration }} behind the end of its topics. ' % group +
+    'For %s it was never less than %s behind, and its lag grows.' %
     [config.lagWindow, lib.duration(seconds)]
   ),
 
@@ -105,7 +105,7 @@
       metric: lib.metric('kshadow_group_members'),
       steps: std.ceil(144 * config.emptyPresentShare),
     } + (if seconds == null then '' else 'and on (cluster, group) %s > %d\n' % [lag, seconds]),
-    'Consumer group %s has no members any more, and work waits.' % group,
+    'Consumer group %s has no members, and records wait.' % group,
     'Consumer group %s had members for most of the last day and has none now%s. ' % [group, more] +
     'Up to {{ $value | humanize }} records of a topic wait for it.'
   ),
@@ -116,13 +116,13 @@
         name: 'kshadow-groups',
         rules: [
           storm('warning', ''),
-          storm('critical', '; it lasts, or the group hardly works at all'),
+          storm('critical', '; it lasts, or stops the group most of the time'),
           sessions('warning', ''),
-          sessions('critical', ', many of them again and again'),
+          sessions('critical', ', many of them repeatedly'),
           polls('warning', ''),
-          polls('critical', ', many of them again and again'),
+          polls('critical', ', many of them repeatedly'),
           rejoins('warning', ''),
-          rejoins('critical', ', many of them again and again'),
+          rejoins('critical', ', many of them repeatedly'),
           lib.alert(
             'KshadowImbalance',
             'warning',
@@ -132,11 +132,11 @@
               'warning',
               '((%(p)s > %(r)s) or %(r)s or %(p)s)' % { p: byPartitions, r: byRecords },
             ),
-            'Work in consumer group %s is shared out unevenly.' % group,
-            'One member of consumer group %s has far more to do than the others' % group +
+            'Partitions of consumer group %s are assigned unevenly.' % group,
+            'One member of consumer group %s has far more partitions or records than the others' % group +
             '{{ if ge $value 1.0 }}: {{ $value | humanize }} times a fair share of the partitions, or of the ' +
-            'records{{ end }}. It has been so for %s. ' % config.imbalanceFor +
-            'kshadow assign shows which assignor would do better.'
+            'records{{ end }}. This has lasted for %s. ' % config.imbalanceFor +
+            'kshadow assign shows what other assignors would assign.'
           ),
           lib.alert(
             'KshadowIdleMembers',
@@ -147,7 +147,7 @@
               'info',
               'max by (cluster, group) (%s)' % lib.metric('kshadow_group_idle_members'),
             ),
-            'Consumer group %s has members with nothing to do.' % group,
+            'Consumer group %s has members without partitions.' % group,
             'Members of consumer group %s hold no partition while others do' % group +
             '{{ if ge $value 1.0 }} (members: {{ $value }}){{ end }}, for %s now: ' % config.idleFor +
             'it has more members than its topics have partitions, or its assignor gives them to a few.'
