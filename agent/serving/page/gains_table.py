@@ -30,10 +30,12 @@ def gains_table(gains: Gains | None) -> Markup:
     heads = """<th scope="col">Setting</th><th scope="col" class="number">Rebalances</th>
 <th scope="col" class="number">Stopped</th>"""
     caption = "What the same history would have come to"
+    dear = any(it.stopped_after_s > it.stopped_before_s + narrative.NEGLIGIBLE_S for it in gains.gains)
+    price_of_it = "No setting that was tried helps without a price: this one has fewer rebalances and stops longer. "
     near = f"{gains.matched} of {gains.generations} generations come out of the replay as they were."
     return _aside(
         f'{table("gains", "what other settings would have made of it", caption, heads, rows)}<p class="more">'
-        f"The same history, replayed; stopped is partition time. {near}</p>"
+        f"{price_of_it if dear else ''}The same history, replayed; stopped is partition time. {near}</p>"
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from agent.presentation.narrative.gains import Gain, Gains
 from agent.serving.page.gains_table import gains_table
@@ -110,6 +111,9 @@ def test_the_table() -> None:
     for words in ("As today", "2 min", "Static membership", "30.0 s", "group.instance.id=<b>", "9 of 9"):
         assert words in text, words
     assert "<b>" not in gains_table(FOUND)
+    assert "without a price" not in text
+    dear = replace(FOUND, gains=(replace(GAIN, stopped_after_s=150.0),))
+    assert "No setting that was tried helps without a price" in gains_table(dear)
     assert gains_table(Gains()) == ""
     assert gains_table(Gains(untold="no log")) == "", "that stands with what could not be seen"
     assert "Being replayed" in gains_table(None)
