@@ -26,7 +26,8 @@ $(DEMO_READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import ensurepip, venv' || \
 		{ echo "Python's venv module is missing (Debian and Ubuntu: install the package python3-venv)"; exit 1; }
 	@echo "Installing kshadow into $(VENV), once"
-	@trap 'rm -rf $(VENV); exit 130' HUP INT TERM; $(PYTHON) -m venv --clear $(VENV) && $(PIP) '.[demo]' --no-compile
+	@tmp=$$(mktemp -d) || exit 1; export TMPDIR="$$tmp"; trap 'rm -rf "$$tmp" $(VENV); exit 130' HUP INT TERM; \
+		$(PYTHON) -m venv --clear $(VENV) && $(PIP) '.[demo]' --no-compile; code=$$?; rm -rf "$$tmp"; exit $$code
 	@touch $@
 
 # The rest, for tests and tools.
