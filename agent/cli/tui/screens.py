@@ -152,7 +152,7 @@ class FleetScreen(WatchScreen):
         """Rows, in their order."""
         fleet = self.state.fleet
         height = self.size.height
-        calm = height - 6 - (0 if fleet is None else len(fleet.rows))
+        calm = height - 6 - (0 if fleet is None else max(len(fleet.rows), self.groups.line_count))
         news = 0 if height < 16 else 3 if height < 30 else max(8, min(calm, height // 2))
         news = min(news, len(self.state.changes))
         trouble = 1 if self.state.failure is not None else 0

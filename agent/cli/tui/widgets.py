@@ -155,6 +155,11 @@ class Groups(ScrollView, can_focus=True):
         """The columns for the room there is."""
         return layout(max(self.scrollable_content_region.width, 1), self._longest)
 
+    @property
+    def line_count(self) -> int:
+        """How many lines all rows take."""
+        return self._starts[-1]
+
     def heading(self) -> Line:
         """What stands above the columns."""
         return heading_line(self.current_layout)
