@@ -110,8 +110,8 @@ def _reasons(view: GroupView, idle: Iterable[Member]) -> Counter[Reason]:
 
 _WHY = {
     Reason.TOO_FEW: "there are fewer {things} than members",
-    Reason.NOTHING_WANTED: "no topic that they subscribe to is held by anyone",
-    Reason.LEFT_OUT: "there are {things} enough, and the assignor gave them none",
+    Reason.NOTHING_WANTED: "no member has a topic that they subscribe to",
+    Reason.LEFT_OUT: "the assignor gave them none, though there are enough {things}",
 }
 
 
@@ -132,22 +132,28 @@ def _advice(view: GroupView, idle: list[Member], reasons: Counter[Reason]) -> st
     reason = reasons.most_common(1)[0][0]
     if reason is Reason.NOTHING_WANTED:
         return (
-            "See which topics these clients subscribe to, and whether those exist: members of one group should all "
-            "subscribe to the same."
+            "Check which topics these clients subscribe to, and whether they exist; members of one group should "
+            "subscribe to the same topics."
         )
     if reason is Reason.LEFT_OUT and view.group_type == GroupType.CLASSIC and view.protocol != STREAMS_PROTOCOL:
         return (
-            "Set partition.assignment.strategy to roundrobin or cooperative-sticky on all members: range begins anew "
-            "with each topic, and so gives topics of few partitions to the same first members."
+            "Set partition.assignment.strategy to roundrobin or cooperative-sticky on all members; the price is a "
+            "rolling restart. range assigns each topic by itself, so topics of few partitions go to the same members."
         )
     if reason is Reason.LEFT_OUT and view.group_type == GroupType.CONSUMER:
-        return "Set group.remote.assignor to uniform on all members, and let them subscribe to the same topics."
-    allow = f"If they are a reserve, allow them: idle_members.allowed_members={len(idle)}."
+        return (
+            "Set group.remote.assignor to uniform on all members, and let them subscribe to the same topics; the "
+            "price is a rolling restart."
+        )
+    allow = f"For a deliberate reserve, set idle_members.allowed_members={len(idle)}."
     if view.group_type == GroupType.CONNECT:
         return f"Run fewer workers, or raise tasks.max where the connectors can use it. {allow}"
     if view.group_type == GroupType.STREAMS or view.protocol == STREAMS_PROTOCOL:
         return f"Lower num.stream.threads or run fewer instances, or give the input topics more partitions. {allow}"
-    return f"Run {count_text(len(view.members) - len(idle), 'member')}, or give the topics more partitions. {allow}"
+    return (
+        f"Run {count_text(len(view.members) - len(idle), 'member')}, or give the topics more partitions, which moves "
+        f"keys to other partitions. {allow}"
+    )
 
 
 def _numbers(view: GroupView, idle: list[Member], reasons: Counter[Reason]) -> dict[str, Any]:

@@ -43,7 +43,7 @@ class Losses(NamedTuple):
     @property
     def again(self) -> str:
         """A clause about the repeat offenders; empty without any."""
-        return f"; again and again: {names_text(seat.name for seat in self.repeaters)}" if self.repeaters else ""
+        return f"; repeatedly: {names_text(seat.name for seat in self.repeaters)}" if self.repeaters else ""
 
     def numbers(self, window_s: float) -> dict[str, Any]:
         """The numbers that say who it was."""

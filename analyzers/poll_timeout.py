@@ -30,7 +30,7 @@ class PollTimeout(LostMembersAnalyzer):
 
     name: ClassVar[str] = "poll_timeout"
     rule: ClassVar[str] = (
-        "A member went because it did not poll for its max.poll.interval.ms (inferred, with at least min_confidence) "
+        "A member left because it did not poll for its max.poll.interval.ms (inferred, with at least min_confidence) "
         "within the last window_s. Warning; critical when many clients did so repeats times each."
     )
     false_alarms: ClassVar[str] = (
@@ -61,12 +61,12 @@ class PollTimeout(LostMembersAnalyzer):
         limits = names_text([duration_text(ms) for ms in numbers["max_poll_intervals_ms"]])
         window = duration_text(milliseconds(self.settings.window_s))
         what = (
-            f"{count_text(len(losses.members), 'time')} within {window} a member did not poll within its "
-            f"max.poll.interval.ms{f' ({limits})' if limits else ''}"
+            f"{count_text(len(losses.members), 'member')} did not poll within max.poll.interval.ms"
+            f"{f' ({limits})' if limits else ''} in {window}"
         )
         more = losses.again
         if numbers["longest_beyond_ms"] is not None:
-            more += f"; back up to {duration_text(numbers['longest_beyond_ms'])} after the limit"
+            more += f"; joined again up to {duration_text(numbers['longest_beyond_ms'])} later"
         return f"{what}: {losses.who}{more}."
 
 
@@ -78,9 +78,9 @@ def _limit_ms(member: Member) -> int | None:
 
 def _advice(numbers: dict[str, Any]) -> str:
     needed = numbers["needed_max_poll_interval_ms"]
-    enough = "above what the slowest batch takes" if needed is None else f"to at least {needed}"
+    enough = "above the slowest batch" if needed is None else f"to at least {duration_text(needed)}"
     return (
-        "What the member does between two polls takes too long, and what it processed meanwhile is processed again "
-        f"by another. Fetch less at once (max.poll.records, or fewer bytes), take the work off the "
-        f"poll thread (pause(), keep polling, resume()), or raise max.poll.interval.ms {enough}."
+        f"Lower max.poll.records (or the bytes of a fetch), or raise max.poll.interval.ms {enough}; a stuck consumer "
+        "is then detected later. Or process records off the poll thread (pause(), keep polling, resume()): what was "
+        "processed since the last commit is processed again by another member."
     )

@@ -136,7 +136,7 @@ class RebalanceStorm(Analyzer):
 
     name: ClassVar[str] = "rebalance_storm"
     rule: ClassVar[str] = (
-        "The same client went loop_departures times within loop_window_s, or the whole group was replaced as often, "
+        "The same client left loop_departures times within loop_window_s, or the whole group was replaced as often, "
         "the last time within window_s; or min_rebalances within window_s are not explained by each client coming or "
         "going once, and all together are times_normal the group's normal rate. Warning; critical if the group did "
         "not work for critical_share of window_s, or if it lasts critical_after_s."
@@ -383,7 +383,7 @@ class RebalanceStorm(Analyzer):
             what += f" ({an_hour:g} an hour is normal here)"
         summary = f"{what}: {pattern_clause(pattern, clients, len(going), causes)}"
         if share:
-            summary += f"; partitions stood still for at least {share:.0%} of the time"
+            summary += f"; partitions were stopped for at least {share * 100:.0f} % of the time"
         advice = spell_settings(PATTERN_ADVICE[pattern], {it.library for it in self._gone})
         return Condition(severity, f"{summary}.", advice, numbers)
 

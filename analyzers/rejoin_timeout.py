@@ -26,8 +26,9 @@ class RejoinTimeout(LostMembersAnalyzer):
 
     name: ClassVar[str] = "rejoin_timeout"
     rule: ClassVar[str] = (
-        "A member went because it did not rejoin within the group's rebalance timeout (inferred, with at least "
-        "min_confidence) within the last window_s. Warning; critical when many clients did so repeats times each."
+        "A member was removed because it did not rejoin within the group's rebalance timeout (inferred, with at "
+        "least min_confidence) within the last window_s. Warning; critical when many clients did so repeats times "
+        "each."
     )
     false_alarms: ClassVar[str] = (
         "A consumer that was paused in a debugger, or whose machine slept, as a rebalance began. Members that leave "
@@ -44,15 +45,14 @@ class RejoinTimeout(LostMembersAnalyzer):
         window = duration_text(milliseconds(self.settings.window_s))
         within = names_text([duration_text(ms) for ms in limits])
         summary = (
-            f"{count_text(len(losses.members), 'time')} within {window} a member did not rejoin within the rebalance "
-            f"timeout ({within}), and the whole group waited for it: {losses.who}{losses.again}."
+            f"{count_text(len(losses.members), 'member')} did not rejoin within the rebalance timeout ({within}) in "
+            f"{window}, and the whole group waited: {losses.who}{losses.again}."
         )
         return Condition(severity, summary, _ADVICE, numbers)
 
 
 _ADVICE = (
-    "Something kept the member from rejoining while its heartbeats went on: a message that takes long, or a handler "
-    "that does not return when the rebalance begins. Let the work stop or give up then (the session's context, the "
-    "revoke callback), make single pieces of it shorter, or raise rebalance.timeout.ms above what the slowest one "
-    "takes: the group then waits that much longer for a member that is stuck."
+    "Stop the work when a rebalance begins (revoke callback, the session's context), or raise rebalance.timeout.ms "
+    "above the slowest record; rebalances then wait longer for a stuck member. Its heartbeats continued, so one "
+    "record or a handler took too long."
 )

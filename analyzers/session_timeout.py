@@ -30,13 +30,13 @@ class SessionTimeout(LostMembersAnalyzer):
 
     name: ClassVar[str] = "session_timeout"
     rule: ClassVar[str] = (
-        "A member went because its session ran out (inferred, with at least min_confidence) within the last "
+        "A member was removed because its session timed out (inferred, with at least min_confidence) within the last "
         "window_s. Info for one; warning for a client that did so repeats times, or for many; critical when that "
         "many clients are repeat offenders."
     )
     false_alarms: ClassVar[str] = (
-        "Static members and Kafka Streams say no goodbye, so their planned stop looks the same; so does any client "
-        "that is killed in a deploy. Members that never commit leave no trace of how they went: no finding."
+        "Static members and Kafka Streams send no LeaveGroup, so a planned stop looks the same; so does any client "
+        "that is killed in a deploy. Members that never commit leave no trace of why they left: no finding."
     )
     cause: ClassVar[Cause] = Cause.SESSION_TIMEOUT
     settings_class: ClassVar[type[Settings]] = SessionTimeoutSettings
@@ -76,14 +76,13 @@ class SessionTimeout(LostMembersAnalyzer):
 
     def _summary(self, losses: Losses, timeouts: Sequence[int]) -> str:
         lost = losses.members
-        what = (
-            f"{count_text(len(lost), 'session')} ran out within {duration_text(milliseconds(self.settings.window_s))}"
-        )
+        window = duration_text(milliseconds(self.settings.window_s))
+        what = f"{count_text(len(lost), 'session')} timed out within {window}"
         after = f" after {names_text([duration_text(ms) for ms in timeouts])}" if timeouts else ""
         again = losses.again
         back = sum(it.returned_ms is not None for it in lost)
         if back:
-            again += f"; {count_text(back, 'member')} came back"
+            again += f"; {count_text(back, 'member')} joined again"
         return f"{what}: {losses.who}{after}{again}."
 
 
@@ -97,32 +96,37 @@ def _advice(lost: Sequence[LostMember], stalled: Sequence[LostMember], numbers: 
     died = [it.identity.name for it in lost if it.overlapped]
     if died:
         parts.append(
-            f"{names_text(died)} came back before the old session had ended, so the process had died without a "
-            f"goodbye: look for why (exit code, OOM kill, liveness probe), and call close() on shutdown."
+            f"Find why {names_text(died)} stops without close() (log, exit code, OOM kills, liveness probe), and "
+            "keep it stopped until then; the price is its capacity."
         )
     needed = numbers["needed_session_timeout_ms"]
     if stalled:
         within = duration_text(max(it.away_ms or 0 for it in stalled))
-        text = f"{names_text([it.identity.name for it in stalled])} came back within {within}"
+        who = names_text([it.identity.name for it in stalled])
         if needed is not None:
-            text += (
-                f": if it stalled rather than restarted (garbage collection, throttled CPU, network), a "
-                f"session.timeout.ms of at least {needed} would have kept it, with heartbeat.interval.ms at most a "
-                "third of it."
+            parts.append(
+                f"If {who} only paused (garbage collection, CPU limit, network) for {within}, set session.timeout.ms "
+                f"to at least {duration_text(needed)}; a dead member is then detected later."
             )
+            parts.append("Keep heartbeat.interval.ms at a third of it or less.")
         else:
-            text += ": if it stalled rather than restarted, its session timeout is too tight for that."
-        parts.append(text)
+            parts.append(f"If {who} only paused for {within}, its session timeout is too short for that.")
     gone = [it for it in lost if it.returned_ms is None]
     if gone:
-        parts.append(f"Check whether {names_text([it.identity.name for it in gone])} should still run.")
+        who = names_text([it.identity.name for it in gone])
+        parts.append(
+            f"Find why {who} stopped sending heartbeats, unless that was planned (log, exit code, OOM kills, "
+            "liveness probe)."
+        )
     if any(_may_be_planned(it) for it in gone):
-        parts.append("If all were stopped on purpose nothing is wrong: static members and Streams say no goodbye.")
+        parts.append("Static members and Kafka Streams send no LeaveGroup: a planned stop looks the same.")
     if any(it.identity.instance_id is not None for it in lost):
-        parts.append("For static members session.timeout.ms must be longer than a restart takes.")
+        parts.append(
+            "Static members need a session.timeout.ms longer than a restart; a dead one is then detected later."
+        )
     if any(not it.member.uses_classic_protocol for it in lost):
         parts.append(
-            "Under group.protocol=consumer the timeout is the broker's: group.consumer.session.timeout.ms, or for "
-            "this group alone its config consumer.session.timeout.ms."
+            "With group.protocol=consumer the brokers set the timeout: group.consumer.session.timeout.ms, or for "
+            "this group its config consumer.session.timeout.ms."
         )
     return " ".join(parts)

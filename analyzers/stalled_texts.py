@@ -26,9 +26,9 @@ class StuckPartition(NamedTuple):
 
 
 STANDING_ADVICE = (
-    "See what these clients are doing (a stack dump), and read the record at that offset. If one record fails each "
-    "time, let the application skip it or put it into another topic; if a call waits for ever, give it a timeout; if "
-    "the partition was paused, see why it is not resumed."
+    "Take a stack dump of these clients, and read the record at that offset. If one record fails each time, skip it "
+    "or write it to a dead-letter topic; its order is then lost. If a call does not return, give it a timeout; if "
+    "the partition is paused, find why it is not resumed."
 )
 
 
@@ -46,16 +46,16 @@ def lag_condition(
     match of:
         case Status.STOP:
             what = (
-                f"{count} of {names_text(clients)} not committed, with records to read, for up to "
-                f"{duration_text(for_ms)}; {place} is at offset {longest.offset}. {behind}."
+                f"{count} of {names_text(clients)} not committed for up to {duration_text(for_ms)}, with records to "
+                f"read; {place} is at offset {longest.offset}. {behind}."
             )
             advice = STANDING_ADVICE
         case Status.STALL:
-            how = "went back again and again to before" if longest.returns else "was committed again and again at"
+            how = "repeatedly went back to before" if longest.returns else "was repeatedly committed at"
             offset = longest.offset
             what = (
-                f"{count} of {names_text(clients)} made no progress, with records to read, for up to "
-                f"{duration_text(for_ms)}; {place} {how} offset {offset}. {behind}."
+                f"{count} of {names_text(clients)} made no progress for up to {duration_text(for_ms)}, with records "
+                f"to read; {place} {how} offset {offset}. {behind}."
             )
             advice = STANDING_ADVICE
         case _:
@@ -64,8 +64,8 @@ def lag_condition(
                 f"{behind}."
             )
             advice = (
-                "More records come than are consumed. See what a record's work waits for; more members help as long "
-                "as there are partitions for them."
+                "Add members, up to one for each partition, or make the work on a record faster: more records arrive "
+                "than are consumed. The price is one rebalance for each new member."
             )
     numbers = {
         "status": str(of),
@@ -107,8 +107,8 @@ def silence_condition(
         f"this group commits positions even when they do not move: {list_text(names)}."
     )
     advice = (
-        "See what these clients are doing (a stack dump): they are in the group and do not come to commit. If they "
-        "work on one batch for that long, lower max.poll.records; if a call waits for ever, give it a timeout."
+        "Take a stack dump of these clients: they are members and do not commit. If one batch takes that long, lower "
+        "max.poll.records, which makes more requests; if a call does not return, give it a timeout."
     )
     numbers = {
         "status": str(Status.STOP),
@@ -131,8 +131,9 @@ def rewind_condition(back: Mapping[TopicPartition, PartitionTrack]) -> Condition
         f"{furthest.back_by:,} records to {furthest.back_from - furthest.back_by}: {list_text(names)}."
     )
     advice = (
-        "Records are consumed a second time. See whether the application seeks, whether auto.offset.reset took over "
-        "because the position was gone (retention, a topic made anew), and whether two applications use the group.id."
+        "Check whether the application seeks, whether auto.offset.reset was used because the offset was deleted "
+        "(retention, a recreated topic), and whether two applications use the group.id: records are consumed a "
+        "second time."
     )
     numbers = {
         "status": str(Status.REWIND),

@@ -235,12 +235,11 @@ class StaticMembershipAdvice(Analyzer):
         standstill = count_text(round(stopped_ms / 1000), "partition-second")
         return Condition(
             Severity.INFO,
-            f"{what}: static membership would have saved {count_text(saved, 'rebalance')} and about {standstill} of "
-            "standstill.",
+            f"{what}: static membership would save {count_text(saved, 'rebalance')} and about {standstill} stopped.",
             spell_settings(
-                f"Give each of these clients a group.instance.id of its own that outlasts restarts, and a "
-                f"session.timeout.ms above the longest restart ({duration_text(longest_ms)}), say {advised_ms}. The "
-                f"price: when one dies for good its partitions stand still until that has passed.",
+                f"Set group.instance.id, one for each client and the same after a restart, and session.timeout.ms to "
+                f"{duration_text(advised_ms)} (longest restart: {duration_text(longest_ms)}); a dead member's "
+                "partitions wait that long.",
                 {it.member.client_library for it in restarts},
             ),
             numbers,

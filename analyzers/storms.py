@@ -41,69 +41,69 @@ def pattern_clause(pattern: StormPattern, clients: Sequence[str], departures: in
     times = count_text(departures, "departure")
     match pattern:
         case StormPattern.CRASH_LOOP:
-            return f"{who} came back and went again and again ({times})"
+            return f"{who} left and joined again repeatedly ({times})"
         case StormPattern.FLAPPING_SESSIONS:
-            return f"sessions of {who} ran out again and again ({times})"
+            return f"sessions of {who} timed out repeatedly ({times})"
         case StormPattern.POLL_STALLS:
-            return f"{who} stayed away from poll again and again ({times})"
+            return f"{who} repeatedly did not poll in time ({times})"
         case StormPattern.CHURN:
-            return f"members are replaced again and again: {who} ({times})"
+            return f"members are replaced repeatedly: {who} ({times})"
         case StormPattern.COOPERATIVE_ROUNDS:
-            return "cooperative rounds follow each other and never settle"
+            return "cooperative rebalances follow each other without end"
         case StormPattern.REJOIN_LOOP:
             return "the same members rejoin, and nothing else changes"
         case StormPattern.SUBSCRIPTION_CHANGES:
-            return "subscriptions, or the partitions of topics, keep changing"
+            return "subscriptions or partitions keep changing"
         case StormPattern.NEVER_COMPLETED:
-            return "generations begin and never complete"
+            return "rebalances begin and do not complete"
     listed = sorted(causes.items(), key=lambda item: (-item[1], item[0]))[:3]
     return f"several causes: {', '.join(f'{cause} {count}' for cause, count in listed)}"
 
 
 PATTERN_ADVICE = {
     StormPattern.CRASH_LOOP: (
-        "Look for why that client ends (its log, exit code, OOM kill, liveness probe), and stop it until then: "
-        "each of its starts and ends stops the group. For restarts that must be, group.instance.id with a "
-        "session.timeout.ms longer than a restart keeps the group out of it."
+        "Find why that client stops (log, exit code, OOM kills, liveness probe), and keep it stopped until then; the "
+        "price is its capacity. For planned restarts set group.instance.id, with a session.timeout.ms longer than a "
+        "restart; a dead member is then detected later."
     ),
     StormPattern.FLAPPING_SESSIONS: (
-        "The consumers live but their heartbeats do not arrive in time: look for garbage collection, throttled CPUs "
-        "and the network, and raise session.timeout.ms (45000 by default), with heartbeat.interval.ms at most a "
-        "third of it."
+        "Raise session.timeout.ms (45 s by default), with heartbeat.interval.ms at a third of it or less; a dead "
+        "member is then detected later. The consumers run, but their heartbeats are late: check garbage collection, "
+        "CPU limits and the network."
     ),
     StormPattern.POLL_STALLS: (
-        "Processing takes longer than max.poll.interval.ms: lower max.poll.records, take the work off the poll "
-        "thread (pause(), keep polling, resume()), or raise max.poll.interval.ms above what the slowest batch takes."
+        "Lower max.poll.records, or raise max.poll.interval.ms above the slowest batch; a stuck consumer is then "
+        "detected later. Or process records off the poll thread (pause(), keep polling, resume())."
     ),
     StormPattern.CHURN: (
-        "Slow the deploy or the autoscaler down (a longer stabilization window, larger steps). "
-        "partition.assignment.strategy=CooperativeStickyAssignor, or group.protocol=consumer, keeps those at work "
-        "who stay; group.instance.id spares rebalances where members come back under the same identity; on the "
-        "broker, group.initial.rebalance.delay.ms lets an empty group wait for all before it starts."
+        "Slow down the deploy or the autoscaler (a longer stabilization window, larger steps); scaling then takes "
+        "longer. partition.assignment.strategy=CooperativeStickyAssignor, or group.protocol=consumer, lets members "
+        "that stay continue. group.instance.id avoids rebalances where members return under the same identity."
     ),
     StormPattern.COOPERATIVE_ROUNDS: (
-        "Each round takes partitions back that the next gives away again. All members must run the same "
-        "partition.assignment.strategy and subscription; a custom assignor must be sticky, or the rounds never end. "
-        "group.protocol=consumer leaves assigning to the broker."
+        "Give all members the same partition.assignment.strategy and subscription; the price is one deploy. Each "
+        "rebalance revokes what the next assigns again: a custom assignor must be sticky. With "
+        "group.protocol=consumer the broker assigns."
     ),
     StormPattern.REJOIN_LOOP: (
-        "A member asks for rebalances though nobody came or went: enforceRebalance() in the application, a leader "
-        "that sees topics change back and forth, or members whose join fails (their logs name the reason)."
+        "Find which member asks for rebalances: enforceRebalance() in the application, a leader whose topic metadata "
+        "changes back and forth, or members whose join fails (their logs show why)."
     ),
     StormPattern.SUBSCRIPTION_CHANGES: (
-        "Each new topic that a pattern matches, each topic that grows and each changed subscription rebalances the "
-        "group: create topics in one go, narrow the pattern, and subscribe once instead of in turns. "
-        "metadata.max.age.ms says how often clients look."
+        "Create topics at one time, narrow the subscribed pattern, and subscribe once; the price is that new topics "
+        "are found later. Each new topic, added partition and changed subscription rebalances the group; "
+        "metadata.max.age.ms sets how often clients look."
     ),
     StormPattern.NEVER_COMPLETED: (
-        "Members come and go before the assignment is there: look for JoinGroup and SyncGroup errors in their logs, "
-        "raise max.poll.interval.ms if they cannot rejoin in time, and on the broker "
-        "group.initial.rebalance.delay.ms if many start at once."
+        "Check the members' logs for JoinGroup and SyncGroup errors: members join and leave before the assignment "
+        "arrives. Raise max.poll.interval.ms if they rejoin too late, and group.initial.rebalance.delay.ms on the "
+        "brokers if many start at once; new groups then start later."
     ),
     StormPattern.MIXTURE: (
-        "Begin with the clients that go most often. Then session.timeout.ms and max.poll.interval.ms above what the "
-        "consumers need, group.instance.id for restarts, and partition.assignment.strategy=CooperativeStickyAssignor "
-        "or group.protocol=consumer so that those who stay keep working."
+        "Begin with the clients that leave most often. Then raise session.timeout.ms and max.poll.interval.ms above "
+        "what the consumers need; dead members are then detected later. group.instance.id avoids rebalances at "
+        "restarts, and partition.assignment.strategy=CooperativeStickyAssignor or group.protocol=consumer lets "
+        "members that stay continue."
     ),
 }
 

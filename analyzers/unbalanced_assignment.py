@@ -228,11 +228,11 @@ def _by_partitions(case: _GroupSpread, severity: Severity) -> Condition:
     summary = (
         f"{list_text(names)} {'holds' if len(names) == 1 else 'hold'} {held.largest}{' each' if names[1:] else ''} "
         f"of "
-        f"{count_text(case.total, thing)}, {held.ratio:.1f} times a fair share of {held.fair:.4g} among "
+        f"{count_text(case.total, thing)}, {held.ratio:.2g} times a fair share of {held.fair:.4g} among "
         f"{len(case.view.members)} members"
     )
     if load is not None:
-        summary += f"; by records consumed the largest share is {load.ratio:.1f} times a fair one"
+        summary += f"; by records consumed the largest share is {load.ratio:.2g} times a fair one"
     others = case.others(lambda _: 1)
     numbers = case.numbers() | {f"{name}_largest": largest for name, largest in others.items()}
     return Condition(severity, f"{summary}.", _partition_advice(case, others), numbers)
@@ -259,13 +259,12 @@ def _partition_advice(case: _GroupSpread, others: Mapping[str, int]) -> str:
     if others[best] > now * WORTHWHILE_REDUCTION:
         answers = " and ".join(f"{largest} with {name}" for name, largest in others.items())
         return (
-            f"Another assignor does not help (the largest share would be {answers}; at best {even}): let all members "
-            "subscribe to the same topics. What a sticky assignor left over goes if all members restart together."
+            f"Let all members subscribe to the same topics: another assignor does not help (the largest share would "
+            f"be {answers}; at best {even}). What a sticky assignor left over goes if all members restart together."
         )
     return (
-        f"Set partition.assignment.strategy to {best} on all members: no member would get more than {others[best]} "
-        f"(with {truncated(view.protocol or 'none')}, as now, {now}). cooperative-sticky evens out as well, and "
-        f"moves fewer partitions in a rebalance."
+        f"Set partition.assignment.strategy to {best} on all members: no member then gets more than {others[best]} "
+        f"(with {truncated(view.protocol or 'none')}, as now, {now}); the price is a rolling restart."
     )
 
 
@@ -274,7 +273,7 @@ def _by_records(case: _GroupSpread, load: Spread) -> Condition:
     busiest = next(it for it in case.view.members if load.shares[it.member_id] == load.largest)
     summary = (
         f"{truncated(busiest.client_id)} consumed {load.largest / total:.0%} of {total:,} records in 15 minutes, "
-        f"{load.ratio:.1f} times a fair share among {len(case.view.members)} members, with "
+        f"{load.ratio:.2g} times a fair share among {len(case.view.members)} members, with "
         f"{case.held.shares[busiest.member_id]} of {count_text(case.total, 'partition')}."
     )
     others = case.others(lambda slot: case.consumed.get(slot, 0))
@@ -294,7 +293,7 @@ def _record_advice(case: _GroupSpread, load: Spread, others: Mapping[str, int]) 
     if best is not None and others[best] <= load.largest * WORTHWHILE_REDUCTION:
         return (
             f"Set partition.assignment.strategy to {best} on all members: of the same records the largest share "
-            f"would be {others[best] / load.fair:.1f} times a fair one."
+            f"would be {others[best] / load.fair:.2g} times a fair one."
         )
     return (
         "Assignors count partitions, not records: give the busy topics more partitions, or consume them with a group "

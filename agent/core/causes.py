@@ -44,16 +44,14 @@ class CauseInfo:
     """Which of several causes set a rebalance off."""
     departed: tuple[str, str] | None = None
     """`A member …`, `Members …`; None: no cause of a departure."""
-    fell: str | None = None
-    """`… because …`, of a member that was taken out."""
+    answer: tuple[str, str] | None = None
+    """`A member …`, `Members …`, with the `{group}` and `{when}`: how an explanation begins."""
     departure_noun: tuple[str, str] | None = None
     """What is to be shown of a departure, one and many."""
     new_case: str | None = None
     """What came after a finding was told, by the analyzer that finds departures of this cause."""
     else_it_was: str | None = None
     """What a departure may have been instead."""
-    first_step: str | None = None
-    """What to do first about members (`{who}`) that went so."""
     mark: Mark = Mark()
     severity_rank: int
     """The worst is 1, as far as causes are better or worse: the order in legends, and which is drawn where only one
@@ -81,7 +79,7 @@ class Cause(StrEnum):
         "member_joined",
         CauseInfo(
             label="joined",
-            about="A member came that was not in the group.",
+            about="A member joined that was not in the group.",
             because="because a member joined",
             came_first="the join came first",
             mark=Mark("joined", "circle", "plus"),
@@ -94,12 +92,13 @@ class Cause(StrEnum):
     MEMBER_LEFT = (
         "member_left",
         CauseInfo(
-            label="left by itself",
-            about="A member said goodbye: it was closed, or unsubscribed.",
-            because="because a member left by itself",
-            came_first="the goodbye came first",
-            departed=("left by itself", "left by themselves"),
-            departure_noun=("Goodbye", "Goodbyes"),
+            label="left",
+            about="A member closed or unsubscribed: it sent LeaveGroup.",
+            because="because a member left",
+            came_first="the departure came first",
+            departed=("left", "left"),
+            answer=("left {group} {when}", "left {group} {when}"),
+            departure_noun=("Departure", "Departures"),
             else_it_was="a timeout",
             mark=Mark("left", "circle", "arrow"),
             severity_rank=4,
@@ -113,19 +112,20 @@ class Cause(StrEnum):
         CauseInfo(
             label="session timed out",
             about="The broker heard nothing of a member for `session.timeout.ms`: it crashed, was killed or cut off, "
-            "or stood still.",
+            "or paused.",
             because="because a member's session timed out",
             came_first="the session timeout came first",
             departed=(
-                "was thrown out because its session timed out",
-                "were thrown out because their sessions timed out",
+                "was removed because its session timed out",
+                "were removed because their sessions timed out",
             ),
-            fell="its session timed out",
+            answer=(
+                "was removed from {group} {when}: its session timed out",
+                "were removed from {group} {when}: their sessions timed out",
+            ),
             departure_noun=("Session timeout", "Session timeouts"),
-            new_case="a session ran out",
-            else_it_was="a poll timeout or a goodbye",
-            first_step="First, find out why {who} fell silent: its own log, its exit code, an OOM kill or a liveness "
-            "probe may tell.",
+            new_case="a session timed out",
+            else_it_was="a poll timeout or a LeaveGroup",
             mark=Mark("session", "circle", "cross"),
             severity_rank=1,
             terminal=("✖", "bad"),
@@ -140,13 +140,14 @@ class Cause(StrEnum):
             about="A member did not poll for `max.poll.interval.ms`, and its client left the group.",
             because="because a member did not poll in time",
             came_first="the poll timeout came first",
-            departed=("dropped out because it did not poll in time", "dropped out because they did not poll in time"),
-            fell="it did not poll in time",
+            departed=("left because it did not poll in time", "left because they did not poll in time"),
+            answer=(
+                "left {group} {when}: it did not poll within max.poll.interval.ms",
+                "left {group} {when}: they did not poll within max.poll.interval.ms",
+            ),
             departure_noun=("Poll timeout", "Poll timeouts"),
             new_case="a member did not poll in time",
-            else_it_was="a session timeout or a goodbye",
-            first_step="First, let {who} poll more often: smaller batches (max.poll.records), or a "
-            "max.poll.interval.ms above what the slowest one takes.",
+            else_it_was="a session timeout or a LeaveGroup",
             mark=Mark("poll", "square", "hourglass"),
             severity_rank=2,
             terminal=("✖", "bad"),
@@ -170,7 +171,7 @@ class Cause(StrEnum):
         "partitions_changed",
         CauseInfo(
             label="partitions changed",
-            about="A topic that the group reads has more partitions, came, or went.",
+            about="A topic that the group reads got more partitions, was created or was deleted.",
             because="because the topics or their partitions changed",
             reason="the topics or their partitions changed",
             severity_rank=9,
@@ -182,7 +183,7 @@ class Cause(StrEnum):
         "cooperative_followup",
         CauseInfo(
             label="second round",
-            about="The second round of a cooperative rebalance: what members gave up in the first is handed out.",
+            about="The second round of a cooperative rebalance: it assigns the partitions revoked in the first.",
             because="as the second round of a cooperative rebalance",
             reason="second round of a cooperative rebalance",
             severity_rank=10,
@@ -195,8 +196,8 @@ class Cause(StrEnum):
         CauseInfo(
             label="leader rejoined",
             about="The leader joined again, with nothing else changed.",
-            because="because the leader asked for it",
-            reason="the leader asked for it",
+            because="because the leader rejoined",
+            reason="the leader rejoined",
             severity_rank=11,
             dashboard_color="#F0E442",
         ),
@@ -205,7 +206,7 @@ class Cause(StrEnum):
         "protocol_migrated",
         CauseInfo(
             label="protocol changed",
-            about="The group went from the classic protocol to KIP-848, or back.",
+            about="The group changed from the classic protocol to KIP-848, or back.",
             because="because the group changed its protocol",
             reason="the group changed its protocol",
             severity_rank=12,
@@ -216,12 +217,13 @@ class Cause(StrEnum):
         "admin_removed",
         CauseInfo(
             label="removed by an admin",
-            about="Somebody removed the member by the Admin API.",
+            about="An admin removed the member through the Admin API.",
             because="because an admin removed a member",
             came_first="the removal came first",
             departed=("was removed by an admin", "were removed by an admin"),
+            answer=("was removed from {group} {when} by an admin", "were removed from {group} {when} by an admin"),
             departure_noun=("Removal", "Removals"),
-            else_it_was="a goodbye or a timeout",
+            else_it_was="a LeaveGroup or a timeout",
             mark=Mark("removed", "diamond", "minus"),
             severity_rank=5,
             terminal=("✖", "warn"),
@@ -232,20 +234,21 @@ class Cause(StrEnum):
         "rejoin_timeout",
         CauseInfo(
             label="did not rejoin in time",
-            about="A member stayed away from a rebalance for longer than the group's rebalance timeout, and the "
-            "broker went on without it: its heartbeats went on, its processing did not.",
+            about="A member did not rejoin within the group's rebalance timeout, and the broker removed it: it sent "
+            "heartbeats, and its processing did not return.",
             because="because a member did not rejoin in time",
             came_first="the rejoin timeout came first",
             departed=(
-                "was dropped because it did not rejoin in time",
-                "were dropped because they did not rejoin in time",
+                "was removed because it did not rejoin in time",
+                "were removed because they did not rejoin in time",
             ),
-            fell="it did not rejoin within the rebalance timeout",
+            answer=(
+                "was removed from {group} {when}: it did not rejoin within the rebalance timeout",
+                "were removed from {group} {when}: they did not rejoin within the rebalance timeout",
+            ),
             departure_noun=("Rejoin timeout", "Rejoin timeouts"),
             new_case="a member did not rejoin in time",
-            else_it_was="a session timeout or a goodbye",
-            first_step="First, find out what keeps {who} from rejoining: it has to finish or drop what it processes "
-            "when a rebalance begins, within the rebalance timeout (rebalance.timeout.ms).",
+            else_it_was="a session timeout or a LeaveGroup",
             mark=Mark("poll", "square", "hourglass"),
             severity_rank=3,
             terminal=("✖", "bad"),
@@ -255,13 +258,13 @@ class Cause(StrEnum):
     UNKNOWN_DEPARTURE = (
         "unknown_departure",
         CauseInfo(
-            label="went, unknown how",
-            about="A member went, and the evidence does not say how.",
-            because="because a member went, nobody knows how",
+            label="left, reason unknown",
+            about="A member left, and the evidence does not show why.",
+            because="because a member left for an unknown reason",
             reason="cause unknown",
-            came_first="the departure that nobody can explain came first",
-            departed=("went, unknown how", "went, unknown how"),
-            fell="it went for reasons that do not show",
+            came_first="the unexplained departure came first",
+            departed=("left for an unknown reason", "left for an unknown reason"),
+            answer=("left {group} {when} for an unknown reason", "left {group} {when} for an unknown reason"),
             mark=Mark("unknown", "circle", "question"),
             severity_rank=6,
             terminal=("?", "warn"),
@@ -272,7 +275,7 @@ class Cause(StrEnum):
         "unknown",
         CauseInfo(
             label="cause unknown",
-            about="The evidence does not say what came first.",
+            about="The evidence does not show what came first.",
             because="for an unknown reason",
             reason="cause unknown",
             came_first="which came first is unknown",
@@ -285,7 +288,7 @@ class Cause(StrEnum):
 
 
 TIMEOUT_CAUSES = (Cause.SESSION_TIMEOUT, Cause.POLL_TIMEOUT, Cause.REJOIN_TIMEOUT)
-"""Of departures that the member did not choose: it fell silent, or stood still, and its time ran out."""
+"""Of departures that the member did not choose: it sent no heartbeat, or did not poll, in time."""
 UNKNOWN_CAUSES = (Cause.UNKNOWN, Cause.UNKNOWN_DEPARTURE)
 DEPARTURE_CAUSES = frozenset(cause for cause in Cause if cause.info.departed is not None)
 

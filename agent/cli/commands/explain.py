@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,6 +16,9 @@ if TYPE_CHECKING:
     from agent.kafka.source.brokerlog import BrokerLogs
     from agent.presentation.narrative.explain import Story
 
+MIN_TEXT_WIDTH = 20
+"""Cells of a text at the least: a narrower terminal breaks lines by itself."""
+
 
 @click.command()
 @click.argument("group")
@@ -25,6 +30,7 @@ if TYPE_CHECKING:
     default=True,
     help="Also replay the history under other settings, as kshadow whatif does, for at most 10 s.",
 )
+@option("--full", "is_full", is_flag=True, help="Show everything, not only what fits on one screen.")
 @output_option()
 @pass_query
 def explain(
@@ -34,13 +40,15 @@ def explain(
     broker_logs: tuple[str, ...],
     broker_log_timezone: str,
     is_with_whatif: bool,
+    is_full: bool,
     **_: Any,
 ) -> None:
-    """Explain one group: what happened, why, and what to change.
+    """Explain one group: what happened, why, how sure that is, and what to do.
 
-    The answer first, in one to three sentences; then what happened in order, the evidence and how sure it is, what
-    it cost, and what could not be seen. Times are UTC. Partition time is time summed over partitions: two that stood
-    still for three seconds make six. With --broker-log the brokers' own reasons stand in place of what is inferred.
+    The answer comes first, in at most 25 words; all of it fits on a screen of 24 lines. --full shows everything:
+    each event, the evidence, the findings, what other settings would have changed, and what is not known. Times are
+    UTC. Stopped partition time is summed over partitions: two that are stopped for 3 s make 6 s. With --broker-log
+    the brokers' own reasons replace what is inferred.
 
     \b
     Examples:
@@ -92,7 +100,7 @@ def explain(
         found = answers.findings(since_ms or 0, until_ms, group)
         story = tell(asked, past.events, found, answers.describe(group), gains=gained)
         if query.is_table:
-            _print(story)
+            (_print if is_full else _print_brief)(story)
         else:
             print_value(story.to_json(), query.output)
 
@@ -115,6 +123,28 @@ def open_broker_logs(ctx: click.Context, paths: tuple[str, ...], zone: str) -> B
 
     with source_errors_reported():
         return BrokerLogs(paths, time_zone(zone))
+
+
+def _print_brief(story: Story) -> None:
+    """One screen, 80 columns wide or less, also where it is not a terminal: what is copied stays readable."""
+    from agent.cli.tables import fold_words
+    from agent.common.sanitize import printable
+    from agent.presentation.narrative.brief import LABEL_WIDTH, SCREEN_WIDTH, fit_screen
+
+    width = SCREEN_WIDTH
+    if sys.stdout.isatty():
+        width = min(shutil.get_terminal_size().columns, SCREEN_WIDTH)
+
+    def fold(text: str, cells: int) -> list[str]:
+        return fold_words(printable(text), max(cells, MIN_TEXT_WIDTH))
+
+    footer = "--full shows every event, the evidence, the findings and what is not known."
+    *lines, _ = fit_screen(story.summary, story.brief, footer, fold, width)
+    titles = {it.title for it in story.brief}
+    for line in lines:
+        label = line[:LABEL_WIDTH]
+        echo((bold(label) if label.rstrip() in titles else label) + line[LABEL_WIDTH:])
+    echo_text(footer, widest=width)
 
 
 def _print(story: Story) -> None:

@@ -54,6 +54,10 @@ class ClientLibrary:
     another. Where the log tells none (`--source admin`), these are what it may be."""
     settings: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """How it spells settings that have another name in the Java client (`SETTINGS`)."""
+    duration: str = "{ms}"
+    """How it writes a duration, from milliseconds (`ms`) or seconds (`s`)."""
+    cooperative: str | None = None
+    """How it names the cooperative-sticky assignor; None: by Java's class."""
     lacks: frozenset[str] = frozenset()
     """What it has nothing for of `STATIC_MEMBERSHIP` and `COOPERATIVE`."""
     measured: str
@@ -133,6 +137,7 @@ _ROWS = (
         stall_end=StallEnd.REBALANCE_TIMEOUT,
         commits_on_close_share=0.95,
         leaves_after_stall_share=0.9,
+        cooperative="cooperative-sticky",
         settings=_JAVA,
         measured="2.16.1: of 115 goodbyes 110 within 60 ms of a commit; 8 stalls ended up to 0.7 s after the limit, "
         "one under KIP-848 only as the stall did.",
@@ -143,6 +148,7 @@ _ROWS = (
         stall_end=StallEnd.NOTHING,
         commits_on_close_share=0.85,
         lacks=frozenset(COOPERATIVE),
+        duration="{s} * time.Second",
         settings=_spelled(
             "Consumer.Group.Session.Timeout",
             "Consumer.Group.Heartbeat.Interval",
@@ -160,6 +166,8 @@ _ROWS = (
         session_timeouts_ms=(45_000,),
         stall_end=StallEnd.NOTHING,
         commits_on_close_share=0.85,
+        duration="{s} * time.Second",
+        cooperative="kgo.CooperativeStickyBalancer()",
         settings=_spelled(
             "kgo.SessionTimeout",
             "kgo.HeartbeatInterval",
@@ -178,6 +186,7 @@ _ROWS = (
         commits_on_close_share=0.9,
         close_after_commit_ms=550,
         lacks=frozenset((*STATIC_MEMBERSHIP, *COOPERATIVE)),
+        duration="{s} * time.Second",
         settings=_spelled(
             "ReaderConfig.SessionTimeout",
             "ReaderConfig.HeartbeatInterval",
@@ -232,6 +241,7 @@ _ROWS = (
         session_timeouts_ms=(30_000,),
         stall_end=StallEnd.SESSION_TIMEOUT,
         lacks=frozenset((*STATIC_MEMBERSHIP, *COOPERATIVE)),
+        duration="{s}",
         settings=_spelled("session_timeout", "heartbeat_interval", "", "rebalance_timeout", "", "", ""),
         measured="Its source: it sends heartbeats as it processes.",
     ),
@@ -240,6 +250,7 @@ _ROWS = (
         session_timeouts_ms=(30_000,),
         stall_end=StallEnd.NOTHING,
         lacks=frozenset((*STATIC_MEMBERSHIP, *COOPERATIVE)),
+        duration="{s}",
         settings=_spelled(
             "session_timeout_seconds", "heartbeat_rate_seconds", "", "rebalance_timeout_seconds", "", "", ""
         ),
@@ -273,7 +284,7 @@ def spell_settings(text: str, libraries: Iterable[str]) -> str:
     out, but for the first."""
     names = set(libraries)
     first, *rest = text.split(". ")
-    kept = [it for it in rest if not _is_about_what_lacks(it, names)]
+    kept = [it for it in rest if not is_lacking(it, names)]
     if len(kept) < len(rest):
         text = ". ".join([first, *kept]).removesuffix(".") + "."
     own = library_named(names.pop()).settings if len(names) == 1 else {}
@@ -281,7 +292,24 @@ def spell_settings(text: str, libraries: Iterable[str]) -> str:
     return _SETTING.sub(lambda found: own.get(found[0]) or known.get(found[0], found[0]), text)
 
 
-def _is_about_what_lacks(sentence: str, libraries: Iterable[str]) -> bool:
+def spell_line(line: str, libraries: Iterable[str]) -> str:
+    """A line of a configuration, `setting=value` by the Java client's names and units, as members that use these
+    libraries (names, may repeat) write it; as Java's where they are several, or none is known."""
+    names = set(libraries)
+    row = library_named(names.pop()) if len(names) == 1 else LIBRARIES[UNKNOWN]
+    setting, _, value = line.partition("=")
+    if setting not in SETTINGS:
+        return line
+    if setting.endswith(".ms") and value.isdecimal():
+        value = row.duration.format(ms=value, s=f"{int(value) / 1000:g}")
+    if value.endswith(".CooperativeStickyAssignor") and row.cooperative is not None:
+        value = row.cooperative
+    return f"{row.settings.get(setting, setting)}={value}"
+
+
+def is_lacking(sentence: str, libraries: Iterable[str]) -> bool:
+    """Whether a sentence or a line of a configuration is about what none of these libraries (names) has."""
+    libraries = set(libraries)
     return any(word in sentence and lacks([word], libraries) for word in (*STATIC_MEMBERSHIP, *COOPERATIVE))
 
 

@@ -1,40 +1,70 @@
-"""What to change, from causes alone: rules with their thresholds, each giving a sentence or two, or nothing.
+"""What to do: at most `MAX_ITEMS` items, ranked by what they save, each with its setting, its price and its runbook.
 
-Settings are named by the side that owns them. A rule that an open finding's analyzer covers says nothing then: the
-finding has its own advice, with more behind it.
+Items come from open findings, from rules on causes (here, with their thresholds) and from settings that were replayed
+(`gains.py`). Of several about one setting the best ranked stays. They are ranked so: critical findings first; then by
+the stopped partition time that each saves, which for a setting that was replayed is the difference that it made, for
+a cause all that the rebalances with that cause cost; then by severity. Settings are written as the clients' library
+spells them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 
-from agent.core.causes import TIMEOUT_CAUSES
+from agent.core.causes import TIMEOUT_CAUSES, Cause
 from agent.core.protocol.client_libraries import (
     COOPERATIVE,
+    SETTINGS,
     STATIC_MEMBERSHIP,
     StallEnd,
     lacks,
     library_named,
     spell_settings,
 )
-from agent.presentation.narrative.events import Departure, int_field
-from agent.presentation.narrative.patterns import find_crash_loops, rolling_restart_phrase
+from agent.presentation.narrative import gains as gained
+from agent.presentation.narrative.context import StoryContext
+from agent.presentation.narrative.events import Departure, Event, int_field
+from agent.presentation.narrative.findings import severity_rank
+from agent.presentation.narrative.patterns import find_crash_loops, find_restarts
 from agent.presentation.narrative.phrases import EAGER
 from agent.presentation.narrative.totals import Totals
-from agent.presentation.narrative.words import (
-    capitalized,
-    count,
-    duration,
-    duration_range,
-    grouped,
-    join_words,
-    name,
-    times,
-)
+from agent.presentation.narrative.words import count, duration, duration_range, grouped, join_words, name, sentence
 
-SESSION_DEFAULT_MS = 45_000
-"""Kafka's own default of session.timeout.ms since 3.0 (KIP-735)."""
+MAX_ITEMS = 3
+"""More than this nobody does."""
+
+RUNBOOKS = "docs/runbooks.md"
+RUNBOOK_OF = {
+    "coordinator_hotspot": None,
+    "idle_members": "kshadowidlemembers",
+    "mixed_subscription": "kshadowimbalance",
+    "orphaned_offsets": "kshadowgroupempty",
+    "poll_timeout": "kshadowpollstalls",
+    "rebalance_storm": "kshadowrebalancestorm",
+    "rejoin_timeout": "kshadowrejointimeouts",
+    "session_timeout": "kshadowsessiontimeouts",
+    "stalled_consumer": "kshadowconsumerstalled",
+    "static_membership_advice": "kshadowrebalancestorm",
+    "unbalanced_assignment": "kshadowimbalance",
+}
+"""By analyzer, the section of the runbooks; None without one."""
+
+CAUSES_OF = {
+    "session_timeout": (Cause.SESSION_TIMEOUT,),
+    "poll_timeout": (Cause.POLL_TIMEOUT,),
+    "rejoin_timeout": (Cause.REJOIN_TIMEOUT,),
+    "rebalance_storm": tuple(Cause),
+    "mixed_subscription": (Cause.SUBSCRIPTION_CHANGED,),
+}
+"""By analyzer, the causes whose rebalances its advice prevents."""
+
+STORM_OF_CAUSE = {
+    "crash_loop": "session_timeout",
+    "flapping_sessions": "session_timeout",
+    "poll_stalls": "poll_timeout",
+}
+"""Patterns of `rebalance_storm` whose advice is that of an analyzer that looks closer."""
 
 REPEATED_FROM = 2
 """From how many times on a cause is no single event."""
@@ -46,94 +76,175 @@ EAGER_MIN_SHARE = 0.01
 NEVER_COMPLETED_FROM = 3
 """From how many rebalances that never completed on it is no single stumble at a start."""
 
+_WARNING = severity_rank("warning")
 
-def advice_from_causes(totals: Totals, group_type: str | None, covered: AbstractSet[str]) -> list[str]:
-    """Advice for a range. `covered` are the analyzers that hold a finding open; and `whatif`, if its history was
-    replayed under other settings."""
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """One thing to do. `about` is what it changes (settings by Java's names, causes): of two about the same one is
+    given. `saves_ms` is stopped partition time; `severity` a rank, 0 the worst."""
+
+    text: str
+    about: frozenset[str]
+    saves_ms: int = 0
+    severity: int = _WARNING
+    runbook: str | None = None
+
+    @property
+    def line(self) -> str:
+        """As it is shown: with its runbook."""
+        return f"{self.text} See {RUNBOOKS}#{self.runbook}." if self.runbook else self.text
+
+
+def advise(scene: StoryContext) -> list[Advice]:
+    """The best items for a range, the best first."""
+    found = [*_of_findings(scene), *_of_causes(scene), *_of_gains(scene)]
+    ranked = sorted(found, key=lambda it: (it.severity > 0, -it.saves_ms, it.severity))
+    out: list[Advice] = []
+    for it in ranked:
+        if not any(it.about & chosen.about for chosen in out):
+            out.append(it)
+    return out[:MAX_ITEMS]
+
+
+def _of_findings(scene: StoryContext) -> list[Advice]:
+    open_now = {it["analyzer"]: it for it in scene.open_findings}
+    return [
+        _of_finding(it, scene)
+        for it in scene.open_findings
+        if it["advice"]
+        and (it["analyzer"] != "rebalance_storm" or STORM_OF_CAUSE.get(_pattern(it), "") not in open_now)
+    ]
+
+
+def _of_finding(event: Event, scene: StoryContext) -> Advice:
+    analyzer, text = event["analyzer"], sentence(event["advice"])
+    saves_ms = _stopped_ms(scene.totals, CAUSES_OF.get(analyzer, ()))
+    about = {analyzer}
+    if analyzer == "static_membership_advice":
+        saved_s = (event.get("numbers") or {}).get("stopped_partition_s_saved")
+        saves_ms, about = 1000 * saved_s if isinstance(saved_s, int) else 0, set(STATIC_MEMBERSHIP)
+    about |= {it for it in SETTINGS if it in text and it != STATIC_MEMBERSHIP[0]}
+    rank = severity_rank(event["severity"])
+    return Advice(text, frozenset(about), saves_ms, rank, RUNBOOK_OF.get(analyzer))
+
+
+def _pattern(event: Event) -> str:
+    return str((event.get("numbers") or {}).get("pattern"))
+
+
+def _of_gains(scene: StoryContext) -> list[Advice]:
+    """Settings that a replay of this group's own history found to help."""
+    if scene.gains is None:
+        return []
+    return [
+        Advice(text, frozenset(names), saves_ms, runbook="kshadowrebalancestorm")
+        for names, text, saves_ms in gained.advice(scene.gains, scene.libraries)
+    ]
+
+
+def _of_causes(scene: StoryContext) -> list[Advice]:
+    covered = {it["analyzer"] for it in scene.open_findings}
+    if scene.gains is not None and scene.gains.has_numbers:
+        # What was replayed needs no rule of thumb.
+        covered.add("whatif")
     out = []
     for covers, rule in _RULES:
-        text = None if covered & covers else rule(totals, group_type)
-        if text is not None:
-            out.append(text)
+        item = None if covers in covered else rule(scene.totals, scene.group_type)
+        if item is not None:
+            out.append(item)
     return out
 
 
-def _session_timeout_advice(totals: Totals, group_type: str | None) -> str | None:
-    lost = [gone for gone in totals.departures if gone.cause == "session_timeout"]
-    if not lost:
-        return None
-    out = [
-        f"Find out why {clients_phrase(lost)} fell silent: a crash, a kill for lack of memory, a long pause (garbage "
-        "collection, a throttled CPU) or a lost network. Its own log of that time tells."
-    ]
-    session = _evidence_values(lost, "session_timeout_ms")
-    if group_type == "consumer":
-        out.append("The session timeout of such groups is the broker's: group.consumer.session.timeout.ms.")
-    elif session and min(session) < SESSION_DEFAULT_MS and len(lost) >= REPEATED_FROM:
-        out.append(
-            f"If those were pauses and no deaths, raise session.timeout.ms from {duration_range(session)} towards "
-            f"Kafka's "
-            f"default of {duration(SESSION_DEFAULT_MS)}, with heartbeat.interval.ms at a third of it or less; a real "
-            "death is then noticed that much later."
-        )
-    return _spelled(" ".join(out), lost)
+def _stopped_ms(totals: Totals, causes: Collection[str]) -> int:
+    """What the rebalances cost that have any of these causes."""
+    return sum(it.stopped_ms or 0 for it in totals.rebalances if {it.cause, *it.causes} & set(causes))
+
+
+def _lost(totals: Totals, cause: Cause) -> list[Departure]:
+    return [gone for gone in totals.departures if gone.cause == cause]
 
 
 def _spelled(text: str, gone: Sequence[Departure]) -> str:
-    """The settings as the library of those that went spells them."""
+    """The settings as the library of those that left spells them."""
     return spell_settings(text, {it.member.library for it in gone})
 
 
 def _libraries(totals: Totals) -> set[str]:
-    """Those of all that went."""
+    """Those of all that left."""
     return {it.member.library for it in totals.departures}
 
 
-def _crash_loop_advice(totals: Totals, group_type: str | None) -> str | None:
-    found = find_crash_loops(totals.rebalances)
-    if not found:
+def _session_timeout_advice(totals: Totals, group_type: str | None) -> Advice | None:
+    lost, loops = _lost(totals, Cause.SESSION_TIMEOUT), find_crash_loops(totals.rebalances)
+    if not lost:
         return None
-    worst = found[0]
+    saves_ms, runbook = _stopped_ms(totals, [Cause.SESSION_TIMEOUT]), RUNBOOK_OF["session_timeout"]
+    if loops:
+        text = (
+            f"Find why {_clients(loops[0].losses)} stops (log, exit code, OOM kills, liveness probe), and keep it "
+            "stopped until then; the price is its capacity."
+        )
+        return Advice(text, frozenset({"session_timeout"}), saves_ms, runbook=runbook)
+    session = _evidence_values(lost, "session_timeout_ms")
+    now = f" (now {duration_range(session)})" if session else ""
+    setting = "group.consumer.session.timeout.ms on the brokers" if group_type == "consumer" else "session.timeout.ms"
     text = (
-        f"{name(worst.client)} on {worst.host} was lost {times(len(worst.losses))} and came back "
-        f"{times(worst.returns)}. Until it stays up, let it wait longer before each restart: every return and every "
-        "loss is a rebalance for the whole group."
+        f"Find why {_clients(lost)} stopped sending heartbeats (log, exit code, OOM kills, liveness probe). If it "
+        f"only paused, raise {setting}{now} above the pause; a dead member is then detected later."
     )
-    more = len(found) - 1
-    return f"{text} {count(more, 'other client')} did the same." if more else text
+    return Advice(
+        _spelled(text, lost), frozenset({"session_timeout", "session.timeout.ms"}), saves_ms, runbook=runbook
+    )
 
 
-def _poll_timeout_advice(totals: Totals, group_type: str | None) -> str | None:
-    late = [gone for gone in totals.departures if gone.cause == "poll_timeout"]
+def _poll_timeout_advice(totals: Totals, group_type: str | None) -> Advice | None:
+    late = _lost(totals, Cause.POLL_TIMEOUT)
     if not late:
         return None
     limit = _evidence_values(late, "rebalance_timeout_ms")
     if {library_named(gone.member.library).stall_end for gone in late} != {StallEnd.REBALANCE_TIMEOUT}:
         limit = []
-    within = f"max.poll.interval.ms ({duration_range(limit)})" if limit else "max.poll.interval.ms"
-    return _spelled(
-        f"It looks as if {clients_phrase(late)} took longer than {within} from one poll to the next, "
-        f"{times(len(late))}. Give it less at a time (max.poll.records, 500 by default), make the work on one batch "
-        "shorter, or raise max.poll.interval.ms above the longest that a batch may take.",
-        late,
+    now = f" (now {duration_range(limit)})" if limit else ""
+    text = (
+        f"Shorten the work of {_clients(late)} between two polls: lower max.poll.records (500 by default), or raise "
+        f"max.poll.interval.ms{now} above the slowest batch; a stuck consumer is then detected later."
     )
+    about = frozenset({"poll_timeout", "max.poll.interval.ms"})
+    saves_ms = _stopped_ms(totals, [Cause.POLL_TIMEOUT])
+    return Advice(_spelled(text, late), about, saves_ms, runbook=RUNBOOK_OF["poll_timeout"])
 
 
-def _rolling_restart_advice(totals: Totals, group_type: str | None) -> str | None:
+def _rejoin_timeout_advice(totals: Totals, group_type: str | None) -> Advice | None:
+    late = _lost(totals, Cause.REJOIN_TIMEOUT)
+    if not late:
+        return None
+    text = (
+        f"Make {_clients(late)} stop its work when a rebalance begins, or raise rebalance.timeout.ms above its "
+        "slowest record; rebalances then wait longer for a stuck member."
+    )
+    saves_ms = _stopped_ms(totals, [Cause.REJOIN_TIMEOUT])
+    return Advice(_spelled(text, late), frozenset({"rejoin_timeout"}), saves_ms, runbook=RUNBOOK_OF["rejoin_timeout"])
+
+
+def _rolling_restart_advice(totals: Totals, group_type: str | None) -> Advice | None:
     if group_type in ("share", "connect"):
         # Share groups have no static members; Connect has a delay of its own.
         return None
-    found = rolling_restart_phrase(totals.rebalances)
-    if not found or lacks(STATIC_MEMBERSHIP, _libraries(totals)):
+    away_ms = find_restarts(totals.rebalances)
+    if len(away_ms) < REPEATED_FROM or lacks(STATIC_MEMBERSHIP, _libraries(totals)):
         return None
-    return (
-        f"{capitalized(found)}. Static membership (a group.instance.id for each instance) with a session timeout "
-        "above that time makes such a restart cost no rebalance at all."
+    text = (
+        f"Set group.instance.id, one for each instance, and session.timeout.ms above {duration(max(away_ms))}: a "
+        "restart then causes no rebalance; a dead member is detected later."
     )
+    gone = _lost(totals, Cause.MEMBER_LEFT)
+    saves_ms = _stopped_ms(totals, [Cause.MEMBER_LEFT])
+    return Advice(_spelled(text, gone), frozenset(STATIC_MEMBERSHIP), saves_ms, runbook="kshadowrebalancestorm")
 
 
-def _eager_assignor_advice(totals: Totals, group_type: str | None) -> str | None:
-    # Where a timeout set it off, what stood longest were the partitions of the one that was waited for.
+def _eager_assignor_advice(totals: Totals, group_type: str | None) -> Advice | None:
+    # Where a timeout triggered it, most of the stopped time is that of the member that was waited for.
     eager = [
         it for it in totals.rebalances if it.protocol in EAGER and it.stopped_ms and it.cause not in TIMEOUT_CAUSES
     ]
@@ -143,64 +254,60 @@ def _eager_assignor_advice(totals: Totals, group_type: str | None) -> str | None
     if group_type != "classic" or len(eager) < REPEATED_FROM or not much or lacks(COOPERATIVE, _libraries(totals)):
         return None
     assignors = join_words(sorted({name(it.protocol or "") for it in eager}))
-    return (
-        f"With {assignors} every member gives up all its partitions at each rebalance, which cost "
-        f"{duration(stopped)} of partition time where no timeout set it off. With cooperative-sticky (change over in "
-        "two rolling restarts), or with group.protocol=consumer on brokers from 4.0 on, partitions that do not move "
-        "go on being worked on. How long a dead member's partitions wait stays the same."
+    text = (
+        f"Set partition.assignment.strategy to the cooperative-sticky assignor (now {assignors}): partitions that do "
+        "not move keep being consumed; the price is two rolling restarts."
     )
+    text = _spelled(text, totals.departures)
+    return Advice(text, frozenset({"partition.assignment.strategy"}), stopped, runbook="kshadowrebalancestorm")
 
 
-def _subscription_advice(totals: Totals, group_type: str | None) -> str | None:
-    changed = sum("subscription_changed" in it.causes for it in totals.rebalances)
+def _subscription_advice(totals: Totals, group_type: str | None) -> Advice | None:
+    changed = sum(Cause.SUBSCRIPTION_CHANGED in it.causes for it in totals.rebalances)
     if changed < REPEATED_FROM:
         return None
-    return (
-        f"Subscriptions changed in {count(changed, 'rebalance')}: see whether members run different versions, or "
-        "subscribe by a pattern that new topics keep matching."
+    text = (
+        f"Let all members run one version and subscribe to the same topics: subscriptions changed in "
+        f"{count(changed, 'rebalance')}; the price is one deploy."
     )
+    saves_ms = _stopped_ms(totals, [Cause.SUBSCRIPTION_CHANGED])
+    return Advice(text, frozenset({"mixed_subscription"}), saves_ms, runbook="kshadowrebalancestorm")
 
 
-def _never_completed_advice(totals: Totals, group_type: str | None) -> str | None:
+def _never_completed_advice(totals: Totals, group_type: str | None) -> Advice | None:
     if totals.never_completed < NEVER_COMPLETED_FROM:
         return None
-    return (
-        f"{totals.never_completed} rebalances never completed: members came and went faster than a round takes. "
-        "Start instances together, and let the broker wait for them: group.initial.rebalance.delay.ms."
+    text = (
+        f"Start instances together, and raise group.initial.rebalance.delay.ms on the brokers: "
+        f"{totals.never_completed} rebalances never completed; each new group then starts that much later."
     )
+    return Advice(text, frozenset({"group.initial.rebalance.delay.ms"}), runbook="kshadowrebalancestorm")
 
 
 def clients_phrase(gone: Sequence[Departure]) -> str:
-    """Who it was, each once, as `a and b on c`."""
+    """Which clients, each once, as `a and b on c`."""
     hosts = grouped(gone, lambda it: it.member.host)
     labels = {host: list(dict.fromkeys(name(it.member.label) for it in same)) for host, same in hosts.items()}
     return join_words([f"{join_words(same)} on {host}" for host, same in labels.items()])
 
 
-def _rejoin_timeout_advice(totals: Totals, group_type: str | None) -> str | None:
-    late = [gone for gone in totals.departures if gone.cause == "rejoin_timeout"]
-    if not late:
-        return None
-    return _spelled(
-        f"{capitalized(clients_phrase(late))} did not rejoin within the rebalance timeout, {times(len(late))}, and "
-        "the group waited that long. Let its work stop or give up when a rebalance begins, make single pieces of "
-        "it shorter, or raise rebalance.timeout.ms above what the slowest one takes.",
-        late,
-    )
+def _clients(gone: Sequence[Departure]) -> str:
+    """The client, or how many."""
+    labels = list(dict.fromkeys(it.member.label for it in gone))
+    return name(labels[0]) if len(labels) == 1 else f"each of {count(len(labels), 'client')}"
 
 
 def _evidence_values(gone: Sequence[Departure], field: str) -> list[int]:
     return [value for it in gone for item in it.evidence if (value := int_field(item, field)) is not None]
 
 
-_RULES: tuple[tuple[frozenset[str], Callable[[Totals, str | None], str | None]], ...] = (
-    (frozenset({"session_timeout"}), _session_timeout_advice),
-    (frozenset({"session_timeout"}), _crash_loop_advice),
-    (frozenset({"poll_timeout"}), _poll_timeout_advice),
-    (frozenset({"rejoin_timeout"}), _rejoin_timeout_advice),
-    (frozenset({"static_membership_advice", "whatif"}), _rolling_restart_advice),
-    (frozenset({"whatif"}), _eager_assignor_advice),
-    (frozenset({"mixed_subscription"}), _subscription_advice),
-    (frozenset({"rebalance_storm"}), _never_completed_advice),
+_RULES: tuple[tuple[str, Callable[[Totals, str | None], Advice | None]], ...] = (
+    ("session_timeout", _session_timeout_advice),
+    ("poll_timeout", _poll_timeout_advice),
+    ("rejoin_timeout", _rejoin_timeout_advice),
+    ("whatif", _rolling_restart_advice),
+    ("whatif", _eager_assignor_advice),
+    ("mixed_subscription", _subscription_advice),
+    ("rebalance_storm", _never_completed_advice),
 )
-"""Each with what says the same with more behind it: analyzers, and `whatif` for a replay."""
+"""Each with what says the same with more behind it: an analyzer, or `whatif` for a replay."""

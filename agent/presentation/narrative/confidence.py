@@ -37,21 +37,21 @@ def confidence_text(scene: StoryContext) -> str | None:
     ]
     unknown = sum(it.cause == Cause.UNKNOWN_DEPARTURE for it in totals.departures)
     if not (members or others or unknown):
-        return "All of it is certain: the broker's own log says why." if scene.has_broker_log else None
-    inferred = [f"how {count(len(members), 'member')} went ({_certainty_phrase(members)})"] if members else []
+        return "All of it is certain: the broker's log states the reasons." if scene.has_broker_log else None
+    inferred = [f"why {count(len(members), 'member')} left ({_certainty_phrase(members)})"] if members else []
     if others:
-        inferred.append(f"what set off {count(len(others), 'rebalance')} ({_certainty_phrase(others)})")
-    out = "Who came and went, when, and what moved is certain: the log records it."
+        inferred.append(f"what triggered {count(len(others), 'rebalance')} ({_certainty_phrase(others)})")
+    out = "Who joined and left, when, and what was assigned is certain: it is in the log."
     if inferred:
         out += f" Inferred is {join_words(inferred)}."
     out += _least_sure(members, scene.calendar)
     if unknown:
-        out += f" How {count(unknown, 'member')} went is not known."
+        out += f" Why {count(unknown, 'member')} left is not known."
     if scene.has_broker_log or unknown:
         # Of what is not known at all, what could not be seen tells who would know.
         return out
     who = capitalized(scene.broker_log_reader)
-    return f"{out} {who} --broker-log PATH (the coordinator's server.log) would have the broker's own reasons."
+    return f"{out} {who} --broker-log PATH (the coordinator's server.log) adds the broker's own reasons."
 
 
 def _is_inferred(it: Departure | Rebalance) -> bool:
@@ -70,7 +70,7 @@ def _least_sure(members: Sequence[Departure], calendar: Calendar) -> str:
     doubtful = sorted((it for it in members if it.confidence < DOUBTFUL_BELOW), key=lambda it: it.confidence)
     said = [
         f"{name(it.member.label)} at {calendar.at(it.at_ms)}, {percent_range([it.confidence])}"
-        + (f" (else {otherwise})" if (otherwise := cause_info(it.cause).else_it_was) else "")
+        + (f" (or {otherwise})" if (otherwise := cause_info(it.cause).else_it_was) else "")
         for it in doubtful[:MAX_DOUBTS]
     ]
     if len(doubtful) > MAX_DOUBTS:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
+from agent.core.protocol.client_libraries import UNKNOWN
 from agent.presentation.narrative.events import BROKER_LOG_EVIDENCE, Event, events_within
 from agent.presentation.narrative.gains import Gains
 from agent.presentation.narrative.timeline import TimelineEntry, timeline_entries
@@ -103,6 +104,14 @@ class StoryContext:
     def resolved_findings(self) -> list[Event]:
         """Findings of the range that are over."""
         return [it for it in self.findings if it["state"] == "resolved"]
+
+    @property
+    def libraries(self) -> set[str]:
+        """The client libraries of its members, present and past, as far as they are known."""
+        events = (it.member.library for it in self.totals.departures)
+        joined = (it.library for done in self.totals.rebalances for it in done.joined)
+        now = () if self.form is None else (it.get("client_library", UNKNOWN) for it in self.form["members"])
+        return {*events, *joined, *now} - {UNKNOWN}
 
     @property
     def has_broker_log(self) -> bool:

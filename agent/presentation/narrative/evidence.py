@@ -47,10 +47,10 @@ def departure_evidence(gone: Sequence[Departure]) -> list[str]:
     out += _sampled_gap_sentence(gone[0].cause, looks)
     short = [lasted for item in gaps if (lasted := int_field(item, "generation_lasted_ms")) is not None]
     if short:
-        nothing = "It had not committed" if len(gone) == 1 else "Of some no commit shows"
+        nothing = "It had not committed" if len(gone) == 1 else "Some had not committed"
         out.append(
             f"{nothing}, but the generation lasted only {duration_range(short)}: no timeout that began with it can "
-            f"have run out."
+            f"have expired."
         )
     others = [item for it in gone for item in it.evidence if item.get("kind") not in ("commit_gap", SAMPLED_GAP)]
     return out + evidence_sentences(others)
@@ -71,18 +71,15 @@ def _commit_gap_sentence(cause: str, gaps: Sequence[Evidence]) -> str:
         case "session_timeout" if session:
             return f"{text}, and {SESSION_TIMEOUT} is {duration_range(session)}{pace}."
         case "session_timeout":
-            return (
-                f"{text}{pace}. That is a silence, but too short for {MAX_POLL_INTERVAL}{_in_brackets(poll)} to "
-                f"have run out."
-            )
+            return f"{text}{pace}. Too short for {MAX_POLL_INTERVAL}{_in_brackets(poll)} to have expired."
         case "poll_timeout" if unmoved:
-            return f"{text}, but nothing that {it} committed had moved for {duration_range(unmoved)}{pace}."
+            return f"{text}, but its committed offsets had not moved for {duration_range(unmoved)}{pace}."
         case "rejoin_timeout" if rebalance:
             return f"{text}, and the rebalance timeout is {duration_range(rebalance)}{pace}."
         case "poll_timeout" if poll:
             return f"{text}, and {MAX_POLL_INTERVAL} is {duration_range(poll)}, counted from its last poll{pace}."
         case "member_left" | "admin_removed":
-            limit = f": {SESSION_TIMEOUT} ({duration_range(session)}) had not run out" if session else ""
+            limit = f": {SESSION_TIMEOUT} ({duration_range(session)}) had not expired" if session else ""
             return f"{text}{limit}{pace}."
         case _:
             return f"{text}{pace}."
@@ -99,7 +96,7 @@ def _sampled_gap_sentence(cause: str, looks: Sequence[Evidence]) -> list[str]:
     text = f"{whose} seen to move last between {duration(min(least))} and {duration(max(most))} before it was gone"
     known = ""
     if cause in ("session_timeout", "poll_timeout"):
-        known = ". Timeouts are not in the Admin API: this is inferred from what clients take by default"
+        known = ". Timeouts are not in the Admin API: this is inferred from the clients' defaults"
     return [f"{text}{pace}{known}."]
 
 
@@ -132,7 +129,7 @@ def why_unknown(gone: Departure, group_type: str | None) -> str:
         if isinstance(candidates, list) and candidates:
             fits = join_words([str(it) for it in candidates])
             return f"a last commit {duration(gap)} before, which fits {fits}{known}"
-        return f"a last commit {duration(gap)} before, which fits neither a goodbye nor a timeout{known}"
+        return f"a last commit {duration(gap)} before, which fits neither a LeaveGroup nor a timeout{known}"
     return "the history holds no evidence of it"
 
 
@@ -205,7 +202,7 @@ class _DurationSentence(NamedTuple):
 
 def _withheld_sentence(item: Evidence) -> str | None:
     held = int_field(item, "partitions")
-    return None if held is None else f"The round before had left {count(held, 'partition')} without an owner."
+    return None if held is None else f"The rebalance before had left {count(held, 'partition')} unassigned."
 
 
 def _broker_log_sentence(item: Evidence) -> str | None:
@@ -244,7 +241,8 @@ def _partitions_sentence(item: Evidence) -> str | None:
 
 
 def _migration_sentence(item: Evidence) -> str:
-    return f"It became a {'classic' if item.get('to') == 'classic' else 'KIP-848 consumer'} group, members and all."
+    kind = "classic" if item.get("to") == "classic" else "KIP-848 consumer"
+    return f"The group became a {kind} group with the same members."
 
 
 _WRITERS: dict[str, Callable[[Evidence], str | None] | _DurationSentence | str | None] = {
@@ -257,22 +255,20 @@ _WRITERS: dict[str, Callable[[Evidence], str | None] | _DurationSentence | str |
     "subscription": _subscription_sentence,
     "partitions": _partitions_sentence,
     "migration": _migration_sentence,
-    "nobody_changed": (
-        "Nobody came, went or changed its subscription: the broker then has no other reason than the topics."
-    ),
+    "nobody_changed": ("No member joined, left or changed its subscription: then the topics are the only reason."),
     "nothing_changed": (
-        "The same members with the same subscriptions: then only the leader can have asked for a rebalance."
+        "The members and their subscriptions are the same: then only the leader can have asked for a rebalance."
     ),
     "internal_topics": (
-        "The leader of a Streams group makes the internal topics as it assigns the first tasks, and joins again for "
+        "The leader of a Streams group creates the internal topics with the first assignment, and joins again for "
         "them."
     ),
     "static_member_replaced": _DurationSentence(
         "gap_ms",
-        "A static member came back {} after its last commit; only one that had been taken out starts a rebalance.",
+        "A static member joined again {} after its last commit; only a removed one triggers a rebalance.",
     ),
     "static_member_expired": (
-        "It had left for a restart (member epoch -2) and did not come back within its session."
+        "It had left for a restart (member epoch -2) and did not join again within its session timeout."
     ),
     "broker_log": _broker_log_sentence,
     "admin_api": _admin_api_sentence,

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agent.core.causes import Cause, cause_info
-from agent.presentation.narrative import gains as gained
-from agent.presentation.narrative.advice import advice_from_causes
+from agent.presentation.narrative.advice import advise
+from agent.presentation.narrative.brief import BriefSection, brief_sections
 from agent.presentation.narrative.confidence import confidence_text
 from agent.presentation.narrative.context import Form, StoryContext
 from agent.presentation.narrative.context import StoryRequest as StoryRequest
 from agent.presentation.narrative.events import Departure, Event, Evidence
 from agent.presentation.narrative.evidence import departure_evidence, evidence_sentences
-from agent.presentation.narrative.gains import Gains
+from agent.presentation.narrative.gains import Gains, replayed
 from agent.presentation.narrative.limitations import limitations
 from agent.presentation.narrative.paragraphs import QUIET_MS, busy_paragraphs, causes_phrase
 from agent.presentation.narrative.phrases import GROUP_TYPES, epochs, generation_phrase, is_sampled, is_simple, work
@@ -25,6 +25,7 @@ from agent.presentation.narrative.summary import summary
 from agent.presentation.narrative.timeline import TimelineEntry
 from agent.presentation.narrative.totals import Totals
 from agent.presentation.narrative.words import (
+    about,
     clock,
     count,
     duration,
@@ -40,17 +41,18 @@ from agent.presentation.narrative.words import (
 TITLES = {
     "state": "",
     "happened": "What happened",
-    "why": "Why kshadow thinks so",
-    "sure": "How sure it is",
+    "why": "Why",
+    "sure": "How sure",
     "cost": "What it cost",
-    "finding": "What is found to be wrong",
+    "finding": "Findings",
+    "whatif": "What other settings would have changed",
 }
 """The heading above each kind of paragraph, in their order."""
 NEARLY_ALL_SHARE = 0.9
 MIN_COST_MS = 1_000
 """Less stopped partition time is not worth asking where it came from."""
-ADVICE_TITLE = "What to change"
-LIMITATIONS_TITLE = "What kshadow could not see"
+ADVICE_TITLE = "What to do"
+LIMITATIONS_TITLE = "What is not known"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,8 @@ class Paragraph:
 class Story:
     """The answer. `state` is Kafka's name of the group's present one, `Dead` once it is gone, None if not known.
 
-    `summary` is the whole of it in one to three sentences.
+    `summary` is the whole of it in at most 25 words, `brief` what fits on one screen: parts under their headings.
+    `libraries` are those of its clients, as far as they are known.
     """
 
     group: str
@@ -79,6 +82,8 @@ class Story:
     limitations: tuple[str, ...]
     numbers: Mapping[str, Any] = field(default_factory=dict)
     gains: Gains | None = None
+    brief: tuple[BriefSection, ...] = ()
+    libraries: frozenset[str] = frozenset()
 
     def to_json(self) -> dict[str, Any]:
         """As the JSON that `kshadow explain -o json` prints."""
@@ -117,7 +122,7 @@ def explain(
     *,
     gains: Gains | None = None,
 ) -> Story:
-    """The story of one group.
+    """The explanation of one group.
 
     `events` are its own in order, up to now, `findings` the newest event of each finding on it that was open at some
     time in the range, `form` its describe form, None if it is not there any more. `gains`: what other settings would
@@ -132,7 +137,9 @@ def explain(
         *([] if likely is None else [Paragraph("sure", likely)]),
         *_cost_paragraphs(scene),
         *(_finding_paragraph(it, scene) for it in findings),
+        *([] if scene.gains is None else [Paragraph("whatif", it) for it in replayed(scene.gains)]),
     ]
+    advice = tuple(it.line for it in advise(scene))
     return Story(
         group=asked.group,
         state=form["state"] if form is not None else "Dead" if scene.deleted_ms is not None else None,
@@ -140,22 +147,13 @@ def explain(
         since_ms=scene.since_ms,
         until_ms=scene.until_ms,
         paragraphs=tuple(paragraphs),
-        advice=tuple(_advice(scene)),
+        advice=advice,
         limitations=tuple(limitations(scene)),
         numbers={**scene.totals.to_json(), "findings_open": len(scene.open_findings)},
         gains=scene.gains,
+        libraries=frozenset(scene.libraries),
+        brief=brief_sections(scene, [it.text for it in paragraphs if it.kind == "why"], advice),
     )
-
-
-def _advice(scene: StoryContext) -> list[str]:
-    open_now, gains = scene.open_findings, scene.gains
-    covered = {it["analyzer"] for it in open_now}
-    if gains is not None and gains.has_numbers:
-        # What a replay has tried needs no rule of thumb.
-        covered.add("whatif")
-    of_findings = dict.fromkeys(sentence(it["advice"]) for it in open_now if it["advice"])
-    of_causes = advice_from_causes(scene.totals, scene.group_type, covered)
-    return [*of_findings, *of_causes, *([] if gains is None else gained.advice(gains))]
 
 
 def _state_text(scene: StoryContext) -> str:
@@ -164,17 +162,17 @@ def _state_text(scene: StoryContext) -> str:
     if form is None:
         if scene.deleted_ms is None and not asked.is_state_known:
             return (
-                f"The history goes to {timestamp(asked.now_ms)} UTC. How {scene.who} stood then, and with which"
-                " members, it does not tell."
+                f"The history ends at {timestamp(asked.now_ms)} UTC. It does not contain the state and the members "
+                f"of {scene.who}."
             )
         if scene.deleted_ms is None:
-            return f"{who} is not there any more; what is told of it is its past."
-        return f"{who} does not exist any more: it was deleted at {timestamp(scene.deleted_ms)} UTC."
+            return f"{who} no longer exists. What follows is its past."
+        return f"{who} no longer exists: it was deleted at {timestamp(scene.deleted_ms)} UTC."
     group_type = form["group_type"]
     kind = GROUP_TYPES.get(group_type, f"{group_type} group")
     last_commit = _last_commit_text(form, asked)
     if is_simple(form):
-        has = "which only commits offsets and has no members that the coordinator knows"
+        has = "which only commits offsets and has no members"
         return f"{who} is a simple {kind}, {has}.{last_commit}"
     unit = "" if is_sampled(form) else f" at {epochs(group_type)} {form['generation']}"
     members, partitions = len(form["members"]), form["partitions"]
@@ -195,10 +193,10 @@ def _last_commit_text(form: Form, asked: StoryRequest) -> str:
         if form["group_type"] == "share":
             return ""
         if is_sampled(form):
-            return " No offset was seen to be committed." if form["offsets"] else " No offset is committed."
+            return " No commit was seen." if form["offsets"] else " No offset is committed."
         return " No offset is committed."
     ago = duration(max(asked.now_ms - last, 0))
-    return f" Its last commit came {ago} {'ago' if asked.is_live else 'before'}."
+    return f" Its last commit was {ago} {'ago' if asked.is_live else 'before'}."
 
 
 def _happened_paragraphs(scene: StoryContext) -> list[Paragraph]:
@@ -208,7 +206,7 @@ def _happened_paragraphs(scene: StoryContext) -> list[Paragraph]:
     else:
         span = f"From {timestamp(since)} to {timestamp(until)} UTC ({duration(until - since)})"
     if not scene.entries:
-        return [Paragraph("happened", f"{span}, nothing happened to the group: no rebalance, nobody came or went.")]
+        return [Paragraph("happened", f"{span}, the group did not change: no rebalance, no member joined or left.")]
     busy = busy_paragraphs(scene.entries, calendar, scene.group_type)
     out = [Paragraph("happened", text, _evidence_of(its)) for text, its in busy]
     if len(busy) != 1 or len(busy[0][1]) == 1:
@@ -222,7 +220,7 @@ def _happened_paragraphs(scene: StoryContext) -> list[Paragraph]:
         out = [replace(out[0], text=f"On {calendar.day}, {text[0].lower()}{text[1:]}")]
     last_ms = scene.entries[-1].at_ms
     if until - last_ms >= QUIET_MS:
-        after = f"After {calendar.at(last_ms)} nothing more happened, for {duration(until - last_ms)}."
+        after = f"The group did not change in the {duration(until - last_ms)} after {calendar.at(last_ms)}."
         out.append(Paragraph("happened", after))
     return out
 
@@ -266,22 +264,17 @@ def _cost_paragraphs(scene: StoryContext) -> list[Paragraph]:
         return []
     out = []
     if totals.stopped_ms is not None and totals.stopped_ms > 0:
-        text = (
-            f"Rebalances kept {noun}s from being worked on for {duration(totals.stopped_ms)}, summed over the {noun}s"
-        )
+        text = f"Rebalances stopped {noun}s for {about(totals.stopped_ms)}, summed over the {noun}s"
         if totals.stopped_share is not None and totals.partitions is not None:
             lasted = duration(totals.with_members_ms)
             lasted = f"the {lasted} in which the group had members" if totals.empty_ms else lasted
-            text += (
-                f": {percent(totals.stopped_share)} of what {count(totals.partitions, noun)} could have worked in "
-                f"{lasted}"
-            )
+            text += f": {percent(totals.stopped_share)} of the time of {count(totals.partitions, noun)} in {lasted}"
         out += [f"{text}.", *_costliest_sentence(scene)]
     elif totals.stopped_ms == 0:
-        out.append(f"No {noun} stood still for a rebalance.")
+        out.append(f"No {noun} was stopped by a rebalance.")
     if totals.empty_ms:
         apart = ", which is not in that sum" if totals.stopped_ms else ""
-        out.append(f"For {duration(totals.empty_ms)} the group had no member at all{apart}.")
+        out.append(f"The group had no members for {duration(totals.empty_ms)}{apart}.")
     return [Paragraph("cost", " ".join(out))] if out else []
 
 
@@ -291,8 +284,8 @@ def _costliest_sentence(scene: StoryContext) -> list[str]:
         return []
     which = f"{generation_phrase(scene.group_type, it.generation, 'the one')} at {scene.calendar.at(it.at_ms)}"
     if it.stopped_ms >= NEARLY_ALL_SHARE * (totals.stopped_ms or 0):
-        return [f"Nearly all of it came with {which}."]
-    return [f"The dearest was {which}: {duration(it.stopped_ms)}."]
+        return [f"Nearly all of it was {which}."]
+    return [f"The most expensive was {which}: {about(it.stopped_ms)}."]
 
 
 def _finding_paragraph(event: Event, scene: StoryContext) -> Paragraph:
@@ -302,7 +295,7 @@ def _finding_paragraph(event: Event, scene: StoryContext) -> Paragraph:
     else:
         span, newer = f"open since {at(event['since_ms'])}", _new_cases(event, scene)
         if newer:
-            # Its text is of when it opened or grew worse: nobody tells it anew with each case more.
+            # Its text is of when it opened or grew worse: it is not written anew with each case.
             span += f", as of {at(event['at_ms'])}"
     text = f"{event['analyzer']} ({event['severity']}), {span}: {sentence(event['summary'])}{newer}"
     numbers = event.get("numbers")

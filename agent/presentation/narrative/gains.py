@@ -6,11 +6,13 @@ from events alone.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from agent.common.text import truncated
-from agent.presentation.narrative.words import capitalized, count, duration, join_words
+from agent.core.protocol.client_libraries import is_lacking, spell_line
+from agent.presentation.narrative.words import about, capitalized, count, join_words
 
 ALIKE_FACTOR = 3
 """Where replayed and logged standstill differ by more than this, the replay is of something else."""
@@ -28,7 +30,7 @@ class Gain:
     """A setting that helps. `exact` are its lines as one writes them, `where` says into which configuration.
 
     Standstill is in partition-seconds. `detects_*_ms`: after how long a member that died is taken out (median), None
-    where none died. `price` is what it costs, "" if nothing worth a word.
+    where none died. `price` is what it costs, clauses without a full stop, "" if nothing worth a word.
     """
 
     setting: str
@@ -76,46 +78,72 @@ class Gains:
         return asdict(self)
 
 
-def advice(gains: Gains) -> list[str]:
-    """Sentences: what was replayed, and what each setting that helps would have made of it."""
-    if not gains.has_numbers or (not gains.gains and min(gains.stopped_s, gains.log_stopped_s) < NEGLIGIBLE_S):
+def advice(gains: Gains, libraries: Collection[str] = ()) -> list[tuple[frozenset[str], str, int]]:
+    """What each setting that helps changes (by Java's names), its sentence, and the stopped partition time that it
+    saves, in milliseconds. `libraries` are those of the group's clients: settings that they lack are left out."""
+    if not _is_like_the_log(gains):
         return []
-    near = "."
-    if gains.matched < gains.generations:
-        near = f"; {gains.matched} of {count(gains.generations, 'generation')} come out as they were."
-    low, high = sorted((gains.stopped_s, gains.log_stopped_s))
-    if high > ALIKE_FACTOR * max(low, NEGLIGIBLE_S):
-        # What made it stand still is none of what is replayed: a piece of work that took long, say.
-        return []
-    base = (
-        f"Replayed under today's settings this comes to {count(gains.rebalances, 'rebalance')} (the log shows "
-        f"{gains.log_rebalances}) and {_duration_s(gains.stopped_s)} of stopped partition time{near} Of "
-        f"{count(gains.tried, 'other setting')} that were tried"
-    )
-    if not gains.gains:
-        return [f"{base} none would have helped notably: see to the cause, not to the settings."]
-    if any(it.stopped_after_s > it.stopped_before_s + NEGLIGIBLE_S for it in gains.gains):
-        return [f"{base} none helps without a price, but one may be worth it:", *map(_gain_sentence, gains.gains)]
-    which = "this one would have helped" if len(gains.gains) == 1 else "these would have helped most"
-    return [f"{base} {which}:", *map(_gain_sentence, gains.gains)]
-
-
-def _gain_sentence(gain: Gain) -> str:
-    fewer = gain.rebalances_before - gain.rebalances_after
-    saved = gain.stopped_before_s - gain.stopped_after_s
-    less = [
-        f"{count(abs(fewer), 'rebalance')} {'fewer' if fewer > 0 else 'more'}" if fewer else "",
-        f"{_duration_s(abs(saved))} {'less' if saved > 0 else 'more'}" if abs(saved) >= NEGLIGIBLE_S else "",
+    return [
+        (names, _gain_advice(gain, libraries), round(1000 * (gain.stopped_before_s - gain.stopped_after_s)))
+        for gain in gains.gains
+        if not any(is_lacking(line, libraries) for line in gain.exact)
+        for names in [frozenset(line.partition("=")[0] for line in gain.exact[:1])]
     ]
-    different = join_words([it for it in less if it]) if any(less) else "the same"
-    what = f"{count(gain.rebalances_after, 'rebalance')} and {_duration_s(gain.stopped_after_s)}"
-    exact = join_words([f"`{truncated(it, MAX_LINE)}`" for it in gain.exact], 9)
-    price = f" {gain.price}" if gain.price else ""
-    return f"{capitalized(gain.setting)}: {what}, {different}. {capitalized(gain.where)}: {exact}.{price}"
+
+
+def _gain_advice(gain: Gain, libraries: Collection[str]) -> str:
+    exact = join_words([f"`{truncated(spell_line(it, libraries), MAX_LINE)}`" for it in gain.exact], 9)
+    first, _, more = gain.price.partition("; ")
+    price = f"; {first}" if first else ""
+    where = gain.where.replace("client's configuration", "client").replace("broker's configuration", "broker")
+    return f"Set {exact} {where}: {_saved(gain)}{price}." + (f" {capitalized(more)}." if more else "")
+
+
+def _saved(gain: Gain) -> str:
+    """`saves 4 of 8 rebalances and 3 min 16 s of 4 min 19 s stopped`."""
+    fewer, saved_s = gain.rebalances_before - gain.rebalances_after, gain.stopped_before_s - gain.stopped_after_s
+    saves, costs = [], []
+    if saved_s >= NEGLIGIBLE_S:
+        saves.append(f"{_duration_s(saved_s)} of {_duration_s(gain.stopped_before_s)} stopped time")
+    elif saved_s <= -NEGLIGIBLE_S:
+        costs.append(f"{_duration_s(-saved_s)} more stopped time")
+    if fewer > 0:
+        saves.append(f"{fewer} of {count(gain.rebalances_before, 'rebalance')}")
+    elif fewer < 0:
+        costs.append(count(-fewer, "more rebalance"))
+    said = [f"{verb} {join_words(them)}" for verb, them in (("saves", saves), ("costs", costs)) if them]
+    return " and ".join(said) or "changes nothing"
+
+
+def _is_like_the_log(gains: Gains) -> bool:
+    """Whether what was replayed is what happened: else what stopped partitions is none of what is replayed, such as
+    one record that took long."""
+    low, high = sorted((gains.stopped_s, gains.log_stopped_s))
+    return gains.has_numbers and high <= ALIKE_FACTOR * max(low, NEGLIGIBLE_S)
+
+
+def replayed(gains: Gains) -> list[str]:
+    """How near the replay comes to the log, and what it found: for who wants to know where the numbers are from."""
+    if not _is_like_the_log(gains) or (not gains.gains and min(gains.stopped_s, gains.log_stopped_s) < NEGLIGIBLE_S):
+        return []
+    exact = ""
+    if gains.matched < gains.generations:
+        exact = f" {gains.matched} of {count(gains.generations, 'generation')} are replayed as they were."
+    found = [
+        f"{capitalized(it.setting)}: {count(it.rebalances_after, 'rebalance')}, {_duration_s(it.stopped_after_s)} "
+        "stopped"
+        for it in gains.gains
+    ]
+    best = "; ".join(found) if found else "None helps notably, so change the cause, not the settings"
+    return [
+        f"The log shows {count(gains.log_rebalances, 'rebalance')}. A replay under today's settings has "
+        f"{gains.rebalances}, with {_duration_s(gains.stopped_s)} of stopped partition time.{exact} "
+        f"{count(gains.tried, 'other setting')} {'was' if gains.tried == 1 else 'were'} tried. {best}."
+    ]
 
 
 def _duration_s(seconds: float) -> str:
-    return duration(round(seconds * 1000))
+    return about(round(seconds * 1000))
 
 
 def best_gain_sentence(gains: Gains | None) -> str:
@@ -125,10 +153,10 @@ def best_gain_sentence(gains: Gains | None) -> str:
         return ""
     saved = best.stopped_before_s - best.stopped_after_s
     fewer = best.rebalances_before - best.rebalances_after
-    parts = [f"{_duration_s(saved)} of {_duration_s(best.stopped_before_s)} of that"] if saved >= NEGLIGIBLE_S else []
+    parts = [f"{_duration_s(saved)} of {_duration_s(best.stopped_before_s)} stopped"] if saved >= NEGLIGIBLE_S else []
     if fewer > 0:
         parts.append(f"{fewer} of {count(best.rebalances_before, 'rebalance')}")
-    return f"{capitalized(best.setting)} would have saved {join_words(parts)}." if parts else ""
+    return f"{capitalized(best.setting)} would save {join_words(parts)}." if parts else ""
 
 
 def limitations(gains: Gains) -> list[str]:
@@ -136,5 +164,5 @@ def limitations(gains: Gains) -> list[str]:
     if not gains.untold:
         return []
     # A command is not shortened: who copies it wants all of it.
-    how = f" `{gains.command}` tells." if gains.command else ""
+    how = f" `{gains.command}` shows it." if gains.command else ""
     return [f"What other settings would have saved: {gains.untold}.{how}"]

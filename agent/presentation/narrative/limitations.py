@@ -26,13 +26,13 @@ def limitations(scene: StoryContext) -> list[str]:
     if scene.asked.complete_since_ms is not None:
         out.append(
             f"What was before {scene.calendar.at(scene.asked.complete_since_ms)}: the agent keeps the latest events "
-            "only. The same question with --bootstrap-server reads all that the topic still holds."
+            "only. With --bootstrap-server the whole topic is read."
         )
     created = [it for entry in scene.entries for it in entry.events if it["type"] == "group_created"]
     if any(not it["observed"] and not it.get("sampled") for it in created):
         out.append(
-            "The beginning: the group may be older than what the log still holds. An agent that writes history "
-            "(`kshadow run --history-topic`) would have kept it."
+            "The beginning: the group may be older than the log. An agent that writes history "
+            "(`kshadow run --history-topic`) keeps it."
         )
     unknown = [*_departure_limitations(told, group_type), *_cause_limitations(told, group_type)]
     if told.never_completed:
@@ -61,8 +61,8 @@ def _sampling_limitation(scene: StoryContext) -> list[str]:
     if not every and (scene.form is None or not is_sampled(scene.form)):
         return []
     out = (
-        "What was between two looks: the group is read through the Admin API, which tells no generations, timeouts "
-        "and subscriptions, and nothing from before the agent began to look."
+        "What was between two samples: the group is read through the Admin API, which has no generations, timeouts "
+        "and subscriptions, and nothing from before the agent started."
     )
     if every:
         out += f" {capitalized(missed_phrase(max(every)))}."
@@ -72,15 +72,15 @@ def _sampling_limitation(scene: StoryContext) -> list[str]:
 def _broker_log_hint(scene: StoryContext) -> str:
     """What would know how members went and what became of rounds."""
     if scene.has_broker_log:
-        return "The broker's log that was read does not say either."
-    return f"The coordinator's server.log says such things: {scene.broker_log_reader} --broker-log PATH."
+        return "The broker's log that was read does not contain it."
+    return f"The coordinator's server.log has it: {scene.broker_log_reader} --broker-log PATH."
 
 
 def _lag_limitation(group_type: str | None) -> str:
     """What stood still behind the group is not in this topic."""
     return (
-        f"How many records piled up while {work(group_type)}s stood still: the log has no ends of topics. An agent "
-        "follows them (--lag); `kshadow lag` tells how far behind the group is now."
+        f"How many records arrived while {work(group_type)}s were stopped: the log has no end offsets of topics. An "
+        "agent with --lag has them; `kshadow lag` shows the lag of now."
     )
 
 
@@ -89,22 +89,22 @@ def _cost_limitation(told: Totals, group_type: str | None) -> list[str]:
         return []
     what = f"What {count(told.rebalances_of_unknown_cost, 'rebalance')} cost"
     if group_type in ("classic", "connect", None):
-        return [f"{what}: the log does not show when partitions stopped."]
+        return [f"{what}: the log does not show when partitions were stopped."]
     kind = GROUP_TYPES.get(group_type, "group")
     # Java's consumer counts rebalances and their latency under either protocol.
-    theirs = " The clients' own metrics do (consumer-coordinator-metrics)." if group_type == "consumer" else ""
+    theirs = " The clients' own metrics have it (consumer-coordinator-metrics)." if group_type == "consumer" else ""
     return [
-        f"{what}: members of a {kind} hand {work(group_type)}s over one by one, and for how long each stood still "
-        f"does not show.{theirs}"
+        f"{what}: members of a {kind} hand {work(group_type)}s over one by one, and how long each was stopped is "
+        f"not in the log.{theirs}"
     ]
 
 
 def _departure_limitations(told: Totals, group_type: str | None) -> list[str]:
     unknown = (gone for gone in told.departures if gone.cause == Cause.UNKNOWN_DEPARTURE)
     reasons = grouped(unknown, lambda gone: why_unknown(gone, group_type))
-    said = [f"How {clients_phrase(gone)} went: {reason}." for reason, gone in reasons.items()]
+    said = [f"Why {clients_phrase(gone)} left: {reason}." for reason, gone in reasons.items()]
     beyond = sum(map(len, list(reasons.values())[MAX_REASONS:]))
-    more = [f"How {count(beyond, 'more member')} went: for reasons like these."] if beyond else []
+    more = [f"Why {count(beyond, 'more member')} left: as with these."] if beyond else []
     return said[:MAX_REASONS] + more
 
 
@@ -113,8 +113,8 @@ def _cause_limitations(told: Totals, group_type: str | None) -> list[str]:
     if not unknown:
         return []
     which = join_words([str(it.generation) for it in unknown if it.generation is not None], 6)
-    text = f"what set off {count(len(unknown), 'rebalance')}{f' ({epochs(group_type)} {which})' if which else ''}"
+    text = f"what triggered {count(len(unknown), 'rebalance')}{f' ({epochs(group_type)} {which})' if which else ''}"
     both = sum(bool(it.joined and it.left) for it in unknown)
     if both == len(unknown):
-        return [capitalized(f"{text}: members came and went, and nothing tells in which order.")]
-    return [capitalized(f"{text}: nothing in the log tells.")]
+        return [capitalized(f"{text}: members joined and left, and the log does not show in which order.")]
+    return [capitalized(f"{text}: the log does not show it.")]

@@ -74,7 +74,7 @@ def _is_told_by_next(line: TimelineEntry, after: TimelineEntry | None) -> bool:
 
 
 def _single_line(line: TimelineEntry, calendar: Calendar) -> tuple[str, tuple[TimelineEntry, ...]]:
-    cost = f"; {duration(line.cost_ms)} of partition time lost" if line.cost_ms else ""
+    cost = f"; partitions stopped for {duration(line.cost_ms)} in sum" if line.cost_ms else ""
     return f"{calendar.at(line.at_ms)} {line.text or line.label}{cost}.", (line,)
 
 
@@ -101,7 +101,7 @@ def _busy_paragraph(lines: Sequence[TimelineEntry], calendar: Calendar, group_ty
         out.append(f"{between} the group rebalanced {times(len(done))}: {why}.")
         out += [f"{text}." for text in departure_clauses([gone for it in done for gone in it.left])]
         out += _pattern_sentences(done)
-        left = f"with {count(done[-1].members, 'member')}" if done[-1].members else "with nobody left"
+        left = f"with {count(done[-1].members, 'member')}" if done[-1].members else "without members"
         at = generation_phrase(group_type, done[-1].generation)
         out.append(f"It ended {f'at {at} ' if at else ''}{left}.")
     else:
@@ -109,14 +109,14 @@ def _busy_paragraph(lines: Sequence[TimelineEntry], calendar: Calendar, group_ty
     others = Counter(line.label for line in lines if line.rebalance is None)
     if others:
         out.append(
-            f"Besides: {join_words([_other_event_phrase(label, number) for label, number in others.items()], 9)}."
+            f"Also: {join_words([_other_event_phrase(label, number) for label, number in others.items()], 9)}."
         )
     return " ".join(out)
 
 
 def _pattern_sentences(done: Sequence[Rebalance]) -> list[str]:
     out = [
-        f"{name(loop.client)} on {loop.host} was lost {times(len(loop.losses))} and came back {times(loop.returns)}."
+        f"{name(loop.client)} on {loop.host} left {times(len(loop.losses))} and joined again {times(loop.returns)}."
         for loop in find_crash_loops(done)[:MAX_LINES_OF_ONE_PARAGRAPH]
     ]
     restarts = rolling_restart_phrase(done)
@@ -160,7 +160,7 @@ def clients_of_departures(gone: Sequence[Departure]) -> str:
 def _other_event_phrase(label: str, number: int) -> str:
     match label:
         case "replaced":
-            return f"a static member came back {times(number)} without a rebalance"
+            return f"a static member joined again {times(number)} without a rebalance"
         case "created" | "deleted" | "emptied":
             return f"the group was {label}" + (f" {times(number)}" if number > 1 else "")
         case "offsets":

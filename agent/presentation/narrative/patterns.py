@@ -23,7 +23,7 @@ CRASH_LOOP_FROM = 2
 
 @dataclass(frozen=True, slots=True)
 class CrashLoop:
-    """A client that fell silent again and again and came back between."""
+    """A client that was removed and joined again, repeatedly."""
 
     client: str
     host: str
@@ -48,12 +48,12 @@ def find_restarts(rebalances: Sequence[Rebalance]) -> list[int]:
 
 
 def rolling_restart_phrase(rebalances: Sequence[Rebalance]) -> str:
-    """`twice a member said goodbye and another joined within 8.0 s, as in a rolling restart`, or ""."""
+    """`twice a member left and another joined within 8.0 s, as in a rolling restart`, or ""."""
     away_ms = find_restarts(rebalances)
     if len(away_ms) < ROLLING_RESTART_FROM:
         return ""
     within = duration(max(away_ms))
-    return f"{times(len(away_ms))} a member said goodbye and another joined within {within}, as in a rolling restart"
+    return f"{times(len(away_ms))} a member left and another joined within {within}, as in a rolling restart"
 
 
 def find_crash_loops(rebalances: Sequence[Rebalance], causes: Collection[str] = TIMEOUT_CAUSES) -> list[CrashLoop]:

@@ -19,6 +19,10 @@ EAGER = ("range", "roundrobin", "sticky")
 """Assignors of Kafka's consumers under which every member gives up all its partitions before it rejoins."""
 
 
+NO_PROBLEM = "No problem was found in {group}"
+"""How an explanation begins where nothing is found to be wrong."""
+
+
 def because(cause: str) -> str:
     """Why a rebalance of that cause happened: `because a member joined`."""
     return cause_info(cause).because
@@ -27,7 +31,7 @@ def because(cause: str) -> str:
 def went(cause: str, members: int = 1) -> str:
     """How members went by that cause: `left` of one, or of several."""
     departed = cause_info(cause).departed
-    return f"went, cause {cause}" if departed is None else departed[members != 1]
+    return f"left, cause {cause}" if departed is None else departed[members != 1]
 
 
 def is_sampled(form: Mapping[str, Any]) -> bool:

@@ -1,4 +1,4 @@
-"""The answer before the story: what is going on, what it cost and how the group is, the first thing to do."""
+"""The answer before the story, in at most `MAX_WORDS` words: what happened, whether it is over, how the group is."""
 
 from __future__ import annotations
 
@@ -11,31 +11,30 @@ from agent.presentation.narrative.context import StoryContext
 from agent.presentation.narrative.events import Departure, Event
 from agent.presentation.narrative.findings import severity_rank
 from agent.presentation.narrative.gains import best_gain_sentence
-from agent.presentation.narrative.paragraphs import causes_phrase, departure_clauses
+from agent.presentation.narrative.paragraphs import causes_phrase
 from agent.presentation.narrative.patterns import CrashLoop, find_crash_loops, rolling_restart_phrase
-from agent.presentation.narrative.phrases import is_simple, went, work
+from agent.presentation.narrative.phrases import NO_PROBLEM, is_simple, went
 from agent.presentation.narrative.totals import Totals
 from agent.presentation.narrative.words import (
     Calendar,
     capitalized,
-    certainty_percent,
+    certainty,
     count,
     duration,
-    first_sentence,
     grouped,
     join_words,
     name,
-    percent,
     sentence,
     times,
     timestamp,
+    within_words,
 )
 
-REPEATED_FROM = 3
-"""So many times is again and again, whatever the reasons."""
+MAX_WORDS = 25
+"""Words of the answer: nobody reads a longer one twice. What does not fit is below it."""
 
-NEGLIGIBLE_MS = 1_000
-"""Less stopped partition time than this is not worth a word here."""
+REPEATED_FROM = 3
+"""From so many departures of one client on it is a loop, whatever the reasons."""
 
 DEPARTURE_ANALYZERS = (
     "session_timeout",
@@ -48,46 +47,60 @@ DEPARTURE_ANALYZERS = (
 
 
 def summary(scene: StoryContext) -> str:
-    """The answer in one to three sentences: the trouble, what it cost and how the group is, what to do first."""
-    trouble = _timeouts(scene) or _worst_finding(scene)
-    what, first = trouble or (f"{_healthy(scene)}{_resolved_sentence(scene)}", best_gain_sentence(scene.gains))
-    return " ".join(part for part in (what, _cost(scene, is_in_order=trouble is None), first) if part)
+    """The answer: the problem or that there is none, then as much of the rest as `MAX_WORDS` allows."""
+    problem = _timeouts(scene) or _worst_finding(scene)
+    return within_words([*problem, *_state(scene)] if problem else _no_problem(scene), MAX_WORDS)
 
 
-def _timeouts(scene: StoryContext) -> tuple[str, str] | None:
-    """Members that were taken out, again and again or at all, and what to do first. None where worse is found."""
-    again = _loops(scene.totals)
+def _timeouts(scene: StoryContext) -> list[str]:
+    """Members that were lost to timeouts, repeatedly or at all; nothing where something worse is found."""
+    loops = _loops(scene.totals)
     lost = [gone for gone in scene.totals.departures if gone.cause in TIMEOUT_CAUSES] or [
-        it for one in again for it in one.losses
+        it for loop in loops for it in loop.losses
     ]
     worst = _worst(scene.open_findings)
     if not lost or (
         worst is not None and worst["severity"] == "critical" and worst["analyzer"] not in DEPARTURE_ANALYZERS
     ):
-        return None
-    if not again:
-        ways = grouped(lost, lambda gone: gone.cause).values()
-        said = [f"{_when(same, scene.calendar)} {departure_clauses(same)[0]}" for same in ways]
-        return f"{capitalized('; '.join(said))}; {_return_clause(lost, scene)}.", _first_step(lost)
-    loop = again[0]
-    how = Counter(it.cause for it in loop.losses)
-    fell = join_words(
-        [
-            f"{cause_info(cause).fell} {times(number)}{_certainty_of(cause, loop.losses)}"
-            for cause, number in how.most_common()
+        return []
+    if loops:
+        loop = loops[0]
+        more = len(loops) - 1
+        return [
+            _removal(name(loop.client), loop.losses, scene, times(len(loop.losses))),
+            f"It joined again {times(loop.returns)}.",
+            *([f"{capitalized(count(more, 'other client'))} did the same."] if more else []),
         ]
-    )
-    more = f" {capitalized(count(len(again) - 1, 'other client'))} did the same." if len(again) > 1 else ""
-    return (
-        f"{name(loop.client)} on {loop.host} went and came back again and again: "
-        f"{_when(loop.losses, scene.calendar)} {fell}, and each time all of {scene.who} "
-        f"rebalanced.{more}",
-        _first_step(loop.losses),
-    )
+    who = name(lost[0].member.label) if len(lost) == 1 else count(len(lost), "member")
+    return [_removal(who, lost, scene, _when(lost, scene.calendar)), *_return_sentence(lost, scene)]
+
+
+def _removal(who: str, lost: Sequence[Departure], scene: StoryContext, when: str) -> str:
+    """`a` was removed from `g` at some time: why, and how sure that is."""
+    causes = Counter(gone.cause for gone in lost)
+    known = [gone for gone in lost if gone.cause != Cause.UNKNOWN_DEPARTURE]
+    sure = f" ({_certainty(known)})" if known else ""
+    is_many = not who.startswith("`")
+    if len(causes) == 1:
+        answer = cause_info(lost[0].cause).answer
+        said = f"left {scene.who} {when}" if answer is None else answer[is_many].format(group=scene.who, when=when)
+        return spell_settings(f"{who} {said}{sure}.", {it.member.library for it in lost})
+    ways = [f"{_departure_noun(cause)} ({n})" for cause, n in causes.most_common()]
+    return f"{who} left {scene.who} {when}: {join_words(ways)}{sure}."
+
+
+def _departure_noun(cause: str) -> str:
+    noun = cause_info(cause).departure_noun
+    return "unknown reason" if noun is None else noun[0].lower()
+
+
+def _certainty(lost: Sequence[Departure]) -> str:
+    inferred = [it.confidence for it in lost if not it.observed]
+    return certainty(min(*inferred, 0.99)) if inferred else "observed"
 
 
 def _loops(told: Totals) -> list[CrashLoop]:
-    """Who goes and comes back again and again: whether or not it is known each time how it went."""
+    """Clients that leave and join again repeatedly, whether or not it is known each time how they left."""
     often = [
         it
         for it in find_crash_loops(told.rebalances, (*TIMEOUT_CAUSES, Cause.UNKNOWN_DEPARTURE))
@@ -96,138 +109,115 @@ def _loops(told: Totals) -> list[CrashLoop]:
     return often or find_crash_loops(told.rebalances)
 
 
-def _certainty_of(cause: str, losses: Sequence[Departure]) -> str:
-    """How sure that is, in brackets; nothing of what is not known at all."""
-    same = [it for it in losses if it.cause == cause]
-    inferred = [it.confidence for it in same if not it.observed]
-    if cause not in TIMEOUT_CAUSES:
-        return ""
-    return f" ({certainty_percent(min(inferred))})" if inferred else " (observed)"
-
-
 def _when(gone: Sequence[Departure], calendar: Calendar) -> str:
     first, last = gone[0].at_ms, gone[-1].at_ms
     same = calendar.at(first) == calendar.at(last)
     return f"at {calendar.at(first)}" if same else calendar.between(first, last)
 
 
-def _return_clause(lost: Sequence[Departure], scene: StoryContext) -> str:
-    """Whether they came back, as far as their names tell."""
-    seats = {(gone.member.label, gone.member.host): gone.at_ms for gone in lost}
+def _return_sentence(lost: Sequence[Departure], scene: StoryContext) -> list[str]:
+    """Whether they joined again, as far as their names tell."""
+    clients = {(gone.member.label, gone.member.host): gone.at_ms for gone in lost}
+    if len(clients) < len(lost):
+        # Several members under one name: nothing tells which of them a later one is.
+        return []
     back = {
         (it.label, it.host): done.at_ms
         for done in reversed(scene.totals.rebalances)
         for it in done.joined
-        if done.at_ms >= seats.get((it.label, it.host), done.at_ms + 1)
+        if done.at_ms >= clients.get((it.label, it.host), done.at_ms + 1)
     }
     if len(lost) == 1:
-        return f"it came back at {scene.calendar.at(*back.values())}" if back else "it has not come back"
+        return [f"It joined again at {scene.calendar.at(*back.values())}." if back else "It has not joined again."]
     if len(back) == len(lost):
-        return "all came back"
-    return f"{len(back)} came back" if back else "none came back"
-
-
-def _first_step(lost: Sequence[Departure]) -> str:
-    steps = Counter(it.cause for it in lost if cause_info(it.cause).first_step is not None)
-    cause = steps.most_common(1)[0][0] if steps else str(Cause.SESSION_TIMEOUT)
-    labels = list(dict.fromkeys(it.member.label for it in lost if it.cause in (cause, Cause.UNKNOWN_DEPARTURE)))
-    step = (cause_info(cause).first_step or "").format(who=name(labels[0]) if len(labels) == 1 else "each of them")
-    return spell_settings(step, {it.member.library for it in lost if it.cause == cause})
+        return ["All joined again."]
+    return [f"{len(back)} joined again." if back else "None joined again."]
 
 
 def _worst(found: Sequence[Event]) -> Event | None:
     return min(found, key=lambda event: severity_rank(event["severity"]), default=None)
 
 
-def _worst_finding(scene: StoryContext) -> tuple[str, str] | None:
-    """The worst of what the analyzers hold open, and what they would do first."""
-    worst = _worst(scene.open_findings)
+def _worst_finding(scene: StoryContext) -> list[str]:
+    """The worst of what the analyzers hold open."""
+    worst, more = _worst(scene.open_findings), len(scene.open_findings) - 1
     if worst is None:
-        return None
-    what = sentence(worst["summary"])
-    if worst["severity"] == "info":
-        what = f"Nothing is broken in {scene.who}, but something could be better. {what}"
-    more = len(scene.open_findings) - 1
-    if more:
-        what += f" {capitalized(count(more, 'other finding'))} {'is' if more == 1 else 'are'} open, too."
-    advice = first_sentence(worst["advice"])
-    return what, f"First: {advice}" if advice else ""
+        return []
+    rest = f"{capitalized(count(more, 'more finding'))} {'is' if more == 1 else 'are'} open." if more else ""
+    if worst["severity"] == "info" and not more:
+        rest = "Nothing else was found."
+    return [sentence(worst["summary"]), *([rest] if rest else [])]
 
 
-def _healthy(scene: StoryContext) -> str:
+def _no_problem(scene: StoryContext) -> list[str]:
     """Where nothing is found to be wrong."""
-    who, told = scene.who, scene.totals
-    if scene.form is None:
-        if scene.deleted_ms is None and not scene.asked.is_state_known:
-            return f"Nothing is found to be wrong with {who} in its history."
-        if scene.deleted_ms is None:
-            return f"{who} is not there any more."
-        return f"{who} was deleted at {timestamp(scene.deleted_ms)} UTC. Nothing is found to be wrong."
-    if is_simple(scene.form):
-        return f"Nothing is wrong with {who}: it has no members that Kafka knows of, and only commits offsets."
+    who, told, form = scene.who, scene.totals, scene.form
+    over = _resolved_sentence(scene)
+    clean = NO_PROBLEM.format(group=who)
+    if form is None:
+        if scene.deleted_ms is not None:
+            return [f"{who} was deleted at {timestamp(scene.deleted_ms)} UTC.", *over, "No problem was found."]
+        return [f"{clean}.", *over] if not scene.asked.is_state_known else [f"{who} no longer exists.", *over]
+    if is_simple(form):
+        return [f"{clean}: it has no members and only commits offsets.", *over]
+    if not form["members"]:
+        return [_emptied_sentence(scene), *over, "No other problem was found." if over else "No problem was found."]
     unknown = sum(gone.cause == Cause.UNKNOWN_DEPARTURE for gone in told.departures)
-    if not scene.form["members"]:
-        emptied = _emptied_clause(scene)
-        rest = "Nothing else is found to be wrong." if emptied else "Nothing is found to be wrong."
-        return f"{who} has no members{emptied}. {rest}"
-    clean = f"Nothing is wrong with {who}"
-    if scene.form["state"] != "Stable":
-        clean = f"Nothing is found to be wrong with {who}"
-    if unknown:
-        clean = f"Nothing is found to be wrong with {who}, but how {count(unknown, 'member')} went is not known"
+    but = f", but {count(unknown, 'member')} left for an unknown reason" if unknown else ""
     if not told.rebalances:
-        return f"{clean}. It did not rebalance in the {duration(scene.until_ms - scene.since_ms)} that this tells of."
+        lasted = duration(scene.until_ms - scene.since_ms)
+        return [f"{clean}{but}. It did not rebalance in {lasted}.", *over, *_state(scene)]
     restarts = rolling_restart_phrase(told.rebalances)
+    often = f"It rebalanced {times(len(told.rebalances))}"
     if restarts:
-        return f"{clean}: {restarts}, which came to {count(len(told.rebalances), 'rebalance')}."
-    parted = ":" if len(told.causes) > 1 else ""
-    return f"{clean}. It rebalanced {times(len(told.rebalances))}{parted} {causes_phrase(told.causes)}."
+        return [f"{clean}{but}.", f"{often}: {restarts}.", *over, *_state(scene), best_gain_sentence(scene.gains)]
+    why = causes_phrase(told.causes)
+    why = f": {why}" if len(told.causes) > 1 else f", {why}" if why.startswith("each") else f" {why}"
+    return [f"{clean}{but}.", *_first_fitting(f"{often}{why}.", f"{often}."), *over, *_state(scene)]
 
 
-def _resolved_sentence(scene: StoryContext) -> str:
+def _first_fitting(long: str, short: str) -> list[str]:
+    return [long if len(long.split()) <= MAX_WORDS - 8 else short]
+
+
+def _resolved_sentence(scene: StoryContext) -> list[str]:
     """What was found and is over."""
     worst, more = _worst(scene.resolved_findings), len(scene.resolved_findings) - 1
     if worst is None:
-        return ""
+        return []
     if not more:
-        return f" In that time {worst['analyzer']} was open, and is over."
-    return f" In that time {worst['analyzer']} and {count(more, 'other finding')} were open, and are over."
+        return [f"{worst['analyzer']} was open, and is resolved."]
+    return [f"{worst['analyzer']} and {count(more, 'other finding')} were open, and are resolved."]
 
 
-def _emptied_clause(scene: StoryContext) -> str:
-    """Since when nobody is there, and how the last ones went, as far as the range tells."""
+def _emptied_sentence(scene: StoryContext) -> str:
+    """Since when it has no members, and how the last ones left, as far as the range tells."""
     last = scene.totals.rebalances[-1] if scene.totals.rebalances else None
     if last is None or last.members or not last.left:
-        return ""
-    number, ways = len(last.left), Counter(gone.cause for gone in last.left)
-    since = f" since {scene.calendar.at(last.at_ms)}: its last {'member' if number == 1 else f'{number} members'}"
+        return f"{scene.who} has no members."
+    number, ways = len(last.left), grouped(last.left, lambda gone: gone.cause)
+    since = f"{scene.who} has been Empty since {scene.calendar.at(last.at_ms)}, when its last"
+    who = "member" if number == 1 else f"{number} members"
     if len(ways) > 1:
-        return (
-            f"{since} are gone, {join_words([f'{some} {went(cause, some)}' for cause, some in ways.most_common()])}"
-        )
+        unknown = len(ways.get(Cause.UNKNOWN_DEPARTURE, ()))
+        return f"{since} {who} left" + (f", {unknown} for an unknown reason." if unknown else ".")
     (cause,) = ways
-    stopped = ", as when a group is stopped" if cause == "member_left" else ""
-    return f"{since} {went(cause, number)}{stopped}"
+    return f"{since} {who} {went(cause, number)}{', as in a normal stop' if cause == 'member_left' else ''}."
 
 
-def _cost(scene: StoryContext, *, is_in_order: bool) -> str:
-    """What it cost, and how the group is."""
-    told, out = scene.totals, []
-    if told.stopped_ms is not None and told.stopped_ms >= NEGLIGIBLE_MS:
-        of_all = "" if told.stopped_share is None else f", {percent(told.stopped_share)} of their time"
-        out.append(
-            f"rebalances stopped the group's {work(scene.group_type)}s for {duration(told.stopped_ms)} in sum{of_all}"
-        )
+def _state(scene: StoryContext) -> list[str]:
+    """How the group is."""
     form, who = scene.form, scene.who
-    if form is not None and not is_simple(form):
-        is_, when = ("is", "now") if scene.asked.is_live else ("was", "when the log ended")
-        if form["members"]:
-            state = form["state"]
-            if state != "Stable" and form["state_since_ms"] > 0:
-                state += f" for {duration(max(scene.asked.now_ms - form['state_since_ms'], 0))}"
-            out.append(f"{who} {is_} {state} {when}, with {count(len(form['members']), 'member')}")
-        elif not is_in_order:
-            out.append(f"nobody {is_} in {who} {when}")
-    elif form is None and not is_in_order and scene.asked.is_state_known:
-        out.append(f"{who} is not there any more")
-    return f"{capitalized('; '.join(out))}." if out else ""
+    if form is None:
+        if scene.deleted_ms is not None:
+            return ["The group was deleted."]
+        return [f"{who} no longer exists."] if scene.asked.is_state_known else []
+    if is_simple(form):
+        return []
+    state = form["state"]
+    if state not in ("Stable", "Empty") and form["state_since_ms"] > 0:
+        state += f" for {duration(max(scene.asked.now_ms - form['state_since_ms'], 0))}"
+    members = f" with {count(len(form['members']), 'member')}" if form["members"] else ""
+    if scene.asked.is_live:
+        return [f"{who} is {state}{members}."]
+    return [f"{who} was {state}{members} at the end."]

@@ -121,7 +121,7 @@ def _joined_clause(rebalance: Rebalance) -> str:
         return ""
     # One that died and came back has the same client id; so have all members of a fleet, so no more is said.
     again = {member.label for member in rebalance.joined} <= {gone.member.label for gone in rebalance.left}
-    return f"{member_labels(rebalance.joined)} joined{' anew' if again else ''}"
+    return f"{member_labels(rebalance.joined)} joined{' again' if again else ''}"
 
 
 def _left_clauses(left: Sequence[Departure]) -> list[str]:
@@ -148,7 +148,7 @@ def _cause_clause(rebalance: Rebalance) -> str:
 
 
 def _members_clause(rebalance: Rebalance) -> str:
-    return count(rebalance.members, "member") if rebalance.members else "nobody is left"
+    return count(rebalance.members, "member") if rebalance.members else "no members"
 
 
 def _moved_clause(rebalance: Rebalance, events: Iterable[Event], group_type: str | None) -> str:
@@ -164,7 +164,7 @@ def _assignment_clause(event: Event, group_type: str | None) -> str:
     assigned, gained, lost = (event[f"{it}_partitions"] for it in ("assigned", "gained", "lost"))
     noun = work(group_type)
     out = f"{gained} of {count(assigned, noun)} moved" if gained else f"{count(assigned, noun)} assigned"
-    return f"{out}, {lost} left without an owner" if lost else out
+    return f"{out}, {lost} unassigned" if lost else out
 
 
 def _partial_rebalance_line(group: list[Event]) -> tuple[str, str]:
@@ -179,20 +179,20 @@ def _partial_rebalance_line(group: list[Event]) -> tuple[str, str]:
         case "assignment_changed":
             return "assigned", unit(_assignment_clause(event, event["group_type"]))
         case _:
-            return "emptied", unit("the last member is gone")
+            return "emptied", unit("the last member left")
 
 
 def _replaced_line(group: list[Event]) -> tuple[str, str]:
     member = member_ref(group[0]["member"])
     return "replaced", (
-        f"{name(member.label)} (static, {name(member.instance_id or '')}) came back under a new member id"
+        f"{name(member.label)} (static, {name(member.instance_id or '')}) joined again with a new member id"
     )
 
 
 def _created_line(group: list[Event]) -> tuple[str, str]:
     if group[0]["observed"]:
-        return "created", "the group appeared"
-    return "created", "first seen; the group may be older than what the log still holds"
+        return "created", "the group was created"
+    return "created", "first seen; the group may be older than the log"
 
 
 def _offsets_line(group: list[Event]) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TypeVar
@@ -11,6 +12,11 @@ from agent.common.units import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
+
+_QUOTED = re.compile(r"`[^`]*`")
+
+MIN_CLAUSE_WORDS = 4
+"""A clause of fewer words says too little to stand for its sentence."""
 
 MAX_NAME = 60
 """Characters of a name in a sentence: real ones are shorter, and a hostile one may have 32,767."""
@@ -39,6 +45,11 @@ _UNITS = (
 )
 
 
+def about(ms: int) -> str:
+    """A duration as a sum is told, of which tenths of a second say nothing: `6 s`, `37 s`, `3 min 54 s`."""
+    return duration(round(ms / SECOND_MS) * SECOND_MS).replace(".0 s", " s") if ms >= SECOND_MS else duration(ms)
+
+
 def duration_range(values: Iterable[int]) -> str:
     """`6.0 s`, or from the least to the greatest: `6.0 to 7.6 s`."""
     values = list(values)
@@ -64,7 +75,7 @@ def percent(ratio: float) -> str:
     hundred = 100 * ratio
     if 0 < hundred < 0.1:
         return "less than 0.1 %"
-    return f"{hundred:.1f} %" if 0 < hundred < 9.95 else f"{hundred:.0f} %"
+    return f"{hundred:.1f} %" if 0 < hundred < 0.95 else f"{hundred:.0f} %"
 
 
 CERTAINTY_WORDS = ((1.0, "certain"), (0.9, "very likely"), (0.65, "likely"), (0.0, "a guess"))
@@ -122,6 +133,41 @@ def first_sentence(text: str) -> str:
     """Of somebody's text the first sentence, with its full stop; "" of nothing."""
     first, stop, _ = text.strip().partition(". ")
     return sentence(first) if stop or first else ""
+
+
+def word_count(text: str) -> int:
+    """How many words a text has; a name between backticks is one, whatever it holds."""
+    return len(_QUOTED.sub("name", text).split())
+
+
+def within_words(sentences: Iterable[str], most: int) -> str:
+    """The first sentence, shortened if it has more than `most` words, and each that follows if it still fits."""
+    first, *rest = (it for it in sentences if it)
+    if word_count(first) > most:
+        return shortened_words(first, most)
+    for it in rest:
+        if word_count(f"{first} {it}") <= most:
+            first += f" {it}"
+    return first
+
+
+def shortened_words(text: str, most: int) -> str:
+    """The first sentence or clause of a text that has at most `most` words, else its first words, with `…`."""
+    for stop in (". ", "; ", ": "):
+        start = text.split(stop)[0]
+        if start != text and MIN_CLAUSE_WORDS <= word_count(start) <= most:
+            return sentence(start)
+    return f"{' '.join(text.split()[: most - 1])} …"
+
+
+def first_sentences(text: str, most: int) -> str:
+    """The first sentence of a text, and those that follow as long as all have at most `most` characters."""
+    first, *rest = re.split(r"(?<=[.!?]) (?=[^a-z])", text.strip())
+    for it in rest:
+        if len(first) + 1 + len(it) > most:
+            break
+        first += f" {it}"
+    return first
 
 
 def capitalized(text: str) -> str:

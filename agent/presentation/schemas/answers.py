@@ -46,14 +46,14 @@ ANSWER_DEFS: dict[str, Schema] = {
             "paragraphs": array_of(
                 object_of(
                     {
-                        "kind": open_enum(("state", "happened", "why", "sure", "cost", "finding")),
+                        "kind": open_enum(("state", "happened", "why", "sure", "cost", "finding", "whatif")),
                         "text": TEXT,
                         "evidence": array_of({"type": "object"}),
                     }
                 )
             ),
-            "advice": described(array_of(TEXT), "What to change."),
-            "not_seen": described(array_of(TEXT), "What kshadow could not see."),
+            "advice": described(array_of(TEXT), "What to do, the best first: three at most."),
+            "not_seen": described(array_of(TEXT), "What is not known."),
             "numbers": object_of(
                 {
                     "rebalances": COUNT,

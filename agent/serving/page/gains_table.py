@@ -15,7 +15,7 @@ def gains_table(gains: Gains | None) -> Markup:
     """The table under its heading; nothing where there is nothing to say. None: it is being replayed."""
     if gains is None:
         return _aside('<p class="none">Being replayed; the numbers come in a moment.</p>')
-    lines = narrative.advice(gains)
+    lines = narrative.replayed(gains)
     if not lines:
         # Why there are no numbers stands with what could not be seen.
         return Markup("")

@@ -191,8 +191,8 @@ def _story(story: Story, open_now: Sequence[Event]) -> Markup:
     said = {it["advice"].strip().rstrip(".") for it in open_now}
     if story.gains is not None:
         # And what replays say has a table there.
-        said.update(it.strip().rstrip(".") for it in narrative_gains.advice(story.gains))
-    rest = [it for it in sections.get(ADVICE_TITLE, []) if it.strip().rstrip(".") not in said]
+        said.update(it.rstrip(".") for _, it, _ in narrative_gains.advice(story.gains, story.libraries))
+    rest = [it for it in sections.get(ADVICE_TITLE, []) if it.partition(" See docs/")[0].rstrip(".") not in said]
     change = "".join(f"<li>{sentences(it, 2_000)}</li>" for it in rest)
     changes = section("change", ADVICE_TITLE, f'<ul class="prose">{change}</ul>') if change else ""
     return Markup(f"""<div class="pair">

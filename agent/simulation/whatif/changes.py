@@ -170,7 +170,7 @@ CHANGES: Mapping[str, SettingChange] = {
             lambda _: "static membership",
             "static membership: a client that closes keeps its place and its partitions until its session ends; "
             "a restart under another name would keep the same group.instance.id",
-            note="Each instance has a name of its own, which stays the same through every restart.",
+            note="each instance needs an id of its own that outlasts restarts",
         ),
         SettingChange(
             "session-timeout",
@@ -211,8 +211,7 @@ CHANGES: Mapping[str, SettingChange] = {
             lambda name: f"{name} assignor",
             "assignor: every client uses it alone; the way there, a deploy of its own, is not counted",
             tuple(ASSIGNOR_CLASSES),
-            "With librdkafka the value is the assignor's short name; from an eager one the way leads over two "
-            "rolling restarts, with both in the list between.",
+            "from an eager assignor it takes two rolling restarts",
         ),
         SettingChange(
             "initial-delay",
@@ -234,8 +233,7 @@ CHANGES: Mapping[str, SettingChange] = {
             "KIP-848: brokers and clients support it; session timeout and heartbeat interval are then the brokers' "
             "(45 s and 5 s unless told), and each new group epoch counts as a rebalance",
             ("classic", "consumer"),
-            "It takes brokers from 4.0 on, and goes without session.timeout.ms, heartbeat.interval.ms and "
-            "partition.assignment.strategy in the client.",
+            "it needs brokers from 4.0 on, and the brokers set the session timeout and the assignor",
         ),
     )
 }

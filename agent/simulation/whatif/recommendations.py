@@ -125,7 +125,7 @@ def _gain(found: CalibratedReplay, compared: Comparison, it: AlternativeOutcome)
         stopped_after_s=it.stopped_ms / 1000,
         detects_before_ms=today.detects_ms,
         detects_after_ms=it.detects_ms,
-        price=" ".join(price),
+        price="; ".join(it.removesuffix(".") for it in price),
         assumptions=tuple(f"{capitalized(CHANGES[name].assumes)}." for name in values),
     )
 
@@ -136,10 +136,10 @@ def _price(found: CalibratedReplay, today: AlternativeOutcome, it: AlternativeOu
     session_ms = it.alternative.values.get("session-timeout")
     sessions = [step.settings.session_timeout_ms for step in starts(found.recorded.script)]
     if session_ms is not None and session_ms < max(sessions):
-        out.append(f"A client that pauses for longer than {duration(session_ms)} would then be thrown out.")
+        out.append(f"a client that pauses for more than {duration(session_ms)} is removed")
     now, then = today.detects_ms, it.detects_ms
     if now is not None and then is not None and then > 1.1 * now:
-        out.append(f"A member that dies is then taken out after {duration(then)}, today after {duration(now)}.")
+        out.append(f"a dead member is removed after {duration(then)}, not {duration(now)}")
     elif len(it.detected_ms) < len(today.detected_ms):
-        out.append("One that dies is noticed only if it is not back before its session ends.")
+        out.append("a dead member is detected only if it does not return within its session timeout")
     return out

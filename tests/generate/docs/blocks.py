@@ -90,7 +90,7 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
     "a member joins a KIP-848 group": sequences.modern,
     "timeline of emails-crash": partial(session, "kshadow timeline emails-crash --from docs/examples"),
     "why, of emails-crash": partial(
-        session, "kshadow explain emails-crash --from docs/examples", only=("Why kshadow thinks so",)
+        session, "kshadow explain emails-crash --from docs/examples --full", only=("Why",)
     ),
     "evidence of emails-crash": partial(
         session,
@@ -117,7 +117,6 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
     "explain of audit-loop": partial(
         session,
         "kshadow explain audit-loop --from docs/examples",
-        only=(FIRST, "Why kshadow thinks so", "What to change"),
     ),
 }
 """By name what makes it."""

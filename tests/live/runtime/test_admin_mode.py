@@ -278,9 +278,9 @@ def test_it_is_served(cluster: Cluster, agent: Agent) -> None:
         assert [(it["partition"], it["offset"], it["lag"]) for it in rows] == [(0, 4, 6), (5, 10, 0)]
         timeline = kshadow("timeline", "alone", "--agent", url)
         assert timeline.exit_code == 0, timeline.output
-        explained = kshadow("explain", "of-classic", "--agent", url)
+        explained = kshadow("explain", "of-classic", "--agent", url, "--full")
         assert explained.exit_code == 0, explained.output
-        assert "What was between two looks" in explained.stdout
+        assert "What was between two samples" in explained.stdout
 
 
 def test_groups_that_come_move_and_go(cluster: Cluster, agent: Agent) -> None:

@@ -31,8 +31,8 @@ def test_opens_and_closes() -> None:
         "1 of 3 members has no partition while the others hold 2: m2; there are fewer partitions than members."
     )
     assert opened.advice == (
-        "Run 2 members, or give the topics more partitions. If they are a reserve, allow them: "
-        "idle_members.allowed_members=1."
+        "Run 2 members, or give the topics more partitions, which moves keys to other partitions. "
+        "For a deliberate reserve, set idle_members.allowed_members=1."
     )
     assert opened.numbers == {
         "idle": 1,
@@ -88,7 +88,7 @@ def test_long_lists_and_names_are_cut() -> None:
 def test_left_out_by_the_assignor(protocol: str, setting: str) -> None:
     given = (b.member("m0-1", {"a": [0], "b": [0]}, topics=("a", "b")), b.member("m1-1", {}, topics=("a", "b")))
     (found,) = findings(idle(log_of(*given, protocol=protocol), 60_000), NAME)
-    assert found.summary.endswith("m1; there are partitions enough, and the assignor gave them none.")
+    assert found.summary.endswith("m1; the assignor gave them none, though there are enough partitions.")
     assert setting in found.advice
     assert found.numbers["left_out"] == 1
 
@@ -110,8 +110,8 @@ def test_a_member_that_is_about_to_get_some_is_not_idle() -> None:
 def test_subscribes_to_nothing_useful() -> None:
     given = (b.member("m0-1", {"t": [0, 1]}), b.member("m1-1", {}, topics=("typo",)))
     (found,) = findings(idle(log_of(*given), 60_000), NAME)
-    assert found.summary.endswith("m1; no topic that they subscribe to is held by anyone.")
-    assert found.advice.startswith("See which topics")
+    assert found.summary.endswith("m1; no member has a topic that they subscribe to.")
+    assert found.advice.startswith("Check which topics")
     assert found.numbers["nothing_subscribed"] == 1
 
 
@@ -120,7 +120,7 @@ def test_several_reasons() -> None:
     (found,) = findings(idle(log_of(*given), 60_000), NAME)
     assert found.summary.endswith(
         "m2, m3 and m9; 2 because there are fewer partitions than members, "
-        "1 because no topic that they subscribe to is held by anyone."
+        "1 because no member has a topic that they subscribe to."
     )
 
 

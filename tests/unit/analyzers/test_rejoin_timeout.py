@@ -66,8 +66,8 @@ def test_the_finding_names_the_setting_as_sarama_does() -> None:
     found = opened["rejoin_timeout"]
     assert found.severity == "warning"
     assert found.summary == (
-        "1 time within 1 h a member did not rejoin within the rebalance timeout (15 s), and the whole group waited "
-        "for it: a on 10.0.0.1."
+        "1 member did not rejoin within the rebalance timeout (15 s) in 1 h, and the whole group "
+        "waited: a on 10.0.0.1."
     )
     assert "raise Consumer.Group.Rebalance.Timeout above" in found.advice
     assert found.numbers["rebalance_timeouts_ms"] == [REBALANCE_MS]

@@ -504,8 +504,8 @@ def test_a_client_that_does_not_poll_and_stays_in_the_group() -> None:
     lag = hundred_a_second((opened.at.timestamp_ms - b.T0) // SECOND_MS) - keeps_up(59)
     assert lag > 25_000
     assert opened.summary == (
-        f"2 partitions of m1 not committed, with records to read, for up to 5.2 min; t-2 is at offset 60000. "
-        f"{2 * lag:,} records behind: t-2 and t-3."
+        "2 partitions of m1 not committed for up to 5.2 min, with records to read; t-2 is at "
+        "offset 60000. 64,000 records behind: t-2 and t-3."
     )
     since_ms = opened.numbers["since_ms"]
     assert went_ms <= since_ms <= went_ms + 10_000
@@ -536,8 +536,8 @@ def test_a_client_that_commits_what_does_not_move() -> None:
     log = play(fleet(), 9, {**HALF_STOPS, 2: const(keeps_up(59)), 3: lambda n: keeps_up(60 + n)}, each_s=10)
     (opened,) = with_lag(log, hundred_a_second)
     assert states([opened]) == [("firing", "critical")]
-    assert opened.summary.startswith("1 partition of m1 made no progress, with records to read, for up to 5.2 min; ")
-    assert "t-2 was committed again and again at offset 60000" in opened.summary
+    assert opened.summary.startswith("1 partition of m1 made no progress for up to 5.2 min, with records to read; ")
+    assert "t-2 was repeatedly committed at offset 60000" in opened.summary
     assert (opened.numbers["status"], opened.numbers["stalled"]) == ("STALL", 1)
 
 
@@ -545,7 +545,7 @@ def test_a_poison_record_that_is_read_again_and_again() -> None:
     poison = {2: lambda n: keeps_up(59) - 7 * (n % 5), 3: lambda n: keeps_up(60 + n)}
     log = play(fleet(), 9, {**HALF_STOPS, **poison}, each_s=10)
     opened = next(it for it in with_lag(log, hundred_a_second) if it.numbers["status"] == "STALL")
-    assert "t-2 went back again and again to before offset 60000" in opened.summary
+    assert "t-2 repeatedly went back to before offset 60000" in opened.summary
     assert opened.numbers["offsets"] == [60_000]
 
 
@@ -593,7 +593,7 @@ def test_lag_that_grows_for_half_an_hour() -> None:
     assert states([opened]) == [("firing", "info")]
     assert opened.summary.startswith("4 partitions of m0 and m1 fell behind for 30 min, though committed.")
     assert [opened.numbers[it] for it in ("status", "group_status", "falling_behind")] == ["WARN", "WARN", 4]
-    assert "more members" in opened.advice
+    assert "Add members" in opened.advice
 
 
 def test_a_rewind_is_over_once_nothing_is_left_to_read() -> None:

@@ -17,8 +17,10 @@ def test_one_session_that_ran_out_opens_and_closes_after_the_window() -> None:
     story = Story().change(["a", "b"]).work(20).lose("b")
     (opened,) = story.findings(SESSION)
     assert said([opened]) == [("info", "firing")]
-    assert opened.summary == "1 session ran out within 1 h: b on 10.0.0.1 after 10 s."
-    assert opened.advice == "Check whether b should still run."
+    assert opened.summary == "1 session timed out within 1 h: b on 10.0.0.1 after 10 s."
+    assert opened.advice == (
+        "Find why b stopped sending heartbeats, unless that was planned (log, exit code, OOM kills, liveness probe)."
+    )
     assert opened.numbers["departures"] == 1
     assert opened.numbers["session_timeouts_ms"] == [10_000]
     assert said(story.findings(SESSION, until_s=3_599)) == [("info", "firing")]
@@ -47,8 +49,8 @@ def test_a_client_that_does_it_again_is_a_warning() -> None:
     story = Story().change(["a", "b"]).work(20).lose("b").pass_by(4).change(["b"]).work(20).lose("b")
     opened, worse = story.findings(SESSION)
     assert said([opened, worse]) == [("info", "firing"), ("warning", "firing")]
-    assert "again and again: b" in worse.summary
-    assert "1 member came back" in worse.summary
+    assert "repeatedly: b" in worse.summary
+    assert "1 member joined again" in worse.summary
     assert worse.numbers["repeat_offenders"] == ["b"]
     assert worse.since_ms == opened.since_ms
 
@@ -66,7 +68,7 @@ def test_many_members_are_a_warning_and_many_repeat_offenders_critical() -> None
     story = Story().change(["a", *fleet]).work(20).lose(*fleet)
     (opened,) = story.findings(SESSION)
     assert said([opened]) == [("warning", "firing")]
-    assert opened.summary.startswith("3 sessions ran out within 1 h: b, c and d on 10.0.0.1 after 10 s")
+    assert opened.summary.startswith("3 sessions timed out within 1 h: b, c and d on 10.0.0.1 after 10 s")
     story.change(fleet).work(20).lose(*fleet)
     assert said(story.findings(SESSION))[-1] == ("critical", "firing")
 
@@ -79,9 +81,9 @@ def test_how_long_the_timeout_would_have_had_to_be() -> None:
     assert last.severity == "warning"
     # Silent from its last commit to its return: 10 s of the session, and 4.4 s after.
     assert last.numbers["needed_session_timeout_ms"] == SESSION_S * 1000 + 5_000
-    assert "b came back within 4.4 s" in last.advice
-    assert "at least 15000" in last.advice
-    assert "Check whether a and c should still run" in last.advice
+    assert "If b only paused (garbage collection, CPU limit, network) for 4.4 s" in last.advice
+    assert "at least 15 s" in last.advice
+    assert "Find why a and c stopped sending heartbeats" in last.advice
 
 
 def test_who_comes_back_late_did_not_stall() -> None:
@@ -93,7 +95,7 @@ def test_a_new_process_while_the_old_session_stands_has_crashed() -> None:
     story = Story().change(["a", "b"]).work(20).lose("b", join=["b"])
     (opened,) = story.findings(SESSION)
     assert opened.numbers["overlapped"] == opened.numbers["came_back"] == 1
-    assert "had died without a goodbye" in opened.advice
+    assert "Find why b stops without close()" in opened.advice
     assert opened.numbers["needed_session_timeout_ms"] is None
 
 
@@ -103,7 +105,7 @@ def test_static_members_that_all_went_may_have_been_stopped() -> None:
     (opened,) = story.findings(SESSION)
     assert said([opened]) == [("info", "firing")]
     assert opened.numbers["instance_ids"] == ["1", "2", "3"]
-    assert "stopped on purpose" in opened.advice
+    assert "unless that was planned" in opened.advice
     assert "longer than a restart" in opened.advice
 
 
@@ -152,7 +154,7 @@ def test_members_of_the_new_protocol() -> None:
     assert said([now]) == [("info", "resolved")]
     assert now.numbers["session_timeouts_ms"] == []
     assert now.numbers["came_back"] == 1
-    assert "too tight for that" in now.advice
+    assert "too short for that" in now.advice
     assert "group.consumer.session.timeout.ms" in now.advice
 
 
@@ -160,10 +162,8 @@ def test_a_poll_timeout_and_the_return_after_it() -> None:
     story = Story().change(["a", "b"]).work(20).stall("b").pass_by(12).change(["b"]).work(20).stall("b")
     (opened,) = story.findings(POLL)
     assert said([opened]) == [("warning", "firing")]
-    assert opened.summary == (
-        "1 time within 2 h a member did not poll within its max.poll.interval.ms (30 s): b on 10.0.0.1."
-    )
-    assert "above what the slowest batch takes" in opened.advice
+    assert opened.summary == ("1 member did not poll within max.poll.interval.ms (30 s) in 2 h: b on 10.0.0.1.")
+    assert "above the slowest batch" in opened.advice
     # All there is of the second is in the finding as it stands, and as it closes.
     closed = story.findings(POLL, until_s=7_201)[-1]
     assert said([closed]) == [("warning", "resolved")]
@@ -178,5 +178,5 @@ def test_many_that_stall_again_and_again_are_critical() -> None:
     assert worse.numbers["max_poll_intervals_ms"] == [30_000]
     assert worse.numbers["longest_beyond_ms"] == 12_404
     assert worse.numbers["needed_max_poll_interval_ms"] == 43_000
-    assert "back up to 12 s after the limit" in worse.summary
-    assert "at least 43000" in worse.advice
+    assert "joined again up to 12 s later" in worse.summary
+    assert "at least 43 s" in worse.advice

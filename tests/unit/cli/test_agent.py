@@ -80,7 +80,7 @@ def test_an_agent_explains_as_of_now() -> None:
     assert live["not_seen"][-1].startswith(
         "What other settings would have saved: that takes the log; an agent keeps "
     )
-    assert live["not_seen"][-1].endswith(" `kshadow whatif pricing-poll --bootstrap-server HOST:9092` tells.")
+    assert live["not_seen"][-1].endswith(" `kshadow whatif pricing-poll --bootstrap-server HOST:9092` shows it.")
     assert (live["whatif"]["tried"], live["whatif"]["gains"]) == (0, [])
     assert read["whatif"]["tried"] > 0
     assert [it for it in live["paragraphs"] if it["kind"] == "why"] == [
@@ -158,8 +158,8 @@ def test_findings() -> None:
             [*table[2].split()[2:4], "warning", "rebalance_storm", "fraud-848", *SAID],
             ["-", "critical", "coordinator_hotspot", "-", *SAID],
         ]
-        text = kshadow("explain", "fraud-848", "--agent", url).stdout
-        assert "What is found to be wrong\n  rebalance_storm (warning), open from " in text
+        text = kshadow("explain", "fraud-848", "--agent", url, "--full").stdout
+        assert "Findings\n  rebalance_storm (warning), open from " in text
 
 
 SAID = ["too", "many", "rebalances", "find", "out", "who", "leaves"]

@@ -72,9 +72,9 @@ def test_a_story_says_what_it_does_not_know(place: Place) -> None:
     for name in ("rebalances", "joined", "departed"):
         assert story["numbers"].get(name) == expected["numbers"].get(name)
     assert story["state"] is None
-    said = kshadow("explain", place.group, "--from", place.history).stdout
-    assert f"How `{place.group}` stood then, and with which members, it does not tell." in " ".join(said.split())
-    assert "is not there any more" not in said
+    said = kshadow("explain", place.group, "--from", place.history, "--full").stdout
+    assert f"It does not contain the state and the members of `{place.group}`." in " ".join(said.split())
+    assert "no longer exists" not in said
 
 
 def test_a_report_of_tables(place: Place, tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ def _found(found: ReportData) -> list[m.Markup]:
             ],
             found.findings,
         ),
-        m.paragraph("What to change is in ", m.code("kshadow explain GROUP"), " and in each finding's advice."),
+        m.paragraph("What to do is in ", m.code("kshadow explain GROUP"), " and in each finding's advice."),
         m.note("Findings that were open before the range and stayed so are not in these tables."),
     ]
 

@@ -99,7 +99,7 @@ def test_what_changes_is_said_once() -> None:
     assert nothing == again == []
     (said,) = timeline_entries([rebalance])
     assert second == [f"14:13:23 a: rebalance, {said.text}; partitions stood still for 7.6 s"]
-    assert "`x` was thrown out because its session timed out" in said.text
+    assert "`x` was removed because its session timed out" in said.text
     assert third == [
         "14:13:24 a: finding opened: warning: rebalance_storm: too many rebalances Advice: find out who leaves"
     ]
@@ -133,7 +133,7 @@ def test_files_are_told_once() -> None:
     assert first.endswith(f"{SEGMENTS}, a still picture of 2026-11-21 07:29:29 UTC.")
     assert second == "6 groups, 1 open finding: 1 info."
     assert rest[0] == "geo-stream: Empty, no members, no partitions, 2 rebalances in 10 min"
-    assert rest[1].startswith("geo-stream: info: session_timeout: 1 session ran out within 1 h: ")
+    assert rest[1].startswith("geo-stream: info: session_timeout: 1 session timed out within 1 h: ")
 
 
 @pytest.mark.usefixtures("process")

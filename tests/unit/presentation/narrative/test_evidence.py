@@ -49,15 +49,19 @@ DEPARTURES = [
     (
         departed("session_timeout", m.gap("a", 41_000, session_timeout_ms=None)),
         [
-            "Its last commit came 41.0 s before the epoch was raised; until then it had committed about every 1.0 s. "
-            "That is a silence, but too short for max.poll.interval.ms (5 min) to have run out."
+            (
+                "Its last commit came 41.0 s before the epoch was raised; until then it had committed "
+                "about every 1.0 s. Too short for max.poll.interval.ms (5 min) to have expired."
+            )
         ],
     ),  # 3: KIP-848
     (
         departed("session_timeout", m.gap("a", 41_000, session_timeout_ms=None, rebalance_timeout_ms=None)),
         [
-            "Its last commit came 41.0 s before the epoch was raised; until then it had committed about every 1.0 s. "
-            "That is a silence, but too short for max.poll.interval.ms to have run out."
+            (
+                "Its last commit came 41.0 s before the epoch was raised; until then it had committed "
+                "about every 1.0 s. Too short for max.poll.interval.ms to have expired."
+            )
         ],
     ),  # 4
     (
@@ -70,7 +74,7 @@ DEPARTURES = [
     ),  # 5
     (
         departed("member_left", m.gap("a", 20, commits_every_ms=None)),
-        [f"Its last commit came 20 ms before {JOIN}: session.timeout.ms (10.0 s) had not run out."],
+        [("Its last commit came 20 ms before the join phase ended: session.timeout.ms (10.0 s) had not expired.")],
     ),  # 6
     (
         departed("member_left", m.gap("a", 20, commits_every_ms=None, session_timeout_ms=None)),
@@ -83,8 +87,10 @@ DEPARTURES = [
     (
         departed("member_left", m.gap("a", None, generation_lasted_ms=2_000)),
         [
-            "It had not committed, but the generation lasted only 2.0 s: no timeout that began with it can have run "
-            "out."
+            (
+                "It had not committed, but the generation lasted only 2.0 s: no timeout that began with it "
+                "can have expired."
+            )
         ],
     ),  # 9
     (
@@ -94,15 +100,16 @@ DEPARTURES = [
             m.gap("b", None, generation_lasted_ms=2_000),
         ),
         [
-            f"Its last commit came 20 ms before {JOIN}: session.timeout.ms (10.0 s) had not run out.",
-            "Of some no commit shows, but the generation lasted only 2.0 s: no timeout that began with it can have "
-            "run "
-            "out.",
+            ("Its last commit came 20 ms before the join phase ended: session.timeout.ms (10.0 s) had not expired."),
+            (
+                "Some had not committed, but the generation lasted only 2.0 s: no timeout that began with "
+                "it can have expired."
+            ),
         ],
     ),  # 10
     (
         departed("session_timeout", {"kind": "static_member_expired", "member_id": "a-1"}),
-        ["It had left for a restart (member epoch -2) and did not come back within its session."],
+        [("It had left for a restart (member epoch -2) and did not join again within its session timeout.")],
     ),  # 11
 ]
 
@@ -119,8 +126,10 @@ UNKNOWN = [
     (
         [m.gap("a", 12_000)],
         "classic",
-        "a last commit 12.0 s before, which fits neither a goodbye nor a timeout (session.timeout.ms 10.0 s, "
-        "max.poll.interval.ms 5 min)",
+        (
+            "a last commit 12.0 s before, which fits neither a LeaveGroup nor a timeout "
+            "(session.timeout.ms 10.0 s, max.poll.interval.ms 5 min)"
+        ),
     ),  # 3
     (
         [m.gap("a", 12_000, candidates=["member_left", "session_timeout"], session_timeout_ms=None)],
@@ -130,7 +139,7 @@ UNKNOWN = [
     (
         [m.gap("a", 12_000, session_timeout_ms=None, rebalance_timeout_ms=None)],
         "consumer",
-        "a last commit 12.0 s before, which fits neither a goodbye nor a timeout",
+        "a last commit 12.0 s before, which fits neither a LeaveGroup nor a timeout",
     ),  # 5
     ([{"kind": "news", "member_id": "a-1"}], "classic", "the history holds no evidence of it"),  # 6
 ]
@@ -144,7 +153,7 @@ def test_unknown(evidence: list[dict[str, Any]], group_type: str, said: str) -> 
 # 1-22: each other kind, and those that no version has had yet.
 KINDS: list[tuple[dict[str, Any], list[str]]] = [
     ({"kind": "joined", "members": 1}, []),  # 1
-    ({"kind": "withheld", "partitions": 1}, ["The round before had left 1 partition without an owner."]),  # 2
+    ({"kind": "withheld", "partitions": 1}, ["The rebalance before had left 1 partition unassigned."]),  # 2
     (
         {"kind": "subscription", "member_id": "a", "added": ["x", "y"], "removed": ["z"]},
         ["`a` added `x` and `y` and dropped `z` in its subscription."],
@@ -153,14 +162,14 @@ KINDS: list[tuple[dict[str, Any], list[str]]] = [
         {"kind": "partitions", "topics": {"t": [4, 7], "u": [1, 2]}},
         ["`t` grew from 4 to 7 partitions and `u` grew from 1 to 2 partitions."],
     ),  # 4
-    ({"kind": "migration", "to": "classic"}, ["It became a classic group, members and all."]),  # 5
-    ({"kind": "migration", "to": "consumer"}, ["It became a KIP-848 consumer group, members and all."]),  # 6
+    ({"kind": "migration", "to": "classic"}, ["The group became a classic group with the same members."]),  # 5
+    (
+        {"kind": "migration", "to": "consumer"},
+        ["The group became a KIP-848 consumer group with the same members."],
+    ),  # 6
     (
         {"kind": "static_member_replaced", "gap_ms": 2_000},
-        [
-            "A static member came back 2.0 s after its last commit; only one that had been taken out starts a "
-            "rebalance."
-        ],
+        [("A static member joined again 2.0 s after its last commit; only a removed one triggers a rebalance.")],
     ),  # 7
     ({"kind": "news"}, ["Also: news."]),  # 8
     (
@@ -207,7 +216,7 @@ def test_much_of_one_kind_is_little() -> None:
     assert evidence_sentences(many)[-1] == "And 17 more like these."
     assert len(evidence_sentences([{"kind": "withheld", "partitions": 3}] * 20)) == 1
     gaps = [{"kind": "static_member_replaced", "gap_ms": number} for number in (2_000, 3_000)]
-    assert "came back 2.0 to 3.0 s after" in evidence_sentences(gaps)[0]
+    assert "joined again 2.0 to 3.0 s after" in evidence_sentences(gaps)[0]
 
 
 def test_every_kind_of_the_mirror_has_its_words() -> None:

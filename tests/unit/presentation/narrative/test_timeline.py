@@ -35,7 +35,7 @@ def test_what_one_record_shows_is_one_line() -> None:
     (line,) = timeline_entries(events)
     assert (line.label, line.cost_ms, line.events) == ("rebalance", 3_500, tuple(events))
     assert line.text == (
-        "generation 3: `a` was thrown out because its session timed out (very likely, 97 %); 2 members; "
+        "generation 3: `a` was removed because its session timed out (very likely, 97 %); 2 members; "
         "6 of 10 partitions moved"
     )
 
@@ -65,19 +65,19 @@ REBALANCES: list[tuple[Event, str]] = [
     (m.rebalance(1, joined=[m.member("", 5)]), "`-5` joined; 2 members"),  # 3: no client id
     (
         m.rebalance(2, "member_left", left=[m.gone("a", "member_left", 0.9)], members=0),
-        "`a` left by itself (very likely, 90 %); nobody is left",
+        "`a` left (very likely, 90 %); no members",
     ),  # 4
     (
         m.rebalance(2, "member_left", left=[m.gone(it, "member_left", c) for it, c in (("a", 0.97), ("b", 0.8))]),
-        "`a` and `b` left by themselves (likely, 80 %); 2 members",
+        "`a` and `b` left (likely, 80 %); 2 members",
     ),  # 5: as sure as of the least
     (
         m.rebalance(2, "poll_timeout", left=[m.gone("a", "poll_timeout")], confidence=0.97),
-        "`a` dropped out because it did not poll in time (very likely, 97 %); 2 members",
+        "`a` left because it did not poll in time (very likely, 97 %); 2 members",
     ),  # 6
     (
         m.rebalance(2, "unknown_departure", left=[m.gone("a", "unknown_departure", 0.0)], confidence=0.0),
-        "`a` went, unknown how; 2 members",
+        "`a` left for an unknown reason; 2 members",
     ),  # 7: unknown is not inferred
     (
         m.rebalance(2, "admin_removed", left=[m.gone("a", "admin_removed", 0.8)], confidence=0.8),
@@ -85,12 +85,12 @@ REBALANCES: list[tuple[Event, str]] = [
     ),  # 8
     (
         m.rebalance(2, joined=[m.member("a", 2)], left=[m.gone("a", "session_timeout")], confidence=0.8),
-        "`a` joined anew; `a` was thrown out because its session timed out (very likely, 97 %); "
+        "`a` joined again; `a` was removed because its session timed out (very likely, 97 %); "
         "the join came first (likely, 80 %); 2 members",
     ),  # 9
     (
         m.rebalance(2, "unknown", joined=[m.member("b")], left=[m.gone("a", "member_left")], confidence=0.0),
-        "`b` joined; `a` left by itself (very likely, 97 %); which came first is unknown; 2 members",
+        "`b` joined; `a` left (very likely, 97 %); which came first is unknown; 2 members",
     ),  # 10
     (
         m.rebalance(2, "cooperative_followup", confidence=0.95),
@@ -104,15 +104,15 @@ REBALANCES: list[tuple[Event, str]] = [
     (m.rebalance(2, "new_cause", confidence=0.9), "cause new_cause (very likely, 90 %); 2 members"),  # 14
     (
         m.rebalance(2, "new_cause", left=[m.gone("a", "new_cause")], confidence=0.9),
-        "`a` went, cause new_cause (very likely, 97 %); 2 members",
+        "`a` left, cause new_cause (very likely, 97 %); 2 members",
     ),  # 15
     (
         m.rebalance(2, "leader_rejoined", observed=True, evidence=[{"kind": "broker_log"}]),
-        "the leader asked for it (observed); 2 members",
+        "the leader rejoined (observed); 2 members",
     ),  # 16: someone saw it
     (
         m.rebalance(2, "leader_rejoined", confidence=0.8, observed=True, evidence=[{"kind": "broker_log"}]),
-        "the leader asked for it (likely, 80 %); 2 members",
+        "the leader rejoined (likely, 80 %); 2 members",
     ),  # 17: someone saw that it was, and not why
     (
         m.rebalance(
@@ -122,9 +122,9 @@ REBALANCES: list[tuple[Event, str]] = [
             left=[m.gone("a", "session_timeout", confidence=1.0)],
             evidence=[{"kind": "broker_log", "member_id": "a-1"}],
         ),
-        "`a` was thrown out because its session timed out (observed); 2 members",
+        "`a` was removed because its session timed out (observed); 2 members",
     ),  # 18
-    (m.rebalance(2, "member_left", confidence=0.7), "the goodbye came first (likely, 70 %); 2 members"),  # 19
+    (m.rebalance(2, "member_left", confidence=0.7), "the departure came first (likely, 70 %); 2 members"),  # 19
 ]
 
 
@@ -135,19 +135,19 @@ def test_rebalances(event: Event, said: str) -> None:
 
 # 1-11: what is no rebalance, or was cut off from one.
 OTHERS: list[tuple[list[Event], str, str]] = [
-    ([m.event("group_created", observed=True)], "created", "the group appeared"),  # 1
+    ([m.event("group_created", observed=True)], "created", "the group was created"),  # 1
     (
         [m.event("group_created", observed=False)],
         "created",
-        "first seen; the group may be older than what the log still holds",
+        "first seen; the group may be older than the log",
     ),  # 2
     ([m.event("group_deleted")], "deleted", "the group was deleted"),  # 3
-    ([m.event("group_emptied", generation=3)], "emptied", "generation 3: the last member is gone"),  # 4
+    ([m.event("group_emptied", generation=3)], "emptied", "generation 3: the last member left"),  # 4
     ([m.event("member_joined", generation=3, member=m.member("a"))], "joined", "generation 3: `a` joined"),  # 5
     (
         [m.event("member_left", generation=3, member=m.member("a"), cause="member_left", confidence=0.9)],
         "left",
-        "generation 3: `a` left by itself (very likely, 90 %)",
+        "generation 3: `a` left (very likely, 90 %)",
     ),  # 6
     (
         [
@@ -159,7 +159,7 @@ OTHERS: list[tuple[list[Event], str, str]] = [
             )
         ],
         "replaced",
-        "`a` (static, `I`) came back under a new member id",
+        "`a` (static, `I`) joined again with a new member id",
     ),  # 7
     (
         [m.event("offsets_deleted", topic="t", topic_partition=it, committed_offset=5) for it in range(3)],
@@ -181,7 +181,7 @@ OTHERS: list[tuple[list[Event], str, str]] = [
     (
         [moved(3, 18, 0, 9, group_type="connect")],
         "assigned",
-        "generation 3: 18 tasks assigned, 9 left without an owner",
+        "generation 3: 18 tasks assigned, 9 unassigned",
     ),
 ]
 
@@ -205,7 +205,7 @@ def test_first_partitions_are_assigned_and_an_empty_group_has_none() -> None:
     assert what(*at_one_record(first, moved(1, 6, 6))).endswith("1 member; 6 partitions assigned")
     last = m.rebalance(2, "member_left", left=[m.gone("a", "member_left")], members=0)
     emptied = m.event("group_emptied", generation=2)
-    assert what(*at_one_record(last, moved(2, 0, 0, 6), emptied)).endswith("; nobody is left")
+    assert what(*at_one_record(last, moved(2, 0, 0, 6), emptied)).endswith("; no members")
 
 
 def test_nothing_is_nothing() -> None:

@@ -61,7 +61,12 @@ def test_numbers_and_lists() -> None:
     assert [w.count(n, "member") for n in (0, 1, 2)] == ["no members", "1 member", "2 members"]
     assert [w.times(n) for n in (1, 2, 3)] == ["once", "twice", "3 times"]
     assert [w.percent(it) for it in (0, 0.0004, 0.004, 0.0994, 0.1, 1.5)] == [
-        *("0 %", "less than 0.1 %", "0.4 %", "9.9 %", "10 %", "150 %")
+        "0 %",
+        "less than 0.1 %",
+        "0.4 %",
+        "10 %",
+        "10 %",
+        "150 %",
     ]
     assert [w.certainty_percent(it) for it in (0.5, 0.65, 0.87, 0.9, 0.999)] == [
         *("a guess, 50 %", "likely, 65 %", "likely, 87 %", "very likely, 90 %", "very likely, 99 %")

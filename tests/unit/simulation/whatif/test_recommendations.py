@@ -36,7 +36,7 @@ def test_a_crash_loop_is_helped_by_static_membership() -> None:
     assert (best.setting, best.exact) == ("static membership", ("group.instance.id=audit-loop-crash",))
     assert (best.rebalances_before, best.rebalances_after) == (8, 4)
     assert best.stopped_after_s < best.stopped_before_s / 3
-    assert "noticed only if it is not back" in best.price
+    assert "detected only if it does not return" in best.price
     assert best.assumptions == (f"S{CHANGES['static'].assumes[1:]}.",)
     assert other.exact == (f"partition.assignment.strategy={ASSIGNOR_CLASSES['cooperative-sticky']}",)
     assert not {"static"} & {other.setting}, "what has the best one in it is no other setting"

@@ -1,0 +1,152 @@
+"""An explanation on one screen: what happened, why, how sure, what to do. Who wants all asks for all.
+
+Owns what stands there and in which order lines give way; `fit_screen` folds it to a screen's width and height.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from agent.core.causes import UNKNOWN_CAUSES, cause_info
+from agent.presentation.narrative.context import StoryContext
+from agent.presentation.narrative.paragraphs import causes_phrase, departure_clauses
+from agent.presentation.narrative.phrases import work
+from agent.presentation.narrative.words import (
+    about,
+    capitalized,
+    certainty,
+    clock,
+    count,
+    first_sentences,
+    join_words,
+    percent,
+    percent_range,
+    sentence,
+    timestamp,
+)
+
+SCREEN_WIDTH, SCREEN_LINES = 80, 23
+"""A terminal's 24 lines less the one of the next prompt."""
+
+LABEL_WIDTH = 15
+"""Cells of the column of headings."""
+
+ADVICE_CHARACTERS = 200
+"""Of an advice its first sentences, as far as they go."""
+
+MAX_ANSWER_LINES, MAX_TEXT_LINES = 4, 5
+
+NEGLIGIBLE_MS = 1_000
+"""Less stopped partition time than this is not worth a word here."""
+
+Fold = Callable[[str, int], list[str]]
+"""Folds a text into lines of at most so many cells."""
+
+
+class BriefSection(NamedTuple):
+    """A heading and its texts, the most important first. So many as `keep` stay where lines are short."""
+
+    title: str
+    texts: tuple[str, ...]
+    keep: int = 1
+
+
+def brief_sections(scene: StoryContext, why: Sequence[str], advice: Sequence[str]) -> tuple[BriefSection, ...]:
+    """What stands on the screen, below the answer. `why`: what the evidence says; `advice`: what to do."""
+    sections = (
+        BriefSection("What happened", tuple(_happened(scene))),
+        BriefSection("Why", tuple(_first_clause(it) for it in why)),
+        BriefSection("How sure", tuple(_sure(scene))),
+        BriefSection("What to do", tuple(_numbered([_short_advice(it) for it in advice])), keep=len(advice)),
+    )
+    return tuple(it for it in sections if it.texts)
+
+
+def _first_clause(text: str) -> str:
+    """What the evidence is, without how often a member had committed before."""
+    return sentence(text.partition("; until then")[0])
+
+
+def _short_advice(text: str) -> str:
+    """Its first sentences, and where the runbook is."""
+    said, see, where = text.rpartition(" See ")
+    return f"{first_sentences(said, ADVICE_CHARACTERS)}{see}{where}" if said else text
+
+
+def _numbered(texts: Sequence[str]) -> list[str]:
+    return [f"{at}. {text}" for at, text in enumerate(texts, 1)]
+
+
+def _happened(scene: StoryContext) -> list[str]:
+    totals, since, until = scene.totals, scene.since_ms, scene.until_ms
+    if scene.calendar.day is not None:
+        span = f"from {clock(since)} to {clock(until)} UTC on {scene.calendar.day}"
+    else:
+        span = f"from {timestamp(since)} to {timestamp(until)} UTC"
+    often = count(len(totals.rebalances), "rebalance")
+    why = f" {causes_phrase(totals.causes).removeprefix('each time ')}" if totals.rebalances else ""
+    out = [f"{capitalized(often)} {span}{':' if len(totals.causes) > 1 else ''}{why}."]
+    noun = work(scene.group_type)
+    if totals.stopped_ms is not None and totals.stopped_ms >= NEGLIGIBLE_MS:
+        whose = f"{noun}s" if totals.partitions is None else count(totals.partitions, noun)
+        share = "" if totals.stopped_share is None else f", {percent(totals.stopped_share)} of their time"
+        out.append(f"Rebalances stopped {whose} for {about(totals.stopped_ms)} in sum{share}.")
+    out += [f"{text}." for text in departure_clauses(totals.departures)]
+    found = [f"{it['analyzer']} ({it['severity']})" for it in scene.open_findings]
+    return [*out, f"Open {'finding' if len(found) == 1 else 'findings'}: {join_words(found, 9)}."] if found else out
+
+
+def _sure(scene: StoryContext) -> list[str]:
+    totals = scene.totals
+    left = [it for it in totals.departures if it.cause not in UNKNOWN_CAUSES and not it.observed]
+    causes = [
+        it
+        for it in totals.rebalances
+        if cause_info(it.cause).reason and it.cause not in UNKNOWN_CAUSES and not it.observed
+    ]
+    confidences = [*(it.confidence for it in left), *(it.confidence for it in causes)]
+    inferred = [it for it in confidences if 0 < it < 1]
+    unknown = sum(it.cause in UNKNOWN_CAUSES for it in totals.departures)
+    if not inferred and not unknown:
+        return []
+    out = ["Certain (in the log): who joined and left, when, and what was assigned."]
+    if inferred:
+        what = join_words(
+            [*(["why members left"] if left else []), *(["why the group rebalanced"] if causes else [])]
+        )
+        out.insert(0, f"{capitalized(certainty(min(*inferred, 0.99)))} ({percent_range(inferred)}): {what}.")
+    if unknown:
+        out.insert(0, f"Unknown: why {count(unknown, 'member')} left.")
+    if not scene.has_broker_log:
+        out.append(f"For the broker's own reasons, add --broker-log PATH{' to the agent' * scene.asked.of_agent}.")
+    return out
+
+
+def fit_screen(answer: str, sections: Sequence[BriefSection], footer: str, fold: Fold, width: int) -> list[str]:
+    """The lines of the screen: `SCREEN_LINES` at most, each of at most `width` cells."""
+    head = _capped(fold(answer, width), MAX_ANSWER_LINES)
+    left = SCREEN_LINES - len(head) - 2
+    blocks = [
+        [_capped(fold(text, width - LABEL_WIDTH), MAX_TEXT_LINES) for text in section.texts] for section in sections
+    ]
+    keeps = [section.keep for section in sections]
+    while sum(len(lines) for block in blocks for lines in block) > left:
+        longest = max(range(len(blocks)), key=lambda at: (len(blocks[at]) - keeps[at], sum(map(len, blocks[at]))))
+        if len(blocks[longest]) > keeps[longest]:
+            blocks[longest].pop()
+        else:
+            # Nothing more can go: the longest text loses its end.
+            lines = max((lines for block in blocks for lines in block), key=len)
+            lines[:] = _capped(lines, len(lines) - 1)
+    out = [*head, ""]
+    for section, block in zip(sections, blocks, strict=True):
+        lines = [line for text in block for line in text]
+        out += [f"{(section.title if not at else ''):<{LABEL_WIDTH}}{line}" for at, line in enumerate(lines)]
+    return [*out, footer]
+
+
+def _capped(lines: list[str], most: int) -> list[str]:
+    if len(lines) <= most:
+        return lines
+    return [*lines[: most - 1], f"{lines[most - 1][:-1]}…"]
