@@ -42,7 +42,7 @@ LISTINGS = {
     "members": Listing(SEE, 3, "List the members of one group."),
     "lag": Listing(SEE, 4, "Show how far behind one group is, by partition."),
     "timeline": Listing(WHY, 2, "Tell what happened to one group, in order."),
-    "explain": Listing(WHY, 1, "Explain one group: what happened, why, and what to change."),
+    "explain": Listing(WHY, 1, "Explain one group: what happened, why, how sure that is, and what to do."),
     "whatif": Listing(WHY, 4, "Replay one group's history under other settings."),
     "findings": Listing(SEE, 5, "List what the analyzers hold open, or found in a range."),
     "watch": Listing(SEE, 6, "Watch the groups live, full screen."),

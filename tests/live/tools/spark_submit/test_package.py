@@ -34,6 +34,7 @@ def test_all_that_is_needed_and_no_more(tmp_path: Path) -> None:
         *(str(it.relative_to(ROOT)) for it in (ROOT / "agent/serving/page/static").iterdir()),
         *(str(it.relative_to(ROOT)) for it in (ROOT / "agent/presentation/schemas/v1").iterdir()),
         *(str(it.relative_to(ROOT)) for it in (ROOT / "agent/presentation").rglob("*.css")),
+        *(str(it.relative_to(ROOT)) for it in (ROOT / "agent/tools/embedded/pinned").iterdir()),
         "agent/history/report/page/style.css",
     ]
     assert names == sorted(wanted + data)
