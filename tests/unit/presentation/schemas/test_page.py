@@ -38,22 +38,22 @@ RECIPES = list(recipes())
 # By how the title begins: what is in the result on the real log of the tests (or, there, on the whole capture).
 EXPECTED = {
     "Rebalances of each group by cause": '{"group": "ads-eos", "rebalances": ',
-    "Who was thrown out most often": "1\tfraud-848\tfraud-848-1\t/127.0.0.1\tsession_timeout\n",
-    "For how long partitions stood still": '"2026-11-21","fraud-848",',
-    "The five rebalances that cost most": '"cause": "session_timeout", "stopped_s": ',
+    "Which members timed out most often": "1\tfraud-848\tfraud-848-1\t/127.0.0.1\tsession_timeout\n",
+    "For how long rebalances stopped partitions": '"2026-11-21","fraud-848",',
+    "The five most expensive rebalances": '"cause": "session_timeout", "stopped_s": ',
     "Findings as CSV": '"info","session_timeout","fraud-848",',
     "The last generation of each group": '"ads-eos": ',
-    "What kshadow is not sure of": '"cause": "unknown_departure"',
-    "How many rebalances there were in each minute": '{"minute": "2026-11-21T07:28:00Z", "rebalances": ',
-    "Clients that came more than once": "\t2\t1\n",
-    "How long the groups' sync phases took": '"median_ms": ',
+    "Causes with a confidence below 0.9": '"cause": "unknown_departure"',
+    "Rebalances in each minute": '{"minute": "2026-11-21T07:28:00Z", "rebalances": ',
+    "Clients that joined more than once": "\t2\t1\n",
+    "Duration of the groups' sync phases": '"median_ms": ',
     "Groups that lost all their members": "group_emptied\tgeo-stream\n",
-    "same log, so this also compares two copies": '"analyzer": "session_timeout"',
-    "How much each member of a group holds": "\tfraud-848-",
-    "Groups that a broker's disk keeps offsets of": "geo-stream\t",
+    "also compares two copies": '"analyzer": "session_timeout"',
+    "Partitions of each member of a group": "\tfraud-848-",
+    "Groups without members that still have offsets": "geo-stream\t",
     "Raw commits of one group": '"orders", ',
     "A CI job that fails": "true\n",
-    "The settings that `whatif` gains most by": "\t",
+    "The settings that save most rebalances": "\t",
 }
 
 
