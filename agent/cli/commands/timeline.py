@@ -48,7 +48,7 @@ def timeline(
 ) -> None:
     """Tell what happened to one group, in order.
 
-    The table has one line for all that one rebalance did. COST is how long partitions stood still for it, summed
+    The table has one line for all that one rebalance did. COST is how long partitions were stopped for it, summed
     over the partitions; - where the log does not tell. The other formats print the history's events.
 
     \b

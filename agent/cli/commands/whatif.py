@@ -100,7 +100,7 @@ def whatif(
     What its clients did (they came, went, died, stalled) is read from the log and played through a model of the
     group protocol: under today's settings, which must come to what the log shows, and under others. Settings that
     are given together are tried together, each value of a repeated one by itself; without any, a standard set is
-    tried. STOPPED is for how long partitions stood still, in seconds summed over partitions.
+    tried. STOPPED is for how long partitions were stopped, in seconds summed over partitions.
 
     \b
     Examples:

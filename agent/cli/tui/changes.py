@@ -31,7 +31,7 @@ class Change:
 
 def change_of_entry(key: Key, name: str, entry: TimelineEntry) -> Change:
     """A line of a group's timeline."""
-    cost = "" if not entry.cost_ms else f"; partitions stood still for {duration(entry.cost_ms)}"
+    cost = "" if not entry.cost_ms else f"; partitions stopped for {duration(entry.cost_ms)}"
     what = display_text(f"{entry.text or entry.label}{cost}", MAX_TEXT)
     if entry.rebalance is None:
         return Change(entry.at_ms, key, name, what)

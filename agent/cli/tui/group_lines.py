@@ -140,7 +140,7 @@ def _entry(line: TimelineEntry, width: int) -> list[Line]:
     glyph, style = ("·", "dim")
     if line.rebalance is not None:
         glyph, style = cause_info(line.rebalance.cause).terminal
-    cost = f"; stood still for {duration(line.cost_ms)}" if line.cost_ms else ""
+    cost = f"; stopped for {duration(line.cost_ms)}" if line.cost_ms else ""
     first: list[Piece] = [(f" {clock(line.at_ms)} ", "dim"), (f"{glyph} ", style)]
     text = display_text((line.text or line.label) + cost, 1_000)
     head = "" if line.rebalance is None else text.partition(":")[0]

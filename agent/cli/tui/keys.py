@@ -66,7 +66,7 @@ HELP: Sequence[tuple[str, Sequence[tuple[str, str]]]] = (
             ("■ ◆ □ ·", "a partition its member holds, one that moved with the latest change, nobody's, another's"),
             (
                 "✖ - + ? ~",
-                "a rebalance: a member was thrown out, left, joined, went unknown how; or another cause",
+                "a rebalance: a member was removed, left, joined, went unknown how; or another cause",
             ),
             ("Tab", "next part of the page, or the other column"),
             ("Esc", "back to the fleet"),

@@ -100,9 +100,9 @@ def _sections(facts: FleetReport) -> list[Section]:
 
 def _limits(facts: FleetReport) -> Markup:
     said = [
-        "Causes are inferred from what brokers write: each has the probability that it is right. Who is called "
-        "thrown out fell silent; why it did, its own log knows.",
-        "How long partitions stood still is summed over them, and says nothing of how many records waited. Where "
+        "Causes are inferred from what brokers write: each has the probability that it is right. Why a "
+        "removed member stopped sending heartbeats or polling is in its own log.",
+        "How long partitions were stopped is summed over them, and says nothing of how many records waited. Where "
         "everybody is drawn as waiting, the beginning of that time is an estimate.",
     ]
     early = [it.complete_since_ms for it in facts.details if it.complete_since_ms is not None]

@@ -45,12 +45,12 @@ def lead_paragraph(facts: FleetReport) -> Markup:
             for cause, n in facts.departures.most_common()
             if cause in timeouts
         ]
-        said.append(f"Members were thrown out {_times_word(thrown)} ({join_words(ways)}).")
+        said.append(f"Members were removed {_times_word(thrown)} ({join_words(ways)}).")
     if facts.stopped_ms:
         dearest = sorted((row for row in moved if row.stopped_ms), key=lambda row: -(row.stopped_ms or 0))[:3]
         most = join_words([f"{quoted(row.group)} {duration(row.stopped_ms or 0)}" for row in dearest])
         of = f"; the dearest were {most}" if len(dearest) > 1 else ""
-        said.append(f"Partitions stood still for {duration(facts.stopped_ms)}, summed over them{of}.")
+        said.append(f"Rebalances stopped partitions for {duration(facts.stopped_ms)}, summed over them{of}.")
     worst = facts.groups[0]
     if worst.findings:
         told = join_words(list(dict.fromkeys(str(it["analyzer"]).replace("_", " ") for it in worst.findings)))

@@ -79,7 +79,7 @@ def _lanes(detail: GroupDetail) -> Markup:
         return Markup('<p class="note">Nobody came or went, so there is nothing to draw.</p>')
     caption = "Who was in the group when; the troubled first. Times are UTC."
     if any(gone.silent_since_ms is not None for lane in shown.lanes for gone in lane.departures):
-        caption += " The hatched end of a lane is the time from the last commit to being thrown out."
+        caption += " The hatched end of a lane is the time from the last commit to the removal."
     table = scroll_box(f"Rebalances of {shortened(detail.summary.group)}", swimlane_table(shown))
     below = details("The same as a table", table) if shown.rebalances else Markup("")
     return figure(swimlanes(shown, width=WIDE), swimlanes(shown, width=NARROW), caption, below)

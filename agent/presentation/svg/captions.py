@@ -53,7 +53,7 @@ def generation_caption(generation: Generation, group_type: str | None) -> Markup
     if generation.cause is not None:
         said += f": {because(generation.cause)}"
     if generation.stopped_ms:
-        said += f"; {duration(generation.stopped_ms)} of partition time stood still"
+        said += f"; partitions were stopped for {duration(generation.stopped_ms)} in sum"
     return escape(said)
 
 
@@ -90,7 +90,7 @@ def summary(lanes: Lanes) -> str:
         out.append(f"Departures: {join_words(ways, 6)}.")
     stopped = total_stopped_ms(lanes)
     if stopped:
-        out.append(f"Partitions stood still for {duration(stopped)}, summed over them.")
+        out.append(f"Partitions were stopped for {duration(stopped)} in sum.")
     if lanes.issues:
         out.append(f"Findings: {join_counted([it.analyzer for it in lanes.issues], 6)}.")
     return " ".join(out)

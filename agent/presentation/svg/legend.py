@@ -33,11 +33,11 @@ def _entries(used: set[str]) -> list[tuple[str, str]]:
 
 _SWATCHES = {
     "stay": "member of the group",
-    "silent": "no commit any more until thrown out",
+    "silent": "no commits until removed",
     "pause": "all waited for the rebalance (about)",
     "nobody": "nobody in the group",
     "forgotten": "before what the agent remembers",
-    "standstill": "share of partitions that stood still",
+    "standstill": "share of partitions stopped",
 }
 
 

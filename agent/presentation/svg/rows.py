@@ -60,7 +60,7 @@ def lane_rows(lanes: Lanes, idle: bool | None, *, beside: bool) -> list[LaneRow]
 
 
 def _about(lane: Lane, tells: bool) -> str:
-    often = f"went {len(lane.departures)}\u00d7" if len(lane.departures) > 1 else ""
+    often = f"left {len(lane.departures)}\u00d7" if len(lane.departures) > 1 else ""
     static = "static" if lane.is_static else ""
     return " · ".join(part for part in (often, static, lane.about if tells else "") if part)
 

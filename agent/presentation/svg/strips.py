@@ -148,7 +148,7 @@ def draw_standstill(canvas: Canvas, lanes: Lanes) -> None:
     total = captions.total_stopped_ms(lanes)
     if not total:
         return
-    canvas.heading("Standstill", f"{duration(total)} of partition time")
+    canvas.heading("Stopped", f"{duration(total)} of partition time")
     scale, base = canvas.scale, canvas.y + STANDSTILL_HEIGHT
     bins = [0.0] * (int((scale.right - scale.left) / STANDSTILL_BIN_PX) + 1)
     per_px = (scale.until_ms - scale.since_ms) / (scale.right - scale.left)

@@ -95,10 +95,13 @@ class Replays:
                     return
                 # The newest first: somebody is looking at it.
                 key, asked = self._waiting.popitem()
+                version = asked.version()
+                if (kept := self._kept.get(key)) is not None and kept[0] == version:
+                    continue  # it was asked for again while it was being replayed
             began_s = time.monotonic()
             gains = self._replay(asked, began_s + BUDGET_S)
             with self._lock:
-                self._kept[key] = (asked.version(), gains)
+                self._kept[key] = (version, gains)
                 self._kept.move_to_end(key)
                 while len(self._kept) > MAX_KEPT:
                     self._kept.popitem(last=False)

@@ -67,7 +67,7 @@ def causes(found: ReportData) -> m.Markup:
 def _sentence(found: ReportData) -> str:
     known = [row for row in found.steps if row["stopped_partition_ms"] is not None]
     if not known:
-        return "How long partitions stood still is not known."
+        return "How long partitions were stopped is not known."
     worst = max(known, key=lambda row: row["stopped_partition_ms"])
     whole = found.totals["stopped_partition_ms"]
     if not worst["stopped_partition_ms"]:

@@ -66,7 +66,7 @@ def _main(found: ReportData) -> list[m.Cell]:
 def _dearest(found: ReportData) -> m.Markup | None:
     whole = found.totals["stopped_partition_ms"]
     if whole is None:
-        return m.Markup("How long partitions stood still is not known.")
+        return m.Markup("How long partitions were stopped is not known.")
     first = [row for row in found.ranking[:3] if row["stopped_partition_ms"]]
     if not first:
         return m.Markup("Rebalances kept no partition from being worked on.")

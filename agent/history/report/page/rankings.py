@@ -47,7 +47,7 @@ def rankings(found: ReportData) -> m.Markup:
         "groups",
         "Least stable groups",
         m.paragraph(
-            "Ranked by for how long their partitions stood still during rebalances. Each row's course is to a scale",
+            "Ranked by how long rebalances stopped their partitions. Each row's course is to a scale",
             f"of its own: the highest bar is that group's worst {found.step}.",
         ),
         m.table(

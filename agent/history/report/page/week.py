@@ -47,7 +47,7 @@ def _sentence(found: ReportData, cells: Cells) -> str:
     known = {at: it["stopped_partition_ms"] for at, it in cells.items() if it["stopped_partition_ms"] is not None}
     whole = sum(known.values())
     if not whole:
-        return "Partitions stood still at no hour of the week, as far as is known."
+        return "Partitions were stopped at no hour of the week, as far as is known."
     (day, hour), most = max(known.items(), key=lambda item: item[1])
     office = sum(value for (day_, _), value in known.items() if day_ <= 5)
     return (

@@ -98,7 +98,7 @@ def test_what_changes_is_said_once() -> None:
     ]
     assert nothing == again == []
     (said,) = timeline_entries([rebalance])
-    assert second == [f"14:13:23 a: rebalance, {said.text}; partitions stood still for 7.6 s"]
+    assert second == [f"14:13:23 a: rebalance, {said.text}; partitions stopped for 7.6 s"]
     assert "`x` was removed because its session timed out" in said.text
     assert third == [
         "14:13:24 a: finding opened: warning: rebalance_storm: too many rebalances Advice: find out who leaves"

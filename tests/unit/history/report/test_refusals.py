@@ -101,7 +101,7 @@ def test_what_is_null_is_not_known(place: Place, tmp_path: Path) -> None:
         pq.write_table(rows.append_column("new", [[1] * len(rows)]), to)
     run(place.job(rollups=str(tmp_path / "rollups"), out=str(tmp_path / "page.html")))
     page = Page((tmp_path / "page.html").read_text(encoding="utf-8"))
-    assert "How long partitions stood still is not known." in page.text
+    assert "How long partitions were stopped is not known." in page.text
     rows = page.table("All 3 groups")
     assert [row["Stopped partition time"] for row in rows] == [None] * 3
     assert [row["Members"] for row in rows] == [None] * 3
