@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import groupby
 from typing import Any
 
 import click
@@ -106,12 +107,18 @@ class HistoryAnswers(Answers):
             f"SELECT {columns} FROM history WHERE {condition} AND at_ms IS NOT NULL AND event_id IS NOT NULL",
             params=parameters,
         )
-        # In the order of the files: what one record shows stays as it was written.
+        # What one record shows stays in the order in which it was written. Where it was written again, in another
+        # file, the longest of its listings has the order of all.
+        rows = (row_to_event(row) for batch in asked.to_arrow_reader(PORTION) for row in batch.to_pylist())
+        listings: dict[tuple[int, int, int], list[list[JsonObject]]] = {}
+        for place, listing in groupby(rows, key=_place):
+            listings.setdefault(place, []).append(list(listing))
         events: dict[str, JsonObject] = {}
-        for batch in asked.to_arrow_reader(PORTION):
-            for row in batch.to_pylist():
-                events.setdefault(row["event_id"], row_to_event(row))
-        return sorted(events.values(), key=_place)
+        for place in sorted(listings):
+            for listing_of_file in sorted(listings[place], key=len, reverse=True):
+                for event in listing_of_file:
+                    events.setdefault(event["event_id"], event)
+        return list(events.values())
 
 
 def _place(event: JsonObject) -> tuple[int, int, int]:

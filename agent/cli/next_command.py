@@ -22,7 +22,7 @@ def next_command(ctx: click.Context, name: str, *, without: Collection[str] = ()
     Secrets are left out, `…` in their place. What stands in the environment, a file or a context is there for the
     next one, too.
     """
-    words = [program_name(), *_global_words(ctx), name]
+    words = [*_global_words(ctx), name]
     raw, _, order = ctx.command.make_parser(ctx).parse_args(list(session_of(ctx).arguments))
     for param in dict.fromkeys(order):
         if param.name in without or not isinstance(param, click.Option) or param.name is None:
@@ -33,7 +33,7 @@ def next_command(ctx: click.Context, name: str, *, without: Collection[str] = ()
         else:
             for it in value if param.multiple else [value]:
                 words += [f"--{long_name(param)}", _shown(str(it))]
-    return shlex.join(words)
+    return f"{program_name()} {shlex.join(words)}"
 
 
 def _global_words(ctx: click.Context) -> list[str]:

@@ -128,9 +128,13 @@ class OffsetRequests:
         """
         ids: dict[str, bytes] = {}
         missing: set[str] = set()
+        timeout_s, given_up = TIMEOUT_S, 0
         for batch in self._batches([topic for topic in topics if topic], TOPICS):
+            if given_up == MAX_FAILED_BATCHES:
+                break
+            answered = len(ids) + len(missing)
             try:
-                futures = self._admin.describe_topics(TopicCollection(batch), request_timeout=TIMEOUT_S)
+                futures = self._admin.describe_topics(TopicCollection(batch), request_timeout=timeout_s)
             except KafkaException:
                 self.requests[OffsetOutcome.FAILED] += 1
                 continue
@@ -143,6 +147,8 @@ class OffsetRequests:
                     if error.args[0].code() in _MISSING:
                         outcome = OffsetOutcome.MISSING
                         missing.add(topic)
+            if len(ids) + len(missing) == answered:
+                timeout_s, given_up = SHORT_S, given_up + 1
             self.requests[outcome] += 1
         return ids, missing
 

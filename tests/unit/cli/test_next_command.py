@@ -75,3 +75,13 @@ def test_program_name(tmp_path, monkeypatch):
     assert program_name() == "kshadow"
     monkeypatch.setattr(sys, "argv", ["/x/agent/cli/main.py"])
     assert program_name() == "kshadow"
+
+
+def test_a_path_with_a_blank_is_quoted_once(next_of, tmp_path, monkeypatch):
+    program = tmp_path / "my tools" / "kshadow"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    monkeypatch.setattr(sys, "argv", [str(program)])
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.chdir(tmp_path)
+    assert next_of("doctor", "--no-lag") == "'my tools/kshadow' run --no-lag"
