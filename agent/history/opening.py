@@ -51,8 +51,7 @@ def is_delta(path: str) -> bool:
     here = local_path(path)
     if here is not None:
         return (here / "_delta_log").is_dir()
-    lake = _deltalake()
-    with _delta_errors(lake, path):
+    with _deltalake(path) as lake:
         return bool(lake.DeltaTable.is_deltatable(_uri(path), storage_options=_storage_options()))
 
 
@@ -203,14 +202,21 @@ def _is_like(came: Any, wanted: Any) -> bool:
     return bool(pa.types.is_nested(wanted) and pa.types.is_nested(came))
 
 
-def _deltalake() -> Any:
+@contextmanager
+def _deltalake(path: str) -> Iterator[Any]:
+    """The library, for what is asked of one table. Raises `HistoryError` where it is not there, or cannot read it."""
     try:
         import deltalake
     except ImportError:
         raise HistoryError(
             "the Python package deltalake expected, for Delta tables; it is not installed: install kshadow[delta]"
         ) from None
-    return deltalake
+    try:
+        yield deltalake
+    except (deltalake.exceptions.DeltaError, OSError) as error:
+        # It is written for a terminal, in colours and lines.
+        reason = " ".join(re.sub(r"\x1b\[[0-9;]*m|↳", "", str(error)).split())
+        raise HistoryError(f"{path}: the Delta table cannot be read here: {reason}") from None
 
 
 def _uri(path: str) -> str:
@@ -220,14 +226,13 @@ def _uri(path: str) -> str:
 
 def _delta_dataset(path: str) -> Any:
     table = _delta_table(path)
-    with _delta_errors(_deltalake(), path):
+    with _deltalake(path):
         return table.to_pyarrow_dataset()
 
 
 def _delta_table(path: str) -> Any:
     """Where it is on an object store, by the usual variables of the environment (AWS_REGION, …)."""
-    lake = _deltalake()
-    with _delta_errors(lake, path):
+    with _deltalake(path) as lake:
         return lake.DeltaTable(_uri(path), storage_options=_storage_options())
 
 
@@ -235,16 +240,6 @@ def _storage_options() -> dict[str, str] | None:
     # delta-rs asks for this beside the address; the others take the address for it.
     is_plain = os.environ.get("AWS_ENDPOINT_URL", "").startswith("http:")
     return {"allow_http": "true"} if is_plain and "AWS_ALLOW_HTTP" not in os.environ else None
-
-
-@contextmanager
-def _delta_errors(lake: Any, path: str) -> Iterator[None]:
-    try:
-        yield
-    except (lake.exceptions.DeltaError, OSError) as error:
-        # It is written for a terminal, in colours and lines.
-        reason = " ".join(re.sub(r"\x1b\[[0-9;]*m|↳", "", str(error)).split())
-        raise HistoryError(f"{path}: the Delta table cannot be read here: {reason}") from None
 
 
 def _remote_dataset(path: str) -> Any:

@@ -11,8 +11,10 @@ from collections import Counter
 from collections.abc import Sequence
 
 from agent.common.sanitize import printable
+from agent.common.text import truncated
 from agent.common.threads import BackgroundThread
 from agent.core.queries import JsonObject
+from agent.presentation.narrative.findings import severity_rank
 from agent.serving.queries import ServedQueries
 
 log = logging.getLogger("kshadow")
@@ -20,7 +22,6 @@ log = logging.getLogger("kshadow")
 LOOK_S = 0.2
 MOST_FINDINGS = 2
 _WIDEST = 110
-_SEVERITIES = ("critical", "warning", "info")
 
 
 def first_look(groups: Sequence[JsonObject], findings: Sequence[JsonObject], url: str) -> list[str]:
@@ -28,12 +29,12 @@ def first_look(groups: Sequence[JsonObject], findings: Sequence[JsonObject], url
     states = Counter(str(it["state"]) for it in groups)
     lines = [f"caught up: {_count(len(groups), 'group')}{_listed(states.most_common())}"]
     severities = Counter(str(it["severity"]) for it in findings)
-    by_severity = sorted(severities.items(), key=lambda it: _rank(it[0]))
+    by_severity = sorted(severities.items(), key=lambda it: severity_rank(it[0]))
     lines.append(f"{_count(len(findings), 'finding')}{_listed(by_severity)}")
-    worst = sorted(findings, key=lambda it: _rank(str(it["severity"])))
+    worst = sorted(findings, key=lambda it: severity_rank(str(it["severity"])))
     for it in worst[:MOST_FINDINGS]:
         where = it["group"] or "the cluster"
-        lines.append(_cut(f"  {where}: {it['analyzer']}: {it['summary']}"))
+        lines.append(truncated(f"  {where}: {it['analyzer']}: {it['summary']}", _WIDEST))
     lines.append(f"the page: {url}/")
     return [printable(line) for line in lines]
 
@@ -44,14 +45,6 @@ def _count(number: int, noun: str) -> str:
 
 def _listed(counts: Sequence[tuple[str, int]]) -> str:
     return f" ({', '.join(f'{number} {name}' for name, number in counts)})" if counts else ""
-
-
-def _rank(severity: str) -> int:
-    return _SEVERITIES.index(severity) if severity in _SEVERITIES else len(_SEVERITIES)
-
-
-def _cut(line: str) -> str:
-    return line if len(line) <= _WIDEST else line[: _WIDEST - 1] + "…"
 
 
 class FirstLook(BackgroundThread):

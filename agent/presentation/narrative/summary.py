@@ -28,6 +28,7 @@ from agent.presentation.narrative.words import (
     times,
     timestamp,
     within_words,
+    word_count,
 )
 
 MAX_WORDS = 25
@@ -177,7 +178,7 @@ def _no_problem(scene: StoryContext) -> list[str]:
 
 
 def _first_fitting(long: str, short: str) -> list[str]:
-    return [long if len(long.split()) <= MAX_WORDS - 8 else short]
+    return [long if word_count(long) <= MAX_WORDS - 8 else short]
 
 
 def _resolved_sentence(scene: StoryContext) -> list[str]:
@@ -202,7 +203,7 @@ def _emptied_sentence(scene: StoryContext) -> str:
         unknown = len(ways.get(Cause.UNKNOWN_DEPARTURE, ()))
         return f"{since} {who} left" + (f", {unknown} for an unknown reason." if unknown else ".")
     (cause,) = ways
-    return f"{since} {who} {went(cause, number)}{', as in a normal stop' if cause == 'member_left' else ''}."
+    return f"{since} {who} {went(cause, number)}{', as in a normal stop' if cause == Cause.MEMBER_LEFT else ''}."
 
 
 def _state(scene: StoryContext) -> list[str]:
