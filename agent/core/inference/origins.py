@@ -1,0 +1,179 @@
+"""What happened to the pod of a member that left or joined: the one table of origins, and who is asked for them.
+
+A cause says what the broker saw (`agent.core.causes`), an origin what Kubernetes did or saw. An `OriginSource` only
+answers what it is asked, from memory, so the mirror stays a pure function of the records and of the answers. What is
+not known is None, never guessed. All texts of an `Origin` come from strangers: whoever shows them cleans them.
+
+To add a kind: a row of `OriginKind`, and the rule of the source that tells it. Schemas, sentences, metrics' labels,
+dashboards and docs/reference/events.md are derived from the rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol, Self
+
+import msgspec
+
+from agent.core.shadow.views import Member
+
+MAX_MESSAGE_CHARACTERS = 200
+"""How long an origin's `message` may be."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OriginInfo:
+    """What is said of a kind of origin."""
+
+    words: str
+    """A word or two, as the field says it; `{exit_code}` is put in by `Origin.words`."""
+    about: str
+    """A sentence for the reference."""
+    is_departure: bool = True
+    """Whether a member may have left by it."""
+    is_join: bool = False
+    """Whether a member may have joined by it."""
+    is_planned: bool = False
+    """Whether somebody, or a controller, wanted it: then a departure needs no advice unless it was unclean."""
+
+
+class OriginKind(StrEnum):
+    """Every kind of the contract, in its order; `info` is its row."""
+
+    info: OriginInfo
+
+    def __new__(cls, name: str, info: OriginInfo) -> Self:
+        """A row: the name in events, metrics and options, and what is said of it."""
+        kind = str.__new__(cls, name)
+        kind._value_, kind.info = name, info
+        return kind
+
+    OOM_KILLED = (
+        "oom_killed",
+        OriginInfo(words="OOM-killed", about="The kernel killed the container at its memory limit."),
+    )
+    EXITED = (
+        "exited",
+        OriginInfo(
+            words="exited with code {exit_code}",
+            about="The container's process ended by itself; `exit_code` is its exit code.",
+        ),
+    )
+    LIVENESS_KILLED = (
+        "liveness_killed",
+        OriginInfo(
+            words="killed by its liveness probe",
+            about="The kubelet restarted the container because its liveness or startup probe failed.",
+        ),
+    )
+    EVICTED = (
+        "evicted",
+        OriginInfo(words="evicted", about="The kubelet or the eviction API removed the pod; `message` says by what."),
+    )
+    PREEMPTED = (
+        "preempted",
+        OriginInfo(words="preempted", about="The scheduler removed the pod for one of a higher priority."),
+    )
+    NODE_LOST = (
+        "node_lost",
+        OriginInfo(words="node lost", about="The pod's node stopped reporting, or was deleted."),
+    )
+    DRAINED = (
+        "drained",
+        OriginInfo(words="drained", about="The pod was removed because its node was drained.", is_planned=True),
+    )
+    SCALED_DOWN = (
+        "scaled_down",
+        OriginInfo(
+            words="scaled down",
+            about="The workload was given fewer replicas; `message` says by whom: HPA, KEDA, a hand.",
+            is_planned=True,
+        ),
+    )
+    SCALED_UP = (
+        "scaled_up",
+        OriginInfo(
+            words="scaled up",
+            about="The workload was given more replicas, and this is one of them.",
+            is_departure=False,
+            is_join=True,
+            is_planned=True,
+        ),
+    )
+    ROLLED_OUT = (
+        "rolled_out",
+        OriginInfo(
+            words="rolled out",
+            about="The workload has another revision: pods of the old one leave, pods of `revision` join.",
+            is_join=True,
+            is_planned=True,
+        ),
+    )
+    RESTARTED = (
+        "restarted",
+        OriginInfo(
+            words="restarted",
+            about="The container, or a pod of the same revision in the place of another, was started again.",
+            is_join=True,
+        ),
+    )
+    DELETED = (
+        "deleted",
+        OriginInfo(words="deleted", about="Somebody deleted the pod, and no controller wanted it gone."),
+    )
+
+
+KINDS = tuple(OriginKind)
+"""All kinds of origins, as names."""
+
+_INFO = {str(kind): kind.info for kind in OriginKind}
+
+
+def origin_info(kind: str) -> OriginInfo:
+    """The row of a kind in an event; one that is not known here is called by its name."""
+    return _INFO.get(kind) or OriginInfo(words=kind.replace("_", " ")[:40], about="", is_join=True)
+
+
+def origin_words(kind: str, exit_code: int | None = None) -> str:
+    """The short words of an origin: `OOM-killed`, `exited with code 1`; `exited` where the code is not known."""
+    words = origin_info(kind).words
+    if "{exit_code}" not in words:
+        return words
+    return words.replace("{exit_code}", str(exit_code)) if exit_code is not None else words.split(" with ", 1)[0]
+
+
+class Origin(msgspec.Struct, frozen=True, kw_only=True):
+    """What happened to a pod or a container, as far as Kubernetes tells.
+
+    `kind` is one of `KINDS`; `at_ms` when it happened, epoch milliseconds. `workload` is its kind and name
+    (`Deployment/payments`), `revision` the one it is of now, as short as Kubernetes shows it. `message` is one plain
+    sentence of evidence, at most `MAX_MESSAGE_CHARACTERS` long. None: not known, or not of this kind.
+    """
+
+    kind: str
+    at_ms: int
+    namespace: str
+    pod: str
+    container: str | None
+    node: str | None
+    workload: str | None
+    revision: str | None
+    exit_code: int | None
+    message: str
+
+    @property
+    def words(self) -> str:
+        """A word or two: see `origin_words`."""
+        return origin_words(self.kind, self.exit_code)
+
+
+class OriginSource(Protocol):
+    """Who may know what happened to a member's pod. Answers are immediate, from memory; None: it is not known."""
+
+    def departure_origin(self, member: Member, departed_ms: int | None, shown_ms: int) -> Origin | None:
+        """Why the pod of a member went. `departed_ms` is when it went, as inferred (of a session timeout about its
+        last sign of life; None: not known), `shown_ms` when the topic showed that it had gone."""
+
+    def join_origin(self, member: Member, shown_ms: int) -> Origin | None:
+        """Why the pod of a member came, that the topic showed at `shown_ms`."""
