@@ -135,6 +135,23 @@ class AgentClient(Answers):
         known = complete.isascii() and complete.isdecimal() and len(complete) < 20
         return Timeline(self._events(url, events), int(complete) if known else None)
 
+    def rollouts(self, group: str) -> list[JsonObject] | None:
+        """`GET /api/v1/groups/{group}/rollouts`; None if there is no group of that name."""
+        if (path := _group_path(group)) is None:
+            return None
+        from agent.presentation.rollouts.rollout_list import is_rollout
+
+        url, found = self._get(f"{path}/rollouts")
+        if found == NO_SUCH_GROUP:
+            if self.describe(group) is not None:
+                # Before there was this route, the group `NAME/rollouts` was what was asked for.
+                self._fail_unexpected(url, "rollouts")
+            return None
+        if not isinstance(found, list) or not all(map(is_rollout, found)):
+            self._fail_unexpected(url, "a list of rollouts")
+        answer: list[JsonObject] = found
+        return answer
+
     def findings(
         self, since_ms: int | None = None, until_ms: int | None = None, group: str | None = None
     ) -> list[JsonObject]:

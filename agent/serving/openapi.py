@@ -146,6 +146,14 @@ ROUTES: tuple[_Route, ...] = (
         about="Of a group that is gone, too, as long as anything is remembered of it.",
     ),
     _api(
+        "/api/v1/groups/{group}/rollouts",
+        "rollouts",
+        "Each rollout of a group's workload and the verdict on it, the oldest first.",
+        {_JSON: array_of(ref("rollout"))},
+        ("group_in_path", "since", "until", "cluster"),
+        about="As far back as events are remembered. The range is that of their beginnings.",
+    ),
+    _api(
         "/api/v1/findings",
         "findings",
         "What the analyzers hold open, or found in a range.",

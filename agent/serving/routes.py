@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 from starlette.applications import Starlette
 from starlette.convertors import Convertor, register_url_convertor
@@ -28,13 +29,14 @@ from agent.serving.openapi import COMPLETE_SINCE, DEFAULT_EVENTS, MAX_EVENTS, op
 from agent.serving.openapi import PATH as OPENAPI
 from agent.serving.page import Pages
 from agent.serving.queries import ServedQueries
+from agent.serving.rollouts import RolloutCosts, find_rollouts
 from agent.serving.web.answers import AnswerSlots, AsciiJSONResponse, LargeAnswer, error_response
 from agent.serving.web.auth_middleware import IS_AUTHENTICATED, AuthMiddleware
 from agent.serving.web.config_file import WebConfigFile
 from agent.serving.web.content_negotiation import negotiate_exposition
 
 GROUPS = b"/api/v1/groups/"
-TIMELINE = b"/timeline"
+TIMELINE, ROLLOUTS = b"/timeline", b"/rollouts"
 
 
 class AnyPath(Convertor[str]):
@@ -81,7 +83,7 @@ def application(
         "/api/v1/status": answers.status,
         OPENAPI: lambda request: AsciiJSONResponse(openapi()),
         "/api/v1/groups": answers.of_cluster(_groups),
-        "/api/v1/groups/{group:anything}": answers.of_cluster(_group),
+        "/api/v1/groups/{group:anything}": answers.of_cluster(partial(_group, RolloutCosts())),
         "/api/v1/findings": answers.of_cluster(_findings),
     }
     routes = [Route(path, LargeAnswer(make, places), methods=["GET"]) for path, make in large.items()]
@@ -121,7 +123,7 @@ class _Answers:
         uptime_s = round(time.monotonic() - self._began_s, 3)
         return AsciiJSONResponse({**form, "uptime_s": uptime_s, **self._agent.status()})
 
-    def of_cluster(self, answer: Callable[[GroupQueries, Request], Response]) -> Callable[[Request], Response]:
+    def of_cluster(self, answer: Callable[[ServedQueries, Request], Response]) -> Callable[[Request], Response]:
         """An answer of whoever has the cluster that is asked for, once it has caught up."""
 
         def made(request: Request) -> Response:
@@ -155,11 +157,14 @@ def _groups(agent: GroupQueries, request: Request) -> Response:
     return AsciiJSONResponse(agent.groups())
 
 
-def _group(agent: GroupQueries, request: Request) -> Response:
+def _group(costs: RolloutCosts, agent: ServedQueries, request: Request) -> Response:
     name = request.path_params["group"]
     # Only the address as it was sent tells the route of `a` from the group `a/timeline`, whose slash is %2F.
-    if request.scope.get("raw_path", b"").partition(GROUPS)[2].endswith(TIMELINE):
+    sent = request.scope.get("raw_path", b"").partition(GROUPS)[2]
+    if sent.endswith(TIMELINE):
         return _timeline(agent, name.removesuffix(TIMELINE.decode()), request)
+    if sent.endswith(ROLLOUTS):
+        return _rollouts(costs, agent, name.removesuffix(ROLLOUTS.decode()), request)
     form = agent.describe(name)
     return _no_such_group() if form is None else AsciiJSONResponse(form)
 
@@ -187,6 +192,22 @@ def _timeline(agent: GroupQueries, group: str, request: Request) -> Response:
         events = events[-limit:]
     headers = {} if complete_since_ms is None else {COMPLETE_SINCE: str(complete_since_ms)}
     return AsciiJSONResponse(events, headers=headers)
+
+
+def _rollouts(costs: RolloutCosts, agent: ServedQueries, group: str, request: Request) -> Response:
+    try:
+        since_ms, until_ms = _range(request)
+    except ValueError as problem:
+        return error_response(400, str(problem))
+    found = find_rollouts(agent, group)
+    if found is None:
+        return _no_such_group()
+    asked = [
+        it
+        for it in costs.of_newest(agent, found)
+        if (since_ms is None or it["began_ms"] >= since_ms) and (until_ms is None or it["began_ms"] <= until_ms)
+    ]
+    return AsciiJSONResponse(asked)
 
 
 def _range(request: Request) -> tuple[int | None, int | None]:

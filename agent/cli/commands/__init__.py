@@ -44,6 +44,7 @@ LISTINGS = {
     "timeline": Listing(WHY, 2, "Tell what happened to one group, in order."),
     "explain": Listing(WHY, 1, "Explain one group: what happened, why, how sure that is, and what to do."),
     "whatif": Listing(WHY, 4, "Replay one group's history under other settings."),
+    "verdict": Listing(WHY, 7, "Judge a group's newest rollout: better, same, worse or harmful."),
     "findings": Listing(SEE, 5, "List what the analyzers hold open, or found in a range."),
     "watch": Listing(SEE, 6, "Watch the groups live, full screen."),
     "analyzers": Listing(WHY, 6, "List the analyzers: when each fires, its false alarms, its settings."),

@@ -8,13 +8,14 @@ from typing import NamedTuple
 from agent.presentation.schemas.answers import ANSWER_DEFS
 from agent.presentation.schemas.builders import REF, Schema, ref, refs
 from agent.presentation.schemas.events import EVENT_DEFS
+from agent.presentation.schemas.rollouts import ROLLOUT_DEFS
 from agent.presentation.schemas.views import VIEW_DEFS
 
 VERSION = 1
 """Of all of them together; it is the `schema` of the events, too."""
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
-DEFS: dict[str, Schema] = {**EVENT_DEFS, "finding": ref("event_finding"), **VIEW_DEFS, **ANSWER_DEFS}
+DEFS: dict[str, Schema] = {**EVENT_DEFS, "finding": ref("event_finding"), **VIEW_DEFS, **ANSWER_DEFS, **ROLLOUT_DEFS}
 """Every shape that has a name."""
 
 
@@ -41,6 +42,10 @@ DOCUMENTS: dict[str, Document] = {
     "member": Document("A member of a group.", ("kshadow members",), many=True),
     "lag": Document("How far behind a group is in one partition.", ("kshadow lag",), many=True),
     "explain": Document("The story of one group.", ("kshadow explain",)),
+    "rollout": Document(
+        "A rollout of a group's workload, and the verdict on it.",
+        ("kshadow verdict", "GET /api/v1/groups/{group}/rollouts"),
+    ),
     "whatif": Document("One group's history under other settings.", ("kshadow whatif",)),
     "assign": Document("What each assignor would give a group.", ("kshadow assign GROUP",)),
     "assignment": Document("What an assignor gives the members of a problem.", ("kshadow assign FILE",), many=True),

@@ -61,10 +61,11 @@ def generate_by_partition(
                     **truth,
                 }
             )
-        yield _merged(partition, written, settings.start_ms)
+        yield merge_writes(partition, written, settings.start_ms)
 
 
-def _merged(partition: int, written: list[TimedWrite], start_ms: int) -> Iterator[RawRecord]:
+def merge_writes(partition: int, written: list[TimedWrite], start_ms: int) -> Iterator[RawRecord]:
+    """What is written to one partition, in order of time; positions grow from `start_ms` on."""
     # A number in each: of what is due at one time, nothing but its place decides.
     heap = [(at_ms, rank, number, what) for number, (at_ms, rank, what) in enumerate(written)]
     heapify(heap)

@@ -82,8 +82,8 @@ def test_it_has_every_address() -> None:
     served = gate._routes
     assert isinstance(served, Starlette)
     served_paths = {it.path.replace(":anything", "") for it in served.routes if isinstance(it, Route)}
-    # One route answers for a group and for its timeline.
-    assert served_paths - {"/static/{name}"} == {it for it in PATHS if not it.endswith("/timeline")}
+    # One route answers for a group, its timeline and its rollouts.
+    assert served_paths - {"/static/{name}"} == {it for it in PATHS if not it.endswith(("/timeline", "/rollouts"))}
     assert {path for path, route in PATHS.items() if route.is_open} == set(PUBLIC_PATHS)
 
 

@@ -1,0 +1,196 @@
+"""What a rollout came to: times, rebalances, stopped time, lag, who left and how. Numbers only; `verdicts` judges."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from agent.core.causes import TIMEOUT_CAUSES
+from agent.core.inference.origins import OriginKind
+from agent.core.protocol.client_libraries import library_named
+from agent.presentation.rollouts.parameters import PARAMETERS, RolloutParameters
+from agent.presentation.rollouts.turnover import Episode, Origin, RolloutDeparture
+
+CLEAN_EXITS = (0, 143)
+"""Exit codes of a process that ended in good order: by itself, or by SIGTERM."""
+SIGKILL_EXIT = 137
+KILLED_AT_STOP = "killed_at_stop"
+"""An error of our own name: a pod of the old revision that was killed (137) when its grace period was over."""
+LAG_AFTER_MS = 60_000
+"""Lag is looked at until so long after the group is steady: samples are taken once a minute."""
+
+
+class RolloutState(StrEnum):
+    """How far a rollout is."""
+
+    RUNNING = "running"
+    STEADY = "steady"
+    UNSTEADY = "unsteady"
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """One rollout in numbers. Times are epoch milliseconds; what is not known is None.
+
+    `ended_ms` is when the last member was replaced, `steady_ms` when the rebalance was through after which the group
+    came to rest. `rebalances_of_unknown_cost` are missing in `stopped_partition_ms`. `departures` by cause;
+    `errors` by origin. `crash_loops` counts places that new members left again and again. `imbalance_*` is the
+    largest share of partitions in fair ones: 1 is as even as can be.
+    """
+
+    state: RolloutState
+    by_kubernetes: bool
+    workload: str | None
+    revision_from: str | None
+    revision_to: str | None
+    began_ms: int
+    ended_ms: int
+    steady_ms: int | None
+    members_before: int | None
+    members_after: int | None
+    members_replaced: int
+    is_complete: bool
+    rebalances: int
+    never_completed: int
+    stopped_partition_ms: int | None
+    rebalances_of_unknown_cost: int
+    lag_peak_records: int | None
+    lag_peak_s: float | None
+    departures: Mapping[str, int]
+    unclean_ends: int
+    errors: Mapping[str, int]
+    crash_loops: int
+    imbalance_before: float | None
+    imbalance_after: float | None
+
+    @property
+    def time_to_steady_ms(self) -> int | None:
+        """From its first change of members to the group's rest."""
+        return None if self.steady_ms is None else self.steady_ms - self.began_ms
+
+    @property
+    def left(self) -> int:
+        """How many departures there were."""
+        return sum(self.departures.values())
+
+
+def measure(episodes: Sequence[Episode], now_ms: int, parameters: RolloutParameters = PARAMETERS) -> list[Rollout]:
+    """What each of a group's rollouts came to, as of `now_ms`, in their order."""
+    out: list[Rollout] = []
+    for number, episode in enumerate(episodes):
+        is_last = number + 1 == len(episodes)
+        is_over = not is_last or now_ms - episode.last_change_ms > parameters.gap_ms
+        until_ms = now_ms if is_last else episodes[number + 1].began_ms
+        before = out[-1].revision_to if out else None
+        out.append(_measure(episode, before, until_ms, is_over=is_over, parameters=parameters))
+    return out
+
+
+def _measure(
+    episode: Episode, revision_before: str | None, until_ms: int, *, is_over: bool, parameters: RolloutParameters
+) -> Rollout:
+    loops = [it for it in episode.places if len(it.restarts_ms) >= parameters.crash_restarts]
+    ended_ms = episode.replaced_ms if episode.replaced_ms is not None else episode.last_change_ms
+    rest_from_ms = max([ended_ms, *(it.restarts_ms[-1] for it in loops)])
+    is_through = episode.is_complete or is_over
+    steady_ms = _steady_ms(episode, rest_from_ms, until_ms, parameters.settle_ms) if is_through else None
+    if steady_ms is not None:
+        state = RolloutState.STEADY
+    elif is_over or until_ms - rest_from_ms > parameters.unsteady_ms:
+        state = RolloutState.UNSTEADY
+    else:
+        state = RolloutState.RUNNING
+    last_ms = until_ms if steady_ms is None else steady_ms
+    done = [it for it in episode.disturbances if it.is_rebalance and it.at_ms <= last_ms]
+    known = [it.stopped_ms for it in done if it.stopped_ms is not None]
+    lags = [it for it in episode.lags if it[0] <= last_ms + LAG_AFTER_MS]
+    return Rollout(
+        state=state,
+        by_kubernetes=episode.is_by_kubernetes,
+        workload=episode.workload,
+        revision_from=_revision_from(episode, revision_before),
+        revision_to=episode.revision,
+        began_ms=episode.began_ms,
+        ended_ms=ended_ms,
+        steady_ms=steady_ms,
+        members_before=episode.members_before,
+        members_after=episode.members_after,
+        members_replaced=episode.replaced,
+        is_complete=episode.is_complete,
+        rebalances=len(done),
+        never_completed=sum(it.never_completed for it in done),
+        # Without a rebalance no partition stopped for one.
+        stopped_partition_ms=sum(known) if known or not done else None,
+        rebalances_of_unknown_cost=len(done) - len(known),
+        lag_peak_records=max((it[1] for it in lags if it[1] is not None), default=None),
+        lag_peak_s=max((it[2] for it in lags if it[2] is not None), default=None),
+        departures=dict(Counter(it.cause for it in episode.departures).most_common()),
+        unclean_ends=sum(map(_is_unclean, episode.departures)),
+        errors=_errors(episode),
+        crash_loops=len(loops),
+        imbalance_before=episode.imbalance_before,
+        imbalance_after=episode.imbalance_after,
+    )
+
+
+def _steady_ms(episode: Episode, from_ms: int, until_ms: int, settle_ms: int) -> int | None:
+    """When the group came to rest: its first rebalance since then that none follows for `settle_ms`."""
+    times = [it for it in episode.disturbances if it.at_ms >= from_ms]
+    for it, following_ms in zip(times, [*(it.at_ms for it in times[1:]), until_ms], strict=True):
+        if following_ms - it.at_ms >= settle_ms:
+            return it.at_ms if it.members else None
+    return None
+
+
+def _revision_from(episode: Episode, before: str | None) -> str | None:
+    """The revision of those that left, else that which the rollout before led to."""
+    left = [it.origin for it in episode.departures if it.origin is not None and not it.is_new]
+    for origin in (*left, *episode.origins):
+        if origin.get("kind") == OriginKind.ROLLED_OUT:
+            old, arrow, new = _arrow(str(origin.get("message", "")))
+            if arrow and new == episode.revision:
+                return old
+    return before if before != episode.revision else None
+
+
+def _arrow(message: str) -> tuple[str, str, str]:
+    """`from`, `→`, `to` of a message that has "from → to" in it; else nothing."""
+    words = message.replace("`", " ").split()
+    for number, word in enumerate(words[1:-1], 1):
+        if word == "→":
+            return words[number - 1], word, words[number + 1].rstrip(".,;:")
+    return "", "", ""
+
+
+def _is_unclean(gone: RolloutDeparture) -> bool:
+    """Whether it ended without a goodbye: its partitions waited for a timeout. Kafka Streams never says one."""
+    if _is_killed_at_stop(gone.origin):
+        return True
+    says_goodbye = library_named(gone.member.library).leaves_on_close
+    return gone.cause in map(str, TIMEOUT_CAUSES) and says_goodbye
+
+
+def _is_killed_at_stop(origin: Origin | None) -> bool:
+    return (
+        origin is not None and origin.get("kind") == OriginKind.ROLLED_OUT and origin.get("exit_code") == SIGKILL_EXIT
+    )
+
+
+def _errors(episode: Episode) -> dict[str, int]:
+    """What went wrong by what Kubernetes tells: with new members; with old ones only how they were stopped."""
+    found: Counter[str] = Counter()
+    for gone in episode.departures:
+        origin = gone.origin
+        if origin is None:
+            continue
+        kind, code = origin.get("kind"), origin.get("exit_code")
+        if _is_killed_at_stop(origin):
+            found[KILLED_AT_STOP] += 1
+        elif gone.is_new and (
+            kind in (OriginKind.OOM_KILLED, OriginKind.LIVENESS_KILLED)
+            or (kind == OriginKind.EXITED and code is not None and code not in CLEAN_EXITS)
+        ):
+            found[str(kind)] += 1
+    return dict(found)

@@ -1,0 +1,129 @@
+"""Rollouts as the JSON that commands print and agents answer, from a group's events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from agent.core.events.events import Event
+from agent.presentation.rollouts.measures import Rollout, measure
+from agent.presentation.rollouts.parameters import PARAMETERS
+from agent.presentation.rollouts.turnover import find_rollouts
+from agent.presentation.rollouts.verdicts import Judgement, judge_all
+
+JsonObject = dict[str, Any]
+
+
+def rollouts_json(
+    group: str, events: Iterable[Event], now_ms: int, members_now: int | None = None
+) -> list[JsonObject]:
+    """Each rollout of a group that its events show, the oldest first.
+
+    `events` are in order, all of one group. `now_ms` is until when nothing else happened: the clock on the wall of a
+    live source, else the end of the log. `members_now`: how many members it has, None where that is not known.
+    """
+    events = list(events)
+    episodes = find_rollouts((it for it in events if it["at_ms"] <= now_ms), members_now=members_now)
+    rollouts = measure(episodes, now_ms)
+    cluster = next((it["cluster"] for it in events if it.get("cluster") is not None), None)
+    out: list[JsonObject] = []
+    for number, (it, judged) in enumerate(zip(rollouts, judge_all(rollouts), strict=True)):
+        before = None if not number else {"began_ms": out[-1]["began_ms"], "verdict": out[-1]["verdict"]}
+        out.append({"cluster": cluster, "group": group, **_form(it, judged), "compared_with": before})
+    return out
+
+
+def _form(it: Rollout, judged: Judgement) -> JsonObject:
+    return {
+        "state": str(it.state),
+        "verdict": None if judged.verdict is None else str(judged.verdict),
+        "reasons": list(judged.reasons),
+        "recognised_by": "kubernetes" if it.by_kubernetes else "turnover",
+        "workload": it.workload,
+        "revision_from": it.revision_from,
+        "revision_to": it.revision_to,
+        "began_ms": it.began_ms,
+        "ended_ms": it.ended_ms,
+        "steady_ms": it.steady_ms,
+        "time_to_steady_ms": it.time_to_steady_ms,
+        "members_before": it.members_before,
+        "members_after": it.members_after,
+        "members_replaced": it.members_replaced,
+        "rebalances": it.rebalances,
+        "rebalances_never_completed": it.never_completed,
+        "stopped_partition_ms": it.stopped_partition_ms,
+        "rebalances_of_unknown_cost": it.rebalances_of_unknown_cost,
+        "lag_peak_records": it.lag_peak_records,
+        "lag_peak_seconds": it.lag_peak_s,
+        "departures": dict(it.departures),
+        "unclean_ends": it.unclean_ends,
+        "errors": dict(it.errors),
+        "crash_loops": it.crash_loops,
+        "imbalance_before": None if it.imbalance_before is None else round(it.imbalance_before, 3),
+        "imbalance_after": None if it.imbalance_after is None else round(it.imbalance_after, 3),
+        "differences": [
+            {"measure": at.measure, "before": at.before, "now": at.now, "verdict": str(at.verdict)}
+            for at in judged.differences
+        ],
+    }
+
+
+def span_ms(form: JsonObject) -> tuple[int, int]:
+    """From when to when a rollout's records are, for who replays them: from before its first goodbye until the group
+    has been at rest for a while."""
+    ended_ms = form["steady_ms"] if form["steady_ms"] is not None else form["ended_ms"]
+    return form["began_ms"] - PARAMETERS.settle_ms, ended_ms + PARAMETERS.settle_ms
+
+
+class _RolloutShape(msgspec.Struct):
+    """What the words of a rollout are made of."""
+
+    began_ms: int
+    state: str
+    verdict: str | None
+    reasons: list[str]
+    recognised_by: str
+    workload: str | None
+    revision_from: str | None
+    revision_to: str | None
+    time_to_steady_ms: int | None
+    members_before: int | None
+    members_after: int | None
+    members_replaced: int
+    rebalances: int
+    rebalances_never_completed: int
+    stopped_partition_ms: int | None
+    rebalances_of_unknown_cost: int
+    lag_peak_records: int | None
+    lag_peak_seconds: float | None
+    departures: dict[str, int]
+    errors: dict[str, int]
+    differences: list[_Difference]
+    whatif: _Costs | None
+
+
+class _Difference(msgspec.Struct):
+    measure: str
+    before: float
+
+
+class _Cost(msgspec.Struct):
+    rebalances: int
+    stopped_partition_ms: int
+
+
+class _Costs(msgspec.Struct):
+    static_membership: _Cost | None
+    cooperative_rebalancing: _Cost | None
+    untold: str | None
+
+
+def is_rollout(form: Any) -> bool:
+    """Whether JSON of anyone's is a rollout: its fields are there, each of its type. More may come, and do."""
+    try:
+        msgspec.convert(form, _RolloutShape)
+    except msgspec.ValidationError:
+        return False
+    return True

@@ -1,0 +1,412 @@
+"""Finds each rollout of a group: by Kubernetes' revisions, or by the turnover of its members.
+
+Members are counted by *places*. Who leaves vacates one; who joins takes one that was left by a member of the same
+name (instance id, else client id, its numbers put aside), best its own, then one that an old member left, then the
+one that was left last. Who joins before anybody left (a surge, or a member whose dead predecessor still has its
+session) takes over from who leaves next. So a rollout replaces each place once, a crash loop one place again and
+again, and scaling replaces none.
+
+Changes of members that follow each other within `gap_ms` are one episode. It is a rollout if
+
+- Kubernetes says so: a member joined or left with an `origin` of kind `rolled_out`; or
+- nothing is known of Kubernetes, or nothing else of it, and more than `replaced_share` of the members that were there
+  when it began have been replaced. Where the origins of those that left are known and others (drained, evicted,
+  scaled down, …), it is none.
+
+An episode ends, and the next begins, where `gap_ms` pass without a change, where members of another revision join, or
+where all have been replaced and the group was steady for `settle_ms`. In the last case what follows is a rollout of
+its own only if it replaces most members once more; until then, and if it does not, what happens to the new members is
+still the earlier rollout's.
+
+Known to be taken for a rollout without Kubernetes: an outage after which most members come back as new ones, and a
+fault that makes most of them crash. Not seen without Kubernetes: a rollout that stops before half of the members.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from agent.core.causes import Cause
+from agent.core.events.events import SAMPLE, Event
+from agent.core.inference.origins import OriginKind
+from agent.presentation.narrative.events import Departure, MemberRef, member_ref, parse_rebalance
+from agent.presentation.rollouts.parameters import PARAMETERS, RolloutParameters
+
+Origin = Mapping[str, Any]
+
+_CLEAN_CAUSES = frozenset(map(str, (Cause.MEMBER_LEFT, Cause.ADMIN_REMOVED)))
+
+_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_POD_HASHES = re.compile(
+    r"(?<=-)(?:[bcdfghjklmnpqrstvwxz2456789]{5,10}-)?[bcdfghjklmnpqrstvwxz2456789]{5}(?![a-z0-9])"
+)
+"""What Kubernetes puts behind a Deployment's name: the template's hash and five characters, of an alphabet without
+vowels (apimachinery's `rand.SafeEncodeString`)."""
+_DIGITS = re.compile(r"[0-9]+")
+
+
+def name_pattern(member: MemberRef) -> str:
+    """What members of one workload have in common: the name without what tells them apart."""
+    named = member.instance_id if member.instance_id is not None else member.client_id
+    return _DIGITS.sub("#", _POD_HASHES.sub("*", _UUID.sub("*", named)))
+
+
+@dataclass(slots=True)
+class Place:
+    """Where one member after the other sits. `restarts_ms`: when new members left it, since the rollout began."""
+
+    pattern: str
+    last: MemberRef
+    is_replaced: bool = False
+    """Whether a new member took it from one that was there before the rollout."""
+    is_extra: bool = False
+    """Whether it was taken by who found none vacant: a surge, or one member more."""
+    restarts_ms: list[int] = field(default_factory=list)
+
+    def likeness(self, member: MemberRef) -> int:
+        """How much speaks for the same client having sat there last: its name, and its host as well."""
+        old = self.last
+        if member.instance_id is not None or old.instance_id is not None:
+            return 2 if member.instance_id == old.instance_id else 0
+        return (member.client_id == old.client_id) + ((member.client_id, member.host) == (old.client_id, old.host))
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutDeparture:
+    """A member that left during a rollout. `is_new`: it had come during it."""
+
+    member: MemberRef
+    cause: str
+    at_ms: int
+    origin: Origin | None
+    is_new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Disturbance:
+    """A rebalance of the group, or a static member that was replaced without one. `stopped_ms`: the event's."""
+
+    at_ms: int
+    is_rebalance: bool
+    stopped_ms: int | None
+    never_completed: int
+    members: int
+
+
+@dataclass(slots=True)
+class Episode:
+    """Changes of members that belong together. Times are epoch milliseconds.
+
+    `members_before` is None where nothing tells. `imbalance_*`: as `assignment_changed` events have it.
+    """
+
+    began_ms: int
+    members_before: int | None
+    imbalance_before: float | None
+    last_change_ms: int
+    replaced_ms: int | None = None
+    """When a place was taken over last."""
+    places: list[Place] = field(default_factory=list)
+    vacant: list[Place] = field(default_factory=list)
+    occupied: dict[str, Place] = field(default_factory=dict)
+    departures: list[RolloutDeparture] = field(default_factory=list)
+    disturbances: list[Disturbance] = field(default_factory=list)
+    origins: list[Origin] = field(default_factory=list)
+    lags: list[tuple[int, int | None, float | None]] = field(default_factory=list)
+    """When, records, seconds."""
+    members_after: int | None = None
+    imbalance_after: float | None = None
+    revision: str | None = None
+    workload: str | None = None
+    old_left: int = 0
+
+    @property
+    def replaced(self) -> int:
+        """How many places have changed hands."""
+        return sum(it.is_replaced for it in self.places)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nobody is left of those that were there before."""
+        return self.members_before is not None and self.old_left >= self.members_before and self.replaced > 0
+
+    @property
+    def is_by_kubernetes(self) -> bool:
+        """Whether Kubernetes says that it is a rollout."""
+        return any(it.get("kind") == OriginKind.ROLLED_OUT for it in self.origins)
+
+    def is_rollout(self, parameters: RolloutParameters) -> bool:
+        """By the rule of the module."""
+        if self.is_by_kubernetes:
+            return True
+        old = [it for it in self.departures if not it.is_new]
+        if 2 * sum(it.origin is not None for it in old) > len(old) > 0:
+            return False
+        before = self.members_before
+        return (
+            before is not None
+            and before >= parameters.least_members
+            and self.replaced > parameters.replaced_share * before
+        )
+
+    # Who comes and goes.
+
+    def leave(self, member: MemberRef, at_ms: int, cause: str, origin: Origin | None) -> None:
+        """A member is gone."""
+        place = self.occupied.pop(member.member_id, None)
+        is_new = place is not None
+        self.departures.append(RolloutDeparture(member, cause, at_ms, origin, is_new))
+        if place is None:
+            self.old_left += 1
+            place = Place(name_pattern(member), member)
+            self.places.append(place)
+        else:
+            place.restarts_ms.append(at_ms)
+        place.last = member
+        successor = self._extra_for(place)
+        if successor is None:
+            self.vacant.append(place)
+            return
+        # Its successor was there before it was gone.
+        member_id, extra = successor
+        self.places.remove(extra)
+        place.restarts_ms = sorted(place.restarts_ms + extra.restarts_ms)
+        place.last = extra.last
+        self.occupied[member_id] = place
+        self._taken(place, at_ms)
+
+    def join(self, member: MemberRef, at_ms: int) -> None:
+        """A member is there that was not."""
+        pattern = name_pattern(member)
+        vacant = [it for it in self.vacant if it.pattern == pattern]
+        # The last of the best: its own place, one that an old member left, the one that was left last.
+        place = max(reversed(vacant), key=lambda it: (it.likeness(member), not it.is_replaced), default=None)
+        if place is None:
+            place = Place(pattern, member, is_extra=True)
+            self.places.append(place)
+        else:
+            self.vacant.remove(place)
+            self._taken(place, at_ms)
+        place.last = member
+        self.occupied[member.member_id] = place
+
+    def _taken(self, place: Place, at_ms: int) -> None:
+        if not place.is_extra:
+            if not place.is_replaced:
+                self.replaced_ms = at_ms
+            place.is_replaced = True
+
+    def _extra_for(self, place: Place) -> tuple[str, Place] | None:
+        extras = [
+            (member_id, it)
+            for member_id, it in self.occupied.items()
+            if it.is_extra and it is not place and it.pattern == place.pattern
+        ]
+        return max(extras, key=lambda found: found[1].likeness(place.last), default=None)
+
+
+@dataclass(slots=True)
+class _Group:
+    """What is known between episodes."""
+
+    members: int | None = None
+    imbalance: float | None = None
+    revisions: dict[str, str] = field(default_factory=dict)
+
+
+def find_rollouts(
+    events: Iterable[Event], *, members_now: int | None = None, parameters: RolloutParameters = PARAMETERS
+) -> list[Episode]:
+    """The rollouts that one group's events show, in order; `events` are in order, of one group.
+
+    `members_now`: how many it has now, for where no event tells; None: not known.
+    """
+    finder = _Finder(parameters)
+    for event in events:
+        finder.observe(event)
+    return finder.finish(members_now)
+
+
+class _Finder:
+    """Cuts events into episodes; `finish` gives those that are rollouts."""
+
+    def __init__(self, parameters: RolloutParameters) -> None:
+        self._parameters = parameters
+        self._group = _Group()
+        self._done: list[Episode] = []
+        self._now: Episode | None = None
+        # What followed a rollout that was through: its own if it becomes one, else part of that one.
+        self._after: Episode | None = None
+
+    def observe(self, event: Event) -> None:
+        """Take the next event."""
+        match event["type"]:
+            case "rebalance":
+                self._rebalance(event)
+            case "static_member_replaced":
+                self._static(event)
+            case "assignment_changed":
+                self._assignment(event)
+            case "group_deleted":
+                self._close()
+                self._group = _Group()
+            case "group_created":
+                self._group.members = 0 if event["observed"] else None
+            case kind if kind == SAMPLE:
+                for episode in self._open():
+                    episode.lags.append((event["at_ms"], event["lag_records"], event["lag_seconds"]))
+
+    def finish(self, members_now: int | None) -> list[Episode]:
+        """The events are over."""
+        for episode in self._open():
+            if episode.members_before is None and self._group.members is None:
+                # Static members were replaced, which changes no number, and nothing else happened.
+                episode.members_before = episode.members_after = members_now
+        self._close()
+        return self._done
+
+    def _open(self) -> list[Episode]:
+        return [it for it in (self._now, self._after) if it is not None]
+
+    def _rebalance(self, event: Event) -> None:
+        done = parse_rebalance(event)
+        before = max(done.members - len(done.joined) + len(done.left), 0)
+        for episode in self._open():
+            if episode.members_before is None:
+                episode.members_before = before
+        origins = {it["member_id"]: it.get("origin") for it in (*event["joined"], *event["left"])}
+        if done.joined or done.left:
+            self._begin(done.at_ms, before, [it for it in origins.values() if it])
+        for episode in self._open():
+            _apply(episode, done.left, done.joined, origins, done.at_ms)
+            never = sum(
+                int(it.get("never_completed") or 0) for it in done.evidence if it.get("kind") == "generation_gap"
+            )
+            episode.disturbances.append(Disturbance(done.at_ms, True, done.stopped_ms, never, done.members))
+            episode.members_after = done.members
+        for member in event["joined"]:
+            self._note_revision(member["member_id"], member.get("origin"))
+        for member in event["left"]:
+            self._group.revisions.pop(member["member_id"], None)
+        self._group.members = done.members
+
+    def _static(self, event: Event) -> None:
+        old, new = member_ref(event["old_member"]), member_ref(event["member"])
+        origin = event["member"].get("origin") or event["old_member"].get("origin")
+        at_ms = event["at_ms"]
+        self._begin(at_ms, self._group.members, [origin] if origin else [])
+        for episode in self._open():
+            _apply(episode, (), (new,), {new.member_id: origin}, at_ms, replaced=old)
+            episode.disturbances.append(Disturbance(at_ms, False, None, 0, self._group.members or 0))
+            episode.members_after = self._group.members
+        self._group.revisions.pop(old.member_id, None)
+        self._note_revision(new.member_id, event["member"].get("origin"))
+
+    def _assignment(self, event: Event) -> None:
+        self._group.imbalance = event["imbalance_ratio"]
+        for episode in self._open():
+            episode.imbalance_after = self._group.imbalance
+
+    def _note_revision(self, member_id: str, origin: Origin | None) -> None:
+        if origin and isinstance(origin.get("revision"), str):
+            self._group.revisions[member_id] = origin["revision"]
+
+    def _begin(self, at_ms: int, members_before: int | None, origins: list[Origin]) -> None:
+        """Close what is over, and see that there is an episode that takes what happens at that time."""
+        revision = next((it.get("revision") for it in origins if it.get("kind") == OriginKind.ROLLED_OUT), None)
+        if (latest := self._after or self._now) is not None:
+            quiet_ms = at_ms - latest.disturbances[-1].at_ms
+            is_other = revision is not None and latest.revision not in (None, revision)
+            if at_ms - latest.last_change_ms > self._parameters.gap_ms or is_other:
+                self._close()
+            elif (
+                not latest.members_before
+                and latest.members_before is not None
+                and quiet_ms >= self._parameters.settle_ms
+            ):
+                # The group began.
+                self._close()
+            elif latest.is_complete and quiet_ms >= self._parameters.settle_ms:
+                if self._after is not None:
+                    self._settle_after()
+                self._after = Episode(at_ms, members_before, self._group.imbalance, at_ms)
+        if self._now is None:
+            self._now = Episode(at_ms, members_before, self._group.imbalance, at_ms)
+        for episode in self._open():
+            episode.last_change_ms = at_ms
+            episode.origins += origins
+            if revision is not None:
+                episode.revision = revision
+            workloads = [it["workload"] for it in origins if isinstance(it.get("workload"), str)]
+            episode.workload = next(iter(workloads), episode.workload)
+
+    def _settle_after(self) -> None:
+        """What followed is a rollout of its own, and what came before it is over; or it is no rollout."""
+        after, self._after = self._after, None
+        assert after is not None
+        if not self._is_own(after):
+            return
+        before = self._now
+        assert before is not None
+        _cut(before, after)
+        if before.is_rollout(self._parameters):
+            self._done.append(before)
+        self._now = after
+
+    def _is_own(self, after: Episode) -> bool:
+        """Whether what followed a rollout is another: it replaces most members, each once, and most say goodbye. Else
+        the new members do not hold."""
+        crashes = sum(len(it.restarts_ms) >= self._parameters.crash_restarts for it in after.places)
+        clean = sum(it.cause in _CLEAN_CAUSES for it in after.departures)
+        is_clean = clean >= self._parameters.clean_share * len(after.departures)
+        return after.is_by_kubernetes or (after.is_rollout(self._parameters) and not crashes and is_clean)
+
+    def _close(self) -> None:
+        if self._after is not None:
+            self._settle_after()
+        if self._now is not None and self._now.is_rollout(self._parameters):
+            self._done.append(self._now)
+        self._now = None
+
+
+def _apply(
+    episode: Episode,
+    left: Iterable[Departure],
+    joined: Iterable[MemberRef],
+    origins: Mapping[str, Origin | None],
+    at_ms: int,
+    replaced: MemberRef | None = None,
+) -> None:
+    for gone in left:
+        episode.leave(gone.member, at_ms, gone.cause, origins.get(gone.member.member_id))
+    if replaced is not None:
+        _replace(episode, replaced)
+    for member in joined:
+        episode.join(member, at_ms)
+
+
+def _replace(episode: Episode, old: MemberRef) -> None:
+    """A static member gives its place to who comes under its instance id: no departure that anybody noticed."""
+    place = episode.occupied.pop(old.member_id, None)
+    if place is None:
+        episode.old_left += 1
+        place = Place(name_pattern(old), old)
+        episode.places.append(place)
+    else:
+        place.restarts_ms.append(episode.last_change_ms)
+    episode.vacant.append(place)
+
+
+def _cut(episode: Episode, after: Episode) -> None:
+    """Take back what belongs to the rollout that came after."""
+    until_ms = after.began_ms
+    episode.disturbances = [it for it in episode.disturbances if it.at_ms < until_ms]
+    episode.departures = [it for it in episode.departures if it.at_ms < until_ms]
+    episode.lags = [it for it in episode.lags if it[0] < until_ms]
+    for place in episode.places:
+        place.restarts_ms = [it for it in place.restarts_ms if it < until_ms]
+    episode.last_change_ms = max((it.at_ms for it in episode.disturbances), default=episode.began_ms)
+    episode.members_after, episode.imbalance_after = after.members_before, after.imbalance_before

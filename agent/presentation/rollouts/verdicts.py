@@ -1,0 +1,191 @@
+"""One word for each rollout, by stated rules. They are tried from the top; the first that holds decides.
+
+| verdict | rule |
+|---|---|
+| `harmful` | new members left one place `crash_restarts` times (2): a crash loop |
+| `harmful` | by Kubernetes a new member was OOM-killed, killed by its liveness probe, or exited with an error |
+| `harmful` | `unclean_share` (a fifth) of the departures or more were unclean: by a timeout, or killed as the \
+grace period ended |
+| `harmful` | the group was not steady `unsteady_ms` (10 min) after the last member was replaced |
+| none yet | members are still being replaced, or the last rebalance is not `settle_ms` (30 s) ago |
+| `worse` | the group became lopsided: the largest share of partitions grew by half (`imbalance_growth`) a fair one |
+| `worse`, `better` | the first of these that differs from the rollout before, for as many members: lag's peak \
+(`stopped_factor`, 2, and 30 s), stopped partition time (2, and 10 s), rebalances (`rebalances_factor`, 1.5, and 2) |
+| `same` | nothing differs that much; or it is the first rollout that is seen, which has nothing to be compared with |
+
+An exit code of 0 or 143 (SIGTERM) is no error. Numbers: `parameters`. Known to mislead: a rollout at another load
+than the one before (lag); one of fewer members at once (more rebalances, each shorter); members that never commit:
+how they ended is not known, so not unclean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from agent.presentation.narrative.words import about, count, duration, join_words
+from agent.presentation.rollouts.measures import KILLED_AT_STOP, Rollout, RolloutState
+from agent.presentation.rollouts.parameters import PARAMETERS, RolloutParameters
+
+
+class RolloutVerdict(StrEnum):
+    """Whether a rollout did harm."""
+
+    BETTER = "better"
+    SAME = "same"
+    WORSE = "worse"
+    HARMFUL = "harmful"
+
+    @property
+    def is_good(self) -> bool:
+        """Whether a pipeline may go on."""
+        return self in (RolloutVerdict.BETTER, RolloutVerdict.SAME)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One measure beside that of the rollout before; `verdict` is what it alone would say."""
+
+    measure: str
+    before: float
+    now: float
+    verdict: RolloutVerdict
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The verdict (None: not yet), why in sentences, the most important first, and the comparison it rests on."""
+
+    verdict: RolloutVerdict | None
+    reasons: tuple[str, ...]
+    differences: tuple[Difference, ...] = ()
+
+
+def judge(rollout: Rollout, before: Rollout | None, parameters: RolloutParameters = PARAMETERS) -> Judgement:
+    """The verdict on a rollout, beside the one `before` it."""
+    differences = () if before is None else tuple(_differences(rollout, before, parameters))
+    if harm := _harm(rollout, parameters):
+        return Judgement(RolloutVerdict.HARMFUL, tuple(harm), differences)
+    if rollout.state is RolloutState.RUNNING:
+        replaced = f"{rollout.members_replaced} of {rollout.members_before or '?'} members are replaced"
+        waits = "it is complete, and the group has yet to be steady" if rollout.is_complete else replaced
+        return Judgement(None, (f"The rollout is running: {waits}.",), differences)
+    if (lopsided := _lopsided(rollout, parameters)) is not None:
+        return Judgement(RolloutVerdict.WORSE, (lopsided,), differences)
+    if before is None:
+        return Judgement(
+            RolloutVerdict.SAME, ("It did no harm. It is the first rollout seen, so nothing is compared.",)
+        )
+    decisive = next((it for it in differences if it.verdict is not RolloutVerdict.SAME), None)
+    if decisive is None:
+        said = "It did no harm and cost about what the rollout before cost."
+        if not differences:
+            said = "It did no harm; nothing of it can be compared with the rollout before."
+        return Judgement(RolloutVerdict.SAME, (said,), differences)
+    return Judgement(decisive.verdict, (_difference_sentence(decisive),), differences)
+
+
+def judge_all(rollouts: Sequence[Rollout], parameters: RolloutParameters = PARAMETERS) -> list[Judgement]:
+    """The verdict on each, beside the one before it."""
+    befores = [None, *rollouts[:-1]] if rollouts else []
+    return [judge(it, before, parameters) for it, before in zip(rollouts, befores, strict=True)]
+
+
+def _harm(rollout: Rollout, parameters: RolloutParameters) -> list[str]:
+    out = []
+    if rollout.crash_loops:
+        places = "One new member" if rollout.crash_loops == 1 else f"{rollout.crash_loops} new members"
+        out.append(f"{places} left again and again: a crash loop.")
+    errors = {kind: n for kind, n in rollout.errors.items() if kind != KILLED_AT_STOP}
+    if errors:
+        said = join_words([f"{n} {_ERRORS.get(kind, kind)}" for kind, n in errors.items()])
+        out.append(f"New members failed, by Kubernetes: {said}.")
+    if rollout.unclean_ends and rollout.unclean_ends >= parameters.unclean_share * rollout.left:
+        killed = rollout.errors.get(KILLED_AT_STOP, 0)
+        how = f"; {killed} killed at the end of the grace period" if killed else ""
+        out.append(
+            f"{rollout.unclean_ends} of {count(rollout.left, 'departure')} ended without leaving the group{how}: "
+            "partitions waited for a timeout."
+        )
+    if rollout.state is RolloutState.UNSTEADY:
+        out.append("The group did not become steady after it.")
+    return out
+
+
+_ERRORS = {
+    "oom_killed": "OOM-killed",
+    "liveness_killed": "killed by the liveness probe",
+    "exited": "exited with an error",
+}
+
+
+def _lopsided(rollout: Rollout, parameters: RolloutParameters) -> str | None:
+    before, after = rollout.imbalance_before, rollout.imbalance_after
+    if before is None or after is None or after < before + parameters.imbalance_growth:
+        return None
+    return (
+        f"The group became lopsided: the largest share of partitions is {after:.1f} fair shares, "
+        f"before it {before:.1f}."
+    )
+
+
+def _differences(now: Rollout, before: Rollout, parameters: RolloutParameters) -> list[Difference]:
+    # Rollouts of more members cost more; lag is nobody's sum.
+    scale = (
+        now.members_replaced / before.members_replaced if before.members_replaced and now.members_replaced else 1.0
+    )
+    compared = (
+        (
+            "lag_peak_seconds",
+            before.lag_peak_s,
+            now.lag_peak_s,
+            1.0,
+            parameters.stopped_factor,
+            parameters.least_lag_s,
+        ),
+        (
+            "stopped_partition_ms",
+            before.stopped_partition_ms,
+            now.stopped_partition_ms,
+            scale,
+            parameters.stopped_factor,
+            parameters.least_stopped_ms,
+        ),
+        (
+            "rebalances",
+            before.rebalances,
+            now.rebalances,
+            scale,
+            parameters.rebalances_factor,
+            parameters.least_rebalances,
+        ),
+    )
+    return [
+        Difference(name, old, new, _alone(old * times, new, factor, least))
+        for name, old, new, times, factor, least in compared
+        if old is not None and new is not None
+    ]
+
+
+def _alone(expected: float, now: float, factor: float, least: float) -> RolloutVerdict:
+    """What one measure says by itself."""
+    if abs(now - expected) < least or max(now, expected) < factor * min(now, expected):
+        return RolloutVerdict.SAME
+    return RolloutVerdict.WORSE if now > expected else RolloutVerdict.BETTER
+
+
+def _difference_sentence(it: Difference) -> str:
+    more = "more" if it.verdict is RolloutVerdict.WORSE else "less"
+    match it.measure:
+        case "lag_peak_seconds":
+            now, before = duration(round(1000 * it.now)), duration(round(1000 * it.before))
+            return f"Lag peaked at {now}; in the rollout before at {before}."
+        case "stopped_partition_ms":
+            now, before = about(round(it.now)), about(round(it.before))
+            return f"Partitions were stopped for {now}, {more} than in the rollout before ({before})."
+        case _:
+            more = "more" if it.verdict is RolloutVerdict.WORSE else "fewer"
+            return (
+                f"It took {count(round(it.now), 'rebalance')}, {more} than the rollout before ({round(it.before)})."
+            )

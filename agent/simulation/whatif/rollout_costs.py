@@ -1,0 +1,67 @@
+"""What one rollout would have cost with static membership or with cooperative rebalancing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from agent.simulation.whatif.calibrated_replay import CalibratedReplay, CannotReplay, calibrate
+from agent.simulation.whatif.changes import CURRENT_SETTINGS, Alternative
+from agent.simulation.whatif.comparison import evaluate
+from agent.simulation.whatif.recommendations import LEAST_MATCHED_SHARE
+from agent.simulation.whatif.recorded_script import NothingToReplay, reason_not_replayable
+from agent.simulation.whatif.recorder import GroupRecording
+
+ALTERNATIVES = {
+    "static_membership": Alternative({"static": True}),
+    "cooperative_rebalancing": Alternative({"assignor": "cooperative-sticky"}),
+}
+"""What a rollout is held against, by the name of its field."""
+
+NO_REBALANCE = "the log has no rebalance of it to replay"
+NO_RECORDS = "there are no records to replay"
+NO_TIME = "replaying it takes longer than there is time for here"
+
+JsonObject = dict[str, Any]
+
+
+def rollout_costs(
+    recording: GroupRecording | None,
+    since_ms: int,
+    until_ms: int,
+    enough: Callable[[], bool] = lambda: False,
+) -> JsonObject:
+    """Rebalances and stopped partition-milliseconds of what was recorded in a range: replayed as it was (`today`),
+    and under each of `ALTERNATIVES`; None with the reason in `untold` where there are no numbers.
+
+    `enough` is asked between plays: once it says so, what is there by then is all.
+    """
+    out: JsonObject = {"today": None, **dict.fromkeys(ALTERNATIVES), "untold": None}
+    if recording is None:
+        return out | {"untold": NO_RECORDS}
+    if (reason := reason_not_replayable(recording)) is not None:
+        return out | {"untold": reason}
+    ranged = recording.between(since_ms, until_ms)
+    if not any(it.inferred is not None for it in ranged.states):
+        return out | {"untold": NO_REBALANCE}
+    try:
+        found = calibrate(ranged, until_ms, enough=enough)
+    except (NothingToReplay, CannotReplay) as error:
+        return out | {"untold": str(error)}
+    near = found.reproduction
+    if near.matched < LEAST_MATCHED_SHARE * near.generations:
+        untold = f"replayed as it was only {near.matched} of {near.generations} generations come out as they were"
+        return out | {"untold": untold}
+    for name, alternative in {"today": CURRENT_SETTINGS, **ALTERNATIVES}.items():
+        if enough():
+            return out | {"untold": NO_TIME}
+        try:
+            out[name] = _cost(found, alternative)
+        except CannotReplay as error:
+            out["untold"] = str(error)
+    return out
+
+
+def _cost(found: CalibratedReplay, alternative: Alternative) -> JsonObject:
+    outcome = evaluate(found.recorded, alternative)
+    return {"rebalances": outcome.rebalances, "stopped_partition_ms": outcome.stopped_ms}

@@ -1,0 +1,36 @@
+"""`python -m tests.harness.verdicts`: verdicts on five kinds of rollout by the simulation, for many seeds.
+
+Ends with 1 if one is not as it should be, and names its seed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+
+from agent.presentation.rollouts.rollout_list import rollouts_json
+from tests.harness.verdicts.stories import GROUP, START_MS, STORIES, UNTIL_MS, events
+
+
+def main() -> int:
+    """Play and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", nargs=2, type=int, default=(1000, 1100), metavar=("FIRST", "END"))
+    options = parser.parse_args()
+    wrong = 0
+    for name, story in STORIES.items():
+        told: Counter[str] = Counter()
+        for seed in range(*options.seeds):
+            rollouts = rollouts_json(GROUP, events(story, seed), START_MS + UNTIL_MS)
+            verdicts = [it["verdict"] for it in rollouts]
+            told[", ".join(map(str, verdicts))] += 1
+            if verdicts != ["same", story.expected]:
+                wrong += 1
+                print(f"{name}, seed {seed}: same, {story.expected} expected, {', '.join(map(str, verdicts))} came")
+        print(f"{name:20} {story.expected:8} {dict(told)}", flush=True)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

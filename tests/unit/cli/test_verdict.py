@@ -1,0 +1,93 @@
+"""`kshadow verdict` on files: the word, the exit codes, which rollout, and the JSON."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+
+import pytest
+from click.testing import Result
+
+from tests.harness.verdicts.stories import GROUP, SECOND_MS, START_MS, STORIES, records
+from tests.unit.cli.running import SEGMENTS, kshadow, lines
+from tests.unit.presentation.schemas.strict import validators
+
+SEED = 411
+
+
+@cache
+def log(story: str) -> str:
+    return "".join(
+        json.dumps(
+            {
+                "partition": it.partition,
+                "offset": it.offset,
+                "timestamp": it.timestamp_ms,
+                "key": None if it.key is None else it.key.hex(),
+                "value": None if it.value is None else it.value.hex(),
+            }
+        )
+        + "\n"
+        for it in records(STORIES[story], SEED)
+    )
+
+
+def verdict(story: str, *options: object, group: str = GROUP) -> Result:
+    return kshadow("verdict", group, "--from", "-", *options, stdin=log(story))
+
+
+@pytest.mark.parametrize(("story", "code"), [("clean eager", 0), ("short grace period", 1), ("lopsided", 1)])
+def test_the_exit_code_is_the_verdict(story: str, code: int) -> None:
+    result = verdict(story, "--no-whatif")
+    assert (result.exit_code, result.stderr) == (code, "")
+    assert lines(result)[0].startswith(f"{STORIES[story].expected}: the rollout of `{GROUP}`, found by the turnover")
+    assert len(lines(result)) < 24, "one screen"
+
+
+def test_an_earlier_rollout_is_told_by_its_number() -> None:
+    told = [
+        json.loads(verdict("short grace period", "--no-whatif", "-o", "json", "--rollout", it).stdout)
+        for it in (1, 2)
+    ]
+    assert [it["verdict"] for it in told] == ["harmful", "same"]
+    assert told[0]["compared_with"]["began_ms"] == told[1]["began_ms"]
+
+
+def test_what_other_settings_would_have_cost() -> None:
+    form = json.loads(verdict("clean eager", "-o", "json").stdout)
+    for schema in validators("rollout"):
+        schema.validate(form)
+    costs = form["whatif"]
+    assert costs["untold"] is None
+    assert costs["static_membership"]["rebalances"] < costs["today"]["rebalances"] / 2
+    static = json.loads(verdict("clean static", "-o", "json").stdout)
+    assert static["whatif"]["untold"] == "the log has no rebalance of it to replay"
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--since", START_MS + SECOND_MS + 20 * 60_000], "no rollout of 'payments' in - in that time"),
+        (["--rollout", "3"], "no rollout '3' of 'payments' in -; 1 to 2 are there"),
+        (["--rollout", "7d9c8"], "no rollout '7d9c8' of 'payments'"),
+    ],
+)
+def test_without_a_rollout_there_is_no_verdict(options: list[object], expected: str) -> None:
+    result = verdict("clean eager", *options)
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert expected in result.stderr
+
+
+def test_one_that_is_running_has_none() -> None:
+    ended_ms = json.loads(verdict("clean eager", "--no-whatif", "-o", "json").stdout)["ended_ms"]
+    cut = [it for it in log("clean eager").splitlines() if json.loads(it)["timestamp"] < ended_ms + 20_000]
+    result = kshadow("verdict", GROUP, "--from", "-", "--no-whatif", stdin="\n".join(cut))
+    assert (result.exit_code, lines(result)[0].partition(":")[0]) == (3, "pending")
+    assert "no verdict yet" in result.stderr
+
+
+def test_groups_and_options_that_do_not_fit() -> None:
+    assert kshadow("verdict", "nobody", "--from", SEGMENTS).exit_code == 1
+    waits = kshadow("verdict", GROUP, "--from", SEGMENTS, "--wait", "1m")
+    assert (waits.exit_code, "--wait goes with --agent" in waits.stderr) == (2, True)
+    assert kshadow("verdict", GROUP, "--from", SEGMENTS, "--wait", "soon").exit_code == 2

@@ -1,0 +1,220 @@
+"""Which changes of members are a rollout, and which are none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from agent.core.events.events import Event
+from agent.presentation.narrative.events import MemberRef
+from agent.presentation.rollouts.rollout_list import is_rollout, rollouts_json
+from agent.presentation.rollouts.turnover import name_pattern
+from agent.runtime.offline import OfflineGroups
+from agent.simulation.generator.histories import generate
+from agent.simulation.generator.scenario_kinds import SCENARIO_KINDS
+from agent.simulation.generator.settings import GeneratorSettings, IntegerRange
+from tests.unit.presentation.rollouts.making import MINUTE, T0, Group, S, gone, member, origin
+from tests.unit.simulation.generator.making import runs
+
+DEPLOYS = {"rolling_deploy", "static_deploy", "kip848_deploy"}
+
+
+def found(group: Group, now_ms: int = 60 * MINUTE) -> list[Event]:
+    return rollouts_json("payments", group.events, T0 + now_ms)
+
+
+def replace(group: Group, names: list[int], at_ms: int, number: int, pace_ms: int = 10 * S, **why: str) -> int:
+    """One after the other leaves and comes back; when that was over."""
+    for name in names:
+        client = f"payments-{name}"
+        group.rebalance(at_ms, left=[gone(client, number - 1)])
+        group.rebalance(at_ms + 3 * S, joined=[member(client, number)])
+        at_ms += pace_ms
+    return at_ms - pace_ms + 3 * S
+
+
+def test_every_fate_of_the_generator() -> None:
+    """Deploys are found, once; crashes, storms, scaling and the like are none."""
+    settings = GeneratorSettings(
+        T0,
+        groups=3 * len(SCENARIO_KINDS),
+        mix=dict.fromkeys(SCENARIO_KINDS, 1.0),
+        members=IntegerRange(2, 6),
+        partitions=IntegerRange(4, 8),
+        commit_interval_ms=10_000,
+        seed=211,
+    )
+    fates: dict[str, str] = {}
+    records = list(generate(settings, lambda truth: fates.update({truth["group"]: truth["fate"]})))
+    loaded = OfflineGroups("", keep_events=True)
+    for run in runs(records):
+        loaded.apply(run)
+    by_group: Mapping[str, list[Event]] = {group: loaded.timeline(group) or [] for group in fates}
+    verdicts = {
+        group: [it["verdict"] for it in rollouts_json(group, by_group[group], settings.until_ms)] for group in fates
+    }
+    assert verdicts == {group: ["same"] if fate in DEPLOYS else [] for group, fate in fates.items()}
+    assert set(fates.values()) == set(SCENARIO_KINDS)
+
+
+def test_fewer_than_most_are_none() -> None:
+    group = Group(4)
+    replace(group, [0, 1], 20 * MINUTE, 1)
+    assert found(group) == []
+    replace(group, [2], 21 * MINUTE, 1)
+    assert [it["members_replaced"] for it in found(group)] == [3]
+
+
+def test_a_lone_crash_loop_is_none() -> None:
+    group = Group(3)
+    for number in range(1, 9):
+        replace(group, [0], 20 * MINUTE + number * 40 * S, number)
+    assert found(group) == []
+
+
+def test_one_that_crashes_again_and_again_while_two_leave_for_good_is_none() -> None:
+    group = Group(4)
+    group.rebalance(20 * MINUTE, left=[gone("payments-2"), gone("payments-3")])
+    for number in range(1, 6):
+        replace(group, [0], 21 * MINUTE + number * 40 * S, number)
+    assert found(group) == []
+
+
+def test_a_surge_joins_before_anybody_leaves() -> None:
+    group = Group(4)
+    for name in range(4):
+        at_ms = 20 * MINUTE + name * 50 * S
+        group.rebalance(at_ms, joined=[member("payments-new", 10 + name)])
+        group.rebalance(at_ms + 40 * S, left=[gone(f"payments-{name}")])
+    # Other names than those that left: nothing says that they took their places.
+    assert found(group) == []
+    same = Group(4)
+    for name in range(4):
+        at_ms = 20 * MINUTE + name * 50 * S
+        same.rebalance(at_ms, joined=[member(f"payments-{4 + name}", 1)])
+        same.rebalance(at_ms + 40 * S, left=[gone(f"payments-{name}")])
+    assert [(it["members_replaced"], it["state"]) for it in found(same)] == [(4, "steady")]
+
+
+def test_the_group_stops_as_a_whole_and_starts_again() -> None:
+    group = Group(3)
+    group.rebalance(20 * MINUTE, left=[gone(f"payments-{it}") for it in range(3)])
+    group.rebalance(21 * MINUTE, joined=[member(f"payments-{it}", 1) for it in range(3)])
+    (it,) = found(group)
+    assert (it["members_before"], it["members_replaced"], it["verdict"]) == (3, 3, "same")
+
+
+def test_a_rollback_soon_after_is_a_rollout_of_its_own() -> None:
+    group = Group(4)
+    over_ms = replace(group, [0, 1, 2, 3], 20 * MINUTE, 1)
+    replace(group, [0, 1, 2, 3], over_ms + 2 * MINUTE, 2)
+    first, second = found(group)
+    assert (first["members_replaced"], second["members_replaced"]) == (4, 4)
+    assert (first["verdict"], second["verdict"], first["crash_loops"]) == ("same", "same", 0)
+    assert second["compared_with"] == {"began_ms": first["began_ms"], "verdict": "same"}
+
+
+def test_new_members_that_do_not_hold_are_the_rollouts() -> None:
+    group = Group(4)
+    over_ms = replace(group, [0, 1, 2, 3], 20 * MINUTE, 1)
+    assert found(group, over_ms + 31 * S)[0]["verdict"] == "same"
+    for number in (2, 3):
+        over_ms = replace(group, [1], over_ms + 2 * MINUTE, number)
+    (it,) = found(group)
+    assert (it["verdict"], it["crash_loops"]) == ("harmful", 1)
+
+
+def test_a_verdict_waits_until_the_group_is_steady() -> None:
+    group = Group(4)
+    over_ms = replace(group, [0, 1, 2, 3], 20 * MINUTE, 1)
+    early, late = found(group, over_ms + 29 * S), found(group, over_ms + 30 * S)
+    assert (early[0]["state"], early[0]["verdict"]) == ("running", None)
+    assert (late[0]["state"], late[0]["verdict"]) == ("steady", "same")
+
+
+def test_half_way_it_is_running_until_its_time_is_over() -> None:
+    group = Group(4)
+    over_ms = replace(group, [0, 1, 2], 20 * MINUTE, 1)
+    assert found(group, over_ms + 10 * MINUTE - 1)[0]["state"] == "running"
+    (it,) = found(group, over_ms + 10 * MINUTE + 1)
+    assert (it["state"], it["verdict"], it["members_replaced"]) == ("steady", "same", 3)
+
+
+def test_kubernetes_tells_of_one_that_replaces_few() -> None:
+    group = Group(4)
+    group.rebalance(20 * MINUTE, left=[gone("payments-0", why=origin("rolled_out", "7d9c8"))])
+    group.rebalance(20 * MINUTE + 5 * S, joined=[member("payments-0", 1, origin("rolled_out", "7d9c8"))])
+    (it,) = found(group)
+    assert (it["recognised_by"], it["workload"], it["revision_to"]) == ("kubernetes", "Deployment/payments", "7d9c8")
+
+
+def test_revisions_part_rollouts_that_follow_at_once() -> None:
+    group = Group(2)
+    at_ms = 20 * MINUTE
+    for number, revision in enumerate(("bbb", "ccc"), 1):
+        for name in ("payments-0", "payments-1"):
+            why = origin("rolled_out", revision, message="Deployment payments rolled out aaa → bbb.")
+            group.rebalance(at_ms, left=[gone(name, number - 1, why)])
+            group.rebalance(at_ms + 2 * S, joined=[member(name, number, why)])
+            at_ms += 5 * S
+    first, second = found(group)
+    assert (first["revision_from"], first["revision_to"]) == ("aaa", "bbb")
+    assert (second["revision_from"], second["revision_to"]) == ("bbb", "ccc")
+    assert (first["members_replaced"], second["members_replaced"]) == (2, 2)
+
+
+@pytest.mark.parametrize("kind", ["drained", "evicted", "node_lost", "deleted"])
+def test_what_kubernetes_calls_otherwise_is_none(kind: str) -> None:
+    group = Group(3)
+    for name in range(3):
+        at_ms = 20 * MINUTE + name * 20 * S
+        group.rebalance(at_ms, left=[gone(f"payments-{name}", why=origin(kind))])
+        group.rebalance(at_ms + 5 * S, joined=[member(f"payments-{name}", 1, origin("restarted"))])
+    assert found(group) == []
+
+
+def test_the_beginning_of_a_group_is_none() -> None:
+    group = Group(1)
+    for at in range(1, 6):
+        group.rebalance(at * 20 * S, joined=[member(f"payments-{at}")])
+    assert found(group) == []
+    over_ms = replace(group, list(range(6)), 4 * MINUTE, 1)
+    assert [(it["members_before"], it["state"]) for it in found(group, over_ms + MINUTE)] == [(6, "steady")]
+
+
+def test_an_agent_that_saw_no_rebalance_counts_by_the_members_of_now() -> None:
+    events = []
+    for at in range(3):
+        old = {**member(f"payments-{at}"), "instance_id": f"payments-{at}"}
+        new = {**old, "member_id": f"new-{at}"}
+        head = {"type": "static_member_replaced", "cluster": None, "at_ms": T0 + at * 20 * S}
+        events.append({**head, "generation": 7, "old_member": old, "member": new})
+    assert rollouts_json("payments", events, T0 + MINUTE * 5) == []
+    (it,) = rollouts_json("payments", events, T0 + MINUTE * 5, 3)
+    assert (it["members_replaced"], it["rebalances"], it["stopped_partition_ms"]) == (3, 0, 0)
+    assert is_rollout({**it, "whatif": None})
+    assert not is_rollout({**it, "whatif": None, "departures": {"member_left": "many"}})
+
+
+def test_groups_that_were_deleted_begin_anew() -> None:
+    group = Group(3)
+    group.rebalance(20 * MINUTE, left=[gone(f"payments-{it}") for it in range(3)])
+    group.events.append({**group.events[-1], "type": "group_deleted", "at_ms": T0 + 20 * MINUTE + S})
+    group.rebalance(20 * MINUTE + 2 * S, joined=[member(f"payments-{it}", 1) for it in range(3)])
+    assert found(group) == []
+
+
+@pytest.mark.parametrize(
+    ("client", "instance", "expected"),
+    [
+        ("payments-0", None, "payments-#"),
+        ("consumer-payments-12", None, "consumer-payments-#"),
+        ("payments-7d9c8b5f6d-x2x8z", None, "payments-*"),
+        ("app-0f8fad5b-d9cb-469f-a165-70867728950e-StreamThread-1-consumer", None, "app-*-StreamThread-#-consumer"),
+        ("any", "payments-3", "payments-#"),
+        ("payments-worker", None, "payments-worker"),
+    ],
+)
+def test_names_without_what_tells_members_apart(client: str, instance: str | None, expected: str) -> None:
+    assert name_pattern(MemberRef("id", client, "h", instance)) == expected

@@ -1,0 +1,175 @@
+"""The word for each rollout: five kinds of the simulation, and each rule by itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent.presentation.rollouts.rollout_list import rollouts_json
+from agent.presentation.rollouts.sentences import lines, what_was_rolled_out
+from tests.harness.verdicts.stories import GROUP, START_MS, STORIES, UNTIL_MS, events
+from tests.unit.presentation.rollouts.making import MINUTE, T0, Group, S, gone, member, origin
+from tests.unit.presentation.rollouts.test_recognition import found, replace
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_five_kinds_of_rollout(name: str) -> None:
+    """A twin of `python -m tests.harness.verdicts`, of seeds that nothing was tuned on."""
+    for seed in (301, 302):
+        told = rollouts_json(GROUP, events(STORIES[name], seed), START_MS + UNTIL_MS)
+        assert [it["verdict"] for it in told] == ["same", STORIES[name].expected]
+
+
+def test_the_first_has_nothing_to_be_compared_with() -> None:
+    group = Group(4)
+    replace(group, [0, 1, 2, 3], 20 * MINUTE, 1)
+    (it,) = found(group)
+    assert (it["verdict"], it["compared_with"], it["differences"]) == ("same", None, [])
+    assert it["reasons"] == ["It did no harm. It is the first rollout seen, so nothing is compared."]
+
+
+@pytest.mark.parametrize(("cost_ms", "expected"), [(10_000, "worse"), (1_500, "same"), (10, "better")])
+def test_stopped_time_beside_the_rollout_before(cost_ms: int, expected: str) -> None:
+    group = Group(4)
+    replace(group, [0, 1, 2, 3], 20 * MINUTE, 1)
+    for event in group.events:
+        event["stopped_partition_ms"] = 4_000 if event["type"] == "rebalance" else None
+    before = len(group.events)
+    replace(group, [0, 1, 2, 3], 50 * MINUTE, 2)
+    for event in group.events[before:]:
+        event["stopped_partition_ms"] = 4 * cost_ms
+    _, it = found(group, 70 * MINUTE)
+    # Eight rebalances each; the one before stopped partitions for 32 s.
+    assert (it["verdict"], it["differences"][0]["before"]) == (expected, 32_000)
+
+
+def test_costs_that_are_not_known_are_not_compared() -> None:
+    group = Group(4)
+    replace(group, [0, 1, 2, 3], 20 * MINUTE, 1)
+    replace(group, [0, 1, 2, 3], 50 * MINUTE, 2)
+    for event in group.events:
+        event["stopped_partition_ms"] = None
+    _, it = found(group, 70 * MINUTE)
+    assert (it["stopped_partition_ms"], it["rebalances_of_unknown_cost"]) == (None, 8)
+    assert [at["measure"] for at in it["differences"]] == ["rebalances"]
+
+
+def test_lag_decides_first() -> None:
+    group = Group(4)
+    replace(group, [0, 1, 2, 3], 20 * MINUTE, 1)
+    group.sample(20 * MINUTE + 20 * S, 100, 5.0)
+    replace(group, [0, 1, 2, 3], 50 * MINUTE, 2)
+    group.sample(50 * MINUTE + 20 * S, 90_000, 95.0)
+    group.sample(59 * MINUTE, 990_000, 995.0)
+    _, it = found(group, 70 * MINUTE)
+    assert (it["verdict"], it["lag_peak_records"], it["lag_peak_seconds"]) == ("worse", 90_000, 95.0)
+    assert it["reasons"] == ["Lag peaked at 1 min 35 s; in the rollout before at 5.0 s."]
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "expected"),
+    [
+        ("oom_killed", 137, "harmful"),
+        ("liveness_killed", 137, "harmful"),
+        ("exited", 1, "harmful"),
+        ("exited", 0, "same"),
+        ("exited", 143, "same"),
+        ("exited", None, "same"),
+        ("deleted", None, "same"),
+    ],
+)
+def test_errors_of_new_members(kind: str, code: int | None, expected: str) -> None:
+    group = Group(6)
+    rolled = origin("rolled_out", "b")
+    for name in range(6):
+        at_ms = 20 * MINUTE + name * 10 * S
+        group.rebalance(at_ms, left=[gone(f"payments-{name}", why=rolled)])
+        group.rebalance(at_ms + 2 * S, joined=[member(f"payments-{name}", 1, rolled)])
+    group.rebalance(21 * MINUTE, left=[gone("payments-0", 1, origin(kind, code=code))])
+    group.rebalance(21 * MINUTE + 5 * S, joined=[member("payments-0", 2, origin("restarted", "b"))])
+    (it,) = found(group)
+    assert (it["verdict"], it["errors"]) == (expected, {kind: 1} if expected == "harmful" else {})
+
+
+def test_an_error_of_an_old_member_is_not_the_rollouts() -> None:
+    group = Group(6)
+    rolled = origin("rolled_out", "b")
+    group.rebalance(20 * MINUTE, left=[gone("payments-5", why=origin("oom_killed", code=137))])
+    for name in range(6):
+        at_ms = 20 * MINUTE + (1 + name) * 10 * S
+        group.rebalance(at_ms, left=[gone(f"payments-{name}", why=rolled)] if name < 5 else None)
+        group.rebalance(at_ms + 2 * S, joined=[member(f"payments-{name}", 1, rolled)])
+    (it,) = found(group)
+    assert (it["verdict"], it["errors"]) == ("same", {})
+
+
+def test_pods_killed_when_their_grace_period_was_over() -> None:
+    group = Group(4)
+    for name in range(4):
+        at_ms = 20 * MINUTE + name * 10 * S
+        group.rebalance(at_ms, left=[gone(f"payments-{name}", why=origin("rolled_out", "b", code=137))])
+        group.rebalance(at_ms + 2 * S, joined=[member(f"payments-{name}", 1, origin("rolled_out", "b", code=137))])
+    (it,) = found(group)
+    assert (it["verdict"], it["unclean_ends"], it["errors"]) == ("harmful", 4, {"killed_at_stop": 4})
+    assert "4 killed at the end of the grace period" in it["reasons"][0]
+
+
+def test_one_unclean_end_of_many_is_no_harm() -> None:
+    group = Group(8)
+    replace(group, list(range(8)), 20 * MINUTE, 1)
+    group.events[3]["left"] = [{**it, "cause": "session_timeout"} for it in group.events[3]["left"]]
+    assert [len(it["left"]) for it in group.events if it["type"] == "rebalance"][2] == 0
+    group.events[2]["left"] = [{**it, "cause": "session_timeout"} for it in group.events[2]["left"]]
+    (it,) = found(group)
+    assert (it["unclean_ends"], it["verdict"]) == (1, "same")
+
+
+def test_streams_members_never_say_goodbye() -> None:
+    group = Group(4)
+    replace(group, [0, 1, 2, 3], 20 * MINUTE, 1)
+    for event in group.events[1:]:
+        event["left"] = [
+            {**it, "cause": "session_timeout", "client_library": "kafka-streams"} for it in event["left"]
+        ]
+    assert found(group)[0]["verdict"] == "same"
+
+
+def test_a_group_that_does_not_come_to_rest() -> None:
+    group = Group(4)
+    over_ms = replace(group, [0, 1, 2, 3], 20 * MINUTE, 1)
+    for at_ms in range(over_ms + 20 * S, over_ms + 11 * MINUTE, 20 * S):
+        group.rebalance(at_ms)
+    (it,) = found(group, over_ms + 11 * MINUTE)
+    assert (it["state"], it["verdict"]) == ("unsteady", "harmful")
+    assert it["reasons"] == ["The group did not become steady after it."]
+
+
+def test_a_group_that_is_empty_afterwards_is_not_steady() -> None:
+    group = Group(2)
+    over_ms = replace(group, [0, 1], 20 * MINUTE, 1)
+    group.rebalance(over_ms + 5 * S, left=[gone("payments-0", 1), gone("payments-1", 1)])
+    (it,) = found(group)
+    assert (it["state"], it["verdict"], it["members_after"]) == ("unsteady", "harmful", 0)
+
+
+def test_words() -> None:
+    group = Group(2)
+    why = origin("rolled_out", "bbb", message="Rolled out aaa → bbb.")
+    for name in range(2):
+        at_ms = 20 * MINUTE + name * 10 * S
+        group.rebalance(at_ms, left=[gone(f"payments-{name}", why=why)])
+        group.rebalance(at_ms + 2 * S, joined=[member(f"payments-{name}", 1, why)])
+    (it,) = found(group)
+    cost = {"rebalances": 1, "stopped_partition_ms": 2_000}
+    whatif = {"today": None, "static_membership": cost, "cooperative_rebalancing": None, "untold": "no time"}
+    assert what_was_rolled_out(it) == "Deployment/payments, aaa → bbb"
+    assert dict(lines({**it, "whatif": whatif})) == {
+        "Began": "2026-11-18 11:26:40, steady after 12 s",
+        "Members replaced": "2 of 2",
+        "Rebalances": "4",
+        "Stopped partition time": "4 s",
+        "Lag's peak": "not known",
+        "Departures": "2 left",
+        "With static membership": "1 rebalance, 2 s stopped",
+        "With other settings": "not known: no time",
+    }
+    assert it["began_ms"] > T0

@@ -1,0 +1,70 @@
+"""The route of a group's rollouts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from httpx import Client
+
+from agent.core.records import RecordBatch
+from agent.serving.rollouts import RolloutCosts, find_rollouts
+from tests.harness.verdicts.stories import GROUP, START_MS, STORIES, UNTIL_MS, records
+from tests.unit.presentation.schemas.strict import wrong
+from tests.unit.serving.routes.replayed import Replayed
+from tests.unit.serving.routes.test_routes import client
+from tests.unit.simulation.generator.making import runs
+
+ROLLOUTS = f"/api/v1/groups/{GROUP}/rollouts"
+
+
+def batches() -> list[RecordBatch]:
+    return list(runs(list(records(STORIES["short grace period"], 411))))
+
+
+@pytest.fixture(scope="module")
+def agent() -> Replayed:
+    out = Replayed(batches())
+    out.now_ms = START_MS + UNTIL_MS
+    return out
+
+
+@pytest.fixture(scope="module")
+def http(agent: Replayed) -> Iterator[Client]:
+    with client(agent) as it:
+        yield it
+
+
+def test_every_rollout_with_its_verdict(http: Client) -> None:
+    told = http.get(ROLLOUTS).json()
+    assert [it["verdict"] for it in told] == ["same", "harmful"]
+    assert [problem for it in told for problem in wrong("rollout", it)] == []
+    assert told[0]["whatif"] is None, "only the newest is replayed"
+    assert told[1]["whatif"]["today"]["rebalances"] > 0
+    second_ms = told[1]["began_ms"]
+    assert http.get(ROLLOUTS, params={"since": second_ms}).json() == told[1:]
+    assert http.get(ROLLOUTS, params={"until": second_ms - 1}).json() == told[:1]
+    assert http.get(ROLLOUTS, params={"since": "soon"}).status_code == 400
+    assert http.get("/api/v1/groups/nobody/rollouts").status_code == 404
+
+
+def test_an_agent_that_does_not_read_does_not_know_that_nothing_happens() -> None:
+    log = list(records(STORIES["clean eager"], 411))
+    whole = Replayed(runs(log))
+    whole.now_ms = START_MS + UNTIL_MS
+    (_, newest) = find_rollouts(whole, GROUP) or []
+    cut = [it for it in log if it.timestamp_ms < newest["ended_ms"] + 10_000]
+    for stopped, state in ((None, "steady"), ("the broker is away", "running")):
+        agent = Replayed(runs(cut), stopped=stopped)
+        agent.now_ms = START_MS + UNTIL_MS
+        (_, told) = find_rollouts(agent, GROUP) or []
+        assert told["state"] == state
+
+
+def test_a_replay_is_made_once(agent: Replayed, monkeypatch: pytest.MonkeyPatch) -> None:
+    costs = RolloutCosts()
+    found = find_rollouts(agent, GROUP)
+    assert found is not None
+    first = costs.of_newest(agent, found)
+    monkeypatch.setattr(agent, "recording", lambda group: pytest.fail("replayed again"))
+    assert costs.of_newest(agent, found) == first
