@@ -9,8 +9,10 @@ import gc
 import sys
 from collections.abc import Iterator
 
+from agent.common.clock import now_ms
 from agent.core.diagnosis.cluster import AnalyzerSelection
 from agent.core.diagnosis.engine import DiagnosisOutput
+from agent.core.record_time import Lookahead
 from agent.core.records import RecordBatch
 from agent.persistence.cluster_state import ClusterState
 from agent.tools.spark_submit.jobs import Diagnosis
@@ -45,14 +47,21 @@ class PartitionReducer:
         self._state = state
         self._records, self._first, self._last = 0, -1, -1
         self._errors = 0
+        self._lookahead = Lookahead()
 
-    def take(self, run: RecordBatch) -> list[DiagnosisOutput]:
-        """Apply consecutive records: what comes of it."""
+    def take(self, run: RecordBatch) -> Iterator[DiagnosisOutput]:
+        """Apply consecutive records, as far as it is known what follows them: what comes of it."""
         if not self._records:
             self._first = run.offsets[0]
         self._records += len(run)
         self._last = run.offsets[-1]
-        return self._state.replay_batch(run)
+        for batch, context in self._lookahead.put(run):
+            yield from self._state.replay_batch(batch, context)
+
+    def take_rest(self) -> Iterator[DiagnosisOutput]:
+        """Nothing follows for now: what comes of the records that are left."""
+        for batch, context in self._lookahead.take(now_ms()):
+            yield from self._state.replay_batch(batch, context)
 
     def finish(self) -> Iterator[Note]:
         """The partition was read to its end: what else there is to say of it. Nothing is known of it afterwards."""

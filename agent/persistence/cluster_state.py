@@ -15,6 +15,7 @@ from agent.core.diagnosis.engine import AnalyzerFailure, DiagnosisOutput
 from agent.core.events.counts import EventCounts, PartitionCounts
 from agent.core.events.recent import PartitionRecentEvents, RecentEvents
 from agent.core.inference.external_evidence import EvidenceSource
+from agent.core.record_time import UNKNOWN, Context
 from agent.core.records import LogId, RecordBatch
 from agent.core.shadow.cluster import ClusterMirror
 from agent.core.shadow.mirror import PartitionMirror, RejectedRecord
@@ -114,9 +115,10 @@ class ClusterState:
             chosen, scope=scope, evidence_source=witness, on_failure=on_failure, mirror_class=mirror_class
         )
 
-    def replay_batch(self, run: RecordBatch) -> list[DiagnosisOutput]:
-        """Apply consecutive records of one partition: what came of it in groups that are shown, in order."""
-        outputs = self.diagnosis.replay_batch(run)
+    def replay_batch(self, run: RecordBatch, context: Context = UNKNOWN) -> list[DiagnosisOutput]:
+        """Apply consecutive records of one partition: what came of it in groups that are shown, in order. `context`:
+        what is known of those that follow."""
+        outputs = self.diagnosis.replay_batch(run, context)
         latest_ms = max(run.timestamps_ms, default=0)
         self._latest_ms[run.partition] = max(self._latest_ms.get(run.partition, 0), latest_ms)
         return self._record_outputs(outputs)

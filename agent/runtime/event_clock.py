@@ -7,8 +7,14 @@ that never jumps; but never more than the wall shows, since a record may claim a
 
 from __future__ import annotations
 
+from statistics import median_low
+
 PATIENCE_S = 30.0
 """How long a first record of now is waited for, before the wall is believed without one."""
+
+WITNESSES = 3
+"""From how many partitions on the time of their records is believed rather than the wall's: one of them may hold a
+record with a time that is wrong."""
 
 
 class EventClock:
@@ -17,11 +23,21 @@ class EventClock:
     def __init__(self) -> None:
         self._ahead_ms: float | None = None
         self._newest_ms = 0
+        self._ahead_by_partition: dict[int, float] = {}
         self._asked_s: float | None = None
 
-    def record_read(self, timestamp_ms: int) -> None:
-        """A record came that was written then, whenever that is."""
+    def record_read(self, partition: int, timestamp_ms: int, steady_s: float) -> None:
+        """A record of a partition came that was written then, whenever that is."""
         self._newest_ms = max(self._newest_ms, timestamp_ms)
+        self._ahead_by_partition[partition] = timestamp_ms - steady_s * 1000
+
+    def latest_ms(self, steady_s: float, wall_ms: int) -> int:
+        """The latest time, epoch milliseconds, that a record can honestly have: the wall's, unless half of the
+        partitions, of three at least, show that the wall is behind."""
+        ahead = self._ahead_by_partition
+        if len(ahead) < WITNESSES:
+            return wall_ms
+        return max(wall_ms, round(steady_s * 1000 + median_low(ahead.values())))
 
     def record_arrived(self, timestamp_ms: int, steady_s: float) -> None:
         """A record came that was written then, or a little before."""

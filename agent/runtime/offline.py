@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
+from agent.common.clock import now_ms
 from agent.common.collector import no_cycle_collection
 from agent.core.diagnosis.cluster import NO_ANALYZERS, AnalyzerSelection, ClusterDiagnosis
 from agent.core.diagnosis.engine import AnalyzerFailure, DiagnosisOutput
@@ -13,6 +14,7 @@ from agent.core.diagnosis.lag_source import LagSource
 from agent.core.events.events import Event, event_of, sort_events
 from agent.core.inference.external_evidence import EvidenceSource
 from agent.core.read_limits import BeforeDeparture, DepartureTracker, ReadLimit, first_records
+from agent.core.record_time import Context, Lookahead, believed_times
 from agent.core.records import RawRecord, RecordBatch
 from agent.core.shadow.cluster import ClusterMirror
 from agent.core.shadow.views import CommittedOffset
@@ -160,22 +162,33 @@ class OfflineGroups:
         self._events: list[Event] | None = [] if keep_events else None
         self._leaving = None if group is None else DepartureTracker(group)
         self._end, self._ended = end, set[int]()
+        self._lookahead = Lookahead()
         self.last_ms = 0
-        """The newest record's time, be it applied or behind the end."""
+        """The newest record's time, be it applied or behind the end; one that is ahead is none."""
 
     def apply(self, run: RecordBatch) -> None:
         """Apply consecutive records, up to the end."""
-        self.last_ms = max(self.last_ms, max(run.timestamps_ms, default=0))
+        for batch, context in self._lookahead.put(run):
+            self._apply(batch, context)
+
+    def end_of_input(self) -> None:
+        """Nothing follows what was applied so far."""
+        for batch, context in self._lookahead.take(now_ms()):
+            self._apply(batch, context)
+
+    def _apply(self, run: RecordBatch, context: Context) -> None:
+        self.last_ms = max(self.last_ms, *believed_times(run.timestamps_ms, context))
         if self._end is not None:
             if run.partition in self._ended:
                 return
             count = self._end.records_before(run)
             if count < len(run):
                 self._ended.add(run.partition)
+                context = context._replace(next_ms=[*run.timestamps_ms[count:], *context.next_ms])
                 run = first_records(run, count)
         outputs: list[DiagnosisOutput]
         if self._recorder is None:
-            outputs = self._diagnosis.replay_batch(run)
+            outputs = self._diagnosis.replay_batch(run, context)
         else:
             outputs = [*self._recorder.replay_batch(self.mirror.partition(run.partition), run)]
         self._keep(outputs)
@@ -193,6 +206,7 @@ class OfflineGroups:
 
     def finish(self) -> None:
         """Everything was read: find what only all of it together shows."""
+        self.end_of_input()
         self._keep(self._diagnosis.finish())
 
     def _keep(self, outputs: Iterable[DiagnosisOutput]) -> None:
@@ -303,4 +317,5 @@ def load_topic(
     loaded = OfflineGroups(where, keep_events=keep_events, on_problem=on_problem, **options)
     for run in read_to_end(conf, partitions=partitions):
         loaded.apply(run)
+    loaded.end_of_input()
     return loaded

@@ -15,12 +15,19 @@ from agent.presentation.json_views import describe_json, group_json, lag_json, s
 from agent.presentation.narrative import findings
 from agent.presentation.narrative.events import events_within
 from agent.presentation.narrative.sampling import LIMITATIONS, missed_phrase
+from agent.presentation.narrative.words import duration
 from agent.runtime.parts import AgentParts
 from agent.runtime.reader_loop import ReaderLoop
 from agent.runtime.scrape import ScrapeReader
 from agent.serving.metrics.readings import Readings
 from agent.serving.queries import ServedQueries
 from agent.simulation.whatif.recorder import GroupRecording
+
+AHEAD_WORRIES_MS = 600_000
+"""For how long on the event clock a record that is ahead of it is worth a word."""
+
+PARTITIONS_NAMED = 5
+"""How many partitions a sentence names."""
 
 PLACED_GROUPS = 200
 """How many groups are looked at for whether they stand where they should."""
@@ -81,6 +88,28 @@ class AgentQueries(ServedQueries):
             yield f"snapshots fail: {failing}"
         if (misplaced := self.misplaced_groups()) is not None:
             yield misplaced
+        if (ahead := self._records_ahead()) is not None:
+            yield ahead
+
+    def _records_ahead(self) -> str | None:
+        """Where records came lately whose times are ahead of what is written around them."""
+        with self._lock:
+            seen = self._state.diagnosis.records_ahead()
+            clocks = {number: self._state.position(number).clock_ms for number in seen}
+        recent = {
+            number: it
+            for number, it in seen.items()
+            if it.last_ms is not None and clocks[number] - it.last_ms < AHEAD_WORRIES_MS
+        }
+        if not recent:
+            return None
+        places, many = ", ".join(map(str, islice(recent, PARTITIONS_NAMED))), len(recent) > PARTITIONS_NAMED
+        records = sum(it.records for it in recent.values())
+        farthest = duration(max(it.farthest_ms for it in recent.values()))
+        return (
+            f"timestamps of {records} records are ahead of the records around them, by up to {farthest} (partitions"
+            f" {places}{', …' if many else ''}): they are passed over as a clock; see who writes to the topic"
+        )
 
     def misplaced_groups(self) -> str | None:
         """Where groups stand in other partitions than the hash puts them by which those to read were chosen."""

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection
 from agent.common.threads import BackgroundThread
 from agent.core.diagnosis.engine import DiagnosisOutput
 from agent.core.events.events import event_of
+from agent.core.record_time import UNKNOWN, Context, Lookahead
 from agent.core.records import RecordBatch
 from agent.core.shadow.transitions import Transition
 from agent.kafka.source.progress import OffsetReset, ReaderNotice, TopicRecreated
@@ -47,6 +48,7 @@ class ReaderLoop(BackgroundThread):
         """What ended the thread, if not `stop`."""
         self._advance_at = 0.0
         self._event_clock = EventClock()
+        self._lookahead = Lookahead()
         settings = parts.options.settings
         self._tells_time = not (settings.read.partitions or settings.read.groups or settings.read.share_group)
         shard = None if settings.read.shard is None else settings.read.shard.resolve(socket.gethostname())
@@ -63,25 +65,39 @@ class ReaderLoop(BackgroundThread):
 
     def _step(self) -> None:
         for batch in self._reader.poll(POLL_S):
-            self._apply(batch)
-            self._wait_for_sinks()
+            self._read(batch)
         for notice in self._reader.take_notices():
             self._handle_notice(notice)
         if not self.has_caught_up and self._reader.caught_up:
+            for batch, context in self._lookahead.take(self._latest_ms()):
+                self._apply(batch, context)
             self.has_caught_up = True
             log.info("caught up: %d groups", sum(len(it.groups) for it in self._state.mirror.partitions.values()))
             self._on_caught_up()
         self._advance_time()
 
-    def _apply(self, batch: RecordBatch) -> None:
+    def _read(self, batch: RecordBatch) -> None:
+        """Apply a batch: at once, or, while more is there to be read, once it is known what follows it."""
+        if self.has_caught_up:
+            self._apply(batch, UNKNOWN._replace(latest_ms=self._latest_ms()))
+        else:
+            for held, context in self._lookahead.put(batch):
+                self._apply(held, context)
+        self._wait_for_sinks()
+
+    def _latest_ms(self) -> int:
+        """The latest time that a record can honestly have."""
+        return self._event_clock.latest_ms(time.monotonic(), round(self._parts.options.wall_s() * 1000))
+
+    def _apply(self, batch: RecordBatch, context: Context) -> None:
         newest_ms = batch.timestamps_ms[-1]
         if self._observer is not None:
             self._observer.record_arrived(batch.partition, newest_ms)
-        self._event_clock.record_read(newest_ms)
+        self._event_clock.record_read(batch.partition, newest_ms, time.monotonic())
         if self.has_caught_up:
             self._event_clock.record_arrived(newest_ms, time.monotonic())
         with self._lock:
-            outputs = self._state.replay_batch(batch)
+            outputs = self._state.replay_batch(batch, context)
             rejects = self._state.take_rejects(batch.partition)
             self._export(outputs)
             self._parts.deduplicator.advance(batch.partition, self._state.position(batch.partition))
@@ -98,11 +114,13 @@ class ReaderLoop(BackgroundThread):
         deduplicator = self._parts.deduplicator
         match notice:
             case OffsetReset(partition=partition):
+                self._lookahead.forget(partition)
                 # It may be gone from the log: begin that partition anew, without telling again what was told.
                 with self._lock:
                     deduplicator.mark_exported(partition, self._state.position(partition))
                     self._state.forget(partition)
             case TopicRecreated():
+                self._lookahead.clear()
                 with self._lock:
                     deduplicator.forget()
                     for partition in list(self._state.partitions):

@@ -46,6 +46,7 @@ class ScrapeReader:
                 healthy=reader.healthy,
                 record_counts=state.mirror.record_counts(),
                 error_counts=state.mirror.error_counts(),
+                records_ahead={number: it.records for number, it in state.diagnosis.records_ahead().items()},
                 findings=cluster_findings(state) if is_whole else (),
             )
         if is_whole:

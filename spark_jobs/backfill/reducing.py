@@ -67,8 +67,13 @@ def _reduced(
             continue
         if now is None or now.partition != item.partition:
             if now is not None:
-                yield from map(note_row, now.finish())
+                yield from _finished(now, cluster)
             now = PartitionReducer(item.partition, state)
         yield from event_rows(now.take(item), cluster)
     if now is not None:
-        yield from map(note_row, now.finish())
+        yield from _finished(now, cluster)
+
+
+def _finished(reducer: PartitionReducer, cluster: str | None) -> Iterator[Row]:
+    yield from event_rows(reducer.take_rest(), cluster)
+    yield from map(note_row, reducer.finish())

@@ -11,7 +11,7 @@ packets (`spark_jobs.raw`), one of which is unpacked at a time, and what is told
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import pandas as pd
@@ -94,10 +94,10 @@ class MirrorProcessor(StatefulProcessor):  # type: ignore[misc]  # pyspark is no
         self._state.update((reduction.image(),))
 
     def _told(self, reduction: PartitionReducer, runs: Iterable[RecordBatch]) -> Iterator[Told]:
-        for run in runs:
-            for output in reduction.take(run):
-                line = encode_event(event_of(output, self._cluster), 0)
-                yield line.body.decode("utf-8"), None, line.at_ms
+        outputs = chain(chain.from_iterable(map(reduction.take, runs)), reduction.take_rest())
+        for output in outputs:
+            line = encode_event(event_of(output, self._cluster), 0)
+            yield line.body.decode("utf-8"), None, line.at_ms
         for note in reduction.notes():
             yield None, note_row(note)[NOTE], 0
 

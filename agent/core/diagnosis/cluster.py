@@ -20,10 +20,12 @@ from agent.core.diagnosis.engine import (
     DiagnosisOutput,
     PartitionDiagnosis,
     RecordObserver,
+    RecordsAhead,
     finding,
 )
 from agent.core.diagnosis.hysteresis import Hysteresis
 from agent.core.diagnosis.lag_source import LagSource
+from agent.core.record_time import UNKNOWN, Context
 from agent.core.records import RecordBatch
 from agent.core.shadow.cluster import ClusterMirror
 from agent.core.shadow.mirror import PartitionMirror
@@ -72,8 +74,9 @@ class ClusterDiagnosis:
         self.judged_until_ms = 0
         """Up to when windows were judged. A finding of the cluster was told exactly if its time is not after this."""
 
-    def replay_batch(self, run: RecordBatch) -> list[DiagnosisOutput]:
-        """Apply consecutive records of one partition: transitions and findings, in order."""
+    def replay_batch(self, run: RecordBatch, context: Context = UNKNOWN) -> list[DiagnosisOutput]:
+        """Apply consecutive records of one partition: transitions and findings, in order. `context`: what is known of
+        those that follow."""
         if not self._makes and not self.watches:
             return [*self.mirror.replay_batch(run)]
         diagnosis = self.partitions.get(run.partition)
@@ -85,7 +88,7 @@ class ClusterDiagnosis:
                 observe=self._observe,
                 lag_source=self._lag_source,
             )
-        return diagnosis.replay_batch(run)
+        return diagnosis.replay_batch(run, context)
 
     def put(self, partition: int, diagnosis: PartitionDiagnosis) -> None:
         """One that was restored, in place of what there is of its partition."""
@@ -127,6 +130,10 @@ class ClusterDiagnosis:
         diagnosis = self.partitions.setdefault(partition, PartitionDiagnosis(PartitionMirror(partition), ()))
         diagnosis.loads.update(loads)
         diagnosis.clock_ms = max(diagnosis.clock_ms or 0, clock_ms)
+
+    def records_ahead(self) -> dict[int, RecordsAhead]:
+        """By partition: records whose times are ahead of what is written around them, where there are any."""
+        return {number: it.ahead for number, it in sorted(self.partitions.items()) if it.ahead.records}
 
     def clock_ms(self, partition: int) -> int | None:
         """The event clock of a partition; None where no analyzer runs, or no record came."""

@@ -1,6 +1,7 @@
 """Runs the analyzers over the groups of one partition, on the event clock of that partition.
 
-The clock is the greatest record timestamp seen. What is due on it (an analyzer that wants to be asked again, a
+The clock is the greatest record timestamp seen, but for those that are ahead of what is written around them
+(`agent.core.record_time`). What is due on it (an analyzer that wants to be asked again, a
 finding that waits to open or close, the sample of each minute, a look at lag) happens before the first record that is
 as late or later is applied, and carries the time at which it was due. So the findings depend on the records alone,
 and not on how they come in runs; and, where lag is known, on when the ends were seen. Live, `advance` moves the clock
@@ -15,12 +16,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from agent.core.diagnosis.api import WINDOW_MS, Analyzer, Finding, LagLook, PartitionLoad, Sample, TopicPartition
 from agent.core.diagnosis.consumption import Consumption
 from agent.core.diagnosis.hysteresis import FindingChange, Hysteresis
 from agent.core.diagnosis.lag_source import CommitColumns, LagSource
+from agent.core.record_time import LATE_MS, UNKNOWN, Context, believed_times
 from agent.core.records import RecordBatch
 from agent.core.shadow.mirror import PartitionMirror
 from agent.core.shadow.transitions import GroupDeleted, LogPosition, OffsetsDeleted, Transition
@@ -42,6 +44,15 @@ DiagnosisOutput = Transition | Finding
 
 RecordObserver = Callable[[PartitionMirror, Sequence[Transition]], None]
 """Sees what a record has changed, while the mirror is as that record left it."""
+
+
+class RecordsAhead(NamedTuple):
+    """Records of a partition whose times were ahead of what is written around them: how many, by how much the worst
+    (milliseconds), and when on the clock the last one was read."""
+
+    records: int = 0
+    farthest_ms: int = 0
+    last_ms: int | None = None
 
 
 class AnalyzerFailure(RuntimeError):
@@ -131,6 +142,7 @@ class PartitionDiagnosis:
             "_window_records": int,
             "_records": int,
             "_counted_ms": int,
+            "ahead": RecordsAhead,
         }
     )
 
@@ -166,6 +178,7 @@ class PartitionDiagnosis:
         self._window_records = 0
         self._records = 0
         self._counted_ms = 0
+        self.ahead = RecordsAhead()
         mirror.offsets.track_touched()
 
     def after_restore(self) -> None:
@@ -175,13 +188,14 @@ class PartitionDiagnosis:
         self._wakes = [(it.due_ms, name) for name, it in self._groups.items() if it.due_ms is not None]
         heapq.heapify(self._wakes)
 
-    def replay_batch(self, run: RecordBatch) -> list[DiagnosisOutput]:
-        """Apply consecutive records: the transitions and findings that come of it, in order."""
+    def replay_batch(self, run: RecordBatch, context: Context = UNKNOWN) -> list[DiagnosisOutput]:
+        """Apply consecutive records: the transitions and findings that come of it, in order. `context`: what is known
+        of those that follow."""
         out: list[DiagnosisOutput] = []
-        times = run.timestamps_ms
+        times = self._believed(run.timestamps_ms, context)
         index, stop, end = 0, 0, len(run)
         # The clock at each record, as far as this run moves it: the times themselves, but for records that are late.
-        peaks = times if isinstance(times, list) else [*times]
+        peaks = times
         if peaks != sorted(peaks):
             peaks = list(accumulate(peaks, max))
         in_bulk = True
@@ -227,6 +241,24 @@ class PartitionDiagnosis:
         return None if watched is None else watched.consumption
 
     # The clock.
+
+    def _believed(self, times: Sequence[int], context: Context) -> list[int]:
+        """The times that may move the clock, `LATE_MS` for those that are ahead, which are counted."""
+        believed = believed_times(times, context)
+        if believed is times or LATE_MS not in believed:
+            return believed
+        clock_ms = self.clock_ms
+        if clock_ms is None and believed[:1] == [LATE_MS]:
+            # There is no time yet that the first could leave as it is.
+            believed[0] = min([*times[1:4], *context.next_ms, context.latest_ms, times[0]])
+        for time, moves_to in zip(times, believed, strict=True):
+            if moves_to != LATE_MS:
+                clock_ms = max(clock_ms or 0, moves_to)
+            elif time != LATE_MS:
+                before = self.ahead
+                farthest_ms = max(before.farthest_ms, time - (clock_ms or 0))
+                self.ahead = RecordsAhead(before.records + 1, farthest_ms, clock_ms)
+        return believed
 
     def _due_ms(self) -> int | None:
         """When the next thing is due."""

@@ -13,7 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-FORMAT = 3
+from agent.core.diagnosis.engine import PartitionDiagnosis, RecordsAhead
+
+FORMAT = 4
 """Of the container and of the fields; also raised where images must not be used though the fields are the same."""
 
 OLDEST_FORMAT = 3
@@ -45,7 +47,9 @@ class Removed(NamedTuple):
     type: Any
 
 
-MIGRATIONS: dict[int, Sequence[Added | Renamed | Removed]] = {}
+MIGRATIONS: dict[int, Sequence[Added | Renamed | Removed]] = {
+    4: (Added(PartitionDiagnosis, "ahead", RecordsAhead),),
+}
 """By the version that they came with: what changed since the version before."""
 
 

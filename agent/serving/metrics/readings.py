@@ -57,3 +57,5 @@ class Readings:
     lag_requests: Mapping[str, int] = field(default_factory=dict)
     history: Mapping[str, SinkReading] = field(default_factory=dict)
     snapshots: SnapshotReading | None = None
+    records_ahead: Mapping[int, int] = field(default_factory=dict)
+    """By partition: records whose times are ahead of the records around them."""

@@ -53,6 +53,12 @@ CLUSTER_METRICS = (
         lambda it: it.error_counts,
         "reason",
     ),
+    _counter(
+        "kshadow_records_ahead",
+        "Records of the topic whose timestamps are ahead of the records around them, and so move no clock.",
+        lambda it: it.records_ahead,
+        "partition",
+    ),
     _gauge(
         "kshadow_topic_behind_records",
         "Records between the reader's position and the end of the topic's partition.",

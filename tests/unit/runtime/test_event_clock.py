@@ -5,7 +5,7 @@ WALL = 1_790_000_000_000
 
 def test_without_a_record_of_now_the_wall_is_believed_after_a_while_only():
     passing = EventClock()
-    passing.record_read(WALL - 7_200_000)
+    passing.record_read(0, WALL - 7_200_000, 0.0)
     assert passing.now_ms(5.0, WALL) is None
     assert passing.now_ms(5.0 + PATIENCE_S / 2, WALL + 15_000) is None
     assert passing.now_ms(5.0 + PATIENCE_S, WALL + 30_000) == WALL + 30_000
@@ -15,7 +15,7 @@ def test_without_a_record_of_now_the_wall_is_believed_after_a_while_only():
 
 def test_a_wall_that_shows_what_the_last_record_did_is_believed_at_once():
     passing = EventClock()
-    passing.record_read(WALL - 3_000)
+    passing.record_read(0, WALL - 3_000, 0.0)
     assert passing.now_ms(5.0, WALL) == WALL
 
 
@@ -40,3 +40,17 @@ def test_a_record_that_claims_the_future_is_not_believed():
     passing = EventClock()
     passing.record_arrived(10**15, 10.0)
     assert passing.now_ms(11.0, 101_000) == 101_000
+
+
+def test_a_record_may_be_as_late_as_the_wall_unless_most_partitions_show_that_the_wall_is_behind():
+    passing = EventClock()
+    assert passing.latest_ms(10.0, WALL) == WALL
+    for partition in (0, 1):
+        passing.record_read(partition, WALL + 3_600_000, 10.0)
+        assert passing.latest_ms(11.0, WALL) == WALL, "one record that claims the future, or two, show nothing"
+    passing.record_read(2, WALL - 1_000, 10.0)
+    passing.record_read(3, WALL - 1_000, 10.0)
+    assert passing.latest_ms(11.0, WALL) == WALL
+    passing.record_read(2, WALL + 3_600_500, 10.5)
+    passing.record_read(3, WALL + 3_600_500, 10.5)
+    assert passing.latest_ms(11.0, WALL) == WALL + 3_601_000

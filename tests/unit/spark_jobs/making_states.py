@@ -109,7 +109,7 @@ def halves() -> tuple[list[RecordBatch], list[RecordBatch]]:
 
 def taken(reducer: PartitionReducer, runs: list[RecordBatch]) -> list[DiagnosisOutput]:
     """What comes of records."""
-    return [it for run in runs for it in reducer.take(run)]
+    return [*(it for run in runs for it in reducer.take(run)), *reducer.take_rest()]
 
 
 def mirror_in_the_middle() -> bytes:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from agent.core.diagnosis.cluster import AnalyzerSelection, ClusterDiagnosis
 from agent.core.events.events import Event, event_of, sort_events
+from agent.core.record_time import Lookahead
 from agent.core.records import RawRecord
 from agent.core.shadow.cluster import ClusterMirror
 from analyzers.registry import select_analyzers
@@ -39,8 +40,12 @@ def timed(draw: st.DrawFn, partition: int) -> list[RawRecord]:
 def told(runs: Sequence[Sequence[RawRecord]], which: AnalyzerSelection) -> str:
     diagnosis = ClusterDiagnosis(ClusterMirror(), which)
     events: list[Event] = []
+    lookahead = Lookahead()
     for records in runs:
-        events += map(event_of, diagnosis.replay_batch(run_of(records)))
+        for batch, context in lookahead.put(run_of(records)):
+            events += map(event_of, diagnosis.replay_batch(batch, context))
+    for batch, context in lookahead.take():
+        events += map(event_of, diagnosis.replay_batch(batch, context))
     events += map(event_of, diagnosis.finish())
     return "\n".join(map(json.dumps, sort_events(events)))
 

@@ -1,0 +1,117 @@
+"""One record's time moves no clock: neither far ahead of what follows it, nor far behind."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from agent.core.diagnosis.cluster import ClusterDiagnosis
+from agent.core.events.events import Event, event_of, sort_events
+from agent.core.record_time import FOLLOWERS, LATE_MS, TOLERANCE_MS, Context, Lookahead, believed_times
+from agent.core.records import RawRecord
+from agent.core.shadow.cluster import ClusterMirror
+from agent.core.wire.records import decode_key
+from tests import examples
+from tests.unit.core.diagnosis.test_properties import WITH_DOUBLES
+from tests.unit.core.shadow.build import run_of
+from tests.unit.core.shadow.histories import histories
+
+HOUR_MS = 3_600_000
+NOW = 1_790_000_000_000
+YEAR_9999_MS = 253_402_300_799_000
+TIMES = [NOW + 1_000 * second for second in range(8)]
+
+
+@pytest.mark.parametrize("by_ms", [TOLERANCE_MS + 3_001, HOUR_MS, YEAR_9999_MS - NOW])
+@pytest.mark.parametrize("index", range(len(TIMES)))
+def test_a_time_ahead_of_two_of_the_next_three_moves_nothing(index: int, by_ms: int) -> None:
+    times = [*TIMES]
+    times[index] += by_ms
+    believed = believed_times(times, Context(latest_ms=TIMES[-1]))
+    assert believed == [*TIMES[:index], LATE_MS, *TIMES[index + 1 :]]
+
+
+@pytest.mark.parametrize("index", range(len(TIMES)))
+def test_a_late_one_makes_none_look_ahead(index: int) -> None:
+    times = [*TIMES]
+    times[index] = 0
+    assert believed_times(times, Context(latest_ms=TIMES[-1])) == times
+
+
+def test_what_is_not_known_to_follow_is_believed() -> None:
+    assert believed_times([NOW, NOW + HOUR_MS]) == [NOW, NOW + HOUR_MS]
+    assert believed_times([NOW, NOW + HOUR_MS], Context([NOW + 1] * 3)) == [NOW, LATE_MS]
+    assert believed_times([NOW, NOW + HOUR_MS], Context([NOW + 1], NOW + HOUR_MS)) == [NOW, NOW + HOUR_MS]
+    assert believed_times([], Context([NOW])) == []
+
+
+def at(*times: int, partition: int = 0) -> list[RawRecord]:
+    return [RawRecord(partition, offset, time, b"k", b"v") for offset, time in enumerate(times)]
+
+
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=12))
+def test_batches_come_out_whole_in_order_with_what_follows_them(sizes: list[int]) -> None:
+    records = at(*range(sum(sizes)))
+    ends = [*accumulate(sizes)]
+    batches = [run_of(records[end - size : end]) for size, end in zip(sizes, ends, strict=True)]
+    ahead = Lookahead()
+    came = [out for batch in batches for out in ahead.put(batch)]
+    held = ahead.take(latest_ms=99)
+    for (batch, context), end in zip([*came, *held], ends, strict=True):
+        assert batch.timestamps_ms[-1] == end - 1
+        assert list(context.next_ms) == [it.timestamp_ms for it in records[end : end + FOLLOWERS]]
+    assert all(len(context.next_ms) == FOLLOWERS for _, context in came)
+    assert not [*ahead.take()]
+
+
+@st.composite
+def honest(draw: st.DrawFn) -> list[RawRecord]:
+    """A plausible history whose times never go back, with pauses from nothing to hours."""
+    shift, last, out = 0, 0, list[RawRecord]()
+    for record in draw(histories(max_operations=25)).records:
+        shift += draw(st.sampled_from([0, 0, 0, 200, 5_000, 60_000, 200_000, 700_000, 7_200_000]))
+        last = max(last, record.timestamp_ms + shift)
+        out.append(record._replace(timestamp_ms=last))
+    return out
+
+
+def told(records: list[RawRecord], latest_ms: int, size: int) -> list[Event]:
+    diagnosis, lookahead = ClusterDiagnosis(ClusterMirror(), WITH_DOUBLES), Lookahead()
+    events: list[Event] = []
+    for start in range(0, len(records), size):
+        for batch, context in lookahead.put(run_of(records[start : start + size])):
+            events += map(event_of, diagnosis.replay_batch(batch, context))
+    for batch, context in lookahead.take(latest_ms):
+        events += map(event_of, diagnosis.replay_batch(batch, context))
+    return sort_events(events)
+
+
+def group_of(record: RawRecord) -> str | None:
+    _, key = decode_key(record.key)
+    return getattr(key, "group", getattr(key, "group_id", None))
+
+
+@settings(max_examples=examples(200), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(honest(), st.data())
+def test_one_records_time_changes_nothing_of_another_groups_events(records: list[RawRecord], data: st.DataObject):
+    index = data.draw(st.integers(0, len(records) - 1))
+    before = records[index - 1].timestamp_ms if index else 0
+    after = [it.timestamp_ms for it in records[index + 1 :]]
+    latest_ms = records[-1].timestamp_ms
+    behind = [*after[:FOLLOWERS], *[latest_ms] * FOLLOWERS][1]
+    wrong_ms = data.draw(
+        st.one_of(
+            st.integers(0, before),
+            st.integers(behind + TOLERANCE_MS + 1, behind + 24 * HOUR_MS),
+            st.sampled_from([0, YEAR_9999_MS, behind + HOUR_MS]),
+        )
+    )
+    changed = [*records]
+    changed[index] = records[index]._replace(timestamp_ms=wrong_ms)
+    group = group_of(records[index])
+    size = data.draw(st.sampled_from([1, 2, 5, 1_000]))
+    others = [it for it in told(records, latest_ms, 1_000) if it["group"] not in (None, group)]
+    assert [it for it in told(changed, latest_ms, size) if it["group"] not in (None, group)] == others
