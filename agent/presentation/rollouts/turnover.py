@@ -257,7 +257,7 @@ class _Finder:
                 self._group.members = 0 if event["observed"] else None
             case kind if kind == SAMPLE:
                 for episode in self._open():
-                    episode.lags.append((event["at_ms"], event["lag_records"], event["lag_seconds"]))
+                    episode.lags.append((event["at_ms"], event.get("lag_records"), event.get("lag_seconds")))
 
     def finish(self, members_now: int | None) -> list[Episode]:
         """The events are over."""

@@ -1,5 +1,7 @@
 """`python -m tests.harness.verdicts`: verdicts on five kinds of rollout by the simulation, for many seeds.
 
+`--live`: on an embedded broker, with real clients.
+
 Ends with 1 if one is not as it should be, and names its seed.
 """
 
@@ -17,7 +19,12 @@ def main() -> int:
     """Play and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", nargs=2, type=int, default=(1000, 1100), metavar=("FIRST", "END"))
+    parser.add_argument("--live", action="store_true", help="on a broker, with real clients (four minutes)")
     options = parser.parse_args()
+    if options.live:
+        from tests.harness.verdicts.live import play
+
+        return 1 if play() else 0
     wrong = 0
     for name, story in STORIES.items():
         told: Counter[str] = Counter()

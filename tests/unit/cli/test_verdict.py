@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 from functools import cache
+from pathlib import Path
 
 import pytest
 from click.testing import Result
 
-from tests.harness.verdicts.stories import GROUP, SECOND_MS, START_MS, STORIES, records
+from agent.core.events.samples import GroupLagTotal, GroupSample, sample_event
+from agent.persistence.export.encoded_event import encode_event
+from agent.persistence.export.parquet_sink import ParquetSink
+from tests.harness.verdicts.stories import FIRST_MS, GROUP, SECOND_MS, START_MS, STORIES, events, records
 from tests.unit.cli.running import SEGMENTS, kshadow, lines
 from tests.unit.presentation.schemas.strict import validators
 
@@ -91,3 +95,28 @@ def test_groups_and_options_that_do_not_fit() -> None:
     waits = kshadow("verdict", GROUP, "--from", SEGMENTS, "--wait", "1m")
     assert (waits.exit_code, "--wait goes with --agent" in waits.stderr) == (2, True)
     assert kshadow("verdict", GROUP, "--from", SEGMENTS, "--wait", "soon").exit_code == 2
+
+
+def test_history_tables_know_the_peak_of_lag(tmp_path: Path) -> None:
+    told = events(STORIES["clean eager"], SEED)
+    # The last one is from after the rollout: tables tell time by their newest event.
+    for after_ms, behind, seconds in (
+        (FIRST_MS, 40, 2.0),
+        (SECOND_MS, 90_000, 140.0),
+        (SECOND_MS + 900_000, 50, 3.0),
+    ):
+        at_ms = START_MS + after_ms + 45_000
+        lag = GroupLagTotal(24, 24, behind, seconds)
+        told.append(sample_event(GroupSample(at_ms, 1, 10**6, GROUP, "classic", "Stable", 7, 1.0, None, lag)))
+    history = tmp_path / "history"
+    ParquetSink(str(history)).write([encode_event(it, 0) for it in told])
+    result = kshadow("verdict", GROUP, "--from", history, "-o", "json")
+    form = json.loads(result.stdout)
+    assert (result.exit_code, form["verdict"], form["lag_peak_records"], form["lag_peak_seconds"]) == (
+        1,
+        "worse",
+        90_000,
+        140.0,
+    )
+    assert form["reasons"] == ["Lag peaked at 2 min 20 s; in the rollout before at 2.0 s."]
+    assert form["whatif"]["untold"] == "there are no records to replay"
