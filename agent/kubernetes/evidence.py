@@ -1,0 +1,63 @@
+"""What Kubernetes knows of members: `PodEvidence`, an `OriginSource`.
+
+Owns the lock between who learns (the watches' thread) and who asks (the reader's), and what is told of itself.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection
+
+from agent.common.clock import now_ms
+from agent.core.inference.origins import Origin
+from agent.core.shadow.views import Member
+from agent.kubernetes.history import ClusterHistory
+from agent.kubernetes.objects import AnyObject
+from agent.kubernetes.origin_rules import departed_of, departure_origin, join_origin
+from agent.kubernetes.records import Span
+
+
+class PodEvidence:
+    """Answers why pods of members went and came, from memory. Everything may be called from any thread."""
+
+    def __init__(self, clock_ms: Callable[[], int] = now_ms) -> None:
+        """`clock_ms` is the wall clock, as epoch milliseconds."""
+        self._history = ClusterHistory()
+        self._lock = threading.Lock()
+        self._clock_ms = clock_ms
+
+    def departure_origin(self, member: Member, departed_ms: int | None, shown_ms: int) -> Origin | None:
+        """See `agent.core.inference.origins.OriginSource`."""
+        gone = departed_of(member, departed_ms, shown_ms)
+        with self._lock:
+            return departure_origin(self._history, member, gone, self._clock_ms())
+
+    def join_origin(self, member: Member, shown_ms: int) -> Origin | None:
+        """See `agent.core.inference.origins.OriginSource`."""
+        with self._lock:
+            return join_origin(self._history, member, shown_ms)
+
+    def apply(self, kind: str, it: AnyObject, span: Span, *, is_gone: bool = False) -> None:
+        """An object as it is since a time of `span`, or as it was when it was deleted."""
+        with self._lock:
+            self._history.apply(kind, it, span, is_gone=is_gone)
+
+    def retain(self, kind: str, namespace: str | None, uids: Collection[str], span: Span) -> None:
+        """Of a kind, what a list does not have went at a time of `span`."""
+        with self._lock:
+            self._history.retain(kind, namespace, uids, span)
+
+    def forget(self) -> None:
+        """Let go of what went long ago."""
+        with self._lock:
+            self._history.forget(self._clock_ms())
+
+    @property
+    def pods(self) -> int:
+        """How many are known, those that are gone as well."""
+        return len(self._history.pods)
+
+    @property
+    def left_out(self) -> int:
+        """Objects for which there was no room."""
+        return self._history.left_out

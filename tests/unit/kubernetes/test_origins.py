@@ -1,0 +1,48 @@
+"""Every origin by the rules, from what Kubernetes' components write, in memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent.core.inference.origins import KINDS
+from tests.harness.kubernetes.components import Cluster
+from tests.harness.kubernetes.memory_world import MemoryWorld
+from tests.harness.kubernetes.scenes import Expected, Scenes
+
+NAMES = [it for it in dir(Scenes) if it.startswith(("departs_", "joins_", "unknown_"))]
+
+
+def _played(*names: str) -> tuple[MemoryWorld, list[Expected]]:
+    world = MemoryWorld()
+    scenes = Scenes(Cluster(world))
+    for name in names:
+        for seconds in scenes.all()[name]():
+            world.passes(seconds)
+        world.passes(6)
+    return world, scenes.expected
+
+
+def _mistakes(world: MemoryWorld, expected: list[Expected]) -> list[str]:
+    out = []
+    for it in expected:
+        asked = world.evidence
+        origin = (
+            asked.join_origin(it.member, it.shown_ms)
+            if it.joins
+            else asked.departure_origin(it.member, it.departed_ms, it.shown_ms)
+        )
+        out.append(it.mistake(origin))
+    return [it for it in out if it is not None]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_scene(name: str) -> None:
+    world, expected = _played(name)
+    assert expected
+    assert _mistakes(world, expected) == []
+
+
+def test_all_scenes_in_one_cluster_tell_every_kind() -> None:
+    world, expected = _played(*NAMES)
+    assert _mistakes(world, expected) == []
+    assert {it.kind for it in expected} - {None} == {str(it) for it in KINDS}
