@@ -18,6 +18,7 @@ from agent.core.diagnosis.engine import AnalyzerFailure, DiagnosisOutput
 from agent.core.diagnosis.lag_source import WatchedLags
 from agent.core.inference.external_evidence import CombinedEvidence
 from agent.core.protocol.hashing import GroupPartitioner
+from agent.core.record_time import Lookahead
 from agent.core.shadow.mirror import PartitionMirror
 from agent.core.shadow.sampled_mirror import SampledMirror, shard_of
 from agent.kafka.admin_api.observer import AdminObserver
@@ -104,6 +105,8 @@ class AgentParts:
     reader: AnyReader
     lags: GroupLags
     recordings: RecentRecordings
+    lookahead: Lookahead
+    """Batches that wait, during the catch-up, for what follows them: of partitions that are read."""
 
     @property
     def is_sole_owner(self) -> bool:
@@ -126,7 +129,7 @@ def build_parts(options: AgentOptions) -> AgentParts:
         mirror_class=SampledMirror if is_sampled else PartitionMirror,
         members=recordings,
     )
-    lock, deduplicator = threading.Lock(), ExportDeduplicator()
+    lock, deduplicator, lookahead = threading.Lock(), ExportDeduplicator(), Lookahead()
     checkpointer = None
     if options.open_store is not None:
         checkpointer = Checkpointer(
@@ -161,6 +164,7 @@ def build_parts(options: AgentOptions) -> AgentParts:
                 checkpointer.partitions_revoked(partitions, lost=lost)
             with lock:
                 for partition in partitions:
+                    lookahead.forget(partition)
                     state.forget(partition)
                 deduplicator.forget(partitions)
 
@@ -183,6 +187,7 @@ def build_parts(options: AgentOptions) -> AgentParts:
         reader=reader,
         lags=lags,
         recordings=recordings,
+        lookahead=lookahead,
     )
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection
 from agent.common.threads import BackgroundThread
 from agent.core.diagnosis.engine import DiagnosisOutput
 from agent.core.events.events import event_of
-from agent.core.record_time import UNKNOWN, Context, Lookahead
+from agent.core.record_time import UNKNOWN, Context
 from agent.core.records import RecordBatch
 from agent.core.shadow.transitions import Transition
 from agent.kafka.source.progress import OffsetReset, ReaderNotice, TopicRecreated
@@ -48,7 +48,7 @@ class ReaderLoop(BackgroundThread):
         """What ended the thread, if not `stop`."""
         self._advance_at = 0.0
         self._event_clock = EventClock()
-        self._lookahead = Lookahead()
+        self._lookahead = parts.lookahead
         settings = parts.options.settings
         self._tells_time = not (settings.read.partitions or settings.read.groups or settings.read.share_group)
         shard = None if settings.read.shard is None else settings.read.shard.resolve(socket.gethostname())

@@ -50,6 +50,7 @@ def test_every_fate_of_the_generator() -> None:
     loaded = OfflineGroups("", keep_events=True)
     for run in runs(records):
         loaded.apply(run)
+    loaded.finish()
     by_group: Mapping[str, list[Event]] = {group: loaded.timeline(group) or [] for group in fates}
     verdicts = {
         group: [it["verdict"] for it in rollouts_json(group, by_group[group], settings.until_ms)] for group in fates

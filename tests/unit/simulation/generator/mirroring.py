@@ -36,6 +36,7 @@ def mirrored(script: Script, look: Callable[[Simulation, Form | None], None]) ->
         if records:
             _, offsets, times, keys, values, _ = zip(*records, strict=True)
             loaded.apply(RecordBatch(partition, offsets, times, keys, values))
+            loaded.end_of_input()
             look(world, loaded.describe(script.group))
 
     world = Simulation(script, watch)
