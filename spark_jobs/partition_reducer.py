@@ -49,19 +49,18 @@ class PartitionReducer:
         self._errors = 0
         self._lookahead = Lookahead()
 
-    def take(self, run: RecordBatch) -> Iterator[DiagnosisOutput]:
+    def take(self, run: RecordBatch) -> list[DiagnosisOutput]:
         """Apply consecutive records, as far as it is known what follows them: what comes of it."""
         if not self._records:
             self._first = run.offsets[0]
         self._records += len(run)
         self._last = run.offsets[-1]
-        for batch, context in self._lookahead.put(run):
-            yield from self._state.replay_batch(batch, context)
+        return [out for it in self._lookahead.put(run) for out in self._state.replay_batch(*it)]
 
-    def take_rest(self) -> Iterator[DiagnosisOutput]:
-        """Nothing follows for now: what comes of the records that are left."""
-        for batch, context in self._lookahead.take(now_ms()):
-            yield from self._state.replay_batch(batch, context)
+    def take_rest(self) -> list[DiagnosisOutput]:
+        """Nothing follows for now: what comes of the records that are left. To be asked before `finish`, `notes` and
+        `image`."""
+        return [out for it in self._lookahead.take(now_ms()) for out in self._state.replay_batch(*it)]
 
     def finish(self) -> Iterator[Note]:
         """The partition was read to its end: what else there is to say of it. Nothing is known of it afterwards."""

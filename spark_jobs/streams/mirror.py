@@ -11,7 +11,7 @@ packets (`spark_jobs.raw`), one of which is unpacked at a time, and what is told
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import chain, islice
+from itertools import islice
 from typing import Any
 
 import pandas as pd
@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle, TimerValues
 
+from agent.core.diagnosis.engine import DiagnosisOutput
 from agent.core.events.events import event_of
 from agent.core.records import RecordBatch
 from agent.persistence.export.arrow import Row, date_of, line_to_row
@@ -94,8 +95,7 @@ class MirrorProcessor(StatefulProcessor):  # type: ignore[misc]  # pyspark is no
         self._state.update((reduction.image(),))
 
     def _told(self, reduction: PartitionReducer, runs: Iterable[RecordBatch]) -> Iterator[Told]:
-        outputs = chain(chain.from_iterable(map(reduction.take, runs)), reduction.take_rest())
-        for output in outputs:
+        for output in _outputs(reduction, runs):
             line = encode_event(event_of(output, self._cluster), 0)
             yield line.body.decode("utf-8"), None, line.at_ms
         for note in reduction.notes():
@@ -103,6 +103,12 @@ class MirrorProcessor(StatefulProcessor):  # type: ignore[misc]  # pyspark is no
 
     def close(self) -> None:
         """Nothing is held."""
+
+
+def _outputs(reduction: PartitionReducer, runs: Iterable[RecordBatch]) -> Iterator[DiagnosisOutput]:
+    for run in runs:
+        yield from reduction.take(run)
+    yield from reduction.take_rest()
 
 
 def _rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

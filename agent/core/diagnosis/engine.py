@@ -252,12 +252,10 @@ class PartitionDiagnosis:
             # There is no time yet that the first could leave as it is.
             believed[0] = min([*times[1:4], *context.next_ms, context.latest_ms, times[0]])
         for time, moves_to in zip(times, believed, strict=True):
-            if moves_to != LATE_MS:
-                clock_ms = max(clock_ms or 0, moves_to)
-            elif time != LATE_MS:
+            clock_ms = max(clock_ms or 0, moves_to)
+            if moves_to != time:
                 before = self.ahead
-                farthest_ms = max(before.farthest_ms, time - (clock_ms or 0))
-                self.ahead = RecordsAhead(before.records + 1, farthest_ms, clock_ms)
+                self.ahead = RecordsAhead(before.records + 1, max(before.farthest_ms, time - clock_ms), clock_ms)
         return believed
 
     def _due_ms(self) -> int | None:

@@ -58,6 +58,7 @@ def batches(runs: list[RecordBatch], parts: int) -> Iterator[list[Note]]:
             reduction = kept.setdefault(run.partition, PartitionReducer(run.partition, TaskState(DIAGNOSIS)))
             reduction.take(RecordBatch(run.partition, *(column[some] for column in columns)))
         for reduction in kept.values():
+            reduction.take_rest()
             notes += reduction.notes()
         yield notes
 

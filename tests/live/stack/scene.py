@@ -20,6 +20,7 @@ import yaml
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
+from agent.common.clock import now_ms
 from agent.core.protocol.hashing import partition_for_group
 from agent.tools.demo import SCENARIOS, Act, Scenario, Scenarios, Step
 from agent.tools.demo.monitoring import Alert, Monitoring, Programs
@@ -259,15 +260,18 @@ def _make_topic(servers: str) -> None:
 
 
 def _poison(servers: str, groups: list[str]) -> None:
-    """Records that cannot be decoded, into a partition of the topic whose coordinator has none of these groups: it
-    would not survive them."""
+    """Records that cannot be decoded, one of them dated ahead, into a partition whose coordinator has none of these
+    groups: it would not survive them."""
     free = set(range(PARTITIONS)) - {
         partition_for_group(group, PARTITIONS) for group in [*groups, SHARING["share-group"]]
     }
     # The one client that brokers let write there.
     producer = Producer({"bootstrap.servers": servers, "client.id": "__admin_client", "log_level": 2})
     key, value = POISON[2]
-    producer.produce("__consumer_offsets", key=key, value=value, partition=min(free))
+    ahead_ms = 50 * 60_000
+    for timestamp_ms in (now_ms(), now_ms() + ahead_ms):
+        place = {"partition": min(free), "timestamp": timestamp_ms}
+        producer.produce("__consumer_offsets", key=key, value=value, **place)
     assert producer.flush(30) == 0
 
 
