@@ -69,6 +69,7 @@ QUERIES: tuple[Step, ...] = (
     in_all_formats(f"explain pricing-poll {FROM}"),
     Step(f"explain fraud-848 {FROM} --since 2026-11-21T07:00:00Z"),
     Step(f"explain geo-stream {FROM}"),
+    in_all_formats(f"verdict pricing-poll {FROM}", 3, about="no rollout"),
     in_all_formats(f"findings {FROM}"),
     Step(f"findings {FROM} --since 1d --severity warning"),
     Step(f"findings {FROM} --since 1d --group nobody", about="nothing found"),
