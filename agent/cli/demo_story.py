@@ -68,7 +68,8 @@ class Teller:
         echo(text)
 
     def say_at(self, at_s: float, text: str) -> None:
-        """One with its seconds, folded."""
+        """One with its seconds, folded. The clock on the wall may be a little behind the one that counts."""
+        at_s = max(at_s, 0.0)
         lines = fold_words(printable(text), self.width - 8)
         for number, line in enumerate(lines):
             self.say((" " * 8 if number else f"{at_s:4.0f} s  ") + line)

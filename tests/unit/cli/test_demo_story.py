@@ -47,6 +47,11 @@ def test_what_passes_is_for_terminals(teller, capsys):
     assert said(capsys) == ["0 s  starting Kafka"]
 
 
+def test_what_was_a_little_before_the_beginning_is_at_it(teller, capsys):
+    teller.say_at(-0.001, "it began")
+    assert said(capsys) == ["0 s  it began"]
+
+
 def test_stories_come_as_a_whole_and_findings_at_once(teller, capsys, monkeypatch):
     story = Story(teller, [A, B])
     story.done(entry(A, "start", members=("a-1",)))
