@@ -2,10 +2,10 @@
 
 Whoever may write to the topic gives a record any time that its broker accepts, by default up to an hour ahead. The
 clock is for all groups of the partition, so one such record would let what is due for others come early, and freeze
-them afterwards. So a record that is more than `TOLERANCE_MS` ahead moves it not: of two of the next
-three records of its partition, so that one that has a wrong time itself does not count. Behind the last records of a
-partition nothing is known to follow: they are held to the time on the wall, where the caller knows one. Records that
-are late never move the clock.
+them afterwards. So a record does not move the clock where it is more than `TOLERANCE_MS` ahead of two of the next
+three records of its partition: two, since one of them may have a wrong time itself. What follows the last records of
+a partition is not known: they are held to the time on the wall, where the caller knows one. Records that are late
+never move the clock.
 """
 
 from __future__ import annotations

@@ -16,14 +16,13 @@ from agent.core.events.events import Event
 from agent.core.queries import JsonObject
 from agent.presentation.rollouts.rollout_list import rollouts_json, span_ms
 from agent.serving.queries import ServedQueries
+from agent.serving.replay_limit import TOO_LARGE, is_too_large
 from agent.simulation.whatif.recorder import GroupRecording
 
 log = logging.getLogger("kshadow")
 
 BUDGET_S = 1.0
 """Of a replay; looked at between two plays."""
-MAX_MEMBERS = 3_000
-"""Members of all states together: what has more takes too long for one play alone."""
 MAX_KEPT = 200
 
 Key = tuple[str | None, str, int, int]
@@ -84,8 +83,8 @@ def _replayed(recording: GroupRecording | None, since_ms: int, until_ms: int, ov
     from agent.simulation.whatif.rollout_costs import ALTERNATIVES, rollout_costs
 
     untold = {"today": None, **dict.fromkeys(ALTERNATIVES)}
-    if recording is not None and sum(len(it.members) for it in recording.states) > MAX_MEMBERS:
-        return {**untold, "untold": "so large a group is not replayed here"}
+    if recording is not None and is_too_large(recording):
+        return {**untold, "untold": TOO_LARGE}
     try:
         return rollout_costs(recording, since_ms, until_ms, lambda: time.monotonic() >= over_s)
     except Exception as error:

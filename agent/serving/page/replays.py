@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from agent.presentation.narrative.gains import Gains
+from agent.serving.replay_limit import TOO_LARGE, is_too_large
 from agent.simulation.whatif.recorded_script import reason_not_replayable
 from agent.simulation.whatif.recorder import GroupRecording
 
@@ -22,8 +23,6 @@ log = logging.getLogger("kshadow")
 
 BUDGET_S = 3.0
 """For all settings of one group; looked at between two of them."""
-MAX_MEMBERS = 3_000
-"""Members of all states together: what has more takes too long for one setting alone."""
 REST_FACTOR = 4
 """After a replay the next one waits this many times as long as it took: a fifth of a core at most."""
 MAX_KEPT = 200
@@ -70,8 +69,8 @@ class Replays:
             return Gains()
         if (reason := reason_not_replayable(asked.recording)) is not None:
             return Gains(untold=reason)
-        if sum(len(it.members) for it in states) > MAX_MEMBERS:
-            return Gains(untold="so large a group is not replayed here", command=asked.command)
+        if is_too_large(asked.recording):
+            return Gains(untold=TOO_LARGE, command=asked.command)
         version = asked.version()
         with self._lock:
             kept = self._kept.get(asked.key)

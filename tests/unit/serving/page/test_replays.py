@@ -9,7 +9,8 @@ from dataclasses import replace
 
 from agent.presentation.narrative.gains import Gain, Gains
 from agent.serving.page.gains_table import gains_table
-from agent.serving.page.replays import MAX_MEMBERS, MAX_WAITING, ReplayRequest, Replays
+from agent.serving.page.replays import MAX_WAITING, ReplayRequest, Replays
+from agent.serving.replay_limit import MAX_MEMBERS
 from agent.simulation.whatif.recent_recordings import RecentRecordings
 from agent.simulation.whatif.recorder import GroupRecording
 from tests.unit.core.shadow import build as b
