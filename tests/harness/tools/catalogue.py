@@ -63,6 +63,19 @@ _JSONNET = ("github.com/google/go-jsonnet", "v0.22.0")
 _NO_PAGES = {"ui/app/dist/index.html": "<!doctype html><title>Alertmanager</title><p>Built without its pages."}
 _VERSION = "github.com/prometheus/common/version.Version"
 
+
+def _of_kubernetes(name: str, only_by_name: bool = False) -> Tool:
+    return Tool(
+        name,
+        "k8s.io/kubernetes",
+        f"v{KUBERNETES}",
+        f"cmd/{name}",
+        stamp={"k8s.io/component-base/version.gitVersion": f"v{KUBERNETES}"},
+        staged=True,
+        only_by_name=only_by_name,
+    )
+
+
 # Those that take seconds first: what is missing at the end of a build that was cut short is the least.
 TOOLS: Mapping[str, Tool] = MappingProxyType(
     {
@@ -107,14 +120,11 @@ TOOLS: Mapping[str, Tool] = MappingProxyType(
                 lacks=_NO_PAGES,
             ),
             Tool("etcd", "go.etcd.io/etcd/server/v3", "v3.7.3"),
-            Tool(
-                "kube-apiserver",
-                "k8s.io/kubernetes",
-                f"v{KUBERNETES}",
-                "cmd/kube-apiserver",
-                stamp={"k8s.io/component-base/version.gitVersion": f"v{KUBERNETES}"},
-                staged=True,
-            ),
+            _of_kubernetes("kube-apiserver"),
+            # A node, and the controllers that give it work.
+            _of_kubernetes("kube-scheduler", only_by_name=True),
+            _of_kubernetes("kube-controller-manager", only_by_name=True),
+            _of_kubernetes("kubelet", only_by_name=True),
             Tool(
                 "otelcol",
                 "go.opentelemetry.io/collector/otelcol",
