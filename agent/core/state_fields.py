@@ -3,9 +3,9 @@
     class CommitCadence:
         STATE: ClassVar = StateFields({"since_ms": int | None, "_holds": dict[Slot, Hold]})
 
-Dataclasses and named tuples declare themselves: every field is kept, with the type it is annotated with. Attributes
-that are not declared are derived, or come from the running configuration. After its attributes are set, an object's
-`after_restore()` is called if its class has one.
+Dataclasses, named tuples and msgspec's structs declare themselves: every field is kept, with the type it is annotated
+with. Attributes that are not declared are derived, or come from the running configuration. After its attributes are
+set, an object's `after_restore()` is called if its class has one.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, TypeVar, get_type_hints
+
+import msgspec
 
 Class = TypeVar("Class", bound=type)
 
@@ -70,6 +72,8 @@ def declared_state(cls: type) -> StateFields | None:
         names = [field.name for field in dataclasses.fields(cls)]
     elif issubclass(cls, tuple) and hasattr(cls, "_fields"):
         names = list(cls._fields)
+    elif issubclass(cls, msgspec.Struct):
+        names = list(cls.__struct_fields__)
     else:
         return None
     hints = get_type_hints(cls, include_extras=True)

@@ -13,8 +13,10 @@ from typing import NamedTuple, Protocol
 from agent.core.diagnosis.cluster import NO_ANALYZERS, AnalyzerSelection, ClusterDiagnosis
 from agent.core.diagnosis.engine import AnalyzerFailure, DiagnosisOutput
 from agent.core.events.counts import EventCounts, PartitionCounts
+from agent.core.events.open_origins import OpenOrigins
 from agent.core.events.recent import PartitionRecentEvents, RecentEvents
 from agent.core.inference.external_evidence import EvidenceSource
+from agent.core.inference.origins import OriginSource
 from agent.core.record_time import UNKNOWN, Context
 from agent.core.records import LogId, RecordBatch
 from agent.core.shadow.cluster import ClusterMirror
@@ -85,6 +87,7 @@ class ClusterState:
         chosen: AnalyzerSelection = NO_ANALYZERS,
         *,
         witness: EvidenceSource | None = None,
+        origin_source: OriginSource | None = None,
         is_shown: Callable[[str], bool] = _every_group,
         scope: str = "",
         on_failure: Callable[[AnalyzerFailure], None] | None = None,
@@ -99,10 +102,11 @@ class ClusterState:
 
         `on_failure` is told of analyzers that raise; without it their `AnalyzerFailure` is raised. `cluster` is the
         name in the events that are remembered. With `remembers` False nothing is counted and remembered.
-        `mirror_class`: how a partition is mirrored; `SampledMirror` where groups are looked at. `members` sees every
+        `origin_source` may know what happened to members' pods. `mirror_class`: how a partition is mirrored;
+        `SampledMirror` where groups are looked at. `members` sees every
         change of a group's members, where any analyzer runs.
         """
-        self.mirror = ClusterMirror(witness, mirror_class)
+        self.mirror = ClusterMirror(witness, mirror_class, origin_source)
         self._members = members
         observe = None if members is None else members.observe
         self.diagnosis = ClusterDiagnosis(self.mirror, chosen, on_failure=on_failure, observe=observe)
@@ -112,8 +116,16 @@ class ClusterState:
         self._is_shown, self._remembers = is_shown, remembers
         self._latest_ms: dict[int, int] = {}
         self._codec = ImageCodec(
-            chosen, scope=scope, evidence_source=witness, on_failure=on_failure, mirror_class=mirror_class
+            chosen,
+            scope=scope,
+            evidence_source=witness,
+            on_failure=on_failure,
+            mirror_class=mirror_class,
+            origin_source=origin_source,
         )
+        self._open_origins = None
+        if origin_source is not None:
+            self._open_origins = OpenOrigins(origin_source, self.mirror.partitions, self.counts)
 
     def replay_batch(self, run: RecordBatch, context: Context = UNKNOWN) -> list[DiagnosisOutput]:
         """Apply consecutive records of one partition: what came of it in groups that are shown, in order. `context`:
@@ -131,6 +143,17 @@ class ClusterState:
         """
         return self._record_outputs(self.diagnosis.advance(now_ms, partitions))
 
+    def observe_origins(self, outputs: Sequence[DiagnosisOutput], now_s: float, wall_ms: int) -> None:
+        """Let the origins of what came out of `replay_batch` be amended for some seconds: see `settle_origins`.
+        `now_s` is a steady clock, `wall_ms` the one on the wall."""
+        if self._open_origins is not None:
+            self._open_origins.observe(outputs, now_s, wall_ms)
+
+    def settle_origins(self, now_s: float, *, all_of_them: bool = False) -> None:
+        """Ask again for origins that are open, and count those whose time is over (`all_of_them`: all)."""
+        if self._open_origins is not None:
+            self._open_origins.settle(now_s, all_of_them=all_of_them)
+
     def take_rejects(self, partition: int) -> list[RejectedRecord]:
         """The latest records of a partition that could not be decoded, since the last call."""
         mirror = self.mirror.partitions.get(partition)
@@ -139,6 +162,8 @@ class ClusterState:
     def forget(self, partition: int) -> None:
         """Drop everything of a partition: its records are to be read anew, or by somebody else."""
         self.diagnosis.forget(partition)
+        if self._open_origins is not None:
+            self._open_origins.forget(partition)
         self.counts.forget(partition)
         self.recent.forget(partition)
         self._latest_ms.pop(partition, None)

@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 
 from agent.core.end_offsets import EndOffsets
+from agent.core.inference.origins import Origin
 from agent.core.queries import JsonObject
+from agent.core.shadow.transitions import ORIGIN, origin_form
 from agent.core.shadow.views import UNKNOWN_NUMBER, CommittedOffset, GroupView, Member
 from agent.core.share_positions import SharePosition
 from agent.core.wire.json_form import uuid_text
 from agent.core.wire.primitives import ZERO_UUID
-from agent.presentation.schemas.views import LAG_FIELDS, MEMBER_OPTIONAL, VIEW_DEFS
+from agent.presentation.schemas.views import LAG_FIELDS, MEMBER_LISTS, VIEW_DEFS
 
 LagOf = Callable[[CommittedOffset], JsonObject]
 """What is known of the lag of a committed offset: all fields of `NO_LAG`."""
@@ -50,7 +52,7 @@ def describe_json(view: GroupView, offsets: tuple[CommittedOffset, ...], lag: La
     return group_json(view, sum(records) if records else None) | {
         "leader": view.leader,
         "target_generation": view.target_generation,
-        "members": [member_json(member) for member in view.members],
+        "members": [member_json(member, view.origins) for member in view.members],
         "offsets": [
             {
                 name: of_lag[name] if name in of_lag else getattr(item, name)
@@ -62,11 +64,13 @@ def describe_json(view: GroupView, offsets: tuple[CommittedOffset, ...], lag: La
     }
 
 
-def member_json(member: Member) -> JsonObject:
-    """A member with its timeouts (milliseconds), subscription and assignment."""
+def member_json(member: Member, origins: Mapping[str, Origin] | None = None) -> JsonObject:
+    """A member with its timeouts (milliseconds), subscription and assignment; `origins`: see `GroupView`."""
     form: JsonObject = {name: getattr(member, name) for name in VIEW_DEFS["member"]["required"]}
     form |= {"subscription": list(member.subscription), "assignment": _lists(member.assignment)}
-    return form | {name: _lists(held) for name in MEMBER_OPTIONAL if (held := getattr(member, name)) is not None}
+    if origins is not None:
+        form[ORIGIN] = origin_form(origins.get(member.member_id))
+    return form | {name: _lists(held) for name in MEMBER_LISTS if (held := getattr(member, name)) is not None}
 
 
 def _lists(assignment: Mapping[str, tuple[int, ...]]) -> dict[str, list[int]]:

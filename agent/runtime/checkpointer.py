@@ -33,6 +33,7 @@ from agent.persistence.snapshot.envelope import Header, read_header
 from agent.persistence.snapshot.errors import RefusalReason, SnapshotRefused, UnwritableState
 from agent.persistence.snapshot.store import SnapshotStore, StoreError, StoreErrorReason
 from agent.runtime.export_deduplicator import ExportDeduplicator
+from agent.runtime.held_events import HeldEvents
 
 log = logging.getLogger("kshadow")
 
@@ -251,6 +252,7 @@ class Checkpointer(BackgroundThread):
         lock: threading.Lock,
         exported: ExportDeduplicator,
         exports: ExportPipeline | None,
+        held: HeldEvents | None = None,
         *,
         is_current: Callable[[int], bool],
         scope: str | None = "",
@@ -258,7 +260,8 @@ class Checkpointer(BackgroundThread):
         max_age_s: float = MAX_AGE_S,
     ) -> None:
         """`open_store` is called once it is known which cluster it is. `lock` is what `state` and `exported` are used
-        under. `is_current`: whether a partition is read to its end, but for what is on its way.
+        under. `held`: where events wait before they reach `exports`. `is_current`: whether a partition is read to its
+        end, but for what is on its way.
 
         `scope` names the partitions that are read, where several agents keep theirs in one place: what spans them is
         each one's own. None: they come and go, so it is not kept."""
@@ -266,7 +269,7 @@ class Checkpointer(BackgroundThread):
         self._ledger = _Ledger(scope, exports)
         self.restorer = Restorer(self._ledger, open_store, state, lock, exported, exports, max_age_s)
         self._state, self._lock = state, lock
-        self._exports = exports
+        self._exports, self._held = exports, held
         self._is_current = is_current
         self._interval_s = interval_s
         self._writes = Counter({"ok": 0, "failed": 0})
@@ -280,7 +283,7 @@ class Checkpointer(BackgroundThread):
         deadline = time.monotonic() + timeout_s
         self.request_stop()
         self.join(timeout_s / 2)
-        self.save(self._partitions(), max(1.0, deadline - time.monotonic()))
+        self.save(self._partitions(), max(1.0, deadline - time.monotonic()), at_once=True)
         if self._ledger.store is not None:
             self._ledger.store.close()
 
@@ -309,15 +312,18 @@ class Checkpointer(BackgroundThread):
             self.save(self._partitions(), BARRIER_S)
             wait_s = self._interval_s
 
-    def save(self, partitions: Collection[int], timeout_s: float) -> bool:
-        """One cycle over these, those that changed; whether all of it is stored."""
+    def save(self, partitions: Collection[int], timeout_s: float, *, at_once: bool = False) -> bool:
+        """One cycle over these, those that changed; whether all of it is stored. `at_once`: origins that are open are
+        settled with what is known, rather than waited for."""
         store = self._ledger.store
         if store is None:
             return False
         with self._storing:
             try:
+                if at_once:
+                    self._settle(all_of_them=True)
                 images = self._images(partitions)
-                if self._exports is not None and not self._exports.wait_durable(timeout_s):
+                if self._exports is not None and not self._wait_durable(timeout_s):
                     raise StoreError(StoreErrorReason.UNREACHABLE, f"history is not safe after {timeout_s:g} s")
                 self._save(store, images)
             except (StoreError, UnwritableState) as error:
@@ -334,9 +340,25 @@ class Checkpointer(BackgroundThread):
     def partitions_revoked(self, partitions: Collection[int], *, lost: bool) -> None:
         """These are another's next: kept once more, unless they are lost."""
         if not lost:
-            self.save(partitions, BARRIER_S)
+            self.save(partitions, BARRIER_S, at_once=True)
         for number in partitions:
             self._ledger.stored.pop(number, None)
+
+    def _settle(self, *, all_of_them: bool) -> None:
+        with self._lock:
+            self._state.settle_origins(time.monotonic(), all_of_them=all_of_them)
+            if self._held is not None:
+                self._held.release(all_of_them=all_of_them)
+
+    def _wait_durable(self, timeout_s: float) -> bool:
+        """Whether all events of the states that were imaged are safe."""
+        assert self._exports is not None, "asked only then"
+        deadline = time.monotonic() + timeout_s
+        if self._held is not None and not self._held.wait_released(
+            self._lock, lambda: self._state.settle_origins(time.monotonic()), timeout_s
+        ):
+            return False
+        return self._exports.wait_durable(max(deadline - time.monotonic(), 0.0))
 
     def _images(self, partitions: Collection[int]) -> dict[int | None, _Image]:
         """The partitions that changed, by number, and if any did, under None what spans them."""

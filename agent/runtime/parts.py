@@ -17,6 +17,7 @@ from agent.core.diagnosis.cluster import NO_ANALYZERS, AnalyzerSelection
 from agent.core.diagnosis.engine import AnalyzerFailure, DiagnosisOutput
 from agent.core.diagnosis.lag_source import WatchedLags
 from agent.core.inference.external_evidence import CombinedEvidence
+from agent.core.inference.origins import OriginSource
 from agent.core.protocol.hashing import GroupPartitioner
 from agent.core.record_time import Lookahead
 from agent.core.shadow.mirror import PartitionMirror
@@ -31,6 +32,7 @@ from agent.persistence.export.pipeline import ExportPipeline
 from agent.runtime.checkpointer import Checkpointer, OpenStore
 from agent.runtime.export_deduplicator import ExportDeduplicator
 from agent.runtime.group_lags import GroupLags
+from agent.runtime.held_events import HeldEvents
 from agent.simulation.whatif.recent_recordings import RecentRecordings
 
 log = logging.getLogger("kshadow")
@@ -69,7 +71,8 @@ class AgentOptions:
     `partitions` to read (None: all; a rule holds for those to come as well), unless the settings share them with
     other replicas; `partitioner`: by which hash groups have theirs, where that is known or was told. `observe` is
     called in the reader's thread with what each batch changed, once the topic's end was reached. `broker_log` and
-    `observer` may know more of a rebalance than the topic. Events go to `exports`, and so do samples of all groups.
+    `observer` may know more of a rebalance than the topic, `origin_source` what happened to members' pods. Events go
+    to `exports`, and so do samples of all groups.
     The state is kept across restarts in what `open_store` opens; `scope` names the partitions that are read, if they
     are some of them. `wall_s` is the clock on the wall, which may jump.
     """
@@ -82,6 +85,7 @@ class AgentOptions:
     observe: Callable[[list[DiagnosisOutput]], None] | None = None
     broker_log: BrokerLogFollower | None = None
     observer: AdminObserver | None = None
+    origin_source: OriginSource | None = None
     analyzers: AnalyzerSelection = NO_ANALYZERS
     exports: ExportPipeline | None = None
     open_store: OpenStore | None = None
@@ -107,6 +111,8 @@ class AgentParts:
     recordings: RecentRecordings
     lookahead: Lookahead
     """Batches that wait, during the catch-up, for what follows them: of partitions that are read."""
+    held: HeldEvents | None
+    """Where events wait on their way to `options.exports`; None where there are none."""
 
     @property
     def is_sole_owner(self) -> bool:
@@ -123,6 +129,7 @@ def build_parts(options: AgentOptions) -> AgentParts:
     state = ClusterState(
         options.analyzers,
         witness=CombinedEvidence(sources) if sources else None,
+        origin_source=options.origin_source,
         is_shown=shown.shows_group,
         on_failure=_on_failure,
         cluster=settings.name,
@@ -130,6 +137,7 @@ def build_parts(options: AgentOptions) -> AgentParts:
         members=recordings,
     )
     lock, deduplicator, lookahead = threading.Lock(), ExportDeduplicator(), Lookahead()
+    held = None if options.exports is None else HeldEvents(options.exports, settings.name)
     checkpointer = None
     if options.open_store is not None:
         checkpointer = Checkpointer(
@@ -138,6 +146,7 @@ def build_parts(options: AgentOptions) -> AgentParts:
             lock,
             deduplicator,
             options.exports,
+            held,
             # Asked only once there is something to store: the reader is there by then.
             is_current=lambda partition: _is_current(reader, partition),
             scope=options.scope if settings.read.share_group is None else None,
@@ -188,6 +197,7 @@ def build_parts(options: AgentOptions) -> AgentParts:
         lags=lags,
         recordings=recordings,
         lookahead=lookahead,
+        held=held,
     )
 
 

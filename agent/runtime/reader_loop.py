@@ -13,7 +13,6 @@ from collections.abc import Callable, Collection
 
 from agent.common.threads import BackgroundThread
 from agent.core.diagnosis.engine import DiagnosisOutput
-from agent.core.events.events import event_of
 from agent.core.record_time import UNKNOWN, Context
 from agent.core.records import RecordBatch
 from agent.core.shadow.transitions import Transition
@@ -42,7 +41,7 @@ class ReaderLoop(BackgroundThread):
         super().__init__("reader")
         self._parts, self._on_caught_up = parts, on_caught_up
         self._reader, self._state, self._lock = parts.reader, parts.state, parts.lock
-        self._exports, self._observer = parts.options.exports, parts.options.observer
+        self._exports, self._observer, self._held = parts.options.exports, parts.options.observer, parts.held
         self.has_caught_up = False
         self.failure: BaseException | None = None
         """What ended the thread, if not `stop`."""
@@ -74,6 +73,7 @@ class ReaderLoop(BackgroundThread):
             self.has_caught_up = True
             log.info("caught up: %d groups", sum(len(it.groups) for it in self._state.mirror.partitions.values()))
             self._on_caught_up()
+        self._settle_origins()
         self._advance_time()
 
     def _read(self, batch: RecordBatch) -> None:
@@ -87,7 +87,19 @@ class ReaderLoop(BackgroundThread):
 
     def _latest_ms(self) -> int:
         """The latest time that a record can honestly have."""
-        return self._event_clock.latest_ms(time.monotonic(), round(self._parts.options.wall_s() * 1000))
+        return self._event_clock.latest_ms(time.monotonic(), self._wall_ms())
+
+    def _settle_origins(self) -> None:
+        """What happened to the pods of members that left may come to be known a little later."""
+        if self._parts.options.origin_source is None:
+            return
+        with self._lock:
+            self._state.settle_origins(time.monotonic())
+            if self._held is not None:
+                self._held.release()
+
+    def _wall_ms(self) -> int:
+        return round(self._parts.options.wall_s() * 1000)
 
     def _apply(self, batch: RecordBatch, context: Context) -> None:
         newest_ms = batch.timestamps_ms[-1]
@@ -98,6 +110,7 @@ class ReaderLoop(BackgroundThread):
             self._event_clock.record_arrived(newest_ms, time.monotonic())
         with self._lock:
             outputs = self._state.replay_batch(batch, context)
+            self._state.observe_origins(outputs, time.monotonic(), self._wall_ms())
             rejects = self._state.take_rejects(batch.partition)
             self._export(outputs)
             self._parts.deduplicator.advance(batch.partition, self._state.position(batch.partition))
@@ -128,9 +141,8 @@ class ReaderLoop(BackgroundThread):
 
     def _export(self, outputs: list[DiagnosisOutput]) -> None:
         """Hand on what happened. The caller holds the lock: so what the state has told, the exports have."""
-        if self._exports is not None and outputs:
-            cluster = self._parts.options.settings.name
-            self._exports.put([event_of(it, cluster) for it in self._parts.deduplicator.unexported(outputs)])
+        if self._held is not None and outputs:
+            self._held.put(self._parts.deduplicator.unexported(outputs))
 
     def _wait_for_sinks(self) -> None:
         """The log can wait, and a history of years comes faster than sinks take it: so it does not fill the spool."""
@@ -152,7 +164,7 @@ class ReaderLoop(BackgroundThread):
         read = [number for number, until_s in self._reader.read_until_s.items() if now_s - until_s < GRACE_S / 2]
         if not read:
             return
-        now_ms = self._event_clock.now_ms(now_s, round(self._parts.options.wall_s() * 1000))
+        now_ms = self._event_clock.now_ms(now_s, self._wall_ms())
         if now_ms is None:
             return
         with self._lock:
@@ -167,13 +179,13 @@ class ReaderLoop(BackgroundThread):
 
         An agent of some partitions says nothing, unless it is one of a set of shards: of the others it knows nothing.
         """
-        if self._exports is None or not self._tells_time:
+        if self._held is None or not self._tells_time:
             return
         clocks = [self._state.diagnosis.clock_ms(it) for it in self._reader.positions if it not in read]
         known = [it for it in clocks if it is not None]
         if len(known) == len(clocks):
             cluster = self._parts.options.settings.name
-            self._exports.time_passed(LogClock("agent", cluster, min([passed_ms, *known]), self._shard))
+            self._held.time_passed(LogClock("agent", cluster, min([passed_ms, *known]), self._shard))
 
     def _notify(self, outputs: list[DiagnosisOutput]) -> None:
         observe = self._parts.options.observe

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from agent.core.causes import Cause
 from agent.core.diagnosis.api import Finding, FindingState
@@ -25,6 +25,7 @@ class PartitionCounts:
         {
             "rebalances": dict[str, Counter[Cause]],
             "departures": dict[str, Counter[Cause]],
+            "origins": dict[str, Counter[str]],
             "stopped_ms": dict[str, int],
             "findings": dict[str, dict[tuple[str, str], bool]],
         }
@@ -32,6 +33,8 @@ class PartitionCounts:
 
     rebalances: dict[str, Counter[Cause]] = field(default_factory=dict)
     departures: dict[str, Counter[Cause]] = field(default_factory=dict)
+    origins: dict[str, Counter[str]] = field(default_factory=dict)
+    """Departures whose origin is known, by its kind."""
     stopped_ms: dict[str, int] = field(default_factory=dict)
     findings: dict[str, dict[tuple[str, str], bool]] = field(default_factory=dict)
     """By analyzer and severity: whether such a finding is open."""
@@ -49,7 +52,7 @@ class PartitionCounts:
             case Finding():
                 self._take(item)
             case GroupDeleted(group=group):
-                for counts in (self.rebalances, self.departures, self.stopped_ms, self.findings):
+                for counts in (self.rebalances, self.departures, self.origins, self.stopped_ms, self.findings):
                     counts.pop(group, None)
 
     def _take(self, finding: Finding) -> None:
@@ -83,6 +86,12 @@ class EventCounts:
                 counts = self.partitions[partition] = PartitionCounts()
             counts.observe(item)
 
+    def origin_known(self, partition: int, group: str, kind: str) -> None:
+        """Count a departure, which was counted under its cause, under its origin as well."""
+        counts = self.partitions.get(partition)
+        if counts is not None and group in counts.departures:  # else the group was deleted meanwhile
+            counts.origins.setdefault(group, Counter())[kind] += 1
+
     def forget(self, partition: int) -> None:
         """Drop what was counted in a partition: its records are to be read anew, or by somebody else."""
         self.partitions.pop(partition, None)
@@ -109,6 +118,11 @@ class EventCounts:
         return _flat(counts.departures for counts in self.partitions.values())
 
     @property
+    def origins(self) -> dict[tuple[str, str], int]:
+        """Departures by group and origin, of those whose origin is known."""
+        return _flat(counts.origins for counts in self.partitions.values())
+
+    @property
     def stopped_partition_ms(self) -> dict[str, int]:
         """For how long rebalances left partitions without anybody working on them, summed, by group."""
         out: Counter[str] = Counter()
@@ -125,7 +139,7 @@ class EventCounts:
 # A group stands in two partitions once the topic was given more of them: so it is summed over them.
 
 
-def _flat(partitions: Iterable[Mapping[str, Counter[Cause]]]) -> dict[tuple[str, str], int]:
+def _flat(partitions: Iterable[Mapping[str, Counter[Any]]]) -> dict[tuple[str, str], int]:
     out: Counter[tuple[str, str]] = Counter()
     for counts in partitions:
         for group, causes in counts.items():

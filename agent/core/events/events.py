@@ -37,6 +37,7 @@ from agent.core.shadow.transitions import (
 from agent.core.shadow.transitions import Event as Event
 from agent.core.shadow.transitions import EventDeparture as EventDeparture
 from agent.core.shadow.transitions import EventMember as EventMember
+from agent.core.shadow.transitions import EventOrigin as EventOrigin
 from agent.core.shadow.transitions import HistoryEvent as HistoryEvent
 
 FINDING, SAMPLE = "finding", "group_sample"

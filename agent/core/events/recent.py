@@ -50,9 +50,14 @@ class RecentEvent:
         May be called without the lock: it replaces one form by another that says the same.
         """
         form = self.form
-        if not isinstance(form, bytes):
-            form = self.form = msgspec.json.encode(form if isinstance(form, dict) else event_of(form), enc_hook=str)
-        return form
+        if isinstance(form, bytes):
+            return form
+        # Of one whose origins are not settled more may come to be known.
+        is_final = isinstance(form, dict) or form.origins is None or form.origins.is_settled
+        encoded = msgspec.json.encode(form if isinstance(form, dict) else event_of(form), enc_hook=str)
+        if is_final:
+            self.form = encoded
+        return encoded
 
 
 OpenKey = tuple[str, str | None, int]

@@ -10,13 +10,15 @@ dashboards and docs/reference/events.md are derived from the rows.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 
 import msgspec
 
-from agent.core.shadow.views import Member
+if TYPE_CHECKING:  # views of groups have origins
+    from agent.core.shadow.views import Member
 
 MAX_MESSAGE_CHARACTERS = 200
 """How long an origin's `message` may be."""
@@ -177,3 +179,60 @@ class OriginSource(Protocol):
 
     def join_origin(self, member: Member, shown_ms: int) -> Origin | None:
         """Why the pod of a member came, that the topic showed at `shown_ms`."""
+
+
+class OriginQuestion(NamedTuple):
+    """What a source is asked of one member that came or went; times as `OriginSource` has them."""
+
+    member: Member
+    has_left: bool
+    departed_ms: int | None
+    shown_ms: int
+
+    def ask(self, source: OriginSource) -> Origin | None:
+        """The source's answer as of now."""
+        if self.has_left:
+            return source.departure_origin(self.member, self.departed_ms, self.shown_ms)
+        return source.join_origin(self.member, self.shown_ms)
+
+
+class MemberOrigins:
+    """Origins of the members that one record showed to come or go.
+
+    Kubernetes may tell why a container ended a second after the topic shows that its member left: so the source is
+    asked again until this `is_settled`. All transitions of the record share it, and nobody changes it afterwards.
+    """
+
+    __slots__ = ("_answers", "_questions", "is_settled")
+
+    def __init__(self) -> None:
+        self._questions: dict[str, OriginQuestion] = {}
+        self._answers: dict[str, Origin] = {}
+        self.is_settled = False
+
+    def put(self, question: OriginQuestion, answer: Origin | None) -> None:
+        """Take a question of one more member, with the answer of now."""
+        self._questions[question.member.member_id] = question
+        if answer is not None:
+            self._answers[question.member.member_id] = answer
+
+    def get(self, member_id: str) -> Origin | None:
+        """The origin of one member; None: not known, or not of this record."""
+        return self._answers.get(member_id)
+
+    def has(self, member_id: str) -> bool:
+        """Whether the member's question was put already."""
+        return member_id in self._questions
+
+    def ask_again(self, source: OriginSource) -> bool:
+        """Take the newest answers, and say whether one changed. What was known stays where the source has forgotten
+        it."""
+        assert not self.is_settled, "what was told stays"
+        before = dict(self._answers)
+        for question in self._questions.values():
+            self.put(question, question.ask(source))
+        return self._answers != before
+
+    def answers(self) -> Iterator[tuple[OriginQuestion, Origin]]:
+        """Every member whose origin is known."""
+        return ((self._questions[name], origin) for name, origin in list(self._answers.items()))

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from agent.core.inference.external_evidence import EvidenceSource
+from agent.core.inference.origins import OriginSource
 from agent.core.records import RawRecord, RecordBatch
 from agent.core.shadow.mirror import PartitionMirror
 from agent.core.shadow.transitions import Transition
@@ -17,18 +18,23 @@ class ClusterMirror:
     """Mirrors by partition, made as records of a partition come."""
 
     def __init__(
-        self, evidence_source: EvidenceSource | None = None, mirror_class: type[PartitionMirror] = PartitionMirror
+        self,
+        evidence_source: EvidenceSource | None = None,
+        mirror_class: type[PartitionMirror] = PartitionMirror,
+        origin_source: OriginSource | None = None,
     ) -> None:
-        """`mirror_class`: how one partition is mirrored; `SampledMirror` where groups are looked at."""
+        """`evidence_source` and `origin_source`: see `PartitionMirror`.
+
+        `mirror_class`: how one partition is mirrored; `SampledMirror` where groups are looked at."""
         self.partitions: dict[int, PartitionMirror] = {}
         self.mirror_class = mirror_class
-        self._evidence_source = evidence_source
+        self._evidence_source, self._origin_source = evidence_source, origin_source
 
     def partition(self, number: int) -> PartitionMirror:
         """The mirror of one partition."""
         mirror = self.partitions.get(number)
         if mirror is None:
-            mirror = self.partitions[number] = self.mirror_class(number, self._evidence_source)
+            mirror = self.partitions[number] = self.mirror_class(number, self._evidence_source, self._origin_source)
         return mirror
 
     def replay_batch(self, batch: RecordBatch) -> list[Transition]:

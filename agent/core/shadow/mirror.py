@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections import ChainMap, Counter, deque
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from typing import ClassVar, NamedTuple, cast
 
 from agent.core.inference.external_evidence import EvidenceSource, apply_evidence
+from agent.core.inference.origin_evidence import NOTHING, PartitionOrigins
+from agent.core.inference.origins import OriginSource
 from agent.core.protocol.states import GroupType
 from agent.core.records import RawRecord, RecordBatch
 from agent.core.shadow.classic import ClassicGroup
@@ -53,6 +56,7 @@ class PartitionMirror:
             "groups": dict[str, ClassicGroup | ConsumerGroup | ShareGroup | StreamsGroup],
             "_leaving": dict[str, ClassicGroup | ConsumerGroup | ShareGroup | StreamsGroup],
             "names": dict[Uuid, str],
+            "origins": PartitionOrigins,
             "next_offset": int,
             "record_counts": Counter[str],
             "error_counts": Counter[str],
@@ -62,10 +66,18 @@ class PartitionMirror:
     sampled_every_ms: int | None = None
     """Where groups are looked at and no records of theirs are read: how often (`sampled_mirror`)."""
 
-    def __init__(self, partition: int, evidence_source: EvidenceSource | None = None) -> None:
-        """`evidence_source` may know more of a rebalance than the records do: a broker's log, the Admin API."""
+    def __init__(
+        self,
+        partition: int,
+        evidence_source: EvidenceSource | None = None,
+        origin_source: OriginSource | None = None,
+    ) -> None:
+        """`evidence_source` may know more of a rebalance than the records do: a broker's log, the Admin API;
+        `origin_source` what happened to members' pods."""
         self.partition = partition
         self._evidence_source = evidence_source
+        self._origin_source = origin_source
+        self.origins = PartitionOrigins()
         self.groups: dict[str, Group] = {}
         self.offsets = CommittedOffsets()
         self.moved = self.offsets.moved
@@ -167,7 +179,15 @@ class PartitionMirror:
                 out = self._replay_classic(name, entry.value if isinstance(entry, Record) else None, at)
             case _:
                 out = self._replay_epoch_group(entry, at)
-        return out if self._evidence_source is None else apply_evidence(out, self._evidence_source)
+        if self._evidence_source is not None:
+            out = apply_evidence(out, self._evidence_source)
+        return self._with_origins(out)
+
+    def _with_origins(self, transitions: list[Transition]) -> list[Transition]:
+        """The transitions of one record, with what is known of members' pods."""
+        if self._origin_source is None or not transitions:
+            return transitions
+        return self.origins.attach(transitions, self._origin_source)
 
     def take_rejects(self) -> list[RejectedRecord]:
         """The latest records that could not be decoded, since the last call; at most `KEPT_REJECTS`."""
@@ -340,11 +360,16 @@ class PartitionMirror:
             return None
         count, last = self.offsets.count(name), self.offsets.last_commit_ms(name) if with_commit else None
         if isinstance(group, ClassicGroup):
-            return group.view(self.partition, count, last)
+            return self._view_with_origins(group.view(self.partition, count, last))
         # Chained, not merged: there may be as many groups as topics.
         layers = (self.offsets.topic_ids(name), self.names, names or {})
         known = ChainMap(*(cast(dict[Uuid, str], layer) for layer in layers))
-        return group.view(self.partition, count, last, known)
+        return self._view_with_origins(group.view(self.partition, count, last, known))
+
+    def _view_with_origins(self, view: GroupView) -> GroupView:
+        if self._origin_source is None:
+            return view
+        return replace(view, origins=dict(self.origins.joined.get(view.group, NOTHING)))
 
     def undated(self, name: str) -> Collection[tuple[str, int]]:
         """Positions of a group of which it is not known when they were committed: records tell of all."""

@@ -17,6 +17,8 @@ from typing import ClassVar
 import msgspec
 
 from agent.core.inference.external_evidence import EvidenceSource
+from agent.core.inference.origin_evidence import PartitionOrigins
+from agent.core.inference.origins import OriginSource
 from agent.core.protocol.hashing import partition_for_group
 from agent.core.records import RawRecord
 from agent.core.shadow.mirror import PartitionMirror, RejectedRecord
@@ -61,6 +63,7 @@ class SampledMirror(PartitionMirror):
             "offsets": CommittedOffsets,
             "moved": MovedPositions,
             "groups": dict[str, SampledGroup],
+            "origins": PartitionOrigins,
             "next_offset": int,
             "record_counts": Counter[str],
             "error_counts": Counter[str],
@@ -68,8 +71,13 @@ class SampledMirror(PartitionMirror):
         }
     )
 
-    def __init__(self, partition: int, evidence_source: EvidenceSource | None = None) -> None:
-        super().__init__(partition, evidence_source)
+    def __init__(
+        self,
+        partition: int,
+        evidence_source: EvidenceSource | None = None,
+        origin_source: OriginSource | None = None,
+    ) -> None:
+        super().__init__(partition, evidence_source, origin_source)
         self.groups: dict[str, SampledGroup] = {}  # type: ignore[assignment]  # no other type comes from a look
 
     def replay(self, record: RawRecord) -> list[Transition]:
@@ -82,7 +90,7 @@ class SampledMirror(PartitionMirror):
         assert isinstance(key, GroupMetadataKey), "the key's type says so"
         if record.value is None:
             self.record_counts[GONE] += 1
-            return self._sampled(self._forget_group(key.group, at))
+            return self._sampled(self._with_origins(self._forget_group(key.group, at)))
         try:
             look = msgspec.convert(json.loads(record.value), GroupLook)
         except (ValueError, msgspec.ValidationError) as error:
@@ -99,7 +107,7 @@ class SampledMirror(PartitionMirror):
             if look.before_ms is not None:
                 # A list before did not show it.
                 out.append(GroupCreated(at, key.group, look.group_type, observed=True))
-        return self._sampled([*out, *group.replay(look, at, self.offsets)])
+        return self._sampled(self._with_origins([*out, *group.replay(look, at, self.offsets)]))
 
     def _commit(self, record: RawRecord, group: str, topic: str, partition: int, value: bytes) -> list[Transition]:
         # Groups come of looks, and never of a position.
@@ -124,7 +132,7 @@ class SampledMirror(PartitionMirror):
         if group is None:
             return None
         last = self.offsets.last_moved_ms(name) if with_commit else None
-        return group.view(self.offsets.count(name), last)
+        return self._view_with_origins(group.view(self.offsets.count(name), last))
 
     def undated(self, name: str) -> set[tuple[str, int]]:
         """Positions that were not seen to move: when they were committed is not known."""

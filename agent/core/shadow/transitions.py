@@ -22,6 +22,7 @@ from msgspec import Meta
 
 from agent.core.causes import Cause
 from agent.core.inference.facts import Departure, Inference
+from agent.core.inference.origins import KINDS, MemberOrigins, Origin
 from agent.core.protocol.client_libraries import UNKNOWN
 from agent.core.protocol.states import GroupState, GroupType
 from agent.core.shadow.views import Member
@@ -49,6 +50,21 @@ Int32 = Meta(extra={"column": "int32"})
 """Marks what a column of 32 bits holds; other integers have 64."""
 
 
+class EventOrigin(msgspec.Struct, frozen=True, kw_only=True):
+    """What happened to a member's pod (`agent.core.inference.origins.Origin`)."""
+
+    kind: Annotated[str, one_of(KINDS)]
+    at_ms: Annotated[int, Meta(description="when it happened to the pod or the container")]
+    namespace: str
+    pod: str
+    container: str | None
+    node: str | None
+    workload: Annotated[str | None, Meta(description="kind and name: `Deployment/payments`")]
+    revision: Annotated[str | None, Meta(description="of the workload, now")]
+    exit_code: int | None
+    message: Annotated[str, Meta(description="the evidence in a sentence")]
+
+
 class EventMember(msgspec.Struct, frozen=True):
     """A member: its id, and its client."""
 
@@ -59,6 +75,10 @@ class EventMember(msgspec.Struct, frozen=True):
     client_library: Annotated[
         str, Meta(description="its client library, as far as the log tells; else `unknown`")
     ] = UNKNOWN
+    origin: Annotated[
+        EventOrigin | None,
+        Meta(description="what happened to its pod; null if not known; only with `--kubernetes`"),
+    ] = None
 
 
 class EventDeparture(EventMember, frozen=True, kw_only=True):
@@ -68,15 +88,23 @@ class EventDeparture(EventMember, frozen=True, kw_only=True):
     confidence: Confidence
 
 
-def _member(member: Member) -> Event:
-    """The fields of `EventMember`."""
-    return {
+def _member(member: Member, origins: MemberOrigins | None) -> Event:
+    """The fields of `EventMember`; `origin` only where somebody was asked for it."""
+    out: Event = {
         "member_id": member.member_id,
         "client_id": member.client_id,
         "client_host": member.client_host,
         "instance_id": member.instance_id,
         "client_library": member.client_library,
     }
+    if origins is not None:
+        out["origin"] = origin_form(origins.get(member.member_id))
+    return out
+
+
+def origin_form(origin: Origin | None) -> Event | None:
+    """The fields of `EventOrigin`; null where it is not known."""
+    return None if origin is None else msgspec.to_builtins(origin)
 
 
 def _departure(departure: Departure | None) -> Event:
@@ -127,6 +155,8 @@ class HistoryEvent(msgspec.Struct, frozen=True, kw_only=True):
 _COMMON = len(HistoryEvent.__struct_fields__)
 SAMPLED_FIELDS = ("sampled", "sampled_every_ms")
 """Fields that only events have which looks showed."""
+ORIGIN = "origin"
+"""The field that only members of an agent with `--kubernetes` have."""
 
 Generation = Annotated[
     int | None,
@@ -162,6 +192,8 @@ class Transition:
     group_type: str
     sampled_every_ms: int | None = field(default=None, kw_only=True)
     """Where the group is looked at and no record is read: how often its state is."""
+    origins: MemberOrigins | None = field(default=None, kw_only=True, compare=False)
+    """What happened to the pods of the members that came and went; None: nobody was asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,9 +285,9 @@ class RebalanceEvent(HistoryEvent, frozen=True, kw_only=True):
             "confidence": round(inferred.confidence, 3),
             "evidence": list(inferred.evidence),
             "observed": transition.observed,
-            "joined": [_member(member) for member in transition.joined],
+            "joined": [_member(member, transition.origins) for member in transition.joined],
             "left": [
-                {**_member(member), **_departure(inferred.departures.get(member.member_id))}
+                {**_member(member, transition.origins), **_departure(inferred.departures.get(member.member_id))}
                 for member in transition.left
             ],
             "protocol": transition.protocol,
@@ -285,7 +317,7 @@ class MemberJoinedEvent(HistoryEvent, frozen=True, kw_only=True):
     @classmethod
     def own_fields(cls, transition: MemberJoined) -> Event:
         """What is to be said of `MemberJoined`."""
-        return {"generation": transition.generation, "member": _member(transition.member)}
+        return {"generation": transition.generation, "member": _member(transition.member, transition.origins)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,7 +342,7 @@ class MemberLeftEvent(HistoryEvent, frozen=True, kw_only=True):
     @classmethod
     def own_fields(cls, transition: MemberLeft) -> Event:
         """What is to be said of `MemberLeft`."""
-        member = _member(transition.member)
+        member = _member(transition.member, transition.origins)
         return {"generation": transition.generation, "member": member, **_departure(transition.inferred)}
 
 
@@ -337,8 +369,8 @@ class StaticMemberReplacedEvent(HistoryEvent, frozen=True, kw_only=True):
         """What is to be said of `StaticMemberReplaced`."""
         return {
             "generation": transition.generation,
-            "old_member": _member(transition.old),
-            "member": _member(transition.new),
+            "old_member": _member(transition.old, transition.origins),
+            "member": _member(transition.new, transition.origins),
         }
 
 

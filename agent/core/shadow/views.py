@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from agent.core.inference.origins import Origin
 from agent.core.protocol.client_libraries import UNKNOWN
 from agent.core.state_fields import interned
 
@@ -113,6 +114,8 @@ class GroupView:
     rebalances: int
     generations_skipped: int
     anomalies: tuple[Anomaly, ...]
+    origins: Mapping[str, Origin] | None = None
+    """By member id, how the pods of members came; those of which it is known. None: nobody was asked."""
 
     @property
     def is_sampled(self) -> bool:

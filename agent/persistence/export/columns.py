@@ -1,9 +1,10 @@
 """History's Parquet columns: one for each field of the events (`agent.core.events.events`). Knows no pyarrow.
 
-Structs where a field's shape is fixed, JSON in a string where it is free. What no column holds, or not of that type
-(the events of a newer agent), goes into `extra`, as JSON. Parquet's strings are UTF-8, which has no lone surrogates:
-a row that has one is marked `escaped`, and in all its strings backslashes are doubled and surrogates written as
-`\\udc80`.
+Structs where a field's shape is fixed, JSON in a string where it is free. What happened to members' pods (`origin` of
+members, with `--kubernetes`) has a column beside them, `origins`: files of before lack it, and no struct changed.
+What no column holds, or not of that type (the events of a newer agent), goes into `extra`, as JSON. Parquet's
+strings are UTF-8, which has no lone surrogates: a row that has one is marked `escaped`, and in all its strings
+backslashes are doubled and surrogates written as `\\udc80`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import msgspec
 from msgspec import inspect
 
 from agent.core.events.events import EVENT_CLASSES, Event, HistoryEvent
+from agent.core.shadow.transitions import ORIGIN, SAMPLED_FIELDS
 
 VERSION = 1
 """Of the columns: told in each file's metadata, `kshadow.columns`. A column that is added does not raise it."""
@@ -35,6 +37,10 @@ class Column(NamedTuple):
 
 
 EVERY = ("*",)
+ORIGINS = "origins"
+"""The column of what members have as `origin`."""
+_MEMBERS = ("joined", "left", "member", "old_member")
+"""Fields that are a member, or a list of them."""
 
 
 def _columns() -> tuple[Column, ...]:
@@ -45,7 +51,9 @@ def _columns() -> tuple[Column, ...]:
             column = found.setdefault(field.name, _column(field, ()))
             if column.types is not EVERY:
                 found[field.name] = column._replace(types=(*column.types, event_type))
-    return tuple(found.values())
+    with_members = tuple(name for name, it in EVENT_CLASSES.items() if {*_MEMBERS} & {*it.__struct_fields__})
+    about = "what happened to members' pods, a JSON object by member id; null without `--kubernetes`"
+    return (*found.values(), Column(ORIGINS, "json", with_members, about))
 
 
 def _fields(event_class: type[HistoryEvent]) -> tuple[inspect.Field, ...]:
@@ -70,7 +78,7 @@ def _type(described: inspect.Type) -> Any:
         case inspect.ListType(item_type=of):
             return "json" if (item := _type(of)) == "json" else (item,)
         case inspect.StructType(fields=fields):
-            return {field.name: _type(field.type) for field in fields}
+            return {field.name: _type(field.type) for field in fields if field.name != ORIGIN}
         case _:
             return _TYPES[type(described)]
 
@@ -93,13 +101,18 @@ _ESCAPE = re.compile(r"\\(\\|u[0-9a-f]{4})")
 def event_to_row(event: Event) -> dict[str, Any]:
     """An event as a row: values that fit their columns, and the rest in `extra`."""
     kind = event["type"]
-    row = {}
+    row: dict[str, Any] = {}
+    origins: dict[str, Any] = {}
+    event = _without_origins(event, origins)
+    if origins:
+        row[ORIGINS] = origins
     for name, value in event.items():
-        fits = _FITS.get(name)
+        fits = None if name == ORIGINS else _FITS.get(name)  # no event has a field of that name
         if fits is not None and (_has(kind, name) if value is None else fits(value)):
             row[name] = value
-    if len(row) < len(event):
-        row[EXTRA] = _json({name: value for name, value in event.items() if name not in row})
+    beside = {name: value for name, value in event.items() if name not in row or name == ORIGINS}
+    if beside:
+        row[EXTRA] = _json(beside)
     for name in _FREE:
         if row.get(name) is not None:
             row[name] = _json(row[name])
@@ -120,12 +133,49 @@ def row_to_event(row: Mapping[str, Any]) -> Event:
     kind = extra.get("type", values["type"])
     out: Event = {}
     for column in COLUMNS:
-        if column.name in extra or column.name not in values:
+        if column.name in extra or column.name not in values or column.name == ORIGINS:
             continue
         value = values[column.name]
         if value is not None or _has(kind, column.name):
             out[column.name] = json.loads(value) if column.kind == "json" and value is not None else value
-    return {**out, **extra}
+    origins = values.get(ORIGINS)
+    return {**(out if origins is None else _with_origins(out, json.loads(origins))), **extra}
+
+
+def _without_origins(event: Event, origins: dict[str, Any]) -> Event:
+    """An event whose members have no `origin`, which `origins` has then by member id."""
+
+    def taken(member: Any) -> Any:
+        match member:
+            case {"member_id": str(name), "origin": origin} if name not in origins or origins[name] == origin:
+                origins[name] = origin
+                return {field: value for field, value in member.items() if field != ORIGIN}
+        return member
+
+    out = event
+    for name in _MEMBERS:
+        value = event.get(name)
+        changed = list(map(taken, value)) if type(value) is list else taken(value)
+        if changed != value:
+            out = {**out, name: changed}
+    return out
+
+
+def _with_origins(event: Event, origins: Mapping[str, Any]) -> Event:
+    """The event whose members have theirs, behind what is known of the client."""
+
+    def given(member: Any) -> Any:
+        if not isinstance(member, dict) or member.get("member_id") not in origins:
+            return member
+        origin, out = origins[member["member_id"]], dict[str, Any]()
+        for field, value in member.items():
+            out[field] = value
+            if field == "client_library":
+                out[ORIGIN] = origin
+        return {**out, ORIGIN: origin}
+
+    members = {name: event[name] for name in _MEMBERS if name in event}
+    return event | {name: list(map(given, it)) if isinstance(it, list) else given(it) for name, it in members.items()}
 
 
 def _fitting(kind: ColumnType) -> Callable[[Any], bool]:
@@ -157,8 +207,8 @@ def _fitting(kind: ColumnType) -> Callable[[Any], bool]:
 _FITS = {column.name: _fitting(column.kind) for column in COLUMNS}
 _FREE = [column.name for column in COLUMNS if column.kind == "json"]
 _HAS = {column.name: column.types for column in COLUMNS}
-_OPTIONAL = ("sampled", "sampled_every_ms")
-"""What only some events of a type have: those that were seen by looks at the groups."""
+_OPTIONAL = (*SAMPLED_FIELDS, ORIGINS)
+"""What only some events of a type have: those that looks at the groups showed, or whose members have origins."""
 
 
 def _has(event_type: str, name: str) -> bool:

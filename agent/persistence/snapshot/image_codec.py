@@ -18,6 +18,7 @@ from agent.core.diagnosis.engine import AnalyzerFailure, PartitionDiagnosis
 from agent.core.events.counts import PartitionCounts
 from agent.core.events.recent import PartitionRecentEvents, RecentEvent
 from agent.core.inference.external_evidence import EvidenceSource
+from agent.core.inference.origins import OriginSource
 from agent.core.shadow.mirror import PartitionMirror
 from agent.core.state_fields import INTERNED, declared_state
 from agent.persistence.snapshot.analyzer_state import AnalyzerStates, analyzer_form, hysteresis_form, settings_text
@@ -89,10 +90,11 @@ class ImageCodec:
         evidence_source: EvidenceSource | None = None,
         on_failure: Callable[[AnalyzerFailure], None] | None = None,
         mirror_class: type[PartitionMirror] = PartitionMirror,
+        origin_source: OriginSource | None = None,
     ) -> None:
         """`scope` says in words what else decides what is kept: which groups are shown. `mirror_class`: of what class
         the mirrors are."""
-        self._mirror_class = mirror_class
+        self._mirror_class, self._origin_source = mirror_class, origin_source
         self._selection, self._evidence_source, self._on_failure = selection, evidence_source, on_failure
         self._encoder = msgspec.msgpack.Encoder(enc_hook=_encoded)
         self._versions = {FORMAT: _Version(FORMAT, selection, mirror_class)}
@@ -157,7 +159,7 @@ class ImageCodec:
         try:
             tables, (mirror_plain, analyzers, counts, recent, clock_ms) = forms.decode(image)
             by = _unpacking(tables)
-            mirror = self._mirror_class(partition, self._evidence_source)
+            mirror = self._mirror_class(partition, self._evidence_source, self._origin_source)
             forms.mirror.unpack(mirror_plain, by, mirror)
             diagnosis = None
             if analyzers is not None:

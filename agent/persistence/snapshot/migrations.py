@@ -14,8 +14,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from agent.core.diagnosis.engine import PartitionDiagnosis, RecordsAhead
+from agent.core.events.counts import PartitionCounts
+from agent.core.inference.origin_evidence import PartitionOrigins
+from agent.core.shadow.mirror import PartitionMirror
+from agent.core.shadow.sampled_mirror import SampledMirror
+from agent.core.shadow.views import GroupView
 
-FORMAT = 4
+FORMAT = 5
 """Of the container and of the fields; also raised where images must not be used though the fields are the same."""
 
 OLDEST_FORMAT = 3
@@ -49,6 +54,12 @@ class Removed(NamedTuple):
 
 MIGRATIONS: dict[int, Sequence[Added | Renamed | Removed]] = {
     4: (Added(PartitionDiagnosis, "ahead", RecordsAhead),),
+    5: (
+        Added(PartitionMirror, "origins", PartitionOrigins),
+        Added(SampledMirror, "origins", PartitionOrigins),
+        Added(PartitionCounts, "origins", dict),
+        Added(GroupView, "origins", lambda: None),
+    ),
 }
 """By the version that they came with: what changed since the version before."""
 

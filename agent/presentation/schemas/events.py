@@ -9,16 +9,18 @@ from agent.core.events.events import (
     FINDING,
     EventDeparture,
     EventMember,
+    EventOrigin,
     EventPositionBehind,
     HistoryEvent,
 )
-from agent.core.shadow.transitions import SAMPLED_FIELDS
+from agent.core.shadow.transitions import ORIGIN, SAMPLED_FIELDS
 from agent.persistence.export.columns import COLUMNS
 from agent.presentation.schemas.builders import REF, Schema, ref
 
 _NAMES = {
     **{event_class.__name__: f"event_{event_type}" for event_type, event_class in EVENT_CLASSES.items()},
     HistoryEvent.__name__: "event_other",
+    EventOrigin.__name__: "event_origin",
     EventMember.__name__: "event_member",
     EventDeparture.__name__: "event_departure",
     EventPositionBehind.__name__: "event_position_behind",
@@ -26,7 +28,7 @@ _NAMES = {
 
 # What schemas say, and the fields of events, in the order of the files that there are.
 _KEYWORDS = (
-    *("$ref", "type", "const", "not", "pattern", "enum", "examples", "minimum", "maximum"),
+    *("$ref", "anyOf", "type", "const", "not", "pattern", "enum", "examples", "minimum", "maximum"),
     *("items", "properties", "additionalProperties", "required", "description"),
 )
 _FIELDS = {column.name: place for place, column in enumerate(COLUMNS)}
@@ -36,8 +38,8 @@ def _adapted(schema: Schema) -> Schema:
     """A schema of msgspec's as the others are: `null` as one of two types, our names, no defaults."""
     out = dict(schema)
     if "anyOf" in out:
-        of = out["anyOf"][0]
-        out |= {**of, "type": [of["type"], "null"]}
+        of = out.pop("anyOf")[0]
+        out |= {"anyOf": [_adapted(of), {"type": "null"}]} if "$ref" in of else {**of, "type": [of["type"], "null"]}
     if "$ref" in out:
         out["$ref"] = REF + _NAMES[out["$ref"].rpartition("/")[2]]
     if "items" in out:
@@ -45,7 +47,7 @@ def _adapted(schema: Schema) -> Schema:
     if "title" in out:
         fields = sorted(out["properties"], key=lambda name: _FIELDS.get(name, 0))
         out["properties"] = {name: _sentence(_adapted(out["properties"][name])) for name in fields}
-        out["required"] = [name for name in fields if name not in SAMPLED_FIELDS]
+        out["required"] = [name for name in fields if name not in (*SAMPLED_FIELDS, ORIGIN)]
     return {name: out[name] for name in _KEYWORDS if name in out}
 
 

@@ -63,7 +63,7 @@ _LAG: dict[str, Schema] = {
 
 LAG_FIELDS = tuple(_LAG)
 
-MEMBER_OPTIONAL = ("target", "standby_tasks", "warmup_tasks")
+MEMBER_LISTS = ("target", "standby_tasks", "warmup_tasks")
 """What only newer types of groups have."""
 
 VIEW_DEFS: dict[str, Schema] = {
@@ -87,9 +87,13 @@ VIEW_DEFS: dict[str, Schema] = {
             "target": described(PARTITIONS, "What the coordinator wants it to hold, in newer types of groups."),
             "standby_tasks": PARTITIONS,
             "warmup_tasks": PARTITIONS,
+            "origin": described(
+                nullable(ref("event_origin")),
+                "How its pod came; null if not known; only with `--kubernetes`.",
+            ),
         },
         "A member of a group.",
-        optional=MEMBER_OPTIONAL,
+        optional=(*MEMBER_LISTS, "origin"),
     ),
     "offset": object_of(
         {

@@ -113,7 +113,7 @@ def is_text(name: str) -> bool:
     return not any("\ud800" <= char <= "\udfff" for char in name)
 
 
-OF_LOOKS = {"sampled", "sampled_every_ms"}
+OF_LOOKS = {"sampled", "sampled_every_ms", "origins"}
 """Only events that were seen by looks have these."""
 
 

@@ -36,7 +36,7 @@ from tests.unit.simulation.generator.making import SMALL, a_cluster, runs
 NO_STATE: dict[type, set[str]] = {
     # Rejects are for whoever logs them; a mirror's versions say whether that very object changed. Wakes follow from
     # what is due, and looks from who wants them.
-    PartitionMirror: {"partition", "rejects", "_evidence_source", "names_version"},
+    PartitionMirror: {"partition", "rejects", "_evidence_source", "_origin_source", "names_version"},
     PartitionDiagnosis: {"_mirror", "_makes", "observer", "_on_failure", "_wakes", "lag_source", "_look_ms"},
     CommittedOffsets: {"_groups", "_place", "version", "moved"},  # follow from the keys; `moved` is the mirror's
     TargetAssignments: {"slots_of"},
