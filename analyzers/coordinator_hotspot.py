@@ -28,7 +28,7 @@ class HotspotSettings(Settings):
 
     open_after_s: float = setting(600.0, "seconds that the condition must hold before a finding opens")
     close_after_s: float = setting(600.0, "seconds that it must be gone before the finding closes")
-    times_mean: float = setting(5.0, "times the mean of the other partitions that is hot", least=1)
+    times_mean: float = setting(5.0, "how many times the mean of the other partitions is hot", least=1)
     min_records_per_s: float = setting(500.0, "records a second below which no partition is hot")
     min_partitions: int = setting(5, "partitions that must be read to compare", least=2)
 
@@ -40,7 +40,7 @@ class CoordinatorHotspot(ClusterAnalyzer):
 
     name = "coordinator_hotspot"
     rule = (
-        "In consecutive windows of five minutes one partition of __consumer_offsets took in at least `times_mean` "
+        "In consecutive windows of five minutes one partition of __consumer_offsets received at least `times_mean` "
         "times the mean of the others, and at least `min_records_per_s` records a second."
     )
     false_alarms = (
@@ -81,26 +81,31 @@ class CoordinatorHotspot(ClusterAnalyzer):
 
 def _summary(numbers: Mapping[str, Any]) -> str:
     mean = numbers["others_mean"]
-    versus = f"{numbers['records'] / mean:.0f} times the mean of the others" if mean else "the others next to none"
-    most = f"; group {numbers['group']} made {numbers['group_part']:.0%} of that by its commits"
+    versus = (
+        f"{numbers['records'] / mean:.0f} times the mean of the others"
+        if mean
+        else "while the others receive almost none"
+    )
+    most = f"; {100 * numbers['group_part']:.0f} % of them are commits of group {numbers['group']}"
     return (
-        f"Partition {numbers['partition']} of __consumer_offsets took in {numbers['records_per_s']:.0f} records a "
-        f"second, {numbers['part_of_all']:.0%} of what all {numbers['partitions']} did, {versus}"
+        f"Partition {numbers['partition']} of __consumer_offsets receives {numbers['records_per_s']:.0f} records a "
+        f"second, {100 * numbers['part_of_all']:.0f} % of all {numbers['partitions']} partitions, {versus}"
         f"{most if numbers['group'] is not None else ''}."
     )
 
 
 def _advice(numbers: Mapping[str, Any]) -> str:
     group = numbers["group"]
-    leader = f"The broker that leads partition {numbers['partition']} bears it, and coordinates every group there."
+    leader = f"The broker that leads partition {numbers['partition']} has this load, and coordinates its groups."
     if group is not None and numbers["group_part"] >= DOMINANT_GROUP_PART:
         return (
-            f"Let {group} commit less often: raise auto.commit.interval.ms (5000 unless set), or commit once a batch "
-            "instead of once a record. Or split it into several groups, whose names put them on other partitions. "
-            f"{leader}"
+            f"Raise auto.commit.interval.ms of {group} (5000 by default), or commit once per batch instead of "
+            "per record; "
+            "after a crash more records are consumed again. Or split it into several groups, which have other "
+            f"partitions. {leader}"
         )
     return (
-        "Several busy groups share this partition: a group's is abs(hashCode(group.id)) modulo the number of "
-        "partitions, so another group.id moves one elsewhere (without its offsets). Or let them commit less often: "
-        f"auto.commit.interval.ms, once a batch instead of once a record. {leader}"
+        "Raise auto.commit.interval.ms of its busy groups (5000 by default), or commit once per batch instead of per "
+        "record; after a crash more records are consumed again. Or give one of them another group.id, which moves it "
+        f"to another partition, without its offsets. {leader}"
     )

@@ -78,8 +78,8 @@ TOPICS = _Trait(
     "topics",
     _topics,
     _topics_text,
-    "Let all members subscribe to the same topics, or give each application a group.id of its own: otherwise a "
-    "restart of one rebalances all, and range and roundrobin spread partitions unevenly.",
+    "Let all members subscribe to the same topics, or give each application its own group.id; the price is one "
+    "deploy, and a new group.id starts without offsets. Otherwise a restart of one application rebalances all.",
 )
 
 TRAITS = (
@@ -88,25 +88,27 @@ TRAITS = (
         "session timeout",
         lambda member: member.session_timeout_ms,
         _seconds,
-        "Set session.timeout.ms alike on all members.",
+        "Set the same session.timeout.ms on all members; the price is one rolling restart.",
     ),
     _Trait(
         "rebalance timeout",
         lambda member: member.rebalance_timeout_ms,
         _seconds,
-        "Set max.poll.interval.ms alike on all members: a rebalance waits for the longest.",
+        "Set the same max.poll.interval.ms on all members, since a rebalance waits for the longest; the price is one "
+        "rolling restart.",
     ),
     _Trait(
         "membership",
         lambda member: member.instance_id is not None,
         lambda is_static: "static" if is_static else "dynamic",
-        "Set group.instance.id on all members or on none: restarts of the dynamic ones still rebalance everybody.",
+        "Set group.instance.id on all members, each its own; a dead member is then detected by "
+        "session.timeout.ms only.",
     ),
     _Trait(
         "protocol",
         lambda member: member.uses_classic_protocol,
         lambda is_classic: "classic" if is_classic else "consumer",
-        "Finish the migration: set group.protocol=consumer on the members that still have classic.",
+        "Finish the migration: set group.protocol=consumer on the classic members; the price is one rolling restart.",
     ),
 )
 
@@ -134,10 +136,10 @@ def _look(view: GroupView) -> Condition | None:
     if not differing:
         return None
     severity = Severity.WARNING if differing[0][0] is TOPICS else Severity.INFO
-    parts = [f"{trait.name}: {_values_text(trait, values)}" for trait, values in differing]
+    parts = [f"{trait.name.capitalize()}: {_values_text(trait, values)}" for trait, values in differing]
     return Condition(
         severity,
-        f"{count_text(len(view.members), 'member')} of one group disagree. {'. '.join(parts)}.",
+        f"{count_text(len(view.members), 'member')} of the group differ. {'. '.join(parts)}.",
         " ".join(trait.advice for trait, _ in differing),
         {
             "members": len(view.members),

@@ -32,8 +32,8 @@ class OrphanedOffsetsSettings(Settings):
     close_after_s: float = setting(0.0, "seconds that it must be gone before the finding closes")
     empty_s: float = setting(259_200.0, "seconds without members and without a commit", least=1)
     unused_s: float = setting(259_200.0, "seconds without a commit, of topics that no member subscribes to", least=1)
-    settle_s: float = setting(3600.0, "seconds from a change of the group to the look at its offsets", least=1)
-    look_every_s: float = setting(21_600.0, "seconds from look to look while there are such offsets", least=1)
+    settle_s: float = setting(3600.0, "seconds from a change of the group to the check of its offsets", least=1)
+    look_every_s: float = setting(21_600.0, "seconds between checks while there are such offsets", least=1)
 
 
 class OrphanedOffsets(Analyzer):
@@ -102,9 +102,9 @@ class OrphanedOffsets(Analyzer):
         what = f"{count_text(len(offsets), 'committed offset')} of {_topics(offsets)}"
         self._condition = Condition(
             Severity.INFO,
-            f"{what}: for {duration_text(idle_ms)} the group has had no members and made no commit.",
-            "If its consumer is gone for good delete the group (kafka-consumer-groups.sh --delete), and its lag is "
-            "no longer reported; else start it before the offsets expire: offsets.retention.minutes "
+            f"{what} are unused: the group has had no members and no commit for {duration_text(idle_ms)}.",
+            "Delete the group if its consumer will not return (kafka-consumer-groups.sh --delete); its positions are "
+            "then lost. Otherwise start it before the offsets expire: offsets.retention.minutes "
             f"{tail} after {duration_text(RETENTION_MS)} by default.",
             _numbers("empty_group", offsets, idle_ms),
         )
@@ -119,11 +119,11 @@ class OrphanedOffsets(Analyzer):
             what = f"{count_text(len(old), 'committed offset')} of {_topics(old)}"
             self._condition = Condition(
                 Severity.INFO,
-                f"{what}: no member subscribes to that any more, and the last commit is {duration_text(idle_ms)} "
-                f"old.",
-                "Delete them (kafka-consumer-groups.sh --delete-offsets), or leave that to the broker: from Kafka "
-                f"2.4 on offsets.retention.minutes does it, {duration_text(RETENTION_MS)} after the last commit by "
-                f"default. Until then leave those topics out where the group's lag is watched.",
+                f"{what} are unused: no member subscribes, and the last commit was {duration_text(idle_ms)} ago.",
+                "Delete them (kafka-consumer-groups.sh --delete-offsets); the positions are then lost. From "
+                "Kafka 2.4 "
+                f"on brokers delete them by offsets.retention.minutes, {duration_text(RETENTION_MS)} after the last "
+                "commit by default. Until then leave those topics out of alerts on the group's lag.",
                 _numbers("unused_topics", old, idle_ms),
             )
             return group.now_ms + milliseconds(self.settings.look_every_s)

@@ -131,9 +131,9 @@ def rewind_condition(back: Mapping[TopicPartition, PartitionTrack]) -> Condition
         f"{furthest.back_by:,} records to {furthest.back_from - furthest.back_by}: {list_text(names)}."
     )
     advice = (
-        "Check whether the application seeks, whether auto.offset.reset was used because the offset was deleted "
-        "(retention, a recreated topic), and whether two applications use the group.id: records are consumed a "
-        "second time."
+        "Find why records are consumed again: a seek in the application, a second application with this group.id, or "
+        "auto.offset.reset=earliest after the offset expired or the topic was recreated. Against expiry raise "
+        "offsets.retention.minutes on the brokers; its price is more offsets to keep."
     )
     numbers = {
         "status": str(Status.REWIND),

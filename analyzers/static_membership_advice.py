@@ -100,12 +100,12 @@ class StaticMembershipAdvice(Analyzer):
 
     name: ClassVar[str] = "static_membership_advice"
     rule: ClassVar[str] = (
-        "Dynamic members of a classic group, with others that stay, went and came back within return_s under the "
+        "Dynamic members of a classic group, with others that stay, left and joined again within return_s under the "
         "same client id (from the same host, or as the only one with that id) min_restarts times within window_s; "
         "and min_rebalances and min_standstill_s would have been saved. Info."
     )
     false_alarms: ClassVar[str] = (
-        "A crash loop is one too, though the crash is what to mend. Not seen: clients whose id changes with each "
+        "A crash loop, where the crash is what to fix. Not seen: clients whose id changes with each "
         "start, members of libraries without static membership, members that never commit (nothing tells when they "
         "went), KIP-848 groups (a restart stops nobody else there) and Connect (which waits "
         "scheduled.rebalance.max.delay.ms by itself)."

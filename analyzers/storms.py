@@ -49,7 +49,7 @@ def pattern_clause(pattern: StormPattern, clients: Sequence[str], departures: in
         case StormPattern.CHURN:
             return f"members are replaced repeatedly: {who} ({times})"
         case StormPattern.COOPERATIVE_ROUNDS:
-            return "cooperative rebalances follow each other without end"
+            return "cooperative rebalances repeat without end"
         case StormPattern.REJOIN_LOOP:
             return "the same members rejoin, and nothing else changes"
         case StormPattern.SUBSCRIPTION_CHANGES:
@@ -86,8 +86,10 @@ PATTERN_ADVICE = {
         "group.protocol=consumer the broker assigns."
     ),
     StormPattern.REJOIN_LOOP: (
-        "Find which member asks for rebalances: enforceRebalance() in the application, a leader whose topic metadata "
-        "changes back and forth, or members whose join fails (their logs show why)."
+        "Find in the members' logs who asks for the rebalance: enforceRebalance() in the application, a join "
+        "that fails, "
+        "or a leader whose topic metadata changes. For the last raise metadata.max.age.ms (300000 by default); new "
+        "partitions are then found later."
     ),
     StormPattern.SUBSCRIPTION_CHANGES: (
         "Create topics at one time, narrow the subscribed pattern, and subscribe once; the price is that new topics "

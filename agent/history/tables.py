@@ -54,19 +54,19 @@ GROUPS = (
     Column("empty_ms", "bigint", "for how long without members (Empty)"),
     Column("preparing_rebalance_ms", "bigint", "for how long in join phases that are known; null where none is"),
     Column("completing_rebalance_ms", "bigint", "for how long in sync phases that are known; null where none is"),
-    Column("join_unknown", "bigint", "rebalances of which it is not known how long the join phase took"),
-    Column("sync_unknown", "bigint", "rebalances of which it is not known how long the sync phase took"),
+    Column("join_unknown", "bigint", "rebalances for which it is not known how long the join phase took"),
+    Column("sync_unknown", "bigint", "rebalances for which it is not known how long the sync phase took"),
     Column("rebalances", "bigint", "rebalances that completed"),
-    Column("joins", "bigint", "members that came"),
-    Column("departures", "bigint", "members that went"),
-    Column("replacements", "bigint", "static members that came back under a new id"),
+    Column("joins", "bigint", "members that joined"),
+    Column("departures", "bigint", "members that left"),
+    Column("replacements", "bigint", "static members that joined again under a new id"),
     Column(
         "stopped_partition_ms",
         "bigint",
-        "time that partitions had nobody during rebalances, summed over those of which it is known; null where it is "
+        "stopped partition time, summed over the rebalances for which it is known; null where it is "
         "known of none of them",
     ),
-    Column("stopped_unknown", "bigint", "rebalances of which it is not known"),
+    Column("stopped_unknown", "bigint", "rebalances for which it is not known"),
     Column("rebalance_gaps", "bigint", "rebalances before which there was another one"),
     Column("rebalance_gap_ms", "bigint", "the time between those and the ones before, summed"),
     Column("mean_time_between_rebalances_ms", "double", "the latter by the former; null without any"),
@@ -95,7 +95,7 @@ CAUSES = (
         "bigint",
         "what those rebalances cost of which it is known; null where it is of none, and for what is no rebalance",
     ),
-    Column("stopped_unknown", "bigint", "rebalances of which it is not known; null for what is no rebalance"),
+    Column("stopped_unknown", "bigint", "rebalances for which it is not known; null for what is no rebalance"),
     _DATE,
 )
 """A row for each group, window, kind and cause that there was."""
@@ -113,15 +113,15 @@ EPISODES = (
         "not known",
     ),
     Column("rebalances", "bigint", "rebalances in it"),
-    Column("joins", "bigint", "members that came"),
-    Column("departures", "bigint", "members that went"),
-    Column("replacements", "bigint", "static members that came back under a new id"),
+    Column("joins", "bigint", "members that joined"),
+    Column("departures", "bigint", "members that left"),
+    Column("replacements", "bigint", "static members that joined again under a new id"),
     Column("members_before", "bigint", "members before it; null where they are not known"),
     Column("members_after", "bigint", "members after it"),
     Column(
         "stopped_partition_ms",
         "bigint",
-        "time that partitions had nobody during them, summed over those of which it is known; null where it is known "
+        "stopped partition time, summed over the rebalances for which it is known; null where it is known "
         "of none of them",
     ),
     Column("stopped_unknown", "bigint", "rebalances in it of which it is not known"),

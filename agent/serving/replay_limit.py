@@ -7,7 +7,7 @@ from agent.simulation.whatif.recorder import GroupRecording
 MAX_MEMBERS = 3_000
 """Members of all states together: what has more takes too long for one play alone."""
 
-TOO_LARGE = "so large a group is not replayed here"
+TOO_LARGE = "the group is too large to be replayed by the agent"
 """Why there are no numbers of such a group."""
 
 

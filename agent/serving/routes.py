@@ -150,7 +150,7 @@ async def _refused(request: Request, refusal: Exception) -> Response:
 
 async def _failed(request: Request, failure: Exception) -> Response:
     """A mistake of ours, which the server logs: what it says may be nobody else's business."""
-    return error_response(500, "internal error; the agent's log says more")
+    return error_response(500, "internal error; the agent's log has the details")
 
 
 def _groups(agent: GroupQueries, request: Request) -> Response:

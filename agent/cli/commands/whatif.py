@@ -83,12 +83,12 @@ change_options: Decorator = combined(
 @option(
     "--broker-initial-delay",
     type=DURATION,
-    help="The brokers' group.initial.rebalance.delay.ms as it was [as the log tells, else 3s].",
+    help="The brokers' group.initial.rebalance.delay.ms then [from the log, else 3s].",
 )
 @option(
     "--client-heartbeat-interval",
     type=DURATION,
-    help="The clients' heartbeat.interval.ms as it was [as the log tells, else 3s].",
+    help="The clients' heartbeat.interval.ms then [from the log, else 3s].",
 )
 @output_option()
 @pass_query
@@ -220,7 +220,7 @@ def _print(found: CalibratedReplay, result: Comparison) -> None:
     echo("\n" + bold("What would have helped most"))
     for text in advice(found, result):
         echo_text(text, "  - ", "    ")
-    echo("\n" + bold("What this takes for granted"))
+    echo("\n" + bold("Assumptions"))
     for text in assumptions(found, result):
         echo_text(text, "  - ", "    ")
 

@@ -18,18 +18,18 @@ _COST = (
     Column(
         "stopped_partition_ms",
         "bigint",
-        "time that partitions had nobody during rebalances, summed over those of which it is known; null where it is "
+        "stopped partition time, summed over the rebalances for which it is known; null where it is "
         "known of none of them",
     ),
-    Column("stopped_unknown", "bigint", "rebalances of which it is not known"),
-    Column("stopped_share", "double", "its part of that of all groups, 0 to 1"),
+    Column("stopped_unknown", "bigint", "rebalances for which it is not known"),
+    Column("stopped_share", "double", "its share of the total, 0 to 1"),
     Column("main_cause", "string", "the cause of most rebalances"),
-    Column("main_cause_share", "double", "its part of the rebalances, 0 to 1"),
-    Column("departures", "bigint", "members that went"),
+    Column("main_cause_share", "double", "its share of the rebalances, 0 to 1"),
+    Column("departures", "bigint", "members that left"),
 )
 
 RANKING = (
-    Column("rank", "int", "1 is the group whose partitions stood still the longest"),
+    Column("rank", "int", "1 is the group with the most stopped partition time"),
     *_GROUP,
     Column("group_type", "string", "classic, connect, consumer, share or streams; the latest"),
     Column("known_ms", "bigint", "for how long the group was there and its state known"),
@@ -46,7 +46,7 @@ RANKING = (
 """A row for each group."""
 
 TEAMS = (
-    Column("rank", "int", "1 is the team whose groups' partitions stood still the longest"),
+    Column("rank", "int", "1 is the team whose groups have the most stopped partition time"),
     Column("team", "string", "groups' names up to the first of . - _"),
     Column("groups", "bigint", "its groups"),
     Column("known_ms", "bigint", "for how long they were known, summed"),
@@ -63,7 +63,7 @@ CAUSES_BY_DAY = (
     Column("cause", "string", "the cause"),
     Column("count", "bigint", "how many"),
     Column("stopped_partition_ms", "bigint", "what those rebalances cost, where it is known; null for what is none"),
-    Column("stopped_unknown", "bigint", "rebalances of which it is not known; null for what is none"),
+    Column("stopped_unknown", "bigint", "rebalances for which it is not known; null for what is none"),
 )
 """A row for each step, kind and cause that there was."""
 
@@ -73,7 +73,7 @@ HEAT_MAP = (
     Column("hours", "bigint", "such hours of the range in which a group was known"),
     Column("rebalances", "bigint", "rebalances of all groups in them"),
     Column("stopped_partition_ms", "bigint", "what those cost of which it is known"),
-    Column("stopped_unknown", "bigint", "rebalances of which it is not known"),
+    Column("stopped_unknown", "bigint", "rebalances for which it is not known"),
 )
 """A row for each hour of a week that the range has."""
 
@@ -83,10 +83,10 @@ DEPLOYS = (
     Column("deploys", "bigint", "episodes of kind deploy that began in the range"),
     Column("rebalances", "bigint", "rebalances in them"),
     Column("rebalances_per_deploy", "double", "the mean"),
-    Column("stopped_partition_ms", "bigint", "time that partitions had nobody during them, summed where it is known"),
+    Column("stopped_partition_ms", "bigint", "stopped partition time, summed where it is known"),
     Column("stopped_unknown", "bigint", "rebalances in them of which it is not known"),
     Column("stopped_median_ms", "double", "of a deploy"),
-    Column("members_replaced", "bigint", "the lesser of joins and departures, and static members that came back"),
+    Column("members_replaced", "bigint", "the lesser of joins and departures, and static members that joined again"),
     Column("stopped_per_member_ms", "double", "stopped_partition_ms by members_replaced; null without any"),
 )
 """A row for each group with deploys."""
@@ -107,7 +107,7 @@ COMPARISON = (
 MEASURES = {
     "rebalances_per_day": "rebalances by known time; for all: of a group",
     "stopped_partition_ms_per_day": "stopped partition time in milliseconds by known time; for all: of a group",
-    "departures_per_day": "members that went by known time; for all: of a group",
+    "departures_per_day": "members that left by known time; for all: of a group",
     "imbalance_avg": "as in the ranking; for all: the mean of the groups that have it in both ranges",
     "lag_records_p99": "the same",
     "lag_seconds_p99": "the same",
@@ -120,13 +120,17 @@ GAINS = (
     Column("since_ms", "bigint", "the time that was replayed: its begin"),
     Column("until_ms", "bigint", "and its end"),
     Column("exact", "boolean", "whether the replay under today's settings came out as it was"),
-    Column("setting", "string", "the setting that would have saved most"),
+    Column("setting", "string", "the setting that saves most"),
     Column("rebalances_now", "bigint", "rebalances in the replay under today's settings"),
     Column("rebalances_then", "bigint", "and under that setting"),
-    Column("stopped_now_ms", "bigint", "partition time without work in the replay, deaths unnoticed included: today"),
+    Column(
+        "stopped_now_ms",
+        "bigint",
+        "stopped partition time in the replay, with the time until dead members are detected: today",
+    ),
     Column("stopped_then_ms", "bigint", "and under that setting"),
     Column("saved_partition_ms", "bigint", "the difference"),
-    Column("assumptions", "array<string>", "what the model takes for granted"),
+    Column("assumptions", "array<string>", "what the model assumes"),
 )
 """A row for each group for which a setting would have saved standstill."""
 

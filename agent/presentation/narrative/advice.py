@@ -36,7 +36,7 @@ MAX_ITEMS = 3
 
 RUNBOOKS = "docs/runbooks.md"
 RUNBOOK_OF = {
-    "coordinator_hotspot": None,
+    "coordinator_hotspot": "coordinatorhotspot",
     "idle_members": "kshadowidlemembers",
     "mixed_subscription": "kshadowimbalance",
     "orphaned_offsets": "kshadowgroupempty",

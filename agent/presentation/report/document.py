@@ -53,7 +53,7 @@ def document(facts: FleetReport) -> str:
 {join((part for _, _, part in parts), chr(10))}
 </main>
 <footer><p class="meta">{_made(facts)} This page is one
-file: it runs no script and asks for nothing.</p></footer>
+file: it runs no script and loads nothing.</p></footer>
 </body>
 </html>
 """
@@ -83,7 +83,7 @@ def _made(facts: FleetReport) -> Markup:
 def _sections(facts: FleetReport) -> list[Section]:
     out: list[Section] = []
     if len(facts.groups) != 1:
-        out.append(("fleet", "All groups together", fleet_section(facts)))
+        out.append(("fleet", "All groups", fleet_section(facts)))
     for it in facts.details:
         out.append(
             (
@@ -94,28 +94,29 @@ def _sections(facts: FleetReport) -> list[Section]:
         )
     if len(facts.groups) > len(facts.details):
         out.append(("others", "Other groups", other_groups_section(facts)))
-    out.append(("limits", "What this report cannot tell", _limits(facts)))
+    out.append(("limits", "What is not known", _limits(facts)))
     return out
 
 
 def _limits(facts: FleetReport) -> Markup:
     said = [
-        "Causes are inferred from what brokers write: each has the probability that it is right. Why a "
-        "removed member stopped sending heartbeats or polling is in its own log.",
-        "How long partitions were stopped is summed over them, and says nothing of how many records waited. Where "
-        "everybody is drawn as waiting, the beginning of that time is an estimate.",
+        "Causes are inferred from what brokers write; each has a probability. Why a removed member stopped sending "
+        "heartbeats or polling is in its own log.",
+        "Stopped time is summed over partitions; it does not show how many records waited. Where all members "
+        "are drawn "
+        "as waiting, the beginning of that time is an estimate.",
     ]
     early = [it.complete_since_ms for it in facts.details if it.complete_since_ms is not None]
     if early:
         said.append(
-            f"An agent keeps the latest events only: of some groups those before {timestamp(max(early))} UTC are "
-            "missing. The same report with --bootstrap-server reads all that the topic still holds."
+            f"The agent keeps the latest events only: some groups lack those before {timestamp(max(early))} UTC. "
+            "With --bootstrap-server the report reads all that the topic still holds."
         )
     if facts.groups_without_history:
         said.append(
             f"{count(facts.groups_without_history, 'group')} of the agent's "
             f"{'was' if facts.groups_without_history == 1 else 'were'} not asked "
-            "what happened, to be gentle with it: those have a ? in the table. Name a group to have it told of."
+            "for its events, to limit the load: the table shows ? for those. Name a group to include it."
         )
     parts: list[str] = [paragraphs(said)]
     if facts.origin.problems:
@@ -123,5 +124,5 @@ def _limits(facts: FleetReport) -> Markup:
         if len(facts.origin.problems) > len(shown):
             shown.append(f"and {len(facts.origin.problems) - len(shown):,} more")
         items = "".join(f"<li>{escape(it, 400)}</li>" for it in shown)
-        parts.append(f"<h3>What was wrong with the data</h3><ul>{items}</ul>")
-    return section("limits", "What this report cannot tell", *parts)
+        parts.append(f"<h3>Problems in the data</h3><ul>{items}</ul>")
+    return section("limits", "What is not known", *parts)

@@ -21,7 +21,7 @@ MAX_ROWS = 1_000
 MAX_FINDINGS = 300
 
 _GROUP_HEADS = (
-    "Group", "~Findings", "State", "#Members", "#Rebalances", "#Thrown out", "#Went otherwise",
+    "Group", "~Findings", "State", "#Members", "#Rebalances", "#Timeouts", "#Other departures",
     "#Stopped partition time",
 )  # fmt: skip
 
@@ -30,31 +30,33 @@ def lead_paragraph(facts: FleetReport) -> Markup:
     """The main thing, in a few sentences."""
     moved = [row for row in facts.groups if row.rebalances]
     if not moved:
-        return Markup('<p class="lead">No group rebalanced in this time, as far as is known.</p>')
+        return Markup('<p class="lead">No rebalance of any group is known in this range.</p>')
     if len(facts.groups) == 1:
         # Its own section says all of it.
         return Markup("")
     said = [
         f"{len(moved):,} of {_groups_word(len(facts.groups))} rebalanced, {_times_word(facts.rebalances)} in all."
     ]
-    thrown = sum(row.timed_out for row in facts.groups)
-    if thrown:
+    timed_out = sum(row.timed_out for row in facts.groups)
+    if timed_out:
         timeouts = {str(cause): cause.info.departure_noun or ("", "") for cause in TIMEOUT_CAUSES}
         ways = [
             f"{n:,} {timeouts[cause][n != 1].lower()}"
             for cause, n in facts.departures.most_common()
             if cause in timeouts
         ]
-        said.append(f"Members were removed {_times_word(thrown)} ({join_words(ways)}).")
+        said.append(f"Members timed out {_times_word(timed_out)} ({join_words(ways)}).")
     if facts.stopped_ms:
-        dearest = sorted((row for row in moved if row.stopped_ms), key=lambda row: -(row.stopped_ms or 0))[:3]
-        most = join_words([f"{quoted(row.group)} {duration(row.stopped_ms or 0)}" for row in dearest])
-        of = f"; the dearest were {most}" if len(dearest) > 1 else ""
-        said.append(f"Rebalances stopped partitions for {duration(facts.stopped_ms)}, summed over them{of}.")
+        costliest = sorted((row for row in moved if row.stopped_ms), key=lambda row: -(row.stopped_ms or 0))[:3]
+        most = join_words([f"{quoted(row.group)} {duration(row.stopped_ms or 0)}" for row in costliest])
+        of = f"; the largest share: {most}" if len(costliest) > 1 else ""
+        said.append(
+            f"Rebalances stopped partitions for {duration(facts.stopped_ms)}, summed over the partitions{of}."
+        )
     worst = facts.groups[0]
     if worst.findings:
         told = join_words(list(dict.fromkeys(str(it["analyzer"]).replace("_", " ") for it in worst.findings)))
-        said.append(f"In most trouble was {quoted(worst.group)}: {told}.")
+        said.append(f"The most severe findings are on {quoted(worst.group)}: {told}.")
     return Markup(f'<p class="lead">{prose(" ".join(said))}</p>')
 
 
@@ -68,7 +70,7 @@ def _times_word(number: int) -> str:
 
 def headline_numbers(facts: FleetReport) -> Markup:
     """Headline numbers of all groups."""
-    thrown = sum(row.timed_out for row in facts.groups)
+    timed_out = sum(row.timed_out for row in facts.groups)
     worst = Counter(str(it["severity"]) for row in facts.groups for it in row.findings)
     told = (
         join_words([f"{n} {it}" for it, n in sorted(worst.items(), key=lambda it: severity_rank(it[0]))])
@@ -80,9 +82,9 @@ def headline_numbers(facts: FleetReport) -> Markup:
         [
             ("Groups", f"{len(facts.groups):,}", "", False),
             ("Rebalances", f"{facts.rebalances:,}", "", False),
-            ("Thrown out", f"{thrown:,}", "session, poll or rejoin timeout", thrown > 0),
-            ("Went otherwise", f"{sum(facts.departures.values()) - thrown:,}", "", False),
-            ("Stopped partition time", stopped, "two partitions for 3 s make 6 s", False),
+            ("Timeouts", f"{timed_out:,}", "session, poll or rejoin timeout", timed_out > 0),
+            ("Other departures", f"{sum(facts.departures.values()) - timed_out:,}", "", False),
+            ("Stopped partition time", stopped, "two partitions stopped for 3 s: 6 s", False),
             ("Findings", f"{sum(worst.values()):,}", told, False),
         ]
     )
@@ -92,24 +94,26 @@ def fleet_section(facts: FleetReport) -> Markup:
     """The section of all groups together: pictures, and those in most trouble with links."""
     parts: list[str] = []
     if facts.causes:
-        label = "What set off the rebalances of all groups"
-        caption = "What set off rebalances, over all groups. The rows have one scale. UTC."
+        label = "Causes of rebalances, all groups"
+        caption = "Causes of rebalances, all groups. All rows have the same scale. Times are UTC."
         parts.append(causes_figure(facts.causes, facts.since_ms, facts.until_ms, label, caption))
     shown = [it.summary for it in facts.details]
     if shown:
         links = {row.group for row in shown}
         parts.append(
-            table(f"{_caption(facts)}, the worst first", _GROUP_HEADS, [_group_row(row, links) for row in shown])
+            table(
+                f"{_caption(facts)}, most severe findings first",
+                _GROUP_HEADS,
+                [_group_row(row, links) for row in shown],
+            )
         )
     if facts.cluster_findings:
         parts += ["<h3>Findings on the cluster</h3>", findings_table(facts.cluster_findings)]
-    return section("fleet", "All groups together", *parts)
+    return section("fleet", "All groups", *parts)
 
 
 def _caption(facts: FleetReport) -> str:
-    return (
-        "The groups asked for" if facts.are_groups_named else f"{count(len(facts.details), 'group')} told of in full"
-    )
+    return "The requested groups" if facts.are_groups_named else f"{count(len(facts.details), 'group')} in full"
 
 
 def other_groups_section(facts: FleetReport) -> Markup:
@@ -119,13 +123,15 @@ def other_groups_section(facts: FleetReport) -> Markup:
     shown = rest[:MAX_ROWS]
     parts: list[str] = []
     caption = f"The first {len(shown):,} of {len(rest):,}" if len(shown) < len(rest) else count(len(rest), "group")
-    parts.append(table(f"{caption}, the worst first", _GROUP_HEADS, [_group_row(row, ()) for row in shown]))
+    parts.append(
+        table(f"{caption}, most severe findings first", _GROUP_HEADS, [_group_row(row, ()) for row in shown])
+    )
     left = rest[MAX_ROWS:]
     if left:
         quiet = sum(not row.is_noteworthy for row in left)
         parts.append(
-            f'<p class="note">{len(left):,} more are not in the table; nothing happened to {quiet:,} of them. '
-            "Name them to have them told of, or ask for a shorter time.</p>"
+            f'<p class="note">{len(left):,} more are not in the table; {quiet:,} of them had no events. '
+            "Name them to include them, or choose a shorter range.</p>"
         )
     return section("others", "Other groups", *parts)
 
@@ -136,7 +142,7 @@ def _group_row(row: GroupSummary, links: Collection[str]) -> Sequence[str | None
     return (
         Markup(f'<a href="#{group_anchor(row.group)}">{who}</a>') if row.group in links else who,
         _badges(row.findings),
-        row.state or "gone",
+        row.state or "deleted",
         None if row.members is None else f"{row.members:,}",
         None if row.rebalances is None else f"{row.rebalances:,}",
         None if unknown else f"{row.timed_out:,}",
@@ -171,6 +177,4 @@ def findings_table(found: Sequence[Event]) -> Markup:
         )
         for it in worst
     ]
-    return table(
-        count(len(found), "finding"), ("Analyzer", "Severity", "Open (UTC)", "~What, and what to change"), rows
-    )
+    return table(count(len(found), "finding"), ("Analyzer", "Severity", "Open (UTC)", "~Finding, and advice"), rows)

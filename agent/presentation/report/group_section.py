@@ -53,14 +53,14 @@ def _numbers(detail: GroupDetail) -> Markup:
     stopped = None if row.stopped_ms is None else duration(row.stopped_ms)
     return numbers(
         [
-            ("State", row.state or "gone", _group_kind(detail), False),
+            ("State", row.state or "deleted", _group_kind(detail), False),
             ("Rebalances", None if row.rebalances is None else f"{row.rebalances:,}", "", False),
-            ("Thrown out", f"{row.timed_out:,}", "session, poll or rejoin timeout", row.timed_out > 0),
-            ("Went otherwise", f"{others:,}", "", False),
+            ("Timeouts", f"{row.timed_out:,}", "session, poll or rejoin timeout", row.timed_out > 0),
+            ("Other departures", f"{others:,}", "", False),
             (
                 "Stopped partition time",
                 stopped,
-                "" if share is None else f"{percent(share)} of what its partitions could have worked",
+                "" if share is None else f"{percent(share)} of its partitions' time",
                 False,
             ),
             ("Findings", str(len(row.findings)), f"{len(open_now)} open at the end" if row.findings else "", is_bad),
@@ -76,18 +76,18 @@ def _group_kind(detail: GroupDetail) -> str:
 def _lanes(detail: GroupDetail) -> Markup:
     shown = detail.lanes
     if not (shown.lanes or shown.generations or shown.issues):
-        return Markup('<p class="note">Nobody came or went, so there is nothing to draw.</p>')
-    caption = "Who was in the group when; the troubled first. Times are UTC."
+        return Markup('<p class="note">No member joined or left, so there is no drawing.</p>')
+    caption = "Members over time; those with timeouts first. Times are UTC."
     if any(gone.silent_since_ms is not None for lane in shown.lanes for gone in lane.departures):
         caption += " The hatched end of a lane is the time from the last commit to the removal."
     table = scroll_box(f"Rebalances of {shortened(detail.summary.group)}", swimlane_table(shown))
-    below = details("The same as a table", table) if shown.rebalances else Markup("")
+    below = details("As a table", table) if shown.rebalances else Markup("")
     return figure(swimlanes(shown, width=WIDE), swimlanes(shown, width=NARROW), caption, below)
 
 
 def _gains(gains: Gains) -> Markup:
     """The numbers behind the settings that would have helped."""
-    heads = ("Setting", "#Rebalances", "#Stopped partition time", "#A death is noticed after")
+    heads = ("Setting", "#Rebalances", "#Stopped partition time", "#A dead member is detected after")
     first = gains.gains[0]
     rows: list[tuple[str, str, str, str]] = [
         ("As today", f"{gains.rebalances:,}", _seconds(gains.stopped_s), _detection_time(first.detects_before_ms))
@@ -114,7 +114,7 @@ def _detection_time(ms: int | None) -> str:
 
 def _causes(detail: GroupDetail, since_ms: int, until_ms: int) -> Markup:
     label = f"Causes of {count(detail.summary.rebalances or 0, 'rebalance')} over time"
-    said = "What set off the rebalances, and when."
+    said = "Causes of rebalances over time. Times are UTC."
     return Markup("<h3>Causes over time</h3>") + causes_figure(detail.summary.causes, since_ms, until_ms, label, said)
 
 

@@ -25,7 +25,7 @@ _SIGNS = {
 }
 
 _REPLACED = CauseInfo(
-    label="static member came back",
+    label="static member joined again",
     because="",
     mark=Mark("replaced", "diamond", "circling"),
     severity_rank=len(Cause) + 1,

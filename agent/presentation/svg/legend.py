@@ -34,9 +34,9 @@ def _entries(used: set[str]) -> list[tuple[str, str]]:
 _SWATCHES = {
     "stay": "member of the group",
     "silent": "no commits until removed",
-    "pause": "all waited for the rebalance (about)",
-    "nobody": "nobody in the group",
-    "forgotten": "before what the agent remembers",
+    "pause": "all members waited for the rebalance (estimate)",
+    "nobody": "no members",
+    "forgotten": "before the agent's oldest event",
     "standstill": "share of partitions stopped",
 }
 

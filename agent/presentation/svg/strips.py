@@ -80,7 +80,7 @@ def draw_generations(canvas: Canvas, lanes: Lanes) -> None:
     if not lanes.generations:
         return
     unit = epochs(lanes.group_type)
-    canvas.heading(f"{capitalized(unit)}s", "and why each began")
+    canvas.heading(f"{capitalized(unit)}s", "and its cause")
     end = canvas.scale.right + 8
     if lanes.deleted_ms is not None:
         end = canvas.scale.at(lanes.deleted_ms)

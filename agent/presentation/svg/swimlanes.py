@@ -61,9 +61,7 @@ def _draw_lanes(canvas: Canvas, lanes: Lanes, idle: bool | None) -> None:
         places.append(canvas.y)
         canvas.y += row.height
     if not shown:
-        canvas.add(
-            text("soft", canvas.gutter + 8, canvas.y + 18, "Nobody was in the group, as far as the log tells.")
-        )
+        canvas.add(text("soft", canvas.gutter + 8, canvas.y + 18, "The log shows no members of the group."))
         canvas.y += 28
         return
     turns = [x for x, _ in clusters([(scale.at(it.since_ms), it) for it in lanes.rebalances], 6)]
@@ -91,7 +89,7 @@ def _draw_empty_periods(canvas: Canvas, lanes: Lanes, top: float, height: float,
         if right - left >= 3:
             canvas.used.add("nobody")
             span = f"{timestamp(empty.since_ms)} to {timestamp(empty.until_ms)}"
-            said = escape(f"nobody was in the group from {span} UTC")
+            said = escape(f"the group had no members from {span} UTC")
             canvas.add(rect("nobody", left, top, right - left, height, title=said))
             canvas.add(path("dots", dots(left + 3, top, right - left - 6, height, apart)))
 
@@ -100,7 +98,7 @@ def _draw_forgotten(canvas: Canvas, until: float, top: float, height: float) -> 
     """The time of which the agent has forgotten what happened."""
     left = canvas.scale.left
     canvas.used.add("forgotten")
-    said = "the agent remembers later events only"
+    said = "the agent has later events only"
     canvas.add(hatched("forgotten", "rule", left, top, until - left, height, 16, title=said))
 
 

@@ -160,14 +160,14 @@ def matrix_section(
     inner = Markup(
         f'<div class="heading"><p class="count" id="moves">{_moves(shown, before, rows, unit, noun, now_ms)}</p>'
         f"{_choice(recording.group, known, shown, unit, query, cluster)}</div>"
-        f"{table('matrix', 'who holds what', caption, heads, body)}"
+        f"{table('matrix', 'assignment', caption, heads, body)}"
         f"{_rest(rest)}"
     )
-    return Matrix(section("matrix", "Who holds what", inner), not rest and position == len(known) - 1)
+    return Matrix(section("matrix", "Assignment", inner), not rest and position == len(known) - 1)
 
 
 def _rest(rest: Sequence[str]) -> str:
-    return f'<p class="more">And {" and ".join(rest)}, which moved and hold less.</p>' if rest else ""
+    return f'<p class="more">And {" and ".join(rest)}, with fewer moves and partitions.</p>' if rest else ""
 
 
 def _topics(rows: Sequence[MatrixRow]) -> list[str]:
@@ -187,14 +187,14 @@ def _moves(
     """What moved, in a sentence."""
     head = f"{unit.capitalize()} {shown.number}, {at(shown.at_ms, day(now_ms))}"
     if before is None:
-        return Markup(f"{head}. What was before is not kept here, so nothing tells what moved.")
+        return Markup(f"{head}. The one before it is not kept, so it is unknown what moved.")
     gained = sum(len(row.of(topic).gained) for row in rows for topic in row.now)
     held = sum(row.held for row in rows)
     came, left = sum(row.came for row in rows), sum(row.left for row in rows)
-    said = [f"{gained} of {count(held, noun)} moved" if held else f"no {noun} has an owner"]
+    said = [f"{gained} of {count(held, noun)} moved" if held else f"no {noun} is assigned"]
     said += [f"{count(came, 'member')} joined"] if came else []
     said += [f"{count(left, 'member')} left"] if left else []
-    return Markup(f"{head}. Against {unit} {before.number}: {', '.join(said)}.")
+    return Markup(f"{head}. Since {unit} {before.number}: {', '.join(said)}.")
 
 
 def _choice(

@@ -107,14 +107,14 @@ def findings_page(
     resolved = sorted((it for it in found if it["state"] == "resolved"), key=lambda it: -it["at_ms"])
     everything = sum(it["state"] != "resolved" for it in events)
     headline = f"{count(len(opened), 'open finding')}" if opened else "No open finding"
-    none = "Nothing was resolved within the last 24 hours."
+    none = "No finding was resolved within the last 24 hours."
     body = Markup(f"""<div class="lead">
 <h1 id="headline">{headline[0].upper()}{headline[1:]}</h1>
 <p class="under" id="under">{_under(opened, everything, chosen, ready)}</p>
 </div>
 {_form(events, chosen)}
-{section("open", "Open", _list(opened, MAX_OPEN, now_ms, several, "Nothing is open."))}
-{section("resolved", "Resolved within a day", _list(resolved, MAX_RESOLVED, now_ms, several, none))}""")
+{section("open", "Open", _list(opened, MAX_OPEN, now_ms, several, "No finding is open."))}
+{section("resolved", "Resolved within the last 24 hours", _list(resolved, MAX_RESOLVED, now_ms, several, none))}""")
     return Page(
         title="Findings",
         body=body,
@@ -129,13 +129,17 @@ def findings_page(
 
 def _under(opened: Sequence[Event], everything: int, chosen: FindingsQuery, ready: Health) -> str:
     if chosen.severity or chosen.analyzer:
-        return f"Of {everything} that are open. {link(address('/findings', cluster=chosen.cluster), 'Show all')}"
+        return f"Of {everything} open findings. {link(address('/findings', cluster=chosen.cluster), 'Show all')}"
     groups = len({(it.get("cluster"), it["group"]) for it in opened if it["group"] is not None})
     said = ", ".join(words for _, words in severity_counts(opened))
     if said:
         return f"{said}; on {count(groups, 'group')}."
     # Where nobody looks, nothing is found: the reason says so.
-    return "Every analyzer is content." if ready.reason == "caught up" else f"{text(capitalized(ready.reason), 500)}."
+    return (
+        "No analyzer reports a problem."
+        if ready.reason == "caught up"
+        else f"{text(capitalized(ready.reason), 500)}."
+    )
 
 
 def _form(events: Iterable[Event], chosen: FindingsQuery) -> Markup:

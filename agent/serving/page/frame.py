@@ -75,8 +75,8 @@ def _health(page: Page) -> Markup:
         return Markup("")
     # Who lost its brokers says what it knows: then it must say that this is of the past.
     return Markup(
-        '<p class="notice bad" id="health"><strong>This agent does not see what happens now.</strong> '
-        f"{text(page.ready.reason, 500)}. What is shown is what it knew.</p>"
+        '<p class="notice bad" id="health"><strong>This agent is not up to date.</strong> '
+        f"{text(page.ready.reason, 500)}. The page shows its last known state.</p>"
     )
 
 
@@ -136,14 +136,14 @@ _KEYS = """<dialog id="keys" aria-labelledby="keys-title">
 <h2 id="keys-title">Keys</h2>
 <dl>
 <div><dt><kbd>/</kbd></dt><dd>Filter</dd></div>
-<div><dt><kbd>j</kbd> <kbd>k</kbd></dt><dd>Next, previous row (arrows, too, once in a table)</dd></div>
-<div><dt><kbd>Enter</kbd></dt><dd>Open it</dd></div>
-<div><dt><kbd>h</kbd></dt><dd>The fleet</dd></div>
+<div><dt><kbd>j</kbd> <kbd>k</kbd></dt><dd>Next, previous row (within a table also the arrow keys)</dd></div>
+<div><dt><kbd>Enter</kbd></dt><dd>Open the row</dd></div>
+<div><dt><kbd>h</kbd></dt><dd>All groups</dd></div>
 <div><dt><kbd>f</kbd></dt><dd>Findings</dd></div>
-<div><dt><kbd>p</kbd></dt><dd>Pause, or go on</dd></div>
+<div><dt><kbd>p</kbd></dt><dd>Pause or resume updates</dd></div>
 <div><dt><kbd>t</kbd></dt><dd>Theme: the system's, light, dark</dd></div>
-<div><dt><kbd>Esc</kbd></dt><dd>Leave the filter, close this</dd></div>
+<div><dt><kbd>Esc</kbd></dt><dd>Leave the filter, or close this list</dd></div>
 </dl>
-<p><label><input type="checkbox" id="keys-on" checked> Single keys do something</label></p>
+<p><label><input type="checkbox" id="keys-on" checked> Use single-key shortcuts</label></p>
 <form method="dialog"><button>Close</button></form>
 </dialog>"""

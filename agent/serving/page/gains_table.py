@@ -14,7 +14,7 @@ MAX_PRICE = 600
 def gains_table(gains: Gains | None) -> Markup:
     """The table under its heading; nothing where there is nothing to say. None: it is being replayed."""
     if gains is None:
-        return _aside('<p class="none">Being replayed; the numbers come in a moment.</p>')
+        return _aside('<p class="none">The history is being replayed; the numbers follow in a moment.</p>')
     lines = narrative.replayed(gains)
     if not lines:
         # Why there are no numbers stands with what could not be seen.
@@ -29,13 +29,13 @@ def gains_table(gains: Gains | None) -> Markup:
         rows += Markup(f'<tr class="how"><td colspan="3">{exact} {sentences(it.where)}.{price}</td></tr>')
     heads = """<th scope="col">Setting</th><th scope="col" class="number">Rebalances</th>
 <th scope="col" class="number">Stopped</th>"""
-    caption = "What the same history would have come to"
+    caption = "The same history under other settings"
     dear = any(it.stopped_after_s > it.stopped_before_s + narrative.NEGLIGIBLE_S for it in gains.gains)
-    price_of_it = "No setting that was tried helps without a price: this one has fewer rebalances and stops longer. "
-    near = f"{gains.matched} of {gains.generations} generations come out of the replay as they were."
+    price_of_it = "Each setting that saves rebalances stops partitions for longer. "
+    near = f"The replay reproduces {gains.matched} of {gains.generations} generations."
     return _aside(
-        f'{table("gains", "what other settings would have made of it", caption, heads, rows)}<p class="more">'
-        f"{price_of_it if dear else ''}The same history, replayed; stopped is partition time. {near}</p>"
+        f'{table("gains", "the same history under other settings", caption, heads, rows)}<p class="more">'
+        f"{price_of_it if dear else ''}{near} Stopped: partition time.</p>"
     )
 
 

@@ -138,7 +138,7 @@ def _lead(known: GroupData, open_now: Sequence[Event], cluster: str | None, summ
     kinds += "" if cluster is None else f'<span class="kind">{text(cluster)}</span>'
     answer = f'<p class="answer" id="answer">{sentences(summary, 2_000)}</p>' if summary else ""
     fleet = link(address("/", cluster=cluster), "Fleet")
-    return Markup(f"""<nav class="crumbs" aria-label="Where this is">{fleet}</nav>
+    return Markup(f"""<nav class="crumbs" aria-label="Breadcrumb">{fleet}</nav>
 <div class="lead">
 <h1 id="headline" class="name">{name(known.group)}</h1>
 <p class="under" id="under">{state("Dead" if form is None else form["state"])}{kinds}{wrong}</p>
@@ -173,7 +173,7 @@ def _open_findings(open_now: Sequence[Event], gains: Gains | None, now_ms: int) 
     items = "".join(full_item(it, now_ms, of_group=True) for it in open_now)
     beside = gains_table(gains)
     inner = Markup(f'<ul class="findings">{items}</ul>')
-    return section("wrong", "What is wrong", f'<div class="beside">{inner}{beside}</div>' if beside else inner)
+    return section("wrong", "Open findings", f'<div class="beside">{inner}{beside}</div>' if beside else inner)
 
 
 def _story(story: Story, open_now: Sequence[Event]) -> Markup:
@@ -209,7 +209,7 @@ def _folded(texts: Sequence[str]) -> Markup:
     if not texts:
         return Markup("")
     inner = "".join(_paragraphs(texts))
-    return Markup(f'<details class="inline" id="all-happened"><summary>And then</summary>{inner}</details>')
+    return Markup(f'<details class="inline" id="all-happened"><summary>More</summary>{inner}</details>')
 
 
 def _background(story: Story) -> Markup:
@@ -249,9 +249,9 @@ def swimlane_section(known: GroupData, since_ms: int, until_ms: int, ranges: str
     if drawn.lanes or drawn.generations:
         inner = f"""<div class="picture wide-only">{swimlanes(drawn, width=WIDE)}</div>
 <div class="picture narrow-only">{swimlanes(drawn, width=NARROW)}</div>
-<p class="more">The same in words: <a href="#events">events</a>.</p>"""
+<p class="more">As text: <a href="#events">events</a>.</p>"""
     else:
-        inner = '<p class="none">Nobody was in the group in this range.</p>'
+        inner = '<p class="none">The group had no members in this range.</p>'
     return Markup(f"""<section aria-labelledby="lanes-title" id="lanes">
 <div class="heading"><h2 id="lanes-title">Members over time</h2>{ranges}</div>
 {inner}

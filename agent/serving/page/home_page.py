@@ -137,16 +137,18 @@ def _headline(fleet: Fleet) -> str:
         return "No groups yet"
     wrong = sum(it.severity_level > 1 for it in fleet.groups)
     if wrong:
-        return f"{wrong} of {count(len(fleet.groups), 'group')} {'needs' if wrong == 1 else 'need'} a look"
-    everyone = f"{count(len(fleet.groups), 'group')}, nothing wrong" if len(fleet.groups) > 1 else "Nothing wrong"
+        return f"{wrong} of {count(len(fleet.groups), 'group')} {'needs' if wrong == 1 else 'need'} attention"
+    everyone = (
+        f"{count(len(fleet.groups), 'group')}, no problem found" if len(fleet.groups) > 1 else "No problem found"
+    )
     return everyone if not fleet.findings else f"{count(len(fleet.groups), 'group')}, nothing urgent"
 
 
 def _under(fleet: Fleet) -> str:
-    said = ["the agent has caught up" if fleet.ready.ready else "the agent does not see"]
+    said = ["the agent has caught up" if fleet.ready.ready else "the agent is not up to date"]
     restless = sum(bool(it.recent) for it in fleet.groups)
     last = f"{count(restless, 'group')} rebalanced within the last hour"
-    said.insert(0, last if restless else "no rebalance for an hour")
+    said.insert(0, last if restless else "no rebalance within the last hour")
     if fleet.ready.ready:
         # What else there is to say, where all is well otherwise.
         said += [it for it in fleet.ready.reason.split("; ") if it != "caught up"]
@@ -171,7 +173,7 @@ def _findings(fleet: Fleet, wanted: FleetQuery) -> Markup:
     items = "".join(brief_item(it, fleet.at_ms, several=several) for it in shown)
     every = link(address("/findings", cluster=wanted.cluster), f"All {len(fleet.findings)} open findings")
     more = f'<p class="more">{every}</p>' if len(fleet.findings) > len(shown) else ""
-    return section("findings", "What is wrong", f'<ul class="findings rows">{items}</ul>\n{more}')
+    return section("findings", "Open findings", f'<ul class="findings rows">{items}</ul>\n{more}')
 
 
 def _causes(fleet: Fleet) -> Markup:
@@ -237,7 +239,7 @@ def _groups(fleet: Fleet, found: Sequence[FleetGroup], wanted: FleetQuery) -> Ma
 
 def _none(wanted: FleetQuery) -> Markup:
     if not wanted.query:
-        return Markup("No group is known. One shows up once it has members or commits an offset.")
+        return Markup("No groups are known. A group appears when it has members or commits an offset.")
     return Markup(
         f"No group matches <q>{text(wanted.query)}</q>. {link(wanted.address(q=None, page=None), 'Show all')}"
     )
@@ -245,16 +247,16 @@ def _none(wanted: FleetQuery) -> Markup:
 
 def _sorted(sort: str) -> str:
     if sort == DEFAULT_SORT:
-        return "those in trouble first"
+        return "most severe findings first"
     key = sort.removeprefix("-")
     heads = {column: head for column, head, _, _ in COLUMNS}
-    return f"by {heads.get(key, key).lower()}{', backwards' if sort.startswith('-') else ''}"
+    return f"by {heads.get(key, key).lower()}{', descending' if sort.startswith('-') else ''}"
 
 
 def _by_trouble(wanted: FleetQuery) -> Markup:
     if wanted.sort == DEFAULT_SORT:
-        return Markup('<p class="order" id="order">Those in trouble first</p>')
-    back = link(wanted.address(sort=None, page=None), "Those in trouble first", data_swap="")
+        return Markup('<p class="order" id="order">Most severe findings first</p>')
+    back = link(wanted.address(sort=None, page=None), "Most severe findings first", data_swap="")
     return Markup(f'<p class="order" id="order">Sorted {_sorted(wanted.sort)}. {back}</p>')
 
 
@@ -277,7 +279,7 @@ def _row(group: FleetGroup, now_ms: int, several: bool) -> Markup:
         chips += f'<span class="severity">and {len(group.findings) - MAX_CHIPS} more</span>'
     counts = histogram((it.at_ms for it in group.recent), now_ms)
     trend = (
-        bars(counts, words=f"in 5 minutes each: {', '.join(map(str, counts))}", most=3)
+        bars(counts, words=f"per 5 minutes: {', '.join(map(str, counts))}", most=3)
         if group.recent
         else '<span class="bars"></span>'
     )
@@ -328,7 +330,7 @@ def key_figures(fleet: Fleet) -> Markup:
     lag = number(sum(lags) if lags else None)
     members = sum(it.row["members"] for it in fleet.groups)
     findings = link(address("/findings", cluster=_only_cluster(fleet)), str(len(fleet.findings)))
-    shown = bars(counts, words=f"{count(len(recent), 'rebalance')} in the last hour, in 5 minutes each: {counts}")
+    shown = bars(counts, words=f"{count(len(recent), 'rebalance')} in the last hour, per 5 minutes: {counts}")
     return Markup(f"""<dl class="figures" id="figures">
 <div><dt>Open findings</dt><dd>{findings}<ul class="severities">{said or "<li>none</li>"}</ul></dd></div>
 <div><dt>Groups</dt><dd>{number(len(fleet.groups))}<small>{count(members, "member")}</small></dd></div>
@@ -345,4 +347,4 @@ def _only_cluster(fleet: Fleet) -> str | None:
 def _unknown_lag(unknown: int, groups: int) -> str:
     if not unknown:
         return "of all groups"
-    return "not known of any group" if unknown == groups else f"not known of {count(unknown, 'group')}"
+    return "unknown for all groups" if unknown == groups else f"unknown for {count(unknown, 'group')}"

@@ -121,7 +121,7 @@ class Pages:
         """A file. In the event loop: it is small and there."""
         found = static_files().get(request.path_params["name"])
         if found is None:
-            return self._answer(request, self._missing("Not found", "There is no such file.", None))
+            return self._answer(request, self._missing("Not found", "This file does not exist.", None))
         zipped = "gzip" in request.headers.get("accept-encoding", "")
         headers = {**STATIC_HEADERS, "Content-Type": found.kind, **({"Content-Encoding": "gzip"} if zipped else {})}
         return Response(found.zipped if zipped else found.body, headers=headers)
@@ -142,12 +142,12 @@ class Pages:
         """Who answers for a cluster, or what there is to say where nothing can be told."""
         queries = self._queries_of(cluster)
         if queries is None:
-            return self._missing("No such cluster", f"No cluster {text(cluster)} is read here.", None)
+            return self._missing("No such cluster", f"This agent reads no cluster {text(cluster)}.", None)
         return queries if queries.has_caught_up else self._waiting(queries, cluster)
 
     def _waiting(self, queries: ServedQueries, cluster: str | None) -> Page:
         reason = queries.ready().reason
-        said = f"{text(reason, 500)}. Half an answer is none: groups are shown once the topic was read to its end."
+        said = f"{text(reason, 500)}. Groups are shown once the topic has been read to its end."
         body = _plain("Not ready yet", said)
         now_ms = self._wall_ms()
         return Page(
@@ -155,7 +155,7 @@ class Pages:
         )
 
     def _missing(self, title: str, said: str, cluster: str | None) -> Page:
-        body = _plain(title, f"{said} {link(address('/', cluster=cluster), 'To the fleet')}")
+        body = _plain(title, f"{said} {link(address('/', cluster=cluster), 'Show all groups')}")
         return Page(title, body, self._wall_ms(), status=404)
 
     def _unchanged(self, version: str) -> Response:

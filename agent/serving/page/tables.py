@@ -43,12 +43,12 @@ def events_section(lines: Sequence[TimelineEntry], now_ms: int, everything: bool
     today = day(now_ms)
     rows = "".join(_entry(it, today) for it in newest)
     if not rows:
-        none = "Nothing happened in this range." if not everything else "Nothing is known to have happened."
+        none = "No events in this range." if not everything else "No events are known."
         return section("events", "Events", f'<p class="none">{none}</p>')
-    heads = """<th scope="col">Time</th><th scope="col">What</th>
-<th scope="col" class="number">Stood still</th>"""
-    shown = table("events", "events", "What happened, the newest first", heads, rows, body_id="entries")
-    return section("events", "Events", shown + more(rest, "older lines: choose a shorter range, or ask the API."))
+    heads = """<th scope="col">Time</th><th scope="col">Event</th>
+<th scope="col" class="number">Stopped</th>"""
+    shown = table("events", "events", "Events, newest first", heads, rows, body_id="entries")
+    return section("events", "Events", shown + more(rest, "older events: choose a shorter range, or use the API."))
 
 
 def _entry(entry: TimelineEntry, today: str) -> Markup:
@@ -72,11 +72,11 @@ def members_section(form: Form | None, *, with_assignment: bool = True) -> Marku
     noun = work(form["group_type"])
     leader = form.get("leader")
     rows = "".join(_member(it, most, it["member_id"] == leader, with_assignment) for it in members[:MAX_MEMBERS])
-    which = '<th scope="col">Which</th>' if with_assignment else ""
+    which = '<th scope="col">Assigned</th>' if with_assignment else ""
     heads = f"""<th scope="col">Client</th><th scope="col">Host</th>
 <th scope="col" class="number">{noun.capitalize()}s</th>
-{which}<th scope="col" class="number">Session</th>"""
-    shown = table("members", "members", "Members, those that hold most first", heads, rows)
+{which}<th scope="col" class="number">Session timeout</th>"""
+    shown = table("members", "members", "Members, by number of partitions", heads, rows)
     return section("members", "Members", shown + more(len(members) - MAX_MEMBERS, "more members."))
 
 
@@ -88,7 +88,7 @@ def _member(member: Form, most: int, leads: bool, with_assignment: bool) -> Mark
     held = _held(member)
     share = round(80 * held / most) if most else 0
     static = (
-        f'<span class="kind" title="static: its instance id">{text(member["instance_id"])}</span>'
+        f'<span class="kind" title="static member: its group.instance.id">{text(member["instance_id"])}</span>'
         if member["instance_id"]
         else ""
     )
@@ -126,8 +126,8 @@ def lag_section(form: Form | None, now_ms: int) -> Markup:
     by_lag = sorted(topics.items(), key=lambda it: (-(_sum(it[1]) or 0), it[0]))
     rows = "".join(_topic(topic, its, now_ms) for topic, its in by_lag[:MAX_TOPICS])
     heads = """<th scope="col">Topic</th><th scope="col" class="number">Partitions</th>
-<th scope="col" class="number">Lag, records</th><th scope="col" class="number">Slowest waits for</th>
-<th scope="col" class="number">Most behind</th><th scope="col" class="number">Last commit</th>"""
+<th scope="col" class="number">Lag, records</th><th scope="col" class="number">Lag, time</th>
+<th scope="col" class="number">Largest partition lag</th><th scope="col" class="number">Last commit</th>"""
     caption = "Committed offsets and lag by topic, the greatest lag first"
     shown = table("lags", "lag by topic", caption, heads, rows)
     return section("lag", "Lag by topic", shown + more(len(topics) - MAX_TOPICS, "more topics."))

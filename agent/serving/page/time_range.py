@@ -82,19 +82,19 @@ def range_chips(group: str, cluster: str | None, chosen: TimeRange, began_ms: in
     words = f"{timestamp(began_ms)} to {timestamp(until_ms)[11 if same_day else 0 :]}"
     fixed = TimeRange("", began_ms // 1_000 * 1_000, -(-until_ms // 1_000) * 1_000)
     if chosen.preset:
-        title = f"A link to share: it goes on showing {words} UTC"
+        title = f"A link to share, which keeps showing {words} UTC"
         shown = link(group_address(group, cluster, **fixed.query()), "Link to this", data_swap="", title=title)
     else:
         # The address is what to share.
         shown = link(group_address(group, cluster, **chosen.query()), words, data_swap="", **current(True))
-    return chips("ranges", "Range of time", f"<span>Range</span>{''.join(links)}{shown}")
+    return chips("ranges", "Time range", f"<span>Range</span>{''.join(links)}{shown}")
 
 
 def range_problem(chosen: TimeRange) -> Markup:
     """That the address asks for what is no range; nothing where it does not."""
     if not chosen.problem:
         return Markup("")
-    said = f"This is another range than the address asks for: {text(chosen.problem, MAX_MESSAGE)}."
+    said = f"The address has no valid range, so another one is shown: {text(chosen.problem, MAX_MESSAGE)}."
     return Markup(f'<p class="notice" id="no-range" role="status">{said}</p>')
 
 

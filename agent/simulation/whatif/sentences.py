@@ -46,22 +46,22 @@ def reproduced(fitted: CalibratedReplay, compared: Comparison) -> list[str]:
     it = fitted.reproduction
     if it.is_exact:
         out = [
-            f"Replayed under today's settings it comes out as it was: {count(it.generations, 'generation')}, "
+            f"The replay under today's settings reproduces the log: {count(it.generations, 'generation')} "
             "with the same members."
         ]
     else:
         extra = sum(difference.recorded is None for difference in it.differences)
         out = [
-            f"Replayed under today's settings it is NOT exact: of {count(it.generations, 'generation')} "
-            f"{it.matched} come out with the same members, {it.generations - it.matched} do not, "
-            f"and {extra} come that the log does not have. So the numbers below are off by as much."
+            f"The replay under today's settings differs from the log: it reproduces {it.matched} of "
+            f"{count(it.generations, 'generation')}{f' and adds {extra}' if extra else ''}. "
+            "The numbers below are off by as much."
         ]
         out += [_difference(difference) for difference in it.differences[:MOST]]
     if it.late_ms:
         off = sorted(abs(late) for late in it.late_ms)
         out.append(
-            f"Their assignments come within {duration(off[-1])} of the log's, half of them within "
-            f"{duration(off[len(off) // 2])}. Partitions stand still for "
+            f"Assignments come within {duration(off[-1])} of the log's, half of them within "
+            f"{duration(off[len(off) // 2])}. Partitions are stopped for "
             f"{partition_seconds(compared.today.stopped_ms)}."
         )
     return out
@@ -69,11 +69,11 @@ def reproduced(fitted: CalibratedReplay, compared: Comparison) -> list[str]:
 
 def _difference(it: GenerationDifference) -> str:
     if it.recorded is not None:
-        who = join_counted(sorted(map(name, it.recorded.clients))) if it.recorded.clients else "nobody"
-        return f"Generation {it.recorded.generation} ({clock(it.recorded.at_ms)}: {who}) does not come out."
+        who = join_counted(sorted(map(name, it.recorded.clients))) if it.recorded.clients else "no members"
+        return f"Generation {it.recorded.generation} ({clock(it.recorded.at_ms)}: {who}) is not reproduced."
     assert it.played is not None, "one of the two is there"
-    who = join_counted(sorted(map(name, it.played.clients))) if it.played.clients else "nobody"
-    return f"At {clock(it.played.at_ms)} the replay has a generation of {who} that the log does not have."
+    who = f"of {join_counted(sorted(map(name, it.played.clients)))}" if it.played.clients else "without members"
+    return f"At {clock(it.played.at_ms)} the replay has a generation {who} that is not in the log."
 
 
 def advice(fitted: CalibratedReplay, compared: Comparison) -> list[str]:
@@ -82,21 +82,23 @@ def advice(fitted: CalibratedReplay, compared: Comparison) -> list[str]:
     today = compared.today
     out = []
     if by_time is None:
-        out.append("None of these would have saved standstill worth the name.")
+        out.append("No setting saves notable stopped time.")
     else:
         saved = compared.saved(by_time)
         out.append(
-            f"{capitalized(by_time.alternative.label)} would have saved most standstill: {saved[1] / 1000:,.1f} of "
+            f"{capitalized(by_time.alternative.label)} saves most stopped time: {saved[1] / 1000:,.1f} of "
             f"{partition_seconds(today.stopped_ms)}{_rebalances(saved[0])}.{_detection(today, by_time)}"
         )
     if by_count is not None and by_count is not by_time:
         saved = compared.saved(by_count)
-        less = (
-            f"saves {partition_seconds(saved[1])}" if saved[1] >= 0 else f"costs {partition_seconds(-saved[1])} more"
-        )
+        less = ""
+        if round(saved[1] / 1000, 1):
+            less = f", {'and' if saved[1] > 0 else 'but costs'} {partition_seconds(abs(saved[1]))} of stopped time"
+        detected = _detection(today, by_count)
         out.append(
-            f"{capitalized(by_count.alternative.label)} would have saved most rebalances: {saved[0]} of "
-            f"{today.rebalances}; it {less} of standstill.{_detection(today, by_count)}"
+            f"{capitalized(by_count.alternative.label)} saves most rebalances: {saved[0]} of "
+            f"{today.rebalances}{less}."
+            f"{'' if by_time is not None and detected == _detection(today, by_time) else detected}"
         )
     return out
 
@@ -104,39 +106,41 @@ def advice(fitted: CalibratedReplay, compared: Comparison) -> list[str]:
 def _rebalances(saved: int) -> str:
     if not saved:
         return ""
-    return f", and {count(saved, 'rebalance')}" if saved > 0 else f", for {count(-saved, 'rebalance')} more"
+    return f", and {count(saved, 'rebalance')}" if saved > 0 else f", but adds {count(-saved, 'rebalance')}"
 
 
 def _detection(today: AlternativeOutcome, other: AlternativeOutcome) -> str:
     """What it does to how soon a death is noticed, where that is worth saying."""
     if other.deaths > len(other.detected_ms) and len(other.detected_ms) < len(today.detected_ms):
         return (
-            f" Of {count(today.deaths, 'death')} or stalls it takes out the members of {len(other.detected_ms)} "
-            f"(today {len(today.detected_ms)}): the others are back before that."
+            f" It removes the members of {len(other.detected_ms)} of {count(today.deaths, 'death')} or stalls "
+            f"(today {len(today.detected_ms)}); the others return before that."
         )
     now, then = today.detects_ms, other.detects_ms
     if now is None or then is None or abs(then - now) < 0.1 * now:
         return ""
-    return f" A member that dies is then taken out after {duration(then)} (median), today after {duration(now)}."
+    return f" A dead member is then removed after {duration(then)} (median; today {duration(now)})."
 
 
 def assumptions(fitted: CalibratedReplay, compared: Comparison) -> Iterator[str]:
-    """What is taken for granted."""
+    """What the replay assumes."""
     found = fitted.recorded
     told = (
-        "by the log, or as told" if found.heartbeat_told else "not in the log: the clients' default or what fits best"
+        "from the log or the command line"
+        if found.heartbeat_told
+        else "not in the log: the clients' default, or what fits best"
     )
     yield (
         f"Clients notice a rebalance with their next heartbeat, every {format_setting(found.heartbeat_ms)} ({told}), "
-        "and join at once: no time for the records at hand."
+        "and rejoin at once."
     )
-    told = "by the log, or as told" if found.delay_told else "not in the log: the brokers' default"
+    told = "from the log or the command line" if found.delay_told else "not in the log: the brokers' default"
     yield f"Brokers wait {format_setting(found.delay_ms)} for more members of an empty group ({told})."
     yield (
-        "When a client came, went or died the log bounds to about a heartbeat interval; it is taken to be the same "
-        "under every setting, and so is how long a restart takes."
+        "The log bounds the time of a join, departure or death to about a heartbeat interval. These times, and "
+        "how long a restart takes, are the same under every setting."
     )
-    yield "Every partition counts alike, whatever its load; what was not consumed before or after is not made up for."
+    yield "Every partition counts the same, whatever its load; a backlog is not counted."
     for kind, number in sorted(found.notes.items()):
         yield f"{capitalized(ASSUMPTION_NOTES[kind])}: {number}."
     if found.clients.replacements:

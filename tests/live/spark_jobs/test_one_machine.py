@@ -76,7 +76,7 @@ def test_a_report_that_spark_reads_is_the_same(spark: SparkSession, place: Place
         assert tables[0].schema == tables[1].schema
         assert tables[0].schema.names == [it.name for it in columns]
     pages = [
-        (tmp_path / f"{it}.html").read_text(encoding="utf-8").partition("How it was made")[0]
+        (tmp_path / f"{it}.html").read_text(encoding="utf-8").partition("How the report was made")[0]
         for it in ("here", "spark")
     ]
     assert pages[0] == pages[1]

@@ -30,9 +30,9 @@ def test_different_topics_open_a_warning_that_closes_when_they_agree() -> None:
     (opened, closed) = findings(idle(log, 400_000), NAME)
     assert states([opened, closed]) == [("firing", "warning"), ("resolved", "warning")]
     assert opened.at.timestamp_ms - opened.since_ms == 600_000
-    assert opened.summary == "2 members of one group disagree. topics: t (m0), t and u (m1)."
+    assert opened.summary == "2 members of the group differ. Topics: t (m0), t and u (m1)."
     assert opened.advice.startswith(
-        "Let all members subscribe to the same topics, or give each application a group.id"
+        "Let all members subscribe to the same topics, or give each application its own group.id"
     )
     assert opened.numbers == {"members": 2, "differing": ["topics"], "topics_values": 2}
 
@@ -54,15 +54,15 @@ def test_does_not_flap_while_some_come_and_go() -> None:
 @pytest.mark.parametrize(
     ("differs", "said", "setting"),
     [
-        ({"session_ms": 6_500}, "session timeout: 45 s (m0), 6.5 s (m1).", "session.timeout.ms"),
-        ({"rebalance_ms": 60_000}, "rebalance timeout: 300 s (m0), 60 s (m1).", "max.poll.interval.ms"),
-        ({"instance_id": "i-1"}, "membership: dynamic (m0), static (m1).", "group.instance.id"),
+        ({"session_ms": 6_500}, "Session timeout: 45 s (m0), 6.5 s (m1).", "session.timeout.ms"),
+        ({"rebalance_ms": 60_000}, "Rebalance timeout: 300 s (m0), 60 s (m1).", "max.poll.interval.ms"),
+        ({"instance_id": "i-1"}, "Membership: dynamic (m0), static (m1).", "group.instance.id"),
     ],
 )
 def test_other_settings_are_worth_knowing(differs: dict[str, Any], said: str, setting: str) -> None:
     (found,) = findings(idle(log_of(*two(**differs)), LONG_MS), NAME)
     assert found.severity == "info"
-    assert found.summary == f"2 members of one group disagree. {said}"
+    assert found.summary == f"2 members of the group differ. {said}"
     assert setting in found.advice
 
 
@@ -82,7 +82,7 @@ def test_several_at_once_and_the_order_of_topics_does_not_matter() -> None:
         "topics_values": 2,
         "session_timeout_values": 2,
     }
-    assert "topics: t (m0), u (m1). session timeout: 45 s (m0), 6 s (m1)." in found.summary
+    assert "Topics: t (m0), u (m1). Session timeout: 45 s (m0), 6 s (m1)." in found.summary
 
 
 def test_many_values_names_and_topics_are_cut() -> None:
@@ -108,8 +108,8 @@ def test_patterns_and_protocols() -> None:
     log.add(b.c_member("m3", classic_session_ms=6_000), b.c_member("m4", topics=("u",), regex="t.*"), b.c_epoch(1))
     (found,) = findings(idle(log, LONG_MS), NAME)
     assert found.numbers["differing"] == ["topics", "protocol"]
-    assert "topics: no topic (m2), pattern t.* (m1), t (m3), and 1 more." in found.summary
-    assert "protocol: consumer (m1, m2 and m4), classic (m3)." in found.summary
+    assert "Topics: no topic (m2), pattern t.* (m1), t (m3), and 1 more." in found.summary
+    assert "Protocol: consumer (m1, m2 and m4), classic (m3)." in found.summary
     assert "group.protocol=consumer" in found.advice
 
 

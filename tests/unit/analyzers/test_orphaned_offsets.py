@@ -29,7 +29,9 @@ def test_a_group_that_is_empty_for_days() -> None:
     assert orphaned(log, 3 * DAY - 1) == []
     (opened,) = orphaned(log, 3 * DAY)
     assert said([opened]) == [("info", "firing")]
-    assert opened.summary == "2 committed offsets of t: for 3 days the group has had no members and made no commit."
+    assert opened.summary == (
+        "2 committed offsets of t are unused: the group has had no members and no commit for 3 days."
+    )
     assert opened.numbers == {
         "kind": "empty_group",
         "offsets": 2,
@@ -91,7 +93,7 @@ def test_topics_that_an_active_group_left() -> None:
     (opened,) = orphaned(log, due_s)
     assert said([opened]) == [("info", "firing")]
     assert opened.summary == (
-        "2 committed offsets of old: no member subscribes to that any more, and the last commit is 3 days old."
+        "2 committed offsets of old are unused: no member subscribes, and the last commit was 3 days ago."
     )
     assert opened.numbers["kind"] == "unused_topics"
     assert opened.numbers["topic_names"] == ["old"]

@@ -41,13 +41,13 @@ def test_the_standard_table(restarts: Path) -> None:
     assert (result.exit_code, result.stderr) == (0, "")
     said = lines(result)
     assert said[0].startswith("`orders`: 8 generations of 3 clients between ")
-    assert said[1] == "Replayed under today's settings it comes out as it was: 8 generations, with the same members."
+    assert said[1] == "The replay under today's settings reproduces the log: 8 generations with the same members."
     heading = said.index("")
     assert said[heading + 1].split("  ")[0] == "SETTING"
     table = [row.split("  ")[0] for row in said[heading + 2 : said.index("", heading + 1)]]
     assert table[:2] == ["today's settings", "static membership"]
     assert "What would have helped most" in said
-    assert "What this takes for granted" in said
+    assert "Assumptions" in said
 
 
 def test_a_row_has_its_numbers(restarts: Path) -> None:
@@ -109,8 +109,8 @@ def test_every_setting_has_its_option(restarts: Path, name: str) -> None:
 def test_what_the_log_does_not_tell_can_be_said(restarts: Path) -> None:
     options = ("--broker-initial-delay", "0s", "--client-heartbeat-interval", "3s")
     said = kshadow("whatif", "orders", "--from", restarts, *options).stdout
-    assert "every 3 s (by the log, or as told)" in said
-    assert "wait 0 s for more members of an empty group (by the log, or as told)" in said
+    assert "every 3 s (from the log or the command line)" in said
+    assert "wait 0 s for more members of an empty group (from the log or the command line)" in said
 
 
 def test_a_range(restarts: Path) -> None:
@@ -129,7 +129,7 @@ def test_one_that_is_not_exact_says_so_first(tmp_path: Path) -> None:
     history.at(0, *shared_out(["a-1", "b-1"]))
     history.at(30_000, *shared_out(["a-1", "c-1"]), same=True)
     said = lines(kshadow("whatif", "orders", "--from", written(tmp_path / "odd.ndjson", history)))
-    assert "it is NOT exact: of 1 generation 1 come out" in said[1]
+    assert "differs from the log: it reproduces 1 of 1 generation and adds 1." in said[1]
 
 
 def test_only_the_latest_of_several_lives_is_replayed(tmp_path: Path) -> None:

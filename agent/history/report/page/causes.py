@@ -43,23 +43,29 @@ def causes(found: ReportData) -> m.Markup:
             [
                 m.Column("Cause", lambda it: cause_words(it[0])),
                 m.numbers("Rebalances", lambda it: w.number(it[1])),
-                m.numbers("Part", lambda it: w.part(it[1], every)),
+                m.numbers("Share", lambda it: w.part(it[1], every)),
                 m.numbers("Stopped partition time", lambda it: w.time(stopped[it[0]])),
-                m.numbers("Part", lambda it: w.part(stopped[it[0]], cost)),
+                m.numbers("Share", lambda it: w.part(stopped[it[0]], cost)),
                 *(
-                    [m.numbers("Not known of", lambda it: w.number(unknown_cost[it[0]]), "rebalances left out of it")]
+                    [
+                        m.numbers(
+                            "Time not known",
+                            lambda it: w.number(unknown_cost[it[0]]),
+                            "rebalances that the stopped time leaves out",
+                        )
+                    ]
                     if unknown_cost.total()
                     else []
                 ),
             ],
             sorted(count.items(), key=lambda item: (-item[1], str(item[0]))),
         ),
-        m.folded(f"The numbers of each {found.step}", per_step) if len(found.starts) > FOLDS_FROM else per_step,
+        m.folded(f"Numbers by {found.step}", per_step) if len(found.starts) > FOLDS_FROM else per_step,
         m.note(
-            "The cause is what set a rebalance off; others may have joined in. It is inferred from the log, and",
-            "unknown where that does not tell.",
-            f"Hatched {found.step}s are not known at all." if unknown else None,
-            f"The first and the last {found.step} may not be whole.",
+            "The cause is what started a rebalance; it is inferred from the log, and unknown where the log "
+            "does not show it.",
+            f"For hatched {found.step}s nothing is known." if unknown else None,
+            f"The first and the last {found.step} may be incomplete.",
         ),
     )
 
@@ -67,15 +73,15 @@ def causes(found: ReportData) -> m.Markup:
 def _sentence(found: ReportData) -> str:
     known = [row for row in found.steps if row["stopped_partition_ms"] is not None]
     if not known:
-        return "How long partitions were stopped is not known."
+        return "Stopped partition time is not known."
     worst = max(known, key=lambda row: row["stopped_partition_ms"])
     whole = found.totals["stopped_partition_ms"]
     if not worst["stopped_partition_ms"]:
-        return f"On no {found.step} did partitions stand still."
+        return f"Rebalances stopped partitions on no {found.step}."
     return (
         f"The worst {found.step} was {worst['start']}: {w.number(worst['rebalances'])} rebalances, "
-        f"{w.time(worst['stopped_partition_ms'])} of partition time, "
-        f"{w.part(worst['stopped_partition_ms'], whole)} of all."
+        f"{w.time(worst['stopped_partition_ms'])} of stopped partition time, "
+        f"{w.part(worst['stopped_partition_ms'], whole)} of the total."
     )
 
 
@@ -115,10 +121,9 @@ def _plot(found: ReportData) -> m.Markup:
 
     return p.picture(
         draw,
-        f"Bars: rebalances by cause for each {found.step}, below them stopped partition time. The tables have it.",
-        m.join(
-            [f"Above: rebalances by cause, each {found.step}. Below: stopped partition time in partition-{unit}."]
-        ),
+        f"Bars: rebalances by cause for each {found.step}, below them stopped partition time. The tables have "
+        "the numbers.",
+        m.join([f"Above: rebalances by cause and {found.step}. Below: stopped partition time in partition-{unit}."]),
         wide=(1240, 460),
         narrow=(340, 430),
     )

@@ -15,10 +15,10 @@ from agent.history.report.report_data import Comparison, ReportData, Row
 from agent.history.report.spans import Range
 
 _SHOWN: dict[str, tuple[str, Callable[[float | None], str | None]]] = {
-    "rebalances_per_day": ("Rebalances, a group and day", w.decimal),
-    "stopped_partition_ms_per_day": ("Stopped partition time, a group and day", w.time),
-    "departures_per_day": ("Members that went, a group and day", w.decimal),
-    "imbalance_avg": ("Imbalance: largest share by a fair one, mean", w.ratio),
+    "rebalances_per_day": ("Rebalances per group and day", w.decimal),
+    "stopped_partition_ms_per_day": ("Stopped partition time per group and day", w.time),
+    "departures_per_day": ("Departures per group and day", w.decimal),
+    "imbalance_avg": ("Imbalance: largest share by fair share, mean", w.ratio),
     "lag_records_p99": ("Lag p99 in records, mean of groups", w.number),
     "lag_seconds_p99": ("Lag p99 in time, mean of groups", w.seconds),
 }
@@ -39,7 +39,7 @@ def comparison(found: ReportData) -> m.Markup | None:
         "before-after",
         "Before and after",
         m.paragraph(
-            helped or "Whether it helped is not known.",
+            helped or "It is not known whether the change helped.",
             _most_changed(better, worse),
         ),
         m.paragraph(_ranges(compared)),
@@ -51,26 +51,27 @@ def comparison(found: ReportData) -> m.Markup | None:
                 m.numbers("Before", lambda row: _shown(row, "before")),
                 m.numbers("After", lambda row: _shown(row, "after")),
                 m.numbers("Change", lambda row: w.signed(_shown(row, "change"))),
-                m.numbers("In percent", _in_percent),
+                m.numbers("Change, %", _in_percent),
             ],
             _ordered(compared),
         ),
-        _groups(found, f"Better, the most first ({w.number(len(better))} in all)", better[:half]),
-        _groups(found, f"Worse, the most first ({w.number(len(worse))} in all)", worse[:half]),
+        _groups(found, f"Less stopped time ({w.number(len(better))} groups)", better[:half]),
+        _groups(found, f"More stopped time ({w.number(len(worse))} groups)", worse[:half]),
         m.note(
-            "Only hours that lie wholly in a range count, and only groups that are known in both; rates are by the",
-            "time that they were known. Lag and imbalance are means of groups that have them in both. Something else",
-            "may have changed at the same time: load, day of the week, versions. Groups that changed by less than",
-            "5 % are in neither table.",
+            "Only whole hours within a range count, and only groups that are known in both. Rates are per "
+            "known time.",
+            "Lag and imbalance are means of the groups that have them in both. Other changes at the same time (load,",
+            "day of the week, versions) have their effect too. Groups that changed by less than 5 % are in "
+            "neither table.",
         ),
     )
 
 
 def _ranges(compared: Comparison) -> str:
     row = compared.of_all[0]
-    before = f"Before: {_range(compared.before)}, {w.time(row['before_known_ms'])} of group time known."
-    after = f"After: {_range(compared.after)}, {w.time(row['after_known_ms'])} known."
-    return f"{before} {after} {w.number(len(compared.groups))} groups can be compared."
+    before = f"Before: {_range(compared.before)}, {w.time(row['before_known_ms'])} of known group time."
+    after = f"After: {_range(compared.after)}, {w.time(row['after_known_ms'])} of known group time."
+    return f"{before} {after} {w.number(len(compared.groups))} groups are compared."
 
 
 def _range(span: Range) -> str:
@@ -79,11 +80,11 @@ def _range(span: Range) -> str:
 
 def _most_changed(better: Sequence[Row], worse: Sequence[Row]) -> m.Markup:
     told = [
-        m.join([word, " most: ", join_names([_named(it) for it in rows[:3]]), "."])
-        for word, rows in (("Better", better), ("Worse", worse))
+        m.join([word, ": ", join_names([_named(it) for it in rows[:3]]), "."])
+        for word, rows in (("Less stopped time, most of all", better), ("More stopped time, most of all", worse))
         if rows
     ]
-    return m.join(told, " ") if told else m.Markup("No group changed much.")
+    return m.join(told, " ") if told else m.Markup("No group changed by 5 % or more.")
 
 
 def _named(row: Row) -> m.Markup:
@@ -117,10 +118,10 @@ def _groups(found: ReportData, caption: str, rows: Sequence[Row]) -> m.Markup:
         caption,
         [
             m.group_column(found.has_clusters),
-            m.field("Stopped a day, before", "before", w.time),
+            m.field("Stopped per day, before", "before", w.time),
             m.field("After", "after", w.time),
             m.field("Change", "change", lambda ms: w.signed(w.time(ms))),
-            m.numbers("In percent", _in_percent),
+            m.numbers("Change, %", _in_percent),
             m.field("Known before", "before_known_ms", w.time),
             m.field("Known after", "after_known_ms", w.time),
         ],
@@ -140,7 +141,7 @@ def _departures_plot(compared: Comparison) -> m.Markup:
         return m.Markup("")
 
     def draw(figure: Figure, ink: p.Palette, is_wide: bool) -> None:
-        at = p.axes(figure, (1, 1, 1), ink, "members a group and day")
+        at = p.axes(figure, (1, 1, 1), ink, "departures per group and day")
         for side, (label, color) in enumerate((("before", p.GREY), ("after", p.BLUE))):
             places = [place + (side - 0.5) * 0.38 for place in range(len(rows))]
             at.bar(places, [both[side] for _, both in rows], 0.36, color=color, label=label)
@@ -151,8 +152,8 @@ def _departures_plot(compared: Comparison) -> m.Markup:
 
     return p.picture(
         draw,
-        "Bars: members that went, a group and day, by cause, before and after. The table has the numbers.",
-        m.Markup("Members that went, a group and day, by cause."),
+        "Bars: departures per group and day by cause, before and after. The table has the numbers.",
+        m.Markup("Departures per group and day, by cause."),
         wide=(1240, 260),
         narrow=(340, 260),
     )

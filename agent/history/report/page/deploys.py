@@ -33,21 +33,23 @@ def deploys(found: ReportData) -> m.Markup:
         m.paragraph(_sentence(split, whole)),
         _plot(split, whole) if whole else m.Markup(""),
         m.table(
-            "Stopped partition time by what happened",
+            "Stopped partition time by kind of episode",
             [
-                m.Column("What", lambda it: it.what),
+                m.Column("Episode", lambda it: it.what),
                 m.numbers("Episodes", lambda it: w.number(it.episodes)),
                 m.numbers("Rebalances", lambda it: w.number(it.rebalances)),
                 m.numbers("Stopped partition time", lambda it: w.time(it.stopped_ms)),
-                m.numbers("Part", lambda it: w.part(it.stopped_ms, whole)),
+                m.numbers("Share", lambda it: w.part(it.stopped_ms, whole)),
             ],
             split,
         ),
         _ranking(found),
         m.note(
-            "A deploy is a busy time of a group, with less than ten minutes from one rebalance to the next, in which",
-            "members were replaced: a crash loop looks the same. Members replaced are the lesser of those that came",
-            "and those that went, and static members that came back. The rest is other episodes and what is in none.",
+            "A deploy is an episode, with less than ten minutes from one rebalance to the next, in which "
+            "members were",
+            "replaced; a crash loop looks the same. Members replaced: the smaller of joins and departures, "
+            "plus static",
+            "members that joined again. The rest: other episodes, and rebalances outside of any.",
         ),
     )
 
@@ -59,7 +61,7 @@ def _split(found: ReportData) -> tuple[list[Split], int]:
         rows = [kinds[name] for name in names if name in kinds]
         return Split(what, *(sum(row[key] or 0 for row in rows) for key in ("episodes", "rebalances", _STOPPED)))
 
-    deploys, scaling = of("Deploys", "deploy"), of("Scaling out and in", *_SCALING)
+    deploys, scaling = of("Deploys", "deploy"), of("Scaling", *_SCALING)
     others = of("The rest", *(name for name in kinds if name not in ("deploy", *_SCALING)))
     parts = (deploys, scaling, others)
     # At the range's ends an episode may hold more than the hours within it.
@@ -78,10 +80,10 @@ _STOPPED = "stopped_partition_ms"
 def _sentence(split: Sequence[Split], whole: int) -> str:
     (_, count, _, ms), scaling, rest = split
     if not count:
-        return "No deploy was seen."
+        return "The range contains no deploy."
     return (
-        f"{w.number(count)} deploy{'' if count == 1 else 's'} kept partitions from being worked on for {w.time(ms)} "
-        f"of partition time: {w.part(ms, whole) or 'nothing'} of all of it. Scaling had "
+        f"{w.number(count)} deploy{'' if count == 1 else 's'} stopped partitions for {w.time(ms)}, "
+        f"{w.part(ms, whole) or 'nothing'} of all stopped partition time; scaling "
         f"{w.part(scaling.stopped_ms, whole) or 'none'}, the rest {w.part(rest.stopped_ms, whole) or 'none'}."
     )
 
@@ -90,13 +92,13 @@ def _ranking(found: ReportData) -> m.Markup:
     if not found.deploys:
         return m.Markup("")
     return m.table(
-        f"{m.first_of(len(found.deploys), found.deploys_total)} groups by what deploys cost",
+        f"{m.first_of(len(found.deploys), found.deploys_total)} groups by stopped time of deploys",
         [
             m.field("#", "rank"),
             m.group_column(found.has_clusters),
             m.field("Deploys", "deploys"),
             m.field("Stopped, total", _STOPPED, w.time, "stopped partition time of all its deploys"),
-            m.field("Stopped, median", "stopped_median_ms", w.time, "of a deploy"),
+            m.field("Stopped, median", "stopped_median_ms", w.time, "per deploy"),
             m.field("Rebalances", "rebalances"),
             m.field("A deploy", "rebalances_per_deploy", w.decimal, "rebalances"),
             m.field("Members replaced", "members_replaced"),
@@ -125,7 +127,7 @@ def _plot(split: Sequence[Split], whole: int) -> m.Markup:
     return p.picture(
         draw,
         "One bar of all stopped partition time: deploys, scaling, the rest. The table has the numbers.",
-        m.Markup("All stopped partition time, by what happened."),
+        m.Markup("All stopped partition time, by kind of episode."),
         wide=(1240, 130),
         narrow=(340, 170),
     )

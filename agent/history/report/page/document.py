@@ -24,7 +24,7 @@ _SECTIONS = (
     ("deploys", "Deploys", deploys),
     ("before-after", "Before and after", comparison),
     ("settings", "Settings", gains),
-    ("limits", "What it cannot tell", limits),
+    ("limits", "What is not known", limits),
 )
 """Each with its anchor, its line of the contents, and what makes it; one that there is nothing for is None."""
 

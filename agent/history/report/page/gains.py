@@ -13,7 +13,7 @@ _COLUMNS = (
     m.field("#", "rank"),
     m.Column("Group", lambda row: _named(row)),
     m.Column("Setting", lambda row: m.shortened(row["setting"])),
-    m.field("Saves", "saved_partition_ms", w.time, "partition time without work"),
+    m.field("Saves", "saved_partition_ms", w.time, "stopped partition time"),
     m.numbers(
         "Stopped now → then", lambda row: f"{w.time(row['stopped_now_ms'])} → {w.time(row['stopped_then_ms'])}"
     ),
@@ -28,9 +28,9 @@ def gains(found: ReportData) -> m.Markup:
     """What the model says, and what the analyzers found."""
     return m.section(
         "settings",
-        "Settings that would gain the most",
+        "Settings that would save the most",
         *_model(found),
-        m.heading("What the analyzers found"),
+        m.heading("Findings"),
         *_found(found),
     )
 
@@ -45,10 +45,10 @@ def _model(found: ReportData) -> list[m.Markup]:
         ]
     )
     if it is None:
-        return [m.paragraph("Not asked: no replay under other settings was given.", how)]
+        return [m.paragraph("No replay under other settings was given (--what-if).", how)]
     groups = f"{w.number(it.asked)} replayed group{'' if it.asked == 1 else 's'}"
     if not it.rows:
-        return [m.paragraph(f"Of {groups} no setting would have saved any standstill worth the name.")]
+        return [m.paragraph(f"No other setting would have saved notable stopped time in {groups}.")]
     rows = it.rows[: found.most_groups]
     saved = sum(row["saved_partition_ms"] for row in it.rows)
     first = rows[0]
@@ -56,18 +56,19 @@ def _model(found: ReportData) -> list[m.Markup]:
         m.paragraph(
             m.join(
                 [
-                    f"Of {groups} {w.number(len(it.rows))} would gain from another setting, ",
-                    f"in all {w.time(saved)} of partition time. ",
+                    f"Another setting would have saved stopped time for {w.number(len(it.rows))} of {groups}: ",
+                    f"{w.time(saved)} of partition time in all. ",
                     m.name(first["group"]),
-                    f" would gain the most, by {m.shortened(first['setting'])}.",
+                    f" would save the most, with {m.shortened(first['setting'])}.",
                 ]
             )
         ),
-        m.table("The setting that would have saved each group the most", _COLUMNS, rows),
+        m.table("The setting that saves most, by group", _COLUMNS, rows),
         m.note(
-            "A model, not a measurement; its standstill counts deaths that nobody has noticed yet as well: it is not",
-            "that of the sections above. Groups were replayed over different times; savings are not by the day.",
-            "“Not exact”: under today's settings the replay does not come out as the log.",
+            "From a model. Its stopped time includes the time until a dead member is detected, so it is not "
+            "comparable",
+            "with the sections above. Groups were replayed over different times; savings are not per day.",
+            "“Not exact”: under today's settings the replay differs from the log.",
         ),
         *_assumptions(rows),
     ]
@@ -81,25 +82,21 @@ def _named(row: Row) -> m.Markup:
 def _assumptions(shown: Rows) -> list[m.Markup]:
     often = Counter(text for row in shown for text in dict.fromkeys(row["assumptions"]))
     common = [text for text, times in often.items() if times == len(shown)]
-    out = (
-        [m.paragraph("What this takes for granted:"), m.items(m.shortened(text, 500) for text in common)]
-        if common
-        else []
-    )
+    out = [m.paragraph("Assumptions:"), m.items(m.shortened(text, 500) for text in common)] if common else []
     own = [
         m.Markup(f"{m.name(row['group'])}{m.items(m.shortened(text, 500) for text in rest)}")
         for row in shown
         if (rest := [text for text in row["assumptions"] if text not in common])
     ]
-    return [*out, m.folded("What it takes for granted of one group", m.items(own))] if own else out
+    return [*out, m.folded("Assumptions about single groups", m.items(own))] if own else out
 
 
 def _found(found: ReportData) -> list[m.Markup]:
     if not found.findings:
-        return [m.paragraph("No finding began to fire in the range, or no analyzer looked.")]
+        return [m.paragraph("No finding was opened in the range, or no analyzer ran.")]
     return [
         m.table(
-            "Findings that began to fire",
+            "Findings opened in the range",
             [
                 m.Column("Analyzer", lambda it: it["analyzer"] and m.shortened(it["analyzer"])),
                 m.field("Findings", "count"),
@@ -108,8 +105,8 @@ def _found(found: ReportData) -> list[m.Markup]:
             ],
             found.findings,
         ),
-        m.paragraph("What to do is in ", m.code("kshadow explain GROUP"), " and in each finding's advice."),
-        m.note("Findings that were open before the range and stayed so are not in these tables."),
+        m.paragraph(m.code("kshadow explain GROUP"), " and each finding's advice say what to do."),
+        m.note("Findings that were opened before the range are not counted."),
     ]
 
 

@@ -14,7 +14,7 @@ STATES = {
     "completing_rebalance_ms": "in sync phases",
 }
 NEGLIGIBLE_CHANGE = 0.05
-"""A change that is less is none worth the name."""
+"""A smaller change is shown as none."""
 
 
 def header(found: ReportData) -> m.Markup:
@@ -27,8 +27,9 @@ def header(found: ReportData) -> m.Markup:
             _totals(found),
             _departures(found),
             m.note(
-                "Stopped partition time is for how long partitions had nobody during rebalances, summed over them:",
-                "two partitions for three seconds make six. It says nothing of how many records waited.",
+                "Stopped partition time: how long rebalances stopped partitions, summed over the partitions "
+                "(two partitions",
+                "for 3 s: 6 s). It does not show how many records waited.",
             ),
             m.Markup("</header>"),
         ],
@@ -66,27 +67,25 @@ def _main(found: ReportData) -> list[m.Cell]:
 def _dearest(found: ReportData) -> m.Markup | None:
     whole = found.totals["stopped_partition_ms"]
     if whole is None:
-        return m.Markup("How long partitions were stopped is not known.")
+        return m.Markup("Stopped partition time is not known.")
     first = [row for row in found.ranking[:3] if row["stopped_partition_ms"]]
     if not first:
-        return m.Markup("Rebalances kept no partition from being worked on.")
+        return m.Markup("Rebalances stopped no partitions.")
     names = join_names([m.name(it["group"], cluster=it["cluster"]) for it in first])
     part = sum(it["stopped_partition_ms"] for it in first)
     cause = first[0]["main_cause"]
     part_of = w.share(first[0]["main_cause_share"])
     why = (
-        ""
-        if cause is None
-        else f". The main cause of the first is {cause_words(cause)}, of {part_of} of its rebalances"
+        "" if cause is None else f". The main cause in the first is {cause_words(cause)}, {part_of} of its rebalances"
     )
     return m.join(
         [
-            f"Rebalances kept partitions from being worked on for {w.time(whole)} of partition time. ",
+            f"Rebalances stopped partitions for {w.time(whole)} of partition time. ",
             names,
-            f" cost the most: {w.part(part, whole)} of it",
+            f" had the most: {w.part(part, whole)} of it",
             why,
             ".",
-            "" if not found.totals["stopped_unknown"] else f" {unknown_cost(found.totals)}: the whole is more.",
+            "" if not found.totals["stopped_unknown"] else f" {unknown_cost(found.totals)}: the total is higher.",
         ]
     )
 
@@ -95,7 +94,7 @@ def unknown_cost(row: Row) -> str:
     """Of how many rebalances it is not known what they cost."""
     unknown, rebalances = row["stopped_unknown"], row["rebalances"]
     of = "all" if unknown == rebalances else f"{w.number(unknown)} of {w.number(rebalances)}"
-    return f"Of {of} rebalances the stopped time is not known"
+    return f"The stopped time of {of} rebalances is not known"
 
 
 def cause_words(cause: str | None) -> str:
@@ -117,13 +116,13 @@ def verdict(compared: Comparison, when: str, names: tuple[str, str]) -> str | No
     if row is None or row["before"] is None or row["after"] is None:
         return None
     before, after = row["before"], row["after"]
-    told = f"{w.time(before)} for each group and day {names[0]}, {w.time(after)} {names[1]}"
+    told = f"{w.time(before)} per group and day {names[0]}, {w.time(after)} {names[1]}"
     if before == after or (before and abs(after / before - 1) < NEGLIGIBLE_CHANGE):
-        return f"{when} it was about the same: {told}."
+        return f"{when} stopped time was about the same: {told}."
     better = after < before
     change = w.changed(before, after)
     told += f" ({change})" if change is not None else ""
-    return f"{when} it was {'better' if better else 'worse'}: {told}."
+    return f"{when} stopped time was {'lower' if better else 'higher'}: {told}."
 
 
 def of_all(compared: Comparison, measure: str, cause: str | None = None) -> Row | None:
@@ -138,7 +137,7 @@ def _totals(found: ReportData) -> m.Markup:
         ("Groups", w.number(it["groups"]), None),
         ("Rebalances", w.number(it["rebalances"]), None),
         ("Stopped partition time", w.time(it["stopped_partition_ms"]), without_unknown(it)),
-        ("Members that went", w.number(it["departures"]), None),
+        ("Departures", w.number(it["departures"]), None),
         ("Known group time", w.time(known), "summed over groups"),
         *(_time_in(it, name, word) for name, word in STATES.items()),
     ]
@@ -175,9 +174,9 @@ def _total(name: str, value: str | None, about: str | None) -> str:
 def _departures(found: ReportData) -> m.Markup:
     rows = found.departures
     if not rows:
-        return m.paragraph("No cause of a departure is told.")
+        return m.paragraph("No departures are known.")
     most = 6
     told = [f"{cause_words(it['cause'])} {w.number(it['count'])}" for it in rows[:most]]
     rest = sum(it["count"] for it in rows[most:])
     told += [f"other causes {w.number(rest)}"] if rest else []
-    return m.paragraph(f"Why they went: {join_words(told, most + 1)}.")
+    return m.paragraph(f"Departures by cause: {join_words(told, most + 1)}.")

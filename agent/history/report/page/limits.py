@@ -14,28 +14,27 @@ def limits(found: ReportData) -> m.Markup:
     span_ms = found.span.until_ms - found.span.since_ms
     known = w.part(it["known_ms"], it["groups"] * span_ms)
     rows = [
-        f"Of the time that all {w.number(it['groups'])} groups could have been there in the range "
-        f"{known or 'an unknown part'} is known. The rest is time before a group was made or after it was deleted, "
-        "and time that no log tells of.",
-        _lacking(it["half"], "known for less than half of the range: their rates a day rest on less"),
+        f"The history covers {known or 'an unknown part'} of the range, over all {w.number(it['groups'])} "
+        "groups. The rest is "
+        "time before a group was created or after it was deleted, and time without a log.",
+        _lacking(it["half"], "known for less than half of the range: their daily rates are less certain"),
         _lacking(it["members"], "without a known number of members, such as those that only commit offsets"),
         _lacking(it["imbalance"], "without a known imbalance"),
-        _lacking(
-            it["lag"], "without known lag: it is there only where a running agent looked at it, not from the log"
-        ),
+        _lacking(it["lag"], "without known lag: only a running agent records it, the log does not have it"),
         _lacking(it["stopped"], "without known stopped partition time"),
-        f"{unknown_cost(found.totals)}, such as those of KIP-848 groups: sums are of the others, and rates too low."
+        f"{unknown_cost(found.totals)}, such as those of KIP-848 groups: sums and rates leave them out, and "
+        "are too low."
         if found.totals["stopped_unknown"]
         else None,
-        "Lag p99 is the mean of hours' p99, by samples: percentiles of hours make none of the whole range.",
-        "Only hours that lie wholly in the range count. Windows of five minutes and of days are not read.",
-        "How stopped partitions hurt: that takes the load of each partition, which these tables do not have.",
+        "Lag p99 is the mean of the hours' p99, weighted by samples, not the p99 of the range.",
+        "Only whole hours within the range count.",
+        "How many records waited: the tables do not have the load of partitions.",
     ]
     return m.section(
         "limits",
-        "What this page cannot tell",
+        "What is not known",
         m.items(row for row in rows if row is not None),
-        m.heading("How it was made"),
+        m.heading("How the report was made"),
         m.paragraph(f"{found.made_with}, at {w.moment(found.made_at_ms)} UTC, by:"),
         m.paragraph(m.code(found.command)),
     )

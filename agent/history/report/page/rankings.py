@@ -16,13 +16,13 @@ def _group_columns(found: ReportData) -> Sequence[m.Column]:
     return (
         m.field("#", "rank"),
         m.group_column(found.has_clusters),
-        m.numbers("Stopped partition time", _with_share, "and its part of that of all groups"),
+        m.numbers("Stopped partition time", _with_share, "and its share of the total"),
         m.field("Rebalances", "rebalances"),
-        m.field("A day", "rebalances_per_day", w.decimal, "rebalances by the time that the group was known"),
-        m.Column("Course", partial(_course, found), "rebalances by day or hour; each row has a scale of its own"),
+        m.field("Per day", "rebalances_per_day", w.decimal, "rebalances per known time of the group"),
+        m.Column("Over time", partial(_course, found), "rebalances by day or hour; each row has its own scale"),
         m.field("Mean time between", "mean_time_between_rebalances_ms", w.time),
-        m.Column("Main cause", main_cause, "of most of its rebalances, and its part of them"),
-        m.field("Members that went", "departures"),
+        m.Column("Main cause", main_cause, "the cause of most rebalances, and its share of them"),
+        m.field("Departures", "departures"),
         m.field("Members", "members_avg", w.decimal, "the mean"),
         m.numbers("Lag p99", _lag, "of an hour, in seconds and in records; the mean over hours"),
     )
@@ -35,9 +35,9 @@ def _team_columns() -> Sequence[m.Column]:
         m.field("Groups", "groups"),
         m.numbers("Stopped partition time", _with_share),
         m.field("Rebalances", "rebalances"),
-        m.field("A group and day", "rebalances_per_day", w.decimal),
+        m.field("Per group and day", "rebalances_per_day", w.decimal),
         m.Column("Main cause", main_cause),
-        m.field("Members that went", "departures"),
+        m.field("Departures", "departures"),
     )
 
 
@@ -47,8 +47,8 @@ def rankings(found: ReportData) -> m.Markup:
         "groups",
         "Least stable groups",
         m.paragraph(
-            "Ranked by how long rebalances stopped their partitions. Each row's course is to a scale",
-            f"of its own: the highest bar is that group's worst {found.step}.",
+            "Ranked by stopped partition time. Each row's bars have their own scale:",
+            f"the highest is that group's worst {found.step}.",
         ),
         m.table(
             f"{m.first_of(len(found.ranking), found.totals['groups'])} groups by stopped partition time",
@@ -56,17 +56,18 @@ def rankings(found: ReportData) -> m.Markup:
             found.ranking,
         ),
         m.note(
-            "A group with many partitions pays more for the same rebalance. Time between rebalances is the mean",
-            "of the gaps; it is blank where there was at most one. Lag is blank where no agent looked at it.",
+            "The same rebalance costs more in a group with more partitions. Time between rebalances is blank "
+            "where there",
+            "was at most one. Lag is blank where no agent recorded it.",
         ),
         m.heading("By team"),
-        m.paragraph("A team is what stands before the first . - or _ in a group's name."),
+        m.paragraph("A team is the part of a group's name before the first . - or _."),
         m.table(
             f"{m.first_of(len(found.teams), found.teams_total)} teams by stopped partition time of their groups",
             _team_columns(),
             found.teams,
         ),
-        m.note("Where names follow another rule, these are no teams."),
+        m.note("Where names follow another rule, ignore this table."),
     )
 
 

@@ -33,12 +33,11 @@ def week(found: ReportData) -> m.Markup:
         m.paragraph(_sentence(found, cells)),
         m.Markup(f'<div class="pair">{tables}</div>'),
         m.note(
-            f"Sums over the range, by the clock of {found.zone}. Below each weekday: how often it comes in the",
-            "range, in days. A weekday that comes more often has more. The more, the stronger the colour.",
-            "Blank hours are not known.",
+            f"Sums over the range, in the time zone {found.zone}. Below each weekday: how many of it the range has.",
+            "Darker is more. Blank hours are not known.",
             None
             if has_whole_hours(found.span, found.zone)
-            else "Hours of that clock begin between those of UTC: each window counts where it begins.",
+            else "Hours of that zone begin within hours of UTC: each window counts where it begins.",
         ),
     )
 
@@ -47,12 +46,12 @@ def _sentence(found: ReportData, cells: Cells) -> str:
     known = {at: it["stopped_partition_ms"] for at, it in cells.items() if it["stopped_partition_ms"] is not None}
     whole = sum(known.values())
     if not whole:
-        return "Partitions were stopped at no hour of the week, as far as is known."
+        return "No stopped partition time is known."
     (day, hour), most = max(known.items(), key=lambda item: item[1])
     office = sum(value for (day_, _), value in known.items() if day_ <= 5)
     return (
-        f"The hour that cost the most is {DAYS[day - 1]} {hour:02d}:00: {w.time(most)} of partition time, "
-        f"{w.part(most, whole)} of all. Mondays to Fridays have {w.part(office, whole)}."
+        f"The hour with the most stopped partition time is {DAYS[day - 1]} {hour:02d}:00: {w.time(most)}, "
+        f"{w.part(most, whole)} of the total. Mondays to Fridays have {w.part(office, whole)}."
     )
 
 

@@ -184,13 +184,13 @@ async function ask(href, { byReader = false } = {}) {
       if (!(answer.headers.get("content-type") || "").startsWith("text/html")) throw new Error("the agent is busy");
       show(html, { byReader });
     } else throw new Error(answer.status === 401 ? "sign in again: reload the page" : `status ${answer.status}`);
-    if (failures > 1) say("Live again");
+    if (failures > 1) say("Connected again");
     failures = 0;
     trouble = null;
   } catch (error) {
     if (mine !== asking) return; // Somebody asked for something else meanwhile.
     failures += 1;
-    if (failures === 2) say("Disconnected: what is shown gets old");
+    if (failures === 2) say("Disconnected: the page is no longer updated");
     trouble = error instanceof TypeError ? "the agent does not answer" : error.message;
   } finally {
     clearTimeout(giveUp);

@@ -57,12 +57,12 @@ def test_the_summary_has_names_as_they_are(page: Path) -> None:
 
 
 def test_a_cluster_has_findings_as_well(read: Page) -> None:
-    (row,) = read.table("Findings that began to fire")
+    (row,) = read.table("Findings opened in the range")
     assert (row["Analyzer"], row["Findings"], row["Groups"]) == (hostile.ANALYZER, "3", "2")
 
 
 def test_what_a_model_says_is_text(read: Page) -> None:
-    rows = read.table("The setting that would have saved")
+    rows = read.table("The setting that saves most")
     assert [row["Setting"] for row in rows] == [printable(hostile.SETTING)] * len(hostile.NAMES)
     assert rows[0]["Group"] == f"{hostile.NAMES[0]} | not exact"
     assert rows[0]["Rebalances now → then"] == "9 → 1"

@@ -72,7 +72,7 @@ def test_the_page_has_the_ranking(report: Made) -> None:
         )
         assert row["Rebalances"] == f"{it['rebalances']:,}"
         assert row["Main cause"] == f"{it['main_cause'].replace('_', ' ')} | {w.share(it['main_cause_share'])}"
-        assert row["Members that went"] == f"{it['departures']:,}"
+        assert row["Departures"] == f"{it['departures']:,}"
         assert (row["Lag p99"] is None) == (it["lag_samples"] == 0)
     assert {row["Lag p99"] is None for row in shown} == {True, False}
 
@@ -127,12 +127,12 @@ def test_deploys(report: Made) -> None:
         close(row, expected[row["cluster"], row["group"]])
     whole = plain.total(report.rows.hours(), "stopped_partition_ms")
     cost = sum(it["stopped_partition_ms"] for it in expected.values())
-    split = {row["What"]: row for row in report.page.table("Stopped partition time by what happened")}
+    split = {row["Episode"]: row for row in report.page.table("Stopped partition time by kind of episode")}
     assert split["Deploys"]["Stopped partition time"] == w.time(cost)
-    assert split["Deploys"]["Part"] == w.part(cost, whole)
+    assert split["Deploys"]["Share"] == w.part(cost, whole)
     scaling = sum(it["stopped_partition_ms"] for it in report.rows.episodes if it["kind"].startswith("scale"))
-    assert split["Scaling out and in"]["Part"] == w.part(scaling, whole)
-    assert split["The rest"]["Part"] == w.part(whole - cost - scaling, whole)
+    assert split["Scaling"]["Share"] == w.part(scaling, whole)
+    assert split["The rest"]["Share"] == w.part(whole - cost - scaling, whole)
 
 
 def test_comparison_of_each_group(report: Made) -> None:
@@ -182,11 +182,11 @@ def test_the_page_says_whether_it_helped(report: Made) -> None:
         if row["group"] is None and row["measure"] == "stopped_partition_ms_per_day"
     ]
     assert row["after"] < row["before"]
-    told = f"After the change it was better: {w.time(row['before'])} for each group and day before"
+    told = f"After the change stopped time was lower: {w.time(row['before'])} per group and day before"
     assert report.page.text.count(told) == 2
-    names = [str(it["Group"]) for it in report.page.table("Better, the most first")]
+    names = [str(it["Group"]) for it in report.page.table("Less stopped time")]
     assert "better" in names[0]
-    assert "worse" in str(report.page.table("Worse, the most first")[0]["Group"])
+    assert "worse" in str(report.page.table("More stopped time")[0]["Group"])
 
 
 def test_totals_and_states(report: Made) -> None:
@@ -206,7 +206,7 @@ def test_totals_and_states(report: Made) -> None:
 
 def test_without_a_model_the_page_says_how_to_get_one(report: Made) -> None:
     assert "kshadow whatif GROUP --bootstrap-server" in report.page.text
-    findings = report.page.table("Findings that began to fire")
+    findings = report.page.table("Findings opened in the range")
     fired = sum(it["count"] for it in report.rows.hourly_causes() if it["kind"] == "finding")
     assert [(it["Analyzer"], it["Findings"]) for it in findings] == [("rebalance_storm", str(fired))]
 

@@ -101,7 +101,7 @@ def test_what_is_null_is_not_known(place: Place, tmp_path: Path) -> None:
         pq.write_table(rows.append_column("new", [[1] * len(rows)]), to)
     run(place.job(rollups=str(tmp_path / "rollups"), out=str(tmp_path / "page.html")))
     page = Page((tmp_path / "page.html").read_text(encoding="utf-8"))
-    assert "How long partitions were stopped is not known." in page.text
+    assert "Stopped partition time is not known." in page.text
     rows = page.table("All 3 groups")
     assert [row["Stopped partition time"] for row in rows] == [None] * 3
     assert [row["Members"] for row in rows] == [None] * 3
@@ -178,7 +178,7 @@ def test_what_the_command_says_is_read(place: Place, tmp_path: Path) -> None:
     assert [it.group for it in found] == ["orders"] * 3
     run(place.job(out=str(tmp_path / "page.html"), what_if=str(tmp_path / "what-if")))
     text = Page((tmp_path / "page.html").read_text(encoding="utf-8")).text
-    assert "Of 1 replayed group no setting would have saved any standstill worth the name." in text
+    assert "No other setting would have saved notable stopped time in 1 replayed group." in text
     assert summary(tmp_path / "page-summary", "gains") == []
 
 

@@ -25,9 +25,9 @@ from tests.unit.presentation.narrative.golden import histories, story
 from tests.unit.presentation.narrative.made import MINUTE, SECOND, T0
 
 ANCHORS = {
-    f"{RUNBOOKS}#{line.removeprefix('### ').lower()}"
+    f"{RUNBOOKS}#{line.lstrip('# ').lower()}"
     for line in (ROOT / RUNBOOKS).read_text(encoding="utf-8").splitlines()
-    if line.startswith("### ")
+    if line.startswith(("## ", "### "))
 }
 
 

@@ -82,4 +82,4 @@ def test_what_is_wrong_is_said_and_has_its_exit_code(tmp_path: Path) -> None:
     damaged = ndjson(tmp_path / "d.ndjson", '{"key": "00", "value": null, "partition": 1}', "nonsense")
     result = kshadow("report", "--from", damaged, "--out", out)
     assert result.exit_code == 1
-    assert "What was wrong with the data" in checked(out.read_text(encoding="utf-8")).text
+    assert "Problems in the data" in checked(out.read_text(encoding="utf-8")).text

@@ -31,7 +31,7 @@ def test_a_report_of_all_groups() -> None:
     page = checked(page_of(facts))
     told = [it.summary.group for it in facts.details]
     sections = [text for tag, text in page.headings if tag == "h2"]
-    assert sections == ["Contents", "All groups together", *told, "Other groups", "What this report cannot tell"]
+    assert sections == ["Contents", "All groups", *told, "Other groups", "What is not known"]
     for group in histories():
         assert group in page.text, "each is told of, or in a table"
     for said in (f"What happened to {len(histories())} consumer groups", "by kshadow 1.2.3", "in made"):
@@ -106,7 +106,7 @@ def test_nothing_to_tell_is_told() -> None:
         gather(with_all_events(Source([], {"g": form()}, T0)), MADE, wanted("g")),
     ):
         page = checked(page_of(facts))
-        assert "No group rebalanced" in page.text
+        assert "No rebalance of any group is known in this range" in page.text
 
 
 def test_what_was_wrong_with_the_data_and_what_an_agent_forgot() -> None:
@@ -115,4 +115,4 @@ def test_what_was_wrong_with_the_data_and_what_an_agent_forgot() -> None:
     page = checked(page_of(gather(source, replace(MADE, problems=("a torn batch",) * 60), wanted())))
     assert "a torn batch" in page.text
     assert "and 10 more" in page.text
-    assert "An agent keeps the latest events only" in page.text
+    assert "The agent keeps the latest events only" in page.text

@@ -166,5 +166,5 @@ def test_what_an_agent_forgot_is_not_drawn_as_known() -> None:
     known = T0 + 50 * SECOND
     shown = of(events, members=[m.member("b")], known_since_ms=known)
     assert {lane.label: lane.presences[0].since_ms for lane in shown.lanes} == {"a": known, "b": known}
-    assert "before what the agent remembers" in swimlanes(shown)
+    assert "before the agent&#x27;s oldest event" in swimlanes(shown)
     assert of(events, known_since_ms=T0 - 1).known_since_ms is None

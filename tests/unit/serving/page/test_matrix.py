@@ -51,18 +51,18 @@ def three() -> Log:
 
 def test_moves_between_generations() -> None:
     newest = matrix(three())
-    assert "Against generation 2: 2 of 4 partitions moved, 1 member left" in newest
+    assert "Since generation 2: 2 of 4 partitions moved, 1 member left" in newest
     assert rows(newest) == [
         [["b"], ["1-2", "gained", "+0"], ["gained", "+0"], ["4"]],
         [["a", "left"], ["gave", "up", "-0"], ["gave", "up", "-0"], ["0"]],
     ]
     second = matrix(three(), "generation=2")
-    assert "Against generation 1: 2 of 4 partitions moved, 1 member joined" in second
+    assert "Since generation 1: 2 of 4 partitions moved, 1 member joined" in second
     assert rows(second) == [
         [["a"], ["0", "gave", "up", "-1-2"], ["0"], ["2"]],
         [["b", "joined"], ["gained", "+1-2"], ["none"], ["2"]],
     ]
-    assert "nothing tells what moved" in matrix(three(), "generation=1")
+    assert "it is unknown what moved" in matrix(three(), "generation=1")
     assert rows(matrix(three(), "generation=<b>7")) == rows(newest), "no such one: the newest"
 
 

@@ -54,7 +54,7 @@ def test_the_fleet(http: Client) -> None:
     answer = http.get("/")
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
     read = Reader(answer.text)
-    assert "1 of 6 groups needs a look" in read.text
+    assert "1 of 6 groups needs attention" in read.text
     assert read.text.index("critical") < read.text.index("info"), "the worst first"
     assert read.rows()[0] == "/groups/fraud-848", "not by name: those in trouble first"
 
@@ -170,7 +170,7 @@ def test_a_link_to_a_range_goes_on_showing_it() -> None:
 @pytest.mark.parametrize("query", ["since=<b>", "since=2026-01-02&until=2026-01-01", "until=99999999999999999999"])
 def test_what_is_no_range_is_said(http: Client, query: str) -> None:
     answer = http.get(f"/groups/fraud-848?{query}")
-    assert (answer.status_code, "another range than the address asks for" in answer.text) == (200, True)
+    assert (answer.status_code, "The address has no valid range" in answer.text) == (200, True)
     assert "<b>&#39; came" not in answer.text
     assert "'<b>" not in answer.text
 
@@ -214,7 +214,7 @@ def test_news_change_the_version() -> None:
 
 def test_unknown_and_unready() -> None:
     with client(Replayed([])) as it:
-        assert "No group is known" in it.get("/").text
+        assert "No groups are known" in it.get("/").text
         for path in ("/groups/nobody", "/groups/", "/?cluster=x", "/groups/a?cluster=x", "/findings?cluster=x"):
             answer = it.get(path)
             assert (answer.status_code, answer.headers["content-type"]) == (404, "text/html; charset=utf-8")
@@ -232,7 +232,7 @@ def test_one_that_lost_its_broker_says_so() -> None:
         for path in PAGES:
             answer = it.get(path)
             assert answer.status_code == 200
-            assert "This agent does not see what happens now." in answer.text
+            assert "This agent is not up to date." in answer.text
             assert "&lt;b&gt;no&lt;/b&gt; \\u001b broker" in answer.text
 
 

@@ -64,7 +64,7 @@ def test_nobody_waits_and_it_is_made_once() -> None:
 def test_what_cannot_be_replayed_is_told_at_once() -> None:
     replays = Replays(lambda *_: FOUND)
     assert replays.gains(asked(recording(1, 2, members=MAX_MEMBERS))) == Gains(
-        untold="so large a group is not replayed here", command="kshadow whatif orders"
+        untold="the group is too large to be replayed by the agent", command="kshadow whatif orders"
     )
     log = Log().add(b.c_member("a"), b.c_epoch(1), b.c_target("a", {"t": [0]}), b.c_target_epoch(1))
     of_848 = Replayed(of_log(log)).recording("orders")
@@ -114,10 +114,10 @@ def test_the_table() -> None:
     assert "<b>" not in gains_table(FOUND)
     assert "without a price" not in text
     dear = replace(FOUND, gains=(replace(GAIN, stopped_after_s=150.0),))
-    assert "No setting that was tried helps without a price" in gains_table(dear)
+    assert "Each setting that saves rebalances stops partitions for longer" in gains_table(dear)
     assert gains_table(Gains()) == ""
     assert gains_table(Gains(untold="no log")) == "", "that stands with what could not be seen"
-    assert "Being replayed" in gains_table(None)
+    assert "being replayed" in gains_table(None)
     other = Gains((GAIN,), 8, 9, 500.0, 9, 118.0, 9, 9)
     assert gains_table(other) == "", "a replay of something else says nothing"
 
@@ -129,8 +129,8 @@ def test_a_real_replay_stands_beside_the_finding() -> None:
     with client(agent, lambda: now_ms) as http:
         path = "/groups/audit-deploy?range=all"
         first = http.get(path)
-        assert "Being replayed" in first.text
-        until(lambda: "Being replayed" not in http.get(path).text)
+        assert "being replayed" in first.text
+        until(lambda: "being replayed" not in http.get(path).text)
         done = http.get(path)
         assert done.headers["etag"] != first.headers["etag"], "an open page gets it"
         assert 'id="settings"' in done.text
@@ -141,4 +141,4 @@ def test_an_agent_that_keeps_nothing_shows_no_numbers() -> None:
     agent.recordings = RecentRecordings()
     with client(agent, lambda: newest_ms(agent)) as http:
         text = http.get("/groups/risk-848re?range=all").text
-    assert ('id="settings"' in text, 'id="matrix"' in text, "Which" in text) == (False, False, True)
+    assert ('id="settings"' in text, 'id="matrix"' in text, ">Assigned<" in text) == (False, False, True)

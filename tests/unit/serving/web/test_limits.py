@@ -279,7 +279,10 @@ def test_what_is_no_http(caplog: pytest.LogCaptureFixture) -> None:
 def test_a_mistake_of_ours_stays_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     with serving(Large([])) as url:
         answer = httpx.get(url + "/api/v1/groups/x")
-        assert (answer.status_code, answer.json()) == (500, {"error": "internal error; the agent's log says more"})
+        assert (answer.status_code, answer.json()) == (
+            500,
+            {"error": "internal error; the agent's log has the details"},
+        )
     (record,) = (it for it in caplog.records if it.levelno >= logging.ERROR)
     assert record.exc_info is not None
     assert "secret of x" in str(record.exc_info[1])
