@@ -10,21 +10,26 @@ ARG SOURCE_DATE_EPOCH=315532800
 ARG EXTRAS=
 ENV SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH} PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 WORKDIR /src
-COPY pyproject.toml constraints.txt README.md LICENSE ./
+COPY pyproject.toml constraints-hashes.txt requirements-build.txt README.md LICENSE ./
 COPY agent ./agent
 COPY analyzers ./analyzers
 COPY spark_jobs ./spark_jobs
-# Built with what constraints.txt names; installed by wheels alone, so that no compiler is needed, and without pip.
-RUN PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt python -m pip wheel --no-deps --wheel-dir /wheels . \
+# No file comes in but those whose hashes are listed: first what builds the wheel, with a pip that holds dependencies of dependencies to
+# hashes as well; then what is installed beside it, by wheels alone, so that no compiler is needed, and without pip.
+RUN python -m pip install --no-compile --only-binary :all: --root-user-action ignore --require-hashes --requirement requirements-build.txt \
+ && python -m pip wheel --no-deps --no-build-isolation --wheel-dir /wheels . \
  && python -m venv --without-pip /opt/kshadow \
+ && hash=$(sha256sum /wheels/*.whl) \
+ && echo "kshadow${EXTRAS} @ file://$(echo /wheels/*.whl) --hash=sha256:${hash%% *}" > /wheels/requirements.txt \
  && python -m pip --python /opt/kshadow/bin/python install --no-compile --only-binary :all: \
-      --constraint constraints.txt "kshadow${EXTRAS} @ file://$(echo /wheels/*.whl)" \
+      --require-hashes --constraint constraints-hashes.txt --requirement /wheels/requirements.txt \
  && /opt/kshadow/bin/python -m compileall -q --invalidation-mode unchecked-hash /opt/kshadow/lib
 
 # Spark's jobs, for the chart's `spark:`; docker build --target spark. pyspark comes as sources, which nothing has to compile.
 FROM build AS build-spark
-RUN python -m pip --python /opt/kshadow/bin/python install --no-compile --only-binary :all: --no-binary pyspark \
-      --constraint constraints.txt "kshadow[spark] @ file://$(echo /wheels/*.whl)" \
+RUN sed 's/^kshadow[^ ]*/kshadow[spark]/' /wheels/requirements.txt > /wheels/spark.txt \
+ && python -m pip --python /opt/kshadow/bin/python install --no-compile --only-binary :all: --no-binary pyspark \
+      --require-hashes --constraint constraints-hashes.txt --requirement /wheels/spark.txt \
  && /opt/kshadow/bin/python -m compileall -q --invalidation-mode unchecked-hash /opt/kshadow/lib \
  && /opt/kshadow/bin/python -c "from pathlib import Path; from agent.tools.spark_submit.package import build; print(*build(Path('/code')))" \
  && mkdir /opt/kshadow/spark \

@@ -13,7 +13,7 @@ DEMO_READY := $(VENV)/.demo-ready
 WORKERS ?= 4
 # Hundreds of processes load the same modules: they keep them compiled, whatever the environment says.
 export PYTHONDONTWRITEBYTECODE :=
-.PHONY: demo test check lint tools bench spark-bench commits rig admin-source accuracy faults soak fuzz site clean setup
+.PHONY: demo test check lint tools image bench spark-bench commits rig admin-source accuracy faults soak fuzz site clean setup
 
 setup: $(READY)
 
@@ -67,6 +67,10 @@ lint: $(READY)
 tools: $(READY)
 	$(BIN)/python -m tests.harness.tools $(TOOLS)
 	$(BIN)/python -m tests.harness.kube_definitions
+
+# Built by buildah and run by runc, as root.
+image: $(READY)
+	$(BIN)/python -m tests.harness.image $(IMAGE)
 
 bench: $(READY)
 	$(BIN)/python -m tests.harness.bench $(BENCH)
