@@ -1,0 +1,100 @@
+"""Which API server is asked, by whose login, and what is said where that cannot work."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from agent.kubernetes import connection
+from agent.kubernetes.connection import find_connection
+from agent.kubernetes.errors import KubernetesMisconfigured
+
+TOKEN = "c2VjcmV0LXRva2Vu"
+
+
+def kubeconfig(**user: Any) -> dict[str, Any]:
+    return {
+        "clusters": [{"name": "c", "cluster": {"server": "https://10.0.0.1:6443", "insecure-skip-tls-verify": True}}],
+        "users": [{"name": "u", "user": user}],
+        "contexts": [{"name": it, "context": {"cluster": "c", "user": "u"}} for it in ("here", "there")],
+        "current-context": "here",
+    }
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "kubeconfig"
+    monkeypatch.setenv("KUBECONFIG", str(path))
+    return path
+
+
+@pytest.mark.parametrize(("context", "named"), [(None, "here"), ("there", "there")])
+def test_a_kubeconfig_by_its_context(file: Path, context: str | None, named: str) -> None:
+    file.write_text(yaml.safe_dump(kubeconfig(token=TOKEN)))
+    found = find_connection(context)
+    assert found.where == f"https://10.0.0.1:6443 (context {named} of {file})"
+    assert found.client().base_url == "https://10.0.0.1:6443"
+
+
+def test_a_pod_by_its_service_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, text in {"token": TOKEN, "namespace": "shop", "ca.crt": "no certificate"}.items():
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(connection, "SERVICE_ACCOUNT", str(tmp_path))
+    monkeypatch.setattr(connection.KubeConfig.from_service_account.__func__, "__defaults__", (str(tmp_path),))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    with pytest.raises(KubernetesMisconfigured, match="'KUBERNETES_SERVICE_HOST' is missing"):
+        find_connection()
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    found = find_connection()
+    assert found.where == "https://[fd00::1]:443 (service account)"
+    with pytest.raises(KubernetesMisconfigured, match="certificates that can be read expected"):
+        found.client()
+
+
+EXEC_V1 = {"apiVersion": "client.authentication.k8s.io/v1", "command": "login"}
+
+
+@pytest.mark.parametrize(
+    ("text", "context", "said"),
+    [
+        (yaml.safe_dump(kubeconfig(token=TOKEN)), "nowhere", "Context 'nowhere' not found"),
+        (
+            yaml.safe_dump(kubeconfig(exec=EXEC_V1)),
+            None,
+            r"speaks client\.authentication\.k8s\.io/v1, and only v1beta1",
+        ),
+        (yaml.safe_dump(kubeconfig(**{"auth-provider": {"name": "gcp"}})), None, "by an auth-provider"),
+        (f"users: [{{token: {TOKEN}\n]]", None, "YAML expected at line 2"),
+        ("contexts: []\nusers: []", None, "'clusters' is missing"),
+        ("- 1", None, "its fields are not those of a kubeconfig"),
+        (None, None, "not found"),
+    ],
+)
+def test_what_cannot_work_is_said_without_the_secret(
+    file: Path, text: str | None, context: str | None, said: str
+) -> None:
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(KubernetesMisconfigured, match=said) as raised:
+        find_connection(context)
+    assert TOKEN not in str(raised.value)
+
+
+def test_several_files_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", "/a:/b")
+    with pytest.raises(KubernetesMisconfigured, match="one file expected"):
+        find_connection()
+
+
+def test_certificates_that_are_none_are_refused_without_being_shown(file: Path) -> None:
+    it = kubeconfig(token=TOKEN)
+    it["clusters"][0]["cluster"] = {"server": "https://10.0.0.1", "certificate-authority-data": TOKEN}
+    file.write_text(yaml.safe_dump(it))
+    with pytest.raises(KubernetesMisconfigured, match="certificates that can be read") as raised:
+        find_connection().client()
+    assert TOKEN not in str(raised.value)

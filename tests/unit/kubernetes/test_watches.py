@@ -1,0 +1,155 @@
+"""Lists and watches: what is asked next after each answer, what is learned, and how it is told."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx2
+import pytest
+
+from agent.kubernetes.health import BROKEN_WORRIES_MS, WatchState
+from agent.kubernetes.kind_watch import WatchTimings
+from agent.kubernetes.watcher import KubernetesWatcher
+from tests.unit.kubernetes.api_server import (
+    Answer,
+    ScriptedConnection,
+    ScriptedServer,
+    bookmark,
+    broken,
+    listed,
+    pod,
+    refused,
+    watched,
+)
+
+QUICK = WatchTimings(first_pause_s=0.01, last_pause_s=0.05, denied_s=3600.0, steady_s=3600.0)
+
+
+@contextmanager
+def watching(
+    namespace: str | None = None, **answers: list[Answer]
+) -> Iterator[tuple[KubernetesWatcher, ScriptedServer]]:
+    server = ScriptedServer(answers)
+    watcher = KubernetesWatcher(ScriptedConnection(server), namespace, timings=QUICK)
+    watcher.start()
+    try:
+        yield watcher, server
+    finally:
+        watcher.stop()
+    assert {it.method for it in server.requests} == {"GET"}
+
+
+def until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def record(watcher: KubernetesWatcher, name: str) -> Any:
+    return watcher.evidence._history.pods.get(f"uid-{name}")
+
+
+def test_a_watch_goes_on_where_the_one_before_ended() -> None:
+    pods = [
+        listed(pod("a", 3), version=5, more="next"),
+        listed(pod("b", 4), version=5),
+        watched(("ADDED", pod("c", 7)), bookmark(9)),
+        watched(("DELETED", pod("a", 12)), httpx2.ReadError("reset")),
+        broken(),
+    ]
+    with watching(pods=pods) as (watcher, server):
+        until(lambda: len(server.asked("pods")) >= 6)
+        asked = server.asked("pods")
+        assert [it.get("continue") for it in asked[:2]] == [None, "next"]
+        assert [it.get("resourceVersion") for it in asked[2:6]] == ["5", "9", "12", "12"]
+        assert all(it["allowWatchBookmarks"] == "true" for it in asked[2:6])
+        assert record(watcher, "a").gone_ms is not None
+        assert record(watcher, "b").gone_ms is None
+        assert record(watcher, "c").gone_ms is None
+        until(lambda: watcher.reading().watching["Pod"])
+        assert watcher.reading().requests["failed"] == 2
+    assert watcher.reading().pods == 3
+
+
+@pytest.mark.parametrize("gone", [refused(410, "too old"), watched(("ERROR", {"code": 410, "reason": "Expired"}))])
+def test_after_a_version_is_gone_what_a_new_list_lacks_went_meanwhile(gone: Answer) -> None:
+    pods = [listed(pod("a", 3), pod("b", 4), version=5), watched(bookmark(6)), gone, listed(pod("b", 4), version=20)]
+    with watching(pods=pods) as (watcher, server):
+        until(lambda: len(server.asked("pods")) >= 5)
+        assert server.asked("pods")[4]["resourceVersion"] == "20"
+        a = record(watcher, "a")
+        assert a.gone_since_ms <= a.gone_ms
+        assert record(watcher, "b").gone_ms is None
+        assert watcher.reading().requests["expired"] == 1
+
+
+def test_a_kind_without_a_right_is_named_once_and_asked_seldom_and_the_others_go_on() -> None:
+    denied = refused(403, 'events is forbidden: User "x" cannot list resource "events"')
+    with watching(events=[denied], nodes=[refused(403, "no")]) as (watcher, server):
+        until(lambda: sum(watcher.reading().watching.values()) == 5)
+        assert watcher.await_first_look(10)
+        time.sleep(0.2)
+        assert len(server.asked("events")) == len(server.asked("nodes")) == 1
+        told = [*watcher.worries()]
+        assert len(told) == 2
+        assert "nodes cannot be listed and watched (403: no): drains and lost nodes are not told" in told[0]
+        assert watcher.status()["kinds"]["events"]["state"] == "denied"
+
+
+def test_in_one_namespace_nodes_are_not_missed() -> None:
+    with watching("shop", nodes=[refused(403, "no")]) as (watcher, server):
+        until(lambda: sum(watcher.reading().watching.values()) == 6)
+        assert {it.url.path for it in server.requests if it.url.path.endswith(("pods", "nodes"))} == {
+            "/api/v1/namespaces/shop/pods",
+            "/api/v1/nodes",
+        }
+        assert [*watcher.worries()] == []
+
+
+def test_what_does_not_answer_is_a_worry_after_a_while() -> None:
+    with watching(pods=[broken()] * 10_000) as (watcher, _):
+        until(lambda: watcher.status()["kinds"]["pods"]["state"] == WatchState.BROKEN)
+        assert watcher.await_first_look(10)
+        assert [*watcher.worries()] == []
+        for it in watcher._kinds:
+            it.since_ms -= BROKEN_WORRIES_MS
+        (worry,) = watcher.worries()
+        assert worry.startswith("Kubernetes: no news of pods for 15 s (connection refused)")
+        # Events wait for what they are about.
+        assert watcher.status()["kinds"]["events"]["state"] == WatchState.LISTING
+
+
+def test_what_is_no_pod_is_passed_over_and_loses_no_other() -> None:
+    odd = {"metadata": {"name": "odd", "uid": "uid-odd", "resourceVersion": "8"}, "status": {"podIP": 7}}
+    pods = [
+        listed(pod("a", 3), version=5),
+        watched(("ADDED", odd), ("ADDED", pod("b", 9)), ("ERROR", {"code": 500, "message": "storage"})),
+        refused(410, "too old"),
+        listed(odd, pod("b", 9), version=20),
+    ]
+    with watching(pods=pods) as (watcher, server):
+        until(lambda: len(server.asked("pods")) >= 5)
+        assert watcher.status()["kinds"]["pods"]["unreadable"] == 2
+        # It may be the odd one.
+        assert record(watcher, "a").gone_ms is None
+        assert record(watcher, "b") is not None
+
+
+def test_a_line_without_an_end_ends_the_watch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent.kubernetes.kind_watch.MAX_LINE_BYTES", 1000)
+    pods = [listed(version=5), lambda: httpx2.Response(200, content=b"x" * 2000)]
+    with watching(pods=pods) as (watcher, server):
+        until(lambda: len(server.asked("pods")) >= 3)
+        assert watcher.reading().requests["failed"] == 1
+
+
+def test_what_is_asked_to_wait_waits() -> None:
+    pods = [refused(429, "too many", **{"Retry-After": "1"})]
+    began = time.monotonic()
+    with watching(pods=pods) as (_, server):
+        until(lambda: len(server.asked("pods")) >= 2)
+        assert time.monotonic() - began >= 0.7
