@@ -140,6 +140,30 @@ class BrokerLogSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KubernetesSettings:
+    """Whether the pods of members are looked up, and where."""
+
+    enabled: bool = option(
+        "--kubernetes/--no-kubernetes",
+        default=False,
+        help="Watch pods, and what makes and removes them, to say why members left and joined; in a pod by its "
+        "service account, elsewhere by a kubeconfig. Needs kshadow[kubernetes].",
+    )
+    namespace: str | None = option(
+        "--kubernetes-namespace",
+        metavar="NAMESPACE",
+        goes_with=("kubernetes",),
+        help="Watch only this namespace; nodes lie in none.",
+    )
+    context: str | None = option(
+        "--kubernetes-context",
+        metavar="NAME",
+        goes_with=("kubernetes",),
+        help="The context of the kubeconfig that names the cluster.",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotSettings:
     """Where the state is kept for the next start (None: nowhere), and how often."""
 
@@ -377,6 +401,7 @@ class ClusterSettings:
     properties: tuple[tuple[str, str], ...] = _field(PROPERTY)
     read: ReadSettings = ReadSettings()
     broker_log: BrokerLogSettings = BrokerLogSettings()
+    kubernetes: KubernetesSettings = KubernetesSettings()
     state_dir: str | None = option(
         "--state-dir",
         type=click.Path(file_okay=False),

@@ -10,13 +10,22 @@ import socket
 from collections.abc import Callable, Collection
 from hashlib import blake2b
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from agent.config.settings import BrokerLogSettings, ClusterSettings, GroupSource, PartitionerChoice, ReadSettings
+from agent.config.settings import (
+    BrokerLogSettings,
+    ClusterSettings,
+    GroupSource,
+    KubernetesSettings,
+    PartitionerChoice,
+    ReadSettings,
+)
 from agent.config.values import SnapshotLocation
 from agent.core.protocol.hashing import GroupPartitioner
 from agent.kafka.admin_api.observer import AdminObserver
 from agent.kafka.source.brokerlog import BrokerLogFollower, time_zone
 from agent.kafka.source.group_locator import GroupLocator, locate_groups
+from agent.kubernetes.errors import KubernetesMisconfigured
 from agent.persistence.export.pipeline import ExportPipeline, SpoolSettings
 from agent.persistence.export.sinks import Sink
 from agent.persistence.snapshot.store import SnapshotStore
@@ -26,15 +35,19 @@ from agent.runtime.parts import AgentOptions, Visibility
 from agent.serving.metrics.compat import CompatOptions, Exporters
 from analyzers.registry import parse_analyzer_names, select_analyzers
 
+if TYPE_CHECKING:
+    from agent.kubernetes.watcher import KubernetesWatcher
+
 log = logging.getLogger("kshadow")
 
 UNNAMED_CLUSTER = "default"
 """What a cluster without a name is called in the names of files and of replicas."""
 
 
-def make_agent(settings: ClusterSettings) -> Agent:
-    """The agent that a cluster's settings ask for. Opens what lies on disk, and connects to nothing but to learn the
-    partitions of `--group`. Raises `SourceError`, `ExportError`, `StoreError`."""
+def make_agent(settings: ClusterSettings, kubernetes: KubernetesWatcher | None = None) -> Agent:
+    """The agent that a cluster's settings ask for; `kubernetes` is what `make_watcher` gives for them. Opens what
+    lies on disk, and connects to nothing but to learn the partitions of `--group`. Raises `SourceError`,
+    `ExportError`, `StoreError`."""
     visibility = Visibility(settings.read.groups or None, settings.filters)
     rate = settings.admin.groups_per_s
     is_sampled = settings.read.source is GroupSource.ADMIN
@@ -54,12 +67,29 @@ def make_agent(settings: ClusterSettings) -> Agent:
         observer=AdminObserver(settings.conf, groups_per_s=rate, partitioner=partitioner)
         if settings.admin.enabled and not is_sampled
         else None,
+        origin_source=None if kubernetes is None else kubernetes.evidence,
+        kubernetes=kubernetes,
         analyzers=analyzers,
         exports=_exports(settings),
         open_store=_store(settings),
         scope=_scope(settings.read),
     )
     return Agent(options)
+
+
+def make_watcher(settings: KubernetesSettings) -> KubernetesWatcher | None:
+    """What watches the members' pods; None where nobody asked for it. Connects to nothing yet. Raises
+    `KubernetesMisconfigured`."""
+    if not settings.enabled:
+        return None
+    try:
+        from agent.kubernetes.connection import find_connection
+        from agent.kubernetes.watcher import KubernetesWatcher
+    except ImportError as error:
+        raise KubernetesMisconfigured(
+            f"--kubernetes needs a client of the API server ({error}): pip install 'kshadow[kubernetes]'"
+        ) from error
+    return KubernetesWatcher(find_connection(settings.context), settings.namespace)
 
 
 def compat_of(settings: ClusterSettings) -> CompatOptions:

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from agent.config.filters import Filters
 from agent.config.settings import PLAIN_CLUSTER, ClusterSettings, FilterSettings, GroupSource
@@ -34,6 +35,9 @@ from agent.runtime.export_deduplicator import ExportDeduplicator
 from agent.runtime.group_lags import GroupLags
 from agent.runtime.held_events import HeldEvents
 from agent.simulation.whatif.recent_recordings import RecentRecordings
+
+if TYPE_CHECKING:
+    from agent.kubernetes.watcher import KubernetesWatcher
 
 log = logging.getLogger("kshadow")
 
@@ -71,8 +75,9 @@ class AgentOptions:
     `partitions` to read (None: all; a rule holds for those to come as well), unless the settings share them with
     other replicas; `partitioner`: by which hash groups have theirs, where that is known or was told. `observe` is
     called in the reader's thread with what each batch changed, once the topic's end was reached. `broker_log` and
-    `observer` may know more of a rebalance than the topic, `origin_source` what happened to members' pods. Events go
-    to `exports`, and so do samples of all groups.
+    `observer` may know more of a rebalance than the topic, `origin_source` what happened to members' pods, and
+    `kubernetes` is what it learns from: whoever made it starts and stops it, since several agents may have one. Events
+    go to `exports`, and so do samples of all groups.
     The state is kept across restarts in what `open_store` opens; `scope` names the partitions that are read, if they
     are some of them. `wall_s` is the clock on the wall, which may jump.
     """
@@ -86,6 +91,7 @@ class AgentOptions:
     broker_log: BrokerLogFollower | None = None
     observer: AdminObserver | None = None
     origin_source: OriginSource | None = None
+    kubernetes: KubernetesWatcher | None = None
     analyzers: AnalyzerSelection = NO_ANALYZERS
     exports: ExportPipeline | None = None
     open_store: OpenStore | None = None

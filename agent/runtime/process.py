@@ -6,6 +6,7 @@ Owns their order: agents first, since the web server takes longest to import. `f
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import astuple
@@ -15,17 +16,18 @@ from typing import TYPE_CHECKING
 
 from agent.common.logs import configure, set_level
 from agent.config.reload import Changes, Reloader, reloading
-from agent.config.settings import ClusterSettings, GroupSource, HttpSettings, RunSettings
+from agent.config.settings import ClusterSettings, GroupSource, HttpSettings, KubernetesSettings, RunSettings
 from agent.config.values import OtlpEndpoint
 from agent.kafka.source.brokers import require_topic
 from agent.kafka.source.errors import TopicMissing
 from agent.runtime.agent import Agent
-from agent.runtime.factory import compat_of, make_agent
+from agent.runtime.factory import compat_of, make_agent, make_watcher
 from agent.runtime.first_look import FirstLook
 from agent.runtime.shutdown import Shutdown, ShutdownStep
 from agent.runtime.supervisor import ClusterSupervisor, SupervisedClusters
 
 if TYPE_CHECKING:
+    from agent.kubernetes.watcher import KubernetesWatcher
     from agent.serving.metrics.exporter import Exporter
     from agent.serving.metrics.limits import Limits
     from agent.serving.metrics.otlp import OtlpMetrics
@@ -34,6 +36,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kshadow")
 
+FIRST_LOOK_S = 10.0
+"""For so long reading waits at most for what Kubernetes has now."""
+
 ReadSettings = Callable[[], RunSettings]
 
 
@@ -41,7 +46,8 @@ def run_process(read: ReadSettings, file: tuple[Path, ReadSettings] | None) -> i
     """Run until a signal ends it; the exit code. `read` gives the settings; `file`: the one in which they may change,
     and what reads them anew, which raises `InvalidSettings`.
 
-    Raises what `make_agent` and `Agent.start` raise, and `SourceMisconfigured` where it cannot listen.
+    Raises what `make_agent`, `make_watcher` and `Agent.start` raise, and `SourceMisconfigured` where it cannot
+    listen.
     """
     settings = read()
     configure(settings.log.format, settings.log.level)
@@ -72,7 +78,7 @@ def run_process(read: ReadSettings, file: tuple[Path, ReadSettings] | None) -> i
             sender.request_stop()
         # The web server last: until all is safe it says how that goes, and a slow client holds nothing up.
         return stopping.stop(
-            [ShutdownStep("agents", clusters.running.stop, 14), ShutdownStep("web server", servers[0].stop, 6)]
+            [ShutdownStep("agents", clusters.stop, 14), ShutdownStep("web server", servers[0].stop, 6)]
         )
 
 
@@ -85,10 +91,21 @@ class _Clusters:
         """Those that were made by now."""
         self._limits: dict[str | None, Limits] = {}
         self.running: Agent | ClusterSupervisor | SupervisedClusters
+        self.watchers: dict[KubernetesSettings, KubernetesWatcher] = {}
+        """Clusters whose members' pods are in the same place share what watches them, as do an agent and the next."""
+        for it in settings.clusters:
+            if it.kubernetes not in self.watchers and (watcher := make_watcher(it.kubernetes)) is not None:
+                self.watchers[it.kubernetes] = watcher
 
     def start(self) -> None:
-        """Start reading. Of one cluster that is not to be tried again raises what `Agent.start` raises; a topic that
-        is yet to come is waited for."""
+        """Start watching and reading. Of one cluster that is not to be tried again raises what `Agent.start` raises;
+        a topic that is yet to come is waited for."""
+        for watcher in self.watchers.values():
+            watcher.start()
+        # What the topic tells of the past is asked about while it is read, once.
+        deadline = time.monotonic() + FIRST_LOOK_S
+        for watcher in self.watchers.values():
+            watcher.await_first_look(max(deadline - time.monotonic(), 0.0))
         if len(self._settings.clusters) > 1:
             self.running = SupervisedClusters(
                 [ClusterSupervisor(str(it.name), partial(self._make, it)) for it in self._settings.clusters]
@@ -112,8 +129,14 @@ class _Clusters:
     def _make(self, settings: ClusterSettings) -> Agent:
         if settings.read.source is GroupSource.TOPIC:
             require_topic(settings.conf)
-        made = self._agents[settings.name] = make_agent(settings)
+        made = self._agents[settings.name] = make_agent(settings, self.watchers.get(settings.kubernetes))
         return made
+
+    def stop(self) -> None:
+        """Stop reading, then watching: what was read last is asked about."""
+        self.running.stop()
+        for watcher in self.watchers.values():
+            watcher.stop()
 
     def exporter(self, reloader: Reloader | None) -> Exporter:
         """What answers scrapes."""

@@ -86,6 +86,8 @@ class AgentQueries(ServedQueries):
             yield backing_up
         if self._parts.checkpointer is not None and (failing := self._parts.checkpointer.reading().error) is not None:
             yield f"snapshots fail: {failing}"
+        if self._parts.options.kubernetes is not None:
+            yield from self._parts.options.kubernetes.worries()
         if (misplaced := self.misplaced_groups()) is not None:
             yield misplaced
         if (ahead := self._records_ahead()) is not None:
@@ -141,6 +143,7 @@ class AgentQueries(ServedQueries):
             clocks = {number: self._state.position(number).clock_ms for number in self._state.partitions}
         kept = None if self._parts.checkpointer is None else self._parts.checkpointer.reading()
         log_id = self._reader.log_id
+        kubernetes = self._parts.options.kubernetes
         return {
             "cluster_id": None if log_id is None else log_id.cluster_id,
             "topic_id": None if log_id is None else log_id.topic_id,
@@ -155,6 +158,7 @@ class AgentQueries(ServedQueries):
             },
             "snapshots": None if kept is None else kept._asdict(),
             "history": None if self._exports is None else [asdict(reading) for reading in self._exports.readings()],
+            **({} if kubernetes is None else {"kubernetes": kubernetes.status()}),
             "worries": [*self._warnings()],
             **self._sampling(),
         }

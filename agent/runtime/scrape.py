@@ -63,6 +63,8 @@ class ScrapeReader:
                 it.name: SinkReading(it.events, it.buffered, sum(it.dropped.values()), it.oldest_age_s)
                 for it in parts.options.exports.readings()
             }
+        if parts.options.kubernetes is not None:
+            readings.kubernetes = parts.options.kubernetes.reading()
         if parts.lags.watcher is not None:
             readings.lag_requests = parts.lags.watcher.requests
         if isinstance(reader, SharedTopicReader):

@@ -44,6 +44,7 @@ def _errors_reported() -> Iterator[None]:
     from agent.cli.answers import exit_unreachable
     from agent.cli.data_source import source_errors_reported
     from agent.cli.output import printable
+    from agent.kubernetes.errors import KubernetesMisconfigured
     from agent.persistence.export.errors import ExportError
     from agent.persistence.snapshot.store import StoreError
 
@@ -52,5 +53,5 @@ def _errors_reported() -> Iterator[None]:
             yield
     except StoreError as error:
         exit_unreachable(str(error))
-    except ExportError as error:
+    except (ExportError, KubernetesMisconfigured) as error:
         raise click.UsageError(printable(str(error))) from None

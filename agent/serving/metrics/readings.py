@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from agent.config.settings import Granularity as Granularity
 from agent.kafka.admin_api.divergence import ObserverReading
+from agent.kubernetes.health import KubernetesReading
 from agent.serving.metrics.group_metrics import GroupReading
 
 
@@ -54,6 +55,7 @@ class Readings:
     """By reason, where there is a limit: the exporter fills it in."""
     partitions_owned: int | None = None
     observed: ObserverReading | None = None
+    kubernetes: KubernetesReading | None = None
     lag_requests: Mapping[str, int] = field(default_factory=dict)
     history: Mapping[str, SinkReading] = field(default_factory=dict)
     snapshots: SnapshotReading | None = None

@@ -98,6 +98,28 @@ CLUSTER_METRICS = (
     _gauge(
         "kshadow_partitions_owned", "Partitions of the topic that this agent reads.", lambda it: it.partitions_owned
     ),
+    _gauge(
+        "kshadow_kubernetes_watch_healthy",
+        "1 while the objects of this kind are watched, with --kubernetes.",
+        lambda it: it.kubernetes.watching if it.kubernetes else None,
+        "kind",
+    ),
+    _counter(
+        "kshadow_kubernetes_requests",
+        "Lists and watches that the Kubernetes API server was asked for, by outcome.",
+        lambda it: it.kubernetes.requests if it.kubernetes else None,
+        "outcome",
+    ),
+    _gauge(
+        "kshadow_kubernetes_pods",
+        "Pods that are known, those that went within six hours included.",
+        lambda it: it.kubernetes.pods if it.kubernetes else None,
+    ),
+    _counter(
+        "kshadow_kubernetes_objects_left_out",
+        "Objects of Kubernetes for which there was no room.",
+        lambda it: it.kubernetes.left_out if it.kubernetes else None,
+    ),
     _counter(
         "kshadow_lag_requests",
         "Requests for the end offsets of the groups' topics, by outcome.",
