@@ -6,7 +6,8 @@ ARG BASE=python:${PYTHON}-slim-trixie
 FROM ${BASE} AS build
 # The same sources give the same wheel: its files are as old as this says, not as the checkout is.
 ARG SOURCE_DATE_EPOCH=315532800
-# [parquet] for --history-parquet, [otlp] for --otlp, [aws] and [gcp] for those clouds' logins; several: [aws,otlp].
+# [kubernetes] for --kubernetes, [parquet] for --history-parquet, [otlp] for --otlp, [aws] and [gcp] for those clouds' logins; several:
+# [kubernetes,otlp].
 ARG EXTRAS=
 ENV SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH} PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 WORKDIR /src

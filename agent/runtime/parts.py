@@ -76,8 +76,8 @@ class AgentOptions:
     other replicas; `partitioner`: by which hash groups have theirs, where that is known or was told. `observe` is
     called in the reader's thread with what each batch changed, once the topic's end was reached. `broker_log` and
     `observer` may know more of a rebalance than the topic, `origin_source` what happened to members' pods, and
-    `kubernetes` is what it learns from: whoever made it starts and stops it, since several agents may have one. Events
-    go to `exports`, and so do samples of all groups.
+    `kubernetes` is what it learns from: whoever made it starts and stops it, since several agents may have one.
+    Events go to `exports`, and so do samples of all groups.
     The state is kept across restarts in what `open_store` opens; `scope` names the partitions that are read, if they
     are some of them. `wall_s` is the clock on the wall, which may jump.
     """

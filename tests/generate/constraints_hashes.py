@@ -18,7 +18,7 @@ from pathlib import Path
 from tests import ROOT
 
 HASHES, BUILD = ROOT / "constraints-hashes.txt", ROOT / "requirements-build.txt"
-EXTRAS = ("aws", "delta", "gcp", "history", "otlp", "parquet", "spark")
+EXTRAS = ("aws", "delta", "gcp", "history", "kubernetes", "otlp", "parquet", "spark")
 """What `EXTRAS` of the Dockerfile may name, and its target `spark`."""
 BUILT_WITH = ("hatchling", "pip")
 HEADER = """\
@@ -52,10 +52,10 @@ def hashes(text: str) -> dict[str, list[str]]:
 
 def _entries(compiled: str) -> Iterator[str]:
     """Of what uv wrote, each requirement with its hashes, without the condition under which it is one: there
-    `constraints.txt` decides. What only Windows needs is left out."""
+    `constraints.txt` decides. What only Windows or a browser needs is left out."""
     for entry in re.split(r"\n(?=\S)", compiled.strip()):
         first, _, rest = entry.partition("\n")
-        if not re.search(r"; sys_platform == 'win32'", first):
+        if not re.search(r"sys_platform == '(win32|emscripten)'", first):
             yield f"{first.partition(' ')[0]} \\\n{rest.rstrip()}\n"
 
 

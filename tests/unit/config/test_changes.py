@@ -71,6 +71,9 @@ TOGETHER = {
     "spool-size": ("--state-dir", "/s"),
     "lag": (),
     "share-lag": (),
+    "kubernetes": (),
+    "kubernetes-namespace": ("--kubernetes",),
+    "kubernetes-context": ("--kubernetes",),
     "admin": (),
     "keep-trying": (),
 }
@@ -87,6 +90,9 @@ VALUES = {
     "spool-size": ("--spool-size", "5"),
     "lag": ("--no-lag",),
     "share-lag": ("--no-share-lag",),
+    "kubernetes": ("--kubernetes",),
+    "kubernetes-namespace": ("--kubernetes-namespace", "shop"),
+    "kubernetes-context": ("--kubernetes-context", "prod"),
     "admin": ("--no-admin",),
     "keep-trying": ("--keep-trying",),
 }

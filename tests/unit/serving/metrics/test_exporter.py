@@ -21,6 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse
 
 from agent import __version__
 from agent.kafka.admin_api.divergence import ObserverReading
+from agent.kubernetes.health import KubernetesReading
 from agent.serving.metrics.exporter import Exporter, MetricsSource
 from agent.serving.metrics.limits import Limits
 from agent.serving.metrics.readings import Readings, ReloadReading, SinkReading, SnapshotReading
@@ -44,6 +45,10 @@ BEYOND_CONTRACT = {
     "kshadow_rebalancing_groups": ("state",),
     "kshadow_admin_requests_total": ("outcome",),
     "kshadow_partitions_owned": (),
+    "kshadow_kubernetes_watch_healthy": ("kind",),
+    "kshadow_kubernetes_requests_total": ("outcome",),
+    "kshadow_kubernetes_pods": (),
+    "kshadow_kubernetes_objects_left_out_total": (),
     "kshadow_lag_requests_total": ("outcome",),
     "kshadow_series_left_out": ("reason",),
     "kshadow_history_oldest_buffered_seconds": ("sink",),
@@ -79,6 +84,7 @@ def full(replayed: Replayed) -> Readings:
     it.groups = [group._replace(topics=topics, partitions=partitions) for group in it.groups]
     it.partitions_owned = 2
     it.records_ahead = {3: 2}
+    it.kubernetes = KubernetesReading({"Pod": True, "Event": False}, {"ok": 14, "failed": 1}, pods=40, left_out=0)
     it.lag_requests = {"answered": 4, "failed": 1}
     it.history = {"topic": SinkReading(10, 3, 0, 1.5), "parquet": SinkReading(8, 0, 2)}
     it.snapshots = SnapshotReading(12.5, {"written": 3}, {"version": 1})
