@@ -1,31 +1,19 @@
 """Rollouts of a group as an agent answers them, over HTTP and on its page: found anew in what is remembered, and the
-newest replayed under other settings, once.
-
-A replay is made when somebody asks, one at a time, and kept: a pipeline that asks every few seconds costs one.
-"""
+newest replayed under other settings, once."""
 
 from __future__ import annotations
 
-import logging
-import threading
-import time
-from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
 
 from agent.core.events.events import Event
 from agent.core.queries import JsonObject
 from agent.presentation.rollouts.rollout_list import rollouts_json, span_ms
 from agent.serving.queries import ServedQueries
 from agent.serving.replay_limit import TOO_LARGE, is_too_large
-from agent.simulation.whatif.recorder import GroupRecording
-
-log = logging.getLogger("kshadow")
+from agent.serving.replays import Replay, Replays
 
 BUDGET_S = 1.0
 """Of a replay; looked at between two plays."""
-MAX_KEPT = 200
-
-Key = tuple[str | None, str, int, int]
 
 
 def find_rollouts(agent: ServedQueries, group: str) -> list[JsonObject] | None:
@@ -37,57 +25,53 @@ def find_rollouts(agent: ServedQueries, group: str) -> list[JsonObject] | None:
     if past is None:
         return None
     form = agent.describe(group)
-    return rollouts_of(agent, group, past.events, form)
+    return rollouts_of(agent, group, past.events, form, agent.now_ms)
 
 
 def rollouts_of(
-    agent: ServedQueries, group: str, events: Iterable[Event], form: JsonObject | None
+    agent: ServedQueries, group: str, events: Sequence[Event], form: JsonObject | None, wall_ms: int
 ) -> list[JsonObject]:
-    """The same of events that are at hand, and the group's description."""
-    events = list(events)
+    """The same of events that are at hand, the group's description, and the clock on the wall."""
     newest_ms = events[-1]["at_ms"] if events else 0
     # Who does not read does not know that nothing happened.
-    now_ms = max(agent.now_ms, newest_ms) if agent.ready().ready else newest_ms
+    now_ms = max(wall_ms, newest_ms) if agent.ready().ready else newest_ms
     return rollouts_json(group, events, now_ms, None if form is None else len(form["members"]))
 
 
-class RolloutCosts:
-    """What rollouts would have cost under other settings, kept once it is known. Thread-safe."""
-
-    def __init__(self) -> None:
-        self._working = threading.Lock()
-        self._kept: OrderedDict[Key, JsonObject] = OrderedDict()
-
-    def of_newest(self, agent: ServedQueries, rollouts: list[JsonObject]) -> list[JsonObject]:
-        """The rollouts with `whatif`: of the newest that has a verdict, None in the others."""
-        newest = next((it for it in reversed(rollouts) if it["verdict"] is not None), None)
-        return [{**it, "whatif": self._costs(agent, it) if it is newest else None} for it in rollouts]
-
-    def _costs(self, agent: ServedQueries, form: JsonObject) -> JsonObject:
-        since_ms, until_ms = span_ms(form)
-        key = (form["cluster"], form["group"], since_ms, until_ms)
-        with self._working:
-            if (known := self._kept.get(key)) is not None:
-                self._kept.move_to_end(key)
-                return known
-            began_s = time.monotonic()
-            found = _replayed(agent.recording(form["group"]), since_ms, until_ms, began_s + BUDGET_S)
-            self._kept[key] = found
-            while len(self._kept) > MAX_KEPT:
-                self._kept.popitem(last=False)
-            return found
+def with_costs(agent: ServedQueries, rollouts: Sequence[JsonObject], replays: Replays) -> list[JsonObject]:
+    """The rollouts with `whatif`: what other settings would have made of the newest that has a verdict, None in the
+    others."""
+    newest = newest_judged(rollouts)
+    return [{**it, "whatif": replays.at_once(_replay(agent, it)) if it is newest else None} for it in rollouts]
 
 
-def _replayed(recording: GroupRecording | None, since_ms: int, until_ms: int, over_s: float) -> JsonObject:
-    # Who never asks has no use for the model.
-    from agent.simulation.whatif.rollout_costs import ALTERNATIVES, rollout_costs
+def costs_soon(agent: ServedQueries, form: JsonObject, replays: Replays) -> JsonObject | None:
+    """The same of one rollout, for who does not wait; None while it is being replayed."""
+    return replays.soon(_replay(agent, form))
 
-    untold = {"today": None, **dict.fromkeys(ALTERNATIVES)}
-    if recording is not None and is_too_large(recording):
-        return {**untold, "untold": TOO_LARGE}
-    try:
-        return rollout_costs(recording, since_ms, until_ms, lambda: time.monotonic() >= over_s)
-    except Exception as error:
-        # A history that the model trips over must not fail the answer.
-        log.exception("replaying a rollout")
-        return {**untold, "untold": f"the replay failed ({type(error).__name__})"}
+
+def newest_judged(rollouts: Sequence[JsonObject]) -> JsonObject | None:
+    """The newest that has a verdict: what is still going on is not replayed again and again."""
+    return next((it for it in reversed(rollouts) if it["verdict"] is not None), None)
+
+
+def _replay(agent: ServedQueries, form: JsonObject) -> Replay[JsonObject]:
+    since_ms, until_ms = span_ms(form)
+
+    def run(enough: Callable[[], bool]) -> JsonObject:
+        # Who never asks has no use for the model.
+        from agent.simulation.whatif.rollout_costs import rollout_costs
+
+        recording = agent.recording(form["group"])
+        if recording is not None and is_too_large(recording):
+            return _untold(TOO_LARGE)
+        return rollout_costs(recording, since_ms, until_ms, enough)
+
+    key = ("rollout", form["cluster"], form["group"], since_ms, until_ms)
+    return Replay(key, (), BUDGET_S, run, _untold)
+
+
+def _untold(reason: str) -> JsonObject:
+    from agent.simulation.whatif.rollout_costs import no_costs
+
+    return no_costs(reason)

@@ -29,7 +29,8 @@ from agent.serving.openapi import COMPLETE_SINCE, DEFAULT_EVENTS, MAX_EVENTS, op
 from agent.serving.openapi import PATH as OPENAPI
 from agent.serving.page import Pages
 from agent.serving.queries import ServedQueries
-from agent.serving.rollouts import RolloutCosts, find_rollouts
+from agent.serving.replays import Replays
+from agent.serving.rollouts import find_rollouts, with_costs
 from agent.serving.web.answers import AnswerSlots, AsciiJSONResponse, LargeAnswer, error_response
 from agent.serving.web.auth_middleware import IS_AUTHENTICATED, AuthMiddleware
 from agent.serving.web.config_file import WebConfigFile
@@ -67,7 +68,8 @@ def application(
     """
     places = AnswerSlots()
     answers = _Answers(agent, exporter or Exporter([MetricsSource(None, agent.readings)]), stopping)
-    pages = Pages(agent, wall_ms)
+    replays = Replays()
+    pages = Pages(agent, wall_ms, replays)
 
     def group_page(request: Request) -> Response:
         try:
@@ -83,7 +85,7 @@ def application(
         "/api/v1/status": answers.status,
         OPENAPI: lambda request: AsciiJSONResponse(openapi()),
         "/api/v1/groups": answers.of_cluster(_groups),
-        "/api/v1/groups/{group:anything}": answers.of_cluster(partial(_group, RolloutCosts())),
+        "/api/v1/groups/{group:anything}": answers.of_cluster(partial(_group, replays)),
         "/api/v1/findings": answers.of_cluster(_findings),
     }
     routes = [Route(path, LargeAnswer(make, places), methods=["GET"]) for path, make in large.items()]
@@ -157,14 +159,14 @@ def _groups(agent: GroupQueries, request: Request) -> Response:
     return AsciiJSONResponse(agent.groups())
 
 
-def _group(costs: RolloutCosts, agent: ServedQueries, request: Request) -> Response:
+def _group(replays: Replays, agent: ServedQueries, request: Request) -> Response:
     name = request.path_params["group"]
     # Only the address as it was sent tells the route of `a` from the group `a/timeline`, whose slash is %2F.
     sent = request.scope.get("raw_path", b"").partition(GROUPS)[2]
     if sent.endswith(TIMELINE):
         return _timeline(agent, name.removesuffix(TIMELINE.decode()), request)
     if sent.endswith(ROLLOUTS):
-        return _rollouts(costs, agent, name.removesuffix(ROLLOUTS.decode()), request)
+        return _rollouts(replays, agent, name.removesuffix(ROLLOUTS.decode()), request)
     form = agent.describe(name)
     return _no_such_group() if form is None else AsciiJSONResponse(form)
 
@@ -194,7 +196,7 @@ def _timeline(agent: GroupQueries, group: str, request: Request) -> Response:
     return AsciiJSONResponse(events, headers=headers)
 
 
-def _rollouts(costs: RolloutCosts, agent: ServedQueries, group: str, request: Request) -> Response:
+def _rollouts(replays: Replays, agent: ServedQueries, group: str, request: Request) -> Response:
     try:
         since_ms, until_ms = _range(request)
     except ValueError as problem:
@@ -204,7 +206,7 @@ def _rollouts(costs: RolloutCosts, agent: ServedQueries, group: str, request: Re
         return _no_such_group()
     asked = [
         it
-        for it in costs.of_newest(agent, found)
+        for it in with_costs(agent, found, replays)
         if (since_ms is None or it["began_ms"] >= since_ms) and (until_ms is None or it["began_ms"] <= until_ms)
     ]
     return AsciiJSONResponse(asked)

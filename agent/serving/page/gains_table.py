@@ -9,12 +9,14 @@ from agent.presentation.narrative.words import capitalized, duration
 from agent.serving.page.markup import sentences, table
 
 MAX_PRICE = 600
+REPLAYING = Markup('<p class="none">The history is being replayed; the numbers follow in a moment.</p>')
+"""In the place of numbers that are not there yet."""
 
 
 def gains_table(gains: Gains | None) -> Markup:
     """The table under its heading; nothing where there is nothing to say. None: it is being replayed."""
     if gains is None:
-        return _aside('<p class="none">The history is being replayed; the numbers follow in a moment.</p>')
+        return _aside(REPLAYING)
     lines = narrative.replayed(gains)
     if not lines:
         # Why there are no numbers stands with what could not be seen.

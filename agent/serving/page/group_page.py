@@ -37,6 +37,7 @@ from agent.serving.page.markup import (
     state,
     text,
 )
+from agent.serving.page.rollouts_section import rollouts_section
 from agent.serving.page.tables import events_section, lag_section, members_section
 from agent.serving.page.time_range import TimeRange, range_chips, range_problem
 from agent.simulation.whatif.recorder import GroupRecording
@@ -52,7 +53,8 @@ class GroupData:
     """What an agent knows of a group: its describe form (None once it is gone), its events, from when on these are
     all (None: from the log's beginning), the newest event of each finding that was open in the range, and of each
     that is open now, its newest states, and what other settings would have made of them (None: that is being
-    replayed)."""
+    replayed); the rollouts in the range as JSON, the oldest first, and what other settings would have made of the
+    newest (None: the same)."""
 
     group: str
     description: Form | None
@@ -62,6 +64,8 @@ class GroupData:
     open_now: Sequence[Event]
     recording: GroupRecording | None = None
     gains: Gains | None = field(default_factory=Gains)
+    rollouts: Sequence[Mapping[str, Any]] = ()
+    rollout_costs: Mapping[str, Any] | None = None
 
 
 def group_page(
@@ -101,6 +105,7 @@ def group_page(
         range_problem(chosen),
         swimlane_section(known, began_ms, until_ms, ranges),
         _open_findings(open_now, known.gains, now_ms),
+        rollouts_section(known.rollouts, known.rollout_costs, now_ms),
         _story(story, open_now),
         matrix.markup,
         members_section(form, with_assignment=not matrix.is_complete),
@@ -231,7 +236,8 @@ def _api_links(known: GroupData, cluster: str | None) -> Markup:
     path, _, query = href.partition("?")
     api = f"/api/v1{path}"
     more = f"?{query}" if query else ""
-    links = f"{link(api + more, 'describe')} {link(api + '/timeline' + more, 'timeline')}"
+    parts = {"describe": "", "timeline": "/timeline", "rollouts": "/rollouts"}
+    links = " ".join(link(api + part + more, words) for words, part in parts.items())
     return Markup(f'<p class="apis" id="apis">The same as JSON: {links}</p>')
 
 

@@ -13,7 +13,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from agent.core.queries import Timeline
+from agent.core.queries import JsonObject, Timeline
 from agent.presentation.markup import Markup
 from agent.presentation.narrative.gains import Gains
 from agent.serving.page.findings_page import RECENT_MS, FindingsQuery, findings_page
@@ -22,11 +22,13 @@ from agent.serving.page.frame import HEADERS, Page, document, etag, main_part
 from agent.serving.page.group_page import GroupData, group_page
 from agent.serving.page.home_page import FleetQuery, home_page, version_of
 from agent.serving.page.markup import address, group_address, link, text
-from agent.serving.page.replays import ReplayRequest, Replays
+from agent.serving.page.replays import ReplayRequest, gains_soon
 from agent.serving.page.static import HEADERS as STATIC_HEADERS
 from agent.serving.page.static import static_files
-from agent.serving.page.time_range import chosen_range
+from agent.serving.page.time_range import TimeRange, chosen_range
 from agent.serving.queries import ServedQueries
+from agent.serving.replays import Replays
+from agent.serving.rollouts import costs_soon, rollouts_of
 from agent.simulation.whatif.command_line import whatif_command
 
 LIVE_PARAMETER = "live"
@@ -38,10 +40,9 @@ MAX_CLUSTERS = 200
 class Pages:
     """The pages over one agent."""
 
-    def __init__(self, agent: ServedQueries, wall_ms: Callable[[], int]) -> None:
-        self._agent, self._wall_ms = agent, wall_ms
+    def __init__(self, agent: ServedQueries, wall_ms: Callable[[], int], replays: Replays) -> None:
+        self._agent, self._wall_ms, self._replays = agent, wall_ms, replays
         self._fleets = FleetCache(agent, wall_ms)
-        self._replays = Replays()
 
     def home(self, request: Request) -> Response:
         """Answer `/`: the fleet, filtered and sorted as asked."""
@@ -91,17 +92,19 @@ class Pages:
         gains: Gains | None = Gains()
         if recording is not None:
             command = whatif_command(name, {}, chosen.since_ms, chosen.until_ms)
-            gains = self._replays.gains(
-                ReplayRequest((shown, name), recording, chosen.since_ms, chosen.until_ms, now_ms, command)
-            )
-        known = GroupData(name, form, events, complete_since_ms, kept, open_now, recording, gains)
+            asked_for = ReplayRequest((shown, name), recording, chosen.since_ms, chosen.until_ms, now_ms, command)
+            gains = gains_soon(self._replays, asked_for)
+        rollouts = [it for it in rollouts_of(queries, name, events, form, now_ms) if _is_within(it, chosen)]
+        is_judged = bool(rollouts) and rollouts[-1]["verdict"] is not None
+        costs = costs_soon(queries, rollouts[-1], self._replays) if is_judged else None
+        known = GroupData(*(name, form, events, complete_since_ms, kept, open_now, recording, gains, rollouts, costs))
         last = events[-1]["event_id"] if events else None
         ready = queries.ready()
         # As it was asked for: `2h` begins elsewhere each moment, and is the same.
         asked = [chosen.preset, *map(request.query_params.get, ("since", "until"))]
         generation = request.query_params.get("generation")
         version = _digest(
-            *(form, len(events), last, kept, open_now, asked, gains, generation),
+            *(form, len(events), last, kept, open_now, asked, gains, generation, rollouts, costs),
             *(now_ms // REFRESH_STEP_MS, ready.reason),
         )
         if _client_has(request, version):
@@ -173,6 +176,13 @@ def _plain(title: str, said: str) -> Markup:
     return Markup(
         f'<div class="lead plain"><h1 id="headline">{title}</h1><p class="under" id="under">{said}</p></div>'
     )
+
+
+def _is_within(rollout: JsonObject, chosen: TimeRange) -> bool:
+    """Whether any of it was in the range."""
+    since_ms, until_ms = chosen.since_ms, chosen.until_ms
+    ended_ms = max(rollout["ended_ms"], rollout["steady_ms"] or 0)
+    return (since_ms is None or ended_ms >= since_ms) and (until_ms is None or rollout["began_ms"] <= until_ms)
 
 
 def _client_has(request: Request, version: str) -> bool:

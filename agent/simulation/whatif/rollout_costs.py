@@ -36,22 +36,22 @@ def rollout_costs(
 
     `enough` is asked between plays: once it says so, what is there by then is all.
     """
-    out: JsonObject = {"today": None, **dict.fromkeys(ALTERNATIVES), "untold": None}
     if recording is None:
-        return out | {"untold": NO_RECORDS}
+        return no_costs(NO_RECORDS)
     if (reason := reason_not_replayable(recording)) is not None:
-        return out | {"untold": reason}
+        return no_costs(reason)
     ranged = recording.between(since_ms, until_ms)
     if not any(it.inferred is not None for it in ranged.states):
-        return out | {"untold": NO_REBALANCE}
+        return no_costs(NO_REBALANCE)
     try:
         found = calibrate(ranged, until_ms, enough=enough)
     except (NothingToReplay, CannotReplay) as error:
-        return out | {"untold": str(error)}
+        return no_costs(str(error))
     near = found.reproduction
     if near.matched < LEAST_MATCHED_SHARE * near.generations:
         untold = f"replayed as it was only {near.matched} of {near.generations} generations come out as they were"
-        return out | {"untold": untold}
+        return no_costs(untold)
+    out = no_costs(None)
     for name, alternative in {"today": CURRENT_SETTINGS, **ALTERNATIVES}.items():
         if enough():
             return out | {"untold": NO_TIME}
@@ -60,6 +60,11 @@ def rollout_costs(
         except CannotReplay as error:
             out["untold"] = str(error)
     return out
+
+
+def no_costs(reason: str | None) -> JsonObject:
+    """The form without numbers, and why there are none."""
+    return {"today": None, **dict.fromkeys(ALTERNATIVES), "untold": reason}
 
 
 def _cost(found: CalibratedReplay, alternative: Alternative) -> JsonObject:

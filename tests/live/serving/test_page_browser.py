@@ -26,7 +26,7 @@ expect.set_options(timeout=60_000)
 
 GROUP = "/groups/fraud-848?range=all"
 CLASSIC = "/groups/loop?range=all"
-"""A crash loop, with findings and what a replay says beside them."""
+"""A rollout and a crash loop, with findings, a verdict, and what a replay says beside them."""
 PAGES = ("/", GROUP, CLASSIC, "/findings")
 
 
@@ -35,16 +35,23 @@ def url() -> Iterator[str]:
     """Some of the capture, as an agent would have shown it a minute later: axe takes long over many groups."""
     agent = Replayed(of_path(SEGMENTS))
     now_ms = newest_ms(agent) + 60_000
-    agent.state.replay_batch(run_of(crash_loop(now_ms - 200_000).records))
+    agent.state.replay_batch(run_of(crash_loop(now_ms - 300_000).records))
     with served(agent, wall_ms=lambda: now_ms) as it:
         yield it
 
 
 def crash_loop(began_ms: int) -> Log:
-    """A member comes every 40 s and dies after 12 s; six more until the group notices."""
+    """Two members are replaced; then one comes every 40 s and dies after 12 s; six more until the group notices."""
     log = Log(partition=49)
     log.now_ms = began_ms
-    for number in range(1, 9):
+    for number, names in enumerate((("a-0", "c-0"), ("a-1", "c-0"), ("a-1", "c-1")), 1):
+        members = [b.member(it, {"t": [at]}, session_ms=6_000) for at, it in enumerate(names)]
+        log.add(b.classic_group(number, *members, group="loop", state_ms=log.now_ms + 1_990), after_ms=2_000)
+        for step in range(16):
+            at_ms = log.now_ms + 2_000
+            commits = [b.commit("t", it, 100 * number + step, group="loop", at_ms=at_ms) for it in (0, 1)]
+            log.add(*commits, after_ms=2_000)
+    for number in range(4, 12):
         is_there = number % 2 == 0
         members = [b.member("a-1", {"t": [0] if is_there else [0, 1]}, session_ms=6_000)]
         members += [b.member(f"b-{number}", {"t": [1]}, session_ms=6_000)] if is_there else []
@@ -52,7 +59,7 @@ def crash_loop(began_ms: int) -> Log:
         for step in range(9):
             worked = [0, 1] if step < 6 or not is_there else [0]
             at_ms = log.now_ms + 2_000
-            commits = (b.commit("t", it, 100 * number + step, group="loop", at_ms=at_ms) for it in worked)
+            commits = [b.commit("t", it, 100 * number + step, group="loop", at_ms=at_ms) for it in worked]
             log.add(*commits, after_ms=2_000)
     return log
 
@@ -63,8 +70,10 @@ def test_nobody_is_shut_out(browser: Browser, url: str, width: int, scheme: Any)
         for path in PAGES:
             page.goto(url + path)
             if path == CLASSIC:
-                expect(page.locator("#settings")).not_to_contain_text("Being replayed")
-                expect(page.locator("#matrix")).to_contain_text("Against generation 7")
+                expect(page.locator("#settings")).not_to_contain_text("being replayed")
+                expect(page.locator("#matrix")).to_contain_text("Against generation 10")
+                expect(page.locator("#rollouts")).to_contain_text("harmful")
+                expect(page.locator("#rollouts")).not_to_contain_text("being replayed")
             assert axe(page) == [], path
             assert overflow(page) == 0, path
             boxes = [page.locator(it).first.bounding_box() for it in ("header", "main", "footer")]

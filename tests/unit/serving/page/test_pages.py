@@ -158,7 +158,7 @@ def test_a_link_to_a_range_goes_on_showing_it() -> None:
         assert ("generation 2" in table, "generation 1" in table, "generation 3" in table) == (True, False, False)
         assert "rebalance_storm" in part, "what is open now is shown whatever the range"
         deadline = time.monotonic() + 60
-        while "Being replayed" in (last := it.get("/groups/orders?since=2h")).text:
+        while "being replayed" in (last := it.get("/groups/orders?since=2h")).text:
             assert time.monotonic() < deadline
             time.sleep(0.05)
         tag = last.headers["etag"]

@@ -9,8 +9,9 @@ from dataclasses import replace
 
 from agent.presentation.narrative.gains import Gain, Gains
 from agent.serving.page.gains_table import gains_table
-from agent.serving.page.replays import MAX_WAITING, ReplayRequest, Replays
+from agent.serving.page.replays import Recommend, ReplayRequest, gains_soon
 from agent.serving.replay_limit import MAX_MEMBERS
+from agent.serving.replays import MAX_WAITING, Replays
 from agent.simulation.whatif.recent_recordings import RecentRecordings
 from agent.simulation.whatif.recorder import GroupRecording
 from tests.unit.core.shadow import build as b
@@ -37,6 +38,12 @@ def asked(of: GroupRecording, group: str = "orders", since_ms: int | None = None
     return ReplayRequest((None, group), of, since_ms, None, T0 + 10**7, "kshadow whatif orders")
 
 
+def asking(recommend: Recommend) -> Callable[[ReplayRequest], Gains | None]:
+    """Who asks for gains, over one agent's replays."""
+    replays = Replays()
+    return lambda it: gains_soon(replays, it, recommend)
+
+
 def until(true: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 60
     while not true():
@@ -51,25 +58,25 @@ def test_nobody_waits_and_it_is_made_once() -> None:
         made.append(len(it.states))
         return FOUND
 
-    replays, first = Replays(recommend), asked(recording(1, 2))
-    assert replays.gains(first) is None, "it is being replayed"
-    until(lambda: replays.gains(first) == FOUND)
-    assert [replays.gains(first) for _ in range(3)] == [FOUND] * 3
+    gains, first = asking(recommend), asked(recording(1, 2))
+    assert gains(first) is None, "it is being replayed"
+    until(lambda: gains(first) == FOUND)
+    assert [gains(first) for _ in range(3)] == [FOUND] * 3
     assert made == [2]
     moved = asked(recording(1, 2, 3))
-    assert replays.gains(moved) == FOUND, "of a moment ago, rather than nothing"
+    assert gains(moved) == FOUND, "of a moment ago, rather than nothing"
     until(lambda: made == [2, 3])
 
 
 def test_what_cannot_be_replayed_is_told_at_once() -> None:
-    replays = Replays(lambda *_: FOUND)
-    assert replays.gains(asked(recording(1, 2, members=MAX_MEMBERS))) == Gains(
+    gains = asking(lambda *_: FOUND)
+    assert gains(asked(recording(1, 2, members=MAX_MEMBERS))) == Gains(
         untold="the group is too large to be replayed by the agent", command="kshadow whatif orders"
     )
     log = Log().add(b.c_member("a"), b.c_epoch(1), b.c_target("a", {"t": [0]}), b.c_target_epoch(1))
     of_848 = Replayed(of_log(log)).recording("orders")
     assert of_848 is not None
-    said = replays.gains(asked(of_848))
+    said = gains(asked(of_848))
     assert said is not None
     assert "KIP-848" in said.untold
 
@@ -80,13 +87,11 @@ def test_a_model_that_trips_ends_nothing() -> None:
             raise ZeroDivisionError
         return FOUND
 
-    replays = Replays(recommend)
+    gains = asking(recommend)
     two, three = asked(recording(1, 2)), asked(recording(1, 2, 3), "other")
-    until(lambda: replays.gains(two) is not None)
-    assert replays.gains(two) == Gains(
-        untold="the replay failed (ZeroDivisionError)", command="kshadow whatif orders"
-    )
-    until(lambda: replays.gains(three) == FOUND)
+    until(lambda: gains(two) is not None)
+    assert gains(two) == Gains(untold="the replay failed (ZeroDivisionError)", command="kshadow whatif orders")
+    until(lambda: gains(three) == FOUND)
 
 
 def test_only_so_many_wait_and_the_newest_is_next() -> None:
@@ -97,9 +102,9 @@ def test_only_so_many_wait_and_the_newest_is_next() -> None:
         gate.wait(60)
         return FOUND
 
-    replays, one = Replays(recommend), recording(1, 2)
+    gains, one = asking(recommend), recording(1, 2)
     for at in range(MAX_WAITING + 20):
-        replays.gains(asked(GroupRecording(f"g-{at}", one.states), f"g-{at}"))
+        gains(asked(GroupRecording(f"g-{at}", one.states), f"g-{at}"))
         until(lambda: made != [])
     gate.set()
     until(lambda: len(made) == MAX_WAITING + 1)

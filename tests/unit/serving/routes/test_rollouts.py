@@ -8,7 +8,8 @@ import pytest
 from httpx import Client
 
 from agent.core.records import RecordBatch
-from agent.serving.rollouts import RolloutCosts, find_rollouts
+from agent.serving.replays import Replays
+from agent.serving.rollouts import costs_soon, find_rollouts, with_costs
 from tests.harness.verdicts.stories import GROUP, START_MS, STORIES, UNTIL_MS, records
 from tests.unit.presentation.schemas.strict import wrong
 from tests.unit.serving.routes.replayed import Replayed
@@ -62,9 +63,19 @@ def test_an_agent_that_does_not_read_does_not_know_that_nothing_happens() -> Non
 
 
 def test_a_replay_is_made_once(agent: Replayed, monkeypatch: pytest.MonkeyPatch) -> None:
-    costs = RolloutCosts()
+    replays = Replays()
     found = find_rollouts(agent, GROUP)
     assert found is not None
-    first = costs.of_newest(agent, found)
+    first = with_costs(agent, found, replays)
     monkeypatch.setattr(agent, "recording", lambda group: pytest.fail("replayed again"))
-    assert costs.of_newest(agent, found) == first
+    assert with_costs(agent, found, replays) == first
+    assert costs_soon(agent, found[-1], replays) == first[-1]["whatif"], "the page has what was made for the route"
+
+
+def test_a_model_that_trips_fails_no_answer(agent: Replayed, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = find_rollouts(agent, GROUP)
+    assert found is not None
+    monkeypatch.setattr(agent, "recording", lambda group: 1 // 0)
+    (*_, newest) = with_costs(agent, found, Replays())
+    assert newest["whatif"]["untold"] == "the replay failed (ZeroDivisionError)"
+    assert wrong("rollout", newest) == []
