@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 from agent.core.causes import Cause
+from agent.core.inference.origins import Origin
 from agent.core.protocol.client_libraries import spell_settings
 from agent.core.shadow.transitions import Transition
 from agent.core.state_fields import StateFields
 from analyzers.api import Analyzer, Condition, GroupContext, Settings, Verdict, setting
 from analyzers.formatting import distinct_names, milliseconds, names_text
+from analyzers.origins import with_origins
 from analyzers.windows import ClientIdentity, LostMember, LostMembers
 
 
@@ -87,11 +89,16 @@ class LostMembersAnalyzer(Analyzer):
         if self._losses.changed:
             self._losses.changed = False
             found = Losses(list(self._losses.recent), self._losses.identities(), self._losses.repeat_offenders())
-            self._condition = self._spelled(found) if found.members else None
+            self._condition = self._spelled(found, group.origins) if found.members else None
         return Verdict(self._condition, self._losses.recent.expires_ms)
 
-    def _spelled(self, losses: Losses) -> Condition:
+    def _spelled(self, losses: Losses, known: Mapping[str, Origin]) -> Condition:
         condition = self._describe(losses)
+        if known:
+            ids = [it.member.member_id for it in losses.members]
+            origins = [known[it] for it in ids if it in known]
+            is_session = self.cause is Cause.SESSION_TIMEOUT
+            condition = with_origins(condition, origins, len(ids), without_goodbye=is_session, explains=is_session)
         libraries = {it.member.client_library for it in losses.members}
         return replace(
             condition,

@@ -33,6 +33,7 @@ from agent.core.shadow.views import Member
 from agent.core.state_fields import StateFields, shared
 from analyzers.api import Analyzer, Condition, GroupContext, Settings, Severity, Verdict, setting
 from analyzers.formatting import count_text, distinct_names, duration_text, milliseconds
+from analyzers.origins import with_origins
 from analyzers.storms import PATTERN_ADVICE, BaselineRate, StormPattern, dominant_pattern, pattern_clause
 from analyzers.windows import DepartureCounter, RecentItems, SeatChains, identity_of, leaves_without_goodbye
 
@@ -326,6 +327,11 @@ class RebalanceStorm(Analyzer):
             self._storm = (start if end >= began else began, now_ms)
         self._storm = (self._storm[0], now_ms)
         condition = self._describe(now_ms, self._since_ms, loops, often, normal)
+        if group.origins:
+            began_ms = now_ms - milliseconds(settings.loop_window_s)
+            origins = [it for it in group.origins.values() if it.at_ms >= began_ms]
+            is_loop = condition.numbers["pattern"] == StormPattern.CRASH_LOOP
+            condition = with_origins(condition, origins, len(loops), without_goodbye=False, explains=is_loop)
         changes = [self._since_ms + milliseconds(settings.critical_after_s), self._rounds.expires_ms]
         changes += [self._gone.expires_ms, loops[-1].at_ms + self._window_ms if loops else None]
         return Verdict(condition, min(it for it in changes if it is not None and it > now_ms))

@@ -17,6 +17,7 @@ from enum import StrEnum
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from agent.core.diagnosis.severity import Severity as Severity
+from agent.core.inference.origins import Origin
 from agent.core.shadow.transitions import LogPosition, Transition
 from agent.core.shadow.views import CommittedOffset, GroupView, Position
 
@@ -106,6 +107,10 @@ class GroupContext(Protocol):
     @property
     def offsets(self) -> tuple[CommittedOffset, ...]:
         """Every committed position. Costs a decode for each: not for every sample."""
+
+    @property
+    def origins(self) -> Mapping[str, Origin]:
+        """Of the members that left lately, by member id, what happened to their pods; empty where nobody tells."""
 
     @property
     def consumed(self) -> Mapping[TopicPartition, int]:

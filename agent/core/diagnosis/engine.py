@@ -22,6 +22,8 @@ from agent.core.diagnosis.api import WINDOW_MS, Analyzer, Finding, LagLook, Part
 from agent.core.diagnosis.consumption import Consumption
 from agent.core.diagnosis.hysteresis import FindingChange, Hysteresis
 from agent.core.diagnosis.lag_source import CommitColumns, LagSource
+from agent.core.inference.origin_evidence import NOTHING
+from agent.core.inference.origins import Origin
 from agent.core.record_time import LATE_MS, UNKNOWN, Context, believed_times
 from agent.core.records import RecordBatch
 from agent.core.shadow.mirror import PartitionMirror
@@ -83,6 +85,11 @@ class MirroredGroup:
     def offsets(self) -> tuple[CommittedOffset, ...]:
         """Every committed position."""
         return self._mirror.committed(self.name)
+
+    @property
+    def origins(self) -> Mapping[str, Origin]:
+        """Of the members that left lately, what happened to their pods, as far as is known by now."""
+        return self._mirror.origins.departed.get(self.name, NOTHING)
 
     @cached_property
     def consumed(self) -> Mapping[TopicPartition, int]:

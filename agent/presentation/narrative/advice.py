@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from agent.core.causes import TIMEOUT_CAUSES, Cause
+from agent.core.inference.origin_advice import origin_advice
 from agent.core.protocol.client_libraries import (
     COOPERATIVE,
     SETTINGS,
@@ -26,6 +27,7 @@ from agent.presentation.narrative import gains as gained
 from agent.presentation.narrative.context import StoryContext
 from agent.presentation.narrative.events import Departure, Event, int_field
 from agent.presentation.narrative.findings import severity_rank
+from agent.presentation.narrative.origins import by_kind, is_trouble
 from agent.presentation.narrative.patterns import find_crash_loops, find_restarts
 from agent.presentation.narrative.phrases import EAGER
 from agent.presentation.narrative.totals import Totals
@@ -99,12 +101,37 @@ class Advice:
 def advise(scene: StoryContext) -> list[Advice]:
     """The best items for a range, the best first."""
     found = [*_of_findings(scene), *_of_causes(scene), *_of_gains(scene)]
+    found = [*_of_origins(scene.totals, found), *found]
     ranked = sorted(found, key=lambda it: (it.severity > 0, -it.saves_ms, it.severity))
     out: list[Advice] = []
     for it in ranked:
         if not any(it.about & chosen.about for chosen in out):
             out.append(it)
     return out[:MAX_ITEMS]
+
+
+def _of_origins(totals: Totals, others: Sequence[Advice]) -> list[Advice]:
+    """What Kubernetes tells names what to change: where it tells it of most departures of a cause, in the place of
+    what would be looked for otherwise."""
+    out = []
+    for kind, same in by_kind(totals.departures).items():
+        origins = [it.member.origin for it in same if it.member.origin is not None]
+        causes = {it.cause for it in same}
+        text = origin_advice(origins, without_goodbye=Cause.SESSION_TIMEOUT in causes)
+        if text is None:
+            continue
+        instead = {cause for cause in causes if 2 * sum(it.cause == cause for it in same) > len(_lost(totals, cause))}
+        replaced = [it for it in others if it.about & instead]
+        out.append(
+            Advice(
+                text,
+                frozenset({kind, *instead}),
+                max([_stopped_ms(totals, causes), *(it.saves_ms for it in replaced)]),
+                min([_WARNING, *(it.severity for it in replaced)]),
+                RUNBOOK_OF["session_timeout"],
+            )
+        )
+    return out
 
 
 def _of_findings(scene: StoryContext) -> list[Advice]:
@@ -161,7 +188,7 @@ def _stopped_ms(totals: Totals, causes: Collection[str]) -> int:
     return sum(it.stopped_ms or 0 for it in totals.rebalances if {it.cause, *it.causes} & set(causes))
 
 
-def _lost(totals: Totals, cause: Cause) -> list[Departure]:
+def _lost(totals: Totals, cause: str) -> list[Departure]:
     return [gone for gone in totals.departures if gone.cause == cause]
 
 
@@ -176,7 +203,8 @@ def _libraries(totals: Totals) -> set[str]:
 
 
 def _session_timeout_advice(totals: Totals, group_type: str | None) -> Advice | None:
-    lost, loops = _lost(totals, Cause.SESSION_TIMEOUT), find_crash_loops(totals.rebalances)
+    lost = [it for it in _lost(totals, Cause.SESSION_TIMEOUT) if not is_trouble(it)]
+    loops = [] if any(map(is_trouble, totals.departures)) else find_crash_loops(totals.rebalances)
     if not lost:
         return None
     saves_ms, runbook = _stopped_ms(totals, [Cause.SESSION_TIMEOUT]), RUNBOOK_OF["session_timeout"]

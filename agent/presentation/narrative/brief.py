@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from agent.core.causes import UNKNOWN_CAUSES, cause_info
 from agent.presentation.narrative.context import StoryContext
+from agent.presentation.narrative.origins import unexplained
 from agent.presentation.narrative.paragraphs import causes_phrase, departure_clauses
 from agent.presentation.narrative.phrases import work
 from agent.presentation.narrative.words import (
@@ -107,7 +108,7 @@ def _sure(scene: StoryContext) -> list[str]:
     ]
     confidences = [*(it.confidence for it in left), *(it.confidence for it in causes)]
     inferred = [it for it in confidences if 0 < it < 1]
-    unknown = sum(it.cause in UNKNOWN_CAUSES for it in totals.departures)
+    unknown = unexplained(totals.departures)
     if not inferred and not unknown:
         return []
     out = ["Certain (in the log): who joined and left, when, and what was assigned."]

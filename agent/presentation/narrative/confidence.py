@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from agent.core.causes import UNKNOWN_CAUSES, Cause, cause_info
+from agent.core.causes import UNKNOWN_CAUSES, cause_info
 from agent.presentation.narrative.context import StoryContext
 from agent.presentation.narrative.events import Departure, Rebalance
+from agent.presentation.narrative.origins import unexplained
 from agent.presentation.narrative.words import (
     CERTAINTY_WORDS,
     Calendar,
@@ -35,7 +36,7 @@ def confidence_text(scene: StoryContext) -> str | None:
         for it in totals.rebalances
         if cause_info(it.cause).reason and it.cause not in UNKNOWN_CAUSES and _is_inferred(it)
     ]
-    unknown = sum(it.cause == Cause.UNKNOWN_DEPARTURE for it in totals.departures)
+    unknown = unexplained(totals.departures)
     if not (members or others or unknown):
         return "All of it is certain: the broker's log states the reasons." if scene.has_broker_log else None
     inferred = [f"why {count(len(members), 'member')} left ({_certainty_phrase(members)})"] if members else []

@@ -14,6 +14,7 @@ import msgspec
 
 from agent.core.events.events import EVENT_CLASSES, FINDING, HistoryEvent
 from agent.core.events.events import Event as Event
+from agent.core.inference.origins import Origin
 from agent.core.protocol.client_libraries import UNKNOWN
 
 Evidence = Mapping[str, Any]
@@ -27,6 +28,8 @@ class MemberRef(NamedTuple):
     host: str
     instance_id: str | None
     library: str = UNKNOWN
+    origin: Origin | None = None
+    """What happened to its pod, where somebody watches Kubernetes."""
 
     @property
     def label(self) -> str:
@@ -48,6 +51,11 @@ class Departure(NamedTuple):
     def way(self) -> tuple[str, bool]:
         """Its cause, and whether that was observed: departures of one way are told of together."""
         return self.cause, self.observed
+
+    @property
+    def told_as(self) -> tuple[str, bool, str | None]:
+        """The same, and its origin."""
+        return *self.way, None if self.member.origin is None else self.member.origin.words
 
 
 BROKER_LOG_EVIDENCE = "broker_log"
@@ -97,9 +105,19 @@ def member_ref(form: Mapping[str, Any]) -> MemberRef:
     """The member of an event's or a description's JSON."""
     # Events of the first release name no library.
     library = form.get("client_library", UNKNOWN)
-    return MemberRef(
-        form["member_id"], form["client_id"], form["client_host"].lstrip("/"), form["instance_id"], library
-    )
+    host = form["client_host"].lstrip("/")
+    origin = _origin(form.get("origin"))
+    return MemberRef(form["member_id"], form["client_id"], host, form["instance_id"], library, origin)
+
+
+def _origin(form: Any) -> Origin | None:
+    """A file may hold anything; what is no origin says nothing."""
+    if form is None:
+        return None
+    try:
+        return msgspec.convert(form, Origin)
+    except msgspec.ValidationError:
+        return None
 
 
 def parse_departure(event: Event) -> Departure:

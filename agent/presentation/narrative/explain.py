@@ -19,6 +19,7 @@ from agent.presentation.narrative.events import Departure, Event, Evidence
 from agent.presentation.narrative.evidence import departure_evidence, evidence_sentences
 from agent.presentation.narrative.gains import Gains, replayed
 from agent.presentation.narrative.limitations import limitations
+from agent.presentation.narrative.origins import origin_sentences
 from agent.presentation.narrative.paragraphs import QUIET_MS, busy_paragraphs, causes_phrase
 from agent.presentation.narrative.phrases import GROUP_TYPES, epochs, generation_phrase, is_sampled, is_simple, work
 from agent.presentation.narrative.summary import summary
@@ -133,6 +134,7 @@ def explain(
     paragraphs = [
         Paragraph("state", _state_text(scene)),
         *_happened_paragraphs(scene),
+        *(Paragraph("why", *it) for it in origin_sentences(scene.totals.departures, scene.calendar)),
         *_evidence_paragraphs(scene.totals),
         *([] if likely is None else [Paragraph("sure", likely)]),
         *_cost_paragraphs(scene),

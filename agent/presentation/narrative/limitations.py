@@ -7,6 +7,7 @@ from agent.presentation.narrative import gains as gained
 from agent.presentation.narrative.advice import clients_phrase
 from agent.presentation.narrative.context import StoryContext
 from agent.presentation.narrative.evidence import why_unknown
+from agent.presentation.narrative.origins import is_explained
 from agent.presentation.narrative.phrases import GROUP_TYPES, epochs, is_sampled, work
 from agent.presentation.narrative.sampling import missed_phrase
 from agent.presentation.narrative.totals import Totals
@@ -100,7 +101,7 @@ def _cost_limitation(told: Totals, group_type: str | None) -> list[str]:
 
 
 def _departure_limitations(told: Totals, group_type: str | None) -> list[str]:
-    unknown = (gone for gone in told.departures if gone.cause == Cause.UNKNOWN_DEPARTURE)
+    unknown = (gone for gone in told.departures if not is_explained(gone))
     reasons = grouped(unknown, lambda gone: why_unknown(gone, group_type))
     said = [f"Why {clients_phrase(gone)} left: {reason}." for reason, gone in reasons.items()]
     beyond = sum(map(len, list(reasons.values())[MAX_REASONS:]))

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from agent.presentation.narrative.events import Departure, Rebalance
+from agent.presentation.narrative.origins import origins_suffix
 from agent.presentation.narrative.patterns import find_crash_loops, rolling_restart_phrase
 from agent.presentation.narrative.phrases import because, generation_phrase, went
 from agent.presentation.narrative.timeline import TimelineEntry
@@ -134,15 +135,17 @@ def causes_phrase(found: Mapping[str, int]) -> str:
 
 def departure_clauses(gone: Iterable[Departure]) -> list[str]:
     """Who went, and how: a clause a way, without a full stop."""
-    ways = grouped(gone, lambda it: it.way)
+    ways = grouped(gone, lambda it: it.told_as)
     out = []
-    for (cause, observed), same in sorted(ways.items(), key=lambda way: -len(way[1])):
+    for (cause, observed, _), same in sorted(ways.items(), key=lambda way: -len(way[1])):
         least = min(it.confidence for it in same)
         if len(same) == 1:
-            out.append(hedge(f"{clients_of_departures(same)} {went(cause)}", least, observed))
+            out.append(
+                f"{hedge(f'{clients_of_departures(same)} {went(cause)}', least, observed)}{origins_suffix(same)}"
+            )
         else:
             claim = f"{count(len(same), 'member')} {went(cause, len(same))}"
-            out.append(f"{hedge(claim, least, observed)}: {clients_of_departures(same)}")
+            out.append(f"{hedge(claim, least, observed)}{origins_suffix(same)}: {clients_of_departures(same)}")
     return out
 
 

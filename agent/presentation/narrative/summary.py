@@ -11,6 +11,13 @@ from agent.presentation.narrative.context import StoryContext
 from agent.presentation.narrative.events import Departure, Event
 from agent.presentation.narrative.findings import severity_rank
 from agent.presentation.narrative.gains import best_gain_sentence
+from agent.presentation.narrative.origins import (
+    answer_clause,
+    contradiction_clause,
+    is_contradiction,
+    is_trouble,
+    unexplained,
+)
 from agent.presentation.narrative.paragraphs import causes_phrase
 from agent.presentation.narrative.patterns import CrashLoop, find_crash_loops, rolling_restart_phrase
 from agent.presentation.narrative.phrases import NO_PROBLEM, is_simple, went
@@ -56,7 +63,7 @@ def summary(scene: StoryContext) -> str:
 def _timeouts(scene: StoryContext) -> list[str]:
     """Members that were lost to timeouts, repeatedly or at all; nothing where something worse is found."""
     loops = _loops(scene.totals)
-    lost = [gone for gone in scene.totals.departures if gone.cause in TIMEOUT_CAUSES] or [
+    lost = [gone for gone in scene.totals.departures if gone.cause in TIMEOUT_CAUSES or is_trouble(gone)] or [
         it for loop in loops for it in loop.losses
     ]
     worst = _worst(scene.open_findings)
@@ -78,20 +85,36 @@ def _timeouts(scene: StoryContext) -> list[str]:
 
 def _removal(who: str, lost: Sequence[Departure], scene: StoryContext, when: str) -> str:
     """`a` was removed from `g` at some time: why, and how sure that is."""
+    if (happened := answer_clause(lost, who)) is not None:
+        return f"{who} {_departed(lost, scene, when, who)}: {happened}."
     causes = Counter(gone.cause for gone in lost)
     known = [gone for gone in lost if gone.cause != Cause.UNKNOWN_DEPARTURE]
     sure = f" ({_certainty(known)})" if known else ""
     is_many = not who.startswith("`")
-    if len(causes) == 1:
+    if len(lost) == 1 and is_contradiction(lost[0]):
+        return f"{who} {_departed(lost, scene, when, who)}{sure}{contradiction_clause(lost[0])}."
+    if len(causes) == 1 and not any(map(is_trouble, lost)):
         answer = cause_info(lost[0].cause).answer
         said = f"left {scene.who} {when}" if answer is None else answer[is_many].format(group=scene.who, when=when)
         return spell_settings(f"{who} {said}{sure}.", {it.member.library for it in lost})
-    ways = [f"{_departure_noun(cause)} ({n})" for cause, n in causes.most_common()]
+    found = Counter(_departure_noun(gone) for gone in lost)
+    ways = [f"{noun} ({n})" for noun, n in found.most_common()]
     return f"{who} left {scene.who} {when}: {join_words(ways)}{sure}."
 
 
-def _departure_noun(cause: str) -> str:
-    noun = cause_info(cause).departure_noun
+def _departed(lost: Sequence[Departure], scene: StoryContext, when: str, who: str) -> str:
+    """`was removed from x at some time`, of all that were lost."""
+    answers = {cause_info(gone.cause).answer for gone in lost}
+    answer = answers.pop() if len(answers) == 1 else None
+    if answer is None:
+        return f"left {scene.who} {when}"
+    return answer[not who.startswith("`")].partition(": ")[0].format(group=scene.who, when=when)
+
+
+def _departure_noun(gone: Departure) -> str:
+    if gone.member.origin is not None and is_trouble(gone):
+        return gone.member.origin.words
+    noun = cause_info(gone.cause).departure_noun
     return "unknown reason" if noun is None else noun[0].lower()
 
 
@@ -163,7 +186,7 @@ def _no_problem(scene: StoryContext) -> list[str]:
         return [f"{clean}: it has no members and only commits offsets.", *over]
     if not form["members"]:
         return [_emptied_sentence(scene), *over, "No other problem was found." if over else "No problem was found."]
-    unknown = sum(gone.cause == Cause.UNKNOWN_DEPARTURE for gone in told.departures)
+    unknown = unexplained(told.departures)
     but = f", but {count(unknown, 'member')} left for an unknown reason" if unknown else ""
     if not told.rebalances:
         lasted = duration(scene.until_ms - scene.since_ms)

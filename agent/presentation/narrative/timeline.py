@@ -17,6 +17,7 @@ from agent.presentation.narrative.events import (
     parse_departure,
     parse_rebalance,
 )
+from agent.presentation.narrative.origins import joins_suffix, origins_suffix, short_words
 from agent.presentation.narrative.phrases import generation_phrase, went, work
 from agent.presentation.narrative.words import certainty_percent, count, duration, grouped, join_words, name, sentence
 
@@ -121,7 +122,7 @@ def _joined_clause(rebalance: Rebalance) -> str:
         return ""
     # One that died and came back has the same client id; so have all members of a fleet, so no more is said.
     again = {member.label for member in rebalance.joined} <= {gone.member.label for gone in rebalance.left}
-    return f"{member_labels(rebalance.joined)} joined{' again' if again else ''}"
+    return f"{member_labels(rebalance.joined)} joined{' again' if again else ''}{joins_suffix(rebalance.joined)}"
 
 
 def _left_clauses(left: Sequence[Departure]) -> list[str]:
@@ -131,7 +132,8 @@ def _left_clauses(left: Sequence[Departure]) -> list[str]:
             min(gone.confidence for gone in same),
             observed,
         )
-        for (cause, observed), same in grouped(left, lambda gone: gone.way).items()
+        + origins_suffix(same)
+        for (cause, observed, _), same in grouped(left, lambda gone: gone.told_as).items()
     ]
 
 
@@ -173,7 +175,7 @@ def _partial_rebalance_line(group: list[Event]) -> tuple[str, str]:
     unit = partial(_after_generation, event["group_type"], event["generation"])
     match event["type"]:
         case "member_joined":
-            return "joined", unit(f"{member_labels([member_ref(event['member'])])} joined")
+            return "joined", unit(_joined_line(member_ref(event["member"])))
         case "member_left":
             return "left", unit(_left_clauses([parse_departure(event)])[0])
         case "assignment_changed":
@@ -182,10 +184,15 @@ def _partial_rebalance_line(group: list[Event]) -> tuple[str, str]:
             return "emptied", unit("the last member left")
 
 
+def _joined_line(member: MemberRef) -> str:
+    return f"{member_labels([member])} joined{joins_suffix([member])}"
+
+
 def _replaced_line(group: list[Event]) -> tuple[str, str]:
-    member = member_ref(group[0]["member"])
+    member, old = member_ref(group[0]["member"]), member_ref(group[0]["old_member"])
+    why = "" if old.origin is None else f": {short_words(old.origin)}"
     return "replaced", (
-        f"{name(member.label)} (static, {name(member.instance_id or '')}) joined again with a new member id"
+        f"{name(member.label)} (static, {name(member.instance_id or '')}) joined again with a new member id{why}"
     )
 
 

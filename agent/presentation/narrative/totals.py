@@ -35,12 +35,14 @@ class Totals:
 
     def to_json(self) -> dict[str, Any]:
         """As the JSON that `kshadow explain -o json` prints."""
+        origins = Counter(gone.member.origin.kind for gone in self.departures if gone.member.origin is not None)
         return {
             "rebalances": len(self.rebalances),
             "rebalances_by_cause": dict(self.causes),
             "joined": self.joins,
             "left": len(self.departures),
             "left_by_cause": dict(Counter(gone.cause for gone in self.departures)),
+            **({"left_by_origin": dict(origins)} if origins else {}),
             "never_completed": self.never_completed,
             "stopped_partition_ms": self.stopped_ms,
             "stopped_share": None if self.stopped_share is None else round(self.stopped_share, 6),

@@ -61,6 +61,7 @@ ANSWER_DEFS: dict[str, Schema] = {
                     "joined": COUNT,
                     "left": COUNT,
                     "left_by_cause": map_of(COUNT),
+                    "left_by_origin": described(map_of(COUNT), "Of those whose origin is known; only if any is."),
                     "never_completed": COUNT,
                     "stopped_partition_ms": nullable(COUNT),
                     "stopped_share": described(nullable(SHARE), "Of the time that the partitions could have worked."),
@@ -68,7 +69,8 @@ ANSWER_DEFS: dict[str, Schema] = {
                     "partitions": nullable(COUNT),
                     "empty_ms": COUNT,
                     "findings_open": COUNT,
-                }
+                },
+                optional=("left_by_origin",),
             ),
             "whatif": described(nullable(ref("gains")), "Null where its history was not replayed."),
         },

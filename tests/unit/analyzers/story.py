@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from agent.core.diagnosis.api import Finding
 from agent.core.diagnosis.engine import PartitionDiagnosis
+from agent.core.inference.origins import OriginSource
 from agent.core.shadow.mirror import PartitionMirror
 from agent.core.wire.classic import MemberMetadata
 from analyzers.registry import select_analyzers
@@ -103,9 +104,16 @@ class Story:
         """Members fall silent until their poll limit has passed."""
         return self.work(POLL_S, silent=names).change(leave=names)
 
-    def findings(self, analyzer: str, tuned: dict[str, str] | None = None, until_s: float = 0) -> list[Finding]:
+    def findings(
+        self,
+        analyzer: str,
+        tuned: dict[str, str] | None = None,
+        until_s: float = 0,
+        origin_source: OriginSource | None = None,
+    ) -> list[Finding]:
         """What one analyzer found, by the end of the records and `until_s` after."""
-        diagnosis = PartitionDiagnosis(PartitionMirror(self.log.partition), select_analyzers([analyzer], tuned).makes)
+        mirror = PartitionMirror(self.log.partition, origin_source=origin_source)
+        diagnosis = PartitionDiagnosis(mirror, select_analyzers([analyzer], tuned).makes)
         out = diagnosis.replay_batch(b.run_of(self.log.records))
         out += diagnosis.advance(self.log.now_ms + round(until_s * 1000))
         return [it for it in out if isinstance(it, Finding)]
