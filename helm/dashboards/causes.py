@@ -7,10 +7,12 @@ from typing import Final
 from grafana_foundation_sdk.builders import timeseries
 
 from agent.core.causes import Cause
+from agent.core.inference.origins import OriginKind
 from helm.dashboards.panels import Q, Says, bars
 from helm.dashboards.promql import since_last_bar
-from helm.dashboards.words import NO_DEPARTURES, NO_REBALANCES
+from helm.dashboards.words import NO_DEPARTURES, NO_ORIGINS, NO_REBALANCES
 
+_ORIGIN_COLORS: Final = {str(kind): kind.info.plot_color for kind in OriginKind}
 _COLORS: Final = {str(cause): cause.info.dashboard_color for cause in Cause}
 
 
@@ -30,6 +32,20 @@ def departures(where: str) -> timeseries.Panel:
         NO_DEPARTURES,
     )
     return bars(says, _by_cause("kshadow_group_member_departures", where), colors=_COLORS)
+
+
+def departures_by_origin(where: str) -> timeseries.Panel:
+    """The same members by what happened to their pods."""
+    says = Says(
+        "Departures by origin",
+        "Members that left, by what Kubernetes reports of their pods: oom_killed: the kernel, at the memory limit; "
+        "rolled_out, scaled_down, drained: planned. Members of which nothing is known are missing here. `kshadow "
+        "explain GROUP` has the container, its limit and the node.",
+        "none",
+        NO_ORIGINS,
+    )
+    query = f"sum by (origin) ({since_last_bar('kshadow_group_departures_by_origin', where, 'origin')})"
+    return bars(says, Q(query, "{{origin}}"), colors=_ORIGIN_COLORS)
 
 
 def _by_cause(name: str, where: str) -> Q:

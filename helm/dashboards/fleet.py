@@ -7,7 +7,7 @@ from typing import Final
 from grafana_foundation_sdk.builders import dashboard as frame
 from grafana_foundation_sdk.models.dashboard import Dashboard, VariableOption
 
-from helm.dashboards.causes import departures, rebalances
+from helm.dashboards.causes import departures, departures_by_origin, rebalances
 from helm.dashboards.frame import (
     FLEET,
     TO_AGENTS,
@@ -179,6 +179,7 @@ def _rebalancing() -> Row:
                 "timeline GROUP` lists them.",
             ),
             departures(GROUPS),
+            departures_by_origin(GROUPS),
             bars(
                 Says(
                     f"Stopped partition-seconds of the {TOP} groups that stopped the longest",

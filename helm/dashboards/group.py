@@ -7,7 +7,7 @@ from typing import Final
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from helm.dashboards import frame
-from helm.dashboards.causes import departures, rebalances
+from helm.dashboards.causes import departures, departures_by_origin, rebalances
 from helm.dashboards.frame import About, Mark, Row, dashboard
 from helm.dashboards.group_work import lag, members, partitions
 from helm.dashboards.looks import ORANGE, SKY, VERMILION, YELLOW, severity_map, state_map, steps
@@ -175,6 +175,7 @@ def _rebalancing() -> Row:
                 "lists them with confidence and evidence.",
             ),
             departures(GROUP),
+            departures_by_origin(GROUP),
             lines(
                 Says(
                     "Partitions stopped, on average",

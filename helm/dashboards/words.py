@@ -9,6 +9,7 @@ NO_GROUPS: Final = (
 )
 NO_REBALANCES: Final = "No rebalance told within this range"
 NO_DEPARTURES: Final = "Nobody left within this range"
+NO_ORIGINS: Final = "Nobody left within this range, or agents run without --kubernetes"
 NO_LAG: Final = "Lag is not known: agents run with --no-lag or --granularity group, or may not read the topics"
 NO_PARTITIONS: Final = "Agents tell of partitions with --granularity partition only"
 NO_LOAD: Final = "Not known: nothing was consumed, or members hold no partitions"

@@ -270,4 +270,5 @@ def _sum(one: GroupCounts, other: GroupCounts) -> GroupCounts:
         tuple((Counter(dict(one.departures)) + Counter(dict(other.departures))).items()),
         sum(stopped) if stopped else None,
         tuple(findings.items()),
+        tuple((Counter(dict(one.origins)) + Counter(dict(other.origins))).items()),
     )

@@ -61,12 +61,13 @@ def rounded(ratio: float | None) -> float | None:
 
 class GroupCounts(NamedTuple):
     """What happened to a group: rebalances and departures by cause, stopped partition time (None: no rebalance
-    told), and by analyzer and severity whether such a finding is open."""
+    told), by analyzer and severity whether such a finding is open, and departures by origin."""
 
     rebalances: Sequence[tuple[str, int]] = ()
     departures: Sequence[tuple[str, int]] = ()
     stopped_ms: int | None = None
     findings: Sequence[tuple[tuple[str, str], bool]] = ()
+    origins: Sequence[tuple[str, int]] = ()
 
     @classmethod
     def of(cls, counts: PartitionCounts | None, group: str) -> GroupCounts:
@@ -74,12 +75,13 @@ class GroupCounts(NamedTuple):
         if counts is None:
             return NO_GROUP_COUNTS
         rebalances, departures = counts.rebalances.get(group), counts.departures.get(group)
-        findings = counts.findings.get(group)
+        findings, origins = counts.findings.get(group), counts.origins.get(group)
         return cls(
             () if rebalances is None else tuple(rebalances.items()),
             () if departures is None else tuple(departures.items()),
             counts.stopped_ms.get(group),
             () if findings is None else tuple(findings.items()),
+            () if origins is None else tuple(origins.items()),
         )
 
 
@@ -276,6 +278,14 @@ GROUP_METRICS: tuple[GroupMetric, ...] = (
     ),
     _by_cause("kshadow_group_rebalances", "counts.rebalances", "Rebalances that completed since the log begins."),
     _by_cause("kshadow_group_member_departures", "counts.departures", "Members that left the group."),
+    PerLabel(
+        "kshadow_group_departures_by_origin",
+        "counter",
+        ("group", "origin"),
+        "Members that left the group, by what happened to their pods; only with `--kubernetes`, and only those of "
+        "which it is known.",
+        attrgetter("counts.origins"),
+    ),
     _counter(
         "kshadow_group_rebalance_stopped_partition_seconds",
         "counts.stopped_ms",

@@ -15,6 +15,14 @@
 
   local counted(what) = '{{ if ge $value 1.0 }} %s{{ end }}' % what,
 
+  // What Kubernetes reports of members that left, where an agent runs with --kubernetes.
+  local origins =
+    '{{ with printf `sort_desc(topk(3, cluster_group_origin:kshadow_group_departures_by_origin:increase1h' +
+    '{cluster=%q, group=%q}))` $labels.cluster $labels.group | query }} Kubernetes reports of members that left in the ' +
+    'last hour:{{ range $at, $it := . }}{{ if $at }},{{ end }} ' +
+    '{{ $it.Labels.origin | reReplaceAll "oom_killed" "OOM-killed" | reReplaceAll "_" " " }} ' +
+    '({{ $it.Value | printf "%.0f" }}){{ end }}.{{ end }}',
+
   local storm(severity, more) = lib.alert(
     'KshadowRebalanceStorm',
     severity,
@@ -23,6 +31,7 @@
     'Consumer group %s keeps rebalancing.' % group,
     'Consumer group %s rebalances repeatedly, and this is not a deploy%s.' % [group, more] +
     counted('Rebalances in the last hour: about {{ printf "%.0f" $value }}.') +
+    origins +
     ' Each rebalance stops its members. kshadow explain names the client that leaves, and the cause.'
   ),
 
@@ -35,6 +44,7 @@
     'The brokers had no heartbeat from members of consumer group %s for session.timeout.ms, and removed them%s.' %
     [group, more] +
     counted('Members removed in this way in the last hour: about {{ printf "%.0f" $value }}.') +
+    origins +
     ' Clients crash, are killed, or pause for longer than the timeout; their partitions are idle until then.'
   ),
 
@@ -46,6 +56,7 @@
     'Members of consumer group %s take longer than max.poll.interval.ms between two polls.' % group,
     'Members of consumer group %s did not poll within max.poll.interval.ms and left the group%s.' % [group, more] +
     counted('Members removed in this way in the last hour: about {{ printf "%.0f" $value }}.') +
+    origins +
     ' Other members process their last batches again.'
   ),
 
@@ -58,6 +69,7 @@
     'Members of consumer group %s did not rejoin within its rebalance timeout, and the brokers removed them%s.' %
     [group, more] +
     counted('Members removed in this way in the last hour: about {{ printf "%.0f" $value }}.') +
+    origins +
     ' All members stopped while the group waited for them, and others process their last batches again.'
   ),
 
@@ -107,7 +119,8 @@
     } + (if seconds == null then '' else 'and on (cluster, group) %s > %d\n' % [lag, seconds]),
     'Consumer group %s has no members, and records wait.' % group,
     'Consumer group %s had members for most of the last day and has none now%s. ' % [group, more] +
-    'Up to {{ $value | humanize }} records of a topic wait for it.'
+    'Up to {{ $value | humanize }} records of a topic wait for it.' +
+    origins
   ),
 
   prometheusAlerts+:: {

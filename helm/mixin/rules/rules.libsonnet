@@ -1,6 +1,7 @@
 // Recorded is what alerts and dashboards ask for again and again over long ranges, and nothing else.
 {
   local lib = (import '../lib.libsonnet')($._config),
+  local origins = 'max by (cluster, group, origin) (%s%%s)' % lib.metric('kshadow_group_departures_by_origin_total'),
 
   prometheusRules+:: {
     groups+: [
@@ -15,6 +16,11 @@
             record: 'cluster_group_cause:kshadow_group_member_departures:increase1h',
             expr: 'max by (cluster, group, cause) (increase(%s[1h]))' %
                   lib.metric('kshadow_group_member_departures_total'),
+          },
+          {
+            // A counter begins with its first event: one that was not there an hour ago was zero then.
+            record: 'cluster_group_origin:kshadow_group_departures_by_origin:increase1h',
+            expr: '%s - (%s or 0 * %s) > 0' % [origins % '', origins % ' offset 1h', origins % ''],
           },
           {
             // Its slowest topic. Unknown lag is absent.

@@ -49,6 +49,7 @@ def _section(name: str, rules: list[dict[str, Any]]) -> str:
 def _words(template: str) -> str:
     """What people are to read of an annotation's template: labels by name, and what stands under a condition."""
     text = re.sub(r"\{\{ with \$labels\.\w+ \}\}.*?\{\{ end \}\}", "", template)
+    text = re.sub(r"\{\{ with printf .*?\| query \}\}([^{]*):.*?\.\{\{ end \}\}", r"\1: N.", text)
     text = re.sub(r"\{\{-? ?(?:if|else|end)[^}]*\}\}", "", text)
     text = re.sub(r"\{\{ \$labels\.(\w+) \}\}", r"`\1`", text)
     return prose(re.sub(r"\{\{[^}]*\$value[^}]*\}\}", "N", text))

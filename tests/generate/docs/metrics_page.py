@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from agent.core.causes import Cause
 from agent.core.diagnosis.severity import Severity
+from agent.core.inference.origins import OriginKind
 from agent.core.protocol.states import GroupState, GroupType
 from agent.core.wire.errors import KINDS
 from agent.core.wire.records import RECORD_TYPES
@@ -69,6 +70,7 @@ VALUES: dict[str, Iterable[str]] = {
     "analyzer": sorted(known_analyzers()),
     "cause": Cause,
     "group_type": GroupType,
+    "origin": [kind for kind in OriginKind if kind.info.is_departure],
     "severity": Severity,
     "sink": (OtlpSink.name, ParquetSink.name, TopicSink.name),
     "state": GroupState,

@@ -24,6 +24,8 @@ GROUPS = {
 
 EMPTY = {
     "kshadow-agent / annotation Alerts about agents": "alerts about agents wait minutes, longer than the scene",
+    "kshadow-fleet / Departures by origin (timeseries) / A": "the scene has no Kubernetes",
+    "kshadow-group / Departures by origin (timeseries) / A": "the scene has no Kubernetes",
 }
 """Queries that may rightly return nothing here, each with the reason. Whatever else is empty is wrong."""
 

@@ -64,6 +64,19 @@ class Pods:
         return self.came.get(member.member_id)
 
 
+@dataclass
+class EveryPod:
+    """A source of which every member that left has the same origin."""
+
+    went: Origin
+
+    def departure_origin(self, member: Member, departed_ms: int | None, shown_ms: int) -> Origin | None:
+        return self.went
+
+    def join_origin(self, member: Member, shown_ms: int) -> Origin | None:
+        return None
+
+
 def a_departure() -> Log:
     """Two members, of which the second leaves."""
     log = Log().add(b.new_group())

@@ -101,6 +101,7 @@ def groups(state: ClusterState, granularity: Granularity, lags: ScrapedLags | No
                 tuple(counts.departures.get(name, {}).items()),
                 counts.stopped_ms.get(name),
                 tuple(counts.findings.get(name, {}).items()),
+                tuple(counts.origins.get(name, {}).items()),
             ),
             topics or (),
             partitions or (),
@@ -168,6 +169,12 @@ def _rebalances(it: Readings) -> Iterator[Row]:
             yield (group.shape.group, cause), count
 
 
+def _origins(it: Readings) -> Iterator[Row]:
+    for group in it.groups:
+        for origin, count in group.counts.origins:
+            yield (group.shape.group, origin), count
+
+
 def _departures(it: Readings) -> Iterator[Row]:
     for group in it.groups:
         for cause, count in group.counts.departures:
@@ -218,6 +225,7 @@ _ROWS: dict[str, Callable[[Readings], Iterator[Row]]] = {
     "kshadow_group_client_libraries": _libraries,
     "kshadow_group_rebalances": _rebalances,
     "kshadow_group_member_departures": _departures,
+    "kshadow_group_departures_by_origin": _origins,
     "kshadow_group_rebalance_stopped_partition_seconds": _of_groups(lambda it: _in_seconds(it.counts.stopped_ms)),
     "kshadow_group_assignment_imbalance_ratio": _of_shapes(lambda it: it.imbalance),
     "kshadow_group_load_imbalance_ratio": _of_groups(lambda it: it.load_imbalance),

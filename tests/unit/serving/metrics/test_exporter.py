@@ -32,6 +32,7 @@ from tests.harness.tools import need
 from tests.unit.cli.hostile import LETTERS, TEXTS, pairs
 from tests.unit.cli.running import SEGMENTS
 from tests.unit.core.diagnosis.doubles import Twice, chosen, consuming, generations
+from tests.unit.core.inference.test_origin_evidence import EveryPod, origin
 from tests.unit.core.shadow import build as b
 from tests.unit.core.shadow.build import Log
 from tests.unit.serving.metrics.oracle import PartitionLag, TopicLag
@@ -124,7 +125,7 @@ def test_both_formats_say_the_same(small: Replayed) -> None:
 def test_the_whole_table_is_exported(small: Replayed) -> None:
     damaged = Log(partition=1).add((b"\x00\x63", b""), (b"", None))
     runs = [*of_path(SEGMENTS), *of_log(damaged), *of_log(consuming(6, 600, 200))]
-    broken = Replayed(runs, chosen=chosen(Twice), observed=OBSERVED)
+    broken = Replayed(runs, chosen=chosen(Twice), observed=OBSERVED, origin_source=EveryPod(origin("oom_killed")))
     text = exported(lambda: full(broken), Limits(10**6, None))
     names = {family.name for family in parse(text)}
     assert names == set(METRICS)

@@ -7,6 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from prometheus_client.utils import floatToGoString
 
+from agent.core.inference.origins import KINDS
 from agent.core.protocol.client_libraries import LIBRARIES as CLIENT_LIBRARIES
 from agent.serving.metrics.group_metrics import GROUP_METRICS, GroupCounts, GroupReading, GroupShape
 from agent.serving.metrics.lines import GroupLines
@@ -61,6 +62,7 @@ FINDINGS = st.lists(
     max_size=2,
 )
 LIBRARIES = st.dictionaries(st.sampled_from(sorted(CLIENT_LIBRARIES)), COUNTS).map(lambda it: tuple(it.items()))
+ORIGINS = st.dictionaries(st.sampled_from(KINDS), COUNTS).map(lambda it: tuple(it.items()))
 TOPICS = st.lists(st.builds(TopicLag, NAMES, st.none() | COUNTS, RATIOS), max_size=3)
 PARTITIONS = st.lists(st.builds(PartitionLag, NAMES, st.integers(0, 200), COUNTS, st.none() | COUNTS), max_size=3)
 
@@ -78,7 +80,7 @@ def group_readings(draw: st.DrawFn) -> GroupReading:
         0,
         libraries=draw(LIBRARIES),
     )
-    counts = GroupCounts(draw(CAUSES), draw(CAUSES), draw(st.none() | COUNTS), draw(FINDINGS))
+    counts = GroupCounts(draw(CAUSES), draw(CAUSES), draw(st.none() | COUNTS), draw(FINDINGS), draw(ORIGINS))
     return GroupReading(shape, draw(RATIOS), draw(st.none() | COUNTS), counts, draw(TOPICS), draw(PARTITIONS))
 
 

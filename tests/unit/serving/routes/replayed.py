@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from agent.core.diagnosis.cluster import AnalyzerSelection
+from agent.core.inference.origins import OriginSource
 from agent.core.queries import Health, JsonObject, Timeline
 from agent.core.records import RecordBatch
 from agent.core.shadow.mirror import PartitionMirror
@@ -41,10 +42,14 @@ class Replayed(ServedQueries):
         chosen: AnalyzerSelection | None = None,
         observed: ObserverReading | None = None,
         mirror_class: type[PartitionMirror] = PartitionMirror,
+        origin_source: OriginSource | None = None,
     ) -> None:
         self.recordings = RecentRecordings()
         self.state = state = ClusterState(
-            select_analyzers() if chosen is None else chosen, mirror_class=mirror_class, members=self.recordings
+            select_analyzers() if chosen is None else chosen,
+            mirror_class=mirror_class,
+            members=self.recordings,
+            origin_source=origin_source,
         )
         self.mirror, self.counts, self.recent = state.mirror, state.counts, state.recent
         self._groups = GroupCollector(state, nullcontext())
@@ -52,7 +57,8 @@ class Replayed(ServedQueries):
         self._stopped = stopped
         self._observed = observed
         for run in runs:
-            state.replay_batch(run)
+            state.observe_origins(state.replay_batch(run), 0.0, 0)
+        state.settle_origins(0.0, all_of_them=True)
 
     has_caught_up = True
     now_ms = 0
