@@ -8,7 +8,7 @@ from grafana_foundation_sdk.builders import timeseries
 
 from agent.core.causes import Cause
 from agent.core.inference.origins import OriginKind
-from helm.dashboards.panels import Q, Says, bars
+from helm.dashboards.panels import HALF, Q, Says, Size, bars
 from helm.dashboards.promql import since_last_bar
 from helm.dashboards.words import NO_DEPARTURES, NO_ORIGINS, NO_REBALANCES
 
@@ -34,7 +34,7 @@ def departures(where: str) -> timeseries.Panel:
     return bars(says, _by_cause("kshadow_group_member_departures", where), colors=_COLORS)
 
 
-def departures_by_origin(where: str) -> timeseries.Panel:
+def departures_by_origin(where: str, size: Size = HALF) -> timeseries.Panel:
     """The same members by what happened to their pods."""
     says = Says(
         "Departures by origin",
@@ -45,7 +45,7 @@ def departures_by_origin(where: str) -> timeseries.Panel:
         NO_ORIGINS,
     )
     query = f"sum by (origin) ({since_last_bar('kshadow_group_departures_by_origin', where, 'origin')})"
-    return bars(says, Q(query, "{{origin}}"), colors=_ORIGIN_COLORS)
+    return bars(says, Q(query, "{{origin}}"), size=size, colors=_ORIGIN_COLORS)
 
 
 def _by_cause(name: str, where: str) -> Q:

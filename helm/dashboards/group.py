@@ -175,7 +175,7 @@ def _rebalancing() -> Row:
                 "lists them with confidence and evidence.",
             ),
             departures(GROUP),
-            departures_by_origin(GROUP),
+            departures_by_origin(GROUP, Size(24, 6)),
             lines(
                 Says(
                     "Partitions stopped, on average",
