@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from agent.presentation.markup import Markup, escape, shortened
 from agent.presentation.narrative.events import MemberRef
+from agent.presentation.narrative.origins import short_words
 from agent.presentation.narrative.phrases import because, epochs, generation_phrase, went
 from agent.presentation.narrative.words import (
     certainty_percent,
@@ -34,6 +35,8 @@ def departure_caption(lane: Lane, gone: LaneDeparture) -> Markup:
     said = f"{shortened(lane.label)}, {timestamp(gone.at_ms)} UTC: {departure_phrase(gone.cause, gone.confidence)}"
     if gone.silent_since_ms is not None:
         said += f"; its last commit came {duration(gone.at_ms - gone.silent_since_ms)} before"
+    if gone.origin is not None:
+        said += f"; by Kubernetes: {shortened(short_words(gone.origin), 80)} (pod {shortened(gone.origin.pod, 60)})"
     return escape(said)
 
 
@@ -42,7 +45,14 @@ def departures_caption(gone: list[LaneDeparture]) -> Markup:
     ways = join_counted([it.cause.replace("_", " ") for it in gone])
     return escape(
         f"{count(len(gone), 'departure')}, {timestamp(gone[0].at_ms)} to {timestamp(gone[-1].at_ms)} UTC: {ways}"
+        f"{origins_of(gone)}"
     )
+
+
+def origins_of(gone: Iterable[LaneDeparture]) -> str:
+    """`; by Kubernetes: OOM-killed (2) and scaled down`; "" where nothing is known."""
+    words = [it.origin.words for it in gone if it.origin is not None]
+    return f"; by Kubernetes: {join_counted(words)}" if words else ""
 
 
 def generation_caption(generation: Generation, group_type: str | None) -> Markup:
@@ -87,7 +97,8 @@ def summary(lanes: Lanes) -> str:
     gone = Counter(it.cause for lane in lanes.lanes for it in lane.departures)
     if gone:
         ways = [f"{times(n)} {cause.replace('_', ' ')}" for cause, n in gone.most_common()]
-        out.append(f"Departures: {join_words(ways, 6)}.")
+        every = (it for lane in lanes.lanes for it in lane.departures)
+        out.append(f"Departures: {join_words(ways, 6)}{origins_of(every)}.")
     stopped = total_stopped_ms(lanes)
     if stopped:
         out.append(f"Partitions were stopped for {duration(stopped)} in sum.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from agent.core.inference.origins import Origin
 from agent.presentation.narrative.events import MemberRef
 
 FOREVER = 1 << 62
@@ -21,12 +22,14 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class LaneDeparture:
-    """A member went. `silent_since_ms` is its last commit, where it was taken out for its silence."""
+    """A member went. `silent_since_ms` is its last commit, where it was taken out for its silence; `origin` what
+    happened to its pod."""
 
     at_ms: int
     cause: str
     confidence: float
     silent_since_ms: int | None = None
+    origin: Origin | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +105,7 @@ class MemberSlots:
             return
         slot = self._slot_by_member.pop(member.member_id, None) or self._new(member)
         slot.close(at_ms)
-        slot.departures.append(LaneDeparture(at_ms, cause, confidence, silent_since_ms))
+        slot.departures.append(LaneDeparture(at_ms, cause, confidence, silent_since_ms, member.origin))
         self._departed_ids.add(member.member_id)
         if silent_since_ms is not None:
             self._take_over_successor(slot, _key(member), silent_since_ms)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from agent.presentation.markup import Markup, escape, shortened
+from agent.presentation.narrative.events import Departure
+from agent.presentation.narrative.origins import origins_suffix
 from agent.presentation.narrative.phrases import because, epochs
 from agent.presentation.narrative.words import capitalized, count, duration, grouped, timestamp
 from agent.presentation.svg import captions
@@ -30,8 +32,9 @@ def _row(generation: Generation) -> str:
     done = generation.rebalance
     joined, left = ((), ()) if done is None else (done.joined, done.left)
     ways = "; ".join(
-        f"{captions.member_names(gone.member for gone in same)} {captions.departure_phrase(*way)}"
-        for way, same in grouped(left, lambda gone: (gone.cause, gone.confidence)).items()
+        f"{captions.member_names(gone.member for gone in same)} {captions.departure_phrase(cause, confidence)}"
+        f"{shortened(origins_suffix(same), 200)}"
+        for (cause, confidence, _), same in grouped(left, _told_as).items()
     )
     cells: list[str] = [
         "" if generation.generation is None else str(generation.generation),
@@ -43,6 +46,10 @@ def _row(generation: Generation) -> str:
     ]
     row = "".join(f"<td>{_cell(cell)}</td>" for cell in cells)
     return f'<tr><th scope="row">{timestamp(generation.since_ms)}</th>{row}</tr>'
+
+
+def _told_as(gone: Departure) -> tuple[str, float, str | None]:
+    return gone.cause, gone.confidence, None if gone.member.origin is None else gone.member.origin.words
 
 
 def _cell(text: str) -> Markup:

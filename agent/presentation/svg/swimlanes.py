@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from agent.core.inference.origins import contradicts
 from agent.presentation.markup import Markup, escape, fitting, name_fitting, width_of
 from agent.presentation.narrative.words import count, dates, timestamp
 from agent.presentation.svg import captions
@@ -210,7 +211,12 @@ def _draw_word(
         sure = gone[0].confidence
         percent = f" ({min(round(100 * sure), 99)} %)" if 0 < sure < 1 else ""
         word = look(cause).label
-        fits = next((it for it in (word + percent, word) if width_of(it, 10.5) <= room), "")
+        words = [word + percent, word]
+        if (origin := gone[0].origin) is not None:
+            # What happened says more than how the group noticed; both, where they cannot both be right.
+            both = [f"{word}, {origin.words}?"] if contradicts(cause, origin.kind) else []
+            words = [*both, origin.words, *words]
+        fits = next((it for it in words if width_of(it, 10.5) <= room), "")
         canvas.add(text(f"small {kind}", x + 11, middle + 3.5, escape(fits)))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from agent.core.inference.origins import origin_words
 from agent.core.protocol.client_libraries import UNKNOWN
 from agent.presentation.markup import Markup
 from agent.presentation.narrative.phrases import work
@@ -96,6 +97,7 @@ def _member(member: Form, most: int, leads: bool, with_assignment: bool) -> Mark
     why = text(member["library_evidence"], 1_000)
     is_known = member["client_library"] != UNKNOWN
     library = f'<span class="kind" title="{why}">{text(member["client_library"])}</span>' if is_known else ""
+    library += _origin(member.get("origin"))
     session = member["session_timeout_ms"]
     said = duration(session) if isinstance(session, int) and session >= 0 else number(None)
     which = f'<td class="which">{_assignment(member["assignment"])}</td>' if with_assignment else ""
@@ -109,6 +111,15 @@ def _member(member: Form, most: int, leads: bool, with_assignment: bool) -> Mark
         f'<rect width="{share}" height="6" rx="3"/></svg></td>'
         f'{which}<td class="number">{said}</td></tr>'
     )
+
+
+def _origin(origin: Form | None) -> Markup:
+    """How its pod came, where Kubernetes tells."""
+    if origin is None:
+        return Markup("")
+    words = origin_words(str(origin["kind"]), origin["exit_code"])
+    said = f"pod {origin['pod']}: {origin['message']}"
+    return Markup(f'<span class="kind" title="{text(said, 400)}">{text(words)}</span>')
 
 
 def _assignment(assignment: Mapping[str, Sequence[int]]) -> Markup:
