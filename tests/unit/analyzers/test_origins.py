@@ -15,14 +15,14 @@ SESSION, POLL, STORM = "session_timeout", "poll_timeout", "rebalance_storm"
 class PodsByClient:
     """Tells the origins of members by their client ids."""
 
-    def __init__(self, went: Mapping[str, Origin]) -> None:
-        self.went = went
+    def __init__(self, went: Mapping[str, Origin], came: Mapping[str, Origin] = {}) -> None:
+        self.went, self.came = went, came
 
     def departure_origin(self, member: Member, departed_ms: int | None, shown_ms: int) -> Origin | None:
         return self.went.get(member.client_id)
 
     def join_origin(self, member: Member, shown_ms: int) -> Origin | None:
-        return None
+        return self.came.get(member.client_id)
 
 
 def test_a_timeout_whose_origin_is_known_says_it_and_what_to_raise() -> None:

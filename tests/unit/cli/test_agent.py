@@ -16,8 +16,11 @@ import pytest
 from agent.core.diagnosis.cluster import NO_ANALYZERS
 from agent.core.events.recent import RecentEvents
 from agent.serving.queries import ServedQueries
+from tests.unit.analyzers.story import Story
+from tests.unit.analyzers.test_origins import PodsByClient
 from tests.unit.cli.hostile import LETTERS, TEXTS, pairs, raw
 from tests.unit.cli.running import FORMATS, SEGMENTS, kshadow, lines
+from tests.unit.core.inference.test_origin_evidence import hostile_origin
 from tests.unit.core.shadow import build as b
 from tests.unit.core.shadow.build import Log
 from tests.unit.presentation.narrative import made as m
@@ -301,3 +304,15 @@ def test_the_agent_itself_fits_the_protocol() -> None:
     """mypy checks the types; this, that the stand-in has no more and no less than what is asked."""
     asked = {name for name in vars(Replayed) if not name.startswith("_")}
     assert asked <= {name for name in dir(ServedQueries) if not name.startswith("_")}
+
+
+def test_hostile_origins() -> None:
+    clients = {f"c{number}": hostile_origin(text) for number, text in enumerate(TEXTS.values())}
+    log = Story("g").change(["a", *clients]).work(20).lose(*clients).change(clients).log
+    with served(Replayed(of_log(log), origin_source=PodsByClient(clients, clients))) as url:
+        for output in ("table", "json"):
+            for command in ("timeline g", "explain g", "explain g --full", "describe g", "members g", "findings"):
+                told = kshadow(*command.split(), "-o", output, "--agent", url)
+                assert (told.exit_code, told.stderr) == (0, "")
+                assert raw(told.stdout) == []
+                assert "OOM-killed" in told.stdout or '"oom_killed"' in told.stdout or output == "table"

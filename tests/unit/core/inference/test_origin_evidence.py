@@ -66,15 +66,21 @@ class Pods:
 
 @dataclass
 class EveryPod:
-    """A source of which every member that left has the same origin."""
+    """A source to which all members that left have the same origin, and all that joined."""
 
     went: Origin
+    came: Origin | None = None
 
     def departure_origin(self, member: Member, departed_ms: int | None, shown_ms: int) -> Origin | None:
         return self.went
 
     def join_origin(self, member: Member, shown_ms: int) -> Origin | None:
-        return None
+        return self.came
+
+
+def hostile_origin(text: str) -> Origin:
+    """One with the same text wherever a stranger may write."""
+    return origin("oom_killed", namespace=text, pod=text, container=text, node=text, workload=text, message=text)
 
 
 def a_departure() -> Log:

@@ -20,7 +20,8 @@ from agent.presentation.svg.swimlanes import MAX_LANES, swimlanes
 from tests import examples
 from tests.unit.presentation.narrative import made as m
 from tests.unit.presentation.narrative.golden import histories
-from tests.unit.presentation.narrative.made import DAY, SECOND, T0
+from tests.unit.presentation.narrative.made import DAY, MINUTE, SECOND, T0
+from tests.unit.presentation.narrative.test_origins import lost, origin
 from tests.unit.presentation.svg.golden import FILE, drawn
 
 NS = "{http://www.w3.org/2000/svg}"
@@ -192,3 +193,15 @@ def test_a_captured_group_is_drawn_as_it_was() -> None:
     assert drawn() == FILE.read_text(encoding="utf-8"), (
         "python -m tests.unit.presentation.svg.golden draws it anew: look at it"
     )
+
+
+def test_what_happened_to_a_pod_stands_at_the_mark_and_in_the_row() -> None:
+    event = lost(origin("oom_killed"))
+    lanes = build_lanes([event], since_ms=T0 - MINUTE, until_ms=T0 + MINUTE)
+    drawn = str(swimlanes(lanes, width=980))
+    assert "by Kubernetes: OOM-killed at its limit of 512Mi (pod payments-2)" in drawn
+    assert ">OOM-killed</text>" in drawn
+    assert "Departures: once session timeout; by Kubernetes: OOM-killed." in drawn
+    assert "(very likely, 96 %): OOM-killed at its limit of 512Mi" in swimlane_table(lanes)
+    torn = build_lanes([lost(origin("oom_killed"), cause="member_left")], since_ms=T0 - MINUTE, until_ms=T0 + MINUTE)
+    assert ">left, OOM-killed?</text>" in str(swimlanes(torn, width=980))

@@ -17,8 +17,11 @@ from agent.core.queries import AmbiguousGroup, Capabilities, Health
 from agent.core.shadow.sampled_mirror import SampledMirror
 from agent.presentation.narrative.sampling import LIMITATIONS
 from agent.serving.page.static import SOURCES, static_address, static_files
+from tests.unit.analyzers.story import Story
+from tests.unit.analyzers.test_origins import PodsByClient
 from tests.unit.cli.hostile import LETTERS, TEXTS, pairs, raw
 from tests.unit.cli.running import SEGMENTS
+from tests.unit.core.inference.test_origin_evidence import hostile_origin
 from tests.unit.core.shadow import build as b
 from tests.unit.core.shadow.build import Log
 from tests.unit.core.shadow.looks import T0 as LOOKED_MS
@@ -263,6 +266,21 @@ def test_strangers_text_stays_text(text: str) -> None:
             assert not [it for _, attributes in read.tags for it in attributes if it.startswith("on")]
             for link in read.links():
                 assert link.startswith(("/", "#")), link
+
+
+def test_strangers_text_in_origins_stays_text() -> None:
+    clients = {f"c{number}": hostile_origin(text) for number, text in enumerate(TEXTS.values())}
+    log = Story("g").change(["a", *clients]).work(20).lose(*clients).change(clients).log
+    now_ms = log.now_ms
+    with client(Replayed(of_log(log), origin_source=PodsByClient(clients, clients)), lambda: now_ms) as it:
+        for path in ("/", "/groups/g", "/groups/g?range=all", "/findings"):
+            answer = it.get(path)
+            assert answer.status_code == 200
+            assert raw(answer.text) == []
+            read = Reader(answer.text)
+            assert [tag for tag, _ in read.tags].count("script") == 2
+            assert not [name for _, attributes in read.tags for name in attributes if name.startswith("on")]
+            assert "OOM-killed" in read.text
 
 
 @pytest.mark.parametrize("group", ["a", "a/b", "/", "a%2Fb", "..", ".", "...", "a?b#c", "a b", "a\n", "", "größe"])
