@@ -8,7 +8,7 @@ FROM ${BASE} AS build
 ARG SOURCE_DATE_EPOCH=315532800
 # [kubernetes] for --kubernetes, [parquet] for --history-parquet, [otlp] for --otlp, [aws] and [gcp] for those clouds' logins; several:
 # [kubernetes,otlp].
-ARG EXTRAS=
+ARG EXTRAS=[kubernetes]
 ENV SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH} PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 WORKDIR /src
 COPY pyproject.toml constraints-hashes.txt requirements-build.txt README.md LICENSE ./

@@ -148,12 +148,14 @@ class KubernetesSettings:
         default=False,
         help="Watch pods, and what makes and removes them, to say why members left and joined; in a pod by its "
         "service account, elsewhere by a kubeconfig. Needs kshadow[kubernetes].",
+        chart="chart, or a cluster",
     )
     namespace: str | None = option(
         "--kubernetes-namespace",
         metavar="NAMESPACE",
         goes_with=("kubernetes",),
         help="Watch only this namespace; nodes lie in none.",
+        chart="chart, or a cluster",
     )
     context: str | None = option(
         "--kubernetes-context",

@@ -34,6 +34,9 @@ _COLUMNS = {
 @broker_options
 @option("--admin/--no-admin", default=True, help="Whether the agent is to observe groups.")
 @option("--lag/--no-lag", default=True, help="Whether the agent is to know lag.")
+@option("--kubernetes/--no-kubernetes", default=False, help="Whether the agent is to watch the members' pods.")
+@option("--kubernetes-namespace", metavar="NAMESPACE", help="The one namespace that it is to watch.")
+@option("--kubernetes-context", metavar="NAME", help="The context of the kubeconfig that it is to take.")
 @option("--history-topic", metavar="NAME", help="The topic that the agent is to write the history to.")
 @option(
     "--history-topic-create/--no-history-topic-create",
@@ -71,6 +74,9 @@ def doctor(
     command_config: Any,
     admin: bool,
     lag: bool,
+    kubernetes: bool,
+    kubernetes_namespace: str | None,
+    kubernetes_context: str | None,
     history_topic: str | None,
     history_topic_create: bool,
     snapshots: SnapshotLocation | None,
@@ -101,6 +107,7 @@ def doctor(
         AdminSettings,
         ClusterSettings,
         HistorySettings,
+        KubernetesSettings,
         LagSettings,
         PartitionerChoice,
         ReadSettings,
@@ -123,6 +130,9 @@ def doctor(
             history=HistorySettings(topic=history_topic, create_topic=history_topic_create),
             admin=AdminSettings(enabled=admin),
             lag=LagSettings(enabled=lag),
+            kubernetes=KubernetesSettings(
+                enabled=kubernetes, namespace=kubernetes_namespace, context=kubernetes_context
+            ),
         )
     wanted = _request(conf, cluster_settings)
     wanted = replace(wanted, listen=(listen.host, listen.port), timeout_s=timeout)
@@ -156,6 +166,7 @@ def _request(conf: Mapping[str, str], settings: ClusterSettings) -> DoctorReques
         snapshot_topic=None if place is None else place.topic,
         share_group=settings.read.share_group,
         group_partitioner=str(settings.read.group_partitioner),
+        kubernetes=settings.kubernetes,
         directories={name: Path(it) for name, it in directories.items() if it is not None},
     )
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from agent.config.logins import LoginMethod, librdkafka_properties, login_of
+from agent.config.settings import KubernetesSettings
 
 OFFSETS_TOPIC = "__consumer_offsets"
 
@@ -72,6 +73,7 @@ class DoctorRequest:
     snapshot_topic: str | None = None
     share_group: str | None = None
     group_partitioner: str = "auto"
+    kubernetes: KubernetesSettings = KubernetesSettings()
     directories: Mapping[str, Path] = field(default_factory=dict)
     """By what they are for."""
     listen: tuple[str, int] | None = None

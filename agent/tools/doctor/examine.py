@@ -8,6 +8,7 @@ from agent.config.logins import login_of
 from agent.kafka.source.errors import SourceDenied, SourceError
 from agent.tools.doctor import connection, local, rights, topic
 from agent.tools.doctor.checks import OFFSETS_TOPIC, Check, CheckOutcome, DoctorRequest, Trial
+from agent.tools.doctor.kubernetes import check_kubernetes
 from agent.tools.doctor.token import check_token
 
 
@@ -19,6 +20,7 @@ def examine(request: DoctorRequest) -> Iterator[Check]:
     has_token = token is None or token.outcome is CheckOutcome.OK
     link = connection.connect_admin(request) if has_token else None
     yield from local.check_machine(request)
+    yield from check_kubernetes(request)
     if token is not None:
         yield token
     checks, versions = connection.bootstrap(request)

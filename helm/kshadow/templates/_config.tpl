@@ -6,9 +6,13 @@ asks the same brokers for the same rights; under `run` stands what other command
 {{- $top := dict "state-dir" "/var/lib/kshadow" -}}
 {{- with .Values.kafka.bootstrapServers }}{{ $_ := set $top "bootstrap-server" . }}{{ end -}}
 {{- with .Values.kafka.properties }}{{ $_ := set $top "property" . }}{{ end -}}
+{{- if .Values.kubernetes.enabled -}}
+{{- $_ := set $top "kubernetes" true -}}
+{{- with .Values.kubernetes.namespace }}{{ $_ := set $top "kubernetes-namespace" . }}{{ end -}}
+{{- end -}}
 {{- $run := dict -}}
 {{- with .Values.webConfig }}{{ if .secretName }}{{ $_ := set $run "web-config" (printf "/etc/kshadow/web/%s" .key) }}{{ end }}{{ end -}}
-{{- $shared := list "command-config" "admin" "lag" "history-topic" "history-topic-create" "snapshots" "share-group" "group-partitioner" "clusters" -}}
+{{- $shared := list "command-config" "admin" "lag" "history-topic" "history-topic-create" "snapshots" "share-group" "group-partitioner" "kubernetes-context" "clusters" -}}
 {{- range $name, $value := .Values.config -}}
 {{- $_ := set (ternary $top $run (has $name $shared)) $name $value -}}
 {{- end -}}
@@ -69,6 +73,8 @@ property: kafka.properties
 shard: shards (with mode statefulset)
 state-dir: persistence
 listen: service.port
+kubernetes: kubernetes.enabled
+kubernetes-namespace: kubernetes.namespace
 web-config: webConfig
 {{- end -}}
 

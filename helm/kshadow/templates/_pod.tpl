@@ -15,7 +15,7 @@ metadata:
   {{- end }}
 spec:
   serviceAccountName: {{ include "kshadow.serviceAccountName" . }}
-  automountServiceAccountToken: false
+  automountServiceAccountToken: {{ .Values.kubernetes.enabled }}
   enableServiceLinks: false
   {{- with .Values.imagePullSecrets }}
   imagePullSecrets:

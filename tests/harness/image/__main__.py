@@ -31,7 +31,7 @@ def missing() -> str | None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, prog="python -m tests.harness.image")
-    parser.add_argument("--extras", default="", help="the build argument EXTRAS, such as [otlp]")
+    parser.add_argument("--extras", help="the build argument EXTRAS, such as [otlp]")
     parser.add_argument("--base", type=Path, help="a tar of another base's files")
     parser.add_argument("--target", help="a stage of the Dockerfile: build it, and look at nothing")
     parser.add_argument("--archive", type=Path, help="write the image there, as an OCI archive")
@@ -50,7 +50,8 @@ def main() -> None:
 def _run(buildah: Buildah, work: Path, given: argparse.Namespace) -> int:
     base = buildah.make_base(given.base or base_tar())
     started = time.monotonic()
-    arguments = {"BASE": base, "VERSION": __version__, "EXTRAS": given.extras}
+    arguments = {"BASE": base, "VERSION": __version__}
+    arguments |= {} if given.extras is None else {"EXTRAS": given.extras}
     more = () if given.target is None else ("--target", given.target)
     buildah.build(ROOT, IMAGE, arguments, *more)
     print(f"built: {time.monotonic() - started:.1f} s, layers {len(buildah.layers(IMAGE))}", flush=True)

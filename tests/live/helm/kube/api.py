@@ -84,14 +84,15 @@ class Api:
             if kind != "Event" and "deletionTimestamp" not in it["metadata"]
         }
 
-    def rules(self, namespace: str, account: str | None) -> list[dict[str, Any]]:
-        """What a service account may do in a namespace, as the server reviews it; None: one that nothing names."""
+    def rules(self, namespace: str, account: str | None, home: str | None = None) -> list[dict[str, Any]]:
+        """What a service account may do in a namespace, as the server reviews it; None: one that nothing names. It is
+        of that namespace, or of `home`."""
         review = {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SelfSubjectRulesReview",
             "spec": {"namespace": namespace},
         }
-        answer = self._as_account(review, namespace, account or "nobody-by-this-name")
+        answer = self._as_account(review, home or namespace, account or "nobody-by-this-name")
         rules: list[dict[str, Any]] = answer["status"]["resourceRules"]
         return sorted(rules, key=str)
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
+from agent.kubernetes.watched import WATCHED
 from tests.live.helm.chart.rendering import sidecar_parent
 from tests.live.helm.kube.api import Api, Manifest, namespace
 from tests.live.helm.kube.conftest import RESTRICTED
@@ -168,6 +169,32 @@ def test_its_account_may_do_nothing(server: Server, installed: str, mode: str) -
     assert server.api.rules(installed, account) == server.api.rules(installed, None), "what everybody may"
     for verb, resource in (("get", "secrets"), ("list", "pods"), ("create", "pods"), ("get", "configmaps")):
         assert not server.api.may(installed, account, verb, resource)
+
+
+@pytest.mark.parametrize("watched", ["shop", ""], ids=["a namespace", "all"])
+def test_with_kubernetes_it_may_watch_what_the_agent_watches(
+    server: Server, helm: Helm, space: str, watched: str, counted: Callable[[], int], tmp_path: Path
+) -> None:
+    """By the server's own word, there and elsewhere: each right that the code needs, and none beside."""
+    name = f"{watched}-{counted()}" if watched else ""
+    if name:
+        server.api.make(namespace(name, RESTRICTED))
+    given = values(tmp_path, COMMON, {"kubernetes": {"enabled": True, "namespace": name}})
+    helm("install", "kshadow", CHART, "--namespace", space, "--values", given)
+    template = server.api.get("apps/v1", "Deployment", space, "kshadow")["spec"]["template"]["spec"]
+    assert template["automountServiceAccountToken"] is True
+    everybody = server.api.rules(space, None)
+    everywhere = {(it.group, it.plural) for it in WATCHED if not name or not it.is_namespaced}
+    for place, expected in {
+        name or space: {(it.group, it.plural) for it in WATCHED},
+        "default": everywhere,
+    }.items():
+        own = [it for it in server.api.rules(place, "kshadow", space) if it not in everybody]
+        rights = {(g, r) for it in own for g in it["apiGroups"] for r in it["resources"]}
+        assert rights == expected
+        assert {tuple(it["verbs"]) for it in own} == {("get", "list", "watch")}
+    helm("uninstall", "kshadow", "--namespace", space)
+    assert server.api.rules(name or space, "kshadow", space) == everybody
 
 
 def test_the_agents_are_who_the_services_and_rules_mean(server: Server, installed: str) -> None:
