@@ -34,13 +34,14 @@ class RolloutState(StrEnum):
 class Rollout:
     """One rollout in numbers. Times are epoch milliseconds; what is not known is None.
 
-    `ended_ms` is when the last member was replaced, `steady_ms` when the rebalance was through after which the group
-    came to rest. `rebalances_of_unknown_cost` are missing in `stopped_partition_ms`. `departures` by cause;
-    `errors` by origin. `crash_loops` counts places that new members left again and again. `imbalance_*` is the
-    largest share of partitions in fair ones: 1 is as even as can be.
+    `is_stopped`: all members left before the group had been steady. `ended_ms` is when the last member was replaced,
+    `steady_ms` when the rebalance was through after which the group came to rest. `rebalances_of_unknown_cost` are
+    missing in `stopped_partition_ms`. `departures` by cause; `errors` by origin. `crash_loops` counts places that new
+    members left again and again. `imbalance_*` is the largest share of partitions in fair ones: 1 is even.
     """
 
     state: RolloutState
+    is_stopped: bool
     by_kubernetes: bool
     workload: str | None
     revision_from: str | None
@@ -96,9 +97,10 @@ def _measure(
     rest_from_ms = max([ended_ms, *(it.restarts_ms[-1] for it in loops)])
     is_through = episode.is_complete or is_over
     steady_ms = _steady_ms(episode, rest_from_ms, until_ms, parameters.settle_ms) if is_through else None
+    is_stopped = steady_ms is None and is_through and episode.members_after == 0
     if steady_ms is not None:
         state = RolloutState.STEADY
-    elif is_over or until_ms - rest_from_ms > parameters.unsteady_ms:
+    elif is_over or is_stopped or until_ms - rest_from_ms > parameters.unsteady_ms:
         state = RolloutState.UNSTEADY
     else:
         state = RolloutState.RUNNING
@@ -108,6 +110,7 @@ def _measure(
     lags = [it for it in episode.lags if it[0] <= last_ms + LAG_AFTER_MS]
     return Rollout(
         state=state,
+        is_stopped=is_stopped,
         by_kubernetes=episode.is_by_kubernetes,
         workload=episode.workload,
         revision_from=_revision_from(episode, revision_before),

@@ -22,13 +22,16 @@ class RolloutParameters:
     settle_ms: int = 30_000
     """Steady is a group without a rebalance for so long: several times what a round of joins takes (heartbeats come
     each 3 s, a cooperative follow-up within 5 s), and half of the 60 s within which a verdict is to be there."""
+    begin_ms: int = 10_000
+    """A group that began has all its members if nobody has joined for so long before the first leaves: three times
+    the brokers' pause before a group's first rebalance (`group.initial.rebalance.delay.ms`)."""
     unsteady_ms: int = 10 * MINUTE_MS
     """A group that is not steady so long after the last member was replaced did not become steady."""
     crash_restarts: int = 2
     """New members that left one place before it is a crash loop: one may be an accident, or the next rollout."""
     clean_share: float = 0.67
-    """Of the departures so soon after a rollout, from this share on with a goodbye they are another rollout: less are
-    members of the first that do not hold. Crash loops of the simulation have up to a half."""
+    """Of the departures so soon after a rollout, from this share on with a goodbye they are another rollout: with
+    fewer they may be new members of the first that do not hold. Crash loops of the simulation have up to a half."""
     unclean_share: float = 0.2
     """From this share of the departures on, unclean ends are the rollout's: one of five pods that was killed."""
     stopped_factor: float = 2.0

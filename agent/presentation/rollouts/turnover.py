@@ -1,8 +1,9 @@
 """Finds each rollout of a group: by Kubernetes' revisions, or by the turnover of its members.
 
 Members are counted by *places*. Who leaves vacates one; who joins takes one that was left by a member of the same
-name (instance id, else client id, its numbers put aside), best its own, then one that an old member left, then the
-one that was left last. Who joins before anybody left (a surge, or a member whose dead predecessor still has its
+name (instance id, else client id, its numbers and version put aside), best its own, then one that an old member
+left, then the one that was left last. If nobody of its name left, it takes one whose name nobody has that joined: the
+new version has another name. Who joins before anybody left (a surge, or a member whose dead predecessor still has its
 session) takes over from who leaves next. So a rollout replaces each place once, a crash loop one place again and
 again, and scaling replaces none.
 
@@ -15,8 +16,8 @@ Changes of members that follow each other within `gap_ms` are one episode. It is
 
 An episode ends, and the next begins, where `gap_ms` pass without a change, where members of another revision join, or
 where all have been replaced and the group was steady for `settle_ms`. In the last case what follows is a rollout of
-its own only if it replaces most members once more; until then, and if it does not, what happens to the new members is
-still the earlier rollout's.
+its own only if it replaces all members, and they said goodbye or each went once; or most, once, with goodbyes.
+Until then, and if it does not, what happens to the new members is still the earlier rollout's.
 
 Known to be taken for a rollout without Kubernetes: an outage after which most members come back as new ones, and a
 fault that makes most of them crash. Not seen without Kubernetes: a rollout that stops before half of the members.
@@ -25,7 +26,7 @@ fault that makes most of them crash. Not seen without Kubernetes: a rollout that
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,12 +47,14 @@ _POD_HASHES = re.compile(
 """What Kubernetes puts behind a Deployment's name: the template's hash and five characters, of an alphabet without
 vowels (apimachinery's `rand.SafeEncodeString`)."""
 _DIGITS = re.compile(r"[0-9]+")
+_VERSIONS = re.compile(r"[-_.]?(?<![A-Za-z])[vV]#(?:\.#)*")
+"""A version in a name whose digits are put aside: `payments-0v2`, `payments-v1.2-0`."""
 
 
 def name_pattern(member: MemberRef) -> str:
-    """What members of one workload have in common: the name without what tells them apart."""
+    """What members of one workload have in common: the name without what tells them, or its versions, apart."""
     named = member.instance_id if member.instance_id is not None else member.client_id
-    return _DIGITS.sub("#", _POD_HASHES.sub("*", _UUID.sub("*", named)))
+    return _VERSIONS.sub("", _DIGITS.sub("#", _POD_HASHES.sub("*", _UUID.sub("*", named))))
 
 
 @dataclass(slots=True)
@@ -122,6 +125,8 @@ class Episode:
     revision: str | None = None
     workload: str | None = None
     old_left: int = 0
+    left_names: set[str] = field(default_factory=set)
+    joined_names: set[str] = field(default_factory=set)
 
     @property
     def replaced(self) -> int:
@@ -160,9 +165,7 @@ class Episode:
         is_new = place is not None
         self.departures.append(RolloutDeparture(member, cause, at_ms, origin, is_new))
         if place is None:
-            self.old_left += 1
-            place = Place(name_pattern(member), member)
-            self.places.append(place)
+            place = self._left_by_old(member)
         else:
             place.restarts_ms.append(at_ms)
         place.last = member
@@ -181,9 +184,10 @@ class Episode:
     def join(self, member: MemberRef, at_ms: int) -> None:
         """A member is there that was not."""
         pattern = name_pattern(member)
-        vacant = [it for it in self.vacant if it.pattern == pattern]
+        self.joined_names.add(pattern)
+        vacant = [it for it in self.vacant if self._may_follow(it.pattern, pattern)]
         # The last of the best: its own place, one that an old member left, the one that was left last.
-        place = max(reversed(vacant), key=lambda it: (it.likeness(member), not it.is_replaced), default=None)
+        place = max(reversed(vacant), key=lambda it: self._rank(it, member, pattern), default=None)
         if place is None:
             place = Place(pattern, member, is_extra=True)
             self.places.append(place)
@@ -192,6 +196,31 @@ class Episode:
             self._taken(place, at_ms)
         place.last = member
         self.occupied[member.member_id] = place
+
+    def _left_by_old(self, member: MemberRef) -> Place:
+        """The place of one that was there before."""
+        self.old_left += 1
+        place = Place(name_pattern(member), member)
+        self.left_names.add(place.pattern)
+        self.places.append(place)
+        return place
+
+    def replace(self, old: MemberRef) -> None:
+        """A static member gives its place to who comes under its instance id: no departure that anybody noticed."""
+        place = self.occupied.pop(old.member_id, None)
+        if place is None:
+            place = self._left_by_old(old)
+        else:
+            place.restarts_ms.append(self.last_change_ms)
+        self.vacant.append(place)
+
+    def _may_follow(self, old: str, new: str) -> bool:
+        """Whether who has the name `new` may take a place of `old`: the same, or the one for the other."""
+        return old == new or (old not in self.joined_names and new not in self.left_names)
+
+    @staticmethod
+    def _rank(place: Place, member: MemberRef, pattern: str) -> tuple[bool, int, bool]:
+        return place.pattern == pattern, place.likeness(member), not place.is_replaced
 
     def _taken(self, place: Place, at_ms: int) -> None:
         if not place.is_extra:
@@ -203,9 +232,11 @@ class Episode:
         extras = [
             (member_id, it)
             for member_id, it in self.occupied.items()
-            if it.is_extra and it is not place and it.pattern == place.pattern
+            if it.is_extra and it is not place and self._may_follow(place.pattern, it.pattern)
         ]
-        return max(extras, key=lambda found: found[1].likeness(place.last), default=None)
+        return max(
+            extras, key=lambda found: (found[1].pattern == place.pattern, found[1].likeness(place.last)), default=None
+        )
 
 
 @dataclass(slots=True)
@@ -279,7 +310,8 @@ class _Finder:
                 episode.members_before = before
         origins = {it["member_id"]: it.get("origin") for it in (*event["joined"], *event["left"])}
         if done.joined or done.left:
-            self._begin(done.at_ms, before, [it for it in origins.values() if it])
+            known = [it for it in origins.values() if it]
+            self._begin(done.at_ms, before, known, is_leaving=bool(done.left))
         for episode in self._open():
             _apply(episode, done.left, done.joined, origins, done.at_ms)
             never = sum(
@@ -297,7 +329,7 @@ class _Finder:
         old, new = member_ref(event["old_member"]), member_ref(event["member"])
         origin = event["member"].get("origin") or event["old_member"].get("origin")
         at_ms = event["at_ms"]
-        self._begin(at_ms, self._group.members, [origin] if origin else [])
+        self._begin(at_ms, self._group.members, [origin] if origin else [], is_leaving=True)
         for episode in self._open():
             _apply(episode, (), (new,), {new.member_id: origin}, at_ms, replaced=old)
             episode.disturbances.append(Disturbance(at_ms, False, None, 0, self._group.members or 0))
@@ -314,7 +346,7 @@ class _Finder:
         if origin and isinstance(origin.get("revision"), str):
             self._group.revisions[member_id] = origin["revision"]
 
-    def _begin(self, at_ms: int, members_before: int | None, origins: list[Origin]) -> None:
+    def _begin(self, at_ms: int, members_before: int | None, origins: list[Origin], *, is_leaving: bool) -> None:
         """Close what is over, and see that there is an episode that takes what happens at that time."""
         revision = next((it.get("revision") for it in origins if it.get("kind") == OriginKind.ROLLED_OUT), None)
         if (latest := self._after or self._now) is not None:
@@ -325,7 +357,7 @@ class _Finder:
             elif (
                 not latest.members_before
                 and latest.members_before is not None
-                and quiet_ms >= self._parameters.settle_ms
+                and quiet_ms >= (self._parameters.begin_ms if is_leaving else self._parameters.settle_ms)
             ):
                 # The group began.
                 self._close()
@@ -357,12 +389,19 @@ class _Finder:
         self._now = after
 
     def _is_own(self, after: Episode) -> bool:
-        """Whether what followed a rollout is another: it replaces most members, each once, and most say goodbye. Else
-        the new members do not hold."""
-        crashes = sum(len(it.restarts_ms) >= self._parameters.crash_restarts for it in after.places)
-        clean = sum(it.cause in _CLEAN_CAUSES for it in after.departures)
-        is_clean = clean >= self._parameters.clean_share * len(after.departures)
-        return after.is_by_kubernetes or (after.is_rollout(self._parameters) and not crashes and is_clean)
+        """Whether what followed a rollout is another, by the rule of the module. Else the new members of the first do
+        not hold."""
+        if after.is_by_kubernetes or not after.is_rollout(self._parameters):
+            return after.is_by_kubernetes
+        is_looping = any(len(it.restarts_ms) >= self._parameters.crash_restarts for it in after.places)
+        old = [it for it in after.departures if not it.is_new]
+        if after.is_complete:
+            return self._are_clean(old) or not any(it.restarts_ms for it in after.places)
+        return not is_looping and self._are_clean(after.departures)
+
+    def _are_clean(self, departures: Sequence[RolloutDeparture]) -> bool:
+        clean = sum(it.cause in _CLEAN_CAUSES for it in departures)
+        return clean >= self._parameters.clean_share * len(departures)
 
     def _close(self) -> None:
         if self._after is not None:
@@ -383,21 +422,9 @@ def _apply(
     for gone in left:
         episode.leave(gone.member, at_ms, gone.cause, origins.get(gone.member.member_id))
     if replaced is not None:
-        _replace(episode, replaced)
+        episode.replace(replaced)
     for member in joined:
         episode.join(member, at_ms)
-
-
-def _replace(episode: Episode, old: MemberRef) -> None:
-    """A static member gives its place to who comes under its instance id: no departure that anybody noticed."""
-    place = episode.occupied.pop(old.member_id, None)
-    if place is None:
-        episode.old_left += 1
-        place = Place(name_pattern(old), old)
-        episode.places.append(place)
-    else:
-        place.restarts_ms.append(episode.last_change_ms)
-    episode.vacant.append(place)
 
 
 def _cut(episode: Episode, after: Episode) -> None:

@@ -7,6 +7,7 @@
 | `harmful` | `unclean_share` (a fifth) of the departures or more were unclean: by a timeout, or killed as the \
 grace period ended |
 | `harmful` | the group was not steady `unsteady_ms` (10 min) after the last member was replaced |
+| none | all members left, with goodbyes, before the group was steady, and none joined again |
 | none yet | members are still being replaced, or the last rebalance is not `settle_ms` (30 s) ago |
 | `worse` | the group became lopsided: the largest share of partitions grew by half (`imbalance_growth`) a fair one |
 | `worse`, `better` | the first of these that differs from the rollout before, for as many members: lag's peak \
@@ -71,6 +72,11 @@ def judge(rollout: Rollout, before: Rollout | None, parameters: RolloutParameter
         replaced = f"{rollout.members_replaced} of {rollout.members_before or '?'} members are replaced"
         waits = "it is complete, and the group has yet to be steady" if rollout.is_complete else replaced
         return Judgement(None, (f"The rollout is running: {waits}.",), differences)
+    if rollout.is_stopped:
+        said = (
+            "All members left before the group was steady, and none joined again: whether it did harm is not known."
+        )
+        return Judgement(None, (said,), differences)
     if (lopsided := _lopsided(rollout, parameters)) is not None:
         return Judgement(RolloutVerdict.WORSE, (lopsided,), differences)
     if before is None:
@@ -108,7 +114,7 @@ def _harm(rollout: Rollout, parameters: RolloutParameters) -> list[str]:
             f"{rollout.unclean_ends} of {count(rollout.left, 'departure')} ended without leaving the group{how}: "
             "partitions waited for a timeout."
         )
-    if rollout.state is RolloutState.UNSTEADY:
+    if rollout.state is RolloutState.UNSTEADY and not rollout.is_stopped:
         out.append("The group did not become steady after it.")
     return out
 

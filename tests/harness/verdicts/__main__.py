@@ -20,16 +20,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", nargs=2, type=int, default=(1000, 1100), metavar=("FIRST", "END"))
     parser.add_argument("--live", action="store_true", help="on a broker, with real clients (four minutes)")
+    parser.add_argument("--apart", type=int, metavar="SECONDS", help="between the deploys; 25 minutes unless told")
     options = parser.parse_args()
     if options.live:
         from tests.harness.verdicts.live import play
 
         return 1 if play() else 0
+    apart_ms = None if options.apart is None else 1000 * options.apart
     wrong = 0
     for name, story in STORIES.items():
         told: Counter[str] = Counter()
         for seed in range(*options.seeds):
-            rollouts = rollouts_json(GROUP, events(story, seed), START_MS + UNTIL_MS)
+            rollouts = rollouts_json(GROUP, events(story, seed, apart_ms), START_MS + UNTIL_MS)
             verdicts = [it["verdict"] for it in rollouts]
             told[", ".join(map(str, verdicts))] += 1
             if verdicts != ["same", story.expected]:

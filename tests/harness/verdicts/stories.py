@@ -101,8 +101,9 @@ STORIES: Mapping[str, Story] = {
 """The five kinds, by name."""
 
 
-def records(story: Story, seed: int) -> Iterator[RawRecord]:
-    """The topic's records of the group, of 4 to 9 members, deployed twice."""
+def records(story: Story, seed: int, apart_ms: int | None = None) -> Iterator[RawRecord]:
+    """The topic's records of the group, of 4 to 9 members, deployed twice: the second time `apart_ms` after the first
+    was through, or, if that is None, 25 minutes after it began."""
     random = SeededRandom("verdicts", seed)
     members = random.integer(4, 9)
     names = [f"{GROUP}-{number}" for number in range(members)]
@@ -125,8 +126,9 @@ def records(story: Story, seed: int) -> Iterator[RawRecord]:
     steps: list[Step] = [
         Start(START_MS + random.integer(0, 3_000), name, settings) for name, settings in clients.items()
     ]
-    steps += clean(clients, START_MS + FIRST_MS, random)
-    steps += story.second(clients, START_MS + SECOND_MS, random)
+    first = clean(clients, START_MS + FIRST_MS, random)
+    second_ms = START_MS + SECOND_MS if apart_ms is None else max(it.at_ms for it in first) + apart_ms
+    steps += [*first, *story.second(clients, second_ms, random)]
     steps.sort(key=lambda it: it.at_ms)
     until_ms = START_MS + UNTIL_MS
     plan = GroupPlan(
@@ -145,10 +147,10 @@ def records(story: Story, seed: int) -> Iterator[RawRecord]:
     return merge_writes(partition_for_group(GROUP, OFFSETS_PARTITIONS), written, START_MS)
 
 
-def events(story: Story, seed: int) -> list[Event]:
+def events(story: Story, seed: int, apart_ms: int | None = None) -> list[Event]:
     """What the mirror makes of them."""
     mirror = ClusterMirror()
     out: list[Event] = []
-    for record in records(story, seed):
+    for record in records(story, seed, apart_ms):
         out += [event_of(it) for it in mirror.replay(record)]
     return out

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from agent.core.events.events import Event
-from agent.presentation.narrative.events import MemberRef
+from agent.presentation.narrative.events import MemberRef, member_ref
 from agent.presentation.rollouts.rollout_list import is_rollout, rollouts_json
 from agent.presentation.rollouts.turnover import name_pattern
 from agent.runtime.offline import OfflineGroups
@@ -59,6 +59,62 @@ def test_every_fate_of_the_generator() -> None:
     assert set(fates.values()) == set(SCENARIO_KINDS)
 
 
+def test_a_version_in_the_name_makes_no_other_name() -> None:
+    old = ("payments-0", "payments-v1-0", "payments-1.4-0", "payments-0v1", "svc_v1.2.3-0", "dev1")
+    new = ("payments-1", "payments-v2-3", "payments-1.5-0", "payments-0v2", "svc_v1.3.0-0", "dev2")
+    for before, after in zip(old, new, strict=True):
+        assert name_pattern(member_ref(member(before))) == name_pattern(member_ref(member(after))), before
+    bare, versioned = (name_pattern(member_ref(member(it))) for it in ("payments-0", "payments-0v2"))
+    assert bare == versioned
+    assert name_pattern(member_ref(member("dev1"))) != name_pattern(member_ref(member("de"))), "no version"
+
+
+def test_another_name_takes_over_only_from_a_name_that_is_gone() -> None:
+    group = Group(4)
+    for name in range(4):
+        at_ms = 20 * MINUTE + name * 20 * S
+        group.rebalance(at_ms, left=[gone(f"payments-{name}")])
+        group.rebalance(at_ms + 5 * S, joined=[member(f"billing-{name}")])
+    assert [it["members_replaced"] for it in found(group)] == [4], "the new version has another name"
+    both = Group(4)
+    for name in range(4):
+        at_ms = 20 * MINUTE + name * 20 * S
+        both.rebalance(at_ms, left=[gone(f"payments-{name}")])
+        both.rebalance(at_ms + 5 * S, joined=[member(f"payments-{name}", 1), member(f"billing-{name}")])
+    assert [it["members_replaced"] for it in found(both)] == [4], "nobody takes the place of one that is there"
+    # One workload shrinks while another of the same group grows, by fewer than most.
+    scaled = Group(4).rebalance(20 * MINUTE, left=[gone("payments-0"), gone("payments-1")])
+    scaled.rebalance(21 * MINUTE, joined=[member("billing-0"), member("billing-1"), member("billing-2")])
+    assert found(scaled) == []
+
+
+def test_a_rollout_soon_after_the_group_began() -> None:
+    group = Group(3)
+    over_ms = replace(group, [0, 1, 2], 13 * S, 1)
+    assert [(it["members_before"], it["verdict"]) for it in found(group, over_ms + MINUTE)] == [(3, "same")]
+
+
+def test_a_second_rollout_soon_after_the_first() -> None:
+    """Without goodbyes as well, if it replaces all; and whatever comes after it was through."""
+    for cause in ("member_left", "session_timeout"):
+        group = Group(4)
+        over_ms = replace(group, range(4), 20 * MINUTE, 1)
+        for name in range(4):
+            at_ms = over_ms + 40 * S + name * 10 * S
+            group.rebalance(at_ms, left=[gone(f"payments-{name}", 1, cause=cause)])
+            group.rebalance(at_ms + 2 * S, joined=[member(f"payments-{name}", 2)])
+        assert [it["members_replaced"] for it in found(group)] == [4, 4], cause
+    group = Group(4)
+    first_ms = replace(group, range(4), 20 * MINUTE, 1)
+    second_ms = replace(group, range(4), first_ms + 40 * S, 2)
+    for number in range(3):
+        for name in (0, 1):
+            at_ms = second_ms + (number * 30 + name * 15) * S
+            group.rebalance(at_ms, left=[gone(f"payments-{name}", 2 + number, cause="session_timeout")])
+            group.rebalance(at_ms + 5 * S, joined=[member(f"payments-{name}", 3 + number)])
+    assert [(it["verdict"], it["crash_loops"]) for it in found(group)] == [("same", 0), ("harmful", 2)]
+
+
 def test_fewer_than_most_are_none() -> None:
     group = Group(4)
     replace(group, [0, 1], 20 * MINUTE, 1)
@@ -88,8 +144,7 @@ def test_a_surge_joins_before_anybody_leaves() -> None:
         at_ms = 20 * MINUTE + name * 50 * S
         group.rebalance(at_ms, joined=[member("payments-new", 10 + name)])
         group.rebalance(at_ms + 40 * S, left=[gone(f"payments-{name}")])
-    # Other names than those that left: nothing says that they took their places.
-    assert found(group) == []
+    assert [(it["members_replaced"], it["state"]) for it in found(group)] == [(4, "steady")], "under another name"
     same = Group(4)
     for name in range(4):
         at_ms = 20 * MINUTE + name * 50 * S

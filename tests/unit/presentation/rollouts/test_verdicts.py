@@ -143,12 +143,18 @@ def test_a_group_that_does_not_come_to_rest() -> None:
     assert it["reasons"] == ["The group did not become steady after it."]
 
 
-def test_a_group_that_is_empty_afterwards_is_not_steady() -> None:
+def test_of_a_group_that_is_stopped_afterwards_nothing_is_told() -> None:
     group = Group(2)
     over_ms = replace(group, [0, 1], 20 * MINUTE, 1)
     group.rebalance(over_ms + 5 * S, left=[gone("payments-0", 1), gone("payments-1", 1)])
     (it,) = found(group)
-    assert (it["state"], it["verdict"], it["members_after"]) == ("unsteady", "harmful", 0)
+    assert (it["state"], it["verdict"], it["members_after"]) == ("unsteady", None, 0)
+    assert it["reasons"][0].startswith("All members left before the group was steady")
+    died = Group(2)
+    over_ms = replace(died, [0, 1], 20 * MINUTE, 1)
+    left = [gone(f"payments-{it}", 1, cause="session_timeout") for it in (0, 1)]
+    died.rebalance(over_ms + 5 * S, left=left)
+    assert [it["verdict"] for it in found(died)] == ["harmful"], "they did not leave, they died"
 
 
 def test_words() -> None:
