@@ -97,14 +97,14 @@ def _member(member: Form, most: int, leads: bool, with_assignment: bool) -> Mark
     why = text(member["library_evidence"], 1_000)
     is_known = member["client_library"] != UNKNOWN
     library = f'<span class="kind" title="{why}">{text(member["client_library"])}</span>' if is_known else ""
-    library += _origin(member.get("origin"))
+    came = _origin(member.get("origin"))
     session = member["session_timeout_ms"]
     said = duration(session) if isinstance(session, int) and session >= 0 else number(None)
     which = f'<td class="which">{_assignment(member["assignment"])}</td>' if with_assignment else ""
     return Markup(
         f'<tr data-key="{text(member["member_id"], 1_000)}"><th scope="row" class="name">'
         f'<span title="{text(member["member_id"])}">{name(member["client_id"] or member["member_id"])}</span>'
-        f"{static}{leader}{library}</th>"
+        f"{static}{leader}{library}{came}</th>"
         f"<td>{text(member['client_host'].lstrip('/'))}</td>"
         f'<td class="number">{held if held else "none"}<svg class="share" viewBox="0 0 80 6" width="80" height="6" '
         f'aria-hidden="true"><rect width="80" height="6" rx="3" class="ground"/>'

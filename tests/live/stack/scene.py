@@ -208,7 +208,7 @@ def play(directory: Path, programs: Programs) -> Iterator[Stack]:
     with ExitStack() as stack:
         broker = stack.enter_context(EmbeddedBroker(fetch_jars(), directory=directory / "broker", properties=BROKER))
         servers = broker.bootstrap_servers
-        _make_topic(servers)
+        make_topic(servers)
         _poison(servers, [it.group for it in groups])
         agents = [
             _agent(directory, "agent", servers, _whole(directory)),
@@ -253,7 +253,7 @@ def _until(it: Stack, done: Callable[[], bool], most_s: float, what: str) -> Non
         time.sleep(0.5)
 
 
-def _make_topic(servers: str) -> None:
+def make_topic(servers: str) -> None:
     """Asking for a group's coordinator makes the topic."""
     admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
     next(iter(admin.describe_consumer_groups(["nobody"]).values())).exception(30)

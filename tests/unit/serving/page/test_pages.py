@@ -281,6 +281,7 @@ def test_strangers_text_in_origins_stays_text() -> None:
             assert [tag for tag, _ in read.tags].count("script") == 2
             assert not [name for _, attributes in read.tags for name in attributes if name.startswith("on")]
             assert "OOM-killed" in read.text
+            assert 'class="kind"' not in read.text, "no markup of ours is taken for text"
 
 
 @pytest.mark.parametrize("group", ["a", "a/b", "/", "a%2Fb", "..", ".", "...", "a?b#c", "a b", "a\n", "", "größe"])
