@@ -113,7 +113,7 @@ def _measure(
         is_stopped=is_stopped,
         by_kubernetes=episode.is_by_kubernetes,
         workload=episode.workload,
-        revision_from=_revision_from(episode, revision_before),
+        revision_from=episode.revision_from or (revision_before if revision_before != episode.revision else None),
         revision_to=episode.revision,
         began_ms=episode.began_ms,
         ended_ms=ended_ms,
@@ -147,26 +147,6 @@ def _steady_ms(episode: Episode, from_ms: int, until_ms: int, settle_ms: int) ->
     return None
 
 
-def _revision_from(episode: Episode, before: str | None) -> str | None:
-    """The revision of those that left, else that which the rollout before led to."""
-    left = [it.origin for it in episode.departures if it.origin is not None and not it.is_new]
-    for origin in (*left, *episode.origins):
-        if origin.get("kind") == OriginKind.ROLLED_OUT:
-            old, arrow, new = _arrow(str(origin.get("message", "")))
-            if arrow and new == episode.revision:
-                return old
-    return before if before != episode.revision else None
-
-
-def _arrow(message: str) -> tuple[str, str, str]:
-    """`from`, `→`, `to` of a message that has "from → to" in it; else nothing."""
-    words = message.replace("`", " ").split()
-    for number, word in enumerate(words[1:-1], 1):
-        if word == "→":
-            return words[number - 1], word, words[number + 1].rstrip(".,;:")
-    return "", "", ""
-
-
 def _is_unclean(gone: RolloutDeparture) -> bool:
     """Whether it ended without a goodbye: its partitions waited for a timeout. Kafka Streams never says one."""
     if _is_killed_at_stop(gone.origin):
@@ -192,7 +172,7 @@ def _errors(episode: Episode) -> dict[str, int]:
         if _is_killed_at_stop(origin):
             found[KILLED_AT_STOP] += 1
         elif gone.is_new and (
-            kind in (OriginKind.OOM_KILLED, OriginKind.LIVENESS_KILLED)
+            kind in (OriginKind.OOM_KILLED, OriginKind.LIVENESS_KILLED, OriginKind.EVICTED)
             or (kind == OriginKind.EXITED and code is not None and code not in CLEAN_EXITS)
         ):
             found[str(kind)] += 1

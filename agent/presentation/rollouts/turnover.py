@@ -28,7 +28,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from agent.core.causes import Cause
 from agent.core.events.events import SAMPLE, Event
@@ -46,9 +46,29 @@ _POD_HASHES = re.compile(
 )
 """What Kubernetes puts behind a Deployment's name: the template's hash and five characters, of an alphabet without
 vowels (apimachinery's `rand.SafeEncodeString`)."""
+_ARROW = re.compile(r"([^\s`]+)`? → `?([^\s`.,;:]+)")
 _DIGITS = re.compile(r"[0-9]+")
 _VERSIONS = re.compile(r"[-_.]?(?<![A-Za-z])[vV]#(?:\.#)*")
 """A version in a name whose digits are put aside: `payments-0v2`, `payments-v1.2-0`."""
+
+
+class Revisions(NamedTuple):
+    """From which to which a workload was rolled out; None: that is not told."""
+
+    old: str | None
+    new: str | None
+
+
+def rolled_out(origin: Origin | None, *, is_join: bool) -> Revisions | None:
+    """The revisions of an origin of that kind; None of another. Its own revision is the pod's: of who joins the new
+    one, of who left the old; the message has "old → new"."""
+    if origin is None or origin.get("kind") != OriginKind.ROLLED_OUT:
+        return None
+    said, own = _ARROW.search(str(origin.get("message", ""))), origin.get("revision")
+    old, new = (said[1], said[2]) if said is not None else (None, None)
+    old = None if old == "?" else old
+    own = own if isinstance(own, str) else None
+    return Revisions(old, own or new) if is_join else Revisions(own or old, new)
 
 
 def name_pattern(member: MemberRef) -> str:
@@ -123,6 +143,8 @@ class Episode:
     members_after: int | None = None
     imbalance_after: float | None = None
     revision: str | None = None
+    """To which Kubernetes rolled out, and from which."""
+    revision_from: str | None = None
     workload: str | None = None
     old_left: int = 0
     left_names: set[str] = field(default_factory=set)
@@ -310,8 +332,9 @@ class _Finder:
                 episode.members_before = before
         origins = {it["member_id"]: it.get("origin") for it in (*event["joined"], *event["left"])}
         if done.joined or done.left:
-            known = [it for it in origins.values() if it]
-            self._begin(done.at_ms, before, known, is_leaving=bool(done.left))
+            came = [(it.get("origin"), True) for it in event["joined"]]
+            went = [(it.get("origin"), False) for it in event["left"]]
+            self._begin(done.at_ms, before, [*came, *went], is_leaving=bool(done.left))
         for episode in self._open():
             _apply(episode, done.left, done.joined, origins, done.at_ms)
             never = sum(
@@ -329,7 +352,8 @@ class _Finder:
         old, new = member_ref(event["old_member"]), member_ref(event["member"])
         origin = event["member"].get("origin") or event["old_member"].get("origin")
         at_ms = event["at_ms"]
-        self._begin(at_ms, self._group.members, [origin] if origin else [], is_leaving=True)
+        came, went = event["member"].get("origin"), event["old_member"].get("origin")
+        self._begin(at_ms, self._group.members, [(came, True), (went, False)], is_leaving=True)
         for episode in self._open():
             _apply(episode, (), (new,), {new.member_id: origin}, at_ms, replaced=old)
             episode.disturbances.append(Disturbance(at_ms, False, None, 0, self._group.members or 0))
@@ -346,9 +370,15 @@ class _Finder:
         if origin and isinstance(origin.get("revision"), str):
             self._group.revisions[member_id] = origin["revision"]
 
-    def _begin(self, at_ms: int, members_before: int | None, origins: list[Origin], *, is_leaving: bool) -> None:
-        """Close what is over, and see that there is an episode that takes what happens at that time."""
-        revision = next((it.get("revision") for it in origins if it.get("kind") == OriginKind.ROLLED_OUT), None)
+    def _begin(
+        self, at_ms: int, members_before: int | None, told: Sequence[tuple[Origin | None, bool]], *, is_leaving: bool
+    ) -> None:
+        """Close what is over, and see that there is an episode that takes what happens at that time. `told`: the
+        origins of those that came or went, and whether they came."""
+        origins = [it for it, _ in told if it]
+        revisions = [found for it, is_join in told if (found := rolled_out(it, is_join=is_join)) is not None]
+        revision = next((it.new for it in revisions if it.new is not None), None)
+        old = next((it.old for it in revisions if it.old not in (None, revision)), None)
         if (latest := self._after or self._now) is not None:
             quiet_ms = at_ms - latest.disturbances[-1].at_ms
             is_other = revision is not None and latest.revision not in (None, revision)
@@ -372,6 +402,7 @@ class _Finder:
             episode.origins += origins
             if revision is not None:
                 episode.revision = revision
+            episode.revision_from = episode.revision_from or old
             workloads = [it["workload"] for it in origins if isinstance(it.get("workload"), str)]
             episode.workload = next(iter(workloads), episode.workload)
 

@@ -9,6 +9,7 @@ grace period ended |
 | `harmful` | the group was not steady `unsteady_ms` (10 min) after the last member was replaced |
 | none | all members left, with goodbyes, before the group was steady, and none joined again |
 | none yet | members are still being replaced, or the last rebalance is not `settle_ms` (30 s) ago |
+| `worse` | by Kubernetes a new member was evicted |
 | `worse` | the group became lopsided: the largest share of partitions grew by half (`imbalance_growth`) a fair one |
 | `worse`, `better` | the first of these that differs from the rollout before, for as many members: lag's peak \
 (`stopped_factor`, 2, and 30 s), stopped partition time (2, and 10 s), rebalances (`rebalances_factor`, 1.5, and 2) |
@@ -25,6 +26,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from agent.core.inference.origins import OriginKind
 from agent.presentation.narrative.words import about, count, duration, join_words
 from agent.presentation.rollouts.measures import KILLED_AT_STOP, Rollout, RolloutState
 from agent.presentation.rollouts.parameters import PARAMETERS, RolloutParameters
@@ -77,6 +79,9 @@ def judge(rollout: Rollout, before: Rollout | None, parameters: RolloutParameter
             "All members left before the group was steady, and none joined again: whether it did harm is not known."
         )
         return Judgement(None, (said,), differences)
+    if evicted := rollout.errors.get(OriginKind.EVICTED, 0):
+        said = f"By Kubernetes, {count(evicted, 'new member')} {'was' if evicted == 1 else 'were'} evicted."
+        return Judgement(RolloutVerdict.WORSE, (said,), differences)
     if (lopsided := _lopsided(rollout, parameters)) is not None:
         return Judgement(RolloutVerdict.WORSE, (lopsided,), differences)
     if before is None:
@@ -103,9 +108,9 @@ def _harm(rollout: Rollout, parameters: RolloutParameters) -> list[str]:
     if rollout.crash_loops:
         places = "One new member" if rollout.crash_loops == 1 else f"{rollout.crash_loops} new members"
         out.append(f"{places} left again and again: a crash loop.")
-    errors = {kind: n for kind, n in rollout.errors.items() if kind != KILLED_AT_STOP}
+    errors = {kind: n for kind, n in rollout.errors.items() if kind in _ERRORS}
     if errors:
-        said = join_words([f"{n} {_ERRORS.get(kind, kind)}" for kind, n in errors.items()])
+        said = join_words([f"{n} {_ERRORS[kind]}" for kind, n in errors.items()])
         out.append(f"New members failed, by Kubernetes: {said}.")
     if rollout.unclean_ends and rollout.unclean_ends >= parameters.unclean_share * rollout.left:
         killed = rollout.errors.get(KILLED_AT_STOP, 0)

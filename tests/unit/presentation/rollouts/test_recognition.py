@@ -9,7 +9,7 @@ import pytest
 from agent.core.events.events import Event
 from agent.presentation.narrative.events import MemberRef, member_ref
 from agent.presentation.rollouts.rollout_list import is_rollout, rollouts_json
-from agent.presentation.rollouts.turnover import name_pattern
+from agent.presentation.rollouts.turnover import name_pattern, rolled_out
 from agent.runtime.offline import OfflineGroups
 from agent.simulation.generator.histories import generate
 from agent.simulation.generator.scenario_kinds import SCENARIO_KINDS
@@ -199,25 +199,46 @@ def test_half_way_it_is_running_until_its_time_is_over() -> None:
 
 def test_kubernetes_tells_of_one_that_replaces_few() -> None:
     group = Group(4)
-    group.rebalance(20 * MINUTE, left=[gone("payments-0", why=origin("rolled_out", "7d9c8"))])
+    group.rebalance(20 * MINUTE, left=[gone("payments-0", why=origin("rolled_out", "5c6d7"))])
     group.rebalance(20 * MINUTE + 5 * S, joined=[member("payments-0", 1, origin("rolled_out", "7d9c8"))])
     (it,) = found(group)
-    assert (it["recognised_by"], it["workload"], it["revision_to"]) == ("kubernetes", "Deployment/payments", "7d9c8")
+    assert (it["recognised_by"], it["workload"]) == ("kubernetes", "Deployment/payments")
+    assert (it["revision_from"], it["revision_to"]) == ("5c6d7", "7d9c8")
 
 
 def test_revisions_part_rollouts_that_follow_at_once() -> None:
+    """As Kubernetes tells them: who left has the old revision, who joined the new one."""
     group = Group(2)
     at_ms = 20 * MINUTE
-    for number, revision in enumerate(("bbb", "ccc"), 1):
+    for number, (old, new) in enumerate((("aaa", "bbb"), ("bbb", "ccc")), 1):
+        said = f"Deployment/payments was rolled out: revision {old} → {new}"
         for name in ("payments-0", "payments-1"):
-            why = origin("rolled_out", revision, message="Deployment payments rolled out aaa → bbb.")
-            group.rebalance(at_ms, left=[gone(name, number - 1, why)])
-            group.rebalance(at_ms + 2 * S, joined=[member(name, number, why)])
+            killed = f"{said}; container `app` was killed at the end of its grace period of 30 s"
+            group.rebalance(at_ms, left=[gone(name, number - 1, origin("rolled_out", old, message=killed))])
+            group.rebalance(at_ms + 2 * S, joined=[member(name, number, origin("rolled_out", new, message=said))])
             at_ms += 5 * S
     first, second = found(group)
     assert (first["revision_from"], first["revision_to"]) == ("aaa", "bbb")
     assert (second["revision_from"], second["revision_to"]) == ("bbb", "ccc")
     assert (first["members_replaced"], second["members_replaced"]) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("Deployment/payments was rolled out: revision aaa → bbb", ("old", "bbb")),
+        ("Deployment/payments was rolled out: revision ? → bbb", ("old", "bbb")),
+        ("Deployment/payments was rolled out anew, from revision aaa", ("old", None)),
+        ("", ("old", None)),
+    ],
+)
+def test_to_which_revision_a_departure_was_rolled_out(message: str, expected: tuple[str, str | None]) -> None:
+    why = origin("rolled_out", "old", message=message)
+    assert rolled_out(why, is_join=False) == expected
+    new = rolled_out(why | {"revision": "new"}, is_join=True)
+    assert new == ("aaa" if "aaa →" in message else None, "new")
+    assert rolled_out(origin("drained", "old"), is_join=False) is None
+    assert rolled_out(None, is_join=True) is None
 
 
 @pytest.mark.parametrize("kind", ["drained", "evicted", "node_lost", "deleted"])

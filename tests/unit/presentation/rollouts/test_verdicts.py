@@ -75,6 +75,7 @@ def test_lag_decides_first() -> None:
         ("exited", 143, "same"),
         ("exited", None, "same"),
         ("deleted", None, "same"),
+        ("evicted", None, "worse"),
     ],
 )
 def test_errors_of_new_members(kind: str, code: int | None, expected: str) -> None:
@@ -87,7 +88,7 @@ def test_errors_of_new_members(kind: str, code: int | None, expected: str) -> No
     group.rebalance(21 * MINUTE, left=[gone("payments-0", 1, origin(kind, code=code))])
     group.rebalance(21 * MINUTE + 5 * S, joined=[member("payments-0", 2, origin("restarted", "b"))])
     (it,) = found(group)
-    assert (it["verdict"], it["errors"]) == (expected, {kind: 1} if expected == "harmful" else {})
+    assert (it["verdict"], it["errors"]) == (expected, {} if expected == "same" else {kind: 1})
 
 
 def test_an_error_of_an_old_member_is_not_the_rollouts() -> None:
