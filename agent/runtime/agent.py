@@ -64,7 +64,8 @@ class Agent:
             log.warning("%s", misplaced)
         if self.options.observer is not None:
             self.options.observer.start(self.queries)
-        for part in (self._parts.lags.watcher, self._parts.lags.share_watcher, self._sampler):
+        parts = self._parts
+        for part in (parts.lags.watcher, parts.lags.share_watcher, self._sampler, parts.rollouts):
             if part is not None:
                 part.start()
 
@@ -75,7 +76,8 @@ class Agent:
         self._loop.request_stop()
         if parts.lags.share_watcher is not None:
             parts.lags.share_watcher.request_stop()
-        for part in (options.observer, parts.lags.watcher, parts.lags.share_watcher, self._sampler):
+        parts.rollouts.request_stop()
+        for part in (options.observer, parts.lags.watcher, parts.lags.share_watcher, self._sampler, parts.rollouts):
             if part is not None:
                 part.stop()
         self._loop.join(timeout_s / 3)

@@ -34,6 +34,7 @@ from agent.runtime.checkpointer import Checkpointer, OpenStore
 from agent.runtime.export_deduplicator import ExportDeduplicator
 from agent.runtime.group_lags import GroupLags
 from agent.runtime.held_events import HeldEvents
+from agent.runtime.rollout_watch import RolloutWatch
 from agent.simulation.whatif.recent_recordings import RecentRecordings
 
 if TYPE_CHECKING:
@@ -119,6 +120,7 @@ class AgentParts:
     """Batches that wait, during the catch-up, for what follows them: of partitions that are read."""
     held: HeldEvents | None
     """Where events wait on their way to `options.exports`; None where there are none."""
+    rollouts: RolloutWatch
 
     @property
     def is_sole_owner(self) -> bool:
@@ -204,6 +206,13 @@ def build_parts(options: AgentOptions) -> AgentParts:
         recordings=recordings,
         lookahead=lookahead,
         held=held,
+        rollouts=RolloutWatch(
+            state,
+            lock,
+            None if lags.watcher is None else lags.scraped,
+            shows=shown.shows_group,
+            is_current=lambda: reader.healthy,
+        ),
     )
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import islice
 
 from agent.common import clock
+from agent.core.events.samples import LagNote
 from agent.core.protocol.group_placement import observe_placement
 from agent.core.queries import Health, JsonObject, Timeline
 from agent.core.shadow.views import GroupView
@@ -255,6 +256,10 @@ class AgentQueries(ServedQueries):
             return None
         with self._lock:
             return self._parts.recordings.recording(group)
+
+    def lag_notes(self, group: str) -> Sequence[LagNote]:
+        """How far a group was behind while its members changed, since the agent's start."""
+        return self._parts.rollouts.lag_notes(group) if self.shows_group(group) else ()
 
     def event_totals(self) -> tuple[Mapping[str, int], Mapping[str, int]]:
         """Rebalances and departures of each group since the log begins, whatever their cause."""

@@ -50,7 +50,11 @@ class ScrapeReader:
                 findings=cluster_findings(state) if is_whole else (),
             )
         if is_whole:
-            readings.groups = self._groups.read()
+            rollouts = parts.rollouts.readings()
+            groups = self._groups.read()
+            readings.groups = [
+                it if (found := rollouts.get(it.shape.group)) is None else it._replace(rollout=found) for it in groups
+            ]
         if isinstance(reader, SampledReader):
             readings.observed = reader.readings()
         if parts.options.observer is not None:

@@ -7,11 +7,12 @@ others do not notice; what they say together names the cluster, and `of_cluster`
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from agent.common.pacing import growing_pauses
 from agent.common.threads import BackgroundThread
+from agent.core.events.samples import LagNote
 from agent.core.queries import AmbiguousGroup, Capabilities, Health, JsonObject, Timeline
 from agent.kafka.source.errors import SourceError, TopicMissing
 from agent.serving.metrics.readings import Readings
@@ -177,6 +178,11 @@ class ClusterSupervisor(BackgroundThread, ServedQueries):
         agent = self._agent
         return None if agent is None else agent.recording(group)
 
+    def lag_notes(self, group: str) -> Sequence[LagNote]:
+        """As an agent's."""
+        agent = self._agent
+        return () if agent is None else agent.lag_notes(group)
+
     def readings(self) -> Readings:
         """What a scrape needs; of a cluster that was never reached, that it is not read."""
         agent = self._agent
@@ -262,6 +268,11 @@ class SupervisedClusters(ServedQueries):
         """As an agent's. Raises `AmbiguousGroup` where several clusters have one of that name."""
         told = {name: one.recording(group) for name, one in self._caught_up().items()}
         return self._only({name: found for name, found in told.items() if found is not None})
+
+    def lag_notes(self, group: str) -> Sequence[LagNote]:
+        """As an agent's. Raises `AmbiguousGroup` where several clusters have one of that name."""
+        told = {name: one.lag_notes(group) for name, one in self._caught_up().items()}
+        return self._only({name: found for name, found in told.items() if found}) or ()
 
     def readings(self) -> Readings:
         """There is no one: each cluster has its own, by `of_cluster`."""

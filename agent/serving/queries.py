@@ -5,9 +5,11 @@ Imports neither the web framework nor Prometheus, so that who answers may import
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from agent.common import clock
+from agent.core.events.samples import LagNote
 from agent.core.queries import GroupQueries, Health, JsonObject
 from agent.serving.metrics.readings import Readings
 from agent.simulation.whatif.recorder import GroupRecording
@@ -43,6 +45,13 @@ class ServedQueries(GroupQueries, Protocol):
         Raises `AmbiguousGroup` where several clusters have one of that name.
         """
         return None
+
+    def lag_notes(self, group: str) -> Sequence[LagNote]:
+        """How far a group was behind while its members changed, as far as that is kept, in order.
+
+        Raises `AmbiguousGroup` where several clusters have one of that name.
+        """
+        return ()
 
     def readings(self) -> Readings:
         """What a scrape needs. Raises `TypeError` where several clusters answer: each has readings of its own."""

@@ -35,7 +35,8 @@ def rollouts_of(
     newest_ms = events[-1]["at_ms"] if events else 0
     # Who does not read does not know that nothing happened.
     now_ms = max(wall_ms, newest_ms) if agent.ready().ready else newest_ms
-    return rollouts_json(group, events, now_ms, None if form is None else len(form["members"]))
+    members = None if form is None else len(form["members"])
+    return rollouts_json(group, events, now_ms, members, agent.lag_notes(group))
 
 
 def with_costs(agent: ServedQueries, rollouts: Sequence[JsonObject], replays: Replays) -> list[JsonObject]:

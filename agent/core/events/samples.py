@@ -31,6 +31,15 @@ class GroupLagTotal(NamedTuple):
 
 NO_LAG = GroupLagTotal()
 
+
+class LagNote(NamedTuple):
+    """How far a group was behind at a time: epoch milliseconds, records, seconds; None: not known."""
+
+    at_ms: int
+    records: int | None
+    seconds: float | None
+
+
 MOST_BEHIND = 100
 """So many positions of a group are in a sample, those that are furthest behind."""
 

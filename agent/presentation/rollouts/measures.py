@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from agent.core.causes import TIMEOUT_CAUSES
+from agent.core.events.samples import LagNote
 from agent.core.inference.origins import OriginKind
 from agent.core.protocol.client_libraries import library_named
 from agent.presentation.rollouts.parameters import PARAMETERS, RolloutParameters
@@ -77,20 +78,32 @@ class Rollout:
         return sum(self.departures.values())
 
 
-def measure(episodes: Sequence[Episode], now_ms: int, parameters: RolloutParameters = PARAMETERS) -> list[Rollout]:
-    """What each of a group's rollouts came to, as of `now_ms`, in their order."""
+def measure(
+    episodes: Sequence[Episode],
+    now_ms: int,
+    parameters: RolloutParameters = PARAMETERS,
+    lags: Sequence[LagNote] = (),
+) -> list[Rollout]:
+    """What each of a group's rollouts came to, as of `now_ms`, in their order. `lags`: those beside the episodes'."""
     out: list[Rollout] = []
     for number, episode in enumerate(episodes):
         is_last = number + 1 == len(episodes)
         is_over = not is_last or now_ms - episode.last_change_ms > parameters.gap_ms
         until_ms = now_ms if is_last else episodes[number + 1].began_ms
         before = out[-1].revision_to if out else None
-        out.append(_measure(episode, before, until_ms, is_over=is_over, parameters=parameters))
+        beside = [it for it in lags if episode.began_ms <= it.at_ms <= until_ms]
+        out.append(_measure(episode, before, until_ms, beside, is_over=is_over, parameters=parameters))
     return out
 
 
 def _measure(
-    episode: Episode, revision_before: str | None, until_ms: int, *, is_over: bool, parameters: RolloutParameters
+    episode: Episode,
+    revision_before: str | None,
+    until_ms: int,
+    lags_beside: Sequence[LagNote],
+    *,
+    is_over: bool,
+    parameters: RolloutParameters,
 ) -> Rollout:
     loops = [it for it in episode.places if len(it.restarts_ms) >= parameters.crash_restarts]
     ended_ms = episode.replaced_ms if episode.replaced_ms is not None else episode.last_change_ms
@@ -107,7 +120,7 @@ def _measure(
     last_ms = until_ms if steady_ms is None else steady_ms
     done = [it for it in episode.disturbances if it.is_rebalance and it.at_ms <= last_ms]
     known = [it.stopped_ms for it in done if it.stopped_ms is not None]
-    lags = [it for it in episode.lags if it[0] <= last_ms + LAG_AFTER_MS]
+    lags = [it for it in (*episode.lags, *lags_beside) if it.at_ms <= last_ms + LAG_AFTER_MS]
     return Rollout(
         state=state,
         is_stopped=is_stopped,
@@ -127,8 +140,8 @@ def _measure(
         # Without a rebalance no partition stopped for one.
         stopped_partition_ms=sum(known) if known or not done else None,
         rebalances_of_unknown_cost=len(done) - len(known),
-        lag_peak_records=max((it[1] for it in lags if it[1] is not None), default=None),
-        lag_peak_s=max((it[2] for it in lags if it[2] is not None), default=None),
+        lag_peak_records=max((it.records for it in lags if it.records is not None), default=None),
+        lag_peak_s=max((it.seconds for it in lags if it.seconds is not None), default=None),
         departures=dict(Counter(it.cause for it in episode.departures).most_common()),
         unclean_ends=sum(map(_is_unclean, episode.departures)),
         errors=_errors(episode),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
 
 from agent.core.events.events import Event
+from agent.core.events.samples import LagNote
 from agent.presentation.rollouts.measures import Rollout, measure
 from agent.presentation.rollouts.parameters import PARAMETERS
 from agent.presentation.rollouts.turnover import find_rollouts
@@ -17,16 +18,21 @@ JsonObject = dict[str, Any]
 
 
 def rollouts_json(
-    group: str, events: Iterable[Event], now_ms: int, members_now: int | None = None
+    group: str,
+    events: Iterable[Event],
+    now_ms: int,
+    members_now: int | None = None,
+    lags: Sequence[LagNote] = (),
 ) -> list[JsonObject]:
     """Each rollout of a group that its events show, the oldest first.
 
     `events` are in order, all of one group. `now_ms` is until when nothing else happened: the clock on the wall of a
     live source, else the end of the log. `members_now`: how many members it has, None where that is not known.
+    `lags`: how far it was behind, as far as that is known beside the events.
     """
     events = list(events)
     episodes = find_rollouts((it for it in events if it["at_ms"] <= now_ms), members_now=members_now)
-    rollouts = measure(episodes, now_ms)
+    rollouts = measure(episodes, now_ms, lags=lags)
     cluster = next((it["cluster"] for it in events if it.get("cluster") is not None), None)
     out: list[JsonObject] = []
     for number, (it, judged) in enumerate(zip(rollouts, judge_all(rollouts), strict=True)):

@@ -32,6 +32,7 @@ from typing import Any, NamedTuple
 
 from agent.core.causes import Cause
 from agent.core.events.events import SAMPLE, Event
+from agent.core.events.samples import LagNote
 from agent.core.inference.origins import OriginKind
 from agent.presentation.narrative.events import Departure, MemberRef, member_ref, parse_rebalance
 from agent.presentation.rollouts.parameters import PARAMETERS, RolloutParameters
@@ -138,8 +139,7 @@ class Episode:
     departures: list[RolloutDeparture] = field(default_factory=list)
     disturbances: list[Disturbance] = field(default_factory=list)
     origins: list[Origin] = field(default_factory=list)
-    lags: list[tuple[int, int | None, float | None]] = field(default_factory=list)
-    """When, records, seconds."""
+    lags: list[LagNote] = field(default_factory=list)
     members_after: int | None = None
     imbalance_after: float | None = None
     revision: str | None = None
@@ -310,7 +310,8 @@ class _Finder:
                 self._group.members = 0 if event["observed"] else None
             case kind if kind == SAMPLE:
                 for episode in self._open():
-                    episode.lags.append((event["at_ms"], event.get("lag_records"), event.get("lag_seconds")))
+                    note = LagNote(event["at_ms"], event.get("lag_records"), event.get("lag_seconds"))
+                    episode.lags.append(note)
 
     def finish(self, members_now: int | None) -> list[Episode]:
         """The events are over."""
@@ -463,7 +464,7 @@ def _cut(episode: Episode, after: Episode) -> None:
     until_ms = after.began_ms
     episode.disturbances = [it for it in episode.disturbances if it.at_ms < until_ms]
     episode.departures = [it for it in episode.departures if it.at_ms < until_ms]
-    episode.lags = [it for it in episode.lags if it[0] < until_ms]
+    episode.lags = [it for it in episode.lags if it.at_ms < until_ms]
     for place in episode.places:
         place.restarts_ms = [it for it in place.restarts_ms if it < until_ms]
     episode.last_change_ms = max((it.at_ms for it in episode.disturbances), default=episode.began_ms)

@@ -88,6 +88,13 @@ class GroupCounts(NamedTuple):
 NO_GROUP_COUNTS = GroupCounts()
 
 
+class RolloutReading(NamedTuple):
+    """The newest rollout of a group: the verdict on it, or that it is pending, and when it began (epoch ms)."""
+
+    verdict: str
+    began_ms: int
+
+
 class GroupReading(NamedTuple):
     """One group at the time of a scrape. What is finer than groups is empty unless it is exported."""
 
@@ -97,6 +104,12 @@ class GroupReading(NamedTuple):
     counts: GroupCounts = NO_GROUP_COUNTS
     topics: Sequence[TopicLag] = ()
     partitions: Sequence[PartitionLag] = ()
+    rollout: RolloutReading | None = None
+
+    @property
+    def rollout_began_ms(self) -> int | None:
+        """When that began."""
+        return None if self.rollout is None else self.rollout.began_ms
 
 
 Labelled = tuple[Sequence[Any], Sequence[str]]
@@ -335,6 +348,19 @@ GROUP_METRICS: tuple[GroupMetric, ...] = (
         ("group", "topic", "partition"),
         "Records between the committed offset and the end of the partition; absent if the end is unknown.",
         attrgetter("records"),
+    ),
+    PerLabel(
+        "kshadow_group_rollout_verdict",
+        "gauge",
+        ("group", "verdict"),
+        "1 for the verdict on the group's newest rollout: better, same, worse, harmful; pending until there is one.",
+        lambda group: [] if group.rollout is None else [(group.rollout.verdict, 1)],
+    ),
+    _gauge(
+        "kshadow_group_rollout_began_timestamp_seconds",
+        "rollout_began_ms",
+        "When the group's newest rollout began, Unix time.",
+        format_seconds,
     ),
     FINDINGS,
 )

@@ -175,6 +175,12 @@ def _origins(it: Readings) -> Iterator[Row]:
             yield (group.shape.group, origin), count
 
 
+def _rollouts(it: Readings) -> Iterator[Row]:
+    for group in it.groups:
+        if group.rollout is not None:
+            yield (group.shape.group, group.rollout.verdict), 1
+
+
 def _departures(it: Readings) -> Iterator[Row]:
     for group in it.groups:
         for cause, count in group.counts.departures:
@@ -230,6 +236,8 @@ _ROWS: dict[str, Callable[[Readings], Iterator[Row]]] = {
     "kshadow_group_assignment_imbalance_ratio": _of_shapes(lambda it: it.imbalance),
     "kshadow_group_load_imbalance_ratio": _of_groups(lambda it: it.load_imbalance),
     "kshadow_group_last_commit_timestamp_seconds": _of_groups(lambda it: _in_seconds(it.last_commit_ms)),
+    "kshadow_group_rollout_verdict": _rollouts,
+    "kshadow_group_rollout_began_timestamp_seconds": _of_groups(lambda it: _in_seconds(it.rollout_began_ms)),
     "kshadow_group_topic_lag_records": _topics("records"),
     "kshadow_group_topic_lag_seconds": _topics("seconds"),
     "kshadow_group_partition_committed_offset": _committed,

@@ -23,6 +23,7 @@ from agent import __version__
 from agent.kafka.admin_api.divergence import ObserverReading
 from agent.kubernetes.health import KubernetesReading
 from agent.serving.metrics.exporter import Exporter, MetricsSource
+from agent.serving.metrics.group_metrics import RolloutReading
 from agent.serving.metrics.limits import Limits
 from agent.serving.metrics.readings import Readings, ReloadReading, SinkReading, SnapshotReading
 from agent.serving.metrics.table import METRICS
@@ -42,6 +43,8 @@ GOLDEN = Path(__file__).with_name("golden.txt")
 CONTRACT = SHARED / "contract.md"
 BEYOND_CONTRACT = {
     "kshadow_source_healthy": (),
+    "kshadow_group_rollout_verdict": ("group", "verdict"),
+    "kshadow_group_rollout_began_timestamp_seconds": ("group",),
     "kshadow_shadow_compared_groups": (),
     "kshadow_rebalancing_groups": ("state",),
     "kshadow_admin_requests_total": ("outcome",),
@@ -82,7 +85,8 @@ def full(replayed: Replayed) -> Readings:
     it = replayed.readings()
     topics = [TopicLag("t", 7, 0.5), TopicLag("u", None, None)]
     partitions = [PartitionLag("t", 0, 5, 7)]
-    it.groups = [group._replace(topics=topics, partitions=partitions) for group in it.groups]
+    rollout = RolloutReading("worse", 1_795_000_000_000)
+    it.groups = [it._replace(topics=topics, partitions=partitions, rollout=rollout) for it in it.groups]
     it.partitions_owned = 2
     it.records_ahead = {3: 2}
     it.kubernetes = KubernetesReading({"Pod": True, "Event": False}, {"ok": 14, "failed": 1}, pods=40, left_out=0)

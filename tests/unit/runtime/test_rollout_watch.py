@@ -1,0 +1,133 @@
+"""What a running agent keeps of rollouts: verdicts for the metrics, and the peak of lag."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from agent.core.end_offsets import EndOffsets
+from agent.core.records import RawRecord
+from agent.kafka.lag.end_offset_history import EndOffsetHistory
+from agent.kafka.lag.scraped import ScrapedLags
+from agent.persistence.cluster_state import ClusterState
+from agent.presentation.rollouts.rollout_list import rollouts_json
+from agent.runtime import rollout_watch
+from agent.runtime.rollout_watch import RolloutWatch
+from analyzers.registry import select_analyzers
+from tests.harness.verdicts.stories import GROUP, START_MS, STORIES, UNTIL_MS, records
+from tests.unit.simulation.generator.making import runs
+
+MINUTE = 60_000
+TOPIC, PARTITIONS = "orders-a", 24
+
+
+class Stage:
+    """A watch over a group that is deployed, with a producer that is 1,000 records ahead of every commit so far."""
+
+    def __init__(self, kind: str = "short grace period", *, shows: bool = True) -> None:
+        self.log = list(records(STORIES[kind], 411))
+        self.state = ClusterState(select_analyzers())
+        self.book = EndOffsetHistory(30_000)
+        self.now_ms = START_MS
+        self.watch = RolloutWatch(
+            self.state,
+            threading.Lock(),
+            ScrapedLags(self.ends),
+            shows=lambda group: shows,
+            is_current=lambda: True,
+        )
+
+    def ends(self) -> EndOffsets:
+        return self.book.publish(self.now_ms)
+
+    def set_clocks(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Ends that are old are not believed: it is the log's time."""
+        monkeypatch.setattr("agent.common.clock.now_ms", lambda: self.now_ms)
+
+    def until(self, at_ms: int) -> list[RawRecord]:
+        """Read what is written until then."""
+        new, self.log = (
+            [it for it in self.log if it.timestamp_ms <= at_ms],
+            [it for it in self.log if it.timestamp_ms > at_ms],
+        )
+        for batch in runs(new):
+            self.state.replay_batch(batch)
+        self.now_ms = at_ms
+        return new
+
+    def events(self) -> list[dict[str, object]]:
+        return list(self.state.recent.timeline(GROUP)[0])
+
+
+def test_the_verdict_on_the_newest_as_it_comes() -> None:
+    stage = Stage()
+    told = []
+    for at_ms in range(START_MS, START_MS + UNTIL_MS, 10_000):
+        stage.until(at_ms)
+        stage.watch.look(at_ms)
+        reading = stage.watch.readings().get(GROUP)
+        if reading is not None and reading.verdict not in told[-1:]:
+            told.append(reading.verdict)
+    assert told[0] == "pending"
+    assert told[1] == "same"
+    assert told[-1] == "harmful"
+    newest = rollouts_json(GROUP, stage.events(), START_MS + UNTIL_MS)[-1]
+    assert stage.watch.readings()[GROUP].began_ms == newest["began_ms"]
+
+
+def test_a_group_at_rest_is_not_judged_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage()
+    stage.until(START_MS + UNTIL_MS)
+    stage.watch.look(START_MS + UNTIL_MS)
+    monkeypatch.setattr(rollout_watch, "rollouts_json", lambda *_: pytest.fail("judged again"))
+    stage.watch.look(START_MS + UNTIL_MS + MINUTE)
+    assert stage.watch.readings()[GROUP].verdict == "harmful"
+    stage.state.forget(next(iter(stage.state.mirror.partitions)))
+    stage.watch.look(START_MS + UNTIL_MS + MINUTE)
+    assert stage.watch.readings() == {}, "its partition is another's now"
+
+
+def test_groups_that_are_not_shown_are_not_judged() -> None:
+    stage = Stage(shows=False)
+    stage.until(START_MS + UNTIL_MS)
+    stage.watch.look(START_MS + UNTIL_MS)
+    assert stage.watch.readings() == {}
+
+
+def test_lag_is_noted_while_members_change_and_tells_the_peak(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage("clean eager")
+    stage.set_clocks(monkeypatch)
+    for at_ms in range(START_MS, START_MS + UNTIL_MS, 30_000):
+        stage.until(at_ms)
+        found = stage.state.mirror.find(GROUP)
+        committed = {} if found is None else {(it.topic, it.partition): it.offset for it in found[1]}
+        stage.book.add_high_watermarks({place: offset + 1_000 for place, offset in committed.items()}, at_ms)
+        stage.watch.look(at_ms)
+    notes = stage.watch.lag_notes(GROUP)
+    first, second = rollouts_json(GROUP, stage.events(), START_MS + UNTIL_MS, lags=notes)
+    assert first["lag_peak_records"] > 0
+    assert second["lag_peak_records"] > 0
+    quiet_ms = (first["steady_ms"] + 4 * MINUTE, second["began_ms"] - MINUTE)
+    assert [it for it in notes if quiet_ms[0] <= it.at_ms <= quiet_ms[1]] == [], "nothing changed in that time"
+    unknown = rollouts_json(GROUP, stage.events(), START_MS + UNTIL_MS)
+    assert [it["lag_peak_records"] for it in unknown] == [None, None]
+
+
+def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rollout_watch, "MAX_NOTES", 3)
+    monkeypatch.setattr(rollout_watch, "NOTED_AFTER_MS", UNTIL_MS)
+    stage = Stage("clean eager")
+    stage.set_clocks(monkeypatch)
+    stage.until(START_MS + 10 * MINUTE)
+    found = stage.state.mirror.find(GROUP)
+    assert found is not None
+    ends = {(it.topic, it.partition): it.offset + 5 for it in found[1]}
+    for _ in range(5):
+        stage.now_ms += 30_000
+        stage.book.add_high_watermarks(ends, stage.now_ms)
+        stage.watch.look(stage.now_ms)
+    assert len(stage.watch.lag_notes(GROUP)) == 3
+    monkeypatch.setattr(rollout_watch, "MAX_GROUPS", 0)
+    stage.watch.look(stage.now_ms)
+    assert stage.watch.lag_notes(GROUP) == ()
