@@ -40,7 +40,7 @@ def known_analyzers() -> dict[str, AnalyzerClass]:
         except Exception as error:
             raise AnalyzerConfigError(f"{where}: {type(error).__name__}: {error}") from error
         if not (isinstance(kind, type) and issubclass(kind, Analyzer | ClusterAnalyzer)):
-            raise AnalyzerConfigError(f"{where}: a subclass of Analyzer expected, {kind!r} came")
+            raise AnalyzerConfigError(f"{where}: expected a subclass of Analyzer, got {kind!r}")
         if kind.name in found:
             raise AnalyzerConfigError(f"{where}: there is an analyzer {kind.name} already")
         found[kind.name] = kind
@@ -96,10 +96,10 @@ def _with_setting(settings: Settings, path: str, setting: str, text: str) -> Set
     try:
         value = _READ[kind](text)
     except (KeyError, ValueError) as error:
-        raise AnalyzerConfigError(f"{path}: {_CALLED[kind]} expected, {text!r} came") from error
+        raise AnalyzerConfigError(f"{path}: expected {_CALLED[kind]}, got {text!r}") from error
     least = field.metadata.get("least", 0)
     if kind is not str and value < least:
-        raise AnalyzerConfigError(f"{path}: at least {least} expected, {text} came")
+        raise AnalyzerConfigError(f"{path}: expected at least {least}, got {text}")
     return replace(settings, **{setting: value})
 
 

@@ -96,18 +96,18 @@ _KNOWN: tuple[tuple[str, type[JobError], str], ...] = (
     (
         r"\[PATH_NOT_FOUND\] Path does not exist: ([^\n]*?)\.(?: SQLSTATE|\s|$)",
         JobError,
-        "{0}: a directory of tables expected, nothing is there",
+        "{0}: expected a directory of tables, nothing is there",
     ),
     (
         r"\[UNABLE_TO_INFER_SCHEMA",
         JobError,
-        "Parquet files expected in what is read, there are none: is the path right, and did what writes it run?",
+        "expected Parquet files in what is read, there are none: is the path right, and did what writes it run?",
     ),
     (
         r"Encountered error while reading file ([^\n]*?)\. Data type mismatches when reading Parquet column"
         r" \[([^\]\n]*)\]\. Expected Spark type ([^,\n]*), actual Parquet type (\w+)",
         JobError,
-        "{0}: column {1}: {2} expected, {3} came: is it a table of kshadow, of this version?",
+        "{0}: column {1}: expected {2}, got {3}: is it a table of kshadow, of this version?",
     ),
     (
         r"\[FAILED_READ_FILE\.FILE_NOT_EXIST\] Encountered error while reading file ([^\n]*?)\. File does not exist",
@@ -117,17 +117,17 @@ _KNOWN: tuple[tuple[str, type[JobError], str], ...] = (
     (
         r"RuntimeException: ([^\n]*?) is not a Parquet file\. Expected magic number",
         JobError,
-        "{0}: a Parquet file expected, something else came, or one that is cut off: restore it, or take it away and"
+        "{0}: expected a Parquet file, got something else, or one that is cut off: restore it, or take it away and"
         " make its day anew",
     ),
     (
         r"\[FAILED_READ_FILE[.\w]*\] Encountered error while reading file ([^\n]*?)\.\s[^\0]*?"
         r"Caused by: [\w.$]+: ([^\n]*)",
         JobError,
-        "{0}: a Parquet file expected, one came that is damaged ({1}): restore it, or take it away and make its day"
+        "{0}: expected a Parquet file, got one that is damaged ({1}): restore it, or take it away and make its day"
         " anew",
     ),
-    (r"Parent path is not a directory: ([^\n]*)", JobError, "{0}: a directory expected, a file is there"),
+    (r"Parent path is not a directory: ([^\n]*)", JobError, "{0}: expected a directory, a file is there"),
     (
         r"Failed to read log file ([^\n]*?)\. (?:Incomplete log file|\[INVALID_LOG_VERSION[^\]]*\] ([^\n]*))",
         JobError,
@@ -136,7 +136,7 @@ _KNOWN: tuple[tuple[str, type[JobError], str], ...] = (
     (
         r"There are \[(\d+)\] sources in the checkpoint offsets and now there are \[(\d+)\]",
         JobError,
-        "the checkpoint cannot be gone on from: a stream of {1} sources expected, one of {0} made it: " + _ANEW,
+        "the checkpoint cannot be gone on from: expected a stream of {1} sources, one of {0} made it: " + _ANEW,
     ),
     (
         r"(STATE_STORE_\w+[^\n]*|Incomplete log file[^\n]*|CHECKPOINT_\w+[^\n]*|Unsupported log version[^\n]*"

@@ -127,7 +127,7 @@ def _secrets(environ: Mapping[str, str]) -> dict[str, str]:
         return msgspec.json.decode(environ.get(SECRETS) or "{}", type=dict[str, str])
     except ValueError:
         # What came is not shown.
-        expected = f"{SECRETS}: a JSON object of properties and their texts expected, something else came"
+        expected = f"{SECRETS}: expected a JSON object of properties and their texts, got something else"
         raise JobError(expected) from None
 
 
@@ -136,7 +136,7 @@ def _text_of(path: str) -> str:
         return Path(path).read_text(encoding="ascii")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "no PEM"
-        raise JobError(f"{path}: a file in PEM expected, where the driver runs: {why}") from error
+        raise JobError(f"{path}: expected a file in PEM, where the driver runs: {why}") from error
 
 
 def options_of(properties: Mapping[str, str], read: Read) -> SourceOptions:
@@ -156,7 +156,7 @@ def options_of(properties: Mapping[str, str], read: Read) -> SourceOptions:
         else:
             raise JobError(f"property {name}: Spark's Kafka client has no counterpart that kshadow knows of")
     if not out.get("bootstrap.servers"):
-        raise JobError("property bootstrap.servers: expected host:port[,host:port…], came nothing")
+        raise JobError("property bootstrap.servers: expected host:port[,host:port…], got nothing")
     protocol = properties.get("security.protocol", "plaintext").upper()
     out["security.protocol"] = protocol
     if protocol.startswith("SASL_"):
@@ -170,7 +170,7 @@ def options_of(properties: Mapping[str, str], read: Read) -> SourceOptions:
 def _sasl(properties: Mapping[str, str]) -> dict[str, str]:
     mechanism = properties.get("sasl.mechanism", properties.get("sasl.mechanisms", "GSSAPI"))
     if mechanism not in _LOGIN:
-        raise JobError(f"property sasl.mechanism: {', '.join(_LOGIN)} expected for Spark, {mechanism} came")
+        raise JobError(f"property sasl.mechanism: expected {', '.join(_LOGIN)} for Spark, got {mechanism}")
     for name in ("sasl.username", "sasl.password"):
         if name not in properties:
             where = f", nor in {SECRETS} where the driver runs" if name == "sasl.password" else ""

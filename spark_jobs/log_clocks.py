@@ -33,7 +33,7 @@ def clocks_of(spark: SparkSession, directories: Iterable[str]) -> list[LogClock]
             try:
                 out.append(decode_clock(bytes(stream.readAllBytes())))
             except msgspec.MsgspecError as error:
-                print_status(f"{path.toString()}: up to when time has passed expected: {error}: passed over")
+                print_status(f"{path.toString()}: expected up to when time has passed: {error}: passed over")
             finally:
                 stream.close()
     return out

@@ -15,7 +15,7 @@ from spark_jobs.errors import JobError, explained
 def main(arguments: list[str]) -> int:
     """Run a job: 0 done, 1 done but data was wrong, 2 wrong usage, 3 cannot reach or not allowed."""
     if len(arguments) != 1:
-        print(f"one argument expected, the job as JSON; {len(arguments)} came", file=sys.stderr)  # noqa: T201
+        print(f"expected one argument, the job as JSON, got {len(arguments)}", file=sys.stderr)  # noqa: T201
         return 2
     try:
         return _run(job_of(arguments[0]))

@@ -30,7 +30,7 @@ class DatedDirectory:
         files, make = hadoop_files(spark, path)
         root = make(path)
         if not files.exists(root):
-            raise JobError(f"{path}: a directory of Parquet expected, there is none")
+            raise JobError(f"{path}: expected a directory of Parquet, there is none")
         self.path = path
         self.days: dict[str, str] = {}
         self.loose: list[str] = []
@@ -57,7 +57,7 @@ def files_below(spark: SparkSession, paths: Iterable[str]) -> Iterator[Any]:
         files, make = hadoop_files(spark, path)
         pending = [make(path)]
         if not files.exists(pending[0]):
-            raise HistoryError(f"{path}: Parquet expected, there is none")
+            raise HistoryError(f"{path}: expected Parquet, there is none")
         while pending:
             for status in files.listStatus(pending.pop()):
                 name = status.getPath().getName()
@@ -96,7 +96,7 @@ def schemas_of(spark: SparkSession, paths: Iterable[str]) -> Iterator[tuple[Stru
         except Exception as error:
             found = re.search(r"RuntimeException: (\S+) is not a Parquet file", str(error))
             where = found[1] if found else "a file"
-            raise HistoryError(f"{where}: a Parquet file expected, this one is damaged, or none") from error
+            raise HistoryError(f"{where}: expected a Parquet file, this one is damaged, or none") from error
         for footer in footers:
             message = footer.getParquetMetadata().getFileMetaData().getSchema()
             text = message.toString()

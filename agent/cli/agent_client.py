@@ -199,7 +199,7 @@ class AgentClient(Answers):
             self._fail(f"no agent answers at {self.url}: {failure_reason(error, tls=self.url.startswith('https'))}")
 
     def _fail_unexpected(self, url: str, expected: str) -> NoReturn:
-        self._fail(f"{url}: expected {expected}, came something else: no kshadow agent, or one of another version")
+        self._fail(f"{url}: expected {expected}, got something else: no kshadow agent, or one of another version")
 
     def _fail(self, text: str) -> NoReturn:
         if not self.raises_when_away:
@@ -261,11 +261,11 @@ def _checked_url(url: str) -> SplitResult:
     except ValueError:
         good = False
     if not good:
-        raise click.UsageError(f"--agent: a URL such as http://localhost:9308 expected, {url!r} came")
+        raise click.UsageError(f"--agent: expected a URL such as http://localhost:9308, got {url!r}")
     if parts.password is not None:
         raise click.UsageError(f"--agent: no password in a URL, where everyone sees it: use {PASSWORD_VARIABLE}")
     if parts.query or parts.fragment:
-        raise click.UsageError("--agent: a URL without ? and # expected")
+        raise click.UsageError("--agent: expected a URL without ? and #")
     return parts
 
 
@@ -289,7 +289,7 @@ def _authorization(parts: SplitResult, options: Mapping[str, Any]) -> str | None
             raise click.UsageError("--agent-password-file goes with --agent-user")
         return None
     if ":" in user:
-        raise click.UsageError("--agent-user: a name without colon expected")
+        raise click.UsageError("--agent-user: expected a name without colon")
     password = os.environ.get(PASSWORD_VARIABLE) if path is None else _password_of_file(path)
     if password is None:
         raise click.UsageError(
@@ -308,7 +308,7 @@ def _password_of_file(path: str) -> str:
         raise click.UsageError(f"--agent-password-file {path}: {error.strerror}") from None
     line = content.removesuffix(b"\n").removesuffix(b"\r")
     if not line or b"\n" in line or len(content) > MAX_PASSWORD_BYTES:
-        raise click.UsageError(f"--agent-password-file {path}: one line expected")
+        raise click.UsageError(f"--agent-password-file {path}: expected one line")
     return line.decode(errors="surrogateescape")
 
 

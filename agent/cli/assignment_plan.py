@@ -166,11 +166,11 @@ def _notes(
     if members and is_past and BROKER in sources.values():
         yield "topics have as many partitions as the broker says that they have now"
     if members and (others := [topic for topic in sources if topic not in wanted]):
-        yield f"nobody subscribes to {list_text(others)}"
+        yield f"no member subscribes to {list_text(others)}"
     if any(member.get("rack_id") for member in members):
         yield "members have racks, which may matter to their assignor; the racks of replicas are not known here"
     if any(member.get("subscription_regex") for member in members):
-        yield "members subscribe by pattern: topics that nobody holds anything of are not known"
+        yield "members subscribe by pattern: topics without an assigned partition are not known"
 
 
 def _text(value: Any) -> str | None:

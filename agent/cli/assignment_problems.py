@@ -78,7 +78,7 @@ def _parsed(data: bytes) -> Any:
         return json.loads(data)
     except (ValueError, RecursionError) as error:
         raise _InvalidProblem(
-            f"expected a JSON object, came {_shown(data.decode(errors='replace'))} ({error})"
+            f"expected a JSON object, got {_shown(data.decode(errors='replace'))} ({error})"
         ) from None
 
 
@@ -86,12 +86,12 @@ def _problem_of(form: Any) -> AssignorProblem:
     form = _object(form, "a JSON object with assignor, partitions and members")
     name = _field(form, "assignor", "the problem")
     if name not in NAMES:
-        raise _InvalidProblem(f"assignor: expected one of {', '.join(NAMES)}, came {_shown(name)}")
+        raise _InvalidProblem(f"assignor: expected one of {', '.join(NAMES)}, got {_shown(name)}")
     partitions = _object(_field(form, "partitions", "the problem"), "partitions: topics with their counts")
     for topic, count in partitions.items():
         _number(count, f"partitions of {_shown(topic)}: a count", MAX_PARTITIONS)
     if sum(partitions.values()) > MAX_PARTITIONS:
-        raise _InvalidProblem(f"expected {MAX_PARTITIONS:,} partitions at most, came {sum(partitions.values()):,}")
+        raise _InvalidProblem(f"expected {MAX_PARTITIONS:,} partitions at most, got {sum(partitions.values()):,}")
     members = _object(_field(form, "members", "the problem"), "members: objects by member id")
     return AssignorProblem(
         name, AssignmentProblem(partitions, {member_id: _member(member_id, it) for member_id, it in members.items()})
@@ -103,14 +103,14 @@ def _member(member_id: str, form: Any) -> MemberSubscription:
     form = _object(form, f"{who}: an object with topics")
     instance_id = form.get("instance_id")
     if not isinstance(instance_id, str | None):
-        raise _InvalidProblem(f"{who}: expected a text or null as instance_id, came {_shown(instance_id)}")
+        raise _InvalidProblem(f"{who}: expected a text or null as instance_id, got {_shown(instance_id)}")
     generation = form.get("generation")
     if generation is not None and not _is_number(generation):
-        raise _InvalidProblem(f"{who}: expected a number or null as generation, came {_shown(generation)}")
+        raise _InvalidProblem(f"{who}: expected a number or null as generation, got {_shown(generation)}")
     topics = _list(_field(form, "topics", who), f"{who}: a list of topics")
     for topic in topics:
         if not isinstance(topic, str):
-            raise _InvalidProblem(f"{who}: expected topics by name, came {_shown(topic)}")
+            raise _InvalidProblem(f"{who}: expected topics by name, got {_shown(topic)}")
     owned = tuple(_slot(it, who) for it in _list(form.get("owned") or [], f"{who}: a list as owned"))
     return MemberSubscription(frozenset(topics), instance_id, owned, generation)
 
@@ -119,31 +119,31 @@ def _slot(form: Any, who: str) -> Slot:
     match form:
         case [str() as topic, int() as number] if not isinstance(number, bool) and 0 <= number <= _MAX_PARTITION:
             return topic, number
-    raise _InvalidProblem(f'{who}: expected ["topic", partition] in owned, came {_shown(form)}')
+    raise _InvalidProblem(f'{who}: expected ["topic", partition] in owned, got {_shown(form)}')
 
 
 def _field(form: Mapping[str, Any], name: str, where: str) -> Any:
     if name not in form:
         came = ", ".join(map(_shown, form)) or "nothing"
-        raise _InvalidProblem(f"{where}: expected {name} in it, came {came}")
+        raise _InvalidProblem(f"{where}: expected {name} in it, got {came}")
     return form[name]
 
 
 def _object(form: Any, expected: str) -> dict[str, Any]:
     if not isinstance(form, dict):
-        raise _InvalidProblem(f"expected {expected}, came {_shown(form)}")
+        raise _InvalidProblem(f"expected {expected}, got {_shown(form)}")
     return form
 
 
 def _list(form: Any, expected: str) -> list[Any]:
     if not isinstance(form, list):
-        raise _InvalidProblem(f"expected {expected}, came {_shown(form)}")
+        raise _InvalidProblem(f"expected {expected}, got {_shown(form)}")
     return form
 
 
 def _number(form: Any, expected: str, most: int) -> None:
     if not _is_number(form) or not 0 <= form <= most:
-        raise _InvalidProblem(f"expected {expected} from 0 to {most:,}, came {_shown(form)}")
+        raise _InvalidProblem(f"expected {expected} from 0 to {most:,}, got {_shown(form)}")
 
 
 def _is_number(form: Any) -> bool:

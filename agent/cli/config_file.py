@@ -79,13 +79,13 @@ def parse_yaml(path: Path) -> dict[Any, Any]:
         # SafeLoader's, with no other tags.
         settings = yaml.load(path.read_text(encoding="utf-8"), Loader)
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise ValueError(f"YAML expected: {error}") from None
+        raise ValueError(f"expected YAML: {error}") from None
     except OSError as error:
         raise ValueError(f"cannot be read: {error.strerror}") from None
     if settings is None:
         return {}
     if not isinstance(settings, dict):
-        raise ValueError(f"options by name expected, {type(settings).__name__} came")
+        raise ValueError(f"expected options by name, got {type(settings).__name__}")
     return settings
 
 
@@ -157,7 +157,7 @@ class _FileReader:
             self._report_top_problems(problems)
             return
         if key in self._commands:
-            self._problem(f"{key}: a section of options expected, {value!r} came")
+            self._problem(f"{key}: expected a section of options, got {value!r}")
             return
         known = {name for leaves in self._commands.values() for _, has in leaves for name in has}
         self._unknown("", key, known, (*self._commands, CLUSTERS), "; or a command's name with a section")
@@ -192,7 +192,7 @@ class _FileReader:
             return
         if not isinstance(clusters, dict) or not clusters:
             came = "none" if clusters == {} else type(clusters).__name__
-            self._problem(f"{CLUSTERS}: a map of names to options of run expected, {came} came")
+            self._problem(f"{CLUSTERS}: expected a map of names to options of run, got {came}")
             return
         from agent.config.values import parse_cluster
 
@@ -204,7 +204,7 @@ class _FileReader:
                 self._problem(f"{CLUSTERS}: {error}")
                 continue
             if not isinstance(entry, dict):
-                self._problem(f"{CLUSTERS}: {name}: options of run expected, {type(entry).__name__} came")
+                self._problem(f"{CLUSTERS}: {name}: expected options of run, got {type(entry).__name__}")
                 continue
             self.loaded.run.clusters[name] = self._cluster(f"{CLUSTERS}: {name}: ", entry)
 
@@ -302,7 +302,7 @@ class _YamlTexts:
             return "true" if value else "false"
         if isinstance(value, str | int | float):
             return str(value)
-        raise ValueError(f"a text or a number expected, {type(value).__name__} came")
+        raise ValueError(f"expected a text or a number, got {type(value).__name__}")
 
 
 def _command_named(name: str, group: click.Group, ctx: click.Context) -> click.Command | None:

@@ -115,9 +115,9 @@ def load_contexts(path: Path) -> Contexts:
             raise ContextError(f"{path}: {unknown_key(str(key), ('current', 'contexts'))}")
     entries, current = form.get("contexts") or {}, form.get("current")
     if not isinstance(entries, dict):
-        raise ContextError(f"{path}: contexts: a map of names expected, {type(entries).__name__} came")
+        raise ContextError(f"{path}: contexts: expected a map of names, got {type(entries).__name__}")
     if not isinstance(current, str | None):
-        raise ContextError(f"{path}: current: a name expected, {type(current).__name__} came")
+        raise ContextError(f"{path}: current: expected a name, got {type(current).__name__}")
     out = Contexts(path, current)
     for name, entry in entries.items():
         where = f"{path}: {name}: "
@@ -132,7 +132,7 @@ def load_contexts(path: Path) -> Contexts:
 def check_name(name: str) -> str:
     """A name as one types it. Raises `ContextError`."""
     if not _NAME.fullmatch(name):
-        raise ContextError(f"a name of letters, digits and . _ - @ expected, {name[:100]!r} came")
+        raise ContextError(f"expected a name of letters, digits and . _ - @, got {name[:100]!r}")
     return name
 
 
@@ -143,7 +143,7 @@ def check_entry(entry: Any) -> Entry:
     if entry is None:
         return {}
     if not isinstance(entry, dict):
-        raise ContextError(f"options by name expected, {type(entry).__name__} came")
+        raise ContextError(f"expected options by name, got {type(entry).__name__}")
     out: Entry = {}
     for raw_key, value in entry.items():
         key = str(raw_key).replace("_", "-")
@@ -165,7 +165,7 @@ def _check_properties(value: Any) -> None:
     from agent.config.secrets import holds_secret, variable_name
 
     if not isinstance(value, dict):
-        raise ContextError(f"property: names with values expected, {type(value).__name__} came")
+        raise ContextError(f"property: expected names with values, got {type(value).__name__}")
     for name, item in value.items():
         if holds_secret(str(name)) and not isinstance(item, dict) and variable_name(str(item)) is None:
             variable = re.sub(r"\W+", "_", str(name)).upper()

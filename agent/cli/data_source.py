@@ -112,7 +112,7 @@ def _history_opened(
     """The answers of history tables. Raises `click.UsageError` for what they cannot tell."""
     if not tables:
         raise click.UsageError(
-            f"--from {printable(path)}: records expected; history tables tell what happened and not how groups stand:"
+            f"--from {printable(path)}: expected records; history tables tell what happened and not how groups stand:"
             " kshadow timeline, explain, findings and report read them"
         )
     if witness is not None:

@@ -27,7 +27,7 @@ PORTION = 1_000
 @contextmanager
 def answers_of_history(path: str, until_ms: int | None) -> Iterator[HistoryAnswers]:
     """Of a table of history, of days up to a time. Raises `HistoryError`."""
-    missing = "a table of history expected, as kshadow run and kshadow spark backfill write it"
+    missing = "expected a table of history, as kshadow run and kshadow spark backfill write it"
     days = Bounds(None, None if until_ms is None else date_of(until_ms))
     view = View("history", None, missing)
     with database(DEFAULT_MEMORY_MB, keeps_order=True) as db, open_tables(db, [path], {"": view}, days):
@@ -50,7 +50,7 @@ class HistoryAnswers(Answers):
         self._db = db
         self._columns = [name for name in names_of(db, "FROM history") if name in HISTORY.names]
         if lacking := [name for name in NEEDED if name not in self._columns]:
-            raise HistoryError(f"{path}: the columns of history expected, there is none of {', '.join(lacking)}")
+            raise HistoryError(f"{path}: expected the columns of history, there is none of {', '.join(lacking)}")
         self.now_ms = one_row(db, "SELECT coalesce(max(at_ms), 0) AS now_ms FROM history")["now_ms"]
 
     def groups(self) -> list[JsonObject]:
@@ -79,7 +79,7 @@ class HistoryAnswers(Answers):
         if len(found) > 1:
             clusters = " and ".join(repr(row[0]) for row in found)
             raise click.UsageError(
-                printable(f"several clusters have a group {group!r} {self.where}, {clusters}: tables of one expected")
+                printable(f"several clusters have a group {group!r} {self.where}, {clusters}: expected tables of one")
             )
         bounds = {"since": since_ms, "until": until_ms}
         return Timeline(

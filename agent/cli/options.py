@@ -115,16 +115,20 @@ source_options = combined(
         "from_path",
         type=click.Path(allow_dash=True),
         help="A .log segment, a directory __consumer_offsets-N, one that holds such (a broker's log "
-        "directory), an .ndjson file, or - for NDJSON on standard input; or, for what happened, history tables "
+        "directory), an .ndjson file, or - for NDJSON on standard input; for events also history tables "
         "(Parquet, Delta).",
     ),
     bootstrap_option,
     option("--agent", metavar="URL", help="A running agent, such as http://localhost:9308."),
-    option("--agent-user", metavar="NAME", help="Who asks it; the password is in KSHADOW_AGENT_PASSWORD."),
-    option("--agent-password-file", metavar="FILE", type=click.Path(), help="Or in this file."),
-    option("--agent-ca", metavar="FILE", type=click.Path(), help="Certificates to trust, not the system's."),
-    option("--agent-cert", metavar="FILE", type=click.Path(), help="A certificate of who asks, and its key."),
-    option("--agent-key", metavar="FILE", type=click.Path(), help="That key, where it is in another file."),
+    option(
+        "--agent-user", metavar="NAME", help="User name for the agent; the password is in KSHADOW_AGENT_PASSWORD."
+    ),
+    option("--agent-password-file", metavar="FILE", type=click.Path(), help="File with that password."),
+    option(
+        "--agent-ca", metavar="FILE", type=click.Path(), help="CA certificates to trust for the agent [the system's]."
+    ),
+    option("--agent-cert", metavar="FILE", type=click.Path(), help="Client certificate for the agent, with its key."),
+    option("--agent-key", metavar="FILE", type=click.Path(), help="The key, if it is in another file."),
     command_config_option,
     property_option,
     partitioner_option,

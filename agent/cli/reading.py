@@ -42,13 +42,13 @@ def answers_of_files(path: str, until: TimeSpec | None, reading: Reading) -> Ans
     if until is not None:
         if until.at_ms is None and once:
             raise click.UsageError(
-                f"--until: a time expected, a duration came: it is counted back from the newest record, and {path} "
+                f"--until: expected a time, got a duration: it is counted back from the newest record, and {path} "
                 "can be read only once"
             )
         until_ms = until.before(newest_timestamp_ms(path) if until.at_ms is None else 0)
     loaded = load([path], on_problem=warn, end=_end(until_ms), **reading)
     if until is not None and not loaded.last_ms:
-        raise click.UsageError(f"--until: records with times expected, none came {loaded.where}")
+        raise click.UsageError(f"--until: expected records with times, got none {loaded.where}")
 
     def again(end: ReadLimit) -> OfflineGroups:
         # What is wrong with the data was said when it was read first.

@@ -50,7 +50,7 @@ def cluster_settings(ctx: click.Context, name: str | None) -> ClusterSettings | 
     if name is None:
         raise click.UsageError(f"--cluster is needed: {loaded.path} has {names}")
     if name not in loaded.run.clusters:
-        raise click.UsageError(f"--cluster: one of {names} expected, {name} came")
+        raise click.UsageError(f"--cluster: expected one of {names}, got {name}")
     with usage_errors():
         settings = settings_in_force({k: v for k, v in given_values(ctx).items() if k != "cluster"}, loaded.run)[1]
     return next(it for it in settings.clusters if it.name == name)

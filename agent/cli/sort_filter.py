@@ -45,7 +45,8 @@ sort_option: Decorator = option(
     "--sort-by",
     metavar="COLUMN[:desc]",
     multiple=True,
-    help="Sort by this column, or field of -o json; what has no value comes last. Repeatable, the first weighs most.",
+    help="Sort by this column, or field of -o json; rows without a value come last. Repeatable; the first has "
+    "priority.",
 )
 match_option: Decorator = option(
     "--match", metavar="GLOB", multiple=True, help="Only groups whose names match, such as 'payments-*'. Repeatable."
@@ -78,7 +79,7 @@ cause_option: Decorator = option(
     type=click.Choice(CAUSES),
     metavar="CAUSE",
     multiple=True,
-    help=f"Only rebalances with this cause, and members that left so: {', '.join(CAUSES)}. Repeatable.",
+    help=f"Only rebalances and departures with this cause: {', '.join(CAUSES)}. Repeatable.",
 )
 
 

@@ -26,7 +26,7 @@ def parse_day(text: str) -> str:
     try:
         return datetime.fromtimestamp(parse_time(text).before(now_ms()) / 1000, UTC).date().isoformat()
     except (ValueError, OverflowError, OSError):
-        raise ValueError(f"a day (2026-11-21), or a time or a duration before now, expected; {text!r} came") from None
+        raise ValueError(f"expected a day (2026-11-21), or a time or a duration before now, got {text!r}") from None
 
 
 def parse_range(text: str) -> tuple[int, int]:
@@ -34,7 +34,7 @@ def parse_range(text: str) -> tuple[int, int]:
     begin, dots, end = text.partition("..")
     since, until = (parse_time(begin), parse_time(end)) if dots else (None, None)
     if since is None or until is None or since.at_ms is None or until.at_ms is None:
-        raise ValueError(f"two times or days (2026-11-01..2026-11-07; UTC unless told) expected, {text!r} came")
+        raise ValueError(f"expected two times or days (2026-11-01..2026-11-07; UTC unless told), got {text!r}")
     until_ms = until.at_ms + (DAY_MS if _DAY.fullmatch(end.strip()) else 0)
     if since.at_ms >= until_ms:
         raise ValueError(f"{text}: the range ends before it begins")
@@ -48,14 +48,14 @@ def parse_time_zone(text: str) -> str:
     try:
         return ZoneInfo(text).key
     except (KeyError, ValueError, OSError):
-        raise ValueError(f"a time zone (UTC, Europe/Berlin) expected, {text!r} came") from None
+        raise ValueError(f"expected a time zone (UTC, Europe/Berlin), got {text!r}") from None
 
 
 def parse_table(text: str) -> str:
     """How the names of Iceberg tables begin, in a catalog of Spark's."""
     if not _TABLE.fullmatch(text):
         raise ValueError(
-            f"CATALOG.DB.PREFIX expected, of letters, digits and underscores (lake.kafka.kshadow); {text!r} came"
+            f"expected CATALOG.DB.PREFIX, of letters, digits and underscores (lake.kafka.kshadow), got {text!r}"
         )
     return text
 
@@ -63,7 +63,7 @@ def parse_table(text: str) -> str:
 def parse_memory(text: str) -> str:
     """An amount of memory as Java has them."""
     if not _MEMORY.fullmatch(text):
-        raise ValueError(f"a size (512m, 2g) expected, {text!r} came")
+        raise ValueError(f"expected a size (512m, 2g), got {text!r}")
     return text
 
 
@@ -94,7 +94,7 @@ spark_options: Decorator = combined(
         "--conf",
         type=NameValue("setting of Spark", "KEY=VALUE"),
         multiple=True,
-        help="A setting of Spark. Repeatable; blanks part those in the variable.",
+        help="A setting of Spark. Repeatable; separated by blanks in the variable.",
     ),
     option("--driver-memory", type=MEMORY, default="2g", help="The driver's heap."),
     option(

@@ -47,14 +47,14 @@ def parse_time(text: str) -> TimeSpec:
             moment = moment.replace(tzinfo=UTC)
         return TimeSpec(at_ms=(moment - _EPOCH) // timedelta(milliseconds=1))
     except (ValueError, OverflowError):
-        raise ValueError(f"{EXPECTED} expected, {text[:100]!r} came") from None
+        raise ValueError(f"expected {EXPECTED}, got {text[:100]!r}") from None
 
 
 def parse_duration(text: str) -> int:
     """A duration as people write it, as milliseconds. Raises `ValueError` that says what was expected."""
     text = text.strip()
     if not _DURATION.fullmatch(text):
-        raise ValueError(f"a duration (500ms, 30s, 15m, 2h, 3d, 1h30m) expected, {text[:100]!r} came")
+        raise ValueError(f"expected a duration (500ms, 30s, 15m, 2h, 3d, 1h30m), got {text[:100]!r}")
     return sum(int(number) * _UNITS_MS[unit] for number, unit in _PART.findall(text))
 
 
@@ -62,7 +62,7 @@ def _epoch(text: str) -> TimeSpec:
     at_ms = int(text) if len(text) <= 18 else 0
     if at_ms >= _LEAST_MS or text == "0":
         return TimeSpec(at_ms=at_ms)
-    raise ValueError(f"{EXPECTED} expected, {text[:100]!r} came: seconds, or a duration without its unit?")
+    raise ValueError(f"expected {EXPECTED}, got {text[:100]!r}: seconds, or a duration without its unit?")
 
 
 def parse_range(since: str | None, until: str | None, now_ms: int) -> tuple[int | None, int | None]:

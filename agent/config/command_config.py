@@ -97,7 +97,7 @@ def read_command_config(path: str) -> CommandConfig:
     except OSError as error:
         raise ValueError(error.strerror) from None
     if len(content) > MAX_FILE_BYTES or b"\0" in content:
-        raise ValueError("a text file of NAME=VALUE lines expected")
+        raise ValueError("expected a text file of NAME=VALUE lines")
     made = translate(path, parse_properties(content.decode(ENCODING)), _first_bytes)
     return replace(made, warnings=(*made.warnings, *_encoding_warnings(path, content)))
 
@@ -247,8 +247,8 @@ class _Translation:
                 self._kerberos(login)
             case _:
                 self._problem(
-                    "sasl.mechanism: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, AWS_MSK_IAM or GSSAPI "
-                    "expected",
+                    "sasl.mechanism: expected PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, AWS_MSK_IAM or "
+                    "GSSAPI",
                     *_MECHANISM_PROPERTIES,
                 )
 
@@ -256,21 +256,21 @@ class _Translation:
         if login is None:
             if "sasl.username" not in self.out:
                 self._problem(
-                    "sasl.jaas.config expected (a JVM's java.security.auth.login.config is not read), or -X "
+                    "expected sasl.jaas.config (a JVM's java.security.auth.login.config is not read), or -X "
                     "sasl.username and -X sasl.password",
                     "sasl.username",
                 )
             return
         wanted = "PlainLoginModule" if mechanism == "PLAIN" else "ScramLoginModule"
         if login.class_name != wanted:
-            self._problem(f"sasl.jaas.config: {wanted} expected for sasl.mechanism={mechanism}", *_LOGIN_PROPERTIES)
+            self._problem(f"sasl.jaas.config: expected {wanted} for sasl.mechanism={mechanism}", *_LOGIN_PROPERTIES)
         elif login.options.get("tokenauth", "").lower() == "true":
             self._problem(
                 "sasl.jaas.config: librdkafka has no delegation tokens (tokenauth); give a user's password",
                 *_LOGIN_PROPERTIES,
             )
         elif missing := [name for name in ("username", "password") if name not in login.options]:
-            self._problem(f"sasl.jaas.config: {' and '.join(missing)} expected", *_LOGIN_PROPERTIES)
+            self._problem(f"sasl.jaas.config: expected {' and '.join(missing)}", *_LOGIN_PROPERTIES)
         else:
             self.out["sasl.username"], self.out["sasl.password"] = (
                 login.options["username"],
@@ -324,7 +324,7 @@ class _Translation:
                 self.out["sasl.oauthbearer.extensions"] = ",".join(f"{k}={v}" for k, v in extensions.items())
         elif not self.out.keys() & _LOGIN_PROPERTIES:
             self._problem(
-                "sasl.oauthbearer.token.endpoint.url expected: where tokens are fetched", "sasl.oauthbearer.method"
+                "expected sasl.oauthbearer.token.endpoint.url: where tokens are fetched", "sasl.oauthbearer.method"
             )
 
 

@@ -67,7 +67,7 @@ def check_clusters(clusters: Mapping[str, GivenValues], found: Diagnostics) -> N
                 continue
             if (other := places.setdefault(str(value), name)) != name:
                 found.problems.append(
-                    f"{values[option].place}: a directory for each cluster expected, {value} is {other}'s already"
+                    f"{values[option].place}: expected a directory for each cluster, {value} is {other}'s already"
                 )
     brokers: dict[str, str] = {}
     for name, values in clusters.items():

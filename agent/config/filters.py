@@ -65,7 +65,7 @@ def check_pattern(text: str) -> None:
             rf"/\{text}/ is the name that begins so"
         )
     elif not text:
-        raise ValueError("a name or a /regular expression/ expected, nothing came")
+        raise ValueError("expected a name or a /regular expression/, got nothing")
 
 
 def check_topic_pattern(text: str) -> None:

@@ -25,7 +25,7 @@ def parse_properties(text: str) -> dict[str, str]:
                 out[element.key] = element.value
             line += len(_LINE_ENDS.findall(element.source))
     except InvalidUEscapeError:
-        raise ValueError(f"line {line}: four hexadecimal digits expected behind \\u") from None
+        raise ValueError(f"line {line}: expected four hexadecimal digits after \\u") from None
     return out
 
 
@@ -39,7 +39,7 @@ _TOKEN = re.compile(
 _ESCAPE = re.compile(r"\\([0-3]?[0-7]{1,2}|.)", re.DOTALL)
 _KNOWN = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _FLAGS = ("required", "requisite", "sufficient", "optional")
-_EXPECTED = 'a login module, required, and NAME="VALUE" options up to a ; expected'
+_EXPECTED = 'expected a login module, required, and NAME="VALUE" options up to a ;'
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,7 +91,7 @@ def _options(method: LoginMethod, text: str) -> dict[str, str]:
     known = OPTIONS[method]
     expected = f"NAME=VALUE of {', '.join(sorted(known))}" if known else "nothing"
     if any(not equals or name not in known or not value for name, equals, value in pairs):
-        raise ValueError(f"property {CONFIG}: {expected} expected with {METHOD}={method}, something else came")
+        raise ValueError(f"property {CONFIG}: expected {expected} with {METHOD}={method}, got something else")
     return {name: value for name, _, value in pairs}
 
 

@@ -70,7 +70,7 @@ class MinDuration(Parsed):
             return None
         duration_ms = parse_duration(text)
         if duration_ms < parse_duration(self._least):
-            raise ValueError(f"at least {self._least} expected, {text!r} came")
+            raise ValueError(f"expected at least {self._least}, got {text!r}")
         return duration_ms
 
     def show(self, value: int | None) -> str | None:
@@ -94,8 +94,8 @@ class NameValue(click.ParamType[tuple[str, str]]):
         name, equals, text = str(value).partition("=")
         if not equals or not name or ("." in self.name and "." not in name):
             # Of a property it may be half of a password, parted at a blank.
-            came = f"{value!r} came" if "." in self.name else "something else came (not shown: it may be a secret)"
-            self.fail(f"a {self.what} is {self.name}, {came}", param, ctx)
+            came = repr(value) if "." in self.name else "something else (not shown: it may be a secret)"
+            self.fail(f"expected a {self.what} as {self.name}, got {came}", param, ctx)
         return name, text
 
     def show(self, values: Sequence[tuple[str, str]]) -> dict[str, str]:

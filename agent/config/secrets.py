@@ -36,7 +36,7 @@ def resolve_variable(text: str, environment: Mapping[str, str]) -> str | None:
     if name is None:
         return None
     if name not in environment:
-        raise ValueError(f"the environment variable {name} expected, it is not set")
+        raise ValueError(f"expected the environment variable {name}, it is not set")
     return environment[name]
 
 
@@ -51,12 +51,12 @@ def _content(path: Path) -> str:
         with path.open("rb") as stream:
             content = stream.read(MAX_FILE_BYTES + 1)
         if len(content) > MAX_FILE_BYTES:
-            raise ValueError(f"a file of at most {MAX_FILE_BYTES} bytes expected, {path} is longer")
+            raise ValueError(f"expected a file of at most {MAX_FILE_BYTES} bytes, {path} is longer")
         return content.decode().removesuffix("\n").removesuffix("\r")
     except OSError as error:
-        raise ValueError(f"the file {path} expected: {error.strerror}") from None
+        raise ValueError(f"expected the file {path}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise ValueError(f"a text in UTF-8 expected in {path}") from None
+        raise ValueError(f"expected a text in UTF-8 in {path}") from None
 
 
 HIDDEN = "<hidden>"

@@ -48,7 +48,7 @@ class Shard:
         digits = name[len(name.rstrip("0123456789")) :]
         if not digits or len(digits) > 9 or int(digits) >= self.count:
             raise ValueError(
-                f"shard {self}: a host name that ends in a number below {self.count} expected, {hostname!r} came"
+                f"shard {self}: expected a host name that ends in a number below {self.count}, got {hostname!r}"
             )
         return Shard(int(digits), self.count)
 
@@ -93,19 +93,19 @@ class OtlpEndpoint:
 
 def parse_otlp_endpoint(text: str) -> OtlpEndpoint:
     """`http://HOST:4318`, `https://…`, `grpc://HOST:4317` or `grpcs://…`. What may hold a secret is not quoted."""
-    expected = "an endpoint (http://HOST:4318, grpc://HOST:4317; https and grpcs by TLS) expected"
+    expected = "expected an endpoint (http://HOST:4318, grpc://HOST:4317; https and grpcs by TLS)"
     try:
         parts = urlsplit(text.strip())
         has_port = parts.port is not None
     except ValueError:
-        raise ValueError(f"{expected}, something else came") from None
+        raise ValueError(f"{expected}, got something else") from None
     if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
         raise ValueError(f"{expected}, with nothing more in it: credentials go into OTEL_EXPORTER_OTLP_HEADERS")
     is_grpc = parts.scheme.startswith("grpc")
     if parts.scheme not in ("http", "https", "grpc", "grpcs") or not parts.hostname:
-        raise ValueError(f"{expected}, {text[:100]!r} came")
+        raise ValueError(f"{expected}, got {text[:100]!r}")
     if is_grpc and (not has_port or parts.path.strip("/")):
-        raise ValueError(f"{expected}: by gRPC a host and a port, {text[:100]!r} came")
+        raise ValueError(f"{expected}, for gRPC a host and a port, got {text[:100]!r}")
     return OtlpEndpoint(parts.scheme, parts.netloc + parts.path.rstrip("/"))
 
 
@@ -113,7 +113,7 @@ def parse_size(text: str) -> int:
     """`1GiB`, `500MB` or bytes, as bytes."""
     found = _SIZE.fullmatch(text.strip())
     if found is None:
-        raise ValueError(f"a size (500MB, 1GiB, 1048576) expected, {text[:100]!r} came")
+        raise ValueError(f"expected a size (500MB, 1GiB, 1048576), got {text[:100]!r}")
     unit = (found[2] or "").upper()
     base = 1024 if unit.endswith("I") else 1000
     factor: int = base ** " KMGT".index(unit[:1] or " ")
@@ -126,12 +126,12 @@ def parse_partitions(text: str) -> tuple[int, ...]:
     for part in text.split(","):
         found = _PARTITIONS.fullmatch(part.strip())
         if found is None:
-            raise ValueError(f"partitions (0-24,30) expected, {text[:100]!r} came")
+            raise ValueError(f"expected partitions (0-24,30), got {text[:100]!r}")
         first, last = int(found[1]), int(found[2] or found[1])
         if last < first:
-            raise ValueError(f"partitions (0-24,30) expected, {part.strip()!r} goes backwards")
+            raise ValueError(f"expected partitions (0-24,30), {part.strip()!r} goes backwards")
         if last - first >= MAX_RANGE:
-            raise ValueError(f"at most {MAX_RANGE} partitions expected, {part.strip()!r} came")
+            raise ValueError(f"expected at most {MAX_RANGE} partitions, got {part.strip()!r}")
         out.update(range(first, last + 1))
     return tuple(sorted(out))
 
@@ -141,11 +141,11 @@ def parse_shard(text: str) -> Shard:
     found = _SHARD.fullmatch(text.strip())
     if found is None:
         raise ValueError(
-            f"a shard (0/3, or auto/3 for the number the host's name ends in) expected, {text[:100]!r} came"
+            f"expected a shard (0/3, or auto/3 for the number the host's name ends in), got {text[:100]!r}"
         )
     index, count = None if found[1] == "auto" else int(found[1]), int(found[2])
     if count == 0 or (index is not None and index >= count):
-        raise ValueError(f"a shard counts from 0: 0/3, 1/3, 2/3; {text.strip()!r} came")
+        raise ValueError(f"expected a shard that counts from 0 (0/3, 1/3, 2/3), got {text.strip()!r}")
     return Shard(index, count)
 
 
@@ -155,14 +155,14 @@ def parse_snapshot_location(text: str) -> SnapshotLocation:
     if colon and scheme == "kafka":
         return SnapshotLocation(topic=parse_topic(topic))
     if not text:
-        raise ValueError("a directory or kafka:TOPIC expected, nothing came")
+        raise ValueError("expected a directory or kafka:TOPIC, got nothing")
     return SnapshotLocation(directory=text)
 
 
 def parse_topic(text: str) -> str:
     """A topic's name."""
     if not _TOPIC.fullmatch(text) or text in (".", ".."):
-        raise ValueError(f"a topic's name (letters, digits, '.', '_' and '-') expected, {text[:100]!r} came")
+        raise ValueError(f"expected a topic's name (letters, digits, '.', '_' and '-'), got {text[:100]!r}")
     return text
 
 
@@ -170,8 +170,8 @@ def parse_cluster(text: str) -> str:
     """What people call a cluster: it becomes a label and a directory."""
     if not _CLUSTER.fullmatch(text):
         raise ValueError(
-            f"a name of at most 100 letters, digits, '.', '_' and '-', a letter or digit first, expected, "
-            f"{text[:100]!r} came"
+            f"expected a name of at most 100 letters, digits, '.', '_' and '-', a letter or digit first, "
+            f"got {text[:100]!r}"
         )
     return text
 
@@ -180,5 +180,5 @@ def parse_address(text: str) -> Address:
     """`HOST:PORT`. An empty host is every address, as in ":9308"; brackets are the writing of an IPv6 one."""
     host, colon, port = text.rpartition(":")
     if not colon or not (port.isascii() and port.isdecimal()) or len(port) > 5 or int(port) > 65535:
-        raise ValueError(f"HOST:PORT expected, {text!r} came")
+        raise ValueError(f"expected HOST:PORT, got {text!r}")
     return Address(host.strip("[]") or "::", int(port))

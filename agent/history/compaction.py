@@ -63,9 +63,9 @@ def compact(
     Raises `HistoryError` for what is not there, is damaged, lacks columns, or is being written by somebody else.
     """
     if not root.is_dir():
-        raise HistoryError(f"{root}: a directory of history or of rollups expected, there is none")
+        raise HistoryError(f"{root}: expected a directory of history or of rollups, there is none")
     if (root / "_delta_log").is_dir() or any((it / "_delta_log").is_dir() for it in root.iterdir() if it.is_dir()):
-        raise HistoryError(f"{root}: a directory of Parquet expected, a Delta table came: OPTIMIZE is Delta's own")
+        raise HistoryError(f"{root}: expected a directory of Parquet, got a Delta table: OPTIMIZE is Delta's own")
     directory = ParquetDirectory(root, _tables(root))
     total = Compacted(0, 0, 0)
     try:
@@ -149,7 +149,7 @@ def _schema(files: Sequence[DataFile]) -> Any:
             schema = pq.read_schema(file.path)
         except (OSError, pa.ArrowInvalid) as error:
             raise HistoryError(
-                f"{file.path}: a Parquet file expected, this one is damaged, or none: {error}"
+                f"{file.path}: expected a Parquet file, this one is damaged, or none: {error}"
             ) from None
         if schema not in found:
             check_columns(str(file.path), schema, wanted)
@@ -158,7 +158,7 @@ def _schema(files: Sequence[DataFile]) -> Any:
         return pa.unify_schemas(found, promote_options="permissive")
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         day = files[0].path.parent
-        raise HistoryError(f"{day}: files with columns that go together expected: {error}") from None
+        raise HistoryError(f"{day}: expected files with columns that go together: {error}") from None
 
 
 def _read(file: DataFile) -> Iterator[Any]:
@@ -166,7 +166,7 @@ def _read(file: DataFile) -> Iterator[Any]:
         for batch in pq.ParquetFile(file.path).iter_batches(ROW_GROUP):
             yield pa.Table.from_batches([batch])
     except (OSError, pa.ArrowInvalid) as error:
-        raise HistoryError(f"{file.path}: a Parquet file expected, this one is damaged: {error}") from None
+        raise HistoryError(f"{file.path}: expected a Parquet file, this one is damaged: {error}") from None
 
 
 def _aligned(table: Any, schema: Any) -> Any:

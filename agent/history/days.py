@@ -61,15 +61,14 @@ def range_of_days(since: str | None, until: str | None, dates: Collection[str]) 
     """The days `since` to `until` (None: the first and the last there is) of a history that has these dates. Raises
     `HistoryError` for days without any."""
     if not dates:
-        raise HistoryError("days with events expected, there are none")
+        raise HistoryError("expected days with events, there are none")
     there = Days(min(dates), max(dates))
     asked = Days(since or there.first, until or there.last)
     if asked.first > asked.last:
-        raise HistoryError(f"a first day before the last expected, {asked.first} and {asked.last} came")
+        raise HistoryError(f"expected a first day before the last, got {asked.first} and {asked.last}")
     if asked.first > there.last or asked.last < there.first:
         raise HistoryError(
-            f"days from {there.first} to {there.last} expected: there are events of those;"
-            f" {asked.first} to {asked.last} came"
+            f"expected days from {there.first} to {there.last}, which have events, got {asked.first} to {asked.last}"
         )
     return asked
 

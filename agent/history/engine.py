@@ -43,7 +43,7 @@ def database(memory_mb: int = DEFAULT_MEMORY_MB, *, keeps_order: bool = False) -
     try:
         import duckdb
     except ImportError:
-        raise HistoryError(f"the Python package duckdb expected, it is not installed: {INSTALL}") from None
+        raise HistoryError(f"expected the Python package duckdb, it is not installed: {INSTALL}") from None
     _collect_at_exit()
     spill = tempfile.mkdtemp(prefix="kshadow-history-")
     config: dict[str, str | bool | int | float | list[str]] = {

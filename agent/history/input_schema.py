@@ -28,7 +28,7 @@ def check_columns(where: str, found: Any, wanted: Any) -> None:
     it with a type whose values are not read as they are."""
     there = {field.name: field.type for field in found}
     wrong = [
-        f"{field.name} {field.type} expected, {there.get(field.name, 'nothing')} came"
+        f"expected {field.name} {field.type}, got {there.get(field.name, 'nothing')}"
         for field in wanted
         if field.name not in there or not _is_like(there[field.name], field.type)
     ]
@@ -43,7 +43,7 @@ def check_newest(newest: int | None) -> None:
     """
     if newest is not None and newest > SCHEMA:
         raise HistoryError(
-            f"events of schema version {SCHEMA} expected, version {newest} came, which a newer kshadow wrote: roll up"
+            f"expected events of schema version {SCHEMA}, got version {newest}, which a newer kshadow wrote: roll up"
             " with that one"
         )
 

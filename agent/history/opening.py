@@ -167,8 +167,7 @@ def _unified(schemas: Sequence[pa.Schema], names: Sequence[str]) -> pa.Schema:
             first = fields.setdefault(field.name, field)
             if not (_is_like(field.type, first.type) or _is_like(first.type, field.type)):
                 raise HistoryError(
-                    f"{name}: the column {field.name} expected as {first.type} as in other files, it came as"
-                    f" {field.type}"
+                    f"{name}: column {field.name}: expected {first.type} as in other files, got {field.type}"
                 )
     return pa.schema([field for name, field in fields.items() if name != DATE])
 
@@ -179,7 +178,7 @@ def read_schema(path: str, name: str) -> pa.Schema:
         return pq.read_schema(path)
     except (OSError, pa.ArrowInvalid) as error:
         reason = str(error).partition(". ")[0].replace(path, name)
-        raise HistoryError(f"{name}: a Parquet file expected, this one is damaged or none: {reason}") from None
+        raise HistoryError(f"{name}: expected a Parquet file, this one is damaged or none: {reason}") from None
 
 
 def duckdb_type_of(kind: Any) -> str:
@@ -209,7 +208,7 @@ def _deltalake(path: str) -> Iterator[Any]:
         import deltalake
     except ImportError:
         raise HistoryError(
-            "the Python package deltalake expected, for Delta tables; it is not installed: install kshadow[delta]"
+            "expected the Python package deltalake, for Delta tables; it is not installed: install kshadow[delta]"
         ) from None
     try:
         yield deltalake

@@ -107,7 +107,7 @@ class OutputBusy(Exception):
     """Another process writes there. `holder` is None where it has not said who it is (yet)."""
 
     def __init__(self, root: Path, holder: Holder | None) -> None:
-        super().__init__(f"{root}: nobody else writing there expected; {holder or 'another process'} is")
+        super().__init__(f"{root}: expected nobody else writing there; {holder or 'another process'} is")
         self.root, self.holder = root, holder
 
 
@@ -316,7 +316,7 @@ class ParquetDirectory:
         except FileNotFoundError:
             return
         except msgspec.MsgspecError as error:
-            raise CommitFailed(f"{path}: the journal of a commit expected: {error}") from None
+            raise CommitFailed(f"{path}: expected the journal of a commit: {error}") from None
         touched: set[Path] = set()
         for staged, target in journal.moves:
             source, aim = self.root / staged, self.root / target
@@ -356,7 +356,7 @@ class Lease(NamedTuple):
         directory = self.directory
         replaces = replaces or (lambda file: file.is_of(label))
         if not staging.is_dir():
-            raise CommitFailed(f"{staging}: what was staged expected, it is not there")
+            raise CommitFailed(f"{staging}: expected what was staged, it is not there")
         with directory._locked(fcntl.LOCK_EX):
             moves = _moves(directory, staging, label)
             gone = [file for table in directory.tables for file in directory.files(table) if replaces(file)]
@@ -389,7 +389,7 @@ def _moves(directory: ParquetDirectory, staging: Path, label: str) -> dict[str, 
             day = () if file.date is None else (f"{DATE}={file.date}",)
             target = Path(table, *day, f"{label}{ENDING}").as_posix()
             if target in out:
-                raise CommitFailed(f"{file.path.parent}: one file of a day expected, several came")
+                raise CommitFailed(f"{file.path.parent}: expected one file of a day, got several")
             out[target] = directory._below(file.path)
     return out
 

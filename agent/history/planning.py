@@ -25,7 +25,7 @@ NOT_DATED = "files lie in no directory of a day (date=…): all of them are read
 
 def no_events(history: Sequence[str]) -> HistoryError:
     """Of a history in which there are none."""
-    return HistoryError(f"{', '.join(history)}: expected history events, none came")
+    return HistoryError(f"{', '.join(history)}: expected history events, got none")
 
 
 def known_clocks(told: Collection[tuple[str, Sequence[LogClock]]], now_ms: int, say: Say) -> dict[str | None, int]:

@@ -46,8 +46,8 @@ def open_for_queries(history: Sequence[str], rollups: str | None, *, memory_mb: 
         yield db
 
 
-_NO_HISTORY = "a table of history expected, as kshadow run and kshadow spark backfill write it"
-_NO_ROLLUPS = "tables of rollups expected; kshadow history rollup or kshadow spark rollup makes them"
+_NO_HISTORY = "expected a table of history, as kshadow run and kshadow spark backfill write it"
+_NO_ROLLUPS = "expected tables of rollups; kshadow history rollup or kshadow spark rollup makes them"
 
 
 def _tables_of(rollups: str) -> list[str]:
@@ -76,7 +76,7 @@ def ask(db: Any, sql: str) -> Answer:
     statements = db.extract_statements(sql)
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
         came = ", ".join(str(it.type).rpartition(".")[2] for it in statements) or "nothing"
-        raise HistoryError(f"one SELECT expected, {came} came: nothing can be changed or written here")
+        raise HistoryError(f"expected one SELECT, got {came}: nothing can be changed or written here")
     asked = db.execute(statements[0])
     columns = _distinct([str(it[0]) for it in asked.description])
     return Answer(columns, _rows(asked, columns))

@@ -100,12 +100,12 @@ def range_of(since: str | None, until: str | None, first_ms: int, last_ms: int) 
     until_ms = (_start(until) if until else last_ms // DAY_MS * DAY_MS) + DAY_MS
     if since_ms >= until_ms:
         raise HistoryError(
-            f"a first day before the last expected, {date_of(since_ms)} and {date_of(until_ms - DAY_MS)} came"
+            f"expected a first day before the last, got {date_of(since_ms)} and {date_of(until_ms - DAY_MS)}"
         )
     if since_ms > last_ms or until_ms <= first_ms:
         came = f"{date_of(since_ms)} to {date_of(until_ms - DAY_MS)}"
         raise HistoryError(
-            f"days from {date_of(first_ms)} to {date_of(last_ms)} expected: there are events of those; {came} came"
+            f"expected days from {date_of(first_ms)} to {date_of(last_ms)}, which have events, got {came}"
         )
     return Range(since_ms, until_ms, last_ms)
 

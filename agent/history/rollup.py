@@ -94,7 +94,7 @@ def roll_up(
     """
     target = local_path(out)
     if target is None:
-        raise HistoryError(f"--out {out}: a path of this machine expected; kshadow spark rollup writes elsewhere")
+        raise HistoryError(f"--out {out}: expected a path of this machine; kshadow spark rollup writes elsewhere")
     whose = " ".join(sorted(path if local_path(path) is None else os.path.abspath(path) for path in history))
     directory = ParquetDirectory(target, tuple(ROLLED_UP))
     with ExitStack() as stack:
@@ -208,7 +208,7 @@ class _Reading:
             try:
                 yield decode_clock(file.read_bytes())
             except msgspec.MsgspecError as error:
-                self._say(f"{file}: up to when time has passed expected: {error}: passed over")
+                self._say(f"{file}: expected up to when time has passed: {error}: passed over")
 
     def _standing(self, asked: Days, dates: Sequence[str]) -> Reading:
         """What to read for a range; and how groups stood when the day before it had ended, where that is known."""
@@ -227,7 +227,7 @@ class _Reading:
         return bool(one_row(self._db, "SELECT count(*) AS n FROM stood")["n"])
 
 
-_MISSING = "a table of history expected, as kshadow run and kshadow spark backfill write it"
+_MISSING = "expected a table of history, as kshadow run and kshadow spark backfill write it"
 
 
 def events_in_order(has_time: str, within: Range) -> str:

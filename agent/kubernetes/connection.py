@@ -79,7 +79,7 @@ def find_connection(context: str | None = None) -> Connection:
 
 def _of_file(name: str, context: str | None) -> SingleConfig:
     if len([it for it in name.split(os.pathsep) if it]) > 1:
-        raise KubernetesMisconfigured(f"Kubernetes: one file expected in KUBECONFIG, {name} came")
+        raise KubernetesMisconfigured(f"Kubernetes: expected one file in KUBECONFIG, got {name}")
     about = f"Kubernetes: kubeconfig {name}"
     try:
         config = KubeConfig.from_file(name).get(context)

@@ -216,7 +216,7 @@ class ClusterState:
         header, plain = self._codec.open(image, SnapshotIdentity(*self.log, partition))
         parts = self._codec.restore(plain, partition, header.format)
         if parts.mirror.next_offset != header.next_offset:
-            at = f"offset {header.next_offset} expected, {parts.mirror.next_offset} came"
+            at = f"expected offset {header.next_offset}, got {parts.mirror.next_offset}"
             raise SnapshotRefused(RefusalReason.CORRUPT, f"the image is of another moment than its header: {at}")
         self.forget(partition)
         self.mirror.partitions[partition] = parts.mirror

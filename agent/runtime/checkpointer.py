@@ -189,12 +189,12 @@ class Restorer:
         if not bounds.first <= offset <= bounds.end:
             raise SnapshotRefused(
                 RefusalReason.OFFSET_GONE,
-                f"an offset from {bounds.first} to {bounds.end} to go on at expected, {offset} came",
+                f"expected an offset from {bounds.first} to {bounds.end} to go on at, got {offset}",
             )
         if age_s > self._max_age_s:
             raise SnapshotRefused(
                 RefusalReason.TOO_OLD,
-                f"at most {self._max_age_s / 3600:g} hours old expected, {age_s / 3600:.1f} came: the log may have"
+                f"expected an age of at most {self._max_age_s / 3600:g} h, got {age_s / 3600:.1f} h: the log may have"
                 " dropped tombstones of groups that were deleted since",
             )
 

@@ -115,7 +115,7 @@ def _payload_form(line: PayloadLine) -> dict[str, Any]:
     message = _PAYLOAD_CLASSES.get(line.name or "")
     if message is None:
         known = ", ".join(_PAYLOAD_CLASSES)
-        error = {"kind": "unknown_payload", "message": f"one of {known} expected, {line.name!r} came"}
+        error = {"kind": "unknown_payload", "message": f"expected one of {known}, got {line.name!r}"}
         return {**place, "error": error, "valueHex": line.data.hex()}
     try:
         version, payload = decode_payload(message, line.data)

@@ -221,7 +221,7 @@ def _limit(text: str | None) -> int:
     if text is None:
         return DEFAULT_EVENTS
     if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text) > 0):
-        raise ValueError(f"limit: a number from 1 to {MAX_EVENTS} expected, {text[:100]!r} came")
+        raise ValueError(f"limit: expected a number from 1 to {MAX_EVENTS}, got {text[:100]!r}")
     return min(int(text), MAX_EVENTS)
 
 

@@ -62,10 +62,10 @@ def archive(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
         there = {field.name: field.dataType.simpleString() for field in schema.fields}
         kinds = _kinds(file, there)
         if first is not None and kinds != first[1]:
-            raise JobError(f"{file}: raw records as in {first[0]} expected, {first[1]}; {kinds} came")
+            raise JobError(f"{file}: expected raw records as in {first[0]}, {first[1]}, got {kinds}")
         first = first or (file, kinds)
     if first is None:
-        raise JobError(f"{', '.join(paths)}: raw records in Parquet expected, no files are there")
+        raise JobError(f"{', '.join(paths)}: expected raw records in Parquet, no files are there")
     read = spark.read.parquet(*paths)
     if "topic" in read.columns:
         read = read.where(F.col("topic") == TOPIC)
@@ -79,16 +79,16 @@ def _kinds(file: str, there: dict[str, str]) -> dict[str, str]:
     wanted = {PARTITION: ("int", "bigint"), OFFSET: ("int", "bigint"), KEY: ("binary",), VALUE: ("binary",)}
     times = {TIMESTAMP_MS: ("bigint",), "timestamp": ("timestamp", "timestamp_ntz")}
     wrong = [
-        f"{name} {' or '.join(kinds)} expected, {there.get(name, 'nothing')} came"
+        f"expected {name} {' or '.join(kinds)}, got {there.get(name, 'nothing')}"
         for name, kinds in wanted.items()
         if there.get(name) not in kinds
     ]
     time = next((name for name, kinds in times.items() if there.get(name) in kinds), None)
     if time is None:
         came = there.get(TIMESTAMP_MS) or there.get("timestamp", "nothing")
-        wrong.append(f"{TIMESTAMP_MS} bigint or timestamp timestamp expected, {came} came")
+        wrong.append(f"expected {TIMESTAMP_MS} bigint or timestamp timestamp, got {came}")
     if wrong or time is None:
-        raise JobError(f"{file}: raw records expected: {'; '.join(wrong)}")
+        raise JobError(f"{file}: expected raw records: {'; '.join(wrong)}")
     return {name: there[name] for name in (*wanted, time, *("topic",) * ("topic" in there))}
 
 

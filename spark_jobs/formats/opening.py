@@ -32,7 +32,7 @@ def open_output(spark: SparkSession, form: str, out: str, tables: Sequence[str],
         case _:
             root = local_directory(out)
             if root is None:
-                raise JobError(f"{out}: a directory on this machine expected, for Parquet")
+                raise JobError(f"{out}: expected a directory on this machine, for Parquet")
             return ParquetOutput(root, tables, kind)
 
 

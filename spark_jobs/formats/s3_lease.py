@@ -98,7 +98,7 @@ class S3Lease:
                 is_alive, seen, changed_s = seen is not None, now, time.monotonic()
                 # It moves, so somebody is there.
                 if is_alive and time.monotonic() >= deadline:
-                    raise OutputHeld(f"{self._path}: nobody else writing there expected; {now[0]} is")
+                    raise OutputHeld(f"{self._path}: expected nobody else writing there; {now[0]} is")
                 if is_alive and not told:
                     print_status(f"{self._path}: waiting for {now[0]}")
                     told = True

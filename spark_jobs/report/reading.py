@@ -55,7 +55,7 @@ def _table(spark: SparkSession, rollups: str, name: str) -> DataFrame:
     if found is None:
         found = _of_files(spark, path)
     if found is None:
-        raise JobError(f"{path} is not there: the table {name} of rollups expected; kshadow spark rollup makes it")
+        raise JobError(f"{path} is not there: expected the table {name} of rollups; kshadow spark rollup makes it")
     from pyspark.sql.pandas.types import to_arrow_schema
 
     wanted = arrow_schema(column for column in TABLES[name] if column.name in READ[name])

@@ -213,5 +213,5 @@ def _as_json(table: DataFrame, name: str) -> DataFrame:
 
 def _kafka(job: Stream) -> Kafka:
     if job.kafka is None:
-        raise JobError("a cluster expected (--bootstrap-server), none came")
+        raise JobError("expected a cluster (--bootstrap-server), got none")
     return job.kafka

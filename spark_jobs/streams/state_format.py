@@ -64,7 +64,7 @@ class StateFormat(Generic[State]):
             body = body[_HEAD.size :]
         if version > self.version:
             raise StateRefused(
-                f"{self.name}: versions up to {self.version} expected, version {version} came, which a newer kshadow"
+                f"{self.name}: expected versions up to {self.version}, got version {version}, which a newer kshadow"
                 " wrote: go on with that one"
             )
         try:

@@ -64,7 +64,7 @@ def parse_count(text: str) -> tuple[str, int]:
 
     topic, _, count = text.rpartition("=")
     if not topic or not (count.isascii() and count.isdecimal()) or not 0 < int(count[:9]) <= MAX_PARTITIONS:
-        raise ValueError(f"TOPIC=N with N from 1 to {MAX_PARTITIONS:,} expected, {text!r} came")
+        raise ValueError(f"expected TOPIC=N with N from 1 to {MAX_PARTITIONS:,}, got {text!r}")
     return topic, int(count)
 
 
@@ -76,7 +76,7 @@ def parse_count(text: str) -> tuple[str, int]:
     "assignors",
     type=click.Choice(NAMES),
     multiple=True,
-    help="Only this one, for a GROUP. Repeatable; blanks part those in the variable.",
+    help="Only this one, for a GROUP. Repeatable; separated by blanks in the variable.",
 )
 @option(
     "--partitions",
@@ -104,15 +104,16 @@ def assign(
     by_member: bool,
     **_: Any,
 ) -> None:
-    """Show what each assignor would give.
+    """Show the assignment that each assignor would compute.
 
-    For a GROUP (with --from, --bootstrap-server or --agent): today's assignment, then what each assignor would make
-    of the same members and what they hold. MOVES are partitions whose owner changes, STOPPED those that stop on the
-    way: all there are with an eager assignor. Topics have as many partitions as the broker says; without one, at
-    least as many as were seen. A group without members is told of as it was when it last had some, or --until.
+    For a GROUP (with --from, --bootstrap-server or --agent): today's assignment, then what each assignor would
+    compute from the same members and their present partitions. MOVES are partitions that change owner; STOPPED are
+    partitions that are revoked on the way (all, with an eager assignor). The broker tells how many partitions a topic
+    has; without one, at least as many as were seen are assumed. For a group without members the last assignment
+    (before --until) is used.
 
-    Without a source: each problem of an NDJSON file, or of standard input (-), one JSON a line with assignor,
-    partitions ({topic: count}) and members ({id: {topics, instance_id, owned}}).
+    Without a source: each problem of an NDJSON file, or of standard input (-), one JSON object per line with
+    assignor, partitions ({topic: count}) and members ({id: {topics, instance_id, owned}}).
 
     \b
     Examples:
@@ -191,7 +192,7 @@ def _broker_counts(ctx: click.Context) -> Any:
 
 def _print_plan(plan: dict[str, Any], last: LastMembership | None, *, by_member: bool) -> None:
     if not plan["today"]["assignment"]:
-        warn("no members: there is nobody to assign to" + _last_members_hint(last))
+        warn("the group has no members to assign to" + _last_members_hint(last))
         return
     day = "today" if plan["as_of_ms"] is None else "then"
     rows = [{**plan["today"], "assignor": f"{day}{_of(plan['assignor'])}"}, *plan["alternatives"]]

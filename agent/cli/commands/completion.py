@@ -18,7 +18,7 @@ def completion(ctx: click.Context, shell: str) -> None:
     names is kept for a minute.
 
     \b
-    For good:
+    To install it:
       bash: source <(kshadow completion bash), in ~/.bashrc
       zsh: source <(kshadow completion zsh), in ~/.zshrc behind compinit
       fish: kshadow completion fish | source, in ~/.config/fish/config.fish

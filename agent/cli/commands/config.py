@@ -24,7 +24,7 @@ _COLUMNS = {
 
 @click.group()
 def config() -> None:
-    """Show the settings in force, or check a file of them.
+    """Show the settings in force, or check a settings file.
 
     \b
     Examples:
@@ -39,10 +39,10 @@ def config() -> None:
 @output_option()
 @click.pass_context
 def show(ctx: click.Context, arguments: tuple[str, ...], output: str) -> None:
-    """Show what `kshadow run` would be told here, and where each value came from.
+    """Show the settings that `kshadow run` would have here, and where each comes from.
 
-    That is the options given here, the environment, the file of kshadow --config, and the context in use. Values of
-    properties whose names hold password, secret, key, jaas or token are hidden.
+    Settings come from the options given here, the environment, the file of kshadow --config, and the context in use.
+    Values of properties whose names contain password, secret, key, jaas or token are hidden.
 
     \b
     Examples:
@@ -79,10 +79,10 @@ def show(ctx: click.Context, arguments: tuple[str, ...], output: str) -> None:
 @click.argument("file", required=False, type=click.Path(path_type=Path, dir_okay=False, exists=True))
 @click.pass_context
 def check(ctx: click.Context, file: Path | None) -> None:
-    """Check a file of settings: all that is wrong with it, at once.
+    """Check a settings file and report all errors at once.
 
-    Without FILE the one of kshadow --config. It is looked at alone, without the command line and the environment;
-    only values that it refers to must be there. The exit code is 2 where something is wrong.
+    Without FILE the file of kshadow --config is checked. It is checked alone, without the command line and the
+    environment; only the values that it refers to must exist. The exit code is 2 if there is an error.
 
     \b
     Examples:

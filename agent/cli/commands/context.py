@@ -34,9 +34,9 @@ NAME = ContextName()
 def context() -> None:
     """Name clusters, and choose one.
 
-    A context says which source is asked and how: --agent, --bootstrap-server or --from, and their options. It counts
-    where nothing else names a source: that of kshadow --context NAME, of KSHADOW_CONTEXT, or the one in use. It may
-    name an agent and brokers: then queries ask the agent; run, doctor and coordinator the brokers.
+    A context names a source (--agent, --bootstrap-server or --from) and its options. It is used if nothing else names
+    a source: first the one of kshadow --context NAME, then of KSHADOW_CONTEXT, then the one in use. It may name an
+    agent and brokers: then queries ask the agent; run, doctor and coordinator use the brokers.
 
     \b
     They are kept in $KSHADOW_CONTEXTS, else in kshadow/contexts.yaml under
@@ -107,7 +107,7 @@ def current(ctx: click.Context) -> None:
 @context.command()
 @click.argument("name", type=NAME)
 def use(name: str) -> None:
-    """Use a context from now on.
+    """Select the context to use.
 
     \b
     Example:
@@ -142,11 +142,11 @@ def _remove_variables(command: click.Command) -> click.Command:
 @click.option("--unset", multiple=True, metavar="OPTION", help="Forget this option, such as agent-user. Repeatable.")
 @click.pass_context
 def set_(ctx: click.Context, /, name: str, unset: tuple[str, ...], **_: Any) -> None:
-    """Make a context, or change what it says.
+    """Create or change a context.
 
-    Options that are not given stay as they were. The first context is in use at once. A secret is given as a
-    reference: -X sasl.password='${KAFKA_PASSWORD}' is looked up in the environment each time; or it stands in the
-    --command-config file.
+    Options that are not given stay unchanged. The first context is in use at once. Give a secret as a reference,
+    -X sasl.password='${KAFKA_PASSWORD}', which is looked up in the environment each time, or in the --command-config
+    file.
 
     \b
     Examples:
@@ -171,7 +171,7 @@ def set_(ctx: click.Context, /, name: str, unset: tuple[str, ...], **_: Any) -> 
                 value = {**entry.get("property", {}), **dict(value)}
             entry[key] = os.path.abspath(value) if key in PATHS and value != "-" else value
         if is_new and not given:
-            raise ContextError(f"--agent URL or --bootstrap-server HOST:PORT expected: where is {name}?")
+            raise ContextError(f"expected --agent URL or --bootstrap-server HOST:PORT: where is {name}?")
         contexts.entries[name] = check_entry(entry)
         first = contexts.current is None
         if first:
@@ -199,7 +199,7 @@ def _given(ctx: click.Context) -> Entry:
 @click.argument("name", type=NAME)
 @click.argument("new")
 def rename(name: str, new: str) -> None:
-    """Give a context another name.
+    """Rename a context.
 
     \b
     Example:
@@ -220,7 +220,7 @@ def rename(name: str, new: str) -> None:
 @context.command()
 @click.argument("name", type=NAME)
 def delete(name: str) -> None:
-    """Forget a context.
+    """Delete a context.
 
     \b
     Example:

@@ -42,9 +42,9 @@ def coordinator(
 ) -> None:
     """Show the partition and broker that own a group.
 
-    The partition follows from the group's name and from whose brokers they are, Kafka's or Redpanda's; where no
-    broker is asked, and nothing is said, they are Kafka's. The broker that leads the partition is the group's
-    coordinator, and is known only where a broker is asked.
+    The partition follows from the group's name and the hash that the brokers use, Kafka's or Redpanda's; if no broker
+    is asked and none is given, Kafka's. The broker that leads the partition is the group's coordinator; only a broker
+    can tell which one that is.
 
     \b
     Examples:

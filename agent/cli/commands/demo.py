@@ -62,7 +62,7 @@ def demo(
     """Watch the agent diagnose a real embedded broker under real faults.
 
     Starts Kafka in a temporary directory (its jars are downloaded once; KAFKA_HOME or --bootstrap-server saves that),
-    then for a minute real consumers crash, leave, stall, are deployed and share work badly, while the agent reads
+    then for a minute real consumers crash, leave, stall, restart and have uneven assignments, while the agent reads
     what the broker writes about them. Everything is removed at the end, also after Ctrl-C.
 
     With --stack a Prometheus scrapes the agent, and it is told which alerts fire.

@@ -35,7 +35,7 @@ _OFFSET_COLUMNS = {
 def describe(query: Query, /, group: str, topics: tuple[str, ...], sort_by: tuple[str, ...], **_: Any) -> None:
     """Show one group: state, members, assignment, offsets.
 
-    --topic and --sort-by are for the offsets.
+    --topic and --sort-by apply to the offsets.
 
     \b
     Example:

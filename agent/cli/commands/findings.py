@@ -50,10 +50,11 @@ def findings(
     severity: str | None,
     **_: Any,
 ) -> None:
-    """List what the analyzers hold open, or found in a range.
+    """List the open findings, or those of a range.
 
-    Without --since and --until: what is open now (with --from: where the files end). With them: all that was open at
-    some time in between, UNTIL when it was resolved. A finding about the cluster has no group.
+    Without --since and --until: the findings that are open now (with --from: at the end of the files). With them: all
+    that were open at some time in the range; UNTIL is when a finding was resolved. A finding about the cluster has no
+    group.
 
     \b
     Examples:

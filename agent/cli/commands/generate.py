@@ -53,7 +53,7 @@ def parse_range(text: str) -> IntegerRange:
     try:
         return IntegerRange(int(least), int(most or least))
     except ValueError:
-        raise ValueError(f"a number or two (5, 1-30) expected, {text[:100]!r} came") from None
+        raise ValueError(f"expected a number or two (5, 1-30), got {text[:100]!r}") from None
 
 
 def parse_weight(text: str) -> tuple[str, float]:
@@ -62,7 +62,7 @@ def parse_weight(text: str) -> tuple[str, float]:
     try:
         return name, float(weight or 1)
     except ValueError:
-        raise ValueError(f"a name with its weight (crash=3) expected, {text[:100]!r} came") from None
+        raise ValueError(f"expected a name with its weight (crash=3), got {text[:100]!r}") from None
 
 
 RANGE, WEIGHT = Parsed("N|N-M", parse_range), Parsed("NAME[=WEIGHT]", parse_weight)

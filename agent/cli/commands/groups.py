@@ -51,7 +51,8 @@ def groups(
 ) -> None:
     """List the groups.
 
-    With --follow each whose state, generation, members or partitions change, again; Dead is one that is gone.
+    With --follow a group is printed again when its state, generation, members or partitions change. A deleted group
+    is Dead.
 
     \b
     Examples:

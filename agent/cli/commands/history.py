@@ -27,10 +27,10 @@ def parse_size(text: str) -> int:
     """An amount of memory in MB."""
     number, unit = text[:-1], text[-1:].lower()
     if unit not in ("m", "g") or not number.isascii() or not number.isdecimal() or int(number) == 0:
-        raise ValueError(f"a size (512m, 2g) expected, {text!r} came")
+        raise ValueError(f"expected a size (512m, 2g), got {text!r}")
     megabytes = int(number) * (1024 if unit == "g" else 1)
     if megabytes < LEAST_MB:
-        raise ValueError(f"a size of at least {LEAST_MB}m expected, {text!r} came")
+        raise ValueError(f"expected a size of at least {LEAST_MB}m, got {text!r}")
     return megabytes
 
 
@@ -80,7 +80,7 @@ report_options: Decorator = combined(
 
 @click.group()
 def history() -> None:
-    """Sum up, show and query months of history on this machine.
+    """Aggregate, report and query months of history on this machine.
 
     The same tables and the same page as kshadow spark makes, without Spark and Java (install kshadow[history]).
     docs/history.md says from what size Spark pays.
@@ -106,7 +106,7 @@ def rollup(
     until: str | None,
     memory_mb: int,
 ) -> None:
-    """Sum the history up: five minutes, hours and days.
+    """Aggregate the history by five minutes, hours and days.
 
     Replaces the days it reads in --out, whole days of UTC, in one commit, and leaves others. Its rows are those that
     the rollup by Spark gives.
@@ -147,7 +147,7 @@ def rollup(
 @memory_option
 @click.pass_context
 def report(ctx: click.Context, /, memory_mb: int, **_: Any) -> None:
-    """Make a page of the rollups: which groups cost most, when and why.
+    """Write an HTML page from the rollups: which groups cost most, when and why.
 
     \b
     Examples:
@@ -176,7 +176,7 @@ def report(ctx: click.Context, /, memory_mb: int, **_: Any) -> None:
     help=f"How to print it; a table has the first {MAX_TABLE_ROWS:,} rows, wide is one with every column.",
 )
 def query(sql: str, history: tuple[str, ...], rollups: str | None, memory_mb: int, output: str) -> None:
-    """Ask the tables in SQL (DuckDB's).
+    """Query the tables in SQL (DuckDB).
 
     One SELECT over the tables history, groups, causes and episodes, whose columns spark_jobs/TABLES.md and
     docs/reference/events.md tell. DESCRIBE, SHOW TABLES and SUMMARIZE tell what is there. Other files cannot be read,

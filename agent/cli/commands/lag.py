@@ -57,11 +57,11 @@ _TEXTS = {
 @output_option()
 @pass_query
 def lag(query: Query, /, group: str, topics: tuple[str, ...], **_: Any) -> None:
-    """Show how far behind one group is, by partition.
+    """Show the lag of one group, by partition.
 
-    In records, and in seconds: how long the next record to read has been there. What is not known is absent (null).
-    Needs Describe on the topics that the group commits to. Files do not say where topics end. --follow prints each
-    topic whose lag has changed (with -o ndjson each partition).
+    Lag is given in records, and in seconds as the age of the next record to read; what is unknown is absent (null).
+    Lag needs Describe on the topics that the group commits to. Files do not contain the end offsets of topics.
+    --follow prints each topic whose lag has changed (with -o ndjson each partition).
 
     \b
     Examples:

@@ -67,12 +67,12 @@ def replay(
     samples: str | None,
     output: str,
 ) -> None:
-    """Print the history that the log tells, as events.
+    """Print the history in the log, as events.
 
-    They come in the order of time, partition and offset, and are the same each time. What the analyzers find is
-    among them, as events of type finding. PATH is as for decode. Transactions that were aborted or are still open are
-    not applied. With --broker-log, what a broker's log says stands in place of what is inferred; rotated
-    files beside it (server.log.*) are read too.
+    Events are ordered by time, partition and offset; the same log always gives the same events. Findings are among
+    them, as events of type finding. PATH is as for decode. Transactions that were aborted or are still open are not
+    applied. With --broker-log the causes in a broker's log replace inferred ones; rotated files beside it
+    (server.log.*) are read too.
 
     \b
     Examples:

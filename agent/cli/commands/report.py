@@ -57,9 +57,9 @@ def report(
 ) -> None:
     """Write one HTML page about a time range, to keep or to send.
 
-    Swim lanes, causes, costs, findings and advice of the groups named, or of those in most trouble. The page is one
-    file without scripts, asks for nothing, and prints well; a page of that name is replaced once the new one is
-    whole.
+    It has swim lanes, causes, costs, findings and advice for the groups named, or for those with the worst problems.
+    The page is one file; it runs no scripts, loads nothing, and prints well. An existing page of that name is
+    replaced only when the new one is complete.
 
     \b
     Examples:

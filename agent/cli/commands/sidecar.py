@@ -33,8 +33,8 @@ _sidecar_options: Decorator = combined(
         "properties",
         type=NameValue("property", "NAME=VALUE"),
         multiple=True,
-        help="A librdkafka property. A secret is ${NAME}, looked up in the pod. Repeatable; blanks part those in the "
-        "variable.",
+        help="A librdkafka property. A secret is ${NAME}, looked up in the pod. Repeatable; separated by blanks in "
+        "the variable.",
     ),
     option(
         "--secret-env",
@@ -165,7 +165,7 @@ def _text(file: BinaryIO) -> str:
         return content.decode()
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise ManifestError(f"line {line}: text in UTF-8 expected") from None
+        raise ManifestError(f"line {line}: expected text in UTF-8") from None
 
 
 def _sidecar(ctx: click.Context, given: dict[str, Any]) -> Sidecar:
@@ -186,7 +186,7 @@ def _check_extra(ctx: click.Context, extra: tuple[str, ...]) -> None:
     about = click.Context(declared, info_name="kshadow run", parent=ctx)
     given, rest, _ = declared.make_parser(about).parse_args(list(extra))
     if rest:
-        raise click.UsageError(f"behind -- only options of kshadow run go, {rest[0]!r} came")
+        raise click.UsageError(f"expected only options of kshadow run after --, got {rest[0]!r}")
     if "properties" in given:
         raise click.UsageError("-X goes before --, where it is seen whether it is a secret")
 

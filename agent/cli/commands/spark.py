@@ -95,7 +95,7 @@ def spark() -> None:
 @spark_options
 @click.pass_context
 def backfill(ctx: click.Context, /, **_: Any) -> None:
-    """Write the history that the log tells as a table.
+    """Write the history in the log as a table.
 
     The same events as kshadow replay, from exactly one of --from, --archive and --bootstrap-server. Brokers must
     grant Describe and Read on __consumer_offsets, and Describe on groups prefixed kshadow-spark.
@@ -207,7 +207,7 @@ def stream(ctx: click.Context, /, **_: Any) -> None:
 @spark_options
 @click.pass_context
 def rollup(ctx: click.Context, /, **_: Any) -> None:
-    """Sum the history up: five minutes, hours and days.
+    """Aggregate the history by five minutes, hours and days.
 
     Replaces the days it reads in --out, whole days of UTC, and leaves others.
 
@@ -227,7 +227,7 @@ def rollup(ctx: click.Context, /, **_: Any) -> None:
 @spark_options
 @click.pass_context
 def report(ctx: click.Context, /, **_: Any) -> None:
-    """Make a page of the rollups: which groups cost most, when and why.
+    """Write an HTML page from the rollups: which groups cost most, when and why.
 
     Where rollups, page and summary are on this machine nothing of Spark is started: kshadow history report does the
     same. Elsewhere Spark reads the hours that are needed, and writes through its file systems.
@@ -266,7 +266,7 @@ def _needs_spark(ctx: click.Context, job: Report) -> bool:
 )
 @click.pass_context
 def compact(ctx: click.Context, /, since: str | None, until: str | None, settled: int, **_: Any) -> None:
-    """Make one file of the many of a day, with the same rows.
+    """Merge the files of a day into one, with the same rows.
 
     On this machine, without Spark. An agent may go on writing meanwhile; other jobs on the directory are refused, and
     so is compact while one of them writes. What is killed has lost and doubled nothing. Tables of Delta Lake have
@@ -287,7 +287,7 @@ def compact(ctx: click.Context, /, since: str | None, until: str | None, settled
 
     path = str(ctx.params[exactly_one_of(ctx, "history", "rollups")])
     if (here := local(path)) is None:
-        raise click.UsageError(f"{path}: a directory of this machine expected, for files of Parquet; another came")
+        raise click.UsageError(f"{path}: expected a local directory for Parquet files, got another")
     try:
         done = compact_directory(Path(here), first=since, last=until, now_ms=now_ms(), settled_ms=settled)
     except HistoryError as error:

@@ -46,10 +46,10 @@ def timeline(
     limit: int | None,
     **_: Any,
 ) -> None:
-    """Tell what happened to one group, in order.
+    """Show the events of one group, in order.
 
-    The table has one line for all that one rebalance did. COST is how long partitions were stopped for it, summed
-    over the partitions; - where the log does not tell. The other formats print the history's events.
+    The table has one line per rebalance and per other event. COST is stopped partition time; - where it is unknown.
+    The other formats print the events.
 
     \b
     Examples:

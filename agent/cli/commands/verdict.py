@@ -44,7 +44,7 @@ def _parse_wait(text: str) -> int:
     try:
         return parse_duration(text)
     except ValueError:
-        raise ValueError(f"a duration such as 2m or 90s expected, {text!r} came") from None
+        raise ValueError(f"expected a duration such as 2m or 90s, got {text!r}") from None
 
 
 @click.command()

@@ -38,12 +38,12 @@ CATCH_UP_S = 10.0
 def watch(ctx: click.Context, /, interval: float, plain: bool, **_: Any) -> None:
     """Watch the groups live, full screen.
 
-    The groups by trouble; Enter opens one: members and partitions as a map, rebalances with their causes and costs as
-    they happen, lag, findings with advice. ? shows all keys, q ends it.
+    Groups with problems come first. Enter opens a group: members and partitions as a map, rebalances with their
+    causes and costs as they happen, lag, findings with advice. ? shows all keys, q quits.
 
-    With --agent a running agent is asked, with --bootstrap-server one runs inside, for as long as this does. --from
-    shows where files end. --plain moves no cursor and has no colour: for screen readers. It is also what there is
-    where standard input or output is no terminal, or TERM is dumb. NO_COLOR is heeded.
+    --agent asks a running agent; --bootstrap-server runs one for as long as the command runs; --from shows the end of
+    files. --plain moves no cursor and has no colour, for screen readers; it is also used if standard input or output
+    is not a terminal, or TERM is dumb. NO_COLOR is respected.
 
     \b
     Examples:

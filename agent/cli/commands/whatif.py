@@ -46,7 +46,7 @@ def _parse_duration(text: str) -> int:
     try:
         return parse_duration(text)
     except ValueError:
-        raise ValueError(f"a duration such as 30s, 5m or 500ms expected, {text!r} came") from None
+        raise ValueError(f"expected a duration such as 30s, 5m or 500ms, got {text!r}") from None
 
 
 DURATION = Parsed("DURATION", _parse_duration)
@@ -97,10 +97,10 @@ def whatif(
 ) -> None:
     """Replay one group's history under other settings.
 
-    What its clients did (they came, went, died, stalled) is read from the log and played through a model of the
-    group protocol: under today's settings, which must come to what the log shows, and under others. Settings that
-    are given together are tried together, each value of a repeated one by itself; without any, a standard set is
-    tried. STOPPED is for how long partitions were stopped, in seconds summed over partitions.
+    The actions of its clients (joins, leaves, crashes, stalls) are read from the log and replayed in a model of the
+    group protocol: under today's settings, which is compared with the log, and under others. Settings given together
+    are tried together, each value of a repeated one separately; without any, a standard set is tried. STOPPED is
+    stopped partition time in seconds, summed over partitions.
 
     \b
     Examples:

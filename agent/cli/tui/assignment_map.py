@@ -23,6 +23,8 @@ TOPIC_STYLES = tuple(f"topic{number}" for number in range(7))
 MAX_MEMBERS = 200
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 MAX_LABEL = 24
+UNASSIGNED = "(unassigned)"
+"""The row of partitions that no member holds."""
 WIDE_FROM = 64
 """From so many columns on a cell may take two."""
 
@@ -55,12 +57,12 @@ def assignment_map(watched: GroupState, width: int) -> list[Line]:
     noun = work(form["group_type"])
     if not seats:
         known = sum(len(topic.partitions) for topic in topics)
-        text = f"Nobody: the group has no members{f'; {count(known, noun)} with commits' if known else ''}."
+        text = f"The group has no members{f'; {count(known, noun)} with commits' if known else ''}."
         return [((f" {text}", "dim"),)]
     held = frozenset[PartitionKey]().union(*(seat.partitions for seat in seats))
     nobodys = frozenset((topic.name, it) for topic in topics for it in topic.partitions) - held
     if nobodys:
-        seats = [*seats, MemberRow("(nobody)", nobodys)]
+        seats = [*seats, MemberRow(UNASSIGNED, nobodys)]
     label = min(max(cell_len(seat.label) for seat in seats), MAX_LABEL, max(width // 3, 8))
     room = width - label - 7
     cells = sum(len(topic.partitions) for topic in topics)
@@ -114,7 +116,7 @@ def _topics(form: JsonView) -> list[Topic]:
 
 
 def _row_head(seat: MemberRow, label: int) -> list[Piece]:
-    nobody = seat.label == "(nobody)"
+    nobody = seat.label == UNASSIGNED
     return [
         (" " + fitted(seat.label, label), "bad" if nobody else ""),
         (fitted(str(len(seat.partitions)), 4, right=True) + "  ", "dim" if seat.partitions else "warn"),
@@ -144,7 +146,7 @@ def _matrix(
         numbers.append((fitted("".join(str(it % 10).ljust(step) for it in topic.partitions), block) + " ", "dim"))
     out: list[Line] = [tuple(names), tuple(numbers)]
     for seat in seats:
-        nobody = seat.label == "(nobody)"
+        nobody = seat.label == UNASSIGNED
         line = _row_head(seat, label)
         for topic, block in zip(topics, blocks, strict=True):
             for partition in topic.partitions:
@@ -172,7 +174,7 @@ def _packed_row(
         line.append((topic.tag, topic.style))
         left -= 1
         for place in held[:left]:
-            line.append(_cell(place, topic, moved, seat.label == "(nobody)"))
+            line.append(_cell(place, topic, moved, seat.label == UNASSIGNED))
             rest -= 1
         left -= min(len(held), left)
         if left > 0:
@@ -198,5 +200,5 @@ def _legend(
     else:
         parts.append(f"{MOVED} will mark what moves from now on")
     if nobodys:
-        parts.append(f"{UNOWNED} nobody's")
+        parts.append(f"{UNOWNED} unassigned")
     return [*out, *wrapped([(" ", "")], "   ".join(parts), width, "dim")]

@@ -63,7 +63,10 @@ HELP: Sequence[tuple[str, Sequence[tuple[str, str]]]] = (
     (
         "A group",
         (
-            ("■ ◆ □ ·", "a partition its member holds, one that moved with the latest change, nobody's, another's"),
+            (
+                "■ ◆ □ ·",
+                "a partition of the member, one that just moved, an unassigned one, another member's",
+            ),
             (
                 "✖ - + ? ~",
                 "a rebalance: a member was removed, left, joined, went unknown how; or another cause",

@@ -141,7 +141,7 @@ class PartitionRecentEvents:
         findings: dict[bytes, RecentEvent] = {}
         for name, complete_since, (times, are_findings, forms) in groups:
             if not len(times) == len(forms) == len(are_findings) > 0:
-                raise ValueError("columns of one length expected")
+                raise ValueError("expected columns of one length")
             events = out.groups[name] = list(map(RecentEvent, times, forms, are_findings))
             for event, form in zip(events, forms, strict=True):
                 _check_event(form)

@@ -297,7 +297,7 @@ class CommittedOffsets:
         for key in keys:
             parsed = read_commit_key(key)
             if parsed is None:
-                raise ValueError(f"the key of an offset commit expected, {key!r} came")
+                raise ValueError(f"expected the key of an offset commit, got {key!r}")
             group, topic, number = parsed
             if group != last:
                 last, group_slots = group, out._groups.setdefault(group, {})

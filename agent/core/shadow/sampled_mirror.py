@@ -94,7 +94,7 @@ class SampledMirror(PartitionMirror):
         try:
             look = msgspec.convert(json.loads(record.value), GroupLook)
         except (ValueError, msgspec.ValidationError) as error:
-            wrong = Invalid(f"a look at a group expected: {error}")
+            wrong = Invalid(f"expected a look at a group: {error}")
             self.error_counts[wrong.kind] += 1
             self.rejects.append(RejectedRecord(at, wrong))
             return []

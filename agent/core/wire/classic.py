@@ -84,7 +84,7 @@ class RedpandaGroupMetadataValue(Message):
     def as_kafkas(self) -> GroupMetadataValue:
         """The same as Kafka's message. Raises `Invalid` where a member is of another version than Redpanda knows."""
         if others := {it.version for it in self.members} - {REDPANDA_VERSION}:
-            raise Invalid(f"members of version {REDPANDA_VERSION} expected, {sorted(others)} came")
+            raise Invalid(f"expected members of version {REDPANDA_VERSION}, got {sorted(others)}")
         return GroupMetadataValue(
             self.protocol_type,
             self.generation,

@@ -227,4 +227,4 @@ def commit_from_message(value: object) -> Commit:
         case LegacyOffsetCommitValue():
             return Commit(value.offset, -1, value.metadata, value.commit_timestamp, -1, ZERO_UUID)
         case _:
-            raise TypeError(f"an offset commit's value expected, {type(value).__name__} came")
+            raise TypeError(f"expected an offset commit's value, got {type(value).__name__}")

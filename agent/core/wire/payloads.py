@@ -110,7 +110,7 @@ def decode_leniently(message: type[Payload], data: bytes) -> LenientPayload[Payl
         version, at = p.read_int16(data, 0)
         lowest, highest = message.versions
         if version < lowest:
-            raise UnknownVersion(f"version {version}, {lowest} or newer expected")
+            raise UnknownVersion(f"version {version}: expected {lowest} or newer")
         newest = min(version, highest)
         try:
             return LenientPayload(version, message.read(data, at, newest)[0], newest)
@@ -144,7 +144,7 @@ def encode_payload(message: Message, version: int) -> bytes:
     """A payload as `version` would write it, its version in front."""
     lowest, highest = type(message).versions
     if not lowest <= version <= highest:
-        raise UnknownVersion(f"version {version}, {lowest} to {highest} expected")
+        raise UnknownVersion(f"version {version}: expected {lowest} to {highest}")
     out = bytearray()
     p.write_int16(out, version)
     message.write(out, version)

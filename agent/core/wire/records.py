@@ -123,7 +123,7 @@ def decode_key(key: bytes | None) -> tuple[RecordType, Message]:
     """A key: its type and message. Raises `WireError`."""
     try:
         if key is None:
-            raise Invalid("a key is expected, none came")
+            raise Invalid("expected a key, got none")
         key = unwrapped_key(key)
         number, at = p.read_int16(key, 0)
         record_type = RECORD_TYPES.get(number)

@@ -78,7 +78,7 @@ RECORD_TYPES: dict[int, type[ShareSnapshotValue | ShareUpdateValue]] = {0: Share
 def decode_share_state(key: bytes | None, value: bytes | None) -> tuple[SharePartitionKey, ShareStateValue | None]:
     """A record's key, and its value; None for a tombstone, which deletes what the key names. Raises `WireError`."""
     if key is None:
-        raise Invalid("key: a key is expected, none came")
+        raise Invalid("key: expected a key, got none")
     try:
         number, at = p.read_int16(key, 0)
         message = RECORD_TYPES.get(number)

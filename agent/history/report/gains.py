@@ -51,7 +51,7 @@ def documents(path: str) -> list[WhatIfDocument]:
         raise HistoryError(f"{path}: {error.strerror or error}") from None
     if not out:
         raise HistoryError(
-            f"{path}: what kshadow whatif GROUP -o json prints expected, in files that end in .json or .ndjson"
+            f"{path}: expected what kshadow whatif GROUP -o json prints, in files that end in .json or .ndjson"
         )
     return out
 
@@ -69,7 +69,7 @@ def _read(file: Path) -> Iterator[WhatIfDocument]:
                 yield from _all(_decode(line))
             except msgspec.MsgspecError as error:
                 raise HistoryError(
-                    f"{file}{where}: what kshadow whatif GROUP -o json prints expected: {error}"
+                    f"{file}{where}: expected what kshadow whatif GROUP -o json prints: {error}"
                 ) from None
     else:
         yield from _all(whole)

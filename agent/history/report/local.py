@@ -24,7 +24,7 @@ def run(job: Report, *, now_ms: int, memory_mb: int, command: str = "history") -
     for option, path in (("--out", it.page), ("--summary", it.summary)):
         if local_path(path) is None:
             raise HistoryError(
-                f"{option} {path}: a path of this machine expected; kshadow spark report writes elsewhere"
+                f"{option} {path}: expected a path of this machine; kshadow spark report writes elsewhere"
             )
     replayed = None if job.what_if is None else gains.documents(job.what_if)
     with database(memory_mb) as db, open_rollups(db, job.rollups, days_of(it)):
@@ -54,7 +54,7 @@ def open_rollups(db: Any, rollups: str, days: Bounds = EVERY_DAY, suffix: str = 
 
 def _view(name: str, suffix: str) -> View:
     wanted = arrow_schema(column for column in TABLES[name] if column.name in READ[name])
-    missing = f"the table {name} of rollups expected; kshadow history rollup or kshadow spark rollup makes it"
+    missing = f"expected the table {name} of rollups; kshadow history rollup or kshadow spark rollup makes it"
     return View(f"{name}{suffix}", wanted, missing)
 
 

@@ -51,9 +51,9 @@ _NAMED_HTML = re.compile(r"[^/]\.html$", re.IGNORECASE)
 def validate(job: Report) -> ReportRequest:
     """Raises `HistoryError` that says what was expected."""
     if not _NAMED_HTML.search(job.out):
-        raise HistoryError(f"{job.out}: the name of a file that ends in {ENDING} expected")
+        raise HistoryError(f"{job.out}: expected the name of a file that ends in {ENDING}")
     if job.most_groups < 1:
-        raise HistoryError(f"at least one group in each ranking expected; {job.most_groups} came")
+        raise HistoryError(f"expected at least one group in each ranking, got {job.most_groups}")
     _zone(job.time_zone)
     since = FIRST_MS if job.since_ms is None else job.since_ms
     until = LAST_MS if job.until_ms is None else job.until_ms
@@ -67,7 +67,7 @@ def _zone(name: str) -> None:
         ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise HistoryError(
-            f"{name!r}: the name of an IANA time zone expected, such as Europe/Berlin or UTC"
+            f"{name!r}: expected the name of an IANA time zone, such as Europe/Berlin or UTC"
         ) from None
 
 
@@ -75,7 +75,7 @@ def _range(name: str, bounds: tuple[int, int]) -> Range:
     since, until = bounds
     if not FIRST_MS <= since < until <= LAST_MS:
         raise HistoryError(
-            f"{name}: a begin and a later end expected, in milliseconds since 1970; {since} to {until} came"
+            f"{name}: expected a begin and a later end, in milliseconds since 1970, got {since} to {until}"
         )
     return Range(since, until)
 
@@ -84,7 +84,7 @@ def _before_after(job: Report) -> tuple[Range, Range] | None:
     if job.before is None and job.after is None:
         return None
     if job.before is None or job.after is None:
-        raise HistoryError("before and after belong together: both or neither expected")
+        raise HistoryError("before and after belong together: expected both or neither")
     before, after = _range("before", job.before), _range("after", job.after)
     if before.until_ms > after.since_ms:
         raise HistoryError("before must have ended when after begins")

@@ -385,7 +385,7 @@ class SampledReader:
                 # What it is now the first list tells; whether it still is there.
                 self._groups[group] = _GroupStatus(ListedGroup(str(GroupType.CLASSIC), str(state)))
         elif found != self._log_id:
-            log.warning("another cluster answers: %s expected, %s came", self._log_id.cluster_id, it.cluster_id)
+            log.warning("another cluster answers: expected %s, got %s", self._log_id.cluster_id, it.cluster_id)
 
     def _take_list(self, it: AdminAnswer, now: float) -> None:
         asked_ms, at_ms = _wall(it.asked_ms), _wall(it.answered_ms)

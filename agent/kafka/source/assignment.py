@@ -39,7 +39,7 @@ class Assignment:
         """Take in what is wanted of `count` partitions. Raises `SourceMisconfigured` where others are wanted, and
         what `offsets_at` raises."""
         if absent := [partition for partition in sorted(self._numbers or ()) if not 0 <= partition < count]:
-            raise SourceMisconfigured(f"{self._topic}: expected partitions below {count}, came {absent}")
+            raise SourceMisconfigured(f"{self._topic}: expected partitions below {count}, got {absent}")
         self._assign([number for number in range(count) if self._is_wanted(number)], timeout_s)
 
     def take_in(self, partitions: Collection[int], timeout_s: float) -> None:

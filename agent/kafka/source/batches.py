@@ -209,7 +209,7 @@ class BatchReader:
         return self.problem(ProblemKind.TORN, position, None, None, message)
 
     def _padding(self, position: int) -> SegmentProblem:
-        message = f"expected a batch, came {self._size - position} zero bytes up to the end of the file"
+        message = f"expected a batch, got {self._size - position} zero bytes up to the end of the file"
         return self.problem(ProblemKind.PADDING, position, None, None, message)
 
     def _frame_problem(self, position: int, base: int, length: int, magic: int) -> SegmentProblem | None:
@@ -229,9 +229,9 @@ class BatchReader:
             return self.problem(ProblemKind.TORN, position, base, None, message)
         skipped = frame if self._is_boundary(position + frame) else None
         if magic not in _LEAST_LENGTH:
-            message = f"expected magic 0, 1 or 2, came {magic}"
+            message = f"expected magic 0, 1 or 2, got {magic}"
             return self.problem(ProblemKind.GARBAGE, position, None, skipped, message)
-        message = f"expected a base offset from {self._least_offset} to {self._most_offset}, came {base}"
+        message = f"expected a base offset from {self._least_offset} to {self._most_offset}, got {base}"
         return self.problem(ProblemKind.OFFSET, position, base, skipped, message)
 
     def _is_boundary(self, position: int) -> bool:

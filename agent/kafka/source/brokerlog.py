@@ -49,7 +49,7 @@ def time_zone(name: str) -> LocalToEpochMs:
     if found := _OFFSET.fullmatch(name):
         minutes = int(found[2]) * 60 + int(found[3])
         if minutes >= 24 * 60:
-            raise SourceMisconfigured(f"time zone: expected an offset below 24 hours, {name!r} came")
+            raise SourceMisconfigured(f"time zone: expected an offset below 24 hours, got {name!r}")
         zone = timezone(timedelta(minutes=-minutes if found[1] == "-" else minutes))
     else:
         try:
@@ -57,7 +57,7 @@ def time_zone(name: str) -> LocalToEpochMs:
         except (ZoneInfoNotFoundError, ValueError, OSError):
             raise SourceMisconfigured(
                 "time zone: expected UTC, local, an offset such as +02:00, or a name such as Europe/Berlin that this "
-                f"machine knows; {name!r} came"
+                f"machine knows, got {name!r}"
             ) from None
     return _by_minutes(lambda local: local.replace(tzinfo=zone))
 

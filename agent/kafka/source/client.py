@@ -56,9 +56,9 @@ def consumer_properties(conf: Mapping[str, str]) -> dict[str, str]:
     """The caller's properties over our defaults, under what is fixed. Raises `SourceMisconfigured`."""
     for name, value in FIXED.items():
         if conf.get(name, value) != value:
-            raise SourceMisconfigured(f"property {name}: kshadow needs {value!r}, came {conf[name]!r}")
+            raise SourceMisconfigured(f"property {name}: kshadow needs {value!r}, got {conf[name]!r}")
     if not conf.get("bootstrap.servers") and not conf.get("metadata.broker.list"):
-        raise SourceMisconfigured("property bootstrap.servers: expected host:port[,host:port…], came nothing")
+        raise SourceMisconfigured("property bootstrap.servers: expected host:port[,host:port…], got nothing")
     return {**DEFAULTS, **conf, **FIXED}
 
 

@@ -44,6 +44,6 @@ class IdentityClient:
                 cluster_id = self._consumer.list_topics(topic, timeout=timeout_s).cluster_id
                 topic_id = str(described.result(timeout_s + 1).topic_id)
         except TimeoutError as error:
-            raise SourceUnreachable(f"{doing}: expected an answer within {timeout_s:g} s, none came") from error
+            raise SourceUnreachable(f"{doing}: expected an answer within {timeout_s:g} s, got none") from error
         # librdkafka writes plain base64, Kafka and its tools the form for URLs.
         return LogId(str(cluster_id), topic_id.translate(_URL_SAFE))

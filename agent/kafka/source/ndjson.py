@@ -87,14 +87,14 @@ def read_lines(stream: LineStream, source: str) -> Iterator[RawRecord | PayloadL
             if len(line) == _MAX_LINE_BYTES and not line.endswith(b"\n"):
                 while (rest := stream.readline(_MAX_LINE_BYTES)) and not rest.endswith(b"\n"):
                     pass
-                yield LineProblem(source, number, f"expected at most {_MAX_LINE_BYTES} bytes, came more")
+                yield LineProblem(source, number, f"expected at most {_MAX_LINE_BYTES} bytes, got more")
             elif line.strip():
                 try:
                     yield _parse(line, number)
                 except _BadLineError as error:
                     yield LineProblem(source, number, str(error))
     except (EOFError, OSError, zlib.error) as error:  # gzip: cut short, or not gzip at all
-        yield LineProblem(source, number + 1, f"expected more lines or the end of the file, came {error}")
+        yield LineProblem(source, number + 1, f"expected more lines or the end of the file, got {error}")
 
 
 def committed_batches(
@@ -135,15 +135,15 @@ def _parse(line: bytes, number: int) -> RawRecord | PayloadLine:
     try:
         fields = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise _BadLineError(f"expected a JSON object, came {_shown(line)} ({error})") from None
+        raise _BadLineError(f"expected a JSON object, got {_shown(line)} ({error})") from None
     if not isinstance(fields, dict):
-        raise _BadLineError(f"expected a JSON object, came {_shown(line)}")
+        raise _BadLineError(f"expected a JSON object, got {_shown(line)}")
     if "key" not in fields and "bytes" in fields:
         name = fields.get("name")
         return PayloadLine(number, name if isinstance(name, str) else None, _bytes(fields, "bytes") or b"")
     control = fields.get("control", False)
     if not isinstance(control, bool):
-        raise _BadLineError(f"control: expected true or false, came {control!r}")
+        raise _BadLineError(f"control: expected true or false, got {control!r}")
     return RawRecord(
         _int(fields, "partition", 0),
         _int(fields, "offset", number - 1),
@@ -157,7 +157,7 @@ def _parse(line: bytes, number: int) -> RawRecord | PayloadLine:
 def _int(fields: dict[str, object], name: str, default: int) -> int:
     value = fields.get(name, default)
     if not isinstance(value, int) or isinstance(value, bool) or not _LEAST[name] <= value <= _MOST[name]:
-        raise _BadLineError(f"{name}: expected a number from {_LEAST[name]} to {_MOST[name]}, came {value!r}")
+        raise _BadLineError(f"{name}: expected a number from {_LEAST[name]} to {_MOST[name]}, got {value!r}")
     return value
 
 
@@ -170,11 +170,11 @@ def _nullable_bytes(fields: dict[str, object], name: str) -> bytes | None:
 def _bytes(fields: dict[str, object], name: str) -> bytes:
     value = fields[name]
     if not isinstance(value, str):
-        raise _BadLineError(f"{name}: expected hex, came {_shown(value)}")
+        raise _BadLineError(f"{name}: expected hex, got {_shown(value)}")
     try:
         return bytes.fromhex(value)
     except ValueError as error:
-        raise _BadLineError(f"{name}: expected hex, came {_shown(value)} ({error})") from None
+        raise _BadLineError(f"{name}: expected hex, got {_shown(value)} ({error})") from None
 
 
 def _shown(value: object) -> str:

@@ -167,7 +167,7 @@ def _take(into: list[Record], walk: BatchReader, batch: Batch, expected: int) ->
         else:
             into.extend(record for record in batch if record.offset >= expected)
     except RECORD_ERRORS as error:
-        message = f"expected records as the header says, came {type(error).__name__}: {error}"
+        message = f"expected records as the header says, got {type(error).__name__}: {error}"
         offset = None if batch.base_offset < 0 else batch.base_offset
         return walk.problem(ProblemKind.RECORDS, walk.position, offset, 0, message)
     return None
@@ -208,7 +208,7 @@ def discover(path: Path, *, partition: int | None = None) -> list[PartitionLog]:
         return [PartitionLog(_partition_of(path.absolute().parent, partition), (path,))]
     if not path.is_dir():
         came = "a file of another kind" if path.exists() else "nothing"
-        raise SourcePathError(f"{path}: expected a .log segment or a directory, came {came}")
+        raise SourcePathError(f"{path}: expected a .log segment or a directory, got {came}")
     try:
         if _number(path.absolute()) is not None or any(path.glob("*.log")):
             return [_directory(path, _partition_of(path.absolute(), partition))]
@@ -218,7 +218,7 @@ def discover(path: Path, *, partition: int | None = None) -> list[PartitionLog]:
     except OSError as error:
         raise SourcePathError(f"{path}: expected a readable directory: {error.strerror}") from error
     if not logs:
-        raise SourcePathError(f"{path}: expected .log segments or directories {TOPIC}-N, came neither")
+        raise SourcePathError(f"{path}: expected .log segments or directories {TOPIC}-N, got neither")
     return logs
 
 

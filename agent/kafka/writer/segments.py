@@ -95,7 +95,7 @@ def _write(
     for partition, _, timestamp_ms, key, value, control in records:
         if control or timestamp_ms < 0:  # aiokafka's builder takes -1 for "not known yet"
             raise RecordRefused(
-                f"partition {partition}: expected a group's record with a time, came"
+                f"partition {partition}: expected a group's record with a time, got"
                 f" {'a transaction marker' if control else f'timestamp {timestamp_ms}'}"
             )
         log = logs.get(partition)

@@ -130,7 +130,7 @@ def write_topic(
 def _producer(conf: Mapping[str, str]) -> RecordProducer:
     for name, value in _FIXED.items():
         if conf.get(name, value) != value:
-            raise SinkMisconfigured(f"property {name}: kshadow needs {value!r} to write groups, came {conf[name]!r}")
+            raise SinkMisconfigured(f"property {name}: kshadow needs {value!r} to write groups, got {conf[name]!r}")
     with kafka_errors(_misconfigured):
         return RecordProducer(TOPIC, {**quiet(_DEFAULTS), **conf, **_FIXED})
 
@@ -144,7 +144,7 @@ def _write(records: Iterable[RawRecord], producer: RecordProducer, count: int) -
             came = "a transaction marker" if control else f"timestamp {timestamp_ms}, key {key!r}"
             raise RecordRefused(
                 f"partition {partition}: expected a group's record with a key and a time, in a partition below"
-                f" {count}, came {came}"
+                f" {count}, got {came}"
             )
         try:
             producer.produce(partition, key, value, timestamp_ms)

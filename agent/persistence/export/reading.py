@@ -39,7 +39,7 @@ def _line_samples(path: Path) -> Iterator[Event]:
                 event = json.loads(line)
                 kind = event["type"]
             except (ValueError, KeyError, TypeError) as error:
-                raise HistoryUnreadable(f"{path}: line {number}: expected an event, {line[:80]!r} came") from error
+                raise HistoryUnreadable(f"{path}: line {number}: expected an event, got {line[:80]!r}") from error
             if kind == SAMPLE:
                 yield event
 
@@ -52,7 +52,7 @@ def _parquet_samples(path: Path) -> Iterator[Event]:
         raise HistoryUnreadable(f"{path}: Parquet files need pyarrow: install kshadow[parquet]") from error
     files = sorted(path.rglob(f"*{PARQUET}")) if path.is_dir() else [path]
     if not files:
-        raise HistoryUnreadable(f"{path}: expected Parquet files of a history, none came")
+        raise HistoryUnreadable(f"{path}: expected Parquet files of a history, got none")
     for file in files:
         try:
             rows = parquet.ParquetFile(file).read().to_pylist()

@@ -94,7 +94,7 @@ class TopicSink:
         for name, value in _FIXED.items():
             if conf.get(name, value) != value:
                 raise ExportMisconfigured(
-                    f"property {name}: kshadow needs {value!r} to lose no history, came {conf[name]!r}"
+                    f"property {name}: kshadow needs {value!r} to lose no history, got {conf[name]!r}"
                 )
         self._conf, self._topic, self._create, self._patience_s = conf, topic, create, patience_s
         self._checked = False

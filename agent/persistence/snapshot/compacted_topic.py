@@ -101,7 +101,7 @@ class CompactedTopic:
                 return count
             if count is None and not create:
                 raise StoreError(
-                    StoreErrorReason.MISSING, f"topic {self._topic} expected for snapshots, there is none"
+                    StoreErrorReason.MISSING, f"expected topic {self._topic} for snapshots, there is none"
                 )
             if count is None and not is_asked:
                 self._create(admin)
@@ -132,7 +132,7 @@ class CompactedTopic:
         if policy != "compact":
             raise StoreError(
                 StoreErrorReason.MISCONFIGURED,
-                f"topic {self._topic}: cleanup.policy=compact expected, so that snapshots stay, {policy} came",
+                f"topic {self._topic}: expected cleanup.policy=compact, so that snapshots stay, got {policy}",
             )
 
     def read(self, partitions: Collection[int], deadline: float) -> Iterator[tuple[int, str, bytes | None]]:

@@ -95,14 +95,14 @@ def open_sealed(
     except (cramjam.DecompressionError, *MALFORMED) as error:
         raise SnapshotRefused(RefusalReason.CORRUPT, f"the image cannot be decompressed: {error}") from error
     if size != header.size:
-        raise SnapshotRefused(RefusalReason.CORRUPT, f"an image of {header.size} bytes expected, {size} came")
+        raise SnapshotRefused(RefusalReason.CORRUPT, f"expected an image of {header.size} bytes, got {size}")
     return header, bytes(image)
 
 
 def read_header(blob: bytes) -> tuple[Header, bytes]:
     """What a snapshot says of itself, whoever's it is, and its compressed image. Raises `SnapshotRefused`."""
     if len(blob) < _START.size + _SIZES.size:
-        raise SnapshotRefused(RefusalReason.CORRUPT, f"a snapshot expected, {len(blob)} bytes came")
+        raise SnapshotRefused(RefusalReason.CORRUPT, f"expected a snapshot, got {len(blob)} bytes")
     magic, digest = _START.unpack_from(blob)
     if magic != MAGIC:
         raise SnapshotRefused(RefusalReason.CORRUPT, f"a snapshot begins with {MAGIC!r}, this with {magic!r}")
@@ -114,12 +114,12 @@ def read_header(blob: bytes) -> tuple[Header, bytes]:
     version, size = _SIZES.unpack_from(rest)
     if not OLDEST_FORMAT <= version <= FORMAT:
         raise SnapshotRefused(
-            RefusalReason.OTHER_FORMAT, f"a snapshot of format {FORMAT} expected, one of format {version} came"
+            RefusalReason.OTHER_FORMAT, f"expected a snapshot of format {FORMAT}, got one of format {version}"
         )
     end = _SIZES.size + size
     if end > len(rest):
         raise SnapshotRefused(
-            RefusalReason.CORRUPT, f"a header of {size} bytes expected, {len(rest) - _SIZES.size} are left"
+            RefusalReason.CORRUPT, f"expected a header of {size} bytes, {len(rest) - _SIZES.size} are left"
         )
     try:
         header = _HEADER.decode(rest[_SIZES.size : end])._replace(format=version)
@@ -130,7 +130,7 @@ def read_header(blob: bytes) -> tuple[Header, bytes]:
 
 def _expect(kind: RefusalReason, what: str, expected: object, came: object) -> None:
     if expected != came:
-        raise SnapshotRefused(kind, f"a snapshot {what} {expected} expected, one {what} {came} came")
+        raise SnapshotRefused(kind, f"expected a snapshot {what} {expected}, got one {what} {came}")
 
 
 def fingerprint(text: str) -> str:

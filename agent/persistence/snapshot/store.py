@@ -49,5 +49,5 @@ class SnapshotStore(Protocol):
 def checked_name(name: str) -> str:
     """A name that is fit for a file and for a key; any other is the fault of who calls (`ValueError`)."""
     if not _NAME.fullmatch(name):
-        raise ValueError(f"a name of letters, digits, '.', '_' and '-' expected, {name!r} came")
+        raise ValueError(f"expected a name of letters, digits, '.', '_' and '-', got {name!r}")
     return name

@@ -195,23 +195,23 @@ class _Reader:
 
     def _all(self, content: Any, depth: int) -> list[Any]:
         if not isinstance(content, list):
-            raise ValueError("a list expected")
+            raise ValueError("expected a list")
         return [self.read(value, depth + 1) for value in content]
 
 
 def _number(it: Any) -> int:
     if type(it) is not int or it < 0:
-        raise ValueError(f"a number expected, {it!r} came")
+        raise ValueError(f"expected a number, got {it!r}")
     return it
 
 
 def _text(it: Any) -> str:
     if not isinstance(it, str):
-        raise ValueError(f"a text expected, {it!r} came")
+        raise ValueError(f"expected a text, got {it!r}")
     return it
 
 
 def _large(text: str) -> int:
     if len(text) > MAX_DIGITS:
-        raise ValueError(f"a number of at most {MAX_DIGITS} digits expected, {len(text)} came")
+        raise ValueError(f"expected a number of at most {MAX_DIGITS} digits, got {len(text)}")
     return int(text)

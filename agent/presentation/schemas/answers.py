@@ -230,7 +230,7 @@ ANSWER_DEFS: dict[str, Schema] = {
             "alternatives": array_of(ref("alternative")),
             "notes": array_of(TEXT),
         },
-        "A group's assignment today, and what each assignor would give the same members.",
+        "A group's assignment today, and what each assignor would compute for the same members.",
     ),
     "assignment": object_of({"assignor": TEXT, "assignment": _SLOTS}, "The answer to one problem of a file."),
     "analyzer": object_of(

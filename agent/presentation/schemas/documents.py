@@ -47,7 +47,7 @@ DOCUMENTS: dict[str, Document] = {
         ("kshadow verdict", "GET /api/v1/groups/{group}/rollouts"),
     ),
     "whatif": Document("One group's history under other settings.", ("kshadow whatif",)),
-    "assign": Document("What each assignor would give a group.", ("kshadow assign GROUP",)),
+    "assign": Document("The assignment that each assignor would compute for a group.", ("kshadow assign GROUP",)),
     "assignment": Document("What an assignor gives the members of a problem.", ("kshadow assign FILE",), many=True),
     "record": Document("A record of the topic.", ("kshadow decode",), many=True),
     "coordinator": Document("Who owns a group.", ("kshadow coordinator",)),

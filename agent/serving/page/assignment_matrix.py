@@ -30,6 +30,8 @@ from agent.simulation.whatif.recorder import GroupRecording
 MAX_ROWS = 60
 MAX_COLUMNS = 8
 """Members and topics that are shown: those that moved first, then those that hold most."""
+UNBROKEN = 24
+"""A topic's name of at most so many characters stands whole in its column's head."""
 MAX_GENERATIONS = 8
 """Generations that can be chosen: the newest, and the one that is shown."""
 
@@ -151,7 +153,7 @@ def matrix_section(
     topics = _topics(rows)
     columns = topics[:MAX_COLUMNS]
     unit, noun = epochs(group_type), work(group_type)
-    heads = '<th scope="col">Member</th>' + "".join(f'<th scope="col">{name(it)}</th>' for it in columns)
+    heads = '<th scope="col">Member</th>' + "".join(f"{_head(it)}{name(it)}</th>" for it in columns)
     heads += f'<th scope="col" class="number">All {noun}s</th>'
     body = "".join(_row(it, columns) for it in rows[:MAX_ROWS])
     caption = f"Members and the {noun}s that each holds by topic, in {unit} {shown.number}"
@@ -164,6 +166,11 @@ def matrix_section(
         f"{_rest(rest)}"
     )
     return Matrix(section("matrix", "Assignment", inner), not rest and position == len(known) - 1)
+
+
+def _head(topic: str) -> str:
+    # A name that fits a column is not broken within a word; a longer one may be, or it would widen the table.
+    return '<th scope="col" class="short">' if len(topic) <= UNBROKEN else '<th scope="col">'
 
 
 def _rest(rest: Sequence[str]) -> str:

@@ -133,7 +133,7 @@ def _settings(section: str, form: Any, known: Collection[str]) -> dict[str, Any]
     """A section's settings, without those that are given as nothing."""
     where = f"{section}." if section else ""
     if not isinstance(form, dict):
-        raise WebConfigError(f"{section or 'the file'}: settings by name expected, {_type_name(form)} came")
+        raise WebConfigError(f"{section or 'the file'}: expected settings by name, got {_type_name(form)}")
     for key in form:
         if f"{where}{key}" in _UNSUPPORTED:
             raise WebConfigError(f"{where}{key}: kshadow does not have it: {_UNSUPPORTED[f'{where}{key}']}")
@@ -185,7 +185,7 @@ def _tls(form: Any, directory: Path) -> TlsConfig | None:
         raise WebConfigError("tls_server_config: min_version is above max_version")
     prefer = settings.get("prefer_server_cipher_suites", True)
     if not isinstance(prefer, bool):
-        raise WebConfigError("tls_server_config.prefer_server_cipher_suites: true or false expected")
+        raise WebConfigError("tls_server_config.prefer_server_cipher_suites: expected true or false")
     return TlsConfig(
         cert_file=directory / _text(settings, "cert_file"),
         key_file=directory / _text(settings, "key_file"),
@@ -202,14 +202,14 @@ def _tls(form: Any, directory: Path) -> TlsConfig | None:
 def _text(settings: Mapping[str, Any], name: str, default: str = "") -> str:
     value = settings.get(name, default)
     if not isinstance(value, str) or not value or "\0" in value:
-        raise WebConfigError(f"tls_server_config.{name}: a text expected, {_type_name(value)} came")
+        raise WebConfigError(f"tls_server_config.{name}: expected a text, got {_type_name(value)}")
     return value
 
 
 def _texts(settings: Mapping[str, Any], name: str) -> list[str]:
     value = settings.get(name, [])
     if not isinstance(value, list) or not all(isinstance(it, str) for it in value):
-        raise WebConfigError(f"tls_server_config.{name}: a list of texts expected")
+        raise WebConfigError(f"tls_server_config.{name}: expected a list of texts")
     return value
 
 
@@ -231,7 +231,7 @@ def _known(key: str, name: str, table: Mapping[str, T]) -> T:
 def _version(settings: Mapping[str, Any], key: str, default: str) -> ssl.TLSVersion:
     name = _text(settings, key, default)
     if name not in VERSIONS:
-        raise WebConfigError(f"tls_server_config.{key}: kshadow has {' and '.join(VERSIONS)}, {name!r} came")
+        raise WebConfigError(f"tls_server_config.{key}: expected {' or '.join(VERSIONS)}, got {name!r}")
     return VERSIONS[name]
 
 
@@ -252,9 +252,9 @@ def _headers(form: Any) -> dict[str, str]:
     headers = _settings("http_server_config.headers", settings.get("headers", {}), HEADERS)
     for name, value in headers.items():
         if not isinstance(value, str) or not value.isascii() or not value.isprintable():
-            raise WebConfigError(f"http_server_config.headers.{name}: a text of ASCII expected")
+            raise WebConfigError(f"http_server_config.headers.{name}: expected a text of ASCII")
         if HEADERS[name] and value not in HEADERS[name]:
-            raise WebConfigError(f"http_server_config.headers.{name}: {' or '.join(HEADERS[name])} expected")
+            raise WebConfigError(f"http_server_config.headers.{name}: expected {' or '.join(HEADERS[name])}")
     # The toolkit's way to leave one out.
     return {name: value for name, value in headers.items() if value}
 
@@ -263,7 +263,7 @@ def _users(form: Any) -> dict[str, bytes]:
     if form is None:
         return {}
     if not isinstance(form, dict) or not all(isinstance(name, str) and name for name in form):
-        raise WebConfigError("basic_auth_users: hashes by name expected")
+        raise WebConfigError("basic_auth_users: expected hashes by name")
     return {name: _hash(name, value) for name, value in form.items()}
 
 
@@ -272,9 +272,9 @@ def _hash(name: str, value: Any) -> bytes:
     match = _HASH.fullmatch(said)
     if ":" in name or match is None:
         raise WebConfigError(
-            f"basic_auth_users: {name!r}: a name without colon, and a bcrypt hash expected, as"
+            f"basic_auth_users: {name!r}: expected a name without colon, and a bcrypt hash, as"
             ' `htpasswd -nBC 10 ""` prints after the colon'
         )
     if not 4 <= int(match[1]) <= MAX_BCRYPT_COST:
-        raise WebConfigError(f"basic_auth_users: {name!r}: a cost from 4 to {MAX_BCRYPT_COST} expected")
+        raise WebConfigError(f"basic_auth_users: {name!r}: expected a cost from 4 to {MAX_BCRYPT_COST}")
     return said

@@ -56,7 +56,7 @@ class WebConfigFile:
             with self._path.open("rb") as file:
                 text = file.read(MAX_BYTES + 1)
             if len(text) > MAX_BYTES:
-                raise WebConfigError(f"{MAX_BYTES} bytes at most expected")
+                raise WebConfigError(f"expected {MAX_BYTES} bytes at most")
             config = parse(text.decode(), self._path.parent)
             if config.tls is None:
                 return config, None
@@ -65,7 +65,7 @@ class WebConfigFile:
         except OSError as error:
             raise WebConfigError(f"web config {self._path}: {error.strerror}") from error
         except UnicodeDecodeError:
-            raise WebConfigError(f"web config {self._path}: UTF-8 expected") from None
+            raise WebConfigError(f"web config {self._path}: expected UTF-8") from None
         except WebConfigError as error:
             raise WebConfigError(f"web config {self._path}: {error}") from error.__cause__
 

@@ -112,7 +112,7 @@ def _assignment(assignment: Any, image: ClassicGroupImage) -> bytes:
 
 
 def _unexpected(value: Any, image: ClassicGroupImage) -> TypeError:
-    return TypeError(f"bytes expected of a member of a {image.protocol_type} group, {type(value).__name__} came")
+    return TypeError(f"expected bytes of a member of a {image.protocol_type} group, got {type(value).__name__}")
 
 
 @lru_cache(_REMEMBERED)

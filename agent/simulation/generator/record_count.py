@@ -45,7 +45,7 @@ def with_duration_for(settings: GeneratorSettings, records: int) -> GeneratorSet
         if duration_ms < LEAST_DURATION_MS:
             raise ValueError(
                 f"{settings.groups} groups that commit each {settings.commit_interval_ms} ms make {records} records"
-                f" in {duration_ms} ms: a minute or more expected, of more records, fewer groups or a longer interval"
+                f" in {duration_ms} ms: expected a minute or more, of more records, fewer groups or a longer interval"
             )
         settings = replace(settings, duration_ms=duration_ms)
     return settings
@@ -70,10 +70,10 @@ def _consumes_ms(settings: GeneratorSettings) -> int:
 
 def _left(settings: GeneratorSettings, records: int, steady: float, other: float) -> float:
     if not steady:
-        raise ValueError("groups that commit offsets expected, these fates have none")
+        raise ValueError("expected groups that commit offsets, these fates have none")
     if records <= other:
         raise ValueError(
             f"{settings.groups} groups like these make about {round(other)} records besides their regular commits:"
-            f" expected more records than that, {records} came"
+            f" expected more records than that, got {records}"
         )
     return records - other

@@ -210,16 +210,14 @@ def _stalled(cast: Participants) -> Scenario:
 SCENARIO_KINDS: Mapping[str, ScenarioKind] = {
     "steady": ScenarioKind("members start and stay", 30, _steady),
     "rolling_deploy": ScenarioKind(
-        "all members restart, one by one, with a goodbye",
+        "all members restart, one by one, with LeaveGroup",
         10,
         _deploy,
         is_static=False,
         rebalances=lambda members: 2 * members,
     ),
     "static_deploy": ScenarioKind("the same with static members (group.instance.id)", 5, _deploy, is_static=True),
-    "crash": ScenarioKind(
-        "some members die without a word and come back", 8, _crash, least_members=2, rebalances=lambda _: 3
-    ),
+    "crash": ScenarioKind("some members crash and join again", 8, _crash, least_members=2, rebalances=lambda _: 3),
     "poll_stall": ScenarioKind(
         "members poll later than max.poll.interval.ms",
         5,
@@ -232,7 +230,7 @@ SCENARIO_KINDS: Mapping[str, ScenarioKind] = {
         "one member crashes again and again", 3, _storm, least_members=2, is_static=False, rebalances=lambda _: 20
     ),
     "scaling": ScenarioKind(
-        "half of the members come and go", 5, _scaling, least_members=2, is_static=False, rebalances=lambda n: n
+        "half of the members join and leave", 5, _scaling, least_members=2, is_static=False, rebalances=lambda n: n
     ),
     "idle_members": ScenarioKind(
         "there are more members than partitions",
@@ -242,7 +240,7 @@ SCENARIO_KINDS: Mapping[str, ScenarioKind] = {
         own_topics=lambda members: (1, max(1, members * 3 // 4)),
     ),
     "skewed": ScenarioKind(
-        "range over small topics: half of the members has all",
+        "range over small topics: half of the members get all",
         4,
         _steady,
         least_members=2,
@@ -250,7 +248,7 @@ SCENARIO_KINDS: Mapping[str, ScenarioKind] = {
         assignors="range",
     ),
     "resubscribe": ScenarioKind(
-        "the members want one topic more",
+        "the members subscribe to one more topic",
         3,
         _resubscribe,
         own_topics=lambda members: (3, members),
@@ -260,13 +258,13 @@ SCENARIO_KINDS: Mapping[str, ScenarioKind] = {
         "the topic gets more partitions", 3, _growing, own_topics=lambda members: (1, max(4, members))
     ),
     "emptied": ScenarioKind(
-        "all members leave for good, the offsets stay", 3, _emptied, is_static=False, consuming_share=0.45
+        "all members leave for good; the offsets remain", 3, _emptied, is_static=False, consuming_share=0.45
     ),
     "deleted": ScenarioKind(
         "all members leave, then the group is deleted", 2, _deleted, is_static=False, consuming_share=0.45
     ),
     "simple": ScenarioKind("no members, only commits (assign, not subscribe)", 3, None),
-    "stalled_consumer": ScenarioKind("some members stay and commit no more", 2, _stalled, consuming_share=0.75),
+    "stalled_consumer": ScenarioKind("some members stay but stop committing", 2, _stalled, consuming_share=0.75),
     "kip848_steady": ScenarioKind("members start and stay (group.protocol=consumer)", 4, _steady, GroupKind.CONSUMER),
     "kip848_deploy": ScenarioKind(
         "all members restart, one by one (KIP-848)",
@@ -277,7 +275,7 @@ SCENARIO_KINDS: Mapping[str, ScenarioKind] = {
         rebalances=lambda members: 2 * members,
     ),
     "kip848_crash": ScenarioKind(
-        "some members die and come back (KIP-848)",
+        "some members crash and join again (KIP-848)",
         2,
         _crash,
         GroupKind.CONSUMER,

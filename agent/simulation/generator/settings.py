@@ -83,7 +83,7 @@ class GeneratorSettings:
 
 def _expect(holds: bool, expected: str, came: object) -> None:
     if not holds:
-        raise ValueError(f"{expected} expected, {came} came")
+        raise ValueError(f"expected {expected}, got {came}")
 
 
 def _expect_weights(what: str, weights: Mapping[str, float], known: Collection[str]) -> None:

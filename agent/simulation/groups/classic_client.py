@@ -194,7 +194,7 @@ class ClassicClient(GroupClient):
                 return self._handle_heartbeat_response(answer, now_ms)
             case LeaveGroupResponse():
                 return []
-        raise TypeError(f"an answer of a coordinator expected, {answer!r} came")
+        raise TypeError(f"expected an answer of a coordinator, got {answer!r}")
 
     def _handle_coordinator_found(self, now_ms: int) -> list[ClassicRequest]:
         """It is known again: who waits for it to answer a JoinGroup asks again, who is a member says so at once."""

@@ -151,5 +151,5 @@ class Script:
         """The protocol of all its clients: a group that migrates is not modelled."""
         protocols = {step.settings.group_protocol for step in self.steps if isinstance(step, Start)}
         if len(protocols) > 1:
-            raise ValueError(f"group {self.group!r}: clients of one protocol expected, {sorted(protocols)} came")
+            raise ValueError(f"group {self.group!r}: expected clients of one protocol, got {sorted(protocols)}")
         return protocols.pop() if protocols else GroupProtocol.CLASSIC

@@ -77,7 +77,7 @@ class Simulation:
         while (now_ms := self._next()) is not None and now_ms <= self.script.until_ms:
             if moments == max_moments:
                 raise TooManyMoments(
-                    f"{moments:,} moments at which something happens expected at most, more came by {now_ms} ms"
+                    f"expected at most {moments:,} moments at which something happens, got more by {now_ms} ms"
                 )
             moments += 1
             effects: list[AnyEffect] = []
@@ -185,7 +185,7 @@ class Simulation:
             self.clients[name] = self.model.new_client(step.settings)
         client = self.clients.get(name)
         if client is None:
-            raise ValueError(f"{step}: a client that was started before expected, {name!r} was not")
+            raise ValueError(f"{step}: expected a client that was started before, {name!r} was not")
         if isinstance(step, s.CutOff):
             self._cut_off(step)
             return []
@@ -196,7 +196,7 @@ class Simulation:
 
     def _cut_off(self, step: s.CutOff) -> None:
         if not isinstance(self.model, ClassicModel):
-            raise ValueError(f"{step}: a classic group expected, {self.script.group!r} is a KIP-848 one")
+            raise ValueError(f"{step}: expected a classic group, {self.script.group!r} is a KIP-848 one")
         self._unreachable_until_ms[step.client] = max(
             step.at_ms + step.duration_ms, self._unreachable_until_ms.get(step.client, step.at_ms)
         )

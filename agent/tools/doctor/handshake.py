@@ -134,10 +134,10 @@ def parse_sasl_handshake(answer: bytes) -> SaslHandshake:
 def _skip_header(answer: bytes) -> tuple[int, int]:
     number, at = read_int32(answer, 0)
     if number != 0:
-        raise Invalid(f"the answer to request 0 is expected, that to {number} came")
+        raise Invalid(f"expected the answer to request 0, got that to {number}")
     return read_int16(answer, at)
 
 
 def _check_error_code(error: int) -> None:
     if error != 0:
-        raise Invalid(f"no error is expected, {error} came")
+        raise Invalid(f"expected no error, got {error}")

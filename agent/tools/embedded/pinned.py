@@ -156,9 +156,9 @@ def _download(file: PinnedFile, repository: MavenRepository, target: Path, stop:
     if stop.is_set():
         return
     if size < file.size:
-        raise HTTPException(f"{size} bytes came where {file.size} were expected")
+        raise HTTPException(f"expected {file.size} bytes, got {size}")
     if size != file.size or digest.hexdigest() != file.sha256:
         raise JarsUnavailableError(
             f"{file.coordinates} from {repository.named_by} is not the file that was pinned: expected "
-            f"{file.size} bytes with SHA-256 {file.sha256}, came {size} or more with {digest.hexdigest()}"
+            f"{file.size} bytes with SHA-256 {file.sha256}, got {size} or more with {digest.hexdigest()}"
         )

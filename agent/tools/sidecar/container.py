@@ -79,7 +79,7 @@ def parse_secret_key(text: str) -> SecretKey:
     """SECRET/KEY. Raises `SidecarError`."""
     secret, slash, key = text.partition("/")
     if not slash or not _OBJECT.fullmatch(secret) or not _KEY.fullmatch(key):
-        raise SidecarError(f"a Secret's name and a key in it expected, SECRET/KEY, {text!r} came")
+        raise SidecarError(f"expected a Secret's name and a key in it, SECRET/KEY, got {text!r}")
     return SecretKey(secret, key)
 
 
@@ -96,18 +96,18 @@ def check(sidecar: Sidecar) -> None:
             raise SidecarError(f"--property {name}: --secret-env {variable}=SECRET/KEY is needed, or nothing sets it")
     for variable in sidecar.secret_env:
         if not _VARIABLE.fullmatch(variable):
-            raise SidecarError(f"--secret-env: the name of a variable expected, {variable!r} came")
+            raise SidecarError(f"--secret-env: expected the name of a variable, got {variable!r}")
     if (sidecar.broker_log is None) != (sidecar.broker_log_volume is None):
         raise SidecarError("--broker-log and --broker-log-volume go together")
     if sidecar.broker_log is not None and (
         not sidecar.broker_log.startswith("/") or sidecar.broker_log.endswith(".log")
     ):
         raise SidecarError(
-            f"--broker-log: the directory of the broker's log expected, from /, {sidecar.broker_log!r} came"
+            f"--broker-log: expected the directory of the broker's log, from /, got {sidecar.broker_log!r}"
         )
     for text in (sidecar.resources.cpu_request, sidecar.resources.memory_request, sidecar.resources.memory_limit):
         if not _QUANTITY.fullmatch(text):
-            raise SidecarError(f"a quantity of Kubernetes expected, such as 10m or 64Mi, {text!r} came")
+            raise SidecarError(f"expected a quantity of Kubernetes such as 10m or 64Mi, got {text!r}")
     for text in arguments(sidecar):
         if "\0" in text or text.encode("utf-8", "replace").decode() != text:
             raise SidecarError(f"an argument of a container is text in UTF-8 without NUL, {text!r} is not")

@@ -49,7 +49,7 @@ class YamlEdits:
         elif is_null(items):
             self._replace_nothing(parent, items, [item])
         elif not isinstance(items, SequenceNode):
-            raise ManifestError(f"line {items.start_mark.line + 1}: {key}: a list expected")
+            raise ManifestError(f"line {items.start_mark.line + 1}: {key}: expected a list")
         else:
             _at_home(parent, key, items)
             old = next((it for it in items.value if text_of(child(it, "name")) == item["name"]), None)

@@ -45,11 +45,11 @@ def parse(text: str) -> list[Node]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = "" if mark is None else f"line {mark.line + 1}, column {mark.column + 1}: "
-        raise ManifestError(f"{where}YAML expected: {error.problem or error.context}") from None
+        raise ManifestError(f"{where}expected YAML: {error.problem or error.context}") from None
     except yaml.YAMLError as error:
-        raise ManifestError(f"YAML expected: {error}") from None
+        raise ManifestError(f"expected YAML: {error}") from None
     except RecursionError:
-        raise ManifestError("YAML expected: it is nested too deep") from None
+        raise ManifestError("expected YAML: it is nested too deep") from None
 
 
 def templates(documents: Collection[Node]) -> Iterator[PodTemplate]:
@@ -73,7 +73,7 @@ def _template(kind: str, node: MappingNode) -> PodTemplate:
     pod = child(found, "spec")
     if not isinstance(found, MappingNode) or not isinstance(pod, MappingNode):
         at = ".".join((*_SPECS[kind], "spec"))
-        raise ManifestError(f"line {node.start_mark.line + 1}: {kind} {name or ''!r}: {at} expected, there is none")
+        raise ManifestError(f"line {node.start_mark.line + 1}: {kind} {name or ''!r}: expected {at}, there is none")
     claims = child(child(node, "spec"), "volumeClaimTemplates")
     return PodTemplate(kind, name or "", found, pod, tuple(names_in(claims, "metadata")))
 

@@ -47,7 +47,7 @@ def inject(
     """
     found = list(templates(parse(text)))
     if not found:
-        raise ManifestError(f"no pod template found: one of {', '.join(KINDS)} expected")
+        raise ManifestError(f"no pod template found: expected one of {', '.join(KINDS)}")
     chosen = [of for of in found if (not kinds or of.kind in kinds) and (not names or of.name in names)]
     if not chosen:
         there = ", ".join(map(str, found))

@@ -77,7 +77,7 @@ def _check(job: Stream, checkpoint: Path) -> CheckpointOwner | None:
     tables: Tables | None = None if out is None else _read(out / OUT_MARK, Tables)
     if tables is not None and (owner is None or owner.id != tables.id):
         raise SubmitError(
-            f"--out {job.out}: tables of the checkpoint {job.checkpoint} expected, those of {tables.checkpoint}"
+            f"--out {job.out}: expected tables of the checkpoint {job.checkpoint}, those of {tables.checkpoint}"
             f"{'' if tables.checkpoint != job.checkpoint else ', as it was before it was made anew,'} came:"
             " name another --out, or that --checkpoint"
         )
@@ -93,7 +93,7 @@ def _unowned(checkpoint: Path, there: list[str]) -> str:
     of_spark = set(_SPARKS) <= set(there)
     kind = "one of Spark's that no kshadow spark stream made" if of_spark else "a directory of others"
     return (
-        f"--checkpoint {checkpoint}: the checkpoint of a kshadow spark stream expected, or none yet; {kind} came"
+        f"--checkpoint {checkpoint}: expected the checkpoint of a kshadow spark stream, or none yet, got {kind}"
         f" (there is no {MARK} in it): name another directory"
     )
 
@@ -139,7 +139,7 @@ def _read(path: Path, kind: type[Any]) -> Any:
     except OSError as error:
         raise SubmitError(f"cannot read {path}: {error.strerror}") from error
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise SubmitError(f"{path}: what kshadow spark stream wrote expected, something else came: {error}") from None
+        raise SubmitError(f"{path}: expected what kshadow spark stream wrote, got something else: {error}") from None
 
 
 def _write(path: Path, value: Any) -> None:

@@ -38,7 +38,7 @@ def check_modules(job: Job, settings: SubmitSettings) -> None:
     missing = [name for module, name in wanted.items() if not _there(module)]
     if missing:
         raise SubmitError(
-            f"the Python packages {', '.join(wanted.values())} expected, {', '.join(missing)} not installed for"
+            f"expected the Python packages {', '.join(wanted.values())}, {', '.join(missing)} not installed for"
             f" {settings.python}: install kshadow[spark]"
         )
 

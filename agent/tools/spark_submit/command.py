@@ -145,21 +145,21 @@ def check_coordinates(packages: Sequence[str], spark: Spark) -> None:
     for coordinates in packages:
         parts = coordinates.split(":")
         if len(parts) != 3 or not all(parts):
-            raise SubmitError(f"--packages: GROUP:ARTIFACT:VERSION expected, {coordinates!r} came")
+            raise SubmitError(f"--packages: expected GROUP:ARTIFACT:VERSION, got {coordinates!r}")
         group, artifact, version = parts
         name, _, scala = artifact.rpartition("_")
         if group != "org.apache.spark" or not name:
             continue
         if scala != spark.scala:
             raise SubmitError(
-                f"--packages: {coordinates}: {name}_{spark.scala} expected, since Spark at {spark.home} is built for"
-                f" Scala {spark.scala}; one for {scala} came"
+                f"--packages: {coordinates}: expected {name}_{spark.scala}, since Spark at {spark.home} is built for"
+                f" Scala {spark.scala}, got one for {scala}"
             )
         if version.split(".")[:2] != spark.version.split(".")[:2]:
             line = ".".join(spark.version.split(".")[:2])
             raise SubmitError(
-                f"--packages: {coordinates}: version {line}.x expected, since Spark at {spark.home} is"
-                f" {spark.version}; {version} came"
+                f"--packages: {coordinates}: expected version {line}.x, since Spark at {spark.home} is"
+                f" {spark.version}, got {version}"
             )
 
 

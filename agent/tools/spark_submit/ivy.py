@@ -21,7 +21,7 @@ def settings_file(home: Path, environ: Mapping[str, str] | None = None) -> Path:
     if own := environ.get("KSHADOW_IVY_SETTINGS"):
         path = Path(own).absolute()
         if not path.is_file():
-            raise SubmitError(f"KSHADOW_IVY_SETTINGS is {own}: a file expected, there is none")
+            raise SubmitError(f"KSHADOW_IVY_SETTINGS is {own}: expected a file, there is none")
         return path
     root = environ.get("DEFAULT_ARTIFACT_REPOSITORY")
     where = f" root={quoteattr(root.rstrip('/') + '/')}" if root else ""

@@ -109,7 +109,7 @@ def job_of(text: str) -> Job:
         job: Job = _decode(text)
         return job
     except msgspec.MsgspecError as error:
-        raise ValueError(f"a job of kshadow spark expected: {error}") from error
+        raise ValueError(f"expected a job of kshadow spark: {error}") from error
 
 
 def text_of(job: Job) -> str:

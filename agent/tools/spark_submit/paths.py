@@ -43,11 +43,11 @@ def check_format(job: Job) -> None:
         return
     if not _SCHEME.match(out):
         raise SubmitError(
-            f"--out {out}: HADOOP_CONF_DIR is set, so the file system is Hadoop's: as Parquet a directory on this"
-            f" machine expected (file://{os.path.abspath(out)}); elsewhere --format delta"
+            f"--out {out}: HADOOP_CONF_DIR is set, so the file system is Hadoop's: expected for Parquet a directory"
+            f" on this machine (file://{os.path.abspath(out)}); elsewhere --format delta"
         )
     raise SubmitError(
-        f"--out {out}: a directory on this machine expected: Parquet files have no commit on another file system, so"
+        f"--out {out}: expected a directory on this machine: Parquet files have no commit on another file system, so"
         " who reads or is killed meanwhile would see a part of it: --format delta (or iceberg, with --table) has one"
     )
 
@@ -92,13 +92,13 @@ def check_paths(job: Job) -> None:
             discover(Path(path))
     for option, here in _local_paths(job, _READ):
         if not here.exists():
-            raise SubmitError(f"{option} {here}: a file or directory expected, there is none")
+            raise SubmitError(f"{option} {here}: expected a file or directory, there is none")
     for option, here in _local_paths(job, _WRITTEN):
         if isinstance(job, Report) and option == "--out":
             if here.is_dir():
-                raise SubmitError(f"{option} {here}: a file expected, for the page; a directory came")
+                raise SubmitError(f"{option} {here}: expected a file for the page, got a directory")
         elif here.exists() and not here.is_dir():
-            raise SubmitError(f"{option} {here}: a directory expected, or none yet; a file came")
+            raise SubmitError(f"{option} {here}: expected a directory, or none yet, got a file")
 
 
 def _local_paths(job: Job, options: Mapping[str, str]) -> Iterator[tuple[str, Path]]:

@@ -42,13 +42,13 @@ def find_spark(home: Path | None = None) -> Spark:
     """The Spark at `home`, or else that of the installed pyspark. Raises `SubmitError`."""
     spark = _of_release(_of_pyspark() if home is None else home)
     if spark.version.split(".")[:2] != WANTED.split("."):
-        raise SubmitError(f"{spark.home}: Spark {WANTED}.x expected, Spark {spark.version} came: {_INSTALL}")
+        raise SubmitError(f"{spark.home}: expected Spark {WANTED}.x, got Spark {spark.version}: {_INSTALL}")
     return spark
 
 
 def _of_pyspark() -> Path:
     if (directory := package_directory("pyspark")) is None:
-        raise SubmitError(f"Spark expected, and pyspark is not installed: {_INSTALL}")
+        raise SubmitError(f"expected Spark, and pyspark is not installed: {_INSTALL}")
     return directory
 
 

@@ -20,7 +20,7 @@ asks the same brokers for the same rights; under `run` stands what other command
 {{- $text := toYaml $top -}}
 {{- /* Helm makes nothing of what it cannot write, and says nothing. */ -}}
 {{- if not $text -}}
-{{- fail "config and kafka.properties: text expected that YAML can hold; there is a control character in it" -}}
+{{- fail "config and kafka.properties: expected text that YAML can hold, there is a control character in it" -}}
 {{- end -}}
 {{- $text -}}
 {{- end -}}
@@ -37,7 +37,7 @@ Fails where values say what cannot be. Each message says what was expected and w
 {{- end -}}
 {{- range regexSplit "," (.Values.kafka.bootstrapServers | default "") -1 -}}
 {{- if and $.Values.kafka.bootstrapServers (not (regexMatch "^\\s*(\\[[0-9A-Fa-f:.]+\\]|[A-Za-z0-9._-]+):[0-9]{1,5}\\s*$" .)) -}}
-{{- fail (printf "kafka.bootstrapServers: host:port, with commas between, expected; %q came" .) -}}
+{{- fail (printf "kafka.bootstrapServers: expected host:port, with commas between, got %q" .) -}}
 {{- end -}}
 {{- end -}}
 {{- range $option, $value := include "kshadow.ownOptions" . | fromYaml -}}

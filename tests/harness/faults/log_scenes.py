@@ -73,7 +73,7 @@ def segments_deleted(directory: Path, scale: Scale) -> Verdict:
         told = truth.told(truth.history(it.servers, HISTORY))
         lost = [event_id for event_id in whole if event_id not in told and event_id not in verdict.missing]
         verdict.missing += [event_id for event_id in lost if _offset(event_id) < kept.get(_partition(event_id), 0)]
-        refused = it.agent.log.read_text().count("to go on at expected")
+        refused = it.agent.log.read_text().count("to go on at, got")
         verdict.said += f"; {refused} snapshots refused; {len(lost)} events can be told by nobody who did not see"
         verdict.said += f" the {sum(began[number] - kept.get(number, 0) for number in ALL)} records between"
         return verdict

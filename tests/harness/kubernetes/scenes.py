@@ -36,9 +36,9 @@ class Expected:
         """What is wrong with an answer; None: nothing."""
         came = None if origin is None else origin.kind
         if came != self.kind:
-            return f"{self.scene}: {self.kind} expected, {origin} came"
+            return f"{self.scene}: expected {self.kind}, got {origin}"
         if origin is not None and (origin.pod != self.pod or any(it not in origin.message for it in self.words)):
-            return f"{self.scene}: pod {self.pod} and {self.words} expected, {origin} came"
+            return f"{self.scene}: expected pod {self.pod} and {self.words}, got {origin}"
         return None
 
 

@@ -95,7 +95,7 @@ def compare(log: Path, work: Path) -> int:
         differing = {key for key in expected.keys() | came.keys() if expected.get(key) != came.get(key)}
         wrong += len(differing)
         for key in sorted(differing, key=str)[:5]:
-            say(f"  {name} {key}: {expected.get(key)} expected, {came.get(key)} came")
+            say(f"  {name} {key}: expected {expected.get(key)}, got {came.get(key)}")
         nulls = sum(value[1] is None for key, value in expected.items() if key[0] == "rebalance")
         say(
             f"{log.name}, windows of {name}: {len(expected)} sums, {nulls} of them null, {len(differing)} differences"
@@ -182,7 +182,7 @@ def renamed(work: Path) -> int:
     pq.write_table(table.rename_columns(names), file)
     said, _ = run("spark", "rollup", "--history", history, "--out", work / "renamed-out", code=2)
     say(f"a renamed column: exit code 2: {said.strip().splitlines()[-1]}")
-    return int(file.name not in said or "stopped_partition_ms int64 expected, nothing came" not in said)
+    return int(file.name not in said or "expected stopped_partition_ms int64, got nothing" not in said)
 
 
 # One day of many.

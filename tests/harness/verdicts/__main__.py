@@ -36,7 +36,7 @@ def main() -> int:
             told[", ".join(map(str, verdicts))] += 1
             if verdicts != ["same", story.expected]:
                 wrong += 1
-                print(f"{name}, seed {seed}: same, {story.expected} expected, {', '.join(map(str, verdicts))} came")
+                print(f"{name}, seed {seed}: expected same, {story.expected}, got {', '.join(map(str, verdicts))}")
         print(f"{name:20} {story.expected:8} {dict(told)}", flush=True)
     return 1 if wrong else 0
 

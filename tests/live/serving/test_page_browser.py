@@ -71,7 +71,7 @@ def test_nobody_is_shut_out(browser: Browser, url: str, width: int, scheme: Any)
             page.goto(url + path)
             if path == CLASSIC:
                 expect(page.locator("#settings")).not_to_contain_text("being replayed")
-                expect(page.locator("#matrix")).to_contain_text("Against generation 10")
+                expect(page.locator("#matrix")).to_contain_text("Since generation 10")
                 expect(page.locator("#rollouts")).to_contain_text("harmful")
                 expect(page.locator("#rollouts")).not_to_contain_text("being replayed")
             assert axe(page) == [], path

@@ -97,8 +97,8 @@ def test_an_archive_of_something_else(spark: SparkSession, tmp_path: Path) -> No
         pa.table({"partition": ["0"], "offset": [1], "key": [b""], "timestamp": ["now"]}), tmp_path / "a.parquet"
     )
     said = (
-        "raw records expected: partition int or bigint expected, string came; value binary expected, nothing came;"
-        " timestamp_ms bigint or timestamp timestamp expected, string came"
+        "expected raw records: expected partition int or bigint, got string; expected value binary, got nothing; "
+        "expected timestamp_ms bigint or timestamp timestamp, got string"
     )
     with pytest.raises(JobError, match=said):
         archive(spark, [str(tmp_path)])

@@ -129,5 +129,5 @@ def test_a_second_writer_of_a_directory_is_refused(
 
 
 def test_parquet_elsewhere_is_refused(spark: SparkSession) -> None:
-    with pytest.raises(JobError, match="a directory on this machine expected"):
+    with pytest.raises(JobError, match="expected a directory on this machine"):
         open_output(spark, "parquet", "s3a://bucket/out", TABLES, "rollup")

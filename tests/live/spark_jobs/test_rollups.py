@@ -150,7 +150,7 @@ def test_a_day_reads_its_own_days_alone(spark: SparkSession, files: Path, tmp_pa
     assert rows_of(out, names=ROLLED_UP) == expected
     # Where it is not, the past is read, and with it the damaged file.
     shutil.rmtree(out / "standing")
-    with pytest.raises(HistoryError, match=rf"date={days[0]}/\S+: a Parquet file expected, this one is damaged"):
+    with pytest.raises(HistoryError, match=rf"date={days[0]}/\S+: expected a Parquet file, this one is damaged"):
         roll_up_days(spark, last)
     assert {**rows_of(out, names=ROLLED_UP), "standing": expected["standing"]} == expected
 
@@ -184,15 +184,15 @@ def test_columns_of_a_newer_agent_are_passed_over(
     [
         (
             lambda it: it.rename_columns([{"stopped_partition_ms": "stopped_ms"}.get(n, n) for n in it.column_names]),
-            r"date=\S+parquet: not the columns that are read: stopped_partition_ms int64 expected, nothing came$",
+            r"date=\S+parquet: not the columns that are read: expected stopped_partition_ms int64, got nothing$",
         ),
         (
             lambda it: replaced(it, "at_ms", it["at_ms"].cast(pa.timestamp("ms"))).drop_columns(["schema"]),
-            r"schema int\d+ expected, nothing came; at_ms int64 expected, timestamp",
+            r"expected schema int\d+, got nothing; at_ms int64 expected, timestamp",
         ),
         (
             lambda it: replaced(it, "schema", pa.array([SCHEMA + 1] * it.num_rows, it["schema"].type)),
-            f"events of schema version {SCHEMA} expected, version {SCHEMA + 1} came",
+            f"expected events of schema version {SCHEMA}, got version {SCHEMA + 1}",
         ),
     ],
     ids=["renamed", "of another type", "of a newer schema"],

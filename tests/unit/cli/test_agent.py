@@ -192,7 +192,7 @@ def test_an_older_agent_has_no_timeline() -> None:
         for command in ("timeline", "explain"):
             result = kshadow(command, "g", "--agent", url)
             assert (result.exit_code, result.stdout) == (3, "")
-            assert "/timeline?limit=10000: expected a timeline, came something else" in result.stderr
+            assert "/timeline?limit=10000: expected a timeline, got something else" in result.stderr
             assert "another version" in result.stderr
             unknown = kshadow(command, "x", "--agent", url)
             assert (unknown.exit_code, unknown.stderr.split(";")[0]) == (1, f"Error: no group 'x' at {url}")
@@ -206,7 +206,7 @@ def test_what_is_no_history(body: bytes) -> None:
     with answering(200, body) as url:
         result = kshadow("findings", "--agent", url)
         assert (result.exit_code, result.stdout) == (3, "")
-        assert "came something else" in result.stderr
+        assert "got something else" in result.stderr
         if b"rebalance" not in body:
             assert kshadow("timeline", "g", "--agent", url).exit_code == 3
 
@@ -242,12 +242,12 @@ OTHERS = [
     (200, b"<html>", "expected JSON"),  # 1: a page
     (200, b"\xff", "expected JSON"),  # 2: bytes
     (200, b"[" * 100_000, "expected JSON"),  # 3: JSON too deep
-    (200, b'{"a": 1}', "came something else: no kshadow agent, or one of another version"),  # 4
-    (200, b'["a"]', "came something else"),  # 5
-    (200, b'[{"group": "g"}]', "came something else"),  # 6: fields are missing
-    (200, json.dumps([{**ROW, "last_commit_ms": "soon"}]).encode(), "came something else"),  # 7: of another type
-    (200, json.dumps({**ROW, "members": [{}], "offsets": [], "anomalies": []}).encode(), "came something else"),  # 8
-    (200, b"null", "came something else"),  # 9
+    (200, b'{"a": 1}', "got something else: no kshadow agent, or one of another version"),  # 4
+    (200, b'["a"]', "got something else"),  # 5
+    (200, b'[{"group": "g"}]', "got something else"),  # 6: fields are missing
+    (200, json.dumps([{**ROW, "last_commit_ms": "soon"}]).encode(), "got something else"),  # 7: of another type
+    (200, json.dumps({**ROW, "members": [{}], "offsets": [], "anomalies": []}).encode(), "got something else"),  # 8
+    (200, b"null", "got something else"),  # 9
     (404, b"Not Found", "answered 404 Not Found: Not Found"),  # 10: another web server
     (500, b"", "answered 500 Internal Server Error: nothing more"),  # 11
     (500, b'{"error": 5}', 'answered 500 Internal Server Error: {"error": 5}'),  # 12

@@ -72,29 +72,29 @@ def changed(**more: Any) -> str:
 
 
 BAD = [
-    (1, "no JSON", "{", "expected a JSON object, came {"),
-    (2, "no object", "[]", "expected a JSON object with assignor, partitions and members, came []"),
-    (3, "nothing in it", "{}", "the problem: expected assignor in it, came nothing"),
-    (4, "no members", '{"assignor":"range","partitions":{}}', "expected members in it, came assignor, partitions"),
+    (1, "no JSON", "{", "expected a JSON object, got {"),
+    (2, "no object", "[]", "expected a JSON object with assignor, partitions and members, got []"),
+    (3, "nothing in it", "{}", "the problem: expected assignor in it, got nothing"),
+    (4, "no members", '{"assignor":"range","partitions":{}}', "expected members in it, got assignor, partitions"),
     (5, "another assignor", changed(assignor="best"), "assignor: expected one of range, roundrobin, sticky"),
-    (6, "an assignor that cannot be", changed(assignor=["range"]), "came ['range']"),
+    (6, "an assignor that cannot be", changed(assignor=["range"]), "got ['range']"),
     (7, "a count that is none", changed(partitions={"t": "5"}), "expected partitions of t: a count from 0 to"),
-    (8, "less than none", changed(partitions={"t": -1}), "from 0 to 1,000,000, came -1"),
-    (9, "too many", changed(partitions={"t": 10**12}), "came 1000000000000"),
-    (10, "too many in all", changed(partitions={"t": 600_000, "u": 600_000}), "came 1,200,000"),
-    (11, "true is no count", changed(partitions={"t": True}), "came True"),
-    (12, "members in a list", changed(members=[]), "expected members: objects by member id, came []"),
-    (13, "a member that is none", changed(members={"a": 1}), "expected member a: an object with topics, came 1"),
-    (14, "no topics", changed(members={"a": {}}), "member a: expected topics in it, came nothing"),
-    (15, "a topic's name alone", changed(members={"a": {"topics": "t"}}), "member a: a list of topics, came t"),
-    (16, "a topic by number", changed(members={"a": {"topics": [1]}}), "expected topics by name, came 1"),
-    (17, "no static id", changed(members={"a": {"topics": [], "instance_id": 1}}), "as instance_id, came 1"),
-    (18, "no generation", changed(members={"a": {"topics": [], "generation": "1"}}), "as generation, came 1"),
-    (19, "owned is no list", changed(members={"a": {"topics": [], "owned": {"t": 1}}}), "a list as owned, came"),
+    (8, "less than none", changed(partitions={"t": -1}), "from 0 to 1,000,000, got -1"),
+    (9, "too many", changed(partitions={"t": 10**12}), "got 1000000000000"),
+    (10, "too many in all", changed(partitions={"t": 600_000, "u": 600_000}), "got 1,200,000"),
+    (11, "true is no count", changed(partitions={"t": True}), "got True"),
+    (12, "members in a list", changed(members=[]), "expected members: objects by member id, got []"),
+    (13, "a member that is none", changed(members={"a": 1}), "expected member a: an object with topics, got 1"),
+    (14, "no topics", changed(members={"a": {}}), "member a: expected topics in it, got nothing"),
+    (15, "a topic's name alone", changed(members={"a": {"topics": "t"}}), "member a: a list of topics, got t"),
+    (16, "a topic by number", changed(members={"a": {"topics": [1]}}), "expected topics by name, got 1"),
+    (17, "no static id", changed(members={"a": {"topics": [], "instance_id": 1}}), "as instance_id, got 1"),
+    (18, "no generation", changed(members={"a": {"topics": [], "generation": "1"}}), "as generation, got 1"),
+    (19, "owned is no list", changed(members={"a": {"topics": [], "owned": {"t": 1}}}), "a list as owned, got"),
     (20, "owned by topic", changed(members={"a": {"topics": [], "owned": ["t"]}}), '["topic", partition] in owned'),
-    (21, "owned below 0", changed(members={"a": {"topics": [], "owned": [["t", -1]]}}), "came ['t', -1]"),
-    (22, "no text", b"\xff\xfe{}", "expected a JSON object, came"),
-    (23, "too deep", "[" * 100_000, "expected a JSON object, came [["),
+    (21, "owned below 0", changed(members={"a": {"topics": [], "owned": [["t", -1]]}}), "got ['t', -1]"),
+    (22, "no text", b"\xff\xfe{}", "expected a JSON object, got"),
+    (23, "too deep", "[" * 100_000, "expected a JSON object, got [["),
 ]
 
 
@@ -190,7 +190,7 @@ def test_partitions_that_the_log_does_not_show(payments: Path) -> None:
     said = json.loads(result.stdout)
     assert said["partitions"] == {"t": 6, "u": 2, "x": 1}
     assert said["partitions_from"] == {"t": "option", "u": "seen", "x": "option"}
-    assert said["notes"][1] == "nobody subscribes to x"
+    assert said["notes"][1] == "no member subscribes to x"
     by_name = {it["assignor"]: it for it in said["alternatives"]}
     assert {name: it["largest"] for name, it in by_name.items()} == {
         "range": 3,
@@ -259,7 +259,7 @@ def test_a_group_without_members(tmp_path: Path) -> None:
     path = group_file(tmp_path, b.new_group("payments"), b.commit("t", 3, group="payments"))
     result = kshadow("assign", "payments", "--from", path)
     assert (result.exit_code, result.stdout) == (0, "")
-    assert result.stderr == "no members: there is nobody to assign to\n"
+    assert result.stderr == "the group has no members to assign to\n"
     said = json.loads(kshadow("assign", "payments", "--from", path, "-o", "json").stdout)
     assert (said["alternatives"], said["notes"]) == ([], [])
 
@@ -286,8 +286,8 @@ WRONG = [
     (2, "an option of groups", ["-", "--partitions", "t=1"], "go with a GROUP"),
     (3, "an option of groups", ["-", "--members"], "go with a GROUP"),
     (4, "standard input and a source", ["-", "--from", "x.ndjson"], "need no other source"),
-    (5, "no number", ["g", "--from", "x", "--partitions", "t"], "TOPIC=N with N from 1 to 1,000,000 expected"),
-    (6, "zero", ["g", "--from", "x", "--partitions", "t=0"], "'t=0' came"),
+    (5, "no number", ["g", "--from", "x", "--partitions", "t"], "expected TOPIC=N with N from 1 to 1,000,000"),
+    (6, "zero", ["g", "--from", "x", "--partitions", "t=0"], "got 't=0'"),
     (7, "too many", ["g", "--from", "x", "--partitions", "t=99999999999"], "expected"),
     (8, "no such assignor", ["g", "--from", "x", "--assignor", "best"], "'best' is not one of"),
     (9, "two sources", ["g", "--from", "x", "--agent", "http://localhost:1"], "exactly one of"),

@@ -148,7 +148,7 @@ def test_a_time_before_it_had_any(tmp_path: Path) -> None:
     early = kshadow("assign", b.GROUP, "--from", path, "--until", str(b.T0))
     assert (early.exit_code, early.stdout) == (0, "")
     assert early.stderr == (
-        "as of 2026-09-21 14:13:20.000Z, in generation 0\nno members: there is nobody to assign to\n"
+        "as of 2026-09-21 14:13:20.000Z, in generation 0\nthe group has no members to assign to\n"
     )
     none = kshadow("assign", b.GROUP, "--from", path, "--until", str(b.T0 - 1))
     assert (none.exit_code, none.stdout) == (1, "")
@@ -158,7 +158,7 @@ def test_a_time_before_it_had_any(tmp_path: Path) -> None:
 def test_an_empty_group_whose_members_were_compacted_away(tmp_path: Path) -> None:
     path = file_of(tmp_path, (b.classic_group(9),))
     result = kshadow("assign", b.GROUP, "--from", path)
-    assert (result.exit_code, result.stderr) == (0, "no members: there is nobody to assign to\n")
+    assert (result.exit_code, result.stderr) == (0, "the group has no members to assign to\n")
 
 
 def test_a_partition_ends_at_its_first_later_record(tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ def test_a_log_without_times(tmp_path: Path) -> None:
     )
     asked = kshadow("assign", b.GROUP, "--from", path, "--until", "2026-11-21")
     assert (asked.exit_code, asked.stdout) == (2, "")
-    assert "records with times expected, none came" in asked.stderr
+    assert "expected records with times, got none" in asked.stderr
 
 
 def test_standard_input_is_read_once(tmp_path: Path) -> None:
@@ -231,7 +231,7 @@ def test_standard_input_is_read_once(tmp_path: Path) -> None:
     result = kshadow("assign", b.GROUP, "--from", "-", stdin=text)
     assert (result.exit_code, result.stdout) == (0, "")
     assert result.stderr == (
-        "no members: there is nobody to assign to; it had some until 2026-09-21 14:13:23.999Z: "
+        "the group has no members to assign to; it had some until 2026-09-21 14:13:23.999Z: "
         "ask with --until that time\n"
     )
     said = kshadow("assign", b.GROUP, "--from", "-", "--until", until, "-o", "json", stdin=text)
@@ -257,7 +257,7 @@ def test_an_agent_knows_of_now_only() -> None:
     with served(Replayed(of_log(log))) as url:
         result = kshadow("assign", b.GROUP, "--agent", url)
         refused = kshadow("assign", b.GROUP, "--agent", url, env={"KSHADOW_UNTIL": "2h"})
-    assert (result.exit_code, result.stderr) == (0, "no members: there is nobody to assign to\n")
+    assert (result.exit_code, result.stderr) == (0, "the group has no members to assign to\n")
     assert (refused.exit_code, refused.stdout) == (2, "")
 
 

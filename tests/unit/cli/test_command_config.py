@@ -40,10 +40,13 @@ def test_warnings(tmp_path: Path) -> None:
 
 def test_other_files(tmp_path: Path) -> None:
     assert "No such file" in kshadow("groups", *BROKERS, "--command-config", tmp_path / "x").stderr
-    assert "line 1: four hexadecimal" in kshadow("groups", "--command-config", properties(tmp_path, "a=\\u1")).stderr
+    assert (
+        "line 1: expected four hexadecimal"
+        in kshadow("groups", "--command-config", properties(tmp_path, "a=\\u1")).stderr
+    )
     (tmp_path / "store").write_bytes(b"\xfe\xed\xfe\xed\0\0")
     assert (
-        "a text file of NAME=VALUE lines expected" in kshadow("groups", "--command-config", tmp_path / "store").stderr
+        "expected a text file of NAME=VALUE lines" in kshadow("groups", "--command-config", tmp_path / "store").stderr
     )
     result = kshadow("groups", "--from", SEGMENTS, "--command-config", properties(tmp_path, "a=b"))
     assert "--command-config goes with --bootstrap-server" in result.stderr
@@ -58,7 +61,11 @@ def test_the_agent_is_told(tmp_path: Path) -> None:
     assert shown("--config", path, "config", "show")["eu", "command-config"][0] == str(file)
     file.write_text("sasl.jaas.config=x\n")
     refused = kshadow("--config", path, "config", "check")
-    assert (refused.exit_code, "cluster eu: " in refused.stderr, "sasl.jaas.config: a login" in refused.stderr) == (
+    assert (
+        refused.exit_code,
+        "cluster eu: " in refused.stderr,
+        "sasl.jaas.config: expected a login" in refused.stderr,
+    ) == (
         2,
         True,
         True,

@@ -217,14 +217,14 @@ clusters:
     said = [
         "output: 'xml' is not one of",
         "unknown key 'max-serie'; did you mean 'max-series'?",
-        "spool-size: a size (500MB, 1GiB, 1048576) expected, 'big' came",
+        "spool-size: expected a size (500MB, 1GiB, 1048576), got 'big'",
         "groups: unknown key 'lisen'",
         "clusters: eu: unknown key 'bootstrap-servers'; did you mean 'bootstrap-server'?",
         "clusters: eu: listen: the same for all clusters: write it above clusters",
         "clusters: eu: cluster: the name of a cluster is its key",
-        "clusters: eu: snapshots: a topic's name",
-        "clusters: a name of at most 100 letters",
-        "clusters: ap: options of run expected, int came",
+        "clusters: eu: snapshots: expected a topic's name",
+        "clusters: expected a name of at most 100 letters",
+        "clusters: ap: expected options of run, got int",
         "clusters: af: allow-group: '/(/' is no regular expression",
         "clusters: af: deny-topic: no topic can be called 'a*'",
         "cluster eu: bootstrap-server is needed",
@@ -245,16 +245,16 @@ clusters:
     [
         ("lag: true\nlag: false", "the key 'lag' stands there twice"),  # 1
         ("clusters: {a: {bootstrap-server: x}, a: {bootstrap-server: y}}", "the key 'a' stands there twice"),  # 2
-        ("clusters: [a]", "clusters: a map of names to options of run expected, list came"),  # 3
-        ("clusters: {}", "clusters: a map of names to options of run expected, none came"),  # 4
-        ("cluster: [a]\n", "cluster: a text or a number expected, list came"),  # 5
-        ("cluster: ../x", "cluster: a name of at most 100"),  # 6
-        ("property:\n  a.b: ${NOTHING}", "property: the environment variable NOTHING expected, it is not set"),  # 7
+        ("clusters: [a]", "clusters: expected a map of names to options of run, got list"),  # 3
+        ("clusters: {}", "clusters: expected a map of names to options of run, got none"),  # 4
+        ("cluster: [a]\n", "cluster: expected a text or a number, got list"),  # 5
+        ("cluster: ../x", "cluster: expected a name of at most 100"),  # 6
+        ("property:\n  a.b: ${NOTHING}", "property: expected the environment variable NOTHING, it is not set"),  # 7
         ("property: {a.b: {file: nothing}}", "the file "),  # 8
         ("clustres: {a: {}}", "unknown key 'clustres'; did you mean 'clusters'?"),  # 9
-        ("snapshot-interval: 60", "a duration (500ms, 30s, 15m, 2h, 3d, 1h30m) expected, '60' came"),  # 10
-        ("snapshot-interval: 0s", "at least 1s expected, '0s' came"),  # 11
-        ("analyzers: [rebalance_storm]", "analyzers: a text or a number expected, list came"),  # 12
+        ("snapshot-interval: 60", "expected a duration (500ms, 30s, 15m, 2h, 3d, 1h30m), got '60'"),  # 10
+        ("snapshot-interval: 0s", "expected at least 1s, got '0s'"),  # 11
+        ("analyzers: [rebalance_storm]", "analyzers: expected a text or a number, got list"),  # 12
         ("analyzers: rebalance_strom", "rebalance_strom"),  # 13
         (
             "partitions: 1-3",

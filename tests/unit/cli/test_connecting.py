@@ -144,14 +144,14 @@ WRONG = [
         {},
         "no password in a URL, where everyone sees it: use KSHADOW_",
     ),  # 1
-    (("http://localhost:1/?x",), {}, "--agent: a URL without ? and # expected"),  # 2
+    (("http://localhost:1/?x",), {}, "--agent: expected a URL without ? and #"),  # 2
     (("https://localhost:1", "--agent-user", "alice"), {}, "--agent-user needs a password: "),  # 3
     (("https://alice@localhost:1",), {}, "--agent-user needs a password: "),  # 4
     (("https://localhost:1", "--agent-user", "a:b"), {"KSHADOW_AGENT_PASSWORD": "x"}, "without colon"),  # 5
     (("https://localhost:1", "--agent-password-file", "{}/password"), {}, "goes with --agent-user"),  # 6
     (("https://a@localhost:1", "--agent-password-file", "{}/no"), {}, "{}/no: No such file or directory"),  # 7
-    (("https://a@localhost:1", "--agent-password-file", "{}/lines"), {}, "{}/lines: one line expected"),  # 8
-    (("https://a@localhost:1", "--agent-password-file", "{}/empty"), {}, "{}/empty: one line expected"),  # 9
+    (("https://a@localhost:1", "--agent-password-file", "{}/lines"), {}, "{}/lines: expected one line"),  # 8
+    (("https://a@localhost:1", "--agent-password-file", "{}/empty"), {}, "{}/empty: expected one line"),  # 9
     (("https://localhost:1", "--agent-ca", "{}/no"), {}, "--agent-ca {}/no: No such file or directory"),  # 10
     (("https://localhost:1", "--agent-ca", "{}/password"), {}, "--agent-ca {}/password: no PEM"),  # 11
     (("https://localhost:1", "--agent-cert", "{}/password"), {}, "--agent-cert {}/password: no PEM"),  # 12

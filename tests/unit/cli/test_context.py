@@ -71,7 +71,7 @@ def test_a_life(here: Here) -> None:
     [
         (["set", "a", "-X", "sasl.password=hunter2"], "sasl.password='${SASL_PASSWORD}'"),  # 1
         (["set", "a", "--agent", "http://me:hunter2@h"], "KSHADOW_AGENT_PASSWORD"),  # 2
-        (["set", "a"], "--agent URL or --bootstrap-server HOST:PORT expected"),  # 3
+        (["set", "a"], "expected --agent URL or --bootstrap-server HOST:PORT"),  # 3
         (["set", "a b", "--agent", "http://h"], "a name of letters, digits"),  # 4
         (["set", "a", "--agent", "http://h", "--unset", "agent-use"], "did you mean 'agent-user'?"),  # 5
         (["use", "prdo"], "did you mean 'prod'?"),  # 6
@@ -93,11 +93,11 @@ def test_refusals(here: Here, arguments: list[str], said: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[", "YAML expected"),  # 1
+        ("[", "expected YAML"),  # 1
         ("contexs: {}", "unknown key 'contexs'; did you mean 'contexts'?"),  # 2
         ("contexts: []\n", "no contexts"),  # 3: nothing, in another form
-        ("contexts: [a]\n", "a map of names expected, list came"),  # 4
-        ("current: 5", "current: a name expected"),  # 5
+        ("contexts: [a]\n", "expected a map of names, got list"),  # 4
+        ("current: 5", "current: expected a name"),  # 5
         ("contexts: {a: {agnet: x}}", "a: unknown key 'agnet'; did you mean 'agent'?"),  # 6
         ("contexts: {a: {property: {ssl.key.password: hunter2}}}", "a: property ssl.key.password is a secret"),  # 7
         ("contexts: {a: {agent: h, agent: i}}", "stands there twice"),  # 8
@@ -155,7 +155,7 @@ def test_an_agent_for_queries_and_brokers_for_others(here: Here) -> None:
         "context", "set", "c", "--bootstrap-server", "localhost:1", "-X", "no.such=1", "-X", "ssl.key.pem=${KEY}"
     )
     assert '"no.such"' in here.refused("groups", KEY="x")
-    assert "the environment variable KEY expected" in here.refused("groups")
+    assert "expected the environment variable KEY" in here.refused("groups")
     assert '"no.such"' in here("doctor", KEY="x").stderr
     with served(Replayed(of_path(SEGMENTS))) as url:
         here.done("context", "set", "c", "--agent", url)

@@ -196,9 +196,9 @@ def test_paths_without_records(command: list[str], tmp_path: Path) -> None:
     (tmp_path / "other.txt").touch()
     # 1-4: each says what was expected, what came, and where.
     for path, came in (
-        (tmp_path / "nothing", "came nothing"),
+        (tmp_path / "nothing", "got nothing"),
         (tmp_path / "d.ndjson", "Is a directory"),
-        (tmp_path, "came neither"),
+        (tmp_path, "got neither"),
         (tmp_path / "other.txt", "a file of another kind"),
         (tmp_path / "no.ndjson", "No such file"),
     ):

@@ -81,7 +81,7 @@ def test_bad_data_does_not_hide_the_good() -> None:
     for command in (["groups"], ["describe", b.GROUP], ["members", b.GROUP], ["describe", "other"]):
         result = kshadow(*command, "--from", "-", "-o", "json", stdin=records)
         assert result.exit_code == 1
-        assert result.stderr.startswith("partition 0, offset 1: invalid: key: a key is expected, none came\n")
+        assert result.stderr.startswith("partition 0, offset 1: invalid: key: expected a key, got none\n")
         assert ("a-1" in result.stdout or b.GROUP in result.stdout) == ("other" not in command)
 
 
@@ -93,14 +93,14 @@ def test_bad_data_does_not_hide_the_good() -> None:
         (["--from", "x", "--agent", "y"], {}, "; --from and --agent were given"),  # 2
         ([], {"KSHADOW_FROM": "x", "KSHADOW_AGENT": "y"}, "; --from and --agent were given"),  # 3
         (["--from", "x", "-X", "a=b"], {}, "--property goes with --bootstrap-server"),  # 4
-        (["--bootstrap-server", "x", "-X", "ab"], {}, "a property is NAME=VALUE, something else came"),  # 5
-        (["--bootstrap-server", "x", "-X", "=b"], {}, "a property is NAME=VALUE, something else came"),  # 6
+        (["--bootstrap-server", "x", "-X", "ab"], {}, "expected a property as NAME=VALUE, got something else"),  # 5
+        (["--bootstrap-server", "x", "-X", "=b"], {}, "expected a property as NAME=VALUE, got something else"),  # 6
         (["--bootstrap-server", "x", "-X", "nonsense=b"], {}, 'No such configuration property: "nonsense"'),  # 7
-        (["--agent", "ftp://x"], {}, "--agent: a URL such as http://localhost:9308 expected, 'ftp://x' came"),  # 8
-        (["--agent", "http://[x"], {}, "'http://[x' came"),  # 9: no address
-        (["--agent", "http://"], {}, "'http://' came"),  # 10: no host
-        (["--agent", "http://x:99999"], {}, "'http://x:99999' came"),  # 11: no port
-        (["--agent", "localhost:9308"], {}, "'localhost:9308' came"),  # 12: no scheme, as one would type it
+        (["--agent", "ftp://x"], {}, "--agent: expected a URL such as http://localhost:9308, got 'ftp://x'"),  # 8
+        (["--agent", "http://[x"], {}, "got 'http://[x'"),  # 9: no address
+        (["--agent", "http://"], {}, "got 'http://'"),  # 10: no host
+        (["--agent", "http://x:99999"], {}, "got 'http://x:99999'"),  # 11: no port
+        (["--agent", "localhost:9308"], {}, "got 'localhost:9308'"),  # 12: no scheme, as one would type it
     ],
 )
 def test_wrong_usage(arguments: list[str], env: dict[str, str], said: str) -> None:

@@ -83,15 +83,15 @@ def test_properties(tmp_path: Path, text: str) -> None:
         ),  # 2
         ("groups: {listen: ':1'}", "groups: unknown key 'listen'"),  # 3: another command has it
         ("nosuch: {output: json}", "unknown key 'nosuch'"),  # 4: no such command
-        ("decode: 5", "decode: a section of options expected, 5 came"),  # 5
-        ("[a, b]", "options by name expected, list came"),  # 6
+        ("decode: 5", "decode: expected a section of options, got 5"),  # 5
+        ("[a, b]", "expected options by name, got list"),  # 6
         ("a: [", "YAML expected: while parsing"),  # 7
         ("output: xml", "output: 'xml' is not one of"),  # 8: a value that the option does not take
         ("offsets-partitions: many", "offsets-partitions: 'many' is not a valid integer"),  # 9
         ("offsets-partitions: 0", "offsets-partitions: 0 is not in the range x>=1"),  # 10
-        ("listen: [a]", "listen: a text or a number expected, list came"),  # 11
-        ("group: [[a]]", "group: a text or a number expected, list came"),  # 12
-        ("property: {a: {b: c}}", "property: a text or a number expected, dict came"),  # 13
+        ("listen: [a]", "listen: expected a text or a number, got list"),  # 11
+        ("group: [[a]]", "group: expected a text or a number, got list"),  # 12
+        ("property: {a: {b: c}}", "property: expected a text or a number, got dict"),  # 13
         ("keep: perhaps", "keep: 'perhaps' is not a valid boolean"),  # 14
         ("1: 2", "unknown key '1'"),  # 15: no text
         ('output: "\\e[31m"', "output: '\\x1b[31m' is not one of"),  # 16: quoted
@@ -108,7 +108,7 @@ def test_other_files(tmp_path: Path) -> None:
     assert "does not exist" in kshadow("--config", tmp_path / "nothing", "groups").stderr
     (tmp_path / "latin").write_bytes(b"cluster: gr\xf6\xdfe")
     result = kshadow("--config", tmp_path / "latin", "groups")
-    assert (result.exit_code, "YAML expected" in result.stderr) == (2, True)
+    assert (result.exit_code, "expected YAML" in result.stderr) == (2, True)
     assert kshadow("--config", config(tmp_path, ""), "groups", "--from", SEGMENTS).exit_code == 0
     assert kshadow("--config", config(tmp_path, "cluster:\nkeep: yes\n"), "groups", "--from", SEGMENTS).exit_code == 0
 

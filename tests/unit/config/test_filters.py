@@ -94,7 +94,7 @@ def test_no_pattern_takes_long() -> None:
             "stands between slashes, '/pay.*' only begins with one; /\\/pay.*/ is the name that begins so",
         ),  # 5
         ("/", "only begins with one"),  # 6
-        ("", "a name or a /regular expression/ expected, nothing came"),  # 7
+        ("", "expected a name or a /regular expression/, got nothing"),  # 7
         ("/\ud800/", "is no text"),  # 8: bytes of a command line that are none
     ],
 )

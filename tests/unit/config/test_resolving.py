@@ -224,7 +224,7 @@ def test_all_problems_at_once() -> None:
         (
             "clusters: {eu: {bootstrap-server: a, state-dir: /x}, us: {bootstrap-server: b, state-dir: /x}}",
             "",
-            "clusters: us: state-dir: a directory for each cluster expected, /x is eu's already",
+            "clusters: us: state-dir: expected a directory for each cluster, /x is eu's already",
         ),  # 6
         ("clusters: {eu: {bootstrap-server: a, analyzers: no}}", "", "cluster eu: "),  # 7: YAML's no is a truth
     ],

@@ -48,7 +48,7 @@ def test_shards() -> None:
 
 @pytest.mark.parametrize("hostname", ["kshadow", "kshadow-3", "", "kshadow-1a", "host-99999999999999999999", "7.a"])
 def test_a_host_that_tells_no_shard(hostname: str) -> None:
-    with pytest.raises(ValueError, match="shard auto/3: a host name that ends in a number below 3 expected, '"):
+    with pytest.raises(ValueError, match="shard auto/3: expected a host name that ends in a number below 3, got '"):
         Shard(None, 3).resolve(hostname)
 
 
@@ -76,33 +76,33 @@ def test_addresses(text: str, address: Address) -> None:
 @pytest.mark.parametrize(
     ("parse", "text", "said"),
     [
-        (values.parse_size, "1 GiB of it", "a size (500MB, 1GiB, 1048576) expected, '1 GiB of it' came"),  # 1
+        (values.parse_size, "1 GiB of it", "expected a size (500MB, 1GiB, 1048576), got '1 GiB of it'"),  # 1
         (values.parse_size, "-1", "a size"),  # 2
         (values.parse_size, "1.5GiB", "a size"),  # 3
         (values.parse_size, "", "a size"),  # 4
-        (values.parse_partitions, "", "partitions (0-24,30) expected, '' came"),  # 5
-        (values.parse_partitions, "1,", "partitions (0-24,30) expected"),  # 6
-        (values.parse_partitions, "-1", "partitions (0-24,30) expected"),  # 7
+        (values.parse_partitions, "", "expected partitions (0-24,30), got ''"),  # 5
+        (values.parse_partitions, "1,", "expected partitions (0-24,30)"),  # 6
+        (values.parse_partitions, "-1", "expected partitions (0-24,30)"),  # 7
         (values.parse_partitions, "5-2", "'5-2' goes backwards"),  # 8
-        (values.parse_partitions, "0-999999999", "at most 10000 partitions expected"),  # 9
+        (values.parse_partitions, "0-999999999", "expected at most 10000 partitions"),  # 9
         (values.parse_shard, "3", "a shard (0/3, or auto/3 for the number"),  # 10
-        (values.parse_shard, "3/3", "a shard counts from 0: 0/3, 1/3, 2/3; '3/3' came"),  # 11
-        (values.parse_shard, "auto/0", "a shard counts from 0"),  # 12
-        (values.parse_snapshot_location, "", "a directory or kafka:TOPIC expected, nothing came"),  # 13
+        (values.parse_shard, "3/3", "expected a shard that counts from 0 (0/3, 1/3, 2/3), got '3/3'"),  # 11
+        (values.parse_shard, "auto/0", "expected a shard that counts from 0"),  # 12
+        (values.parse_snapshot_location, "", "expected a directory or kafka:TOPIC, got nothing"),  # 13
         (
             values.parse_snapshot_location,
             "kafka:",
-            "a topic's name (letters, digits, '.', '_' and '-') expected, '' came",
+            "expected a topic's name (letters, digits, '.', '_' and '-'), got ''",
         ),  # 14
         (values.parse_topic, "..", "a topic's name"),  # 15
         (values.parse_topic, "a/b", "a topic's name"),  # 16
         (values.parse_cluster, "../x", "a name of at most 100 letters, digits"),  # 17
-        (values.parse_cluster, ".", "a letter or digit first, expected, '.' came"),  # 18
+        (values.parse_cluster, ".", "a letter or digit first, got '.'"),  # 18
         (values.parse_cluster, "a" * 101, "at most 100"),  # 19
-        (values.parse_address, "9308", "HOST:PORT expected, '9308' came"),  # 20
-        (values.parse_address, "x:65536", "HOST:PORT expected"),  # 21
-        (values.parse_address, "x:٣", "HOST:PORT expected"),  # 22: a digit, but no port
-        (values.parse_address, "x:" + "9" * 5000, "HOST:PORT expected"),  # 23
+        (values.parse_address, "9308", "expected HOST:PORT, got '9308'"),  # 20
+        (values.parse_address, "x:65536", "expected HOST:PORT"),  # 21
+        (values.parse_address, "x:٣", "expected HOST:PORT"),  # 22: a digit, but no port
+        (values.parse_address, "x:" + "9" * 5000, "expected HOST:PORT"),  # 23
     ],
 )
 def test_no_values(parse: object, text: str, said: str) -> None:
@@ -149,11 +149,11 @@ def test_references_to_nothing(tmp_path: Path) -> None:
     (tmp_path / "long").write_bytes(b"x" * (MAX_FILE_BYTES + 1))
     (tmp_path / "bytes").write_bytes(b"\xff")
     for value, said in (
-        ("${NOTHING}", "the environment variable NOTHING expected, it is not set"),
-        ({"file": "nothing"}, f"the file {tmp_path}/nothing expected: No such file or directory"),
+        ("${NOTHING}", "expected the environment variable NOTHING, it is not set"),
+        ({"file": "nothing"}, f"expected the file {tmp_path}/nothing: No such file or directory"),
         ({"file": "."}, "Is a directory"),
-        ({"file": "long"}, "at most 100000 bytes expected"),
-        ({"file": "bytes"}, "a text in UTF-8 expected"),
+        ({"file": "long"}, "expected a file of at most 100000 bytes"),
+        ({"file": "bytes"}, "expected a text in UTF-8"),
     ):
         with pytest.raises(ValueError) as raised:  # noqa: PT011 - each case says its message
             resolve_reference(value, {}, tmp_path)

@@ -119,19 +119,19 @@ def test_an_output_that_is_written_to_is_refused(place: Place, tmp_path: Path) -
 
 def test_refusals(place: Place, tmp_path: Path) -> None:
     assert refused("rollup", "--history", tmp_path / "none", "--out", tmp_path).startswith(
-        f"{tmp_path}/none is not there: a table of history expected"
+        f"{tmp_path}/none is not there: expected a table of history"
     )
     assert refused("rollup", "--history", place.history, "--out", "s3a://b/x") == (
-        "--out s3a://b/x: a path of this machine expected; kshadow spark rollup writes elsewhere"
+        "--out s3a://b/x: expected a path of this machine; kshadow spark rollup writes elsewhere"
     )
     (tmp_path / "empty").mkdir()
-    assert "expected history events, none came" in refused(
+    assert "expected history events, got none" in refused(
         "rollup", "--history", tmp_path / "empty", "--out", tmp_path
     )
     assert "--since is later than --until" in refused(
         *("rollup", "--history", place.history, "--out", tmp_path, "--since", "2026-07-07", "--until", "2026-07-06")
     )
-    assert "a size of at least 64m expected" in refused(
+    assert "expected a size of at least 64m" in refused(
         *("rollup", "--history", place.history, "--out", tmp_path, "--memory", "1m")
     )
 
@@ -148,7 +148,7 @@ def test_a_renamed_column_is_refused_by_name(place: Place, tmp_path: Path) -> No
         pq.write_table(rows, target)
     said = refused("rollup", "--history", tmp_path / "history", "--out", tmp_path / "out")
     assert said.startswith(str(tmp_path / "history" / files[1].relative_to(place.history)))
-    assert "not the columns that are read: stopped_partition_ms int64 expected, nothing came" in said
+    assert "not the columns that are read: expected stopped_partition_ms int64, got nothing" in said
 
 
 def test_a_report_says_where_it_wrote(place: Place, tmp_path: Path) -> None:
@@ -251,7 +251,7 @@ def test_no_other_file_is_read(place: Place, sql: str) -> None:
 def test_nothing_is_written(place: Place, sql: str, kind: str) -> None:
     before = sorted(place.rollups.rglob("*"))
     said = refused("query", "--rollups", place.rollups, sql.format(place=place.rollups.parent))
-    assert said == f"one SELECT expected, {kind} came: nothing can be changed or written here"
+    assert said == f"expected one SELECT, got {kind}: nothing can be changed or written here"
     assert sorted(place.rollups.rglob("*")) == before
 
 
@@ -298,7 +298,7 @@ def test_more_columns_are_fine_and_files_without_dates(place: Place, tmp_path: P
 def test_without_duckdb_it_says_what_to_install(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "duckdb", None)
     said = refused("query", "--rollups", place.rollups, "SELECT 1")
-    assert said == "the Python package duckdb expected, it is not installed: install kshadow[history]"
+    assert said == "expected the Python package duckdb, it is not installed: install kshadow[history]"
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,7 @@ def test_two_compactions_exclude_each_other(history: Path) -> None:
     before = rows(history)
     with (
         ParquetDirectory(history).lease("kshadow spark rollup"),
-        pytest.raises(HistoryError, match=r"nobody else writing there expected; kshadow spark rollup \(process \d+"),
+        pytest.raises(HistoryError, match=r"expected nobody else writing there; kshadow spark rollup \(process \d+"),
     ):
         compact(history, now_ms=NOW_MS)
     assert rows(history) == before
@@ -139,11 +139,11 @@ def test_a_file_that_cannot_be_merged_is_refused_by_its_name(history: Path, kind
     if kind == "renamed":
         table = pq.read_table(file, partitioning=None)
         rewrite(file, table.rename_columns([{"at_ms": "at"}.get(it, it) for it in table.column_names]))
-        said = "at_ms int64 expected, nothing came"
+        said = "expected at_ms int64, got nothing"
     else:
         file.write_bytes(file.read_bytes()[:-30])
         age(history)
-        said = "a Parquet file expected"
+        said = "expected a Parquet file"
     names = files(history)
     with pytest.raises(HistoryError, match=f"{file.name}.*{said}"):
         compact(history, now_ms=NOW_MS)
@@ -151,10 +151,10 @@ def test_a_file_that_cannot_be_merged_is_refused_by_its_name(history: Path, kind
 
 
 def test_what_is_no_directory_of_parquet(tmp_path: Path) -> None:
-    with pytest.raises(HistoryError, match="expected, there is none"):
+    with pytest.raises(HistoryError, match="of rollups, there is none"):
         compact(tmp_path / "x", now_ms=NOW_MS)
     (tmp_path / "groups" / "_delta_log").mkdir(parents=True)
-    with pytest.raises(HistoryError, match="a Delta table came"):
+    with pytest.raises(HistoryError, match="got a Delta table"):
         compact(tmp_path, now_ms=NOW_MS)
 
 
@@ -165,8 +165,8 @@ def test_at_the_prompt(history: Path) -> None:
     assert rows(history) == before
     for arguments, said in (
         ((), "exactly one of --history, --rollups is needed"),
-        (("--rollups", history / "x"), "expected, there is none"),
-        (("--history", "s3a://bucket/history"), "a directory of this machine expected"),
+        (("--rollups", history / "x"), "of rollups, there is none"),
+        (("--history", "s3a://bucket/history"), "expected a local directory for Parquet files"),
     ):
         refused = kshadow("spark", "compact", *arguments)
         assert refused.exit_code == 2

@@ -52,12 +52,12 @@ def test_the_days_are_those_there_are() -> None:
 @pytest.mark.parametrize(
     ("since", "until", "said"),
     [
-        ("2026-07-09", "2026-07-06", "a first day before the last expected, 2026-07-09 and 2026-07-06 came"),
-        ("2027-08-01", None, "a first day before the last expected"),
+        ("2026-07-09", "2026-07-06", "expected a first day before the last, got 2026-07-09 and 2026-07-06"),
+        ("2027-08-01", None, "expected a first day before the last"),
         (
             "2027-08-01",
             "2027-08-02",
-            "days from 2026-01-01 to 2026-12-28 expected: .*; 2027-08-01 to 2027-08-02 came",
+            "expected days from 2026-01-01 to 2026-12-28, .* got 2027-08-01 to 2027-08-02",
         ),
     ],
 )

@@ -122,7 +122,7 @@ def test_files_that_are_no_history(place: Place, tmp_path: Path) -> None:
     assert rolled.exit_code == 0
     done = kshadow("timeline", "g", "--from", tmp_path / "groups")
     assert done.exit_code == 2
-    assert "the columns of history expected, there is none of event_id" in done.stderr
+    assert "expected the columns of history, there is none of event_id" in done.stderr
 
 
 def test_rollups_of_a_delta_table(place: Place, tmp_path: Path) -> None:

@@ -193,7 +193,7 @@ def test_two_files_of_one_day_are_an_error(directory: ParquetDirectory) -> None:
     with directory.staging() as staging, directory.lease("a test") as lease:
         stage(staging, 1)
         stage(staging / "date=2026-11-01", 1, ("2026-11-01",))
-        with pytest.raises(CommitFailed, match="one file of a day expected, several came"):
+        with pytest.raises(CommitFailed, match="expected one file of a day, got several"):
             lease.publish(staging, "rollup")
     assert directory.is_empty()
 
@@ -261,7 +261,7 @@ def test_a_journal_whose_files_are_gone_says_what_to_do(directory: ParquetDirect
     with pytest.raises(CommitFailed, match=r"_journal.json, and write those days again"), directory.pin():
         pass
     (directory.root / "_journal.json").write_text("{")
-    with pytest.raises(CommitFailed, match="the journal of a commit expected"), directory.lease("a test"):
+    with pytest.raises(CommitFailed, match="expected the journal of a commit"), directory.lease("a test"):
         pass
 
 

@@ -87,7 +87,7 @@ def test_what_cannot_work_is_said_without_the_secret(
 
 def test_several_files_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", "/a:/b")
-    with pytest.raises(KubernetesMisconfigured, match="one file expected"):
+    with pytest.raises(KubernetesMisconfigured, match="expected one file"):
         find_connection()
 
 

@@ -154,7 +154,7 @@ def test_snapshots_of_another_release_are_refused_in_one_line(tmp_path, records,
     assert line.startswith("snapshots of another release refused (the cluster's analyzers, partition ")
     assert line.endswith(
         " more), what they hold is read from the beginning:"
-        f" a snapshot of format {FORMAT} expected, one of format 1 came"
+        f" expected a snapshot of format {FORMAT}, got one of format 1"
     )
 
 

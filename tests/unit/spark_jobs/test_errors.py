@@ -37,9 +37,9 @@ from tests import DATA
         ("[...] Failed to find data source: kafka. Please", 2, "give its coordinates with --packages"),
         # 5: another version's state
         (
-            "spark_jobs.errors.StateRefused: the mirror of partition 3: layout a expected, layout b came",
+            "spark_jobs.errors.StateRefused: the mirror of partition 3: expected layout a, got layout b",
             2,
-            "the mirror of partition 3: layout a expected, layout b came. Either go on with the kshadow that",
+            "the mirror of partition 3: expected layout a, got layout b. Either go on with the kshadow that",
         ),
         # 6: an executor without our dependencies
         ("ModuleNotFoundError: No module named 'msgspec'", 2, "executors lack the Python module msgspec"),
@@ -67,7 +67,7 @@ def test_what_it_means(said: str, code: int, sentence: str) -> None:
 REAL: dict[str, str] = json.loads((DATA / "spark_errors.json").read_text())
 """What Spark 4.0.5 said when each was made for real, less its traces; paths are below /data."""
 NO_PARQUET = (
-    "a Parquet file expected, something else came, or one that is cut off: restore it, or take it away and make its"
+    "expected a Parquet file, got something else, or one that is cut off: restore it, or take it away and make its"
     " day anew"
 )
 ANEW = "start with another --checkpoint and another --out: what is in this --out stays true"
@@ -77,12 +77,12 @@ ANEW = "start with another --checkpoint and another --out: what is in this --out
     ("name", "code", "sentence"),
     [
         # 1: a path that is not there
-        ("path_not_found", 2, "/data/none: a directory of tables expected, nothing is there"),
+        ("path_not_found", 2, "/data/none: expected a directory of tables, nothing is there"),
         # 2: an empty directory
         (
             "unable_to_infer",
             2,
-            "Parquet files expected in what is read, there are none: is the path right, and did what writes it run?",
+            "expected Parquet files in what is read, there are none: is the path right, and did what writes it run?",
         ),
         # 3: text, called .parquet
         (
@@ -106,7 +106,7 @@ ANEW = "start with another --checkpoint and another --out: what is in this --out
         (
             "damaged_inside",
             2,
-            "/data/bad/z.parquet: a Parquet file expected, one came that is damaged (can not read class"
+            "/data/bad/z.parquet: expected a Parquet file, got one that is damaged (can not read class"
             " org.apache.parquet.format.PageHeader: don't know what type: 15): restore it, or take it away and make"
             " its day anew",
         ),
@@ -114,7 +114,7 @@ ANEW = "start with another --checkpoint and another --out: what is in this --out
         (
             "other_type",
             2,
-            "/data/type/t.parquet: column event_id: string expected, INT64 came: is it a table of kshadow, of this"
+            "/data/type/t.parquet: column event_id: expected string, got INT64: is it a table of kshadow, of this"
             " version?",
         ),
         # 8: a file that goes while it is read
@@ -139,13 +139,13 @@ ANEW = "start with another --checkpoint and another --out: what is in this --out
         # 10: no connector
         ("kafka", 2, "Spark's Kafka connector is not loaded: give its coordinates with --packages"),
         # 11: a file where a directory is to be
-        ("out_is_under_file", 2, "/data/file: a directory expected, a file is there"),
+        ("out_is_under_file", 2, "/data/file: expected a directory, a file is there"),
         # 12: a state that is not read, found by the driver in a batch
         (
             "foreach_refused",
             2,
-            "this version cannot go on from the checkpoint: findings of the cluster: versions up to 2 expected,"
-            f" version 5 came. Either go on with the kshadow that wrote it; or {ANEW}",
+            "this version cannot go on from the checkpoint: findings of the cluster: expected versions up to 2,"
+            f" got version 5. Either go on with the kshadow that wrote it; or {ANEW}",
         ),
         # 13: a damaged file that a stream reads
         (
@@ -167,7 +167,7 @@ ANEW = "start with another --checkpoint and another --out: what is in this --out
         (
             "two_sources",
             2,
-            f"the checkpoint cannot be gone on from: a stream of 2 sources expected, one of 1 made it: {ANEW}",
+            f"the checkpoint cannot be gone on from: expected a stream of 2 sources, one of 1 made it: {ANEW}",
         ),
         # 15: a worker that was killed
         (

@@ -146,7 +146,7 @@ def test_changes_are_made_one_after_the_other(kept: bytes, expected: Thing) -> N
     ("kept", "said"),
     [
         # 1: a newer kshadow wrote it
-        (of_version(5, {}), "things: versions up to 4 expected, version 5 came, which a newer kshadow wrote"),
+        (of_version(5, {}), "things: expected versions up to 4, got version 5, which a newer kshadow wrote"),
         # 2: a field lacks that the change needs
         (of_version(1, {"inner": []}), "things: version 1 cannot be read: KeyError: 'number'"),
         # 3: another type

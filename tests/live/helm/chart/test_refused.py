@@ -57,8 +57,8 @@ _PASSWORD = "is a secret and stands there in plain text (not shown): write ${NAM
 
 _BY_TEMPLATES = [
     Wrong({"kafka": {"bootstrapServers": ""}}, "kafka.bootstrapServers is needed: the Kafka brokers to start from"),
-    Wrong({"kafka": {"bootstrapServers": "kafka"}}, 'host:port, with commas between, expected; "kafka" came'),
-    Wrong({"kafka": {"bootstrapServers": "a:1,b"}}, 'host:port, with commas between, expected; "b" came'),
+    Wrong({"kafka": {"bootstrapServers": "kafka"}}, 'expected host:port, with commas between, got "kafka"'),
+    Wrong({"kafka": {"bootstrapServers": "a:1,b"}}, 'expected host:port, with commas between, got "b"'),
     Wrong({"kafka": {"properties": {"sasl.password": "hunter2"}}}, "kafka.properties: sasl.password " + _PASSWORD),
     Wrong({"kafka": {"properties": {"ssl.key.pem": "hunter2"}}}, "kafka.properties: ssl.key.pem " + _PASSWORD),
     Wrong(

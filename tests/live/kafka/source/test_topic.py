@@ -189,7 +189,7 @@ def test_a_topic_deleted_under_the_reader(conf, topic, admin):
 
 def test_partitions_that_are_not_there(conf, topic):
     with TopicReader(conf, topic=topic, partitions=[1, 7]) as reader:
-        with pytest.raises(SourceMisconfigured, match=r"expected partitions below 3, came \[7\]"):
+        with pytest.raises(SourceMisconfigured, match=r"expected partitions below 3, got \[7\]"):
             reader.connect()
         with pytest.raises(SourceMisconfigured):
             reader.poll(0)

@@ -174,9 +174,9 @@ def later(records: list[RawRecord], by_ms: int) -> list[RawRecord]:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"timestamp_ms": 0}, "came timestamp 0, key b'"),
+        ({"timestamp_ms": 0}, "got timestamp 0, key b'"),
         ({"key": None}, "key None"),
-        ({"control": True}, "came a transaction marker"),
+        ({"control": True}, "got a transaction marker"),
         ({"partition": PARTITIONS}, r"partition 5: expected .* in a partition below 5"),
     ],
 )
@@ -243,7 +243,7 @@ def test_nobody_answers() -> None:
     [
         (
             {"enable.idempotence": "true"},
-            "property enable.idempotence: kshadow needs 'false' to write groups, came 'true'",
+            "property enable.idempotence: kshadow needs 'false' to write groups, got 'true'",
         ),
         ({"no.such": "1"}, "no.such"),
     ],

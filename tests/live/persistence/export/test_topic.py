@@ -262,7 +262,7 @@ def test_a_topic_that_is_deleted_under_it_is_made_again(conf: dict[str, str], tm
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"acks": "1"}, "property acks: kshadow needs 'all' to lose no history, came '1'"),
+        ({"acks": "1"}, "property acks: kshadow needs 'all' to lose no history, got '1'"),
         ({"no.such": "1"}, "no.such"),
     ],
 )

@@ -252,13 +252,13 @@ def test_the_map() -> None:
     )
     watched = GroupState(A, form, moved=frozenset({("orders", 4)}), moves_known=True)
     assert texts(assignment_map(watched, 60)) == [
-        "                orders pay",
-        "                01234  0",
-        " app app-1   4  ■■■··  ■",
-        " app app-2   1  ····◆  ·",
-        " other       0  ·····  ·",
-        " (nobody)    1  ···□·  ·",
-        " ■ a partition held   ◆ moved last (1)   □ nobody's",
+        "                   orders pay",
+        "                   01234  0",
+        " app app-1      4  ■■■··  ■",
+        " app app-2      1  ····◆  ·",
+        " other          0  ·····  ·",
+        " (unassigned)   1  ···□·  ·",
+        " ■ a partition held   ◆ moved last (1)   □ unassigned",
     ]
     # No room for a column for each partition: each row has its own.
     many = described(member("a-1", orders=list(range(100)), pay=[1, 2]), member("b-1", pay=[3]))
@@ -268,7 +268,7 @@ def test_the_map() -> None:
     assert packed[1] == " b   1  b■"
     assert packed[2] == " a=orders (100)  b=pay (3)"
     nobody = texts(assignment_map(GroupState(A, described(offsets=[{"topic": "t", "partition": 0}])), 80))
-    assert nobody == [" Nobody: the group has no members; 1 partition with commits."]
+    assert nobody == [" The group has no members; 1 partition with commits."]
 
 
 def test_moves() -> None:

@@ -56,9 +56,9 @@ def test_a_setting_is_read_as_what_it_is() -> None:
     [
         ({"nothing.close_after_s": "1"}, "no analyzer is called 'nothing'; there are .*idle_members"),
         ({"idle_members.clos": "1"}, r"idle_members\.clos: no such setting; there are .*close_after_s"),
-        ({"idle_members.close_after_s": "soon"}, r"idle_members\.close_after_s: a number expected, 'soon' came"),
-        ({"idle_members.close_after_s": "nan"}, r"idle_members\.close_after_s: a number expected, 'nan' came"),
-        ({"idle_members.close_after_s": "-1"}, r"idle_members\.close_after_s: at least 0 expected, -1 came"),
+        ({"idle_members.close_after_s": "soon"}, r"idle_members\.close_after_s: expected a number, got 'soon'"),
+        ({"idle_members.close_after_s": "nan"}, r"idle_members\.close_after_s: expected a number, got 'nan'"),
+        ({"idle_members.close_after_s": "-1"}, r"idle_members\.close_after_s: expected at least 0, got -1"),
     ],
 )
 def test_a_setting_that_makes_no_sense(tuned: dict[str, str], message: str) -> None:
@@ -77,7 +77,7 @@ class Odd(Settings):
 def test_settings_of_other_types() -> None:
     assert _with_setting(Odd(), "odd.loud", "loud", "True") == Odd(loud=True)
     assert _with_setting(Odd(), "odd.colour", "colour", "blue") == Odd(colour="blue")
-    with pytest.raises(AnalyzerConfigError, match=r"odd\.loud: true or false expected, 'perhaps' came"):
+    with pytest.raises(AnalyzerConfigError, match=r"odd\.loud: expected true or false, got 'perhaps'"):
         _with_setting(Odd(), "odd.loud", "loud", "perhaps")
 
 
@@ -121,7 +121,7 @@ def test_a_third_partys_analyzer_is_found(tmp_path: Path) -> None:
     ("name", "target", "message"),
     [
         ("loud", "loud_plugin:PLUGIN", "entry point loud = loud_plugin:PLUGIN: AttributeError"),
-        ("loud", "loud_plugin:Judgement", "a subclass of Analyzer expected"),
+        ("loud", "loud_plugin:Judgement", "expected a subclass of Analyzer"),
         ("idle_members", "loud_plugin:Loud", "there is an analyzer idle_members already"),
     ],
 )

@@ -60,7 +60,7 @@ Row = tuple[int, str, str | None, str | None, type[WireError], str]
 # Number, why, key, value, error, the start of what it says.
 ROWS: list[Row] = [
     # Keys.
-    (1, "no key at all", None, "00", Invalid, "key: a key is expected"),
+    (1, "no key at all", None, "00", Invalid, "key: expected a key"),
     (2, "an empty key has no type", "", "00", Truncated, "key: int16 of 2 bytes expected at byte 0, 0 left"),
     (3, "half a type", "00", "00", Truncated, "key: int16 of 2 bytes expected at byte 0, 1 left"),
     (4, "given up before a release: share group partition metadata", "0009", "00", UnknownKeyType, "key: key type 9;"),

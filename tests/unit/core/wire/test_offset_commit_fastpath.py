@@ -208,7 +208,7 @@ def test_a_legacy_value_is_read_as_its_own_type_reads_it(value: object) -> None:
 
 
 def test_commit_of_takes_nothing_but_commits() -> None:
-    with pytest.raises(TypeError, match="GroupMetadataValue came"):
+    with pytest.raises(TypeError, match="got GroupMetadataValue"):
         commit_from_message(GroupMetadataValue())
 
 

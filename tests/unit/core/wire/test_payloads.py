@@ -116,7 +116,7 @@ def test_versions(
 
 @pytest.mark.parametrize("version", [-1, 4])
 def test_a_payload_is_written_in_known_versions_only(version: int) -> None:
-    with pytest.raises(UnknownVersion, match=f"version {version}, 0 to 3 expected"):
+    with pytest.raises(UnknownVersion, match=f"version {version}: expected 0 to 3"):
         encode_payload(SUBSCRIPTION, version)
 
 

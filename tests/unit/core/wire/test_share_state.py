@@ -49,5 +49,5 @@ def test_what_is_not_known() -> None:
         decode_share_state(b"\0\2" + key[2:], value)
     with pytest.raises(UnknownVersion, match="value: version 1 of ShareSnapshotValue; known is 0"):
         decode_share_state(key, b"\0\1" + value[2:])
-    with pytest.raises(Invalid, match="key: a key is expected"):
+    with pytest.raises(Invalid, match="key: expected a key"):
         decode_share_state(None, value)

@@ -48,19 +48,19 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"out": "page.htm"}, "page.htm: the name of a file that ends in .html expected"),
-        ({"time_zone": "Mars/Olympus"}, "'Mars/Olympus': the name of an IANA time zone expected"),
-        ({"time_zone": "../../etc/passwd"}, "an IANA time zone expected"),
-        ({"time_zone": ""}, "an IANA time zone expected"),
-        ({"most_groups": 0}, "at least one group in each ranking expected; 0 came"),
-        ({"since_ms": 5, "until_ms": 5}, "the range: a begin and a later end expected"),
+        ({"out": "page.htm"}, "page.htm: expected the name of a file that ends in .html"),
+        ({"time_zone": "Mars/Olympus"}, "'Mars/Olympus': expected the name of an IANA time zone"),
+        ({"time_zone": "../../etc/passwd"}, "an IANA time zone"),
+        ({"time_zone": ""}, "an IANA time zone"),
+        ({"most_groups": 0}, "expected at least one group in each ranking, got 0"),
+        ({"since_ms": 5, "until_ms": 5}, "the range: expected a begin and a later end"),
         ({"before": (1, 2)}, "before and after belong together"),
         ({"after": (1, 2)}, "before and after belong together"),
-        ({"before": (2, 1), "after": (3, 4)}, "before: a begin and a later end expected"),
+        ({"before": (2, 1), "after": (3, 4)}, "before: expected a begin and a later end"),
         ({"before": (1, 10), "after": (9, 20)}, "before must have ended when after begins"),
         ({"before": (1, 2), "after": (3, 4)}, "no group is known in both of them"),
         ({"what_if": "/not/there.json"}, "/not/there.json: No such file or directory"),
-        ({"rollups": "/not/there"}, "/not/there/groups is not there: the table groups of rollups expected"),
+        ({"rollups": "/not/there"}, "/not/there/groups is not there: expected the table groups of rollups"),
         (
             {"since_ms": 1, "until_ms": DAY},
             "no rows of an hour between 1970-01-01 and 1970-01-02; there are 4 dates: ",
@@ -114,13 +114,13 @@ def test_what_is_null_is_not_known(place: Place, tmp_path: Path) -> None:
     [
         (
             lambda rows: rows.rename_columns({"stopped_partition_ms": "stopped_ms"}),
-            "stopped_partition_ms int64 expected, nothing came",
+            "expected stopped_partition_ms int64, got nothing",
         ),
         (
             lambda rows: rows.set_column(
                 rows.schema.get_field_index("rebalances"), "rebalances", pa.array(["7"] * len(rows))
             ),
-            "rebalances int64 expected, string came",
+            "expected rebalances int64, got string",
         ),
     ],
 )
@@ -143,12 +143,12 @@ def test_a_damaged_file_is_named(place: Place, tmp_path: Path) -> None:
     file.write_bytes(file.read_bytes()[:-9])
     with pytest.raises(HistoryError) as caught:
         run(place.job(rollups=str(tmp_path / "rollups"), out=str(tmp_path / "page.html")))
-    assert str(caught.value).startswith(f"{file}: a Parquet file expected, this one is damaged or none: ")
+    assert str(caught.value).startswith(f"{file}: expected a Parquet file, this one is damaged or none: ")
 
 
 @pytest.mark.parametrize("changes", [{"out": "s3a://bucket/page.html"}, {"summary": "s3a://bucket/summary"}])
 def test_another_file_system_is_refused_first(place: Place, changes: dict[str, Any]) -> None:
-    with pytest.raises(HistoryError, match="a path of this machine expected; kshadow spark report writes elsewhere"):
+    with pytest.raises(HistoryError, match="expected a path of this machine; kshadow spark report writes elsewhere"):
         run(place.job(rollups="/not/there", **changes))
 
 
@@ -218,11 +218,11 @@ def test_gains_are_ranked_by_what_they_save(tmp_path: Path) -> None:
     [
         (
             '{"group": 3}',
-            "what kshadow whatif GROUP -o json prints expected: Expected `str`, got `int` - at `$.group`",
+            "expected what kshadow whatif GROUP -o json prints: Expected `str`, got `int` - at `$.group`",
         ),
-        ("not json", "expected: JSON is malformed"),
-        ("", "expected: Input data was truncated"),
-        (form("a", 1) + "\n{}", "x.json line 2: what kshadow whatif GROUP -o json prints expected: "),
+        ("not json", "prints: JSON is malformed"),
+        ("", "prints: Input data was truncated"),
+        (form("a", 1) + "\n{}", "x.json line 2: expected what kshadow whatif GROUP -o json prints: "),
     ],
 )
 def test_what_no_command_said(tmp_path: Path, text: str, said: str) -> None:

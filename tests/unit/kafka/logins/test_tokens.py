@@ -195,7 +195,13 @@ FAILURES = [
         3,
         "The config profile (nobody) could not be found",
     ),  # 4
-    ((*MSK_IAM, "-X", "sasl.oauthbearer.config=hunter2"), {}, None, 2, "sasl.oauthbearer.config: NAME=VALUE of"),  # 5
+    (
+        (*MSK_IAM, "-X", "sasl.oauthbearer.config=hunter2"),
+        {},
+        None,
+        2,
+        "sasl.oauthbearer.config: expected NAME=VALUE of",
+    ),  # 5
     (("-X", "sasl.oauthbearer.method=google"), {}, "google.auth", 2, "pip install 'kshadow[gcp]'"),  # 6
     (
         ("-X", "sasl.oauthbearer.method=google"),

@@ -107,7 +107,7 @@ def test_a_later_magic_is_named(tmp_path):
     later[16] = 3
     records, (problem,) = committed(write(tmp_path, batch(0), bytes(later), batch(2)))
     assert offsets(records) == [0, 2]
-    assert problem.message == "expected magic 0, 1 or 2, came 3"
+    assert problem.message == "expected magic 0, 1 or 2, got 3"
 
 
 def test_a_file_cut_short_while_it_is_read(tmp_path, monkeypatch):

@@ -47,22 +47,22 @@ def test_payload_lines():
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("{", "expected a JSON object, came {"),
-        ("[1]", "expected a JSON object, came [1]"),
+        ("{", "expected a JSON object, got {"),
+        ("[1]", "expected a JSON object, got [1]"),
         ("[" * 100_000, "expected a JSON object"),
         (b"\xff\xfe\xff", "expected a JSON object"),
         ('{"value":null}', "key: expected hex or null, the line has none"),
         ('{"key":"00"}', "value: expected hex or null, the line has none"),
-        ('{"key":"0","value":null}', "key: expected hex, came '0'"),
-        ('{"key":"zz","value":null}', "key: expected hex, came 'zz'"),
-        ('{"key":3,"value":null}', "key: expected hex, came 3"),
-        ('{"bytes":null}', "bytes: expected hex, came None"),
-        ('{"key":"","value":"","partition":-1}', "partition: expected a number from 0 to 2147483647, came -1"),
+        ('{"key":"0","value":null}', "key: expected hex, got '0'"),
+        ('{"key":"zz","value":null}', "key: expected hex, got 'zz'"),
+        ('{"key":3,"value":null}', "key: expected hex, got 3"),
+        ('{"bytes":null}', "bytes: expected hex, got None"),
+        ('{"key":"","value":"","partition":-1}', "partition: expected a number from 0 to 2147483647, got -1"),
         ('{"key":"","value":"","partition":true}', "partition: expected a number"),
         ('{"key":"","value":"","offset":"1"}', "offset: expected a number"),
         ('{"key":"","value":"","offset":9223372036854775808}', "offset: expected a number"),
         ('{"key":"","value":"","timestamp":-2}', "timestamp: expected a number from -1"),
-        ('{"key":"","value":"","control":"commit"}', "control: expected true or false, came 'commit'"),
+        ('{"key":"","value":"","control":"commit"}', "control: expected true or false, got 'commit'"),
         ('{"key":"%s","value":""}' % ("g" * 100), "… (102 characters)"),
     ],
 )
@@ -78,7 +78,7 @@ def test_a_bad_line_has_a_number_and_does_not_end_the_reading(line, message):
 def test_a_line_without_end_is_passed_over(monkeypatch):
     monkeypatch.setattr(ndjson, "_MAX_LINE_BYTES", 64)
     first, second = lines('{"key":"%s","value":""}' % ("00" * 200), '{"key":"01","value":""}')
-    assert first == LineProblem("x.ndjson", 1, "expected at most 64 bytes, came more")
+    assert first == LineProblem("x.ndjson", 1, "expected at most 64 bytes, got more")
     assert second == RawRecord(0, 1, -1, b"\x01", b"")
 
 

@@ -185,7 +185,7 @@ def test_a_partition_without_segments_has_no_records(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "came"), [("absent", "came nothing"), ("text", "came a file of another kind"), (".", "came neither")]
+    ("name", "came"), [("absent", "got nothing"), ("text", "got a file of another kind"), (".", "got neither")]
 )
 def test_paths_without_records(tmp_path, name, came):
     (tmp_path / "text").write_text("x")

@@ -139,7 +139,7 @@ def test_partitions_that_cannot_all_change_places_keep_theirs(
     ],
 )
 def test_what_a_segment_does_not_hold_is_refused(tmp_path: Path, record: RawRecord, came: str) -> None:
-    with pytest.raises(RecordRefused, match=f"partition 2: expected a group's record with a time, came {came}"):
+    with pytest.raises(RecordRefused, match=f"partition 2: expected a group's record with a time, got {came}"):
         write_segments([record], tmp_path)
     assert not tree(tmp_path)
 

@@ -145,15 +145,15 @@ def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("collector:4318", "'collector:4318' came"),
-        ("", "'' came"),
-        ("ftp://x", "'ftp://x' came"),
-        ("http://", "'http://' came"),
-        ("grpc://collector", "by gRPC a host and a port"),
-        ("grpc://collector:4317/v1", "by gRPC a host and a port"),
+        ("collector:4318", "got 'collector:4318'"),
+        ("", "got ''"),
+        ("ftp://x", "got 'ftp://x'"),
+        ("http://", "got 'http://'"),
+        ("grpc://collector", "for gRPC a host and a port"),
+        ("grpc://collector:4317/v1", "for gRPC a host and a port"),
         ("http://u:hunter2@collector", "OTEL_EXPORTER_OTLP_HEADERS"),
         ("http://collector?token=hunter2", "OTEL_EXPORTER_OTLP_HEADERS"),
-        ("http://[hunter2", "something else came"),
+        ("http://[hunter2", "got something else"),
     ],
 )
 def test_no_endpoints(text: str, said: str) -> None:

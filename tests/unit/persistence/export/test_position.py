@@ -37,9 +37,9 @@ def test_it_is_read_as_it_was_stored(log: PartitionLog) -> None:
 @pytest.mark.parametrize(
     ("log", "said"),
     [
-        (LOG._replace(cluster_id="other"), "expected cluster_id 'other', came 'cluster'"),
-        (LOG._replace(topic_id=None), "expected topic_id None, came 'topic'"),
-        (LOG._replace(partition=8), "expected partition 8, came 7"),
+        (LOG._replace(cluster_id="other"), "expected cluster_id 'other', got 'cluster'"),
+        (LOG._replace(topic_id=None), "expected topic_id None, got 'topic'"),
+        (LOG._replace(partition=8), "expected partition 8, got 7"),
     ],
 )
 def test_another_logs_is_refused(log: PartitionLog, said: str) -> None:
@@ -50,14 +50,14 @@ def test_another_logs_is_refused(log: PartitionLog, said: str) -> None:
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"", "expected JSON, came b''"),
+        (b"", "expected JSON, got b''"),
         (b"\xff", "expected JSON"),
-        (b"[]", r"expected version 1, came \[\]"),
-        (b"{}", "expected version 1, came None"),
-        (b'{"version":2}', "expected version 1, came 2"),
+        (b"[]", r"expected version 1, got \[\]"),
+        (b"{}", "expected version 1, got None"),
+        (b'{"version":2}', "expected version 1, got 2"),
         (
             json.dumps({**json.loads(encode_position(AT, LOG)), "clock_ms": "x"}).encode(),
-            "expected numbers, came 100 and 'x'",
+            "expected numbers, got 100 and 'x'",
         ),
     ],
 )

@@ -71,7 +71,7 @@ def test_what_is_no_history_is_refused(tmp_path: Path, name: str, content: bytes
 
 
 def test_a_directory_without_files_and_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(HistoryUnreadable, match="none came"):
+    with pytest.raises(HistoryUnreadable, match="got none"):
         list(samples_in(tmp_path))
     with pytest.raises(HistoryUnreadable, match="No such file"):
         list(samples_in(tmp_path / "gone.ndjson"))

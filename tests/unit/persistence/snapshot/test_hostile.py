@@ -97,12 +97,12 @@ def other_settings() -> ClusterState:
         (
             RefusalReason.OTHER_CLUSTER,
             lambda: new(LogId("east", "topic-1")),
-            "of cluster east expected, one of cluster clus",
+            "expected a snapshot of cluster east, got one of cluster clus",
         ),
         (
             RefusalReason.OTHER_TOPIC,
             lambda: new(LogId("cluster-1", "anew")),
-            "of topic anew expected, one of topic topic-1",
+            "expected a snapshot of topic anew, got one of topic topic-1",
         ),
         (RefusalReason.OTHER_SETTINGS, other_settings, "of analyzers and settings"),
         (RefusalReason.OTHER_SETTINGS, lambda: ClusterState(ALL, log=LOG, scope="a.*"), "of analyzers and settings"),
@@ -122,7 +122,7 @@ def test_one_that_is_there_stays() -> None:
 
 
 def test_of_another_partition_or_layout_or_moment() -> None:
-    with pytest.raises(SnapshotRefused, match=f"of partition {partition() + 1} expected") as told:
+    with pytest.raises(SnapshotRefused, match=f"expected a snapshot of partition {partition() + 1}") as told:
         new().restore(partition() + 1, image())
     assert told.value.reason is RefusalReason.OTHER_PARTITION
     with pytest.raises(SnapshotRefused) as told:
@@ -143,7 +143,7 @@ def test_of_another_format() -> None:
     told = refused(sealed(bytes(rest)))
     assert (told.reason, str(told)) == (
         RefusalReason.OTHER_FORMAT,
-        f"a snapshot of format {FORMAT} expected, one of format {FORMAT + 1} came",
+        f"expected a snapshot of format {FORMAT}, got one of format {FORMAT + 1}",
     )
 
 
@@ -257,7 +257,7 @@ def test_a_size_that_is_not_so(size: int) -> None:
 
 
 def test_a_header_longer_than_all() -> None:
-    assert "a header of 4294967295 bytes expected" in str(refused(sealed(FORMAT.to_bytes(2, "big") + b"\xff" * 9)))
+    assert "expected a header of 4294967295 bytes" in str(refused(sealed(FORMAT.to_bytes(2, "big") + b"\xff" * 9)))
 
 
 def test_references_to_what_is_not_there() -> None:

@@ -75,7 +75,7 @@ def test_another_format_is_refused_in_one_line(version: int, monkeypatch: pytest
     with pytest.raises(SnapshotRefused) as caught:
         ClusterState(ALL, log=LOG).restore(PARTITION, other)
     assert caught.value.reason is RefusalReason.OTHER_FORMAT
-    assert str(caught.value) == f"a snapshot of format {FORMAT} expected, one of format {version} came"
+    assert str(caught.value) == f"expected a snapshot of format {FORMAT}, got one of format {version}"
 
 
 class Thing:

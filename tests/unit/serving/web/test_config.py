@@ -76,16 +76,16 @@ def test_openssl_knows_the_ciphers() -> None:
 
 REFUSED = [
     ("tls: 1", "tls: unknown; known are tls_server_config, http_server_config, basic_auth_users"),  # 1
-    ("- 1", "the file: settings by name expected, a list came"),  # 2
+    ("- 1", "the file: expected settings by name, got a list"),  # 2
     ("a: [", "no YAML: "),  # 3
     ("a: " + "[" * 5000, "no YAML: "),  # 4: too deep
     ("basic_auth_users: {}\nbasic_auth_users: {}", "'basic_auth_users' is there twice"),  # 5
-    ("tls_server_config: x", "tls_server_config: settings by name expected, a str came"),  # 6
+    ("tls_server_config: x", "tls_server_config: expected settings by name, got a str"),  # 6
     ("tls_server_config: {key_file: a}", "tls_server_config.cert_file: missing"),  # 7
     ("tls_server_config: {cert_file: a}", "tls_server_config.key_file: missing"),  # 8
     (
         "tls_server_config: {cert_file: 5, key_file: a}",
-        "cert_file: a text expected, a int came",
+        "cert_file: expected a text, got a int",
     ),  # 9
     (
         tls("certfile: x"),
@@ -101,23 +101,26 @@ REFUSED = [
     (tls("client_auth_type: RequireAndVerifyClientCert"), "client_ca_file goes with"),  # 18: by which CA?
     (tls("client_ca_file: x"), "client_ca_file goes with"),  # 19: verified by nobody
     (tls("client_allowed_sans: [x]"), "client_allowed_sans: needs a client_auth_type that verifies"),  # 20
-    (tls("client_allowed_sans: x"), "client_allowed_sans: a list of texts expected"),  # 21
-    (tls("min_version: TLS10"), "min_version: kshadow has TLS12 and TLS13, 'TLS10' came"),  # 22
+    (tls("client_allowed_sans: x"), "client_allowed_sans: expected a list of texts"),  # 21
+    (tls("min_version: TLS10"), "min_version: expected TLS12 or TLS13, got 'TLS10'"),  # 22
     (tls("min_version: TLS13", "max_version: TLS12"), "min_version is above max_version"),  # 23
     (tls("cipher_suites: [TLS_AES_128_GCM_SHA256]"), "is one of TLS 1.3, whose suites are not chosen"),  # 24
     (tls("cipher_suites: [TLS_RSA_WITH_RC4_128_SHA]"), "'TLS_RSA_WITH_RC4_128_SHA' is unknown"),  # 25
-    (tls("prefer_server_cipher_suites: sure"), "true or false expected"),  # 26
+    (tls("prefer_server_cipher_suites: sure"), "expected true or false"),  # 26
     ("http_server_config: {http2: true}", "http2: kshadow speaks HTTP/1.1 only"),  # 27
     ("http_server_config: {headers: {X-Other: a}}", "http_server_config.headers.X-Other: unknown"),  # 28
-    ("http_server_config: {headers: {X-Frame-Options: allow}}", "X-Frame-Options: deny or sameorigin expected"),  # 29
-    ('http_server_config: {headers: {X-XSS-Protection: "a\\r\\nb: c"}}', "a text of ASCII expected"),  # 30
+    ("http_server_config: {headers: {X-Frame-Options: allow}}", "X-Frame-Options: expected deny or sameorigin"),  # 29
+    ('http_server_config: {headers: {X-XSS-Protection: "a\\r\\nb: c"}}', "expected a text of ASCII"),  # 30
     ("rate_limit: {interval: 1s, burst: 20}", "rate_limit: kshadow does not have it: kshadow bounds"),  # 31
-    ("basic_auth_users: [alice]", "basic_auth_users: hashes by name expected"),  # 32
-    ("basic_auth_users: {alice: secret}", "basic_auth_users: 'alice': a name without colon, and a bcrypt hash"),  # 33
-    ("basic_auth_users: {alice: }", "'alice': a name without colon"),  # 34
-    (f"basic_auth_users: {{'a:b': {HASH}}}", "'a:b': a name without colon"),  # 35
-    (f"basic_auth_users: {{a: {HASH.replace('10', '31')}}}", "'a': a cost from 4 to 20 expected"),  # 36
-    (f"basic_auth_users: {{'': {HASH}}}", "hashes by name expected"),  # 37
+    ("basic_auth_users: [alice]", "basic_auth_users: expected hashes by name"),  # 32
+    (
+        "basic_auth_users: {alice: secret}",
+        "basic_auth_users: 'alice': expected a name without colon, and a bcrypt hash",
+    ),  # 33
+    ("basic_auth_users: {alice: }", "'alice': expected a name without colon"),  # 34
+    (f"basic_auth_users: {{'a:b': {HASH}}}", "'a:b': expected a name without colon"),  # 35
+    (f"basic_auth_users: {{a: {HASH.replace('10', '31')}}}", "'a': expected a cost from 4 to 20"),  # 36
+    (f"basic_auth_users: {{'': {HASH}}}", "expected hashes by name"),  # 37
 ]
 
 

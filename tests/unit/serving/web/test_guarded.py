@@ -321,8 +321,8 @@ BROKEN: list[tuple[Callable[[Path], object], str]] = [
     (holding("server.crt", b"x"), "no PEM, or the key of another certificate?"),  # 5
     (holding("ca.crt", b"x"), "client_ca_file"),  # 6
     (holding("web.yml", b"x: 1"), "web.yml: x: unknown"),  # 7
-    (holding("web.yml", b"\xff"), "UTF-8 expected"),  # 8
-    (holding("web.yml", b"#" * (1 << 20) + b"\n"), "1048576 bytes at most expected"),  # 9
+    (holding("web.yml", b"\xff"), "expected UTF-8"),  # 8
+    (holding("web.yml", b"#" * (1 << 20) + b"\n"), "expected 1048576 bytes at most"),  # 9
 ]
 
 

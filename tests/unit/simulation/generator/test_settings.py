@@ -18,23 +18,23 @@ from tests.unit.simulation.generator.making import SMALL, T0
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"groups": 0}, "numbers of 1 and more expected"),
-        ({"commit_interval_ms": 0}, "numbers of 1 and more expected"),
-        ({"start_ms": -1}, "a start of 0 or later expected, -1 came"),
-        ({"duration_ms": 59_999}, "a duration of 1 minute or more expected, 59999 ms came"),
-        ({"members": IntegerRange(0, 3)}, r"bounds from 1 on, the lower one first expected, \(0, 3\) came"),
+        ({"groups": 0}, "expected numbers of 1 and more"),
+        ({"commit_interval_ms": 0}, "expected numbers of 1 and more"),
+        ({"start_ms": -1}, "expected a start of 0 or later, got -1"),
+        ({"duration_ms": 59_999}, "expected a duration of 1 minute or more, got 59999 ms"),
+        ({"members": IntegerRange(0, 3)}, r"expected bounds from 1 on, the lower one first, got \(0, 3\)"),
         ({"partitions": IntegerRange(5, 3)}, "bounds from 1 on"),
-        ({"session_timeout_ms": 5_999}, "brokers accept by default, 6000 to 1800000 ms expected, 5999 came"),
+        ({"session_timeout_ms": 5_999}, "brokers accept by default, 6000 to 1800000 ms, got 5999"),
         ({"session_timeout_ms": 1_800_001}, "session timeout"),
         (
             {"mix": {"steady": 1, "nope": 1, "no": 1}},
-            "fates out of steady, .*, connect_bounce expected, no, nope came",
+            "expected fates out of steady, .*, connect_bounce, got no, nope",
         ),
-        ({"mix": {}}, "weights of fates from 0 on, not all 0 expected"),
+        ({"mix": {}}, "expected weights of fates from 0 on, not all 0"),
         ({"mix": {"steady": 0}}, "not all 0"),
         ({"mix": {"steady": -1, "crash": 2}}, "from 0 on"),
         ({"mix": {"steady": float("nan")}}, "from 0 on"),
-        ({"assignors": {"range,nope": 1}}, "assignors out of range, .* expected, nope came"),
+        ({"assignors": {"range,nope": 1}}, "expected assignors out of range, .*, got nope"),
     ],
 )
 def test_what_cannot_be(change: dict[str, Any], said: str) -> None:
@@ -58,13 +58,13 @@ def test_about_so_many_records(fit: Any, records: int) -> None:
 
 @pytest.mark.parametrize("fit", [with_interval_for, with_duration_for])
 def test_too_few_records(fit: Any) -> None:
-    with pytest.raises(ValueError, match=r"76 groups like these make about \d+ records .* than that, 50 came"):
+    with pytest.raises(ValueError, match=r"76 groups like these make about \d+ records .* than that, got 50"):
         fit(SMALL, 50)
 
 
 @pytest.mark.parametrize("fit", [with_interval_for, with_duration_for])
 def test_none_that_commit(fit: Any) -> None:
-    with pytest.raises(ValueError, match="groups that commit offsets expected, these fates have none"):
+    with pytest.raises(ValueError, match="expected groups that commit offsets, these fates have none"):
         fit(replace(SMALL, mix={"connect_bounce": 1}), 10_000)
 
 
@@ -77,7 +77,7 @@ def test_about_so_many_records_of_other_groups(fate: str) -> None:
 def test_too_short_a_time() -> None:
     settings = replace(SMALL, commit_interval_ms=100)
     with pytest.raises(
-        ValueError, match=r"76 groups that commit each 100 ms make 9000 records in \d+ ms: a minute or"
+        ValueError, match=r"76 groups that commit each 100 ms make 9000 records in \d+ ms: expected a minute or"
     ):
         with_duration_for(settings, 9_000)
 

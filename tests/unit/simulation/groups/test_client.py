@@ -315,7 +315,7 @@ def test_answers_that_come_too_late_say_nothing() -> None:
     client.rejoin(2)
     assert client.handle_response(HeartbeatResponse(ErrorCode.UNKNOWN_MEMBER_ID), 3) == []
     assert client.phase is ClassicPhase.JOINING
-    with pytest.raises(TypeError, match="an answer of a coordinator expected"):
+    with pytest.raises(TypeError, match="expected an answer of a coordinator"):
         client.handle_response("what?", 4)
 
 

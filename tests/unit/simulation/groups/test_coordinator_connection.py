@@ -155,7 +155,7 @@ def test_who_was_cut_off_while_it_joined_asks_again() -> None:
 
 def test_of_classic_groups_only() -> None:
     modern = client_settings(group_protocol=GroupProtocol.CONSUMER)
-    with pytest.raises(ValueError, match="a classic group expected, 'g' is a KIP-848 one"):
+    with pytest.raises(ValueError, match="expected a classic group, 'g' is a KIP-848 one"):
         simulate(Script("g", {"t": 1}, (Start(0, "c0", modern), CutOff(5, "c0", 5)), 10))
 
 

@@ -113,7 +113,7 @@ def test_topics_that_grow_and_members_that_are_removed() -> None:
 
 def test_a_group_that_migrates_is_refused() -> None:
     classic = replace(client(1), group_protocol=GroupProtocol.CLASSIC)
-    with pytest.raises(ValueError, match="group 'g': clients of one protocol expected"):
+    with pytest.raises(ValueError, match="group 'g': expected clients of one protocol"):
         simulate(script([*starts(1), Start(5, "c1", classic)]))
 
 

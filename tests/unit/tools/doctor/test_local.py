@@ -171,7 +171,7 @@ def test_a_cluster_of_the_file(tmp_path: Path) -> None:
     assert "prod, test" in which.stderr
     other = kshadow("--config", str(file), "doctor", "--cluster", "dev")
     assert other.exit_code == 2
-    assert "prod, test expected, dev came" in other.stderr
+    assert "expected one of prod, test, got dev" in other.stderr
     result = kshadow("--config", str(file), "doctor", "--cluster", "prod", "--timeout", "1", "-o", "json")
     assert result.exit_code == 3
     rows = json.loads(result.stdout)

@@ -94,12 +94,12 @@ def test_it_passes_the_restricted_standard_and_keeps_nobody_waiting() -> None:
         ({"properties": (("sasl.password", "hunter2"),)}, "--property sasl.password is a secret in plain text"),  # 1
         ({"properties": (("ssl.key.pem", "-----BEGIN"),)}, "--property ssl.key.pem is a secret"),  # 2
         ({"properties": (("sasl.username", "${X}"),)}, "--secret-env X=SECRET/KEY is needed"),  # 3
-        ({"secret_env": {"1X": SecretKey("a", "b")}}, "the name of a variable expected, '1X' came"),  # 4
+        ({"secret_env": {"1X": SecretKey("a", "b")}}, "expected the name of a variable, got '1X'"),  # 4
         ({"broker_log": "/logs"}, "--broker-log and --broker-log-volume go together"),  # 5
         ({"broker_log_volume": "logs"}, "--broker-log and --broker-log-volume go together"),  # 6
-        ({"broker_log": "logs", "broker_log_volume": "v"}, "the directory of the broker's log expected"),  # 7
+        ({"broker_log": "logs", "broker_log_volume": "v"}, "expected the directory of the broker's log"),  # 7
         ({"broker_log": "/l/server.log", "broker_log_volume": "v"}, "the directory of the broker's log"),  # 8
-        ({"resources": Resources(cpu_request="much")}, "a quantity of Kubernetes expected"),  # 9
+        ({"resources": Resources(cpu_request="much")}, "expected a quantity of Kubernetes"),  # 9
         ({"groups": ("\udc80",)}, "an argument of a container is text in UTF-8 without NUL"),  # 10
         ({"groups": ("a\0",)}, "an argument of a container is text in UTF-8 without NUL"),  # 11
     ],

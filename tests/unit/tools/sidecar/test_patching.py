@@ -156,17 +156,17 @@ POD = "kind: Pod\nmetadata: {name: p}\nspec:\n  containers:\n"
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "no pod template found: one of Pod, Deployment"),  # 1
+        ("", "no pod template found: expected one of Pod, Deployment"),  # 1
         ("kind: ConfigMap", "no pod template found"),  # 2
         ("[1, 2]", "no pod template found"),  # 3
-        ("a: [1\nb: 2", "line 2, column 2: YAML expected"),  # 4
+        ("a: [1\nb: 2", "line 2, column 2: expected YAML"),  # 4
         ("{{- if .Values.x }}\na: b", "line 1, column "),  # 5
-        ("a: \x00", "YAML expected"),  # 6
-        ("[" * 400, "YAML expected"),  # 7
-        ("kind: Deployment\nmetadata: {name: d}", "line 1: Deployment 'd': spec.template.spec expected"),  # 8
+        ("a: \x00", "expected YAML"),  # 6
+        ("[" * 400, "expected YAML"),  # 7
+        ("kind: Deployment\nmetadata: {name: d}", "line 1: Deployment 'd': expected spec.template.spec"),  # 8
         ("kind: Pod\nspec: {}", "line 2: Pod '' has no containers"),  # 9
         ("kind: Pod\nspec: {containers: []}", "has no containers"),  # 10
-        (POD + "  - {name: a}\n  initContainers: {a: b}", "line 6: initContainers: a list expected"),  # 11
+        (POD + "  - {name: a}\n  initContainers: {a: b}", "line 6: initContainers: expected a list"),  # 11
         (
             POD + "  - {name: a}\n  - {name: kshadow, image: x/o:1}",
             "line 6: Pod 'p' has a container 'kshadow'",
@@ -256,13 +256,13 @@ def test_exit_codes(tmp_path: Path) -> None:
         return it.exit_code, it.stderr
 
     assert code(*BROKER)[0] == 1
-    assert code(*BROKER, stdin=b"a: \xff") == (1, "Error: standard input: line 1: text in UTF-8 expected\n")
+    assert code(*BROKER, stdin=b"a: \xff") == (1, "Error: standard input: line 1: expected text in UTF-8\n")
     assert code()[0] == 2
     assert code(*BROKER, "-X", "sasl.password=hunter2")[0] == 2
     assert "hunter2" not in code(*BROKER, "-X", "sasl.password=hunter2")[1]
     assert code(*BROKER, "--secret-env", "A=b")[0] == 2
     assert "No such option" in code(*BROKER, "--", "--nonsense")[1]
-    assert "only options of kshadow run go, 'word' came" in code(*BROKER, "--", "word")[1]
+    assert "expected only options of kshadow run after --, got 'word'" in code(*BROKER, "--", "word")[1]
     assert "-X goes before --" in code(*BROKER, "--", "-X", "sasl.password=x")[1]
     assert kshadow("sidecar", "inject", tmp_path / "none", *BROKER).exit_code == 2
 

@@ -52,11 +52,11 @@ def test_a_directory_that_is_no_checkpoint_of_ours(tmp_path: Path) -> None:
     checkpoint.mkdir()
     check_checkpoint(stream(tmp_path))
     (checkpoint / "photos").mkdir()
-    with pytest.raises(SubmitError, match="or none yet; a directory of others came"):
+    with pytest.raises(SubmitError, match="or none yet, got a directory of others"):
         check_checkpoint(stream(tmp_path))
     (checkpoint / "metadata").touch()
     (checkpoint / "offsets").mkdir()
-    with pytest.raises(SubmitError, match="one of Spark's that no kshadow spark stream made came"):
+    with pytest.raises(SubmitError, match="got one of Spark's that no kshadow spark stream made"):
         check_checkpoint(stream(tmp_path))
 
 
@@ -64,14 +64,14 @@ def test_a_directory_that_is_no_checkpoint_of_ours(tmp_path: Path) -> None:
 def test_a_mark_that_is_none(tmp_path: Path, text: str) -> None:
     claim(stream(tmp_path))
     (tmp_path / "checkpoint" / MARK).write_text(text, encoding="utf-8")
-    with pytest.raises(SubmitError, match="what kshadow spark stream wrote expected, something else came"):
+    with pytest.raises(SubmitError, match="expected what kshadow spark stream wrote, got something else"):
         check_checkpoint(stream(tmp_path))
 
 
 def test_tables_belong_to_one_checkpoint(tmp_path: Path) -> None:
     claim(stream(tmp_path))
     other = stream(tmp_path, checkpoint=f"{tmp_path}/other")
-    with pytest.raises(SubmitError, match=f"tables of the checkpoint {tmp_path}/other expected, those of") as error:
+    with pytest.raises(SubmitError, match=f"expected tables of the checkpoint {tmp_path}/other, those of") as error:
         check_checkpoint(other)
     assert str(tmp_path / "checkpoint") in str(error.value)
     claim(stream(tmp_path, checkpoint=f"{tmp_path}/other", out=f"{tmp_path}/out-2"))

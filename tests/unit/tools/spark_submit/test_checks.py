@@ -53,9 +53,7 @@ def test_another_spark(tmp_path: Path) -> None:
     home = release(tmp_path / "a", "spark-core_2.13-4.0.0.jar", "spark-sql-kafka-0-10_2.13-4.0.0.jar")
     assert find_spark(home) == (home, "4.0.0", "2.13", True)
     old = release(tmp_path / "b", "spark-core_2.12-3.5.1.jar")
-    with pytest.raises(
-        SubmitError, match=rf"{old}: Spark 4.0.x expected, Spark 3.5.1 came: install kshadow\[spark\]"
-    ):
+    with pytest.raises(SubmitError, match=rf"{old}: expected Spark 4.0.x, got Spark 3.5.1: install kshadow\[spark\]"):
         find_spark(old)
     for home in (tmp_path / "none", release(tmp_path / "empty")):
         with pytest.raises(SubmitError, match="a Spark release with bin/spark-submit and jars/spark-core_"):
@@ -71,7 +69,7 @@ def test_no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     sys.path_importer_cache.clear()
     with pytest.raises(SubmitError, match=r"pyspark is not installed: install kshadow\[spark\], or set SPARK_HOME"):
         find_spark()
-    with pytest.raises(SubmitError, match=r"pandas, pyarrow, duckdb, matplotlib expected, .*duckdb, matplotlib not"):
+    with pytest.raises(SubmitError, match=r"pandas, pyarrow, duckdb, matplotlib, .*duckdb, matplotlib not"):
         checks.check_modules(Report(rollups="/r", out="/p"), PLACING)
     checks.check_modules(Report(rollups="/r", out="/p"), replace(PLACING, master="yarn", deploy_mode="cluster"))
 
@@ -84,17 +82,17 @@ def test_the_modules_are_there(job: Job) -> None:
 @pytest.mark.parametrize(
     ("job", "said"),
     [
-        (Backfill(out="file", paths=(str(SEGMENTS),)), "--out file: a directory expected, or none yet; a file came"),
-        (Backfill(out="o", archives=("nothing",)), "--archive nothing: a file or directory expected, there is none"),
-        (Rollup(out="o", history=("dir", "nothing")), "--history nothing: a file or directory expected"),
-        (Rollup(out="file", history=("dir",)), "--out file: a directory expected"),
-        (Report(rollups="nothing", out="o"), "--rollups nothing: a file or directory"),
-        (Report(rollups="dir", out="dir"), "--out dir: a file expected, for the page; a directory came"),
-        (Report(rollups="dir", out="o", summary="file"), "--summary file: a directory expected"),
-        (Report(rollups="dir", out="o", what_if="nothing"), "--whatif nothing: a file or directory"),
-        (stream(Path("s"), out="file"), "--out file: a directory expected"),
-        (stream(Path("s"), checkpoint="file"), "--checkpoint file: a directory expected"),
-        (stream(Path("s"), reads="history", history="nothing"), "--history nothing: a file or directory"),
+        (Backfill(out="file", paths=(str(SEGMENTS),)), "--out file: expected a directory, or none yet, got a file"),
+        (Backfill(out="o", archives=("nothing",)), "--archive nothing: expected a file or directory, there is none"),
+        (Rollup(out="o", history=("dir", "nothing")), "--history nothing: expected a file or directory"),
+        (Rollup(out="file", history=("dir",)), "--out file: expected a directory"),
+        (Report(rollups="nothing", out="o"), "--rollups nothing: expected a file or directory"),
+        (Report(rollups="dir", out="dir"), "--out dir: expected a file for the page, got a directory"),
+        (Report(rollups="dir", out="o", summary="file"), "--summary file: expected a directory"),
+        (Report(rollups="dir", out="o", what_if="nothing"), "--whatif nothing: expected a file or directory"),
+        (stream(Path("s"), out="file"), "--out file: expected a directory"),
+        (stream(Path("s"), checkpoint="file"), "--checkpoint file: expected a directory"),
+        (stream(Path("s"), reads="history", history="nothing"), "--history nothing: expected a file or directory"),
     ],
 )
 def test_places_that_will_not_do(job: Job, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,7 +105,7 @@ def test_places_that_will_not_do(job: Job, said: str, tmp_path: Path, monkeypatc
 
 
 def test_paths_without_segments(tmp_path: Path) -> None:
-    for path, said in ((tmp_path, "came neither"), (tmp_path / "no", "came nothing")):
+    for path, said in ((tmp_path, "got neither"), (tmp_path / "no", "got nothing")):
         with pytest.raises(SourcePathError, match=said):
             check_paths(Backfill(out="/o", paths=(str(path),)))
 
@@ -134,7 +132,7 @@ def test_where_hadoop_is_configured_paths_are_its_own(tmp_path: Path, monkeypatc
     job = Backfill(out="o", paths=("a",), archives=("/nothing",))
     assert with_absolute_paths(job) == replace_paths(job, f"{tmp_path}/a")
     check_paths(replace_paths(job, str(SEGMENTS)))
-    with pytest.raises(SourcePathError, match="came nothing"):
+    with pytest.raises(SourcePathError, match="got nothing"):
         check_paths(job)
 
 
@@ -155,7 +153,7 @@ def test_settings_of_ivy(tmp_path: Path) -> None:
     own = tmp_path / "own.xml"
     own.touch()
     assert settings_file(tmp_path, {"KSHADOW_IVY_SETTINGS": str(own)}) == own
-    with pytest.raises(SubmitError, match="KSHADOW_IVY_SETTINGS is /no/such: a file expected, there is none"):
+    with pytest.raises(SubmitError, match="KSHADOW_IVY_SETTINGS is /no/such: expected a file, there is none"):
         settings_file(tmp_path, {"KSHADOW_IVY_SETTINGS": "/no/such"})
     with pytest.raises(SubmitError, match=r"cannot write .*--ivy-home names another directory"):
         settings_file(own, {})

@@ -106,13 +106,13 @@ def test_where_tables_go_and_as_what() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--out", "s3a://b/o"), "--out s3a://b/o: a directory on this machine expected"),
+        (("--out", "s3a://b/o"), "--out s3a://b/o: expected a directory on this machine"),
         (("--out", "hdfs:///o"), "--format delta (or iceberg, with --table) has one"),
         ((), "--out DIR is needed (or KSHADOW_OUT)"),
         (("--format", "iceberg"), "--format iceberg goes with --table CATALOG.DB.PREFIX, and not with --out"),
         (("--format", "iceberg", "--table", "a.b.c", "--out", "o"), "and not with --out"),
         (("--format", "delta", "--table", "a.b.c"), "--table goes with --format iceberg, not with delta"),
-        (("--format", "iceberg", "--table", "a.b; DROP"), "CATALOG.DB.PREFIX expected"),
+        (("--format", "iceberg", "--table", "a.b; DROP"), "expected CATALOG.DB.PREFIX"),
     ],
 )
 def test_where_tables_cannot_go(arguments: tuple[str, ...], said: str) -> None:
@@ -122,7 +122,7 @@ def test_where_tables_cannot_go(arguments: tuple[str, ...], said: str) -> None:
 def test_a_path_of_this_machine_where_hadoop_says_what_paths_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HADOOP_CONF_DIR", "/etc/hadoop")
     said = " ".join(refused("backfill", "--from", SEGMENTS, "--out", "o").split())
-    assert f"as Parquet a directory on this machine expected (file://{here('o')})" in said
+    assert f"expected for Parquet a directory on this machine (file://{here('o')})" in said
 
 
 def test_a_backfill_of_a_topic_with_secrets() -> None:
@@ -197,7 +197,7 @@ def test_streams() -> None:
         ("--reads history --history h --history-topic t", "--history-topic goes with --reads history-topic"),
         ("--reads history --history h --tune a.b=1", "--tune goes with --reads topic"),
         ("--reads history --history h --watermark 10", "a duration (500ms, 30s"),
-        ("--reads history --history h --trigger 1ms", "at least 100ms expected"),
+        ("--reads history --history h --trigger 1ms", "expected at least 100ms"),
     ],
 )
 def test_streams_that_make_no_sense(arguments: str, said: str) -> None:
@@ -216,7 +216,7 @@ def test_a_rollup() -> None:
     assert days_ago.until in {(today - timedelta(days=it)).isoformat() for it in (1, 2)}
     for wrong in ("2026-02-30", "20261101", "today", "99999999w"):
         said = refused("rollup", "--history", "h", "--out", "o", "--since", wrong)
-        assert f"a day (2026-11-21), or a time or a duration before now, expected; '{wrong}' came" in said
+        assert f"expected a day (2026-11-21), or a time or a duration before now, got '{wrong}'" in said
     said = refused("rollup", "--history", "h", "--out", "o", "--since", "2026-11-02", "--until", "2026-11-01")
     assert "--since is later than --until" in said
 
@@ -245,16 +245,16 @@ def test_a_report() -> None:
     ("arguments", "said"),
     [
         ("--before 2026-11-01..2026-11-02", "--before and --after go together"),
-        ("--before 2026-11-01", "two times or days (2026-11-01..2026-11-07; UTC unless told) expected"),
+        ("--before 2026-11-01", "expected two times or days (2026-11-01..2026-11-07; UTC unless told)"),
         ("--before 3d..2d", "two times or days"),
-        ("--before x..y", "'x' came"),
+        ("--before x..y", "got 'x'"),
         ("--after 2026-11-03..2026-11-01", "the range ends before it begins"),
-        ("--timezone Mars/Olympus", "a time zone (UTC, Europe/Berlin) expected, 'Mars/Olympus' came"),
+        ("--timezone Mars/Olympus", "expected a time zone (UTC, Europe/Berlin), got 'Mars/Olympus'"),
         ("--timezone /etc/passwd", "a time zone"),
         ("--since 2026-11-03 --until 2026-11-01", "ends before it begins"),
-        ("--driver-memory 2", "a size (512m, 2g) expected, '2' came"),
-        ("--conf spark", "a setting of Spark is KEY=VALUE"),
-        ("--packages x", "GROUP:ARTIFACT:VERSION expected, 'x' came"),
+        ("--driver-memory 2", "expected a size (512m, 2g), got '2'"),
+        ("--conf spark", "expected a setting of Spark as KEY=VALUE"),
+        ("--packages x", "expected GROUP:ARTIFACT:VERSION, got 'x'"),
     ],
 )
 def test_reports_that_make_no_sense(arguments: str, said: str) -> None:
@@ -309,21 +309,21 @@ def test_no_java_and_another_spark(tmp_path: Path) -> None:
     assert "is Java 11, and Spark needs 17" in said
     old = release(tmp_path / "s", "spark-core_2.12-3.5.1.jar")
     for more in ({"env": {"SPARK_HOME": str(old)}}, {"env": {"KSHADOW_SPARK_HOME": str(old)}}):
-        assert "Spark 4.0.x expected, Spark 3.5.1 came" in refused(*rollup, **more)
-    assert "Spark 4.0.x expected" in refused(*rollup, "--spark-home", old)
+        assert "expected Spark 4.0.x, got Spark 3.5.1" in refused(*rollup, **more)
+    assert "expected Spark 4.0.x" in refused(*rollup, "--spark-home", old)
     wrong = "org.apache.spark:spark-sql-kafka-0-10_2.12:4.0.0"
-    assert "built for Scala 2.13; one for 2.12 came" in refused(*rollup, "--packages", wrong)
+    assert "built for Scala 2.13, got one for 2.12" in refused(*rollup, "--packages", wrong)
 
 
 def test_places_are_looked_at_before(tmp_path: Path) -> None:
-    assert "--history no: a file or directory expected" in refused("rollup", "--history", "no", "--out", "o").replace(
+    assert "--history no: expected a file or directory" in refused("rollup", "--history", "no", "--out", "o").replace(
         f"{tmp_path}/", ""
     )
     said = refused("backfill", "--from", "h", "--out", "o")
-    assert "expected .log segments or directories __consumer_offsets-N, came neither" in said
+    assert "expected .log segments or directories __consumer_offsets-N, got neither" in said
     (tmp_path / "c" / "offsets").mkdir(parents=True)
     said = refused("stream", "--reads", "history", "--history", "h", "--out", "o", "--checkpoint", "c")
-    assert "a directory of others came" in said
+    assert "got a directory of others" in said
 
 
 def test_brokers_that_nobody_reaches() -> None:

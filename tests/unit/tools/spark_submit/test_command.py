@@ -138,13 +138,13 @@ def test_delta_comes_beside_extensions_that_are_asked_for() -> None:
 @pytest.mark.parametrize(
     ("coordinates", "said"),
     [
-        ("spark-sql-kafka", "GROUP:ARTIFACT:VERSION expected, 'spark-sql-kafka' came"),
-        ("a::1", "GROUP:ARTIFACT:VERSION expected"),
-        (CONNECTOR.replace("2.13", "2.12"), "spark-sql-kafka-0-10_2.13 expected, since Spark at /opt/spark is built"),
-        (CONNECTOR.replace("2.13", "2.12"), "for Scala 2.13; one for 2.12 came"),
+        ("spark-sql-kafka", "expected GROUP:ARTIFACT:VERSION, got 'spark-sql-kafka'"),
+        ("a::1", "expected GROUP:ARTIFACT:VERSION"),
+        (CONNECTOR.replace("2.13", "2.12"), "expected spark-sql-kafka-0-10_2.13, since Spark at /opt/spark is built"),
+        (CONNECTOR.replace("2.13", "2.12"), "for Scala 2.13, got one for 2.12"),
         (
             CONNECTOR.replace("4.0.0", "3.5.1"),
-            "version 4.0.x expected, since Spark at /opt/spark is 4.0.5; 3.5.1 came",
+            "expected version 4.0.x, since Spark at /opt/spark is 4.0.5, got 3.5.1",
         ),
     ],
 )

@@ -78,7 +78,7 @@ def test_what_has_no_counterpart(name: str) -> None:
 
 
 def test_no_servers() -> None:
-    with pytest.raises(JobError, match=r"bootstrap.servers: expected host:port\[,host:port…\], came nothing"):
+    with pytest.raises(JobError, match=r"bootstrap.servers: expected host:port\[,host:port…\], got nothing"):
         options_of({}, str)
 
 
@@ -106,9 +106,7 @@ def test_a_login_that_lacks_something() -> None:
     with pytest.raises(JobError, match=f"sasl.password: needed for SCRAM-SHA-512, .*, nor in {SECRETS}"):
         options_of(without, str)
     for mechanism in ("GSSAPI", "OAUTHBEARER"):
-        with pytest.raises(
-            JobError, match=f"PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 expected for Spark, {mechanism} came"
-        ):
+        with pytest.raises(JobError, match=f"PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 for Spark, got {mechanism}"):
             options_of({**SCRAM, "sasl.mechanism": mechanism}, str)
 
 
@@ -176,13 +174,13 @@ def test_secrets_come_from_the_environment(capsys: pytest.CaptureFixture[str]) -
     with pytest.raises(JobError, match=r"sasl\.password: needed"):
         readable(kafka, {})
     for text in ("s3cret", '["s3cret"]', '{"a":1}'):
-        with pytest.raises(JobError, match="a JSON object of properties and their texts expected") as error:
+        with pytest.raises(JobError, match="expected a JSON object of properties and their texts") as error:
             readable(kafka, {SECRETS: text})
         assert "s3cret" not in str(error.value)
 
 
 def test_files_that_cannot_be_read() -> None:
-    with pytest.raises(JobError, match="/no/such: a file in PEM expected, where the driver runs: No such file"):
+    with pytest.raises(JobError, match="/no/such: expected a file in PEM, where the driver runs: No such file"):
         readable(Kafka(properties={**BASE, "security.protocol": "ssl", "ssl.ca.location": "/no/such"}), {})
 
 
