@@ -88,7 +88,7 @@ def _of_file(name: str, context: str | None) -> SingleConfig:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         at = "" if mark is None else f" at line {mark.line + 1}"
-        raise KubernetesMisconfigured(f"{about}: YAML expected{at}") from None
+        raise KubernetesMisconfigured(f"{about}: expected YAML{at}") from None
     except (KeyError, TypeError, AttributeError, ValueError, msgspec.ValidationError) as error:
         said = f"{error} is missing" if isinstance(error, KeyError) else "its fields are not those of a kubeconfig"
         raise KubernetesMisconfigured(f"{about}: {said}") from None

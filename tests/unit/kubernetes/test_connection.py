@@ -69,7 +69,7 @@ EXEC_V1 = {"apiVersion": "client.authentication.k8s.io/v1", "command": "login"}
             r"speaks client\.authentication\.k8s\.io/v1, and only v1beta1",
         ),
         (yaml.safe_dump(kubeconfig(**{"auth-provider": {"name": "gcp"}})), None, "by an auth-provider"),
-        (f"users: [{{token: {TOKEN}\n]]", None, "YAML expected at line 2"),
+        (f"users: [{{token: {TOKEN}\n]]", None, "expected YAML at line 2"),
         ("contexts: []\nusers: []", None, "'clusters' is missing"),
         ("- 1", None, "its fields are not those of a kubeconfig"),
         (None, None, "not found"),
