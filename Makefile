@@ -13,7 +13,7 @@ DEMO_READY := $(VENV)/.demo-ready
 WORKERS ?= 4
 # Hundreds of processes load the same modules: they keep them compiled, whatever the environment says.
 export PYTHONDONTWRITEBYTECODE :=
-.PHONY: demo test check lint tools image bench spark-bench commits rig admin-source accuracy faults soak fuzz site clean setup
+.PHONY: demo test check lint tools image node bench spark-bench commits rig admin-source accuracy faults soak fuzz site clean setup
 
 setup: $(READY)
 
@@ -71,6 +71,10 @@ tools: $(READY)
 # Built by buildah and run by runc, as root.
 image: $(READY)
 	$(BIN)/python -m tests.harness.image $(IMAGE)
+
+# A cluster with a kubelet of its own, in namespaces of its own; as root.
+node: $(READY)
+	$(BIN)/python -m tests.harness.node $(NODE)
 
 bench: $(READY)
 	$(BIN)/python -m tests.harness.bench $(BENCH)

@@ -19,7 +19,7 @@ from agent.tools.embedded.java import find_java
 from agent.tools.embedded.node import Node
 from agent.tools.embedded.ports import free_ports
 from agent.tools.embedded.process_reaper import ProcessReaper
-from agent.tools.embedded.settings import server_properties
+from agent.tools.embedded.settings import LOOPBACK, server_properties
 
 START_ATTEMPTS = 3
 """Between our look at the ports and a broker's bind somebody else may take one."""
@@ -28,9 +28,10 @@ START_ATTEMPTS = 3
 class EmbeddedBroker(Node):
     """A broker and controller in one, on free loopback ports; a context manager that starts and stops it.
 
-    `directory` keeps its data and log afterwards; without one they live in a temporary directory that
-    `stop` removes. `properties` are server settings that win over `settings.server_properties`; `heap` is
-    the JVM's -Xmx. It ends when this process ends, however that comes about.
+    `directory` keeps its data and log afterwards; without one they live in a temporary directory that `stop`
+    removes. `properties` are server settings that win over `settings.server_properties`; `heap` is the JVM's
+    -Xmx. `host` is the address that it listens on for clients and gives them. It ends when this process ends,
+    however that comes about.
     """
 
     def __init__(
@@ -41,12 +42,13 @@ class EmbeddedBroker(Node):
         properties: Mapping[str, str] | None = None,
         heap: str = "512m",
         start_timeout_s: float = 60.0,
+        host: str = LOOPBACK,
     ) -> None:
         kept = None if directory is None else directory.absolute()
         super().__init__(jars, kept, None, heap=heap, start_timeout_s=start_timeout_s)
         self._keep = kept is not None
         self._properties = dict(properties or {})
-        self._port = 0
+        self._host, self._port = host, 0
 
     def __enter__(self) -> Self:
         self.start()
@@ -58,7 +60,7 @@ class EmbeddedBroker(Node):
     @property
     def bootstrap_servers(self) -> str:
         """What clients connect to; the same after a `restart`."""
-        return f"127.0.0.1:{self._port}"
+        return f"{self._host}:{self._port}"
 
     def start(self) -> None:
         """Make the data, start, and wait until it answers. Raises an `EmbeddedError`."""
@@ -95,5 +97,5 @@ class EmbeddedBroker(Node):
     def _format_on_free_ports(self) -> None:
         self._port, controller_port = free_ports(2)
         self.admin_servers = self.bootstrap_servers
-        ours = server_properties(client_port=self._port, controller_port=controller_port)
+        ours = server_properties(client_port=self._port, controller_port=controller_port, host=self._host)
         self.format({**ours, **self._properties})

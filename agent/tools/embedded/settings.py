@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 NODE_ID = 1
+LOOPBACK = "127.0.0.1"
 
 # Internal topics otherwise wait for three brokers for ever.
 REPLICATED = ("offsets.topic", "transaction.state.log", "share.coordinator.state.topic")
@@ -50,13 +51,13 @@ _SMALL = {
 }
 
 
-def server_properties(*, client_port: int, controller_port: int) -> dict[str, str]:
-    """A broker on the loopback address that is its own controller.
+def server_properties(*, client_port: int, controller_port: int, host: str = LOOPBACK) -> dict[str, str]:
+    """A broker at an address of this machine that is its own controller.
 
     Every group type is on by itself in the versions that have it: formatting with 4.2 or newer sets the features
     `group.version`, `share.version` and `streams.version`, and those decide. 3.9 has classic groups.
     """
-    clients, controllers = f"CLIENT://127.0.0.1:{client_port}", f"CONTROLLER://127.0.0.1:{controller_port}"
+    clients, controllers = f"CLIENT://{host}:{client_port}", f"CONTROLLER://127.0.0.1:{controller_port}"
     return {
         "process.roles": "broker,controller",
         "node.id": str(NODE_ID),

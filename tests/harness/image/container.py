@@ -92,7 +92,7 @@ class Container:
                 {"destination": self.directory, "source": str(self._state), **bound},
             ],
             "linux": {
-                "cgroupsPath": f"/kshadow-image/{name}",
+                "cgroupsPath": f"/{name}",
                 "namespaces": [{"type": it} for it in _NAMESPACES],
                 "maskedPaths": ["/proc/kcore", "/proc/keys", "/proc/timer_list", "/sys/firmware"],
                 "readonlyPaths": ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"],

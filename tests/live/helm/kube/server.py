@@ -29,6 +29,9 @@ class Programs(NamedTuple):
     apiserver: Path
 
 
+LOOPBACK = "127.0.0.1"
+
+
 class Server(NamedTuple):
     """One that answers. `api` is asked as one who may do everything, as is who brings `kubeconfig`."""
 
@@ -37,23 +40,25 @@ class Server(NamedTuple):
 
 
 @contextmanager
-def running(programs: Programs, directory: Path) -> Iterator[Server]:
-    """Start both below `directory`, and end both, whatever happens: if this process is killed, a leash does it.
+def running(programs: Programs, directory: Path, host: str = LOOPBACK, port: int | None = None) -> Iterator[Server]:
+    """Start both below `directory`, and end both, whatever happens: if this process is killed, a leash does it. The
+    server listens at an address of this machine, on a free port unless told.
 
     Raises `AssertionError` with the last lines of its log where the server does not get ready.
     """
-    etcd_port, peer_port, port = _free_ports(3)
+    etcd_port, peer_port, free_port = _free_ports(3)
+    port = free_port if port is None else port
     token = secrets.token_hex(16)
     keys = _make_keys(directory)
     tokens = directory / "tokens.csv"
     tokens.write_text(f"{token},admin,1,system:masters\n")
-    command = _apiserver(programs, directory, etcd_port, port, keys, tokens)
+    command = _apiserver(programs, directory, etcd_port, (host, port), keys, tokens)
     with (
         closing(ProcessReaper()) as leash,
-        _child(leash, _etcd(programs, directory, etcd_port, peer_port), directory / "etcd.log"),
-        _child(leash, command, directory / "apiserver.log") as process,
+        child(leash, _etcd(programs, directory, etcd_port, peer_port), directory / "etcd.log"),
+        child(leash, command, directory / "apiserver.log") as process,
     ):
-        url, authority = f"https://127.0.0.1:{port}", directory / "certs" / "apiserver.crt"
+        url, authority = f"https://{host}:{port}", directory / "certs" / "apiserver.crt"
         _await_ready(url, authority, token, process, directory / "apiserver.log")
         with Api(url, authority, token) as api:
             yield Server(api, _kubeconfig(directory / "kubeconfig", url, authority, token))
@@ -74,14 +79,19 @@ def _etcd(programs: Programs, directory: Path, port: int, peer_port: int) -> lis
 
 
 def _apiserver(
-    programs: Programs, directory: Path, etcd_port: int, port: int, keys: tuple[Path, Path], tokens: Path
+    programs: Programs,
+    directory: Path,
+    etcd_port: int,
+    address: tuple[str, int],
+    keys: tuple[Path, Path],
+    tokens: Path,
 ) -> list[str]:
-    private, public = keys
+    (host, port), (private, public) = address, keys
     return [
         str(programs.apiserver),
         f"--etcd-servers=http://127.0.0.1:{etcd_port}",
-        "--bind-address=127.0.0.1",
-        "--advertise-address=127.0.0.1",
+        f"--bind-address={host}",
+        f"--advertise-address={host}",
         "--endpoint-reconciler-type=none",
         f"--secure-port={port}",
         f"--cert-dir={directory / 'certs'}",
@@ -97,7 +107,8 @@ def _apiserver(
 
 
 @contextmanager
-def _child(leash: ProcessReaper, command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+def child(leash: ProcessReaper, command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A program that runs meanwhile; what it prints goes to a file."""
     with log.open("wb") as file:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=file, stderr=file)
     leash.watch(process.pid)
