@@ -303,38 +303,39 @@ def _pack(path: Path, lines: Iterable[str]) -> None:
 
 _HEAD = """# How right it is
 
-kshadow infers why groups rebalance: the topic holds results, not reasons. This page says how often it is right on
-real clients, by library. It is written by `python -m tests.harness.rig.accuracy DIR… --out docs/accuracy.md`.
+kshadow infers why groups rebalance, because the topic has no reasons. This page says how often the inferred
+cause is right for real clients, by library. It is written by
+`python -m tests.harness.rig.accuracy DIR… --out docs/accuracy.md`.
 
 ## How it was measured
 
 Captures: {captures}. Parameters were tuned on others.
 
-On each, a real broker, and real clients that join, close, are killed, paused and started again, stall, and loop. Each
-scenario is a group of its own. Clients: {clients}.
+Each capture has a real broker, and real clients that join, close, are killed, paused and restarted, stall, and crash
+repeatedly. Each scenario has its own group. Clients: {clients}.
 
-The truth is the broker's own log of every join and leave, and the ledger of what was done to whom. kshadow sees the
-segments of `__consumer_offsets` alone. *Sure* is wrong with a confidence of {sure} or more. *Unknown* is an answer
-too: it says that the evidence does not reach.
+The truth is the broker's own log of every join and leave, and the list of what was done to which client. kshadow
+reads only the segments of `__consumer_offsets`. *Sure* is wrong with a confidence of {sure} or more. *Unknown* means
+that the evidence is not sufficient.
 """
 
 _NOT_KNOWN = """
 ## What is not known
 
-- Libraries that were not played. They get the cautious row of `agent/core/protocol/client_libraries.py`: what Java's
-  and librdkafka's members have in common.
-- Groups that never commit. A departure is told there only where the moment alone tells; else it is
+- Other libraries. They get the cautious row of `agent/core/protocol/client_libraries.py`: what Java's and
+  librdkafka's members have in common.
+- Groups that never commit. The cause of a departure is given only if its time alone shows it; otherwise it is
   `unknown_departure`.
-- Groups whose topics fall idle: clients that commit what moved alone then leave no trace. Played once with topics to
-  which nothing was written, of 597 departures 48 % were told right and 50 % as unknown; of those told with 0.9 or
-  more none was wrong.
-- Members whose session and poll timeouts are nearer to each other than they commit: the likelier of the two is told
-  with little confidence, or neither.
-- An administrator who removes members: rare in these captures, and looks like a goodbye unless the member is back at
-  once.
-- Hosts slower than these. Two cores played up to 38 clients at a time.
-- Members that share a client id and a host are told apart by their member ids alone: which of them was started again
-  is then inferred too.
+- Groups with idle topics: clients that commit only changed offsets then leave no trace. Measured once with topics to
+  which nothing was written: of 597 departures 48 % were right and 50 % unknown; of those with a confidence of
+  0.9 or more none was wrong.
+- Members whose session and poll timeouts are closer to each other than their commits: the likelier of the two is
+  given with a low confidence, or neither.
+- An administrator who removes members: rare in these captures, and looks like LeaveGroup unless the member joins
+  again at once.
+- Slower hosts. Two cores ran up to 38 clients at a time.
+- Members that share a client id and a host differ only by their member ids: which of them was restarted is then
+  inferred too.
 """
 
 
@@ -366,7 +367,7 @@ def page(found: Accuracy) -> str:
 
 
 def _share(part: int, whole: int) -> str:
-    return f"{part / whole:.1%}" if whole else "-"
+    return f"{part / whole * 100:.1f} %" if whole else "-"
 
 
 def _summary(found: Accuracy) -> Iterator[str]:
@@ -376,7 +377,7 @@ def _summary(found: Accuracy) -> Iterator[str]:
         right = sum(answer.outcome == "right" for answer in sure)
         yield (
             f"- {len(answers):,} {name}: {_share(count['right'], len(answers))} right, {count['unknown']} unknown, "
-            f"{count['wrong']} wrong, {count['sure']} wrong and sure; of those told with 0.9 or more "
+            f"{count['wrong']} wrong, {count['sure']} wrong and sure; of those with a confidence of 0.9 or more "
             f"{_share(right, len(sure))} right."
         )
     yield (f"- Missing {len(found.missing)}, doubled {len(found.doubled)}, invented {len(found.invented)}.")

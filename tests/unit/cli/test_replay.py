@@ -99,3 +99,12 @@ def test_the_table_fits_a_terminal() -> None:
     text, code = on_terminal("replay", SEGMENTS, "-o", "table")
     assert code == 0
     assert max(len(row) for row in text.split("\n")[1:]) <= 80
+
+
+@needs(CAPTURE)
+def test_what_an_analyzer_finds_is_said_in_25_words() -> None:
+    """What does not fit stands in the advice, and in what `explain` says."""
+    found = [json.loads(line) for line in lines(kshadow("replay", CAPTURE / "segments", "--event", "finding"))]
+    firing = [it for it in found if it["state"] == "firing"]
+    assert len({it["analyzer"] for it in firing}) >= 6
+    assert [it["summary"] for it in firing if len(it["summary"].split()) > 25] == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import click
@@ -62,6 +63,14 @@ def test_pictures_are_small_and_shown() -> None:
 
 def test_the_readme_is_short() -> None:
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
+
+
+def test_the_readme_says_how_right_it_is() -> None:
+    accuracy = (ROOT / "docs/accuracy.md").read_text(encoding="utf-8")
+    told = re.search(r"- ([0-9,]+) rebalances: ([0-9.]+ %) right", accuracy)
+    assert told is not None
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    assert f"{told[2]} of {told[1]} rebalances got the right cause" in readme
 
 
 @pytest.mark.usefixtures("process")
