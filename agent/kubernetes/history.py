@@ -53,6 +53,9 @@ MAX_GONE_BYTES = 16 << 20
 MAX_PODS = 50_000
 """Pods at one time; so many workloads, nodes and autoscalers each."""
 DAY_MS = 86_400_000
+MAX_WAITING = 500
+"""Events of what is not known yet, by what they are about: the newest. Each kind has a watch of its own, so an event
+may come first, and does where a watch was broken."""
 MAX_KILLS = 16
 """Ends of containers by kind that are counted of one pod's name."""
 
@@ -102,6 +105,7 @@ class ClusterHistory:
         self._gone_bytes = 0
         self._live: dict[str, int] = {}
         self._ends: OrderedDict[tuple[str, str, str], list[tuple[int, str]]] = OrderedDict()
+        self._waiting: OrderedDict[str, list[tuple[Event, Span]]] = OrderedDict()
 
     # Finding.
 
@@ -182,6 +186,8 @@ class ClusterHistory:
             if owner is not None:
                 pod.owner, pod.owner_name = intern(owner.uid), intern(f"{owner.kind}/{owner.name}")
                 self._owners.setdefault(pod.owner, []).append(pod)
+            if (main := meta.annotations.default_container) is not None:
+                pod.default_container = intern(main[:253])
             pod.revision = None if meta.labels.revision is None else intern(meta.labels.revision[:MAX_MESSAGE])
             self._names.setdefault(pod.name, []).append(pod)
             self._count("Pod", 1)
@@ -204,6 +210,7 @@ class ClusterHistory:
             pod.deleted_seen_ms = now
         if is_gone:
             self._pod_gone(pod, now)
+        self._came(pod.uid, f"Pod/{pod.namespace}/{pod.name}")
 
     def _give_addresses(self, pod: PodRecord, texts: Iterable[str]) -> None:
         for text in texts:
@@ -285,9 +292,11 @@ class ClusterHistory:
         if work.gone_ms is not None:
             return
         if replicas != work.replicas:
+            # What another program writes is no longer the first one's, so as a rule there is one. Of who wrote by the
+            # subresource the API server tells no time.
             writer = max(
-                (one for one in meta.managed_fields if one.wrote_replicas and one.time is not None),
-                key=lambda one: epoch_ms(one.time) or 0,
+                (one for one in meta.managed_fields if one.wrote_replicas),
+                key=lambda one: (one.time is None, epoch_ms(one.time) or 0),
                 default=None,
             )
             manager, scaled = ("", False) if writer is None else (writer.manager[:64], writer.subresource == "scale")
@@ -302,6 +311,7 @@ class ClusterHistory:
         if is_gone:
             work.deleted = work.deleted or span
             self._workload_gone(work, now)
+        self._came(f"{kind}/{work.namespace}/{work.name}")
 
     def _workload_gone(self, work: WorkloadRecord, now_ms: int) -> None:
         work.gone_ms = now_ms
@@ -342,6 +352,7 @@ class ClusterHistory:
         known.target = f"{target.kind}/{target.name}"
         named = meta.name.removeprefix("keda-hpa-") if meta.name.startswith("keda-hpa-") else None
         known.scaled_object = meta.labels.scaled_object or named
+        self._came(meta.uid)
 
     def _apply_event(self, it: Event, span: Span) -> None:
         at = epoch_ms(it.at) or epoch_ms(it.metadata.creation_timestamp) or span.to_ms
@@ -350,29 +361,39 @@ class ClusterHistory:
             return
         match it.reason:
             case "Killing" if (killed := _PROBE_KILL.search(it.message)) is not None:
-                if (pod := self.pods.get(about.uid)) is not None:
+                if (pod := self.pods.get(about.uid)) is None:
+                    self._await(about.uid, it, span)
+                else:
                     path = _CONTAINER_PATH.fullmatch(about.field_path)
                     kill = ProbeKill(intern((path or killed)[1][:253]), killed[2], at)
                     if kill not in pod.probe_kills:
                         pod.probe_kills = (*pod.probe_kills, kill)[-MAX_TERMINATIONS:]
             case "NodeNotReady" if about.kind == "Pod":
-                if (pod := self._involved_pod(about)) is not None:
+                if (pod := self._involved_pod(about)) is None:
+                    self._await(about.uid or f"Pod/{about.namespace}/{about.name}", it, span)
+                else:
                     pod.unreported_ms = at
             case "Preempted" | "TaintManagerEviction" | "Evicted":
                 pod = self._involved_pod(about)
+                if pod is None:
+                    self._await(about.uid or f"Pod/{about.namespace}/{about.name}", it, span)
                 # "Cancelling deletion of Pod" has the same reason (taint_eviction.go, emitCancelPodDeletionEvent).
                 if pod is not None and pod.disruption is None and not it.message.startswith("Cancelling"):
                     pod.disruption = Disruption(it.reason, it.message[:MAX_MESSAGE], at)
             case "SuccessfulRescale":
                 known = self.autoscalers.get(about.uid)
-                if known is not None and (size := _RESCALED.match(it.message)) is not None:
+                if known is None:
+                    self._await(about.uid, it, span)
+                elif (size := _RESCALED.match(it.message)) is not None:
                     rescale = Rescale(at, int(size[1][:9]), (size[2] or "").strip()[:MAX_MESSAGE])
                     if rescale not in known.rescales:
                         known.rescales.append(rescale)
             case "ScalingReplicaSet" if (scaled := _SCALED_SET.match(it.message)) is not None:
                 one = self.workload_named(about.namespace, "ReplicaSet", scaled[2])
                 after, told = int(scaled[4][:9]), scaled[3] or scaled[5]
-                if one is not None and one.gone_ms is None:
+                if one is None:
+                    self._await(f"ReplicaSet/{about.namespace}/{scaled[2]}", it, span)
+                elif one.gone_ms is None:
                     guess = after + 1 if scaled[1] == "down" else 0
                     before = guess if told is None else int(told[:9])
                     change = ReplicaChange(Span.at(at), before, after)
@@ -380,6 +401,20 @@ class ClusterHistory:
                         one.changes.append(change)
             case _:
                 pass
+
+    def _await(self, about: str, it: Event, span: Span) -> None:
+        """Remember an event until what it is about comes."""
+        waiting = self._waiting.setdefault(about, [])
+        if len(waiting) < MAX_TERMINATIONS:
+            waiting.append((it, span))
+        self._waiting.move_to_end(about)
+        while len(self._waiting) > MAX_WAITING:
+            self._waiting.popitem(last=False)
+
+    def _came(self, *abouts: str) -> None:
+        for about in abouts:
+            for it, span in self._waiting.pop(about, ()):
+                self._apply_event(it, span)
 
     def _involved_pod(self, about: Involved) -> PodRecord | None:
         """The pod that an event is about: the taint manager's name no uid."""

@@ -15,7 +15,7 @@ import random
 import time
 from asyncio import Event, Lock, sleep, wait_for
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,6 +51,8 @@ class WatchTimings:
     """The same as `watch_s`, of events: API servers keep no cache of them, so no bookmarks come."""
     first_pause_s: float = 0.5
     last_pause_s: float = 10.0
+    pods_last_pause_s: float = 1.0
+    """The same of pods. Who is answered first again wakes the others, so that little goes by unseen."""
     denied_s: float = 300.0
     steady_s: float = 5.0
     """A watch that lasted so long did go on: the next failure is the first again."""
@@ -91,7 +93,7 @@ class KindWatch:
     ) -> None:
         """`health` says which kind, and is kept up to date. `client` gives the one to use now. `listing` is held for
         a page of a list, so that one is in memory at a time. `requests` are counted by outcome. `on_return` is called
-        when a watch goes on after failures."""
+        when the API server answers again."""
         self.health, self.settled = health, Event()
         """`settled`: set once the kind was listed, or it is known that it cannot be."""
         self._watched, self._namespace = health.watched, namespace
@@ -112,16 +114,21 @@ class KindWatch:
 
     async def run(self) -> None:
         """List and watch for good."""
-        pauses = growing_pauses(self._timings.first_pause_s, self._timings.last_pause_s)
+        pauses, has_expired = self._pauses(), False
         while True:
             began_s, pause_s = time.monotonic(), 0.0
             try:
                 if self._version is None:
                     await self._list()
+                    has_expired = False
                 await self._watch()
             except _Expired:
                 self._requests["expired"] += 1
                 self._version = None
+                if not has_expired:
+                    # As after each restart of an API server: what is listed late may have come and gone.
+                    has_expired = True
+                    continue
             except _Refused as refusal:
                 if refusal.code in _DENIED:
                     self._requests["denied"] += 1
@@ -138,10 +145,15 @@ class KindWatch:
                     log.debug("Kubernetes: the watch of %s", self._watched.plural, exc_info=True)
                 self._fail(error)
             if time.monotonic() - began_s >= self._timings.steady_s:
-                pauses = growing_pauses(self._timings.first_pause_s, self._timings.last_pause_s)
+                pauses = self._pauses()
                 if self.health.state is WatchState.WATCHING:
                     continue
             await self._wait(max(pause_s, next(pauses)))
+
+    def _pauses(self) -> Iterator[float]:
+        timings = self._timings
+        is_pod = self._watched.kind == "Pod"
+        return growing_pauses(timings.first_pause_s, timings.pods_last_pause_s if is_pod else timings.last_pause_s)
 
     async def _wait(self, seconds: float) -> None:
         self._woken.clear()
@@ -162,7 +174,7 @@ class KindWatch:
             params = {"limit": str(PAGE)} | ({"continue": token} if token else {}) | self._selected()
             async with self._listing:
                 answer = await self._client().get(self._path, params=params)
-                _raise_for(answer)
+                self._check(answer)
                 page = msgspec.json.decode(answer.content, type=ListAnswer)
                 del answer
                 self._requests["ok"] += 1
@@ -212,7 +224,7 @@ class KindWatch:
         async with request as response:
             if response.status_code != 200:
                 await response.aread()
-            _raise_for(response)
+            self._check(response)
             self._requests["ok"] += 1
             self._turn(WatchState.WATCHING)
             await self._follow(response)
@@ -251,16 +263,19 @@ class KindWatch:
 
     def _turn(self, state: WatchState, error: str | None = None) -> None:
         health, now_ms = self.health, self._clock_ms()
-        was = health.state
-        if was is not state:
+        if health.state is not state:
             if state is WatchState.DENIED:
                 log.warning("Kubernetes: %s: %s; %s", self._watched.plural, error, self._watched.without)
-            elif state is WatchState.WATCHING and was is not WatchState.LISTING:
+            elif state is WatchState.WATCHING and health.state is not WatchState.LISTING:
                 log.info("Kubernetes: %s are watched again", self._watched.plural)
             health.state, health.since_ms = state, now_ms
         health.error = error
-        if state is WatchState.WATCHING and was is WatchState.BROKEN:
+
+    def _check(self, response: httpx2.Response) -> None:
+        """Raises what `run` handles, unless it is an answer."""
+        if response.status_code < 500 and self.health.state is WatchState.BROKEN:
             self._on_return()
+        _raise_for(response)
 
     def _fail(self, error: Exception) -> None:
         self._requests["failed"] += 1

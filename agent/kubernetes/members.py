@@ -17,7 +17,9 @@ from agent.kubernetes.history import ClusterHistory, plain_address
 from agent.kubernetes.records import PodRecord, Span
 
 CLOCKS_MS = 3_000
-"""How far clocks of brokers and nodes may be apart; also, Kubernetes' times are whole seconds."""
+"""How far clocks of brokers and nodes may be apart."""
+WHOLE_SECOND_MS = 999
+"""So much later than it says may be what Kubernetes writes in whole seconds."""
 MAX_ID = 256
 """Characters of an id in which a name is looked for."""
 
@@ -70,4 +72,4 @@ def _was_there(pod: PodRecord, span: Span, slack_ms: int) -> bool:
     if since is None:
         since = pod.started_ms if pod.started_ms is not None else pod.created_ms
     until = pod.last_sign_ms
-    return since - slack_ms <= span.to_ms and (until is None or span.from_ms <= until + slack_ms)
+    return since - slack_ms <= span.to_ms and (until is None or span.from_ms <= until + WHOLE_SECOND_MS + slack_ms)

@@ -63,10 +63,13 @@ class Labels(Struct, frozen=True, gc=False):
 
 
 class Annotations(Struct, frozen=True, gc=False):
-    """Annotations by which the Deployment controller, and Argo's, number revisions."""
+    """Annotations by which the Deployment controller, and Argo's, number revisions; and of pods, which of the
+    containers kubectl takes where none is named."""
 
     deployment_revision: str | None = field(name="deployment.kubernetes.io/revision", default=None)
     rollout_revision: str | None = field(name="rollout.argoproj.io/revision", default=None)
+
+    default_container: str | None = field(name="kubectl.kubernetes.io/default-container", default=None)
 
     @property
     def revision_number(self) -> int:

@@ -27,8 +27,7 @@ time counts; a member of which it is not known when it went has an origin only i
 exit code 137 at the end of a deletion, the message says that the grace period ran out.
 
 *A join* is told if a container of the pod started in the `START_MS` before it, and it is among the first of that
-start
-(`FIRST_JOINS_MS`): whoever joins later has another reason.
+start (`FIRST_JOINS_MS`): whoever joins later has another reason.
 
     restarted        a container that had run before in the pod started again; or the pod took the place of one of the
                      same revision
@@ -36,12 +35,18 @@ start
                      the pod of that name before it was of another revision
     scaled_up        made as its workload was given more replicas, and among as many as were too few
 
-`deleted` and `exited` are told once what would say more (another watch brings it) has had `SETTLE_MS`. Who scaled:
-the
-autoscaler whose event SuccessfulRescale is of that time and size, else the program that wrote `spec.replicas`.
+`deleted` and `exited` are told once what would say more (another watch brings it) has had `SETTLE_MS`: agents ask
+for ten seconds. Who scaled: the autoscaler whose event SuccessfulRescale is of that time and size, else the program
+that wrote `spec.replicas`.
 
-Known not to be told apart: a container of a pod from its sidecars (whichever ended is named), and a deletion by hand
-within a minute of a change of replicas from the controller's own, where the count does not.
+A member is in the container that the annotation kubectl.kubernetes.io/default-container names, else in one that is no
+known sidecar (`records.SIDECARS`; what Kubernetes itself calls a sidecar is an init container, and not looked at).
+Where several are left, an end counts only close to when the member went (`LATE_MS`), and not at all of a member of
+which that is not known.
+
+Known not to be told apart: several such containers that end within those seconds (the OOM-killed one, else the first,
+is named), and a deletion by hand within a minute of a change of replicas from the controller's own, where the count
+does not.
 """
 
 from __future__ import annotations
@@ -73,6 +78,8 @@ CONTROLLERS_MS = 60_000
 """How long a controller may take to delete or make pods after replicas changed."""
 START_MS = 600_000
 """A program may take so long from its start to the rebalance that shows it."""
+START_OF_SEVERAL_MS = 120_000
+"""The same where several containers may have the member: one that started long before is not why."""
 FIRST_JOINS_MS = 60_000
 SILENT_MS = 60_000
 """How long it takes until a node is called silent: node-monitor-grace-period is 50 s at most by default."""
@@ -108,7 +115,8 @@ class _Departure:
 
     def __init__(self, history: ClusterHistory, pod: PodRecord, gone: Departed, now_ms: int) -> None:
         self.history, self.pod, self.gone, self.now_ms = history, pod, gone, now_ms
-        self.end = self._end()
+        self.consumers = pod.consumers
+        self.end = self._end(self._near_span())
 
     def origin(self) -> Origin | None:
         taken = self._taken()
@@ -120,14 +128,23 @@ class _Departure:
 
     # Ends of containers.
 
-    def _end(self) -> tuple[ContainerRecord, Termination] | None:
+    def _near_span(self) -> Span | None:
+        """When the container of the member ended, if that is why it went. Where several may be the one, it did so
+        just then, or another's end may be taken for it; None: it is not known when."""
+        span = self.gone.span
+        if len(self.consumers) < 2:
+            return Span(span.from_ms - CLOCKS_MS, span.to_ms + LATE_MS)
+        return Span(span.from_ms - CLOCKS_MS, span.from_ms + LATE_MS) if self.gone.is_dated else None
+
+    def _end(self, span: Span | None) -> tuple[ContainerRecord, Termination] | None:
         """The first end of a container at which the member may have gone; of an undated one, the only kind of end."""
-        lo, hi = self.gone.span.from_ms - CLOCKS_MS, self.gone.span.to_ms + LATE_MS
+        if span is None:
+            return None
         ends = [
             (it, ended)
-            for it in self.pod.containers.values()
+            for it in self.consumers
             for ended in it.terminations
-            if lo <= ended.finished_ms <= hi
+            if span.from_ms <= ended.finished_ms <= span.to_ms
         ]
         if not ends:
             return None
@@ -160,13 +177,16 @@ class _Departure:
 
     def _probed(self, ended: Termination | None = None) -> Origin | None:
         """A probe failed: of an end, or where none is known yet."""
-        grace = _grace_ms(self.pod) + LATE_MS
+        grace, near = _grace_ms(self.pod) + LATE_MS, self._near_span()
+        consumers = {it.name for it in self.consumers}
         for kill in self.pod.probe_kills:
+            if kill.container not in consumers:
+                continue
             if ended is not None:
                 holds = kill.at_ms - CLOCKS_MS <= ended.finished_ms <= kill.at_ms + grace
                 holds = holds and self.end is not None and self.end[0].name == kill.container
             else:
-                holds = Span(kill.at_ms - CLOCKS_MS, kill.at_ms + grace).overlaps(self._dated_span())
+                holds = near is not None and Span(kill.at_ms - CLOCKS_MS, kill.at_ms + grace).overlaps(near)
             if not holds:
                 continue
             container = self.pod.containers.get(kill.container) or ContainerRecord(kill.container)
@@ -320,11 +340,13 @@ class _Departure:
         if pod.deleted is not None:
             at.append(pod.deleted.from_ms)
         code, container = None, None
-        if self.end is not None:
-            container, code = self.end[0].name, self.end[1].exit_code
+        # All containers of a pod end with it, each up to the grace period later.
+        end = self.end or self._end(self.gone.span.widened(CLOCKS_MS, LATE_MS))
+        if end is not None:
+            container, code = end[0].name, end[1].exit_code
             if code == 137 and pod.deleted is not None and pod.failed is None:
                 grace = _grace_ms(pod)
-                if self.end[1].finished_ms >= pod.deleted.from_ms + grace - 2000:
+                if end[1].finished_ms >= pod.deleted.from_ms + grace - 2000:
                     text += (
                         f"; container `{container}` was killed at the end of its grace period of {grace // 1000} s"
                     )
@@ -371,11 +393,12 @@ def join_origin(history: ClusterHistory, member: Member, shown_ms: int) -> Origi
     pod = pod_of(history, member, Span.at(shown_ms))
     if pod is None:
         return None
+    consumers = pod.consumers
     starts = [
         (start, it, before)
-        for it in pod.containers.values()
+        for it in consumers
         for start, before in _starts(it)
-        if shown_ms - START_MS <= start <= shown_ms + CLOCKS_MS
+        if shown_ms - (START_MS if len(consumers) < 2 else START_OF_SEVERAL_MS) <= start <= shown_ms + CLOCKS_MS
     ]
     if not starts:
         return None

@@ -16,6 +16,13 @@ MAX_CHANGES = 16
 """Of replicas, and of a node's states, remembered of each: the newest."""
 MAX_CONTAINERS = 24
 """Looked at of each pod."""
+SIDECARS = frozenset(
+    (
+        *("cloud-sql-proxy", "config-reloader", "datadog-agent", "envoy", "filebeat", "fluent-bit", "fluentd"),
+        *("istio-proxy", "jaeger-agent", "kshadow", "kuma-sidecar", "linkerd-proxy", "otc-container", "vault-agent"),
+    )
+)
+"""Containers by the names that what puts them beside others gives them: no member of a consumer group is in one."""
 MAX_MESSAGE = 200
 """Characters kept of what Kubernetes says."""
 
@@ -95,6 +102,8 @@ class PodRecord:
     owner_name: str | None = None
     """`Job/name`: for those that are not followed."""
     revision: str | None = None
+    default_container: str | None = None
+    """The container that kubectl takes where none is named, if somebody said which."""
     started_ms: int | None = None
     """When the kubelet took it."""
     grace_s: int | None = None
@@ -114,6 +123,14 @@ class PodRecord:
     """When it was last said of it that its node is not ready."""
     first_join_ms: dict[int, int] | None = None
     """When the topic first showed a member of it, by when its container had started."""
+
+    @property
+    def consumers(self) -> list[ContainerRecord]:
+        """The containers that a member may be in: the one that is named, else all that are no known sidecars."""
+        named = None if self.default_container is None else self.containers.get(self.default_container)
+        if named is not None:
+            return [named]
+        return [it for it in self.containers.values() if it.name not in SIDECARS] or [*self.containers.values()]
 
     @property
     def running_since_ms(self) -> int | None:

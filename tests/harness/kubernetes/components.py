@@ -43,6 +43,8 @@ class PodHandle:
     containers: tuple[str, ...]
     started_ms: int = 0
     restarts: int = 0
+    ended_ms: int = 0
+    """When a container of it ended last: what is written of that may have to wait for the API server."""
     last: Manifest | None = None
     conditions: list[Manifest] = field(default_factory=list)
 
@@ -102,7 +104,7 @@ class Cluster:
                 "spec": {
                     "replicas": replicas,
                     "selector": {"matchLabels": {"app": name}},
-                    "template": _template(name),
+                    "template": _template({"app": name}),
                 },
             },
         )
@@ -120,7 +122,7 @@ class Cluster:
                     "annotations": {"deployment.kubernetes.io/revision": str(number)},
                     "ownerReferences": [_owner(owner)],
                 },
-                "spec": {"replicas": replicas, "selector": {"matchLabels": labels}, "template": _template(**labels)},
+                "spec": {"replicas": replicas, "selector": {"matchLabels": labels}, "template": _template(labels)},
             },
         )
         out = SetHandle("ReplicaSet", name, made["metadata"]["uid"], revision, owner, replicas)
@@ -131,7 +133,7 @@ class Cluster:
     def stateful_set(self, name: str, replicas: int, revision: str) -> SetHandle:
         spec = {"replicas": replicas, "serviceName": name, "selector": {"matchLabels": {"app": name}}}
         made = self.world.create(
-            "statefulsets", {"metadata": {"name": name}, "spec": {**spec, "template": _template(name)}}
+            "statefulsets", {"metadata": {"name": name}, "spec": {**spec, "template": _template({"app": name})}}
         )
         out = SetHandle("StatefulSet", name, made["metadata"]["uid"], f"{name}-{revision}", replicas=replicas)
         self.update_revision(out, revision)
@@ -193,6 +195,7 @@ class Cluster:
         ip: str | None = None,
         host_network: bool = False,
         containers: tuple[str, ...] = ("app",),
+        default_container: str | None = None,
         grace_s: int = 30,
     ) -> PodHandle:
         """One that runs."""
@@ -204,6 +207,9 @@ class Cluster:
                 "metadata": {
                     "name": name,
                     "labels": {"app": sets.name, label: sets.revision},
+                    "annotations": {"kubectl.kubernetes.io/default-container": default_container}
+                    if default_container is not None
+                    else {},
                     "ownerReferences": [_owner(sets)],
                 },
                 "spec": {
@@ -231,11 +237,12 @@ class Cluster:
     def container_ends(self, pod: PodHandle, exit_code: int, reason: str, container: str | None = None) -> None:
         """It waits for its restart: kuberuntime_container.go toKubeContainerStatus gives code and reason, OOMKilled
         where the runtime says so."""
+        pod.ended_ms = self.world.now_ms()
         pod.last = {
             "exitCode": exit_code,
             "reason": reason,
             "startedAt": stamp(pod.started_ms),
-            "finishedAt": stamp(self.world.now_ms()),
+            "finishedAt": stamp(pod.ended_ms),
         }
         self._status(pod, {}, running=False, ended=container or pod.containers[0])
 
@@ -300,11 +307,6 @@ class Cluster:
         self.disrupted(pod, "DeletionByPodGC", "PodGC: node no longer exists")
         self.world.delete("pods", pod.name, 0)
 
-    def deleted(self, pod: PodHandle, exit_code: int = 143) -> None:
-        """Somebody deletes it; the kubelet ends it, and then has it gone."""
-        self.world.delete("pods", pod.name)
-        self.finishes(pod, exit_code)
-
     def finishes(self, pod: PodHandle, exit_code: int = 143) -> None:
         """The kubelet ended a pod that was deleted: status_manager.go deletes it with no grace."""
         self.container_ends(pod, exit_code, "Error")
@@ -339,9 +341,9 @@ def _owner(sets: SetHandle) -> Manifest:
     return {"apiVersion": "apps/v1", "kind": sets.kind, "name": sets.name, "uid": sets.uid, "controller": True}
 
 
-def _template(app: str = "", **labels: str) -> Manifest:
+def _template(labels: dict[str, str]) -> Manifest:
     return {
-        "metadata": {"labels": labels or {"app": app}},
+        "metadata": {"labels": labels},
         "spec": {"containers": [{"name": "app", "image": "app:1"}]},
     }
 

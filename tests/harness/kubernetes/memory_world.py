@@ -24,6 +24,7 @@ class MemoryWorld:
         self.ms = START_MS
         self.evidence = PodEvidence(self.now_ms)
         self._without = without
+        self._held: list[tuple[str, Manifest, bool]] = []
         self._objects: dict[tuple[str, str], Manifest] = {}
         self._uids = itertools.count(1)
 
@@ -32,6 +33,13 @@ class MemoryWorld:
 
     def passes(self, seconds: float) -> None:
         self.ms += int(seconds * 1000)
+
+    def bring(self, kind: str) -> None:
+        """What was not heard of a kind so far."""
+        self._without -= {kind}
+        held, self._held = self._held, []
+        for it in held:
+            self._tell(it[0], it[1], is_gone=it[2])
 
     def create(self, kind: str, manifest: Manifest) -> Manifest:
         meta = {"namespace": NAMESPACE, "uid": f"u{next(self._uids)}", "creationTimestamp": stamp(self.ms)}
@@ -44,7 +52,9 @@ class MemoryWorld:
         known = _merged(self._objects[kind, name], body)
         if "replicas" in body.get("spec", {}):
             fields = {"f:spec": {"f:replicas": {}}}
-            written = {"manager": manager, "subresource": sub, "time": stamp(self.ms), "fieldsV1": fields}
+            # Of what was written by the subresource an API server (1.36) writes no time.
+            when = {} if sub == "scale" else {"time": stamp(self.ms)}
+            written = {"manager": manager, "subresource": sub, **when, "fieldsV1": fields}
             known["metadata"] = {**known["metadata"], "managedFields": [written]}
         self._put(kind, known)
         return known
@@ -73,6 +83,7 @@ class MemoryWorld:
 
     def _tell(self, kind: str, it: Manifest, *, is_gone: bool = False) -> None:
         if kind in self._without:
+            self._held.append((kind, it, is_gone))
             return
         watched = _BY_PLURAL[kind]
         told: Any = msgspec.json.decode(msgspec.json.encode(it), type=watched.type)

@@ -6,15 +6,16 @@ that is set, against an API server in its own time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from itertools import count
+from typing import Any
 
 from agent.core.inference.origins import Origin
 from agent.core.shadow.views import Member
 from tests.harness.kubernetes.components import Cluster, PodHandle, SetHandle
 
-Scene = Iterator[float]
+Scene = Generator[float, None, None]
 
 REVISIONS = ("6d4f9c7b5d", "7c9b8d6f4c")
 
@@ -53,10 +54,11 @@ def member(pod: PodHandle | str, *, client_id: str = "consumer-orders-1", instan
 class Scenes:
     """Scenes in one cluster; what they expect gathers in `expected`."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, apps: Iterator[int] | None = None) -> None:
+        """`apps`: numbers for names, where a cluster plays scenes more than once."""
         self.cluster, self.world = cluster, cluster.world
         self.expected: list[Expected] = []
-        self._apps = count(1)
+        self._apps = apps or count(1)
 
     def all(self) -> dict[str, Callable[[], Scene]]:
         """Each by its name."""
@@ -71,7 +73,7 @@ class Scenes:
         for _ in range(3):
             yield 5
             self.cluster.container_ends(pod, 137, "OOMKilled")
-            died = self.world.now_ms()
+            died = pod.ended_ms
             yield 2
             self.cluster.container_restarts(pod)
         words = ("`app` was killed by the kernel at its memory limit of 512Mi", "third time within a day")
@@ -82,14 +84,28 @@ class Scenes:
         pod = self._app()
         yield 5
         self.cluster.container_ends(pod, 1, "Error")
-        self._left(pod, "exited", self.world.now_ms() - 300, 100, ("exit code 1",))
+        self._left(pod, "exited", pod.ended_ms - 300, 100, ("exit code 1",))
+        yield 1
+
+    def departs_of_two_containers(self) -> Scene:
+        pod = self._app(containers=("app", "helper"))
+        yield 5
+        self.cluster.container_ends(pod, 1, "Error")
+        self._left(pod, "exited", pod.ended_ms, 45_000, ("container `app`", "exit code 1"))
+        yield 1
+
+    def departs_beside_a_sidecar(self) -> Scene:
+        pod = self._app(containers=("istio-proxy", "app"))
+        yield 5
+        self.cluster.container_ends(pod, 137, "OOMKilled", "app")
+        self._left(pod, "oom_killed", pod.ended_ms, 45_000, ("container `app`",))
         yield 1
 
     def departs_liveness_killed(self) -> Scene:
         pod = self._app()
         yield 5
-        self.cluster.probe_fails(pod)
         left = self.world.now_ms()
+        self.cluster.probe_fails(pod)
         yield 3
         self.cluster.container_ends(pod, 143, "Error")
         yield 1
@@ -102,7 +118,7 @@ class Scenes:
         pod = self._app()
         yield 5
         self.cluster.evicted_by_kubelet(pod)
-        self._left(pod, "evicted", self.world.now_ms(), 500, ("the kubelet evicted", "low on resource: memory"))
+        self._left(pod, "evicted", pod.ended_ms, 500, ("the kubelet evicted", "low on resource: memory"))
 
     def departs_evicted_by_api(self) -> Scene:
         pod = self._app()
@@ -168,28 +184,28 @@ class Scenes:
         yield 5
         self.cluster.autoscaler_scales(scaler, deployment, 2, "All metrics below target")
         self.cluster.controller_scales(sets, 2)
-        self.cluster.deleted(pods[-1])
+        left = yield from self._deleted(pods[-1])
         words = (f"Deployment/{deployment.name} went from 3 to 2", "HorizontalPodAutoscaler", "below target")
-        self._left(pods[-1], "scaled_down", self.world.now_ms(), 300, words)
+        self._left(pods[-1], "scaled_down", left, 300, words)
 
     def departs_scaled_down_by_keda(self) -> Scene:
         sets = self.cluster.stateful_set(self._name("keda"), 3, "5b8d7f9c6b")
         node = self.cluster.node(f"n-{sets.name}")
         pods = [self.cluster.pod(sets, node, ordinal=it) for it in range(3)]
-        scaler = self.cluster.autoscaler(sets, scaled_object="orders")
+        scaler = self.cluster.autoscaler(sets, scaled_object=sets.name)
         yield 5
         self.cluster.autoscaler_scales(scaler, sets, 2, "external metric s0-kafka-orders below target")
-        self.cluster.deleted(pods[2])
-        words = ("from 3 to 2", "KEDA's ScaledObject `orders`", "s0-kafka")
-        self._left(pods[2], "scaled_down", self.world.now_ms(), 300, words)
+        left = yield from self._deleted(pods[2])
+        words = ("from 3 to 2", f"KEDA's ScaledObject `{sets.name}`", "s0-kafka")
+        self._left(pods[2], "scaled_down", left, 300, words)
 
     def departs_scaled_down_by_hand(self) -> Scene:
         deployment, sets, pods = self._deployment(3)
         yield 5
         self.cluster.scale(deployment, 2, "kubectl")
         self.cluster.controller_scales(sets, 2)
-        self.cluster.deleted(pods[0])
-        self._left(pods[0], "scaled_down", self.world.now_ms(), 300, ("from 3 to 2", "by hand (kubectl)"))
+        left = yield from self._deleted(pods[0])
+        self._left(pods[0], "scaled_down", left, 300, ("from 3 to 2", "by hand (kubectl)"))
 
     def departs_rolled_out(self) -> Scene:
         deployment, old, pods = self._deployment(2)
@@ -199,16 +215,16 @@ class Scenes:
         self._joined(fresh, "rolled_out", (f"revision {REVISIONS[0]} → {REVISIONS[1]}",))
         yield 2
         self.cluster.controller_scales(old, 1)
-        self.cluster.deleted(pods[0])
+        left = yield from self._deleted(pods[0])
         words = (f"Deployment/{deployment.name}", f"revision {REVISIONS[0]} → {REVISIONS[1]}")
-        self._left(pods[0], "rolled_out", self.world.now_ms(), 300, words)
+        self._left(pods[0], "rolled_out", left, 300, words)
 
     def departs_rolled_out_recreated(self) -> Scene:
         deployment, old, pods = self._deployment(1)
         yield 5
         self.cluster.controller_scales(old, 0)
-        self.cluster.deleted(pods[0])
-        self._left(pods[0], "rolled_out", self.world.now_ms(), 300, (f"revision {REVISIONS[0]} → {REVISIONS[1]}",))
+        left = yield from self._deleted(pods[0])
+        self._left(pods[0], "rolled_out", left, 300, (f"revision {REVISIONS[0]} → {REVISIONS[1]}",))
         yield 2
         new = self.cluster.replica_set(deployment, REVISIONS[1], 2, 1)
         self._joined(self.cluster.pod(new, pods[0].node), "rolled_out", (REVISIONS[1],))
@@ -220,8 +236,8 @@ class Scenes:
         yield 5
         self.cluster.update_revision(sets, "6c9d8f7b5d")
         words = (f"revision {sets.name}-5b8d7f9c6b → {sets.name}-6c9d8f7b5d",)
-        self.cluster.deleted(pods[1])
-        self._left(pods[1], "rolled_out", self.world.now_ms(), 300, words)
+        left = yield from self._deleted(pods[1])
+        self._left(pods[1], "rolled_out", left, 300, words)
         yield 2
         # Under its old address, as some networks give them.
         again = self.cluster.pod(sets, node, ordinal=1, ip=pods[1].ip)
@@ -230,8 +246,8 @@ class Scenes:
     def departs_deleted(self) -> Scene:
         _, sets, pods = self._deployment(2)
         yield 5
-        self.cluster.deleted(pods[0])
-        self._left(pods[0], "deleted", self.world.now_ms(), 300, ("neither a rollout",))
+        left = yield from self._deleted(pods[0])
+        self._left(pods[0], "deleted", left, 300, ("neither a rollout",))
         yield 1
         again = self.cluster.pod(sets, pods[0].node)
         self._joined(again, "restarted", (f"took the place of `{pods[0].name}`",))
@@ -244,7 +260,7 @@ class Scenes:
         self.world.delete("pods", pod.name)
         yield 6
         self.cluster.finishes(pod, 137)
-        self._left(pod, "rolled_out", self.world.now_ms(), 20_000, ("killed at the end of its grace period of 6 s",))
+        self._left(pod, "rolled_out", pod.ended_ms, 20_000, ("killed at the end of its grace period of 6 s",))
 
     # Joins.
 
@@ -273,7 +289,7 @@ class Scenes:
         second = self.cluster.pod(sets, pods[0].node, host_network=True)
         yield 5
         self.cluster.container_ends(first, 137, "OOMKilled")
-        now = self.world.now_ms()
+        now = first.ended_ms
         self._expect(member(first), None, now + 100, now)
         named = member(first, client_id=f"orders-{first.name}")
         self._expect(named, "oom_killed", now + 100, now, pod=first.name)
@@ -301,14 +317,41 @@ class Scenes:
         now = self.world.now_ms()
         self._expect(member(pod), None, now + 1000, now)
 
+    def unknown_sidecar_ended(self) -> Scene:
+        """Its poll loop stalled as the sidecar was killed, and is started again: neither is the member's."""
+        pod = self._app(containers=("app", "istio-proxy"))
+        yield 5
+        self.cluster.container_ends(pod, 137, "OOMKilled", "istio-proxy")
+        self._expect(member(pod), None, pod.ended_ms + 100, pod.ended_ms)
+        yield 2
+        self.cluster.container_restarts(pod, "istio-proxy")
+        yield 2
+        now = self.world.now_ms()
+        self._expect(member(pod), None, now, joins=True)
+
+    def unknown_helper_ended_later(self) -> Scene:
+        """It went silent long before another container ended, within its session timeout."""
+        pod = self._app(containers=("app", "helper"))
+        yield 5
+        silent = self.world.now_ms()
+        yield 14
+        self.cluster.container_ends(pod, 1, "Error", "helper")
+        self._expect(member(pod), None, silent + 45_000, silent)
+        self._expect(member(pod), None, silent + 45_000)
+
+    def unknown_another_than_the_default_container(self) -> Scene:
+        pod = self._app(containers=("helper", "app"), default_container="app")
+        yield 5
+        self.cluster.container_ends(pod, 1, "Error", "helper")
+        self._expect(member(pod), None, pod.ended_ms + 100, pod.ended_ms)
+
     def unknown_used_again(self) -> Scene:
         """An address whose pod was scaled down and gone, and then another's that is alive: time decides."""
         deployment, sets, pods = self._deployment(2)
         yield 5
         self.cluster.scale(deployment, 1, "kubectl")
         self.cluster.controller_scales(sets, 1)
-        self.cluster.deleted(pods[0])
-        left = self.world.now_ms()
+        left = yield from self._deleted(pods[0])
         yield 5
         other = self._app(ip=pods[0].ip)
         self._expect(member(pods[0].ip), "scaled_down", left + 500, left, pod=pods[0].name)
@@ -317,7 +360,7 @@ class Scenes:
         self._expect(member(other), None, now + 100, now)
         yield 12
         self.cluster.container_ends(other, 2, "Error")
-        self._left(other, "exited", self.world.now_ms(), 500, ("exit code 2",))
+        self._left(other, "exited", other.ended_ms, 500, ("exit code 2",))
         # A dead one's session runs out when its address is long another's.
         self._expect(member(pods[0].ip), "scaled_down", left + 45_000, left, pod=pods[0].name)
 
@@ -333,11 +376,19 @@ class Scenes:
         sets = self.cluster.replica_set(deployment, REVISIONS[0], 1, replicas)
         return deployment, sets, [self.cluster.pod(sets, node, grace_s=grace_s) for _ in range(replicas)]
 
-    def _app(self, *, node: str | None = None, ip: str | None = None) -> PodHandle:
+    def _app(self, *, node: str | None = None, ip: str | None = None, **more: Any) -> PodHandle:
         name = self._name("payments")
         node = node or self.cluster.node(f"n-{name}")
         sets = self.cluster.replica_set(self.cluster.deployment(name, 1), REVISIONS[0], 1, 1)
-        return self.cluster.pod(sets, node, ip=ip)
+        return self.cluster.pod(sets, node, ip=ip, **more)
+
+    def _deleted(self, pod: PodHandle) -> Generator[float, None, int]:
+        """Somebody deletes it; the kubelet ends it, and then has it gone. When it was told to end."""
+        self.world.delete("pods", pod.name)
+        left = self.world.now_ms()
+        yield 1.5
+        self.cluster.finishes(pod)
+        return left
 
     def _left(self, pod: PodHandle, kind: str, departed_ms: int, shown_after_ms: int, words: tuple[str, ...]) -> None:
         self._expect(member(pod), kind, departed_ms + shown_after_ms, departed_ms, words=words, pod=pod.name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent.core.inference.origins import KINDS
+from agent.kubernetes.history import MAX_WAITING
 from tests.harness.kubernetes.components import Cluster
 from tests.harness.kubernetes.memory_world import MemoryWorld
 from tests.harness.kubernetes.scenes import Expected, Scenes
@@ -46,3 +47,22 @@ def test_all_scenes_in_one_cluster_tell_every_kind() -> None:
     world, expected = _played(*NAMES)
     assert _mistakes(world, expected) == []
     assert {it.kind for it in expected} - {None} == {str(it) for it in KINDS}
+
+
+@pytest.mark.parametrize("first", ["events", "pods"])
+def test_an_event_that_comes_before_what_it_is_about_is_not_lost(first: str) -> None:
+    world = MemoryWorld(without=frozenset([first]))
+    scenes = Scenes(Cluster(world))
+    for seconds in scenes.departs_liveness_killed():
+        world.passes(seconds)
+    world.bring(first)
+    world.passes(6)
+    assert _mistakes(world, scenes.expected) == []
+
+
+def test_events_that_wait_are_bounded() -> None:
+    world = MemoryWorld()
+    cluster = Cluster(world)
+    for number in range(3 * MAX_WAITING):
+        cluster.event(("Pod", f"p{number}", f"x{number}"), "Preempted", "Preempted by pod 0c5f", "scheduler")
+    assert len(world.evidence._history._waiting) == MAX_WAITING

@@ -6,8 +6,8 @@ import secrets
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,6 +39,60 @@ class Server(NamedTuple):
     kubeconfig: Path
 
 
+class RestartableServer:
+    """One that can be killed and started again over the same etcd, under the same address."""
+
+    def __init__(self, server: Server, etcd: str, start: Callable[[], AbstractContextManager[object]]) -> None:
+        """`etcd` is its URL; `start` gives the server's process, once it is ready."""
+        self.server, self.etcd = server, etcd
+        self._start, self._running = start, ExitStack()
+
+    def start(self) -> None:
+        """Start it, and wait until it is ready."""
+        self._running.enter_context(self._start())
+
+    def kill(self) -> None:
+        """End it."""
+        self._running.close()
+
+
+@contextmanager
+def restartable(
+    programs: Programs, directory: Path, more: Sequence[str] = (), *, host: str = LOOPBACK, port: int | None = None
+) -> Iterator[RestartableServer]:
+    """As `running`, of one that can be started again; `more` are flags of the API server."""
+    etcd_port, peer_port, free_port = _free_ports(3)
+    port = free_port if port is None else port
+    token = secrets.token_hex(16)
+    keys = _make_keys(directory)
+    tokens = directory / "tokens.csv"
+    tokens.write_text(f"{token},admin,1,system:masters\n")
+    command = [*_apiserver(programs, directory, etcd_port, (host, port), keys, tokens), *more]
+    url, authority = f"https://{host}:{port}", directory / "certs" / "apiserver.crt"
+    log = directory / "apiserver.log"
+
+    @contextmanager
+    def started(leash: ProcessReaper) -> Iterator[None]:
+        with child(leash, command, log) as process:
+            _await_ready(url, authority, token, process, log)
+            yield
+
+    with (
+        closing(ProcessReaper()) as leash,
+        child(leash, _etcd(programs, directory, etcd_port, peer_port), directory / "etcd.log"),
+        ExitStack() as first,
+    ):
+        first.enter_context(started(leash))
+        with Api(url, authority, token) as api:
+            server = Server(api, _kubeconfig(directory / "kubeconfig", url, authority, token))
+            it = RestartableServer(server, f"http://127.0.0.1:{etcd_port}", lambda: started(leash))
+            it._running = first.pop_all()
+            try:
+                yield it
+            finally:
+                it.kill()
+
+
 @contextmanager
 def running(programs: Programs, directory: Path, host: str = LOOPBACK, port: int | None = None) -> Iterator[Server]:
     """Start both below `directory`, and end both, whatever happens: if this process is killed, a leash does it. The
@@ -46,22 +100,8 @@ def running(programs: Programs, directory: Path, host: str = LOOPBACK, port: int
 
     Raises `AssertionError` with the last lines of its log where the server does not get ready.
     """
-    etcd_port, peer_port, free_port = _free_ports(3)
-    port = free_port if port is None else port
-    token = secrets.token_hex(16)
-    keys = _make_keys(directory)
-    tokens = directory / "tokens.csv"
-    tokens.write_text(f"{token},admin,1,system:masters\n")
-    command = _apiserver(programs, directory, etcd_port, (host, port), keys, tokens)
-    with (
-        closing(ProcessReaper()) as leash,
-        child(leash, _etcd(programs, directory, etcd_port, peer_port), directory / "etcd.log"),
-        child(leash, command, directory / "apiserver.log") as process,
-    ):
-        url, authority = f"https://{host}:{port}", directory / "certs" / "apiserver.crt"
-        _await_ready(url, authority, token, process, directory / "apiserver.log")
-        with Api(url, authority, token) as api:
-            yield Server(api, _kubeconfig(directory / "kubeconfig", url, authority, token))
+    with restartable(programs, directory, host=host, port=port) as it:
+        yield it.server
 
 
 def _etcd(programs: Programs, directory: Path, port: int, peer_port: int) -> list[str]:
