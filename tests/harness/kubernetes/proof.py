@@ -171,7 +171,7 @@ def _report(name: str, asked: list[Asked], watcher: KubernetesWatcher, line: Cut
     if name == "compacted":
         # What came and went unseen while nothing was heard, no watch can know.
         return bool(wrong or missing)
-    return bool(wrong or lost or less or missing)
+    return bool(wrong or lost or missing)
 
 
 def connection_over(line: CuttableLine, kubeconfig: Path) -> Connection:
