@@ -46,7 +46,7 @@ class Connection(NamedTuple):
             # Of certificates that stand in the file nothing is repeated.
             said = type(error).__name__ if isinstance(error, (ssl.SSLError, ValueError)) else str(error)
         # Here, so that nothing holds on to the files that lightkube wrote of them.
-        raise KubernetesMisconfigured(f"Kubernetes: {self.where}: certificates that can be read expected: {said}")
+        raise KubernetesMisconfigured(f"Kubernetes: {self.where}: expected certificates that can be read, got {said}")
 
 
 def find_connection(context: str | None = None) -> Connection:
@@ -67,8 +67,8 @@ def find_connection(context: str | None = None) -> Connection:
     user = config.user or User()
     if user.exec is not None and user.exec.apiVersion not in _EXEC_VERSIONS:
         raise KubernetesMisconfigured(
-            f"Kubernetes: {where} logs in by a program that speaks {user.exec.apiVersion}, and only v1beta1 is known "
-            "here: choose v1beta1 there, or a context with a token or a certificate"
+            f"Kubernetes: {where}: expected a login program that speaks v1beta1, got {user.exec.apiVersion}: choose "
+            "v1beta1 there, or a context with a token or a certificate"
         )
     if user.auth_provider is not None:
         raise KubernetesMisconfigured(

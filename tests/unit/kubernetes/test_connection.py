@@ -52,7 +52,7 @@ def test_a_pod_by_its_service_account(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
     found = find_connection()
     assert found.where == "https://[fd00::1]:443 (service account)"
-    with pytest.raises(KubernetesMisconfigured, match="certificates that can be read expected"):
+    with pytest.raises(KubernetesMisconfigured, match="expected certificates that can be read"):
         found.client()
 
 
@@ -66,7 +66,7 @@ EXEC_V1 = {"apiVersion": "client.authentication.k8s.io/v1", "command": "login"}
         (
             yaml.safe_dump(kubeconfig(exec=EXEC_V1)),
             None,
-            r"speaks client\.authentication\.k8s\.io/v1, and only v1beta1",
+            r"speaks v1beta1, got client\.authentication\.k8s\.io/v1:",
         ),
         (yaml.safe_dump(kubeconfig(**{"auth-provider": {"name": "gcp"}})), None, "by an auth-provider"),
         (f"users: [{{token: {TOKEN}\n]]", None, "expected YAML at line 2"),
@@ -95,6 +95,6 @@ def test_certificates_that_are_none_are_refused_without_being_shown(file: Path) 
     it = kubeconfig(token=TOKEN)
     it["clusters"][0]["cluster"] = {"server": "https://10.0.0.1", "certificate-authority-data": TOKEN}
     file.write_text(yaml.safe_dump(it))
-    with pytest.raises(KubernetesMisconfigured, match="certificates that can be read") as raised:
+    with pytest.raises(KubernetesMisconfigured, match="expected certificates that can be read") as raised:
         find_connection().client()
     assert TOKEN not in str(raised.value)
