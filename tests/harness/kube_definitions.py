@@ -52,6 +52,10 @@ MODULES: Mapping[str, Module] = MappingProxyType(
             "config/crd/bases",
             tuple(f"sparkoperator.k8s.io_{it}.yaml" for it in ("scheduledsparkapplications", "sparkapplications")),
         ),
+        "argo-rollouts": Module(
+            "github.com/argoproj/argo-rollouts", "v1.8.3", "manifests/crds", ("analysis-template-crd.yaml",)
+        ),
+        "flagger": Module("github.com/fluxcd/flagger", "v1.41.0", "artifacts/flagger", ("crd.yaml",)),
     }
 )
 
@@ -135,8 +139,10 @@ def _generate(place: Path) -> None:
 
 
 def _write(path: Path, text: str) -> None:
-    """As JSON: one of the Spark operator takes YAML's parser five seconds."""
-    path.with_suffix(".json").write_text(json.dumps(yaml.safe_load(text)))
+    """As JSON, a file for each: one of the Spark operator takes YAML's parser five seconds."""
+    for number, definition in enumerate(yaml.safe_load_all(text)):
+        name = path.stem if not number else f"{path.stem}-{number}"
+        path.with_name(f"{name}.json").write_text(json.dumps(definition))
 
 
 @contextmanager

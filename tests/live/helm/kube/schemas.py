@@ -16,6 +16,9 @@ VERSIONS = ("1.28.0", "1.33.0", "1.36.0")
 """Of Kubernetes: one whose support has ended but that clouds still run, one in between, and the newest that all of
 the tools here know. Each is checked."""
 
+OF_CHART = ("prometheus-operator", "spark-operator", "strimzi")
+"""Whose kinds the chart and the examples of values have."""
+
 _CUSTOM = "{{.ResourceKind}}_{{.ResourceAPIVersion}}.json"
 
 
@@ -26,7 +29,7 @@ class Conformity:
         self._program = program
         root = cache_directory() / "tools"
         self._native = root / f"kube-schemas-{version('kubernetes-validate')}"
-        labels = "-".join(LABELS.values())
+        labels = "-".join(LABELS[it] for it in OF_CHART)
         self._custom = root / f"crd-schemas-{labels}"
         if not self._native.is_dir():
             _make_native(self._native)
@@ -83,7 +86,7 @@ def _make_native(place: Path) -> None:
 
 def _make_custom(place: Path) -> None:
     with whole(place) as partial:
-        for name in LABELS:
+        for name in OF_CHART:
             for definition in need_definitions(name):
                 for kind, schema in schemas(definition):
                     (partial / f"{kind}.json").write_text(json.dumps(schema))
