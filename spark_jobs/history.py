@@ -15,9 +15,8 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import DateType, StructField, StructType
 
 from agent.history.days import Days, is_day
-from agent.history.input_schema import EVENTS, check_columns
+from agent.history.input_schema import EVENTS, OF_EVENTS, check_columns
 from agent.history.rolling import AHEAD_MS, EARLIEST_MS
-from agent.history.rollup_reducer import Event
 from agent.persistence.export.arrow import HISTORY, date_of
 from spark_jobs.formats.api import HISTORY as TABLE
 from spark_jobs.formats.api import is_of
@@ -75,7 +74,7 @@ class HistoryFiles:
 
 def from_columns(table: DataFrame) -> DataFrame:
     """A table of history → rows of `EVENTS_DDL`, and `schema` and `date`."""
-    body = F.to_json(F.struct(*Event.__struct_fields__)).alias("body")
+    body = F.to_json(F.struct(*OF_EVENTS)).alias("body")
     return table.select("cluster", "group", "event_id", "type", "at_ms", body, "schema", "date")
 
 

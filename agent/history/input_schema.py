@@ -15,12 +15,18 @@ from agent.history.errors import HistoryError
 from agent.history.rollup_reducer import Event
 from agent.persistence.export.arrow import HISTORY
 
-READ = ("schema", "cluster", "group", *Event.__struct_fields__)
+LATER = ("origins",)
+"""Columns that are read where files have them."""
+OF_EVENTS = tuple(name for name in Event.__struct_fields__ if name != "member")
+"""The fields of `Event` that are columns."""
+READ = ("schema", "cluster", "group", *(name for name in OF_EVENTS if name not in LATER))
 """The columns of history that rollups are made of. A column that comes to be read later is missing in older files: it
 must not stand here, but be read as null where its files lack it."""
 
 EVENTS = pa.schema([HISTORY.field(name) for name in READ])
 """Those, with their types."""
+
+EVENTS_LATER = pa.schema([HISTORY.field(name) for name in LATER])
 
 
 def check_columns(where: str, found: Any, wanted: Any) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -62,6 +62,8 @@ class View(NamedTuple):
     name: str
     wanted: pa.Schema | None
     missing: str
+    later: pa.Schema = pa.schema([])
+    """Columns that are null where there are none: they came later than others."""
 
 
 @contextmanager
@@ -131,7 +133,7 @@ def _of_dataset(db: Any, raw: str, where: str, dataset: Any, view: View, days: B
     bounds = [f"{DATE} {sign} DATE '{day}'" for sign, day in ((">=", days.first), ("<=", days.last)) if day]
     # A Delta table may have its dates as another type.
     return (
-        f"SELECT {', '.join(map(quoted, wanted.names))}, CAST({DATE} AS DATE) AS {DATE}"
+        f"SELECT {', '.join(_columns(wanted, view.later, dataset.schema.names))}, CAST({DATE} AS DATE) AS {DATE}"
         f" FROM {quoted(raw)} WHERE {' AND '.join(bounds) or 'true'}"
     )
 
@@ -146,13 +148,23 @@ def _of_files(files: Mapping[str, str], view: View) -> str:
     else:
         wanted = _unified(schemas, list(files.values()))
     if not files:
-        nulls = ", ".join(f"CAST(NULL AS {duckdb_type_of(field.type)}) AS {quoted(field.name)}" for field in wanted)
+        nulls = ", ".join(map(_null, [*wanted, *view.later]))
         return f"SELECT {nulls or 'NULL AS nothing'}, CAST(NULL AS DATE) AS {DATE} WHERE false"
     parted = all(f"/{DATE}=" in path for path in files)
     read = f"read_parquet({file_list(files)}, union_by_name = true, hive_partitioning = {str(parted).lower()}"
     read += f", hive_types = {{'{DATE}': DATE}})" if parted else ")"
     date = DATE if parted else f"CAST(make_timestamp({_TIME[_TIME[0] not in wanted.names]} * 1000) AS DATE)"
-    return f"SELECT {', '.join(map(quoted, wanted.names))}, {date} AS {DATE} FROM {read}"
+    columns = _columns(wanted, view.later, {name for it in schemas for name in it.names})
+    return f"SELECT {', '.join(columns)}, {date} AS {DATE} FROM {read}"
+
+
+def _columns(wanted: pa.Schema, later: pa.Schema, there: Collection[str]) -> list[str]:
+    """The columns of a query: those of `later` are null where they are not there."""
+    return [*map(quoted, wanted.names), *(quoted(it.name) if it.name in there else _null(it) for it in later)]
+
+
+def _null(field: Any) -> str:
+    return f"CAST(NULL AS {duckdb_type_of(field.type)}) AS {quoted(field.name)}"
 
 
 _TIME = ("at_ms", "start_ms")

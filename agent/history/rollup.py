@@ -24,7 +24,7 @@ from agent.history.arrow_types import arrow_schema
 from agent.history.days import Days, Reading, is_day
 from agent.history.engine import columns_of, database, file_list, one_row, quoted, rows, text
 from agent.history.errors import HistoryError
-from agent.history.input_schema import EVENTS, check_newest
+from agent.history.input_schema import EVENTS, EVENTS_LATER, OF_EVENTS, check_newest
 from agent.history.opening import EVERY_DAY, Bounds, View, dates_of, duckdb_type_of, local_path, open_tables
 from agent.history.parquet_directory import CommitFailed, OutputBusy, ParquetDirectory, Replaces, of_days
 from agent.history.planning import NOT_DATED, days_asked, known_clocks, no_events, planned_reading, range_read
@@ -179,11 +179,11 @@ class _Reading:
 
     def _view(self, name: str, bounds: Bounds) -> None:
         self._db.execute(f"DROP VIEW IF EXISTS {name}")
-        view = View(name, EVENTS, _MISSING)
+        view = View(name, EVENTS, _MISSING, EVENTS_LATER)
         self._stack.enter_context(open_tables(self._db, self._history, {"": view}, bounds))
 
     def _none(self, name: str) -> None:
-        wanted = EVENTS if name == "carried" else arrow_schema(STANDING)
+        wanted = [*EVENTS, *EVENTS_LATER] if name == "carried" else arrow_schema(STANDING)
         nulls = ", ".join(f"CAST(NULL AS {duckdb_type_of(it.type)}) AS {quoted(it.name)}" for it in wanted)
         self._db.execute(f"CREATE VIEW {name} AS SELECT {nulls} WHERE false")
 
@@ -251,7 +251,7 @@ def events_in_order(has_time: str, within: Range) -> str:
     ) ORDER BY cluster NULLS FIRST, "group" NULLS FIRST, at_ms"""
 
 
-_COLUMNS = ("cluster", "group", *Event.__struct_fields__)
+_COLUMNS = ("cluster", "group", *OF_EVENTS)
 
 
 def _events(batches: Any, on_progress: Callable[[int], None]) -> Iterator[GroupEvent]:

@@ -18,6 +18,7 @@ from typing import Any, Literal
 import msgspec
 
 from agent.core.causes import Cause
+from agent.core.inference.origins import KINDS
 from agent.history.tables import WINDOWS
 
 Row = dict[str, Any]
@@ -79,6 +80,26 @@ class Event(msgspec.Struct, frozen=True):
     state: str | None = None
     lag_records: int | None = None
     lag_seconds: float | None = None
+    origins: str | None = None
+    """The column of files, as JSON; files of before have none."""
+    member: Any = None
+    """As the topic has it, with its `origin`."""
+
+    @property
+    def origin(self) -> str | None:
+        """Of a member that left, the kind of what happened to its pod; None where that is not known."""
+        found = self.member
+        if self.origins is not None:
+            try:
+                members = msgspec.json.decode(self.origins)
+            except msgspec.DecodeError:
+                return None
+            found = {"origin": next(iter(members.values()), None)} if isinstance(members, dict) else None
+        match found:
+            case {"origin": {"kind": str(kind)}} if kind in KINDS:
+                return str(kind)
+            case _:
+                return None
 
     @property
     def place(self) -> tuple[Any, ...]:
@@ -276,6 +297,8 @@ class GroupRollup(msgspec.Struct):
                 if self.episode is not None and event.cause == Cause.MEMBER_LEFT:
                     self.episode.left_on_their_own += 1
                 _add(windows, "departure", event.cause or str(Cause.UNKNOWN_DEPARTURE), 0)
+                if (origin := event.origin) is not None:
+                    _add(windows, "origin", origin, 0)
             case "static_member_replaced":
                 self._count(windows, "replacements")
             case "assignment_changed":

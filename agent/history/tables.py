@@ -87,8 +87,8 @@ was told of it."""
 
 CAUSES = (
     *_WINDOW,
-    Column("kind", "string", "rebalance, departure or finding"),
-    Column("cause", "string", "the cause; of a finding its analyzer"),
+    Column("kind", "string", "rebalance, departure, finding, or origin: of a departure, with `--kubernetes`"),
+    Column("cause", "string", "the cause; of a finding its analyzer; what happened to the pod of a member that left"),
     Column("count", "bigint", "how many"),
     Column(
         "stopped_partition_ms",

@@ -86,6 +86,7 @@ def build_report(
         most_groups=job.most_groups,
         totals=one_row(db, ranking.TOTALS),
         departures=rows(db, ranking.DEPARTURES),
+        origins=rows(db, ranking.ORIGINS),
         ranking=rows(db, f"FROM ranking WHERE rank <= {job.most_groups} ORDER BY rank"),
         courses=_courses(db, job.most_groups),
         teams=rows(db, f"FROM teams WHERE rank <= {job.most_groups} ORDER BY rank"),

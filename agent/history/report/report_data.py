@@ -42,6 +42,8 @@ class ReportData:
     """`ranking.totals`."""
     departures: Rows
     """`ranking.departures`."""
+    origins: Rows
+    """`ranking.ORIGINS`."""
     ranking: Rows
     courses: Mapping[int, Mapping[str, int | None]]
     """By rank: rebalances by step."""

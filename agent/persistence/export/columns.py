@@ -138,8 +138,9 @@ def row_to_event(row: Mapping[str, Any]) -> Event:
         value = values[column.name]
         if value is not None or _has(kind, column.name):
             out[column.name] = json.loads(value) if column.kind == "json" and value is not None else value
-    origins = values.get(ORIGINS)
-    return {**(out if origins is None else _with_origins(out, json.loads(origins))), **extra}
+    out |= extra
+    origins = None if values.get(ORIGINS) is None else json.loads(values[ORIGINS])
+    return _with_origins(out, origins) if isinstance(origins, dict) else out
 
 
 def _without_origins(event: Event, origins: dict[str, Any]) -> Event:

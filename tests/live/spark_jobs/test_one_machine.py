@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from agent.core.inference.origins import KINDS
 from agent.history.report.columns import SUMMARY
 from agent.history.report.local import run as report_here
 from agent.history.report.request import Report
@@ -22,6 +23,7 @@ from spark_jobs.history import HistoryFiles
 from spark_jobs.report.job import run as report_in_spark
 from spark_jobs.rollups.rolling import roll_up, table_of
 from tests.unit.history.histories import START_MS, events_of, segments, write
+from tests.unit.presentation.narrative.test_origins import origin
 
 DAY_MS = 86_400_000
 NOW_MS = START_MS + 400 * DAY_MS
@@ -39,6 +41,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     """A history, and what one machine makes of it."""
     where = tmp_path_factory.mktemp("engines")
     events = events_of(segments(where / "segments", groups=12, days=3, seed=4))
+    for number, event in enumerate(it for it in events if it["type"] == "member_left"):
+        event["member"] = {**event["member"], "origin": None if number % 3 else origin(KINDS[number % len(KINDS)])}
     history = write(events, where / "history")
     write(events[::3], history)  # once more, as an agent that crashed does
     done = roll_up_here([str(history)], str(where / "rollups"), None, None, now_ms=NOW_MS, memory_mb=256)
@@ -53,6 +57,7 @@ def test_the_rollups_are_the_same(spark: SparkSession, place: Place) -> None:
         ours = ds.dataset(place.rollups / name, format="parquet", partitioning=BY_DATE).to_table()
         assert ours.schema.equals(theirs.schema)
         assert ours.num_rows > 0
+        assert name != "causes" or "origin" in ours["kind"].to_pylist()
         assert Counter(map(str, ours.to_pylist())) == Counter(map(str, theirs.to_pylist()))
     rows.unpersist()
 

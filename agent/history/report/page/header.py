@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agent.core.inference.origins import origin_words
 from agent.history.report.page import markup as m
 from agent.history.report.page import words as w
 from agent.history.report.report_data import Comparison, ReportData, Row
@@ -179,4 +180,8 @@ def _departures(found: ReportData) -> m.Markup:
     told = [f"{cause_words(it['cause'])} {w.number(it['count'])}" for it in rows[:most]]
     rest = sum(it["count"] for it in rows[most:])
     told += [f"other causes {w.number(rest)}"] if rest else []
-    return m.paragraph(f"Departures by cause: {join_words(told, most + 1)}.")
+    said = f"Departures by cause: {join_words(told, most + 1)}."
+    if found.origins:
+        origins = [f"{origin_words(it['cause'])} {w.number(it['count'])}" for it in found.origins]
+        said += f" By what Kubernetes reports of their pods: {join_words(origins, len(origins))}."
+    return m.paragraph(said)

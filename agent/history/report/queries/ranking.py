@@ -89,6 +89,9 @@ SELECT cause, CAST(sum(count) AS BIGINT) AS count FROM hourly_causes WHERE kind 
 GROUP BY cause ORDER BY count DESC, cause NULLS FIRST"""
 """`cause` and `count` of members that went, most first."""
 
+ORIGINS = DEPARTURES.replace("'departure'", "'origin'")
+"""The same by origin (`cause` is its kind), of those of which it is known."""
+
 FINDINGS = f"""
 WITH of_groups AS (
     SELECT cause AS analyzer, {KEY}, CAST(sum(count) AS BIGINT) AS count
