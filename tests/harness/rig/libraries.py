@@ -62,7 +62,10 @@ def built(library: str) -> Path:
         BuildError: What builds it is missing, or failed.
     """
     name = LIBRARIES[library].program
-    text = b"".join(path.read_bytes() for path in sorted(_SOURCES.iterdir())) + f"{_KAFKAJS} {_KAFKA_PYTHON}".encode()
+    text = (
+        b"".join(path.read_bytes() for path in sorted(_SOURCES.iterdir()) if path.is_file())
+        + f"{_KAFKAJS} {_KAFKA_PYTHON}".encode()
+    )
     target = cache_directory() / "rig-clients" / f"{name}-{hashlib.sha256(text).hexdigest()[:12]}"
     if not target.is_dir():
         work = target.with_name(f"{target.name}.{os.getpid()}")

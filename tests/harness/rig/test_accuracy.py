@@ -69,5 +69,5 @@ def test_findings_where_they_are_due(found: Accuracy) -> None:
 
 def test_the_page_says_it(found: Accuracy) -> None:
     text = page(found)
-    assert "- 292 rebalances: 99.3% right, 0 unknown, 2 wrong, 0 wrong and sure" in text
+    assert "- 292 rebalances: 99.3 % right, 0 unknown, 2 wrong, 0 wrong and sure" in text
     assert "| rebalance_storm | deploys | 8 | 0 | none |" in text
