@@ -16,7 +16,7 @@ from agent.history.engine import DEFAULT_MEMORY_MB, database, names_of, one_row,
 from agent.history.errors import HistoryError
 from agent.history.opening import Bounds, View, open_tables
 from agent.persistence.export.arrow import HISTORY, date_of
-from agent.persistence.export.columns import ESCAPED, EXTRA, row_to_event
+from agent.persistence.export.columns import ESCAPED, EXTRA, known_origins, row_to_event
 from agent.presentation.narrative import findings
 
 MORE_THAN_ONE = 2
@@ -117,7 +117,10 @@ class HistoryAnswers(Answers):
         for place in sorted(listings):
             for listing_of_file in sorted(listings[place], key=len, reverse=True):
                 for event in listing_of_file:
-                    events.setdefault(event["event_id"], event)
+                    known = events.setdefault(event["event_id"], event)
+                    # One that was told again after a crash may have been told again without the origins.
+                    if known is not event and known_origins(event) > known_origins(known):
+                        events[event["event_id"]] = event
         return list(events.values())
 
 

@@ -172,7 +172,12 @@ standing_of = msgspec.json.Decoder(GroupRollup).decode
 
 def in_order(events: Iterable[Event]) -> list[Event]:
     """Events in the order in which they are to be taken, each once."""
-    by_id = {event.event_id: event for event in events}
+    by_id: dict[str, Event] = {}
+    for event in events:
+        known = by_id.get(event.event_id)
+        # One that was told again after a crash may have been told again without the origin.
+        if known is None or known.origin is None:
+            by_id[event.event_id] = event
     return sorted(by_id.values(), key=lambda event: event.place)
 
 

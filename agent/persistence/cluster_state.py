@@ -241,10 +241,13 @@ class ClusterState:
 
     def partition_state(self, partition: int) -> PartitionState:
         """All that there is of a partition. Raises `KeyError` for one of which no record was seen."""
+        counts = self.counts.partitions.get(partition, PartitionCounts())
+        if self._open_origins is not None:
+            counts = self._open_origins.with_open(partition, counts)
         return PartitionState(
             self.mirror.partitions[partition],
             self.diagnosis.partitions.get(partition),
-            self.counts.partitions.get(partition, PartitionCounts()),
+            counts,
             self.recent.partitions.get(partition, PartitionRecentEvents()),
             self._latest_ms[partition],
         )

@@ -6,12 +6,13 @@ share `MemberOrigins` with their transitions, so they say what is known when the
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from agent.core.diagnosis.api import Finding
-from agent.core.events.counts import EventCounts
+from agent.core.events.counts import EventCounts, PartitionCounts
 from agent.core.inference.origins import MemberOrigins, OriginSource
 from agent.core.shadow.mirror import PartitionMirror
 from agent.core.shadow.transitions import MemberLeft, Transition
@@ -85,6 +86,23 @@ class OpenOrigins:
         for name in record.departures:
             if (origin := record.origins.get(name)) is not None:
                 self._counts.origin_known(record.partition, record.group, origin.kind)
+
+    def with_open(self, partition: int, counts: PartitionCounts) -> PartitionCounts:
+        """The counts of a partition as a snapshot keeps them: what is open counts with what is known by now, since
+        whoever goes on with the snapshot has passed its records."""
+        known = [
+            (it.group, origin.kind)
+            for it in self._open
+            if it.partition == partition and it.group in counts.departures
+            for name in it.departures
+            if (origin := it.origins.get(name)) is not None
+        ]
+        if not known:
+            return counts
+        origins = {group: Counter(kinds) for group, kinds in counts.origins.items()}
+        for group, kind in known:
+            origins.setdefault(group, Counter())[kind] += 1
+        return replace(counts, origins=origins)
 
     def forget(self, partition: int) -> None:
         """Nothing of this partition is counted any more."""

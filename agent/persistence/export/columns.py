@@ -143,6 +143,13 @@ def row_to_event(row: Mapping[str, Any]) -> Event:
     return _with_origins(out, origins) if isinstance(origins, dict) else out
 
 
+def known_origins(event: Event) -> int:
+    """Of how many members of an event it is known what happened to their pods."""
+    found: dict[str, Any] = {}
+    _without_origins(event, found)
+    return sum(origin is not None for origin in found.values())
+
+
 def _without_origins(event: Event, origins: dict[str, Any]) -> Event:
     """An event whose members have no `origin`, which `origins` has then by member id."""
 

@@ -79,3 +79,21 @@ def test_of_a_history_whose_first_days_know_nothing_of_origins(tmp_path: Path) -
     assert "By what Kubernetes reports of their pods: OOM-killed 1." in text
     told = kshadow("explain", "g", "--from", history, "--since", m.T0 + DAY - 120_000, "--until", m.T0 + DAY)
     assert "was OOM-killed at its limit of 512Mi" in " ".join(told.stdout.split()), told.stdout + told.stderr
+
+
+def test_of_an_event_that_was_told_twice_the_one_that_knows_counts(tmp_path: Path) -> None:
+    """As an agent tells again that was killed before its snapshot, when Kubernetes had forgotten the pod."""
+    knows = a_day(m.T0)
+    forgot = json.loads(json.dumps(knows))
+    forgot[1]["left"][0]["origin"] = forgot[2]["member"]["origin"] = None
+    after = [m.rebalance(3, at_ms=m.T0 + DAY)]
+    for number, portions in enumerate(([knows, forgot], [forgot, knows])):
+        history, out = tmp_path / f"history-{number}", tmp_path / f"rollups-{number}"
+        for portion in (*portions, after):
+            write(portion, history)
+        assert kshadow("history", "rollup", "--history", history, "--out", out).exit_code == 0
+        table = ds.dataset(out / "causes", partitioning="hive").to_table().to_pylist()
+        counted = {it["kind"]: it["count"] for it in table if it["window"] == "1d" and it["kind"] != "rebalance"}
+        assert counted == {"departure": 1, "origin": 1}
+        told = kshadow("explain", "g", "--from", history).stdout
+        assert "was OOM-killed at its limit of 512Mi" in " ".join(told.split())
