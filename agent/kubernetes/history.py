@@ -19,12 +19,14 @@ from agent.kubernetes.objects import (
     AnyObject,
     Autoscaler,
     Condition,
+    Container,
     ContainerStatus,
     Event,
     Involved,
     Metadata,
     Node,
     Pod,
+    Probe,
     Workload,
     epoch_ms,
 )
@@ -198,9 +200,9 @@ class ClusterHistory:
         pod.started_ms = epoch_ms(status.start_time) or pod.started_ms
         if not it.spec.host_network and status.pod_ip != status.host_ip:
             self._give_addresses(pod, [*(one.ip for one in status.pod_ips), status.pod_ip or ""])
-        limits = {one.name: one.resources.limits.memory for one in it.spec.containers}
+        wanted = {one.name: one for one in it.spec.containers}
         for told in status.container_statuses[:MAX_CONTAINERS]:
-            self._apply_container(pod, told, limits.get(told.name), now)
+            self._apply_container(pod, told, wanted.get(told.name), now)
         if status.phase in ("Failed", "Succeeded") and pod.ended_ms is None:
             pod.ended_ms = now
         self._apply_disruption(pod, it, now)
@@ -219,11 +221,14 @@ class ClusterHistory:
                 pod.addresses = (*pod.addresses, address)
                 self._addresses.setdefault(address, []).append(pod)
 
-    def _apply_container(self, pod: PodRecord, it: ContainerStatus, limit: str | int | None, now_ms: int) -> None:
+    def _apply_container(self, pod: PodRecord, it: ContainerStatus, wanted: Container | None, now_ms: int) -> None:
         known = pod.containers.get(it.name)
         if known is None:
             known = pod.containers[intern(it.name)] = ContainerRecord(intern(it.name))
-        known.limit = None if limit is None else intern(str(limit)[:32])
+        if wanted is not None:
+            limit = wanted.resources.limits.memory
+            known.limit = None if limit is None else intern(str(limit)[:32])
+            known.probes = _probe_words(wanted.liveness_probe), _probe_words(wanted.startup_probe)
         known.restarts = it.restart_count
         if it.state.running is not None:
             known.started_ms = epoch_ms(it.state.running.started_at)
@@ -495,3 +500,10 @@ def _drop(index: dict[str, list[PodRecord]], key: str, pod: PodRecord) -> None:
         index[key] = left
     else:
         index.pop(key, None)
+
+
+def _probe_words(probe: Probe | None) -> str | None:
+    if probe is None:
+        return None
+    every, most, wait = probe.period_seconds, probe.failure_threshold, probe.timeout_seconds
+    return intern(f"every {every} s, {most} times, timeout {wait} s"[:80])

@@ -112,11 +112,22 @@ class _Resources(Struct, frozen=True, gc=False):
     limits: _Limits = _Limits()
 
 
+class Probe(_Object, frozen=True):
+    """How often the kubelet asks, how long it waits, and how often in turn that may fail; an API server fills in what
+    was left out."""
+
+    period_seconds: int = 10
+    timeout_seconds: int = 1
+    failure_threshold: int = 3
+
+
 class Container(_Object, frozen=True):
     """A container as it is wanted."""
 
     name: str
     resources: _Resources = _Resources()
+    liveness_probe: Probe | None = None
+    startup_probe: Probe | None = None
 
 
 class PodSpec(_Object, frozen=True):

@@ -54,7 +54,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from agent.common.text import truncated
-from agent.core.inference.origins import MAX_MESSAGE_CHARACTERS, Origin, OriginKind
+from agent.core.inference.origins import (
+    GRACE_WORDS,
+    LIMIT_WORDS,
+    MAX_MESSAGE_CHARACTERS,
+    PROBE_WORDS,
+    Origin,
+    OriginKind,
+)
 from agent.core.shadow.views import Member
 from agent.kubernetes.history import ClusterHistory, end_kind
 from agent.kubernetes.members import CLOCKS_MS, pod_of
@@ -163,8 +170,8 @@ class _Departure:
 
     def _ended(self, container: ContainerRecord, ended: Termination) -> Origin | None:
         if ended.reason == "OOMKilled":
-            limit = f" of {container.limit}" if container.limit is not None else ""
-            text = f"container `{container.name}` was killed by the kernel at its memory limit{limit}"
+            at_limit = "at its memory limit" if container.limit is None else f"{LIMIT_WORDS}{container.limit}"
+            text = f"container `{container.name}` was killed by the kernel {at_limit}"
             return self._of_container(OriginKind.OOM_KILLED, container, ended, text)
         if (probed := self._probed(ended)) is not None:
             return probed
@@ -190,9 +197,11 @@ class _Departure:
             if not holds:
                 continue
             container = self.pod.containers.get(kill.container) or ContainerRecord(kill.container)
-            text = f"the kubelet restarted container `{kill.container}`: its {kill.probe} probe failed"
+            text = f"the kubelet restarted container `{kill.container}`: its {kill.probe} {PROBE_WORDS}"
+            if (settings := container.probes[kill.probe == "startup"]) is not None:
+                text += f" ({settings})"
             if ended is not None and ended.exit_code == 137:
-                text += f"; it did not end within its grace period of {_grace_ms(self.pod) // 1000} s"
+                text += f"; it did not end within {GRACE_WORDS}{_grace_ms(self.pod) // 1000} s"
             return self._of_container(OriginKind.LIVENESS_KILLED, container, ended, text, kill.at_ms)
         return None
 
@@ -347,9 +356,7 @@ class _Departure:
             if code == 137 and pod.deleted is not None and pod.failed is None:
                 grace = _grace_ms(pod)
                 if end[1].finished_ms >= pod.deleted.from_ms + grace - 2000:
-                    text += (
-                        f"; container `{container}` was killed at the end of its grace period of {grace // 1000} s"
-                    )
+                    text += f"; container `{container}` was killed at the end of {GRACE_WORDS}{grace // 1000} s"
         if quote:
             text += f": {quote}"
         taken = min(at) if at else (pod.gone_ms or self.gone.span.to_ms)

@@ -75,10 +75,12 @@ class Disruption(NamedTuple):
 
 @dataclass(slots=True)
 class ContainerRecord:
-    """A container of a pod. `limit` is its memory limit as it is written, `restarts` as the kubelet counts them."""
+    """A container of a pod. `limit` is its memory limit as it is written, `restarts` as the kubelet counts them;
+    `probes` are the settings of liveness and startup in words, None for what it does not have."""
 
     name: str
     limit: str | None = None
+    probes: tuple[str | None, str | None] = (None, None)
     restarts: int = 0
     started_ms: int | None = None
     terminations: tuple[Termination, ...] = ()

@@ -27,7 +27,7 @@ MAX_MESSAGE_CHARACTERS = 200
 """How long an origin's `message` may be."""
 
 LIMIT_WORDS = "at its memory limit of "
-GRACE_WORDS = "within its grace period of "
+GRACE_WORDS = "its grace period of "
 PROBE_WORDS = "probe failed"
 """How a message says what value was in force: whoever writes it takes the words, and `Origin` reads the value."""
 

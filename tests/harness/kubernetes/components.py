@@ -14,6 +14,7 @@ from typing import Any, Protocol
 Manifest = dict[str, Any]
 
 NAMESPACE = "shop"
+PROBE = {"tcpSocket": {"port": 8080}, "periodSeconds": 5, "timeoutSeconds": 2, "failureThreshold": 3}
 ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 
 
@@ -217,7 +218,12 @@ class Cluster:
                     "hostNetwork": host_network,
                     "terminationGracePeriodSeconds": grace_s,
                     "containers": [
-                        {"name": it, "image": "app:1", "resources": {"limits": {"memory": "512Mi"}}}
+                        {
+                            "name": it,
+                            "image": "app:1",
+                            "resources": {"limits": {"memory": "512Mi"}},
+                            "livenessProbe": PROBE,
+                        }
                         for it in containers
                     ],
                 },

@@ -110,7 +110,9 @@ class Scenes:
         self.cluster.container_ends(pod, 143, "Error")
         yield 1
         self.cluster.container_restarts(pod)
-        self._left(pod, "liveness_killed", left, 500, ("`app`", "liveness probe failed"))
+        self._left(
+            pod, "liveness_killed", left, 500, ("`app`", "liveness probe failed (every 5 s, 3 times, timeout 2 s)")
+        )
 
     # Departures: a pod that Kubernetes takes.
 

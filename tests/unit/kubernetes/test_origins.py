@@ -49,6 +49,24 @@ def test_all_scenes_in_one_cluster_tell_every_kind() -> None:
     assert {it.kind for it in expected} - {None} == {str(it) for it in KINDS}
 
 
+@pytest.mark.parametrize(
+    ("scene", "kind", "values"),
+    [
+        ("departs_oom_killed", "oom_killed", ("512Mi", None, None)),
+        ("departs_liveness_killed", "liveness_killed", (None, None, "every 5 s, 3 times, timeout 2 s")),
+        ("departs_at_the_end_of_grace", "rolled_out", (None, "6 s", None)),
+    ],
+)
+def test_advice_reads_the_value_in_force_from_the_message(
+    scene: str, kind: str, values: tuple[str | None, ...]
+) -> None:
+    world, expected = _played(scene)
+    it = next(it for it in expected if it.kind == kind and not it.joins)
+    found = world.evidence.departure_origin(it.member, it.departed_ms, it.shown_ms)
+    assert found is not None
+    assert (found.limit, found.grace, found.probe) == values
+
+
 @pytest.mark.parametrize("first", ["events", "pods"])
 def test_an_event_that_comes_before_what_it_is_about_is_not_lost(first: str) -> None:
     world = MemoryWorld(without=frozenset([first]))
