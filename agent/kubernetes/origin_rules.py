@@ -88,6 +88,8 @@ START_MS = 600_000
 START_OF_SEVERAL_MS = 120_000
 """The same where several containers may have the member: one that started long before is not why."""
 FIRST_JOINS_MS = 60_000
+_BY_KUBELET = ("TerminationByKubelet", "Evicted")
+"""The condition's reason, and the event's."""
 SILENT_MS = 60_000
 """How long it takes until a node is called silent: node-monitor-grace-period is 50 s at most by default."""
 
@@ -233,7 +235,7 @@ class _Departure:
         # A preemption or eviction that is only announced takes nothing away before it deletes.
         if pod.deleted is not None:
             begins += [pod.deleted.from_ms]
-        elif pod.failed is None:
+        elif pod.failed is None and not self._ended_by_kubelet():
             begins = [] if pod.gone_since_ms is None else [pod.gone_since_ms]
         if not begins:
             return None
@@ -248,6 +250,12 @@ class _Departure:
             else None
         )
 
+    def _ended_by_kubelet(self) -> bool:
+        """Evicted for a volume over its size, and all containers ended in order: then the pod has succeeded, and its
+        event alone says why (as a kubelet 1.36.3 writes it)."""
+        said = self.pod.disruption
+        return self.pod.ended_ms is not None and said is not None and said.reason in _BY_KUBELET
+
     def _disrupted(self) -> Origin | None:
         """Kubernetes itself took it, and says so."""
         pod, said = self.pod, self.pod.disruption
@@ -258,9 +266,9 @@ class _Departure:
             return self._taken_by(OriginKind.PREEMPTED, f"the pod was preempted{on} for one of a higher priority")
         if failed in ("NodeShutdown", "Terminated", "Shutdown"):
             return self._taken_by(OriginKind.DRAINED, f"node `{pod.node}` shut down and ended its pods")
-        if failed == "Evicted" or reason in ("TerminationByKubelet", "Evicted"):
-            text = f"the kubelet evicted the pod{on}"
-            return self._taken_by(OriginKind.EVICTED, text, pod.failed.message if pod.failed is not None else "")
+        if failed == "Evicted" or reason in _BY_KUBELET:
+            text, quoted = f"the kubelet evicted the pod{on}", pod.failed or said
+            return self._taken_by(OriginKind.EVICTED, text, quoted.message if quoted is not None else "")
         if reason == "EvictionByEvictionAPI":
             node = None if pod.node is None else self.history.nodes.get(pod.node)
             assert said is not None, "a reason was said"
@@ -357,7 +365,7 @@ class _Departure:
                 grace = _grace_ms(pod)
                 if end[1].finished_ms >= pod.deleted.from_ms + grace - 2000:
                     text += f"; container `{container}` was killed at the end of {GRACE_WORDS}{grace // 1000} s"
-        if quote:
+        if quote := quote.strip().rstrip("."):
             text += f": {quote}"
         taken = min(at) if at else (pod.gone_ms or self.gone.span.to_ms)
         return _origin(self.history, pod, kind, taken, text, container=container, exit_code=code)
@@ -535,19 +543,42 @@ def _change_near(work: WorkloadRecord, span: Span, *, down: bool) -> ReplicaChan
 
 def _shrank(history: ClusterHistory, work: WorkloadRecord, pod: PodRecord, taken: Span) -> ReplicaChange | None:
     """By which a controller deleted a pod: it deletes as many as it has too many, and others are not its doing."""
-    changes = _changes_near(work, taken, down=True)
-    since = min((it.span.from_ms for it in changes), default=0) - CLOCKS_MS
     others = (_taken_at(it) for it in history.pods_of(work.uid) if it is not pod)
-    before = sum(since <= at_ms < taken.from_ms for at_ms in others if at_ms is not None)
-    return _last(changes) if before < _difference(changes) else None
+    times = [it for it in others if it is not None]
+    return _owed_to(_changes_near(work, taken, down=True), times, taken.from_ms)
 
 
 def _grew(history: ClusterHistory, work: WorkloadRecord, pod: PodRecord) -> ReplicaChange | None:
     """The same of a pod that was made: others take the place of some that went."""
-    changes = _changes_near(work, Span.at(pod.created_ms), down=False)
-    since = min((it.span.from_ms for it in changes), default=0) - CLOCKS_MS
-    before = sum(since <= it.created_ms < pod.created_ms for it in history.pods_of(work.uid) if it is not pod)
-    return _last(changes) if before < _difference(changes) else None
+    times = [it.created_ms for it in history.pods_of(work.uid) if it is not pod]
+    return _owed_to(_changes_near(work, Span.at(pod.created_ms), down=False), times, pod.created_ms)
+
+
+def _owed_to(changes: list[ReplicaChange], others_ms: list[int], at_ms: int) -> ReplicaChange | None:
+    """The change by which a controller made or deleted a pod at a time, after `others_ms` of its other pods: the
+    newest change, or it and those before, that had as many to come or go."""
+    newest = sorted(_dated_best(changes), key=lambda it: it.span.to_ms, reverse=True)
+    for count in range(1, len(newest) + 1):
+        some = newest[:count]
+        since = min(it.span.from_ms for it in some) - CLOCKS_MS
+        if sum(since <= it < at_ms for it in others_ms) < _difference(some):
+            return _last([it for it in changes if any(_are_one(it, one) for one in some)])
+    return None
+
+
+def _dated_best(changes: list[ReplicaChange]) -> list[ReplicaChange]:
+    """Each change once, as who knows best when it was tells it: an event does to the second, a watch that was broken
+    does not."""
+    out: list[ReplicaChange] = []
+    for it in sorted(changes, key=lambda it: it.span.to_ms - it.span.from_ms):
+        if not any(_are_one(it, one) for one in out):
+            out.append(it)
+    return out
+
+
+def _are_one(one: ReplicaChange, other: ReplicaChange) -> bool:
+    near = one.span.widened(CLOCKS_MS, CLOCKS_MS).overlaps(other.span)
+    return near and (one.before, one.after) == (other.before, other.after)
 
 
 def _difference(changes: list[ReplicaChange]) -> int:

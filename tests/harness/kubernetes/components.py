@@ -301,6 +301,25 @@ class Cluster:
         self.disrupted(pod, "TerminationByKubelet", text, more)
         self.container_ends(pod, 137, "Error")
 
+    def evicted_for_its_volume(self, pod: PodHandle, *, in_order: bool = False) -> None:
+        """eviction_manager.go localStorageEviction, as a kubelet 1.36.3 wrote it (`tests.harness.node --record`): no
+        condition says so, and of the container nothing is known but that it is gone. Where all of them ended
+        `in_order`, with 0, the pod has succeeded, and no status says why."""
+        container = pod.containers[0]
+        text = 'Usage of EmptyDir volume "scratch" exceeds the limit "8Mi". '
+        self.event(("Pod", pod.name, pod.uid), "Evicted", text, "kubelet")
+        path = f"spec.containers{{{container}}}"
+        self.event(("Pod", pod.name, pod.uid), "Killing", f"Stopping container {container}", "kubelet", path=path)
+        if in_order:
+            self.container_ends(pod, 0, "Completed")
+            self.world.patch("pods", pod.name, {"status": {"phase": "Succeeded"}}, sub="status")
+            return
+        ended = {"exitCode": 137, "reason": "ContainerStatusUnknown", "startedAt": None, "finishedAt": None}
+        status = {"name": container, "image": "app:1", "imageID": "", "ready": False, "restartCount": 1}
+        status |= {"state": {"terminated": ended}, "lastState": {"terminated": ended}}
+        body = {"phase": "Failed", "reason": "Evicted", "message": text, "containerStatuses": [status]}
+        self.world.patch("pods", pod.name, {"status": body}, sub="status")
+
     def taint_evicts(self, pod: PodHandle) -> None:
         """pkg/controller/tainteviction/taint_eviction.go: its event names no uid."""
         text = f"Marking for deletion Pod {NAMESPACE}/{pod.name}"

@@ -122,6 +122,20 @@ class Scenes:
         self.cluster.evicted_by_kubelet(pod)
         self._left(pod, "evicted", pod.ended_ms, 500, ("the kubelet evicted", "low on resource: memory"))
 
+    def departs_evicted_for_its_volume(self) -> Scene:
+        pod = self._app()
+        yield 5
+        self.cluster.evicted_for_its_volume(pod)
+        words = ("the kubelet evicted", 'exceeds the limit "8Mi"')
+        self._left(pod, "evicted", self.world.now_ms() - 500, 500, words)
+
+    def departs_evicted_for_its_volume_in_order(self) -> Scene:
+        pod = self._app()
+        yield 5
+        self.cluster.evicted_for_its_volume(pod, in_order=True)
+        words = ("the kubelet evicted", 'exceeds the limit "8Mi"')
+        self._left(pod, "evicted", self.world.now_ms(), 500, words)
+
     def departs_evicted_by_api(self) -> Scene:
         pod = self._app()
         yield 5
@@ -274,6 +288,27 @@ class Scenes:
         self.cluster.controller_scales(sets, 2)
         made = self.cluster.pod(sets, pods[0].node)
         self._joined(made, "scaled_up", ("from 1 to 2", "HorizontalPodAutoscaler", "above target"))
+
+    def joins_scaled_up_amid_others(self) -> Scene:
+        """Within a minute of the pods' beginning, of a deletion and of a scaling down: as on a real node."""
+        deployment, sets, pods = self._deployment(3)
+        yield 5
+        yield from self._deleted(pods[0])
+        self.cluster.pod(sets, pods[0].node)
+        yield 5
+        self.cluster.scale(deployment, 2, "kubectl")
+        self.cluster.controller_scales(sets, 2)
+        left = yield from self._deleted(pods[1])
+        self._left(pods[1], "scaled_down", left, 300, ("from 3 to 2",))
+        yield 12
+        self.cluster.scale(deployment, 3, "kubectl")
+        self.cluster.controller_scales(sets, 3)
+        made = self.cluster.pod(sets, pods[0].node)
+        self._joined(made, "scaled_up", ("from 2 to 3",))
+        yield 5
+        yield from self._deleted(pods[2])
+        again = self.cluster.pod(sets, pods[0].node)
+        self._joined(again, "restarted", (f"took the place of `{pods[2].name}`",))
 
     def joins_restarted(self) -> Scene:
         pod = self._app()

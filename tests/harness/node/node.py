@@ -191,6 +191,7 @@ def _kubelet(directory: Path) -> dict[str, Any]:
         "localStorageCapacityIsolation": True,
         "volumeStatsAggPeriod": "3s",
         "containerRuntimeEndpoint": f"unix://{directory}/containerd.sock",
+        "clusterDNS": ["127.0.0.1"],
         "resolvConf": str(directory / "resolv.conf"),
         "registerNode": True,
         "nodeStatusUpdateFrequency": "2s",
