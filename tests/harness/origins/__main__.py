@@ -33,6 +33,7 @@ from agent.tools.demo import SCENARIOS, Act, Scenarios
 from agent.tools.demo.monitoring import Monitoring, Programs
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
 from tests.harness.browser import SIZES, chromium, opened
+from tests.harness.docs_shots import report, watch
 from tests.harness.kubernetes.components import Cluster, PodHandle
 from tests.harness.kubernetes.memory_world import MemoryWorld
 from tests.harness.tools import find
@@ -149,6 +150,8 @@ def play(directory: Path, out: Path, programs: Programs, stack: ExitStack) -> No
     print("\nexplain:", summary)
     assert SAID in summary.split(". ")[0], summary
     print("\n" + kshadow("explain", group, "--agent", server.url).stdout)
+    for path in watch(server.url, out, ("watch-group",)):
+        print("watch:", path)
     with chromium() as browser:
         for width in SIZES:
             with opened(browser, f"{server.url}/groups/{group}", width=width) as (page, seen):
@@ -156,6 +159,7 @@ def play(directory: Path, out: Path, programs: Programs, stack: ExitStack) -> No
                 assert SAID in lead, lead
                 page.screenshot(full_page=True, path=out / f"origins-{width}.png")
             assert seen.wrong() == [], seen.wrong()
+        report(browser, server.url, out / "report.png")
     print("page:", lead.replace("\n", " "))
     counted = monitoring.query(f'kshadow_group_departures_by_origin_total{{group="{group}"}}')
     print("counted:", {it["metric"]["origin"]: it["value"][1] for it in counted})
