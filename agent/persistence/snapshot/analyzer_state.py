@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, fields
+from itertools import compress
 from typing import Any
 
 from agent.core.diagnosis.api import Analyzer, ClusterAnalyzer, Settings
@@ -19,7 +20,7 @@ from agent.core.shadow.mirror import PartitionMirror
 from agent.core.state_fields import StateFields
 from agent.persistence.snapshot import third_party_state
 from agent.persistence.snapshot.codec import Form, Forms, Packing, Unpacking, generic
-from agent.persistence.snapshot.migrations import FORMAT
+from agent.persistence.snapshot.migrations import ANALYZERS_SINCE, FORMAT
 
 
 def analyzer_form(forms: Forms, analyzer: Analyzer | ClusterAnalyzer, make: Callable[[], Any]) -> Form:
@@ -92,18 +93,20 @@ class AnalyzerStates:
         new = [make() for make in makes]
         self._makes = makes
         self._classes = [type(it) for it in new]
+        self._is_stored = [ANALYZERS_SINCE.get(it.name, forms.version) <= forms.version for it in new]
         self._analyzers = [analyzer_form(forms, it, make) for it, make in zip(new, makes, strict=True)]
         self._hysteresis = [hysteresis_form(forms, it.settings) for it in new]
         closed = forms.of_class(Hysteresis)
         self._closed = closed.pack(Hysteresis(0, 0), Packing()) if forms.version == FORMAT else None
         # By analyzer: hysteresis and state; True: as new, False: dropped.
-        runs = (generic(tuple, closed.plain | None, it.plain) | bool for it in self._analyzers)
-        layouts = "".join(f"{it.name}:{form.layout};" for it, form in zip(new, self._analyzers, strict=True))
+        stored = [*compress(zip(new, self._analyzers, strict=True), self._is_stored)]
+        runs = (generic(tuple, closed.plain | None, form.plain) | bool for _, form in stored)
+        layouts = "".join(f"{it.name}:{form.layout};" for it, form in stored)
         watches = Form(generic(tuple, *runs), f"{closed.layout};{layouts}", self._pack_runs, self._unpack_runs)
         group = forms.of_class(GroupAnalyzers, special={"watches": watches}, make=lambda: GroupAnalyzers(()))
         groups = forms.of(generic(dict, str, group))
         self.form = forms.of_class(PartitionDiagnosis, special={"_groups": groups})
-        self.settings = ";".join(settings_text(it.name, it.settings) for it in new)
+        self.settings = ";".join(settings_text(it.name, it.settings) for it, _ in stored)
 
     def _pack_runs(self, runs: Sequence[AnalyzerRun], to: Packing) -> Any:
         left, out = iter(runs), list[Any]()
@@ -120,9 +123,11 @@ class AnalyzerStates:
 
     def _unpack_runs(self, plain: Any, by: Unpacking) -> list[AnalyzerRun]:
         out: list[AnalyzerRun] = []
-        for make, analyzer, hysteresis, packed in zip(
-            self._makes, self._analyzers, self._hysteresis, plain, strict=True
+        left = iter(plain)
+        for make, analyzer, hysteresis, is_stored in zip(
+            self._makes, self._analyzers, self._hysteresis, self._is_stored, strict=True
         ):
+            packed = next(left) if is_stored else True
             if packed is False:
                 continue
             finding, state = (None, None) if packed is True else packed

@@ -98,8 +98,7 @@ class ImageCodec:
         self._selection, self._evidence_source, self._on_failure = selection, evidence_source, on_failure
         self._encoder = msgspec.msgpack.Encoder(enc_hook=_encoded)
         self._versions = {FORMAT: _Version(FORMAT, selection, mirror_class)}
-        settings = [settings_text(it.name, it.settings) for it in selection.cluster_analyzers]
-        self._settings = fingerprint("\n".join([self._versions[FORMAT].analyzers.settings, *settings, scope]))
+        self._settings = [*(settings_text(it.name, it.settings) for it in selection.cluster_analyzers), scope]
 
     def _version(self, number: int) -> _Version:
         if number not in self._versions:
@@ -112,7 +111,8 @@ class ImageCodec:
 
     def fingerprints(self, version: int = FORMAT) -> Fingerprints:
         """What images of a version have to say of themselves to be read here."""
-        return Fingerprints(fingerprint(self.layout(version)), self._settings)
+        settings = "\n".join([self._version(version).analyzers.settings, *self._settings])
+        return Fingerprints(fingerprint(self.layout(version)), fingerprint(settings))
 
     def open(self, blob: bytes, expected: SnapshotIdentity) -> tuple[Header, bytes]:
         """The header and the image of a snapshot. Raises `SnapshotRefused` for one that is not of this state."""

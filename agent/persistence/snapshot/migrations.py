@@ -5,6 +5,8 @@ the new number in `MIGRATIONS` what changed. Images of every version since `OLDE
 declarations of that version are derived by undoing the changes. `tests/unit/persistence/snapshot` holds an image and
 the layout of each version, and fails where a declaration changed without a version.
 
+A new analyzer: raise `FORMAT`, and say in `ANALYZERS_SINCE` that it came with it.
+
 Needs no entry: a class that is renamed or moved, an enum with one more value.
 """
 
@@ -20,7 +22,7 @@ from agent.core.shadow.mirror import PartitionMirror
 from agent.core.shadow.sampled_mirror import SampledMirror
 from agent.core.shadow.views import GroupView
 
-FORMAT = 5
+FORMAT = 6
 """Of the container and of the fields; also raised where images must not be used though the fields are the same."""
 
 OLDEST_FORMAT = 3
@@ -62,6 +64,10 @@ MIGRATIONS: dict[int, Sequence[Added | Renamed | Removed]] = {
     ),
 }
 """By the version that they came with: what changed since the version before."""
+
+ANALYZERS_SINCE: Mapping[str, int] = {"autoscaler_storm": 6}
+"""By the name of an analyzer that images of some version before do not have: the first that has it. It begins anew
+then."""
 
 
 class StoredField(NamedTuple):

@@ -38,6 +38,7 @@ MAX_ITEMS = 3
 
 RUNBOOKS = "docs/runbooks.md"
 RUNBOOK_OF = {
+    "autoscaler_storm": "kshadowautoscalerstorm",
     "coordinator_hotspot": "coordinatorhotspot",
     "idle_members": "kshadowidlemembers",
     "mixed_subscription": "kshadowimbalance",

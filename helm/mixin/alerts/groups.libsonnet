@@ -35,6 +35,18 @@
     ' Each rebalance stops its members. kshadow explain names the client that leaves, and the cause.'
   ),
 
+  local autoscaler = lib.alert(
+    'KshadowAutoscalerStorm',
+    'warning',
+    config.stormFor,
+    lib.findingWith('autoscaler_storm', 'warning', rebalances),
+    'The autoscaler of consumer group %s reacts to lag that its own rebalances cause.' % group,
+    'An autoscaler adds members to consumer group %s and removes them again, and each change stops the group and ' %
+    group + 'makes it fall behind.' +
+    counted('Rebalances in the last hour: about {{ printf "%.0f" $value }}.') +
+    ' kshadow findings has the stabilization window that would prevent it.'
+  ),
+
   local sessions(severity, more) = lib.alert(
     'KshadowSessionTimeouts',
     severity,
@@ -130,6 +142,7 @@
         rules: [
           storm('warning', ''),
           storm('critical', '; it lasts, or stops the group most of the time'),
+          autoscaler,
           sessions('warning', ''),
           sessions('critical', ', many of them repeatedly'),
           polls('warning', ''),
