@@ -43,7 +43,7 @@ def test_a_variable_that_is_missing_is_named_and_nothing_is_tried() -> None:
     for command in (("run",), ("groups",), ("doctor",), ("coordinator", "g")):
         result = kshadow(*command, "--bootstrap-server", "localhost:1", "-X", "sasl.password=${KAFKA_PASSWORD}")
         assert result.exit_code == 2
-        said = "sasl.password: the environment variable KAFKA_PASSWORD expected, it is not set"
+        said = "sasl.password: expected the environment variable KAFKA_PASSWORD, it is not set"
         assert said in " ".join(result.stderr.split())
     result = kshadow("run", "--bootstrap-server", "b", env={"KSHADOW_PROPERTY": "sasl.password=${KAFKA_PASSWORD}"})
     assert (result.exit_code, "KAFKA_PASSWORD expected, it is not set" in result.stderr) == (2, True)
