@@ -46,7 +46,10 @@ def test_a_variable_that_is_missing_is_named_and_nothing_is_tried() -> None:
         said = "sasl.password: expected the environment variable KAFKA_PASSWORD, it is not set"
         assert said in " ".join(result.stderr.split())
     result = kshadow("run", "--bootstrap-server", "b", env={"KSHADOW_PROPERTY": "sasl.password=${KAFKA_PASSWORD}"})
-    assert (result.exit_code, "KAFKA_PASSWORD expected, it is not set" in result.stderr) == (2, True)
+    assert (result.exit_code, "expected the environment variable KAFKA_PASSWORD, it is not set" in result.stderr) == (
+        2,
+        True,
+    )
 
 
 def test_a_secret_is_never_shown() -> None:
