@@ -33,6 +33,7 @@ from agent.persistence.export.pipeline import ExportPipeline
 from agent.runtime.checkpointer import Checkpointer, OpenStore
 from agent.runtime.export_deduplicator import ExportDeduplicator
 from agent.runtime.group_lags import GroupLags
+from agent.runtime.guarded_origins import GuardedOrigins
 from agent.runtime.held_events import HeldEvents
 from agent.runtime.rollout_watch import RolloutWatch
 from agent.simulation.whatif.recent_recordings import RecentRecordings
@@ -137,7 +138,7 @@ def build_parts(options: AgentOptions) -> AgentParts:
     state = ClusterState(
         options.analyzers,
         witness=CombinedEvidence(sources) if sources else None,
-        origin_source=options.origin_source,
+        origin_source=None if options.origin_source is None else GuardedOrigins(options.origin_source),
         is_shown=shown.shows_group,
         on_failure=_on_failure,
         cluster=settings.name,

@@ -178,6 +178,7 @@ class OriginKind(StrEnum):
             words="restarted",
             went=("was restarted", "were restarted"),
             about="The container, or a pod of the same revision in the place of another, was started again.",
+            is_departure=False,
             is_join=True,
             plot_color="#DDDDDD",
         ),

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from agent.core.causes import Cause
 from agent.core.diagnosis.api import Finding
 from agent.core.events.events import EVENT_CLASSES, SAMPLE, Event
+from agent.core.inference.origins import OriginInfo, OriginKind
 from agent.core.shadow import transitions
 from agent.persistence.export.columns import COLUMNS, EVERY, Column, ColumnType
 from tests.generate.docs.markdown import code, fenced, prose, table
@@ -44,8 +45,19 @@ def page() -> str:
         "Of rebalances, and of members that left. They are inferred unless `evidence` says who stated them: "
         "[how](../coordination.md#how-kshadow-infers-why).\n",
         table(("cause", "what it was"), ((code(it), it.info.about) for it in Cause)),
+        "## Origins\n",
+        "Of members that left or joined: what happened to their pods, with `--kubernetes` "
+        "([what each is told by](../kubernetes-evidence.md#origins)).\n",
+        table(
+            ("origin", "of", "what happened"),
+            ((code(it), _of(it.info), prose(it.info.about)) for it in OriginKind),
+        ),
     ]
     return "\n".join(parts)
+
+
+def _of(info: OriginInfo) -> str:
+    return " and ".join([*(["departures"] if info.is_departure else []), *(["joins"] if info.is_join else [])])
 
 
 def examples() -> Mapping[str, Event]:
