@@ -57,6 +57,12 @@ _sidecar_options: Decorator = combined(
     ),
     option("--broker-log-volume", metavar="NAME", help="The pod's volume that holds the broker's log."),
     option(
+        "--kubernetes/--no-kubernetes",
+        default=False,
+        help="Watch the pod's namespace, to say why members left and joined. The pod's service account needs rights "
+        "for it.",
+    ),
+    option(
         "--admin/--no-admin",
         default=False,
         help="Observe through the Admin API too: a process more, and some requests a second to each broker.",
@@ -107,7 +113,9 @@ def render(ctx: click.Context, /, output: str, **given: Any) -> None:
         made = container(it)
     print_value(made, output)
     for volume in volumes(it):
-        warn(f"The pod needs a volume {volume['name']!r} of the Secret {volume['secret']['secretName']!r}.")
+        secret = volume.get("secret", {}).get("secretName")
+        of = f"of the Secret {secret!r}" if secret else f"as `kshadow sidecar inject` adds it: {volume['projected']}"
+        warn(f"The pod needs a volume {volume['name']!r} {of}.")
 
 
 @sidecar.command()

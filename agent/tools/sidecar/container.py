@@ -8,7 +8,7 @@ other containers of a native one.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -18,6 +18,9 @@ NAME = "kshadow"
 PORT = 9308
 CERTIFICATES = "kshadow-certificates"
 CERTIFICATES_PATH = "/etc/kshadow/certificates"
+KUBERNETES = "kshadow-kubernetes"
+KUBERNETES_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
+"""Where clients look for a service account's token; Kubernetes mounts none there where a volume is already."""
 USER = 65532
 
 _SECRET = re.compile(r"(password|passphrase|secret|\.key\.pem|jaas\.config)$")
@@ -54,7 +57,8 @@ class Resources:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sidecar:
     """What is to be run. `properties` are librdkafka's; `extra` are further arguments of `kshadow run`, taken as they
-    are. `broker_log` is a directory, on the pod's volume `broker_log_volume`. `native`: an init container that stays.
+    are. `broker_log` is a directory, on the pod's volume `broker_log_volume`. `kubernetes`: it watches the pod's
+    namespace, by the pod's service account. `native`: an init container that stays.
     """
 
     image: str
@@ -67,6 +71,7 @@ class Sidecar:
     certificates_secret: str | None = None
     broker_log: str | None = None
     broker_log_volume: str | None = None
+    kubernetes: bool = False
     admin: bool = False
     lag: bool = True
     port: int = PORT
@@ -120,11 +125,8 @@ def container(sidecar: Sidecar) -> Form:
     if sidecar.native:
         out["restartPolicy"] = "Always"
     out["args"] = arguments(sidecar)
-    if sidecar.secret_env:
-        out["env"] = [
-            {"name": name, "valueFrom": {"secretKeyRef": {"name": at.secret, "key": at.key}}}
-            for name, at in sorted(sidecar.secret_env.items())
-        ]
+    if env := list(_env(sidecar)):
+        out["env"] = env
     out["ports"] = [{"name": NAME, "containerPort": sidecar.port, "protocol": "TCP"}]
     out["livenessProbe"] = {
         "httpGet": {"path": "/healthz", "port": NAME},
@@ -153,9 +155,19 @@ def container(sidecar: Sidecar) -> Form:
 
 def volumes(sidecar: Sidecar) -> list[Form]:
     """What the pod needs beside the volumes that it has."""
-    if sidecar.certificates_secret is None:
-        return []
-    return [{"name": CERTIFICATES, "secret": {"secretName": sidecar.certificates_secret}}]
+    out: list[Form] = []
+    if sidecar.certificates_secret is not None:
+        out.append({"name": CERTIFICATES, "secret": {"secretName": sidecar.certificates_secret}})
+    if sidecar.kubernetes:
+        # As Kubernetes itself would mount it: for this container alone, also where the pod mounts none.
+        namespace = {"path": "namespace", "fieldRef": {"fieldPath": "metadata.namespace"}}
+        sources: list[Form] = [
+            {"serviceAccountToken": {"path": "token"}},
+            {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+            {"downwardAPI": {"items": [namespace]}},
+        ]
+        out.append({"name": KUBERNETES, "projected": {"sources": sources}})
+    return out
 
 
 def scrape_annotations(sidecar: Sidecar) -> dict[str, str]:
@@ -173,6 +185,8 @@ def arguments(sidecar: Sidecar) -> list[str]:
         out.append(f"--group-partitioner={sidecar.group_partitioner}")
     if sidecar.broker_log is not None:
         out.append(f"--broker-log={sidecar.broker_log}")
+    if sidecar.kubernetes:
+        out.append("--kubernetes")
     if not sidecar.admin:
         out.append("--no-admin")
     if not sidecar.lag:
@@ -187,10 +201,21 @@ def escape_expansion(text: str) -> str:
     return text.replace("$", "$$") if "$(" in text or "$$" in text else text
 
 
+def _env(sidecar: Sidecar) -> Iterator[Form]:
+    for name, at in sorted(sidecar.secret_env.items()):
+        yield {"name": name, "valueFrom": {"secretKeyRef": {"name": at.secret, "key": at.key}}}
+    if sidecar.kubernetes:
+        # An option's variable: where the pod is, its manifest need not say.
+        here = {"fieldRef": {"fieldPath": "metadata.namespace"}}
+        yield {"name": "KSHADOW_KUBERNETES_NAMESPACE", "valueFrom": here}
+
+
 def _mounts(sidecar: Sidecar) -> list[Form]:
     out: list[Form] = []
     if sidecar.broker_log is not None:
         out.append({"name": sidecar.broker_log_volume, "mountPath": sidecar.broker_log, "readOnly": True})
     if sidecar.certificates_secret is not None:
         out.append({"name": CERTIFICATES, "mountPath": CERTIFICATES_PATH, "readOnly": True})
+    if sidecar.kubernetes:
+        out.append({"name": KUBERNETES, "mountPath": KUBERNETES_PATH, "readOnly": True})
     return out

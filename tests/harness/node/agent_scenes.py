@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 import yaml
 
+from agent.kubernetes.watched import WATCHED
 from tests.harness.node import node, workloads
 from tests.harness.node.shop import Shop, until
 from tests.harness.node.workloads import AGENTS, GROUP, Manifest
@@ -120,15 +121,19 @@ def agent_upgraded(stage: Stage) -> str:
 
 
 def sidecars(stage: Stage) -> str:
-    """Each reads the group of its pod, and keeps to the restricted standard in a namespace that enforces it."""
+    """Each reads the group of its pod and watches its namespace, which enforces the restricted standard."""
     pods = stage.shop.pods()
+    kinds = {"nodes": "denied"} | {it.plural: "watching" for it in WATCHED if it.is_namespaced}
     for pod in pods:
         base = f"http://{pod['status']['podIP']}:9308"
         groups = until("the sidecar knows its group", lambda base=base: stage.shop.ask("/api/v1/groups", base))
         assert GROUP in json.dumps(groups), groups
+        told = stage.shop.ask("/api/v1/status", base)["kubernetes"]
+        states = {name: it["state"] for name, it in told["kinds"].items()}
+        assert (states, told["namespace"]) == (kinds, workloads.NAMESPACE), told
         (status,) = pod["status"]["initContainerStatuses"]
         assert status["restartCount"] == 0, status
-    return f"{len(pods)} know their group, none was restarted"
+    return f"{len(pods)} know their group, watch their namespace by its account's rights, none was restarted"
 
 
 AGENT_SCENES: Mapping[str, Callable[[Stage], str]] = MappingProxyType(

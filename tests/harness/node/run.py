@@ -84,6 +84,8 @@ def _install(stage: Stage) -> None:
         path = f"/api/v1/namespaces/{name}/serviceaccounts/default"
         until("its service account", lambda path=path: api.http.get(path).status_code == 200)
     api.make(workloads.script(), workloads.NAMESPACE)
+    for manifest in workloads.sidecars_rights():
+        api.make(manifest, workloads.NAMESPACE)
     plain = workloads.consumers(stage.brokers, REPLICAS)
     api.make(workloads.with_sidecar(plain, stage.brokers, stage.directory), workloads.NAMESPACE)
     stage.install("install")

@@ -87,11 +87,18 @@ def with_sidecar(manifest: Manifest, brokers: str, directory: Path) -> Manifest:
     file = directory / "plain.yaml"
     file.write_text(yaml.safe_dump(manifest, sort_keys=False))
     command = [sys.executable, "-m", "agent.cli.main", "sidecar", "inject", str(file), "--image", IMAGE]
-    command += ["--bootstrap-server", brokers, "--group", GROUP]
+    command += ["--bootstrap-server", brokers, "--group", GROUP, "--kubernetes"]
     told = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert told.returncode == 0, told.stderr
     made: Manifest = yaml.safe_load(told.stdout)
     return made
+
+
+def sidecars_rights() -> list[Manifest]:
+    """What `--kubernetes` needs of the pods' service account, as docs/kubernetes-evidence.md has it."""
+    text = (ROOT / "docs" / "kubernetes-evidence.md").read_text().split("<!-- rights of sidecars -->")[1]
+    lines = [line[4:] for line in text.splitlines() if line.startswith("    ")]
+    return [it for it in yaml.safe_load_all("\n".join(lines)) if it]
 
 
 def chart_values(brokers: str) -> Manifest:

@@ -43,6 +43,7 @@ def values_of(it: Sidecar) -> dict[str, Any]:
         "groups": list(it.groups),
         "groupPartitioner": it.group_partitioner,
         "brokerLog": {"path": it.broker_log or "", "volumeName": it.broker_log_volume or ""},
+        "kubernetes": it.kubernetes,
         "admin": it.admin,
         "lag": it.lag,
         "port": it.port,

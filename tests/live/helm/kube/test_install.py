@@ -244,7 +244,7 @@ CONSUMER: Manifest = {
     },
 }
 INJECTED = [
-    "sidecar inject - --bootstrap-server kafka:9093 --group orders --native --annotate",
+    "sidecar inject - --bootstrap-server kafka:9093 --group orders --native --annotate --kubernetes",
     "sidecar inject - --bootstrap-server kafka:9093 --group a$(b)c --no-native --admin"
     " -X sasl.password=${KAFKA_PASSWORD} --secret-env KAFKA_PASSWORD=user/password --certificates-secret ca",
 ]

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from agent.tools.sidecar.container import CERTIFICATES, NAME, SecretKey, Sidecar
+from agent.tools.sidecar.container import CERTIFICATES, KUBERNETES, NAME, SecretKey, Sidecar
 
 Form = dict[str, Any]
 
@@ -30,6 +30,7 @@ FULL_VALUES = Sidecar(
     certificates_secret="kafka-ca",
     broker_log="/opt/kafka/logs",
     broker_log_volume="logs",
+    kubernetes=True,
     lag=False,
     port=9400,
     extra=("--granularity=partition",),
@@ -91,9 +92,9 @@ def without(documents: list[Any]) -> list[Any]:
     """The documents with nothing of ours in them."""
     out = copy.deepcopy(documents)
     for pod in pods(out):
-        for key, name in (("initContainers", NAME), ("containers", NAME), ("volumes", CERTIFICATES)):
+        for key in ("initContainers", "containers", "volumes"):
             if key in pod:
-                pod[key] = [it for it in pod[key] if it["name"] != name]
+                pod[key] = [it for it in pod[key] if it["name"] not in (NAME, CERTIFICATES, KUBERNETES)]
                 if not pod[key]:
                     del pod[key]
     return out

@@ -19,9 +19,17 @@ hold up the other containers of a native one.
   {{- end }}
   args:
     {{- include "kshadow-lib.args" $it | nindent 4 }}
-  {{- with $it.secretEnv }}
+  {{- if or $it.secretEnv $it.kubernetes }}
   env:
+    {{- with $it.secretEnv }}
     {{- include "kshadow-lib.secretEnv" . | trim | nindent 4 }}
+    {{- end }}
+    {{- if $it.kubernetes }}
+    - name: KSHADOW_KUBERNETES_NAMESPACE
+      valueFrom:
+        fieldRef:
+          fieldPath: metadata.namespace
+    {{- end }}
   {{- end }}
   ports:
     - name: kshadow
@@ -39,7 +47,7 @@ hold up the other containers of a native one.
     {{- toYaml $it.resources | nindent 4 }}
   securityContext:
     {{- mergeOverwrite (include "kshadow-lib.securityContext" . | fromYaml) ($it.securityContext | default dict) | toYaml | nindent 4 }}
-  {{- if or $it.certificatesSecret $it.brokerLog.path }}
+  {{- if or $it.certificatesSecret $it.brokerLog.path $it.kubernetes }}
   volumeMounts:
     {{- with $it.brokerLog.path }}
     - name: {{ $it.brokerLog.volumeName }}
@@ -49,6 +57,11 @@ hold up the other containers of a native one.
     {{- if $it.certificatesSecret }}
     - name: kshadow-certificates
       mountPath: /etc/kshadow/certificates
+      readOnly: true
+    {{- end }}
+    {{- if $it.kubernetes }}
+    - name: kshadow-kubernetes
+      mountPath: /var/run/secrets/kubernetes.io/serviceaccount
       readOnly: true
     {{- end }}
   {{- end }}
@@ -76,11 +89,28 @@ The volumes that the container needs beside those of the pod; nothing where it n
 */}}
 {{- define "kshadow-lib.volumes" -}}
 {{- $it := include "kshadow-lib.settings" . | fromJson -}}
-{{- if and $it.enabled $it.certificatesSecret -}}
+{{- if and $it.enabled $it.certificatesSecret }}
 - name: kshadow-certificates
   secret:
     secretName: {{ $it.certificatesSecret }}
-{{- end -}}
+{{- end }}
+{{- if and $it.enabled $it.kubernetes }}
+- name: kshadow-kubernetes
+  projected:
+    sources:
+      - serviceAccountToken:
+          path: token
+      - configMap:
+          name: kube-root-ca.crt
+          items:
+            - key: ca.crt
+              path: ca.crt
+      - downwardAPI:
+          items:
+            - path: namespace
+              fieldRef:
+                fieldPath: metadata.namespace
+{{- end }}
 {{- end -}}
 
 {{/*
@@ -96,6 +126,7 @@ The arguments, one item an option, in the order of `kshadow run --help`. Takes t
 {{- range .groups }}{{ $args = append $args (printf "--group=%s" (include "kshadow-lib.text" .)) }}{{ end -}}
 {{- if ne .groupPartitioner "auto" }}{{ $args = append $args (printf "--group-partitioner=%s" .groupPartitioner) }}{{ end -}}
 {{- with .brokerLog.path }}{{ $args = append $args (printf "--broker-log=%s" .) }}{{ end -}}
+{{- if .kubernetes }}{{ $args = append $args "--kubernetes" }}{{ end -}}
 {{- if not .admin }}{{ $args = append $args "--no-admin" }}{{ end -}}
 {{- if not .lag }}{{ $args = append $args "--no-lag" }}{{ end -}}
 {{- /* It must not end where it cannot read: its pod would not be ready. */}}

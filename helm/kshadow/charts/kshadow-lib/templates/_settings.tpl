@@ -40,6 +40,7 @@ groupPartitioner: auto
 brokerLog:
   path: ""
   volumeName: ""
+kubernetes: false
 admin: false
 lag: true
 port: 9308
