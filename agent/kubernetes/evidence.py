@@ -25,6 +25,8 @@ class PodEvidence:
         self._history = ClusterHistory()
         self._lock = threading.Lock()
         self._clock_ms = clock_ms
+        self.is_behind = False
+        """See `agent.core.inference.origins.OriginSource`; kept by who watches."""
 
     def departure_origin(self, member: Member, departed_ms: int | None, shown_ms: int) -> Origin | None:
         """See `agent.core.inference.origins.OriginSource`."""

@@ -178,6 +178,7 @@ class KubernetesWatcher(BackgroundThread):
         loop = asyncio.get_running_loop()
         while True:
             is_broken = any(it.health.state is WatchState.BROKEN for it in watches)
+            self.evidence.is_behind = is_broken
             if is_broken or all(it.settled.is_set() for it in watches):
                 self._first_look.set()
             if loop.time() >= forget_at_s:

@@ -20,15 +20,20 @@ from agent.core.shadow.transitions import MemberLeft, Transition
 SETTLE_S = 10.0
 """For how long after the record the source is asked again. The kubelet looks at its containers once a second and then
 writes the pod's status, which an API server under load takes some seconds for."""
+BEHIND_S = 15.0
+"""So much longer while the source is behind, and until it was not for `SETTLE_S`: an API server restarts. History and
+snapshots wait for it, who are patient for 30 s."""
 ASK_EVERY_S = 0.5
 MAX_OPEN = 5_000
 """Records that are open at a time; the oldest are settled early. A deploy of 5,000 pods at once stays within it."""
 
 
 class _OpenRecord(NamedTuple):
-    """What one record showed of one group, `until_s` (monotonic) open; `departures` are counted by then."""
+    """What one record showed of one group, `until_s` (monotonic) open, `at_most_s` while the source is behind;
+    `departures` are counted by then."""
 
     until_s: float
+    at_most_s: float
     partition: int
     group: str
     origins: MemberOrigins
@@ -43,6 +48,8 @@ class OpenOrigins:
         self._source, self._partitions, self._counts = source, partitions, counts
         self._open: deque[_OpenRecord] = deque()
         self._ask_at_s = 0.0
+        self._behind_s = -SETTLE_S
+        """When the source was last behind."""
 
     def observe(self, outputs: Iterable[Transition | Finding], now_s: float, wall_ms: int) -> None:
         """Take what records showed. What is older by the clock on the wall than sources are asked for is settled at
@@ -53,7 +60,9 @@ class OpenOrigins:
                 continue
             if last is None or last.origins is not it.origins:
                 age_s = min(max(wall_ms - it.at.timestamp_ms, 0) / 1000, SETTLE_S)
-                last = _OpenRecord(now_s + SETTLE_S - age_s, it.at.partition, it.group, it.origins, [])
+                until_s = now_s + SETTLE_S - age_s
+                at_most_s = until_s + (BEHIND_S if age_s < SETTLE_S else 0.0)
+                last = _OpenRecord(until_s, at_most_s, it.at.partition, it.group, it.origins, [])
                 self._open.append(last)
             if isinstance(it, MemberLeft):
                 last.departures.append(it.member.member_id)
@@ -72,10 +81,13 @@ class OpenOrigins:
                     if view is not None:
                         members = {member.member_id for member in view.members}
                         mirror.origins.learn(it.group, it.origins, members=members)
+        if self._source.is_behind:
+            self._behind_s = now_s
+        was_behind = now_s < self._behind_s + SETTLE_S
         early = len(self._open) if all_of_them else len(self._open) - MAX_OPEN
         still: deque[_OpenRecord] = deque()
         for place, it in enumerate(self._open):
-            if place < early or it.until_s <= now_s:
+            if place < early or (it.at_most_s if was_behind else it.until_s) <= now_s:
                 self._close(it)
             else:
                 still.append(it)

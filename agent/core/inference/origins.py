@@ -285,6 +285,10 @@ def _value(pattern: re.Pattern[str], message: str) -> str | None:
 class OriginSource(Protocol):
     """Who may know what happened to a member's pod. Answers are immediate, from memory; None: it is not known."""
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether it may not have heard yet of what happened just now, as its own source is away."""
+
     def departure_origin(self, member: Member, departed_ms: int | None, shown_ms: int) -> Origin | None:
         """Why the pod of a member went. `departed_ms` is when it went, as inferred (of a session timeout about its
         last sign of life; None: not known), `shown_ms` when the topic showed that it had gone."""

@@ -9,7 +9,7 @@ that fall silent. All that time each member's origin is asked for every half sec
 came more than ten seconds after the topic showed the member gone, when an agent no longer asks. Ends with 1 where
 anything is wrong or lost; of the compacted round only where it is wrong: what came and went unseen cannot be known.
 
-`python -m tests.harness.kubernetes memory`: see `memory.py`.
+`python -m tests.harness.kubernetes controllers` and `memory`: see `controllers.py` and `memory.py`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import sys
 def main() -> int:
     """Play and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["proof", "memory"])
+    parser.add_argument("what", choices=["proof", "controllers", "memory"])
     parser.add_argument("--rounds", nargs="*", help="of the proof, these alone")
     parser.add_argument("--pods", type=int, default=5000, help="of memory")
     options = parser.parse_args()
@@ -29,6 +29,10 @@ def main() -> int:
         from tests.harness.kubernetes.memory import measure
 
         return measure(options.pods)
+    if options.what == "controllers":
+        from tests.harness.kubernetes.controllers import check
+
+        return check()
     from tests.harness.kubernetes.proof import prove
 
     return prove(options.rounds)

@@ -42,6 +42,14 @@ class ApiWorld:
         options = {} if grace_s is None else {"gracePeriodSeconds": grace_s}
         self._ask("DELETE", f"{_KINDS[kind].path(NAMESPACE)}/{name}", options, fine=(404,))
 
+    def list(self, kind: str) -> list[Manifest]:
+        found: list[Manifest] = self._ask("GET", _KINDS[kind].path(NAMESPACE), None)["items"]
+        return found
+
+    def make_class(self, name: str, value: int) -> None:
+        """A PriorityClass."""
+        self._make("/apis/scheduling.k8s.io/v1/priorityclasses", {"metadata": {"name": name}, "value": value})
+
     def evict(self, name: str) -> None:
         body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": NAMESPACE}}
         self._ask("POST", f"{_KINDS['pods'].path(NAMESPACE)}/{name}/eviction", body)

@@ -128,7 +128,7 @@ class Cluster:
         )
         out = SetHandle("ReplicaSet", name, made["metadata"]["uid"], revision, owner, replicas)
         if replicas:
-            self._scaled_event(owner, out, "up", replicas, None)
+            self._scaled_event(owner, out, "up", replicas, 0)
         return out
 
     def stateful_set(self, name: str, replicas: int, revision: str) -> SetHandle:

@@ -15,6 +15,8 @@ SESSION, POLL, STORM = "session_timeout", "poll_timeout", "rebalance_storm"
 class PodsByClient:
     """Tells the origins of members by their client ids."""
 
+    is_behind = False
+
     def __init__(self, went: Mapping[str, Origin], came: Mapping[str, Origin] = {}) -> None:
         self.went, self.came = went, came
 

@@ -13,7 +13,7 @@ import pytest
 
 from agent.core.causes import Cause
 from agent.core.events.events import Event, event_of
-from agent.core.events.open_origins import SETTLE_S
+from agent.core.events.open_origins import BEHIND_S, SETTLE_S
 from agent.core.inference.facts import Departure
 from agent.core.inference.origin_evidence import MAX_DEPARTED, PartitionOrigins
 from agent.core.inference.origins import Origin
@@ -55,6 +55,7 @@ class Pods:
     went: dict[str, Origin] = field(default_factory=dict)
     came: dict[str, Origin] = field(default_factory=dict)
     asked: list[tuple[str, int | None, int]] = field(default_factory=list)
+    is_behind: bool = False
 
     def departure_origin(self, member: Member, departed_ms: int | None, shown_ms: int) -> Origin | None:
         self.asked.append((member.member_id, departed_ms, shown_ms))
@@ -70,6 +71,7 @@ class EveryPod:
 
     went: Origin
     came: Origin | None = None
+    is_behind: bool = False
 
     def departure_origin(self, member: Member, departed_ms: int | None, shown_ms: int) -> Origin | None:
         return self.went
@@ -177,8 +179,36 @@ def test_late_evidence_amends_what_is_remembered_shown_and_counted(late: str) ->
     assert other.mirror.partitions[7].origins.departed[b.GROUP]["m-2"].kind == late
 
 
-def test_what_is_read_from_long_ago_is_settled_at_once() -> None:
-    state = ClusterState(origin_source=Pods({"m-2": origin("evicted")}))
+@pytest.mark.parametrize(("back_s", "counted"), [(104.0, {}), (112.0, {}), (118.0, {(b.GROUP, "exited"): 1})])
+def test_while_the_source_is_behind_it_is_asked_for_longer(
+    back_s: float, counted: dict[tuple[str, str], int]
+) -> None:
+    pods = Pods(is_behind=True)
+    state = ClusterState(origin_source=pods, log=LOG)
+    log = a_departure()
+    state.observe_origins(play(state, log), 100.0, log.now_ms)
+    state.settle_origins(back_s)
+    pods.is_behind = False
+    pods.went["m-2"] = origin("exited")
+    state.settle_origins(back_s + SETTLE_S - 1)
+    assert state.counts.origins == counted
+    state.settle_origins(back_s + SETTLE_S)
+    assert state.counts.origins == {(b.GROUP, "exited"): 1}
+
+
+def test_a_source_that_stays_away_keeps_nothing_open_for_long() -> None:
+    state = ClusterState(origin_source=Pods({"m-2": origin("evicted")}, is_behind=True), log=LOG)
+    log = a_departure()
+    state.observe_origins(play(state, log), 100.0, log.now_ms)
+    state.settle_origins(100.0 + SETTLE_S + BEHIND_S - 1)
+    assert state.counts.origins == {}
+    state.settle_origins(100.0 + SETTLE_S + BEHIND_S)
+    assert state.counts.origins == {(b.GROUP, "evicted"): 1}
+
+
+@pytest.mark.parametrize("is_behind", [False, True])
+def test_what_is_read_from_long_ago_is_settled_at_once(is_behind: bool) -> None:
+    state = ClusterState(origin_source=Pods({"m-2": origin("evicted")}, is_behind=is_behind))
     log = a_departure()
     outputs = play(state, log)
     state.observe_origins(outputs, 100.0, log.now_ms + 3_600_000)

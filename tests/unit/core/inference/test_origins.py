@@ -86,6 +86,8 @@ def test_an_origin_goes_out_in_the_order_of_the_contract() -> None:
 
 def test_a_plain_class_that_answers_is_a_source() -> None:
     class Pods:
+        is_behind = False
+
         def departure_origin(self, member: Member, departed_ms: int | None, shown_ms: int) -> Origin | None:
             return ORIGIN if member.client_host == "/10.0.0.1" else None
 
