@@ -6,8 +6,8 @@ that was compacted meanwhile, so that all is listed anew; with the API server aw
 that fall silent. All that time each member's origin is asked for every half second, and once more at the end.
 
 *Wrong* is an origin of another kind or pod, at any time; *lost* one that is not known at the end; *late* one that
-came more than ten seconds after the topic showed the member gone, when an agent no longer asks. Ends with 1 where
-anything is wrong or lost; of the compacted round only where it is wrong: what came and went unseen cannot be known.
+came more than 25 s after the topic showed the member gone, when an agent no longer asks. Ends with 1 where anything
+is wrong or lost; of the compacted round only where it is wrong: what came and went unseen cannot be known.
 
 `python -m tests.harness.kubernetes controllers` and `memory`: see `controllers.py` and `memory.py`.
 """

@@ -3,8 +3,8 @@
 `python -m tests.harness.kubernetes controllers`. Deployments and StatefulSets are rolled out, scaled by hand and by a
 HorizontalPodAutoscaler (whose bounds are moved: that needs no metrics), drained, evicted, tainted and preempted;
 nodes fall silent and are deleted. Of every pod that was taken away or came, the origin is asked for and compared with
-what was done to its workload. What the kubelet itself writes (ends of containers, probes, its own evictions) is played
-on a real node: `tests.harness.node`.
+what was done to its workload. What the kubelet itself writes (ends of containers, probes, its own evictions) is
+played on a real node: `tests.harness.node`.
 """
 
 from __future__ import annotations

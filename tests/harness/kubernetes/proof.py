@@ -18,6 +18,7 @@ import httpx
 import yaml
 
 from agent.common.clock import now_ms
+from agent.core.events.open_origins import BEHIND_S, SETTLE_S
 from agent.core.inference.origins import KINDS, Origin
 from agent.kubernetes.connection import Connection, find_connection
 from agent.kubernetes.evidence import PodEvidence
@@ -30,8 +31,7 @@ from tests.harness.kubernetes.scenes import Expected, Scene, Scenes
 from tests.harness.tools import need
 from tests.live.helm.kube.server import Programs, RestartableServer, restartable
 
-ASK_S, ASKED_FOR_S = 0.5, 10.0
-"""As an agent asks: `agent.core.events.open_origins`."""
+ASK_S = 0.5
 END_S = 25.0
 """After the last scene: until watches are back, and asked the last time."""
 SILENT_S = 20.0
@@ -153,13 +153,15 @@ def _report(name: str, asked: list[Asked], watcher: KubernetesWatcher, line: Cut
     wrong = [it.wrong for it in asked if it.wrong is not None]
     lost = [str(it.expected.mistake(it.last)) for it in known if it.last is None]
     less = [str(it.expected.mistake(it.last)) for it in known if it.last and it.expected.mistake(it.last)]
-    late = [it for it in known if it.came_ms is None or it.came_ms > 1000 * ASKED_FOR_S]
+    slow = [it for it in known if it.came_ms is None or it.came_ms > 1000 * SETTLE_S]
+    late = [it for it in slow if it.came_ms is None or it.came_ms > 1000 * (SETTLE_S + BEHIND_S)]
     came = sorted(it.came_ms for it in known if it.came_ms is not None)
     kinds = {it.expected.kind for it in known}
     reading = watcher.reading()
     print(
         f"{name:10} {members} members, {len(known)} origins of {len(kinds)} kinds, {len(asked) - len(known)} unknown:"
-        f" {len(wrong)} wrong, {len(lost)} lost, {len(less)} with less to say, {len(late)} late; "
+        f" {len(wrong)} wrong, {len(lost)} lost, {len(less)} with less to say, {len(slow)} after "
+        f"{SETTLE_S:.0f} s, {len(late)} of these late; "
         f"half known after {came[len(came) // 2] if came else 0} ms, all after {came[-1] if came else 0} ms; "
         f"requests {dict(reading.requests)}, {line.cuts} cuts",
         flush=True,
