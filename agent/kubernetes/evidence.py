@@ -49,6 +49,12 @@ class PodEvidence:
         with self._lock:
             self._history.retain(kind, namespace, uids, span)
 
+    def first_look_done(self) -> None:
+        """All kinds were listed: of what happened before, nothing more will come."""
+        with self._lock:
+            if self._history.looked_ms is None:
+                self._history.looked_ms = self._clock_ms()
+
     def forget(self) -> None:
         """Let go of what went long ago."""
         with self._lock:

@@ -97,6 +97,8 @@ class ClusterHistory:
         self.autoscalers: dict[str, AutoscalerRecord] = {}
         self.left_out = 0
         """Objects that came when there was no room."""
+        self.looked_ms: int | None = None
+        """When all kinds had been listed for the first time."""
         self._addresses: dict[str, list[PodRecord]] = {}
         self._names: dict[str, list[PodRecord]] = {}
         self._owners: dict[str, list[PodRecord]] = {}

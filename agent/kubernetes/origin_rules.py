@@ -135,6 +135,11 @@ class _Departure:
             return self._disrupted() or self._unwanted(taken)
         return self._probed() or self._node_lost()
 
+    def _has_settled(self, seen_ms: int) -> bool:
+        """Whether the other watches had their time to bring what says more of what was seen then."""
+        looked_ms = self.history.looked_ms
+        return self.now_ms - seen_ms >= SETTLE_MS or (looked_ms is not None and seen_ms <= looked_ms)
+
     # Ends of containers.
 
     def _near_span(self) -> Span | None:
@@ -177,7 +182,7 @@ class _Departure:
             return self._of_container(OriginKind.OOM_KILLED, container, ended, text)
         if (probed := self._probed(ended)) is not None:
             return probed
-        if self.now_ms - ended.seen_ms < SETTLE_MS:
+        if not self._has_settled(ended.seen_ms):
             # The event of a failed probe comes by another watch.
             return None
         lived = "" if ended.started_ms is None else f" after {_duration(ended.finished_ms - ended.started_ms)}"
@@ -301,7 +306,7 @@ class _Departure:
             told = None
         if told is not None:
             return told
-        if pod.deleted is None or self.now_ms - pod.deleted_seen_ms < SETTLE_MS:
+        if pod.deleted is None or not self._has_settled(pod.deleted_seen_ms):
             # It went unseen, or what says why is on its way.
             return None
         owner = history.workloads.get(work.owner) if work is not None and work.owner is not None else work

@@ -179,7 +179,10 @@ class KubernetesWatcher(BackgroundThread):
         while True:
             is_broken = any(it.health.state is WatchState.BROKEN for it in watches)
             self.evidence.is_behind = is_broken
-            if is_broken or all(it.settled.is_set() for it in watches):
+            if all(it.settled.is_set() for it in watches):
+                self.evidence.first_look_done()
+                self._first_look.set()
+            elif is_broken:
                 self._first_look.set()
             if loop.time() >= forget_at_s:
                 forget_at_s = loop.time() + FORGET_S

@@ -34,9 +34,9 @@ class MemoryWorld:
     def passes(self, seconds: float) -> None:
         self.ms += int(seconds * 1000)
 
-    def bring(self, kind: str) -> None:
-        """What was not heard of a kind so far."""
-        self._without -= {kind}
+    def bring(self, *kinds: str) -> None:
+        """What was not heard so far of kinds."""
+        self._without -= set(kinds)
         held, self._held = self._held, []
         for it in held:
             self._tell(it[0], it[1], is_gone=it[2])

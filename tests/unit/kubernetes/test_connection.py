@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from agent.config.settings import KubernetesSettings
 from agent.kubernetes import connection
 from agent.kubernetes.connection import find_connection
 from agent.kubernetes.errors import KubernetesMisconfigured
+from agent.runtime.factory import make_watcher
 
 TOKEN = "c2VjcmV0LXRva2Vu"
 
@@ -98,3 +101,19 @@ def test_certificates_that_are_none_are_refused_without_being_shown(file: Path) 
     with pytest.raises(KubernetesMisconfigured, match="expected certificates that can be read") as raised:
         find_connection().client()
     assert TOKEN not in str(raised.value)
+
+
+def test_nobody_is_asked_unless_told_to(file: Path) -> None:
+    assert make_watcher(KubernetesSettings()) is None
+    file.write_text(yaml.safe_dump(kubeconfig(token=TOKEN)))
+    watcher = make_watcher(KubernetesSettings(enabled=True, namespace="shop", context="there"))
+    assert watcher is not None
+    assert (watcher.status()["namespace"], watcher.status()["api_server"]) == ("shop", find_connection("there").where)
+
+
+def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("agent.kubernetes.connection", "agent.kubernetes.watcher"):
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "lightkube.config.kubeconfig", None)
+    with pytest.raises(KubernetesMisconfigured, match=r"pip install 'kshadow\[kubernetes\]'"):
+        make_watcher(KubernetesSettings(enabled=True))

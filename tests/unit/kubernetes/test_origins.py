@@ -84,3 +84,16 @@ def test_events_that_wait_are_bounded() -> None:
     for number in range(3 * MAX_WAITING):
         cluster.event(("Pod", f"p{number}", f"x{number}"), "Preempted", "Preempted by pod 0c5f", "scheduler")
     assert len(world.evidence._history._waiting) == MAX_WAITING
+
+
+def test_what_the_first_lists_show_is_told_at_once() -> None:
+    world = MemoryWorld(without=frozenset(["pods", "events"]))
+    scenes = Scenes(Cluster(world))
+    for play in (scenes.departs_exited, scenes.departs_liveness_killed):
+        for seconds in play():
+            world.passes(seconds)
+    world.passes(3600)
+    world.bring("pods", "events")
+    assert len(_mistakes(world, scenes.expected)) == 1, "more may come of the exit"
+    world.evidence.first_look_done()
+    assert _mistakes(world, scenes.expected) == []
