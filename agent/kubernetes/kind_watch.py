@@ -152,8 +152,8 @@ class KindWatch:
 
     def _pauses(self) -> Iterator[float]:
         timings = self._timings
-        is_pod = self._watched.kind == "Pod"
-        return growing_pauses(timings.first_pause_s, timings.pods_last_pause_s if is_pod else timings.last_pause_s)
+        last_s = timings.pods_last_pause_s if self._watched.kind == "Pod" else timings.last_pause_s
+        return growing_pauses(min(timings.first_pause_s, last_s), last_s)
 
     async def _wait(self, seconds: float) -> None:
         self._woken.clear()
@@ -273,7 +273,7 @@ class KindWatch:
 
     def _check(self, response: httpx2.Response) -> None:
         """Raises what `run` handles, unless it is an answer."""
-        if response.status_code < 500 and self.health.state is WatchState.BROKEN:
+        if response.status_code in (200, 410) and self.health.state is WatchState.BROKEN:
             self._on_return()
         _raise_for(response)
 

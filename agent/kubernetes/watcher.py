@@ -10,6 +10,7 @@ import asyncio
 import logging
 import ssl
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import ClassVar
@@ -33,6 +34,8 @@ for name in ("httpx2", "httpcore2"):
 FORGET_S = 60.0
 EVENTS_WAIT_S = 60.0
 """Events are listed after pods, and after all else that they are about unless that takes longer."""
+WAKE_S = 5.0
+"""At most so often one watch that is answered has the others try at once: each of them may be answered and fail."""
 RENEW_S = 30.0
 """Certificates that do not fit are read again, at most so often: they are renewed while an agent runs."""
 
@@ -135,9 +138,14 @@ class KubernetesWatcher(BackgroundThread):
         listing = asyncio.Lock()
         watches: list[KindWatch] = []
 
+        woken_s = -WAKE_S
+
         def wake() -> None:
-            for it in watches:
-                it.wake()
+            nonlocal woken_s
+            if time.monotonic() - woken_s >= WAKE_S:
+                woken_s = time.monotonic()
+                for it in watches:
+                    it.wake()
 
         watches += [
             KindWatch(

@@ -30,10 +30,10 @@ QUICK = WatchTimings(first_pause_s=0.01, last_pause_s=0.05, denied_s=3600.0, ste
 
 @contextmanager
 def watching(
-    namespace: str | None = None, **answers: list[Answer]
+    timings: WatchTimings = QUICK, namespace: str | None = None, **answers: list[Answer]
 ) -> Iterator[tuple[KubernetesWatcher, ScriptedServer]]:
     server = ScriptedServer(answers)
-    watcher = KubernetesWatcher(ScriptedConnection(server), namespace, timings=QUICK)
+    watcher = KubernetesWatcher(ScriptedConnection(server), namespace, timings=timings)
     watcher.start()
     try:
         yield watcher, server
@@ -101,7 +101,7 @@ def test_a_kind_without_a_right_is_named_once_and_asked_seldom_and_the_others_go
 
 
 def test_in_one_namespace_nodes_are_not_missed() -> None:
-    with watching("shop", nodes=[refused(403, "no")]) as (watcher, server):
+    with watching(namespace="shop", nodes=[refused(403, "no")]) as (watcher, server):
         until(lambda: sum(watcher.reading().watching.values()) == 6)
         assert {it.url.path for it in server.requests if it.url.path.endswith(("pods", "nodes"))} == {
             "/api/v1/namespaces/shop/pods",
@@ -153,3 +153,19 @@ def test_what_is_asked_to_wait_waits() -> None:
     with watching(pods=pods) as (_, server):
         until(lambda: len(server.asked("pods")) >= 2)
         assert time.monotonic() - began >= 0.7
+
+
+PATIENT = WatchTimings(first_pause_s=3600.0, last_pause_s=3600.0, pods_last_pause_s=0.05)
+
+
+def test_who_is_answered_first_wakes_the_others() -> None:
+    with watching(PATIENT, pods=[broken()] * 3, nodes=[broken()]) as (watcher, server):
+        until(lambda: watcher.reading().watching["Node"])
+        assert len(server.asked("nodes")) == 3
+
+
+def test_who_is_refused_wakes_nobody() -> None:
+    with watching(PATIENT, pods=[refused(401, "no")] * 10_000, nodes=[broken()]) as (watcher, server):
+        until(lambda: len(server.asked("pods")) > 10)
+        assert len(server.asked("nodes")) == 1
+        assert watcher.status()["kinds"]["pods"]["error"] == "401: no"

@@ -16,7 +16,13 @@ from tests.harness.kubernetes.proof import Asker, connection_over, play
 from tests.harness.kubernetes.scenes import Scenes
 from tests.live.helm.kube.server import Server
 
-LONG = {"departs_node_lost", "unknown_used_again", "unknown_helper_ended_later", "unknown_other_container"}
+LONG = {
+    "departs_node_lost",
+    "departs_oom_killed",
+    "unknown_used_again",
+    "unknown_helper_ended_later",
+    "unknown_other_container",
+}
 
 
 def test_every_origin_is_known_though_its_watches_are_cut(server: Server) -> None:
