@@ -35,9 +35,10 @@ start (`FIRST_JOINS_MS`): whoever joins later has another reason.
                      the pod of that name before it was of another revision
     scaled_up        made as its workload was given more replicas, and among as many as were too few
 
-`deleted` and `exited` are told once what would say more (another watch brings it) has had `SETTLE_MS`: agents ask
-for ten seconds. Who scaled: the autoscaler whose event SuccessfulRescale is of that time and size, else the program
-that wrote `spec.replicas`.
+`deleted` and `exited`, and what the node's state tells apart (`drained` and `evicted`, `evicted` and `node_lost`),
+are told once what would say more (another watch brings it) has had `SETTLE_MS`: agents ask for ten seconds. Who
+scaled: the autoscaler whose event SuccessfulRescale is of that time and size, else the program that wrote
+`spec.replicas`.
 
 A member is in the container that the annotation kubectl.kubernetes.io/default-container names, else in one that is no
 known sidecar (`records.SIDECARS`; what Kubernetes itself calls a sidecar is an init container, and not looked at).
@@ -94,6 +95,10 @@ SILENT_MS = 60_000
 """How long it takes until a node is called silent: node-monitor-grace-period is 50 s at most by default."""
 
 
+_BY_NODE = ("EvictionByEvictionAPI", "DeletionByTaintManager", "TaintManagerEviction")
+"""Reasons of disruptions that are of one kind or another by what the node was."""
+
+
 class Departed(NamedTuple):
     """A member that went: at a time of `span`, which ends when the topic showed it."""
 
@@ -132,13 +137,20 @@ class _Departure:
         if self.end is not None and (taken is None or self._ended_first(taken)):
             return self._ended(*self.end)
         if taken is not None:
-            return self._disrupted() or self._unwanted(taken)
+            return None if self._awaits_node() else self._disrupted() or self._unwanted(taken)
         return self._probed() or self._node_lost()
 
     def _has_settled(self, seen_ms: int) -> bool:
         """Whether the other watches had their time to bring what says more of what was seen then."""
         looked_ms = self.history.looked_ms
         return self.now_ms - seen_ms >= SETTLE_MS or (looked_ms is not None and seen_ms <= looked_ms)
+
+    def _awaits_node(self) -> bool:
+        """Whether the pod was taken in a way of which the node says why, and that may yet come."""
+        pod, said = self.pod, self.pod.disruption
+        if said is None or said.reason not in _BY_NODE:
+            return False
+        return not self._has_settled(pod.deleted_seen_ms if pod.deleted is not None else pod.gone_ms or self.now_ms)
 
     # Ends of containers.
 
