@@ -37,7 +37,7 @@ class PodEvidence:
     def join_origin(self, member: Member, shown_ms: int) -> Origin | None:
         """See `agent.core.inference.origins.OriginSource`."""
         with self._lock:
-            return join_origin(self._history, member, shown_ms)
+            return join_origin(self._history, member, shown_ms, self._clock_ms())
 
     def apply(self, kind: str, it: AnyObject, span: Span, *, is_gone: bool = False) -> None:
         """An object as it is since a time of `span`, or as it was when it was deleted."""

@@ -185,7 +185,7 @@ class ClusterHistory:
             if not self._has_room("Pod"):
                 return
             created = _at(meta, now)
-            pod = self.pods[meta.uid] = PodRecord(intern(meta.namespace), meta.name, meta.uid, created)
+            pod = self.pods[meta.uid] = PodRecord(intern(meta.namespace), meta.name, meta.uid, created, now)
             owner = meta.controller
             if owner is not None:
                 pod.owner, pod.owner_name = intern(owner.uid), intern(f"{owner.kind}/{owner.name}")

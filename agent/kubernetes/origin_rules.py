@@ -35,10 +35,10 @@ start (`FIRST_JOINS_MS`): whoever joins later has another reason.
                      the pod of that name before it was of another revision
     scaled_up        made as its workload was given more replicas, and among as many as were too few
 
-`deleted` and `exited`, and what the node's state tells apart (`drained` and `evicted`, `evicted` and `node_lost`),
-are told once what would say more (another watch brings it) has had `SETTLE_MS`: agents ask for ten seconds. Who
-scaled: the autoscaler whose event SuccessfulRescale is of that time and size, else the program that wrote
-`spec.replicas`.
+`deleted` and `exited`, a pod that took another's place, and what the node's state tells apart (`drained` and
+`evicted`, `evicted` and `node_lost`), are told once what would say more (another watch brings it) has had
+`SETTLE_MS`: agents ask for ten seconds. Who scaled: the autoscaler whose event SuccessfulRescale is of that time and
+size, else the program that wrote `spec.replicas`.
 
 A member is in the container that the annotation kubectl.kubernetes.io/default-container names, else in one that is no
 known sidecar (`records.SIDECARS`; what Kubernetes itself calls a sidecar is an init container, and not looked at).
@@ -141,9 +141,7 @@ class _Departure:
         return self._probed() or self._node_lost()
 
     def _has_settled(self, seen_ms: int) -> bool:
-        """Whether the other watches had their time to bring what says more of what was seen then."""
-        looked_ms = self.history.looked_ms
-        return self.now_ms - seen_ms >= SETTLE_MS or (looked_ms is not None and seen_ms <= looked_ms)
+        return _has_settled(self.history, seen_ms, self.now_ms)
 
     def _awaits_node(self) -> bool:
         """Whether the pod was taken in a way of which the node says why, and that may yet come."""
@@ -420,7 +418,7 @@ class _Departure:
         return None
 
 
-def join_origin(history: ClusterHistory, member: Member, shown_ms: int) -> Origin | None:
+def join_origin(history: ClusterHistory, member: Member, shown_ms: int, now_ms: int) -> Origin | None:
     """Why a member's pod came; None: not known, or it did not just start. See the module's table."""
     pod = pod_of(history, member, Span.at(shown_ms))
     if pod is None:
@@ -449,7 +447,11 @@ def join_origin(history: ClusterHistory, member: Member, shown_ms: int) -> Origi
             ended = "being OOM-killed" if before.reason == "OOMKilled" else f"exit code {before.exit_code}"
             text += f", after {ended}"
         return _origin(history, pod, OriginKind.RESTARTED, start, text, container=container.name)
-    return _made(history, pod)
+    told = _made(history, pod)
+    if told is not None and told.kind == OriginKind.RESTARTED and not _has_settled(history, pod.seen_ms, now_ms):
+        # That its workload grew may be on its way.
+        return None
+    return told
 
 
 def _starts(container: ContainerRecord) -> list[tuple[int, Termination | None]]:
@@ -661,6 +663,11 @@ def _origin(
         exit_code=exit_code,
         message=truncated(text, MAX_MESSAGE_CHARACTERS),
     )
+
+
+def _has_settled(history: ClusterHistory, seen_ms: int, now_ms: int) -> bool:
+    """Whether the other watches had their time to bring what says more of what was seen then."""
+    return now_ms - seen_ms >= SETTLE_MS or (history.looked_ms is not None and seen_ms <= history.looked_ms)
 
 
 def _grace_ms(pod: PodRecord) -> int:

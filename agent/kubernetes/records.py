@@ -97,6 +97,8 @@ class PodRecord:
     name: str
     uid: str
     created_ms: int
+    seen_ms: int = 0
+    """When we came to know of it."""
     addresses: tuple[str, ...] = ()
     node: str | None = None
     owner: str | None = None
