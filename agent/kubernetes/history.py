@@ -285,7 +285,7 @@ class ClusterHistory:
             if not self._has_room(kind):
                 return
             work = WorkloadRecord(intern(kind), intern(meta.namespace), intern(meta.name), meta.uid, _at(meta, now))
-            work.replicas = replicas
+            work.replicas, work.generation = replicas, meta.generation
             self.workloads[meta.uid] = work
             self._workload_names[work.namespace, work.kind, work.name] = work
             owner = meta.controller
@@ -298,6 +298,9 @@ class ClusterHistory:
                 work.changes.append(ReplicaChange(Span(work.created_ms, now), 0, replicas))
         if work.gone_ms is not None:
             return
+        if meta.generation > work.generation + 1:
+            work.unseen.append(span)
+        work.generation = meta.generation
         if replicas != work.replicas:
             # What another program writes is no longer the first one's, so as a rule there is one. Of who wrote by the
             # subresource the API server tells no time.

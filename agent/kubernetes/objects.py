@@ -99,8 +99,9 @@ class Metadata(_Object, frozen=True):
 
 
 class WorkloadMetadata(Metadata, frozen=True):
-    """The same of what has replicas."""
+    """The same of what has replicas. `generation` counts changes of what is wanted."""
 
+    generation: int = 0
     managed_fields: tuple[ManagedFields, ...] = ()
 
 

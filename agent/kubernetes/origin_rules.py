@@ -316,6 +316,8 @@ class _Departure:
             told = None
         if told is not None:
             return told
+        if _changed_unseen(history, work, taken) or _others_unseen(history, work, taken):
+            return None
         if pod.deleted is None or not self._has_settled(pod.deleted_seen_ms):
             # It went unseen, or what says why is on its way.
             return None
@@ -448,10 +450,12 @@ def join_origin(history: ClusterHistory, member: Member, shown_ms: int, now_ms: 
             text += f", after {ended}"
         return _origin(history, pod, OriginKind.RESTARTED, start, text, container=container.name)
     told = _made(history, pod)
-    if told is not None and told.kind == OriginKind.RESTARTED and not _has_settled(history, pod.seen_ms, now_ms):
-        # That its workload grew may be on its way.
-        return None
-    return told
+    if told is None or told.kind != OriginKind.RESTARTED:
+        return told
+    # That its workload grew may be on its way, or have gone by unseen.
+    work = None if pod.owner is None else history.workloads.get(pod.owner)
+    is_known = _has_settled(history, pod.seen_ms, now_ms)
+    return told if is_known and not _changed_unseen(history, work, Span.at(pod.created_ms)) else None
 
 
 def _starts(container: ContainerRecord) -> list[tuple[int, Termination | None]]:
@@ -663,6 +667,23 @@ def _origin(
         exit_code=exit_code,
         message=truncated(text, MAX_MESSAGE_CHARACTERS),
     )
+
+
+def _changed_unseen(history: ClusterHistory, work: WorkloadRecord | None, at: Span) -> bool:
+    """Whether replicas of a workload or its owner may have been changed, just before, and back again."""
+    owner = None if work is None or work.owner is None else history.workloads.get(work.owner)
+    near = at.widened(CONTROLLERS_MS, CLOCKS_MS)
+    return any(span.overlaps(near) for it in (work, owner) if it is not None for span in it.unseen)
+
+
+def _others_unseen(history: ClusterHistory, work: WorkloadRecord | None, taken: Span) -> bool:
+    """Whether pods of a workload that got fewer went at a time that is not known: who of them was too many is not."""
+    changes = [] if work is None else _changes_near(work, taken, down=True)
+    if work is None or not changes:
+        return False
+    near = Span(min(it.span.from_ms for it in changes), taken.to_ms).widened(CONTROLLERS_MS, CLOCKS_MS)
+    went = (it for it in history.pods_of(work.uid) if it.gone_since_ms is not None and it.gone_ms is not None)
+    return any(Span(it.gone_since_ms or 0, it.gone_ms or 0).overlaps(near) for it in went)
 
 
 def _has_settled(history: ClusterHistory, seen_ms: int, now_ms: int) -> bool:

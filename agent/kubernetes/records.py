@@ -200,6 +200,9 @@ class WorkloadRecord:
     replicas: int = 0
     first_ordinal: int = 0
     changes: deque[ReplicaChange] = field(default_factory=lambda: deque(maxlen=MAX_CHANGES))
+    generation: int = 0
+    unseen: deque[Span] = field(default_factory=lambda: deque(maxlen=MAX_CHANGES))
+    """When it was changed more than once while nothing was heard: so its replicas may have been, and back."""
     deleted: Span | None = None
     gone_ms: int | None = None
 

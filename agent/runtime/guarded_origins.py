@@ -23,6 +23,11 @@ class GuardedOrigins:
         self._source = source
         self._tells = Interval(TELL_EVERY_S)
 
+    @property
+    def is_behind(self) -> bool:
+        """See `OriginSource`."""
+        return self._source.is_behind
+
     def departure_origin(self, member: Member, departed_ms: int | None, shown_ms: int) -> Origin | None:
         """See `OriginSource`."""
         return self._asked(lambda: self._source.departure_origin(member, departed_ms, shown_ms))

@@ -97,3 +97,22 @@ def test_what_the_first_lists_show_is_told_at_once() -> None:
     assert len(_mistakes(world, scenes.expected)) == 1, "more may come of the exit"
     world.evidence.first_look_done()
     assert _mistakes(world, scenes.expected) == []
+
+
+@pytest.mark.parametrize(("generation", "told"), [(2, "deleted"), (3, None)])
+def test_nobody_is_said_to_have_deleted_a_pod_where_replicas_may_have_been_changed_and_back(
+    generation: int, told: str | None
+) -> None:
+    world = MemoryWorld()
+    scenes = Scenes(Cluster(world))
+    played = scenes.departs_deleted()
+    world.passes(next(played))
+    name = next(name for kind, name in world._objects if kind == "deployments")
+    world.patch("deployments", name, {"metadata": {"generation": 1}})
+    world.patch("deployments", name, {"metadata": {"generation": generation}})
+    for seconds in played:
+        world.passes(seconds)
+    world.passes(6)
+    it = scenes.expected[0]
+    origin = world.evidence.departure_origin(it.member, it.departed_ms, it.shown_ms)
+    assert (None if origin is None else origin.kind) == told
