@@ -42,7 +42,11 @@ def _as_an_image(root: Path) -> None:
     """Pip may install, as it may in Python's own images, and can be uninstalled; what apt fetched goes."""
     for marker in root.glob("usr/lib/python3*/EXTERNALLY-MANAGED"):
         marker.unlink()
-    for folder in ("var/cache/apt/archives", "var/lib/apt/lists", "usr/share/doc", "usr/share/man"):
+    for folder in ("var/cache/apt/archives", "var/lib/apt/lists", "usr/share/doc"):
         shutil.rmtree(root / folder, ignore_errors=True)
+    # As in Debian's slim images: the directories stay, which alternatives (Java's) want to link from.
+    for page in root.glob("usr/share/man/**/*"):
+        if not page.is_dir():
+            page.unlink()
     for name in ("etc/resolv.conf", "etc/hostname"):
         (root / name).unlink(missing_ok=True)

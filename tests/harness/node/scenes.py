@@ -146,6 +146,11 @@ def play(name: str, shop: Shop) -> str:
             assert shop.metric(name) > counted, f"{name} is not counted"
         if expected.joins is not None:
             said += f"; then {_joined(shop, expected, began_ms)}"
+        if name == "oom_killed":
+            # What people read first, on a terminal and on the page.
+            first = shop.explain().partition("\n\n")[0]
+            assert "OOM-killed" in first.replace("\n", " "), first
+            assert "OOM-killed" in shop.page(), "the page does not say so"
         return said
     finally:
         shop.record(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -92,6 +93,13 @@ class Shop:
         told = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
         assert told.returncode == 0, told.stderr
         return told.stdout
+
+    def page(self) -> str:
+        """The text of the group's page up to its numbers: what it says first."""
+        html = self._http.get(f"{self.agent}/groups/{GROUP}").text
+        text = re.sub(r"<[^>]+>", "", html.partition("<h1")[2].partition("Generation")[0])
+        assert text, html[:500]
+        return text
 
     def metric(self, origin: str) -> float:
         """How many departures of an origin the agent has counted."""
