@@ -28,6 +28,8 @@ LATE_MS, ASK_AGAIN_MS = 300_000, 15_000
 LOOK_MS = 30_000
 """How often lag is looked at while there is scaling: as often as ends of partitions are asked for."""
 MINUTE_MS = 60_000
+LEAST_WINDOW_MS = 300_000
+"""A HorizontalPodAutoscaler's own: whoever turned it down is advised no less."""
 UP, DOWN = 1, -1
 
 
@@ -160,8 +162,8 @@ class AutoscalerStorm(Analyzer):
         # A scale-down that is undone at once, and what undoes it.
         undone = [(one, two) for one, two in pairwise(moves) if one.direction == DOWN]
         saved = [it for pair in undone for move in pair for it in move.rounds]
-        gap_ms = max((two.began_ms - one.began_ms for one, two in undone), default=MINUTE_MS)
-        advised_ms = -(-gap_ms // MINUTE_MS) * MINUTE_MS
+        gap_ms = max((two.began_ms - one.began_ms for one, two in undone), default=0)
+        advised_ms = max(-(-gap_ms // MINUTE_MS) * MINUTE_MS, LEAST_WINDOW_MS)
         numbers: dict[str, Any] = {
             "window_s": settings.window_s,
             "turns": turns,
@@ -185,8 +187,7 @@ class AutoscalerStorm(Analyzer):
             "Set stabilizationWindowSeconds under behavior.scaleDown of the HorizontalPodAutoscaler (with KEDA under "
             f"advanced.horizontalPodAutoscalerConfig) to {advised_ms // 1000} or more: {len(saved)} of "
             f"{count_text(len(rounds), 'rebalance')} would not have been, nor about "
-            f"{count_text(_stopped_s(saved), 'partition-second')} stopped; pods that are idle then run longer. "
-            "partition.assignment.strategy=cooperative-sticky keeps the other members at work meanwhile."
+            f"{count_text(_stopped_s(saved), 'partition-second')} stopped; pods that are idle then run longer."
         )
         return Condition(Severity.WARNING if known else Severity.INFO, summary, advice, numbers)
 

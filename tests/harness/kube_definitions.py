@@ -55,6 +55,7 @@ MODULES: Mapping[str, Module] = MappingProxyType(
         "argo-rollouts": Module(
             "github.com/argoproj/argo-rollouts", "v1.8.3", "manifests/crds", ("analysis-template-crd.yaml",)
         ),
+        "keda": Module("github.com/kedacore/keda/v2", "v2.17.2", "config/crd/bases", ("keda.sh_scaledobjects.yaml",)),
         "flagger": Module("github.com/fluxcd/flagger", "v1.41.0", "artifacts/flagger", ("crd.yaml",)),
     }
 )

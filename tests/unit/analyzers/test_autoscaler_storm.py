@@ -53,9 +53,14 @@ def test_turns_of_an_autoscaler_without_lag_are_told_as_what_they_are() -> None:
     )
     # The scale-down in the middle, and the scale-up that undid it.
     assert found.numbers["rebalances_saved"] == 2
-    assert found.numbers["advised_stabilization_window_s"] == 180
+    assert found.numbers["advised_stabilization_window_s"] == 300, "no less than the default"
     assert "stabilizationWindowSeconds under behavior.scaleDown" in found.advice
-    assert "to 180 or more: 2 of 4 rebalances would not have been" in found.advice
+    assert "to 300 or more: 2 of 4 rebalances would not have been" in found.advice
+
+
+def test_the_window_is_longer_than_what_was_undone() -> None:
+    (found,) = scaling(2, pause_s=400).findings(NAME, {"autoscaler_storm.window_s": "3600"}, origin_source=Scaled())
+    assert found.numbers["advised_stabilization_window_s"] == 420
 
 
 def test_keda_is_an_autoscaler_and_a_hand_is_none() -> None:

@@ -1,5 +1,5 @@
-"""The templates for Argo Rollouts and Flagger: by their makers' schemas, and what a real Prometheus answers to their
-queries."""
+"""The examples for Argo Rollouts, Flagger and KEDA: by their makers' schemas, and what a real Prometheus answers to
+the queries."""
 
 from __future__ import annotations
 
@@ -35,7 +35,12 @@ def documents(file: str) -> list[dict[str, Any]]:
 ARGO, FLAGGER = documents("argo-analysis-template.yaml"), documents("flagger-metric-template.yaml")
 
 
-@pytest.mark.parametrize(("definitions", "manifests"), [("argo-rollouts", ARGO), ("flagger", FLAGGER)])
+KEDA = list(yaml.safe_load_all((EXAMPLES / "keda" / "scaledobject.yaml").read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize(
+    ("definitions", "manifests"), [("argo-rollouts", ARGO), ("flagger", FLAGGER), ("keda", KEDA)]
+)
 def test_by_their_makers_schemas(definitions: str, manifests: list[dict[str, Any]]) -> None:
     known = {kind: schema for it in need_definitions(definitions) for kind, schema in schemas(it)}
     for manifest in manifests:
