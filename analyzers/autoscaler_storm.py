@@ -22,7 +22,7 @@ from analyzers.windows import RecentItems
 
 AUTOSCALERS = ("HorizontalPodAutoscaler", "KEDA")
 """How `message` of an origin names who scaled, where it was no hand."""
-LATE_MS, ASK_AGAIN_MS = 300_000, 15_000
+LATE_MS, ASK_AGAIN_MS = 300_000, 30_000
 """So long after a rebalance the origins of its members are looked for, and when: by then they are settled
 (`agent.core.events.open_origins`)."""
 LOOK_MS = 30_000

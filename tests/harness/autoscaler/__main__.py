@@ -62,6 +62,8 @@ def records(script: Script, seed: int) -> Iterator[RawRecord]:
 class ByAutoscaler:
     """Tells what Kubernetes would: who came and went was scaled, by a HorizontalPodAutoscaler."""
 
+    is_behind = False
+
     def departure_origin(self, member: Member, departed_ms: int | None, shown_ms: int) -> Origin | None:
         """Scaled down."""
         return _origin(OriginKind.SCALED_DOWN, member, shown_ms)

@@ -25,6 +25,8 @@ BY_HAND = "Deployment/payments went from 2 to 4 replicas, by hand (kubectl-scale
 class Scaled:
     """Says that all who came and went since the beginning were scaled."""
 
+    is_behind = False
+
     def __init__(self, message: str = BY_HPA, at_first: tuple[str, ...] = ("a", "b")) -> None:
         self.message, self.at_first = message, at_first
 
