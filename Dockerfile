@@ -38,13 +38,15 @@ RUN sed 's/^kshadow[^ ]*/kshadow[spark]/' /wheels/requirements.txt > /wheels/spa
 
 FROM ${BASE} AS spark
 # Debian's Java, whichever version it is today: security fixes come that way.
+# Not every base has useradd: the user is a line.
 # hadolint ignore=DL3008
 RUN apt-get update \
  && apt-get install --yes --no-install-recommends openjdk-21-jre-headless \
  && rm -rf /var/lib/apt/lists/* \
  && python -m pip uninstall --yes --root-user-action ignore pip \
  && rm -rf /usr/local/lib/python3*/ensurepip \
- && useradd --uid 65532 --home-dir /tmp --no-log-init --shell /usr/sbin/nologin kshadow
+ && echo 'kshadow:x:65532:65532:kshadow:/tmp:/usr/sbin/nologin' >> /etc/passwd \
+ && echo 'kshadow:x:65532:' >> /etc/group
 COPY --from=build-spark /opt/kshadow /opt/kshadow
 ENV PATH=/opt/kshadow/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 PYSPARK_PYTHON=/opt/kshadow/bin/python
 USER 65532:65532

@@ -13,6 +13,7 @@ from typing import Any
 
 _TIMEOUT_S = 900.0
 BASE = "localhost/kshadow-base"
+_CERTIFICATES = "/etc/pip-certificates.pem"
 
 
 class BuildahError(Exception):
@@ -111,10 +112,12 @@ def _as_pip_is_set_here(file: Path) -> list[str]:
         "trusted-host",
     )
     found = dict(re.findall(r"^(?:global|:env:)\.([\w-]+)='(.*)'$", told.stdout, re.MULTILINE))
+    volumes = [f"{it}:{it}:ro" for it in found.get("find-links", "").split() if Path(it).is_dir()]
+    if Path(cert := found.pop("cert", os.environ.get("SSL_CERT_FILE", ""))).is_file():
+        # Not where it is here: packages of the base write there.
+        volumes.append(f"{cert}:{_CERTIFICATES}:ro")
+        found["cert"] = _CERTIFICATES
     lines = [f"{name} = {value}" for name, value in found.items() if name in kept]
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("\n".join(["[global]", *lines, ""]))
-    places = {Path(it) for it in found.get("find-links", "").split() if Path(it).is_dir()}
-    if (cert := Path(found.get("cert", os.environ.get("SSL_CERT_FILE", "")))).is_file():
-        places.add(cert.parent)
-    return [f"{it}:{it}:ro" for it in sorted(places)]
+    return volumes
