@@ -106,7 +106,7 @@ def advise(scene: StoryContext) -> list[Advice]:
     ranked = sorted(found, key=lambda it: (it.severity > 0, -it.saves_ms, it.severity))
     out: list[Advice] = []
     for it in ranked:
-        if not any(it.about & chosen.about for chosen in out):
+        if not any(it.about & chosen.about or it.text in chosen.text or chosen.text in it.text for chosen in out):
             out.append(it)
     return out[:MAX_ITEMS]
 

@@ -100,7 +100,7 @@ def test_a_state_of_another_format_is_refused_as_such(
     state = STATE.decode(file.read_bytes())
     for image, came in ((of_format(state.image, FORMAT + 1), f"format {FORMAT + 1}"), (b"\x92", "1 bytes")):
         file.write_bytes(STATE.encode(msgspec.structs.replace(state, image=image)))
-        with pytest.raises(StateRefused, match=f"findings of the cluster: expected a snapshot .*, got .*{came}"):
+        with pytest.raises(StateRefused, match=f"findings of the cluster: expected a snapshot.*, got .*{came}"):
             ClusterFindings(spark, str(tmp_path), DIAGNOSIS).findings(1, second)
     # As the first release wrote it.
     file.write_bytes(msgspec.msgpack.encode(state))

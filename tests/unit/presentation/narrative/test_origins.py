@@ -200,6 +200,15 @@ def test_advice_names_the_setting_and_the_value_in_force(
     assert not any("Find why a stops" in it or "OOM kills" in it for it in others)
 
 
+def test_no_advice_is_given_twice() -> None:
+    """A finding that knows an origin advises the same, though the origin is of one departure in three."""
+    events = [lost(origin("oom_killed") if not it else None, f"c{it}", at_ms=T0 + it) for it in range(3)]
+    of_origin = "Raise the memory limit of container `app` of `StatefulSet/payments`"
+    (same,) = (it for it in tell(*events).advice if of_origin in it)
+    found = m.finding("session_timeout", advice=f"{same.partition(' See ')[0]} Find why the others stop.")
+    assert sum(of_origin in it for it in tell(*events, findings=[found]).advice) == 1
+
+
 @pytest.mark.parametrize("kind", ["scaled_down", "rolled_out", "drained", "deleted"])
 def test_a_planned_end_with_a_goodbye_needs_no_advice(kind: str) -> None:
     assert tell(lost(origin(kind), cause="member_left")).advice == ()
