@@ -188,7 +188,7 @@ def test_columns_of_a_newer_agent_are_passed_over(
         ),
         (
             lambda it: replaced(it, "at_ms", it["at_ms"].cast(pa.timestamp("ms"))).drop_columns(["schema"]),
-            r"expected schema int\d+, got nothing; at_ms int64 expected, timestamp",
+            r"expected schema int\d+, got nothing; expected at_ms int64, got timestamp",
         ),
         (
             lambda it: replaced(it, "schema", pa.array([SCHEMA + 1] * it.num_rows, it["schema"].type)),
