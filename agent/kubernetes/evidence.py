@@ -5,7 +5,9 @@ Owns the lock between who learns (the watches' thread) and who asks (the reader'
 
 from __future__ import annotations
 
+import math
 import threading
+import time
 from collections.abc import Callable, Collection
 
 from agent.common.clock import now_ms
@@ -15,6 +17,9 @@ from agent.kubernetes.history import ClusterHistory
 from agent.kubernetes.objects import AnyObject
 from agent.kubernetes.origin_rules import departed_of, departure_origin, join_origin
 from agent.kubernetes.records import Span
+
+CAUGHT_UP_S = 0.3
+"""So long after a watch goes on again it has told what went by unseen: that comes at once."""
 
 
 class PodEvidence:
@@ -27,16 +32,22 @@ class PodEvidence:
         self._clock_ms = clock_ms
         self.is_behind = False
         """See `agent.core.inference.origins.OriginSource`; kept by who watches."""
+        self._pods_since_s: float | None = -math.inf
+        """From when on (monotonic) pods are watched without a gap. None: now they are not."""
 
     def departure_origin(self, member: Member, departed_ms: int | None, shown_ms: int) -> Origin | None:
         """See `agent.core.inference.origins.OriginSource`."""
         gone = departed_of(member, departed_ms, shown_ms)
         with self._lock:
+            if not self._sees_pods():
+                return None
             return departure_origin(self._history, member, gone, self._clock_ms())
 
     def join_origin(self, member: Member, shown_ms: int) -> Origin | None:
         """See `agent.core.inference.origins.OriginSource`."""
         with self._lock:
+            if not self._sees_pods():
+                return None
             return join_origin(self._history, member, shown_ms, self._clock_ms())
 
     def apply(self, kind: str, it: AnyObject, span: Span, *, is_gone: bool = False) -> None:
@@ -48,6 +59,16 @@ class PodEvidence:
         """Of a kind, what a list does not have went at a time of `span`."""
         with self._lock:
             self._history.retain(kind, namespace, uids, span)
+
+    def pods_watched(self, is_watched: bool) -> None:
+        """Whether what happens to pods is seen. While it is not, an address may have become another pod's, so nothing
+        is answered; who asks asks again."""
+        with self._lock:
+            self._pods_since_s = time.monotonic() if is_watched else None
+
+    def _sees_pods(self) -> bool:
+        since_s = self._pods_since_s
+        return since_s is not None and time.monotonic() - since_s >= CAUGHT_UP_S
 
     def first_look_done(self) -> None:
         """All kinds were listed: of what happened before, nothing more will come."""

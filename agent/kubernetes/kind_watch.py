@@ -227,7 +227,11 @@ class KindWatch:
             self._check(response)
             self._requests["ok"] += 1
             self._turn(WatchState.WATCHING)
-            await self._follow(response)
+            self._tell_pods(True)
+            try:
+                await self._follow(response)
+            finally:
+                self._tell_pods(False)
         self.health.known_ms = self._clock_ms()
 
     async def _follow(self, response: httpx2.Response) -> None:
@@ -259,6 +263,10 @@ class KindWatch:
             if is_live:
                 health.known_ms = now_ms
 
+    def _tell_pods(self, is_watched: bool) -> None:
+        if self._watched.kind == "Pod":
+            self._evidence.pods_watched(is_watched)
+
     # How it goes.
 
     def _turn(self, state: WatchState, error: str | None = None) -> None:
@@ -279,6 +287,7 @@ class KindWatch:
 
     def _fail(self, error: Exception) -> None:
         self._requests["failed"] += 1
+        self._tell_pods(False)
         said = printable_truncated(str(error) or type(error).__name__, 200)
         if self.health.state is not WatchState.BROKEN:
             log.info("Kubernetes: the watch of %s broke: %s", self._watched.plural, said)

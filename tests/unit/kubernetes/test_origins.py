@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from agent.core.inference.origins import KINDS
+from agent.kubernetes.evidence import CAUGHT_UP_S
 from agent.kubernetes.history import MAX_WAITING
 from tests.harness.kubernetes.components import Cluster
 from tests.harness.kubernetes.memory_world import MemoryWorld
@@ -97,6 +100,17 @@ def test_what_the_first_lists_show_is_told_at_once() -> None:
     assert len(_mistakes(world, scenes.expected)) == 1, "more may come of the exit"
     world.evidence.first_look_done()
     assert _mistakes(world, scenes.expected) == []
+
+
+def test_nothing_is_told_while_an_address_may_become_another_pods_unseen() -> None:
+    world, expected = _played("departs_exited", "joins_restarted")
+    assert _mistakes(world, expected) == []
+    world.evidence.pods_watched(False)
+    assert len(_mistakes(world, expected)) == len(expected)
+    world.evidence.pods_watched(True)
+    assert len(_mistakes(world, expected)) == len(expected), "what went by comes now"
+    time.sleep(CAUGHT_UP_S)
+    assert _mistakes(world, expected) == []
 
 
 @pytest.mark.parametrize(("generation", "told"), [(2, "deleted"), (3, None)])
