@@ -18,6 +18,8 @@ from agent.kubernetes.objects import AnyObject
 from agent.kubernetes.origin_rules import departed_of, departure_origin, join_origin
 from agent.kubernetes.records import Span
 
+DECISIVE = frozenset(["Pod", "ReplicaSet", "Deployment", "StatefulSet"])
+"""Kinds without whose changes a wrong answer is likelier than a late one is bad."""
 CAUGHT_UP_S = 0.3
 """So long after a watch goes on again it has told what went by unseen: that comes at once."""
 
@@ -32,8 +34,10 @@ class PodEvidence:
         self._clock_ms = clock_ms
         self.is_behind = False
         """See `agent.core.inference.origins.OriginSource`; kept by who watches."""
-        self._pods_since_s: float | None = -math.inf
-        """From when on (monotonic) pods are watched without a gap. None: now they are not."""
+        self._unwatched = set[str]()
+        """Kinds of which changes go by unseen now."""
+        self._watched_since_s = -math.inf
+        """From when on (monotonic) the kind that was missing last is watched again."""
 
     def departure_origin(self, member: Member, departed_ms: int | None, shown_ms: int) -> Origin | None:
         """See `agent.core.inference.origins.OriginSource`."""
@@ -60,15 +64,18 @@ class PodEvidence:
         with self._lock:
             self._history.retain(kind, namespace, uids, span)
 
-    def pods_watched(self, is_watched: bool) -> None:
-        """Whether what happens to pods is seen. While it is not, an address may have become another pod's, so nothing
-        is answered; who asks asks again."""
+    def watched(self, kind: str, is_watched: bool) -> None:
+        """Whether changes of a kind are seen. While those of pods or of what makes them are not, an address may have
+        become another pod's, and a new pod be one of more: so nothing is answered, and who asks asks again."""
         with self._lock:
-            self._pods_since_s = time.monotonic() if is_watched else None
+            if not is_watched:
+                self._unwatched.add(kind)
+            elif kind in self._unwatched:
+                self._unwatched.remove(kind)
+                self._watched_since_s = time.monotonic()
 
     def _sees_pods(self) -> bool:
-        since_s = self._pods_since_s
-        return since_s is not None and time.monotonic() - since_s >= CAUGHT_UP_S
+        return not self._unwatched & DECISIVE and time.monotonic() - self._watched_since_s >= CAUGHT_UP_S
 
     def first_look_done(self) -> None:
         """All kinds were listed: of what happened before, nothing more will come."""

@@ -134,6 +134,7 @@ class KindWatch:
                     self._requests["denied"] += 1
                     self._version = None
                     self._turn(WatchState.DENIED, str(refusal))
+                    self._tell(True)
                     self.settled.set()
                     await self._wait(self._timings.denied_s)
                     continue
@@ -227,11 +228,11 @@ class KindWatch:
             self._check(response)
             self._requests["ok"] += 1
             self._turn(WatchState.WATCHING)
-            self._tell_pods(True)
+            self._tell(True)
             try:
                 await self._follow(response)
             finally:
-                self._tell_pods(False)
+                self._tell(False)
         self.health.known_ms = self._clock_ms()
 
     async def _follow(self, response: httpx2.Response) -> None:
@@ -263,9 +264,8 @@ class KindWatch:
             if is_live:
                 health.known_ms = now_ms
 
-    def _tell_pods(self, is_watched: bool) -> None:
-        if self._watched.kind == "Pod":
-            self._evidence.pods_watched(is_watched)
+    def _tell(self, is_watched: bool) -> None:
+        self._evidence.watched(self._watched.kind, is_watched)
 
     # How it goes.
 
@@ -287,7 +287,7 @@ class KindWatch:
 
     def _fail(self, error: Exception) -> None:
         self._requests["failed"] += 1
-        self._tell_pods(False)
+        self._tell(False)
         said = printable_truncated(str(error) or type(error).__name__, 200)
         if self.health.state is not WatchState.BROKEN:
             log.info("Kubernetes: the watch of %s broke: %s", self._watched.plural, said)

@@ -105,9 +105,9 @@ def test_what_the_first_lists_show_is_told_at_once() -> None:
 def test_nothing_is_told_while_an_address_may_become_another_pods_unseen() -> None:
     world, expected = _played("departs_exited", "joins_restarted")
     assert _mistakes(world, expected) == []
-    world.evidence.pods_watched(False)
+    world.evidence.watched("Pod", False)
     assert len(_mistakes(world, expected)) == len(expected)
-    world.evidence.pods_watched(True)
+    world.evidence.watched("Pod", True)
     assert len(_mistakes(world, expected)) == len(expected), "what went by comes now"
     time.sleep(CAUGHT_UP_S)
     assert _mistakes(world, expected) == []
