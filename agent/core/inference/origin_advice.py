@@ -22,7 +22,7 @@ def origin_advice(origins: Sequence[Origin], *, without_goodbye: bool = False) -
     latest = origins[-1]
     write = _WRITERS.get(latest.kind)
     if write is not None and latest.is_trouble:
-        return write(origins)
+        return write(latest)
     if without_goodbye and origin_info(latest.kind).is_planned:
         return _close_first(latest)
     if latest.kind == OriginKind.DRAINED and len(origins) >= REPEATED_FROM:
@@ -48,16 +48,14 @@ def _budget(origin: Origin) -> str:
     return f"A PodDisruptionBudget for {_quoted(origin.workload or origin.pod)}"
 
 
-def _oom_killed(origins: Sequence[Origin]) -> str:
-    it = origins[-1]
+def _oom_killed(it: Origin) -> str:
     return (
         f"Raise the memory limit of {_container(it)}{_now(it.limit)} above what it uses, or find what grows; its "
         "nodes then need that much more memory."
     )
 
 
-def _exited(origins: Sequence[Origin]) -> str:
-    it = origins[-1]
+def _exited(it: Origin) -> str:
     grace = "" if it.grace is None else f", or raise terminationGracePeriodSeconds{_now(it.grace)}"
     code = "" if it.exit_code is None else f" with code {it.exit_code}"
     return (
@@ -66,8 +64,7 @@ def _exited(origins: Sequence[Origin]) -> str:
     )
 
 
-def _liveness_killed(origins: Sequence[Origin]) -> str:
-    it = origins[-1]
+def _liveness_killed(it: Origin) -> str:
     grace = ""
     if it.grace is not None:
         grace = f" Raise terminationGracePeriodSeconds{_now(it.grace)} above the time that closing takes."
@@ -77,24 +74,21 @@ def _liveness_killed(origins: Sequence[Origin]) -> str:
     )
 
 
-def _evicted(origins: Sequence[Origin]) -> str:
-    it = origins[-1]
+def _evicted(it: Origin) -> str:
     return (
         f"Request as much memory and disk for {_container(it)} as it uses: the kubelet evicts first what uses more; "
         f"fewer pods then fit on a node. {_budget(it)} lets calls of the eviction API take one member at a time."
     )
 
 
-def _preempted(origins: Sequence[Origin]) -> str:
-    it = origins[-1]
+def _preempted(it: Origin) -> str:
     return (
         f"Give {_quoted(it.workload or it.pod)} a priorityClassName that is not below what preempts it; others then "
         "wait for room."
     )
 
 
-def _node_lost(origins: Sequence[Origin]) -> str:
-    it = origins[-1]
+def _node_lost(it: Origin) -> str:
     node = "its node" if it.node is None else f"node {_quoted(it.node)}"
     return (
         f"Find why {node} stopped reporting, and spread {_quoted(it.workload or it.pod)} over nodes "
@@ -112,7 +106,7 @@ def _close_first(origin: Origin) -> str:
     )
 
 
-_WRITERS: dict[str, Callable[[Sequence[Origin]], str]] = {
+_WRITERS: dict[str, Callable[[Origin], str]] = {
     OriginKind.OOM_KILLED: _oom_killed,
     OriginKind.EXITED: _exited,
     OriginKind.LIVENESS_KILLED: _liveness_killed,
