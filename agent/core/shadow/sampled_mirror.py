@@ -16,9 +16,7 @@ from typing import ClassVar
 
 import msgspec
 
-from agent.core.inference.external_evidence import EvidenceSource
 from agent.core.inference.origin_evidence import PartitionOrigins
-from agent.core.inference.origins import OriginSource
 from agent.core.protocol.hashing import partition_for_group
 from agent.core.records import RawRecord
 from agent.core.shadow.mirror import PartitionMirror, RejectedRecord
@@ -71,14 +69,7 @@ class SampledMirror(PartitionMirror):
         }
     )
 
-    def __init__(
-        self,
-        partition: int,
-        evidence_source: EvidenceSource | None = None,
-        origin_source: OriginSource | None = None,
-    ) -> None:
-        super().__init__(partition, evidence_source, origin_source)
-        self.groups: dict[str, SampledGroup] = {}  # type: ignore[assignment]  # no other type comes from a look
+    groups: dict[str, SampledGroup]  # type: ignore[assignment]  # no other type comes from a look
 
     def replay(self, record: RawRecord) -> list[Transition]:
         """Apply one record; see `PartitionMirror.replay`."""
