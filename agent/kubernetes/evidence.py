@@ -19,7 +19,7 @@ from agent.kubernetes.origin_rules import departed_of, departure_origin, join_or
 from agent.kubernetes.records import Span
 
 DECISIVE = frozenset(["Pod", "ReplicaSet", "Deployment", "StatefulSet"])
-"""Kinds without whose changes a wrong answer is likelier than a late one is bad."""
+"""Kinds whose unseen changes may make an answer wrong; of the others they only make it less exact."""
 CAUGHT_UP_S = 0.3
 """So long after a watch goes on again it has told what went by unseen: that comes at once."""
 
@@ -43,14 +43,14 @@ class PodEvidence:
         """See `agent.core.inference.origins.OriginSource`."""
         gone = departed_of(member, departed_ms, shown_ms)
         with self._lock:
-            if not self._sees_pods():
+            if not self._sees_changes():
                 return None
             return departure_origin(self._history, member, gone, self._clock_ms())
 
     def join_origin(self, member: Member, shown_ms: int) -> Origin | None:
         """See `agent.core.inference.origins.OriginSource`."""
         with self._lock:
-            if not self._sees_pods():
+            if not self._sees_changes():
                 return None
             return join_origin(self._history, member, shown_ms, self._clock_ms())
 
@@ -74,7 +74,7 @@ class PodEvidence:
                 self._unwatched.remove(kind)
                 self._watched_since_s = time.monotonic()
 
-    def _sees_pods(self) -> bool:
+    def _sees_changes(self) -> bool:
         return not self._unwatched & DECISIVE and time.monotonic() - self._watched_since_s >= CAUGHT_UP_S
 
     def first_look_done(self) -> None:

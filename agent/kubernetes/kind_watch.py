@@ -96,7 +96,7 @@ class KindWatch:
         when the API server answers again."""
         self.health, self.settled = health, Event()
         """`settled`: set once the kind was listed, or it is known that it cannot be."""
-        self._watched, self._namespace = health.watched, namespace
+        self._watched = health.watched
         self._evidence, self._client = evidence, client
         self._requests, self._listing = requests, listing
         self._clock_ms, self._timings, self._on_failure = clock_ms, timings, on_failure

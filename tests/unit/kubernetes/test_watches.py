@@ -119,7 +119,7 @@ def test_what_does_not_answer_is_a_worry_after_a_while() -> None:
             it.since_ms -= BROKEN_WORRIES_MS
         (worry,) = watcher.worries()
         assert worry.startswith("Kubernetes: no news of pods for 15 s (connection refused)")
-        assert not watcher.evidence._sees_pods()
+        assert not watcher.evidence._sees_changes()
         # Events wait for what they are about.
         assert watcher.status()["kinds"]["events"]["state"] == WatchState.LISTING
 
