@@ -46,25 +46,23 @@ class DecodeErrors(msgspec.Struct, frozen=True, tag="errors"):
 
 
 class PartitionLoads(msgspec.Struct, frozen=True, tag="loads"):
-    """What a partition took in by windows: their end, records, the group that committed most, its commits, and the
-    offset of the last record by then. `clock_ms` is the partition's event clock, None where it has none."""
+    """What a partition took in by windows: their end, the load, and the offset of the last record by then. `clock_ms`
+    is the partition's event clock, None where it has none."""
 
     partition: int
     clock_ms: int | None
-    windows: list[tuple[int, int, str | None, int, int]]
+    windows: list[tuple[int, PartitionLoad, int]]
 
     @classmethod
     def of(
         cls, partition: int, clock_ms: int | None, loads: Mapping[int, tuple[PartitionLoad, int]]
     ) -> PartitionLoads:
         """The note of a diagnosis' loads."""
-        return cls(partition, clock_ms, [(end_ms, *load, at) for end_ms, (load, at) in sorted(loads.items())])
+        return cls(partition, clock_ms, [(end_ms, load, at) for end_ms, (load, at) in sorted(loads.items())])
 
     def add_to(self, whole: ClusterDiagnosis) -> None:
         """Tell them to a diagnosis of what spans partitions."""
-        loads = {
-            end: (PartitionLoad(records, group, commits), at) for end, records, group, commits, at in self.windows
-        }
+        loads = {end_ms: (load, at) for end_ms, load, at in self.windows}
         whole.merge_partition(self.partition, loads, self.clock_ms or 0)
 
 

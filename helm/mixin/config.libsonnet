@@ -35,6 +35,8 @@
     behindFor: '15m',
     readingStoppedFor: '5m',
     decodeErrorsFor: '5m',
+    // Twice the range that is looked at: what happens once is no alert.
+    timestampsAheadFor: '20m',
     divergenceFor: '15m',
     // Longer than a file of history is written to (--history-roll, 5 min): until then its events wait.
     historySeconds: 900,

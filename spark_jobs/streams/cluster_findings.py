@@ -107,5 +107,12 @@ class ClusterFindings:
         return self._make(f"{self._directory}/{name}")
 
 
-STATE = StateFormat("findings of the cluster", FindingsState, version=2, migrations={})
-"""Version 2: with a head."""
+def _with_whole_loads(before: Any) -> Any:
+    """Windows were (end, records, group, its commits, offset)."""
+    for note in before["loads"]:
+        note["windows"] = [(end_ms, load, offset) for end_ms, *load, offset in note["windows"]]
+    return before
+
+
+STATE = StateFormat("findings of the cluster", FindingsState, version=3, migrations={3: _with_whole_loads})
+"""Version 2: with a head. Version 3: loads tell of records whose timestamps are ahead."""

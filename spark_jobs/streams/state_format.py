@@ -96,6 +96,8 @@ def _describe(kind: inspect.Type, met: dict[str, str]) -> str:
                 met[name] = ""
                 met[name] = ", ".join(f"{it.encode_name} {_describe(it.type, met)}" for it in kind.fields)
             return name
+        case inspect.NamedTupleType():
+            return f"tuple[{', '.join(_describe(it.type, met) for it in kind.fields)}]"
         case inspect.DictType():
             return f"dict[{_describe(kind.key_type, met)}, {_describe(kind.value_type, met)}]"
         case inspect.ListType() | inspect.SetType():

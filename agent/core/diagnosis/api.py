@@ -160,11 +160,16 @@ class Analyzer(ABC):
 
 
 class PartitionLoad(NamedTuple):
-    """What one partition of the topic took in during a window; `group` made most of the commits."""
+    """What one partition of the topic took in during a window; `group` made most of the commits.
+
+    `records_ahead` of the records had timestamps ahead of the records around them, by `farthest_ahead_ms` at most.
+    """
 
     records: int
     group: str | None
     group_commits: int
+    records_ahead: int = 0
+    farthest_ahead_ms: int = 0
 
 
 class LoadWindow(NamedTuple):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -55,6 +56,10 @@ class RecordsAhead(NamedTuple):
     records: int = 0
     farthest_ms: int = 0
     last_ms: int | None = None
+
+    def with_one(self, ahead_ms: int, clock_ms: int) -> RecordsAhead:
+        """And one more, as the clock showed `clock_ms`."""
+        return RecordsAhead(self.records + 1, max(self.farthest_ms, ahead_ms), clock_ms)
 
 
 class AnalyzerFailure(RuntimeError):
@@ -150,6 +155,7 @@ class PartitionDiagnosis:
             "_records": int,
             "_counted_ms": int,
             "ahead": RecordsAhead,
+            "_window_ahead": RecordsAhead,
         }
     )
 
@@ -186,6 +192,7 @@ class PartitionDiagnosis:
         self._records = 0
         self._counted_ms = 0
         self.ahead = RecordsAhead()
+        self._window_ahead = RecordsAhead()
         mirror.offsets.track_touched()
 
     def after_restore(self) -> None:
@@ -205,6 +212,8 @@ class PartitionDiagnosis:
         peaks = times
         if peaks != sorted(peaks):
             peaks = list(accumulate(peaks, max))
+        # They are counted where they are read: windows end in between, wherever batches are cut.
+        ahead = _ahead(run.timestamps_ms, times, peaks, self.clock_ms or 0)
         in_bulk = True
         while index < end:
             if index == stop:
@@ -218,6 +227,8 @@ class PartitionDiagnosis:
             in_bulk = not transitions
             self.clock_ms = max(self.clock_ms or 0, peaks[index - 1])
             self._records += index - before
+            while ahead and ahead[0][0] < index:
+                self._count_ahead(*ahead.popleft()[1:])
             if transitions:
                 if self.observer is not None:
                     self.observer(self._mirror, transitions)
@@ -250,20 +261,17 @@ class PartitionDiagnosis:
     # The clock.
 
     def _believed(self, times: Sequence[int], context: Context) -> list[int]:
-        """The times that may move the clock, `LATE_MS` for those that are ahead, which are counted."""
+        """The times that may move the clock, `LATE_MS` for those that are ahead."""
         believed = believed_times(times, context)
-        if believed is times or LATE_MS not in believed:
-            return believed
-        clock_ms = self.clock_ms
-        if clock_ms is None and believed[:1] == [LATE_MS]:
+        if self.clock_ms is None and believed[:1] == [LATE_MS]:
             # There is no time yet that the first could leave as it is.
             believed[0] = min([*times[1:4], *context.next_ms, context.latest_ms, times[0]])
-        for time, moves_to in zip(times, believed, strict=True):
-            clock_ms = max(clock_ms or 0, moves_to)
-            if moves_to != time:
-                before = self.ahead
-                self.ahead = RecordsAhead(before.records + 1, max(before.farthest_ms, time - clock_ms), clock_ms)
         return believed
+
+    def _count_ahead(self, ahead_ms: int, clock_ms: int) -> None:
+        """A record was read whose time is ahead of the clock, by so much."""
+        self.ahead = self.ahead.with_one(ahead_ms, clock_ms)
+        self._window_ahead = self._window_ahead.with_one(ahead_ms, clock_ms)
 
     def _due_ms(self) -> int | None:
         """When the next thing is due."""
@@ -394,9 +402,10 @@ class PartitionDiagnosis:
             name: self._groups[name].consumption.take_commit_count() for name in self._active if name in self._groups
         }
         most = max(commits, key=lambda name: (commits[name], name), default=None)
-        load = PartitionLoad(self._window_records, most, 0 if most is None else commits[most])
+        commits_of_most, ahead = 0 if most is None else commits[most], self._window_ahead
+        load = PartitionLoad(self._window_records, most, commits_of_most, ahead.records, ahead.farthest_ms)
         self.loads[end_ms] = load, self._mirror.next_offset - 1
-        self._active, self._window_records = set(), 0
+        self._active, self._window_records, self._window_ahead = set(), 0, RecordsAhead()
 
     def _sample(self, due_ms: int) -> list[DiagnosisOutput]:
         """A minute has ended: hand what was committed since the last sample to who wants it, if that is worth it."""
@@ -507,6 +516,21 @@ class PartitionDiagnosis:
         assert self.clock_ms is not None, "groups come of records"
         known_ms = self._counted_ms if self._mirror.offsets.touched else self.clock_ms
         return MirroredGroup(name, self.clock_ms, known_ms, self._mirror, watched.consumption)
+
+
+def _ahead(
+    times: Sequence[int], believed: Sequence[int], peaks: Sequence[int], clock_ms: int
+) -> deque[tuple[int, int, int]]:
+    """Of the times that are not believed: where, how far ahead of the clock, and the clock there. It showed
+    `clock_ms` before the first, and shows `peaks` as far as these are later."""
+    if believed is times or (LATE_MS not in believed and believed[:1] == [*times[:1]]):
+        return deque()
+    clocks = [max(clock_ms, peak) for peak in peaks]
+    return deque(
+        (index, time - clocks[index], clocks[index])
+        for index, (time, moves_to) in enumerate(zip(times, believed, strict=True))
+        if moves_to != time
+    )
 
 
 def finding(

@@ -86,6 +86,11 @@ def hysteresis_form(forms: Forms, settings: Settings) -> Form:
     return forms.of_class(Hysteresis, make=lambda: Hysteresis(times.open_after_ms, times.close_after_ms))
 
 
+def is_stored(analyzer: Analyzer | ClusterAnalyzer, version: int) -> bool:
+    """Whether images of a version have an analyzer."""
+    return ANALYZERS_SINCE.get(analyzer.name, version) <= version
+
+
 class AnalyzerStates:
     """Writes and reads what the analyzers that run know of the groups of one partition."""
 
@@ -93,7 +98,7 @@ class AnalyzerStates:
         new = [make() for make in makes]
         self._makes = makes
         self._classes = [type(it) for it in new]
-        self._is_stored = [ANALYZERS_SINCE.get(it.name, forms.version) <= forms.version for it in new]
+        self._is_stored = [is_stored(it, forms.version) for it in new]
         self._analyzers = [analyzer_form(forms, it, make) for it, make in zip(new, makes, strict=True)]
         self._hysteresis = [hysteresis_form(forms, it.settings) for it in new]
         closed = forms.of_class(Hysteresis)

@@ -15,13 +15,20 @@ import msgspec
 
 from agent.core.diagnosis.cluster import AnalyzerSelection, ClusterDiagnosis
 from agent.core.diagnosis.engine import AnalyzerFailure, PartitionDiagnosis
+from agent.core.diagnosis.hysteresis import Hysteresis
 from agent.core.events.counts import PartitionCounts
 from agent.core.events.recent import PartitionRecentEvents, RecentEvent
 from agent.core.inference.external_evidence import EvidenceSource
 from agent.core.inference.origins import OriginSource
 from agent.core.shadow.mirror import PartitionMirror
 from agent.core.state_fields import INTERNED, declared_state
-from agent.persistence.snapshot.analyzer_state import AnalyzerStates, analyzer_form, hysteresis_form, settings_text
+from agent.persistence.snapshot.analyzer_state import (
+    AnalyzerStates,
+    analyzer_form,
+    hysteresis_form,
+    is_stored,
+    settings_text,
+)
 from agent.persistence.snapshot.codec import Packing, Unpacking, forms_of, generic, row_maker
 from agent.persistence.snapshot.envelope import Fingerprints, Header, SnapshotIdentity, fingerprint, open_sealed
 from agent.persistence.snapshot.errors import MALFORMED, RefusalReason, SnapshotRefused, UnwritableState
@@ -54,11 +61,13 @@ class _Version:
         self.mirror = forms.of_class(mirror_class)
         self.analyzers = AnalyzerStates(forms, selection.makes)
         self.counts, self.recent = forms.of(PartitionCounts), forms.of(PartitionRecentEvents)
-        makes = [partial(type(it), it.settings) for it in selection.cluster_analyzers]
+        stored = [it for it in selection.cluster_analyzers if is_stored(it, version)]
+        makes = [partial(type(it), it.settings) for it in stored]
         self.cluster_analyzers = {
             it.name: (analyzer_form(forms, make(), make), hysteresis_form(forms, it.settings))
-            for it, make in zip(selection.cluster_analyzers, makes, strict=True)
+            for it, make in zip(stored, makes, strict=True)
         }
+        self.settings = [self.analyzers.settings, *(settings_text(it.name, it.settings) for it in stored)]
         runs = [
             generic(tuple, hysteresis.plain, it.plain) | None for it, hysteresis in self.cluster_analyzers.values()
         ]
@@ -98,7 +107,7 @@ class ImageCodec:
         self._selection, self._evidence_source, self._on_failure = selection, evidence_source, on_failure
         self._encoder = msgspec.msgpack.Encoder(enc_hook=_encoded)
         self._versions = {FORMAT: _Version(FORMAT, selection, mirror_class)}
-        self._settings = [*(settings_text(it.name, it.settings) for it in selection.cluster_analyzers), scope]
+        self._scope = scope
 
     def _version(self, number: int) -> _Version:
         if number not in self._versions:
@@ -111,7 +120,7 @@ class ImageCodec:
 
     def fingerprints(self, version: int = FORMAT) -> Fingerprints:
         """What images of a version have to say of themselves to be read here."""
-        settings = "\n".join([self._version(version).analyzers.settings, *self._settings])
+        settings = "\n".join([*self._version(version).settings, self._scope])
         return Fingerprints(fingerprint(self.layout(version)), fingerprint(settings))
 
     def open(self, blob: bytes, expected: SnapshotIdentity) -> tuple[Header, bytes]:
@@ -177,15 +186,19 @@ class ImageCodec:
         try:
             tables, ((states, offsets, judged_until_ms), counts, recent) = forms.decode_cluster(image)
             by = _unpacking(tables)
-            watches = [
-                (form.unpack(state[1], by), hysteresis.unpack(state[0], by))
-                for (form, hysteresis), state in zip(forms.cluster_analyzers.values(), states, strict=True)
-                if state is not None
-            ]
+            watches = {
+                name: None if state is None else (form.unpack(state[1], by), hysteresis.unpack(state[0], by))
+                for (name, (form, hysteresis)), state in zip(forms.cluster_analyzers.items(), states, strict=True)
+            }
             told = forms.counts.unpack(counts, by), forms.recent.unpack(recent, by)
         except MALFORMED as error:
             raise _corrupt(error) from error
-        diagnosis.watches, diagnosis.offsets, diagnosis.judged_until_ms = watches, offsets, judged_until_ms
+        # One that the version does not have begins anew.
+        new = {
+            it.name: (type(it)(it.settings), Hysteresis.of(it.settings)) for it in self._selection.cluster_analyzers
+        }
+        diagnosis.watches = [it for it in (new | watches).values() if it is not None]
+        diagnosis.offsets, diagnosis.judged_until_ms = offsets, judged_until_ms
         return told
 
 

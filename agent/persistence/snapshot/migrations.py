@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from agent.core.diagnosis.api import PartitionLoad
 from agent.core.diagnosis.engine import PartitionDiagnosis, RecordsAhead
 from agent.core.events.counts import PartitionCounts
 from agent.core.inference.origin_evidence import PartitionOrigins
@@ -22,7 +23,7 @@ from agent.core.shadow.mirror import PartitionMirror
 from agent.core.shadow.sampled_mirror import SampledMirror
 from agent.core.shadow.views import GroupView
 
-FORMAT = 6
+FORMAT = 7
 """Of the container and of the fields; also raised where images must not be used though the fields are the same."""
 
 OLDEST_FORMAT = 3
@@ -62,10 +63,15 @@ MIGRATIONS: dict[int, Sequence[Added | Renamed | Removed]] = {
         Added(PartitionCounts, "origins", dict),
         Added(GroupView, "origins", lambda: None),
     ),
+    7: (
+        Added(PartitionDiagnosis, "_window_ahead", RecordsAhead),
+        Added(PartitionLoad, "records_ahead", int),
+        Added(PartitionLoad, "farthest_ahead_ms", int),
+    ),
 }
 """By the version that they came with: what changed since the version before."""
 
-ANALYZERS_SINCE: Mapping[str, int] = {"autoscaler_storm": 6}
+ANALYZERS_SINCE: Mapping[str, int] = {"autoscaler_storm": 6, "timestamps_ahead": 7}
 """By the name of an analyzer that images of some version before do not have: the first that has it. It begins anew
 then."""
 

@@ -49,6 +49,7 @@ RUNBOOK_OF = {
     "session_timeout": "kshadowsessiontimeouts",
     "stalled_consumer": "kshadowconsumerstalled",
     "static_membership_advice": "kshadowrebalancestorm",
+    "timestamps_ahead": "kshadowtimestampsahead",
     "unbalanced_assignment": "kshadowimbalance",
 }
 """By analyzer, the section of the runbooks; None without one."""

@@ -72,6 +72,15 @@
             'shown wrong. Its log has each with its offset.'
           ),
           lib.alert(
+            'KshadowTimestampsAhead',
+            'warning',
+            config.timestampsAheadFor,
+            'increase(%s[10m]) > 0' % lib.metric('kshadow_records_ahead_total'),
+            'Records of __consumer_offsets have timestamps that are ahead.',
+            'Partition {{ $labels.partition }} of __consumer_offsets keeps receiving records whose timestamps are ahead of the ' +
+            "records around them. They move no clock. Brokers' clocks differ, or a client writes to the topic."
+          ),
+          lib.alert(
             'KshadowShadowDivergence',
             'warning',
             config.divergenceFor,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from agent.core.diagnosis.api import WINDOW_MS, Finding
+from agent.core.diagnosis.api import WINDOW_MS, Finding, PartitionLoad
 from agent.core.diagnosis.cluster import ClusterDiagnosis
 from agent.core.diagnosis.engine import DiagnosisOutput
 from agent.core.records import RecordBatch
@@ -122,6 +122,7 @@ def mirror_in_the_middle() -> bytes:
 # Findings of the cluster.
 
 HOT = 5
+BUSY, CALM = (900_000, "busy", 800_000), (900, "calm", 50)
 HALF = 2
 """Windows that were judged; a finding opens with the one after them."""
 
@@ -133,7 +134,7 @@ def loads(first: int, last: int) -> list[PartitionLoads]:
             partition,
             T0 + last * WINDOW_MS,
             [
-                (T0 + it * WINDOW_MS, *((900_000, "busy", 800_000) if partition == HOT else (900, "calm", 50)), it)
+                (T0 + it * WINDOW_MS, PartitionLoad(*(BUSY if partition == HOT else CALM)), it)
                 for it in range(first + 1, last + 1)
             ],
         )

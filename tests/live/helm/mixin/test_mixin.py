@@ -92,7 +92,14 @@ def test_an_alert_says_all_that_is_asked(alert: dict[str, Any]) -> None:
     for text in (texts["summary"], texts["description"].replace(ORIGINS, "")):
         # Any other query in a template would have strangers' names in it.
         assert set(re.findall(r"\{\{ ?(\w+|\$[\w.]+|\.)", text)) <= {
-            *("$labels.group", "$labels.cluster", "$labels.instance", "$labels.job", "$labels.reason"),
+            *(
+                "$labels.group",
+                "$labels.cluster",
+                "$labels.instance",
+                "$labels.job",
+                "$labels.reason",
+                "$labels.partition",
+            ),
             *("$labels.field", "$labels.sink", "$labels.query", "$value", "with", "if", "else", "end", "printf", "."),
         }
         assert text.endswith(".")
