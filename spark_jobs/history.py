@@ -92,3 +92,9 @@ def has_time(now: F.Column) -> F.Column:
     """Whether an event is one, and of a time that can be. `now` is a timestamp."""
     least, most = F.lit(EARLIEST_MS), F.unix_millis(now) + AHEAD_MS
     return F.col("event_id").isNotNull() & F.col("type").isNotNull() & F.col("at_ms").between(least, most)
+
+
+def watermark_time(now: F.Column) -> F.Column:
+    """The time by which an event moves the watermark, a timestamp: its own, but not after `now`, since brokers take
+    records dated an hour ahead, and one alone would end everybody's windows of that hour. Null without `has_time`."""
+    return F.when(has_time(now), F.timestamp_millis(F.least(F.col("at_ms"), F.unix_millis(now))))

@@ -27,7 +27,7 @@ from agent.history.rolling import ROWS, event_of, in_order, with_date
 from agent.history.rollup_reducer import STATE_VERSION, GroupRollup, Rows
 from agent.history.tables import SET_ASIDE
 from agent.persistence.export.arrow import date_of
-from spark_jobs.history import has_time
+from spark_jobs.history import has_time, watermark_time
 from spark_jobs.partition_reducer import relax
 from spark_jobs.streams.state_format import StateFormat
 
@@ -59,7 +59,7 @@ def roll_up_stream(events: DataFrame, watermark: timedelta) -> DataFrame:
     """Events of a stream (`spark_jobs.history.EVENTS_DDL`) → rows of `ROWS`."""
     # What has no time that could be believed must not move the watermark; a null does not.
     believed = has_time(F.current_timestamp())
-    at = F.when(believed, F.timestamp_millis("at_ms"))
+    at = watermark_time(F.current_timestamp())
     timed = events.withColumn("believed", F.coalesce(believed, F.lit(False))).withColumn("at", at)
     marked = timed.withWatermark("at", f"{int(watermark.total_seconds() * 1000)} milliseconds")
     # Without the column Spark drops nothing as late before we have seen it.

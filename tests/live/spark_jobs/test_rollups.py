@@ -27,7 +27,7 @@ from agent.persistence.export.encoded_event import encode_event
 from agent.persistence.export.log_clock import LogClock
 from agent.persistence.export.parquet_sink import ParquetSink
 from agent.tools.spark_submit.jobs import Rollup
-from spark_jobs.history import HistoryFiles, from_json, has_time
+from spark_jobs.history import HistoryFiles, from_json, has_time, watermark_time
 from spark_jobs.log_clocks import keep_clock
 from spark_jobs.rollups.job import roll_up_days
 from spark_jobs.rollups.rolling import roll_up, table_of
@@ -230,6 +230,16 @@ def test_the_topics_json(spark: SparkSession, events: list[dict[str, Any]], file
     for name in TABLES:
         assert sorted(str(row.asDict()) for row in table_of(rows, name).collect()) == sorted(map(str, expected[name]))
     rows.unpersist()
+
+
+def test_no_event_moves_the_watermark_beyond_now(spark: SparkSession) -> None:
+    now_ms = T0 + DAY_MS
+    came = [T0, now_ms, now_ms + 1, now_ms + 3_600_000, now_ms + 3_600_001, 1_262_303_999_999, None]
+    events = spark.createDataFrame(
+        [("x", "rebalance", it) for it in came], "event_id string, type string, at_ms bigint"
+    )
+    moved = events.select(F.unix_millis(watermark_time(F.timestamp_millis(F.lit(now_ms))))).collect()
+    assert [it[0] for it in moved] == [T0, now_ms, now_ms, now_ms, None, None, None]
 
 
 def test_lag_of_an_agents_samples(spark: SparkSession, tmp_path: Path) -> None:
