@@ -50,6 +50,11 @@ class Answers(GroupQueries, Protocol):
         """What was read does not change any more."""
         return Health(True, "")
 
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether records could not be read that may be those of a group that is not there."""
+        return False
+
     def group_names(self) -> list[str]:
         """Of all groups that it knows."""
         return [row["group"] for row in self.groups()]
@@ -85,6 +90,9 @@ def find_group(answers: Answers, group: str) -> JsonObject:
 def no_such_group(answers: Answers, group: str) -> NoReturn:
     """Say that there is no such group, and which may have been meant."""
     answers.report(warn)
+    if answers.is_incomplete:
+        name = printable_truncated(repr(group), MAX_TEXT)
+        exit_unreachable(f"no group {name} {answers.where}, or its records are among those that could not be read")
     text = f"Error: no group {printable_truncated(repr(group), MAX_TEXT)} {answers.where}"
     similar = _similar(group, answers.group_names())
     lists = "kshadow groups lists" if answers.capabilities.has_state else "kshadow history query finds"

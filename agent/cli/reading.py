@@ -143,6 +143,11 @@ class ReadAnswers(Answers):
         self.where = loaded.where if until_ms is None else f"{loaded.where} as of {iso_time(self.as_of_ms)}"
         self._loaded, self._again, self._lag = loaded, read_again, lag
 
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether records of the topic were passed over."""
+        return self._loaded.is_incomplete
+
     def groups(self) -> list[JsonObject]:
         """Every group's row."""
         return self._loaded.groups()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from agent.common.clock import now_ms
 from agent.common.collector import no_cycle_collection
@@ -31,6 +31,9 @@ from agent.presentation.json_views import LagOf, describe_json, group_json
 from agent.presentation.narrative import findings
 from agent.presentation.narrative.events import events_within
 from agent.simulation.whatif.recorder import GroupRecorder
+
+if TYPE_CHECKING:
+    from agent.kafka.source.quarantine import PassedOver
 
 Say = Callable[[str], None]
 
@@ -157,6 +160,8 @@ class OfflineGroups:
             lag_source=lag_source,
         )
         self.problems = 0
+        self.is_incomplete = False
+        """Whether records of a topic were passed over, which may be those that were asked for."""
         self._cluster = cluster
         self._group = group
         self._events: list[Event] | None = [] if keep_events else None
@@ -170,6 +175,13 @@ class OfflineGroups:
         """Apply consecutive records, up to the end."""
         for batch, context in self._lookahead.put(run):
             self._apply(batch, context)
+
+    def pass_over(self, piece: PassedOver) -> None:
+        """These records come not."""
+        self.problems += 1
+        self.is_incomplete = True
+        if self._on_problem is not None:
+            self._on_problem(str(piece))
 
     def end_of_input(self) -> None:
         """Nothing follows what was applied so far."""
@@ -315,7 +327,7 @@ def load_topic(
 
     where = f"at {conf['bootstrap.servers']}"
     loaded = OfflineGroups(where, keep_events=keep_events, on_problem=on_problem, **options)
-    for run in read_to_end(conf, partitions=partitions):
+    for run in read_to_end(conf, partitions=partitions, on_passed_over=loaded.pass_over):
         loaded.apply(run)
     loaded.end_of_input()
     return loaded

@@ -12,6 +12,7 @@ from agent.core.protocol.group_placement import observe_placement
 from agent.core.queries import Health, JsonObject, Timeline
 from agent.core.shadow.views import GroupView
 from agent.kafka.admin_api.sampled_reader import SampledReader
+from agent.kafka.source.quarantine import PassedOver
 from agent.presentation.json_views import describe_json, group_json, lag_json, share_offsets
 from agent.presentation.narrative import findings
 from agent.presentation.narrative.events import events_within
@@ -74,7 +75,10 @@ class AgentQueries(ServedQueries):
         if isinstance(self._reader, SampledReader):
             return f"{self._reader.pending} groups have yet to be looked at; {LIMITATIONS}"
         behind = sum(self._reader.behind_records.values())
-        return f"catching up with the topic's end: {behind} records to go"
+        said = [f"catching up with the topic's end: {behind} records to go"]
+        if (error := self._reader.last_error) is not None:
+            said.append(str(error))
+        return "; ".join([*said, *self._warnings()])
 
     def _source_note(self) -> str:
         if isinstance(self._reader, SampledReader):
@@ -93,6 +97,15 @@ class AgentQueries(ServedQueries):
             yield misplaced
         if (ahead := self._records_ahead()) is not None:
             yield ahead
+        if passed := self._passed_over():
+            yield passed_over_text(passed)
+
+    def _passed_over(self) -> list[PassedOver]:
+        """What could not be read of the partitions that are read here, oldest first."""
+        if isinstance(self._reader, SampledReader):
+            return []
+        here = self._reader.positions
+        return [it for it in self._reader.quarantine.pieces if it.partition in here]
 
     def _records_ahead(self) -> str | None:
         """Where records came lately whose times are ahead of what is written around them."""
@@ -161,6 +174,16 @@ class AgentQueries(ServedQueries):
             "history": None if self._exports is None else [asdict(reading) for reading in self._exports.readings()],
             **({} if kubernetes is None else {"kubernetes": kubernetes.status()}),
             "worries": [*self._warnings()],
+            "quarantined": [
+                {
+                    "partition": it.partition,
+                    "first_offset": it.first,
+                    "next_offset": it.end,
+                    "reason": it.reason,
+                    "message": f"{it.detail}; {it.advice}",
+                }
+                for it in self._passed_over()
+            ],
             **self._sampling(),
         }
 
@@ -279,3 +302,15 @@ class AgentQueries(ServedQueries):
             with self._lock:
                 views += (view for view in mirror.views(names) if self.shows_group(view.group))
         return views
+
+
+def passed_over_text(pieces: Sequence[PassedOver]) -> str:
+    """That records were passed over, where, why, and what follows; of the newest of them in full."""
+    partitions = sorted({it.partition for it in pieces})
+    more = ", …" if len(partitions) > PARTITIONS_NAMED else ""
+    places = ", ".join(map(str, partitions[:PARTITIONS_NAMED])) + more
+    records = sum(it.end - it.first for it in pieces)
+    return (
+        f"{records} records could not be read and were passed over (partitions {places}): until their next records,"
+        f" groups there may stand otherwise than is told; {pieces[-1]}"
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from agent.config.settings import Granularity
 from agent.kafka.admin_api.sampled_reader import SampledReader
+from agent.kafka.source.quarantine import QuarantineReason
 from agent.kafka.source.shared import SharedTopicReader
 from agent.runtime.parts import AgentParts
 from agent.runtime.reader_loop import ReaderLoop
@@ -57,6 +58,8 @@ class ScrapeReader:
             ]
         if isinstance(reader, SampledReader):
             readings.observed = reader.readings()
+        else:
+            readings.records_quarantined = {it: reader.quarantine.records.get(it, 0) for it in QuarantineReason}
         if parts.options.observer is not None:
             readings.observed = parts.options.observer.readings()
         if parts.checkpointer is not None:

@@ -17,6 +17,7 @@ from agent.core.wire.primitives import Uuid
 from agent.kafka.source.errors import SourceDenied, SourceError, TopicMissing
 from agent.kafka.source.once import read_to_end
 from agent.kafka.source.progress import TopicRecreated
+from agent.kafka.source.quarantine import PassedOver
 from agent.kafka.source.topic import TopicReader
 
 log = logging.getLogger("kshadow")
@@ -93,8 +94,11 @@ class ShareStateWatcher(BackgroundThread):
                         for batch in batches:
                             for record in batch.records():
                                 self._positions.replay(record.key, record.value, record.timestamp_ms)
-                        if any(isinstance(it, TopicRecreated) for it in reader.take_notices()):
-                            self._positions = SharePositions()
+                        for notice in reader.take_notices():
+                            if isinstance(notice, TopicRecreated):
+                                self._positions = SharePositions()
+                            elif isinstance(notice, PassedOver):
+                                log.warning("%s: %s", TOPIC, notice)
                         self._is_current = reader.caught_up and reader.healthy
                     if isinstance(reader.last_error, SourceDenied):
                         raise reader.last_error

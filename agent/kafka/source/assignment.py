@@ -73,6 +73,11 @@ class Assignment:
         self._detach([partition])
         self._attach({partition: OFFSET_BEGINNING})
 
+    def move(self, partition: int) -> None:
+        """Go on from where its progress is, whatever the client has of it."""
+        self._detach([partition])
+        self._attach({partition: self.progress[partition].position or OFFSET_BEGINNING})
+
     def clear(self) -> None:
         """Read none any more."""
         numbers, self.progress = list(self.progress), {}

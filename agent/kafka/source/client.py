@@ -41,6 +41,9 @@ DEFAULTS: Mapping[str, str] = {
     "queued.min.messages": "20000",
     "queued.max.messages.kbytes": "16384",
     "fetch.max.bytes": "4194304",  # a response becomes messages all at once
+    # Also what one zstd batch may be unpacked; a coordinator's batch is one of 1 MB unless brokers allow more.
+    "receive.message.max.bytes": "33554432",
+    "check.crcs": "true",  # damage is passed over where it is; unchecked, it stops a partition without a word
     # The reader reports errors itself, once; librdkafka would log each attempt to connect.
     "log_level": "2",
 }

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from agent.core.records import LogId
 from agent.kafka.source.errors import SourceError
+from agent.kafka.source.quarantine import PassedOver
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class TopicRecreated:
     after: LogId
 
 
-ReaderNotice = OffsetReset | PartitionCountChanged | TopicRecreated
+ReaderNotice = OffsetReset | PartitionCountChanged | TopicRecreated | PassedOver
 
 
 class LogBounds(NamedTuple):

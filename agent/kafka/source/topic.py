@@ -7,7 +7,8 @@ when its end as of the start was reached: the target is its last stable offset t
 read_committed), and it counts as reached when a record behind it came *or* librdkafka said PARTITION_EOF. Both,
 since the last offsets may hold no record to come (markers, aborted transactions, what compaction took), and
 since a partition written to without pause may never give an EOF. An empty partition gives EOF at once. What lies
-behind a transaction that is open at the start is not waited for, but shows in `behind_records`.
+behind a transaction that is open at the start is not waited for, but shows in `behind_records`. What the client
+cannot take apart is passed over (`agent.kafka.source.quarantine`).
 """
 
 from __future__ import annotations
@@ -29,7 +30,14 @@ from agent.kafka.source.columns import record_batches_of
 from agent.kafka.source.errors import SourceDenied, SourceError, SourceUnreachable, TopicMissing
 from agent.kafka.source.health import PROBE_TIMEOUT_S, ReaderHealth
 from agent.kafka.source.identity import IdentityClient
-from agent.kafka.source.progress import OffsetReset, PartitionCountChanged, ReaderNotice, TopicRecreated
+from agent.kafka.source.progress import (
+    OffsetReset,
+    PartitionCountChanged,
+    PartitionProgress,
+    ReaderNotice,
+    TopicRecreated,
+)
+from agent.kafka.source.quarantine import Quarantine, WayPast, quarantine_reason
 
 BATCH_RECORDS = 2_500
 """Asked for at once. The messages of one batch are dropped as those of the next are made: so few of them still find
@@ -73,6 +81,12 @@ class TopicReader:
             # Fatal errors librdkafka prints at any `log_level`; and who turns its log up wants it among ours.
             self._consumer = new_consumer(properties, logger=logging.getLogger(LIBRDKAFKA))
         self._identity = IdentityClient(self._consumer, properties)
+        self.quarantine = Quarantine()
+        """What was passed over."""
+        self._way_past = WayPast(properties, topic)
+        self._moved: set[int] = set()
+        """Partitions that were moved past something, and of which nothing came since. librdkafka (2.16) goes on
+        within a batch whose checksum is wrong, and asks for offsets that it finds there: those were never lost."""
         choose_starts = start if callable(start) else _fixed(start or {})
         self._assignment = Assignment(self._consumer, topic, partitions, choose_starts)
 
@@ -202,6 +216,7 @@ class TopicReader:
         """Let go of the connections; positions can still be asked for."""
         if not self._closed:
             self._closed = True
+            self._way_past.close()
             self._consumer.close()
 
     def _consume(self, deadline: float) -> list[Message]:
@@ -228,6 +243,7 @@ class TopicReader:
         runs = [run for run in record_batches_of(messages) if self._assignment.accepts(run.partition)]
         for run in runs:
             self._assignment.progress[run.partition].advance(run.offsets[-1] + 1)
+            self._moved.discard(run.partition)
         for message in events:
             self._on_event(message)
         return runs
@@ -240,13 +256,30 @@ class TopicReader:
             return
         if error.code() == KafkaError._PARTITION_EOF:
             progress.advance(0 if offset is None else offset, at_end=True)
+            self._moved.discard(partition)
+        elif is_lost_offset(error) and partition in self._moved and offset != progress.position:
+            self._assignment.move(partition)
         elif is_lost_offset(error):
             self._notices.append(OffsetReset(partition, progress.position, error.str()))
             self._assignment.read_anew(partition)
-        else:
+            self.quarantine.forget(partition)
+        elif quarantine_reason(error) is None or not self._pass_over(partition, progress):
             doing = f"reading partition {partition} of {self.topic}"
             progress.error = classify(error, doing=doing, topic=self.topic, operation="Read")
             self._health.probe_soon()
+
+    def _pass_over(self, partition: int, progress: PartitionProgress) -> bool:
+        """Go on behind what cannot be read, if anything is still in the way; whether reading goes on."""
+        pieces = self._way_past.search(partition, progress.position)
+        if pieces is None:
+            return False
+        for piece in pieces:
+            self.quarantine.add(piece)
+            self._notices.append(piece)
+            progress.advance(piece.end)
+        self._moved.add(partition)
+        self._assignment.move(partition)
+        return True
 
     def _identify(self) -> bool:
         """Look whether the topic is still the one that it was; whether it is not: then it is read anew."""
@@ -263,6 +296,7 @@ class TopicReader:
         self._notices.append(TopicRecreated(self.log_id, found))
         self._assignment.log_id = found
         self._assignment.clear()
+        self.quarantine.forget()
         self._is_connected = False
         return True
 

@@ -171,6 +171,16 @@ VIEW_DEFS: dict[str, Schema] = {
         },
         "How writing the history to one place goes.",
     ),
+    "passed_over": object_of(
+        {
+            "partition": COUNT,
+            "first_offset": COUNT,
+            "next_offset": described(COUNT, "Behind the last of them."),
+            "reason": described(TEXT, "`unpack`, `corrupt`, `format` or `size`."),
+            "message": described(TEXT, "What the client said, and which setting would read it."),
+        },
+        "Records of the topic that could not be fetched or unpacked.",
+    ),
     "status": object_of(
         {
             "version": described(TEXT, "kshadow's."),
@@ -183,13 +193,19 @@ VIEW_DEFS: dict[str, Schema] = {
             "snapshots": nullable(ref("snapshots_status")),
             "history": {"anyOf": [array_of(ref("sink_status")), {"type": "null"}]},
             "worries": described(array_of(TEXT), "What is not as it should be, while answers are whole and fresh."),
+            "quarantined": described(
+                array_of(ref("passed_over")),
+                "Records that could not be read, the newest hundred pieces: groups of their partitions may stand"
+                " otherwise than is told until their next records.",
+            ),
             "clusters": described(
                 map_of(object_of({"ready": FLAG, "reason": TEXT})), "By name, where the agent reads several clusters."
             ),
         },
         "What an agent says of itself. What comes after `uptime_s` depends on what it reads.",
         optional=[
-            "cluster_id", "topic_id", "partitions", "snapshots", "history", "worries", "clusters",
+            "cluster_id", "topic_id", "partitions", "snapshots", "history", "worries", "quarantined",
+            "clusters",
         ],
     ),
 }  # fmt: skip

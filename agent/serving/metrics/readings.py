@@ -61,3 +61,5 @@ class Readings:
     snapshots: SnapshotReading | None = None
     records_ahead: Mapping[int, int] = field(default_factory=dict)
     """By partition: records whose times are ahead of the records around them."""
+    records_quarantined: Mapping[str, int] = field(default_factory=dict)
+    """By reason: records that could not be read and were passed over."""

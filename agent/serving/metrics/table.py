@@ -59,6 +59,12 @@ CLUSTER_METRICS = (
         lambda it: it.records_ahead,
         "partition",
     ),
+    _counter(
+        "kshadow_records_quarantined",
+        "Records of the topic that could not be fetched or unpacked and were passed over, by reason.",
+        lambda it: it.records_quarantined,
+        "reason",
+    ),
     _gauge(
         "kshadow_topic_behind_records",
         "Records between the reader's position and the end of the topic's partition.",

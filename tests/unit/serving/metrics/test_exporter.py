@@ -89,6 +89,7 @@ def full(replayed: Replayed) -> Readings:
     it.groups = [it._replace(topics=topics, partitions=partitions, rollout=rollout) for it in it.groups]
     it.partitions_owned = 2
     it.records_ahead = {3: 2}
+    it.records_quarantined = {"unpack": 1}
     it.kubernetes = KubernetesReading({"Pod": True, "Event": False}, {"ok": 14, "failed": 1}, pods=40, left_out=0)
     it.lag_requests = {"answered": 4, "failed": 1}
     it.history = {"topic": SinkReading(10, 3, 0, 1.5), "parquet": SinkReading(8, 0, 2)}
