@@ -7,6 +7,7 @@ that never jumps; but never more than the wall shows, since a record may claim a
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from statistics import median_low
 
 PATIENCE_S = 30.0
@@ -30,6 +31,11 @@ class EventClock:
         """A record of a partition came that was written then, whenever that is."""
         self._newest_ms = max(self._newest_ms, timestamp_ms)
         self._ahead_by_partition[partition] = timestamp_ms - steady_s * 1000
+
+    def forget(self, partitions: Collection[int]) -> None:
+        """Another replica has them now: what their records told of the time grows old."""
+        for partition in partitions:
+            self._ahead_by_partition.pop(partition, None)
 
     def latest_ms(self, steady_s: float, wall_ms: int) -> int:
         """The latest time, epoch milliseconds, that a record can honestly have: the wall's, unless half of the

@@ -31,6 +31,7 @@ from agent.kafka.source.topic import TopicReader
 from agent.persistence.cluster_state import ClusterState
 from agent.persistence.export.pipeline import ExportPipeline
 from agent.runtime.checkpointer import Checkpointer, OpenStore
+from agent.runtime.event_clock import EventClock
 from agent.runtime.export_deduplicator import ExportDeduplicator
 from agent.runtime.group_lags import GroupLags
 from agent.runtime.guarded_origins import GuardedOrigins
@@ -119,6 +120,7 @@ class AgentParts:
     recordings: RecentRecordings
     lookahead: Lookahead
     """Batches that wait, during the catch-up, for what follows them: of partitions that are read."""
+    event_clock: EventClock
     held: HeldEvents | None
     """Where events wait on their way to `options.exports`; None where there are none."""
     rollouts: RolloutWatch
@@ -145,7 +147,7 @@ def build_parts(options: AgentOptions) -> AgentParts:
         mirror_class=SampledMirror if is_sampled else PartitionMirror,
         members=recordings,
     )
-    lock, deduplicator, lookahead = threading.Lock(), ExportDeduplicator(), Lookahead()
+    lock, deduplicator, lookahead, event_clock = threading.Lock(), ExportDeduplicator(), Lookahead(), EventClock()
     held = None if options.exports is None else HeldEvents(options.exports, settings.name)
     checkpointer = None
     if options.open_store is not None:
@@ -185,6 +187,7 @@ def build_parts(options: AgentOptions) -> AgentParts:
                     lookahead.forget(partition)
                     state.forget(partition)
                 deduplicator.forget(partitions)
+            event_clock.forget(partitions)
 
         reader = SharedTopicReader(
             conf,
@@ -206,6 +209,7 @@ def build_parts(options: AgentOptions) -> AgentParts:
         lags=lags,
         recordings=recordings,
         lookahead=lookahead,
+        event_clock=event_clock,
         held=held,
         rollouts=RolloutWatch(
             state,

@@ -18,7 +18,6 @@ from agent.core.records import RecordBatch
 from agent.core.shadow.transitions import Transition
 from agent.kafka.source.progress import OffsetReset, ReaderNotice, TopicRecreated
 from agent.persistence.export.log_clock import LogClock
-from agent.runtime.event_clock import EventClock
 from agent.runtime.parts import AgentParts
 
 log = logging.getLogger("kshadow")
@@ -46,7 +45,7 @@ class ReaderLoop(BackgroundThread):
         self.failure: BaseException | None = None
         """What ended the thread, if not `stop`."""
         self._advance_at = 0.0
-        self._event_clock = EventClock()
+        self._event_clock = parts.event_clock
         self._lookahead = parts.lookahead
         settings = parts.options.settings
         self._tells_time = not (settings.read.partitions or settings.read.groups or settings.read.share_group)

@@ -54,3 +54,12 @@ def test_a_record_may_be_as_late_as_the_wall_unless_most_partitions_show_that_th
     passing.record_read(2, WALL + 3_600_500, 10.5)
     passing.record_read(3, WALL + 3_600_500, 10.5)
     assert passing.latest_ms(11.0, WALL) == WALL + 3_601_000
+
+
+def test_partitions_that_another_replica_took_over_tell_nothing_any_more():
+    passing = EventClock()
+    for partition in range(4):
+        passing.record_read(partition, WALL + 3_600_000, 10.0)
+    assert passing.latest_ms(10.0, WALL) == WALL + 3_600_000
+    passing.forget([1, 2, 9])
+    assert passing.latest_ms(10.0, WALL) == WALL
