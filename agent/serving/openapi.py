@@ -100,7 +100,7 @@ REFUSALS: dict[str, dict[str, Any]] = {
         "headers": {"Allow": {"required": True, "schema": TEXT}},
     },
     "413": {"description": "The request has a body."},
-    "429": {"description": "Too many passwords to check at once.", "headers": _RETRY},
+    "429": {"description": "Too many wrong passwords, or too many to check at once.", "headers": _RETRY},
     "500": {"description": "An error in the agent; its log has the details."},
     "503": {
         "description": "Not ready, such as before the topic was read to its end; or too busy: then with Retry-After.",
@@ -168,6 +168,7 @@ ROUTES: tuple[_Route, ...] = (
         "metrics",
         "Metrics for Prometheus.",
         answers={_TEXT: TEXT, _OPENMETRICS: TEXT},
+        refusals=(),
         about="OpenMetrics for clients that accept it. Groups' metrics are absent until the topic has been "
         "read to its end.",
     ),
@@ -254,7 +255,7 @@ def _operation(route: _Route) -> dict[str, Any]:
     for status in sorted({*ALWAYS, *route.refusals}):
         responses[status] = {"$ref": f"#/components/responses/{status}"}
     if route.is_open:
-        del responses["401"]
+        del responses["401"], responses["429"]
     if route.tag != "api":
         # What is busy says so in JSON everywhere; else a page is refused with a page, a probe with a word.
         own = {kind: {"schema": schema} for kind, schema in route.answers.items()}

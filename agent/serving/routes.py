@@ -2,7 +2,7 @@
 
 Owns the routes over whatever answers as an agent does. What strangers wrote (group names, client ids, metadata)
 leaves it as ASCII: JSON with escapes, metrics as `agent.serving.metrics.exporter` shows them. Whatever may be
-large is made in a thread, a few at a time; health is answered at once.
+large is made in a thread, a few at a time; scrapes have a thread of their own, health is answered at once.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from agent.serving.page import Pages
 from agent.serving.queries import ServedQueries
 from agent.serving.replays import Replays
 from agent.serving.rollouts import find_rollouts, with_costs
+from agent.serving.scrapes import Scrapes
 from agent.serving.web.answers import AnswerSlots, AsciiJSONResponse, LargeAnswer, error_response
 from agent.serving.web.auth_middleware import IS_AUTHENTICATED, AuthMiddleware
 from agent.serving.web.config_file import WebConfigFile
-from agent.serving.web.content_negotiation import negotiate_exposition
 
 GROUPS = b"/api/v1/groups/"
 TIMELINE, ROLLOUTS = b"/timeline", b"/rollouts"
@@ -67,7 +67,7 @@ def application(
     sends clients elsewhere. `wall_ms` is the clock of the page for people, epoch milliseconds.
     """
     places = AnswerSlots()
-    answers = _Answers(agent, exporter or Exporter([MetricsSource(None, agent.readings)]), stopping)
+    answers = _Answers(agent, stopping)
     replays = Replays()
     pages = Pages(agent, wall_ms, replays)
 
@@ -81,7 +81,6 @@ def application(
         "/": pages.home,
         "/findings": pages.findings,
         "/groups/{group:anything}": group_page,
-        "/metrics": answers.metrics,
         "/api/v1/status": answers.status,
         OPENAPI: lambda request: AsciiJSONResponse(openapi()),
         "/api/v1/groups": answers.of_cluster(_groups),
@@ -89,6 +88,8 @@ def application(
         "/api/v1/findings": answers.of_cluster(_findings),
     }
     routes = [Route(path, LargeAnswer(make, places), methods=["GET"]) for path, make in large.items()]
+    scrapes = Scrapes(exporter or Exporter([MetricsSource(None, agent.readings)]))
+    routes += [Route("/metrics", scrapes, methods=["GET"])]
     routes += [Route("/healthz", answers.healthz), Route("/readyz", answers.readyz)]
     routes += [Route("/static/{name}", pages.static, methods=["GET"])]
     return AuthMiddleware(
@@ -99,15 +100,9 @@ def application(
 class _Answers:
     """What is answered from the agent as a whole."""
 
-    def __init__(self, agent: ServedQueries, exporter: Exporter, stopping: Callable[[], bool]) -> None:
-        self._agent, self._exporter, self._stopping = agent, exporter, stopping
+    def __init__(self, agent: ServedQueries, stopping: Callable[[], bool]) -> None:
+        self._agent, self._stopping = agent, stopping
         self._began_s = time.monotonic()
-
-    def metrics(self, request: Request) -> Response:
-        """For Prometheus."""
-        wanted = negotiate_exposition(request.headers.get("accept", ""))
-        text = b"".join(self._exporter.render(wanted.openmetrics))
-        return Response(text, headers={"Content-Type": wanted.content_type})
 
     # In the event loop, not in a thread: probes are answered whatever else is asked.
     async def healthz(self, request: Request) -> Response:

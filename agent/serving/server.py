@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -22,12 +21,11 @@ from agent.serving.routes import application
 from agent.serving.web.config_file import WebConfigFile
 from agent.serving.web.connection_limits import (
     KEEP_ALIVE_S,
-    MAX_CONNECTIONS,
     MAX_REQUEST_BYTES,
     REQUEST_TIMEOUT_S,
-    LimitedConnection,
+    server_limits,
 )
-from agent.serving.web.listener import bound_socket
+from agent.serving.web.listener import PacedListener, bound_socket
 from agent.serving.web.tls import reloading_context
 
 log = logging.getLogger("kshadow")
@@ -59,8 +57,8 @@ class WebServer:
         app = application(
             agent, exporter=exporter, files=self._files, stopping=self._draining.is_set, wall_ms=wall_ms
         )
-        self._server = _server(app, self._files if tls else None, self._files)
         self._listener = _listener(host, port)
+        self._server = _server(app, self._listener, self._files, tls=tls)
         shown = f"[{host}]" if ":" in host else host
         self.url = f"{'https' if tls else 'http'}://{shown}:{self._listener.getsockname()[1]}"
         self._thread = threading.Thread(target=self._run, name="http", daemon=True)
@@ -123,10 +121,10 @@ def serving(
         server.stop()
 
 
-def _server(app: Any, tls: WebConfigFile | None, files: WebConfigFile | None) -> uvicorn.Server:
+def _server(app: Any, listener: PacedListener, files: WebConfigFile | None, *, tls: bool) -> uvicorn.Server:
     config = uvicorn.Config(
         app,
-        http=type("Connection", (LimitedConnection,), {"files": files}),
+        http=server_limits(listener, files),
         ws="none",
         log_config=None,
         log_level="warning",
@@ -134,17 +132,16 @@ def _server(app: Any, tls: WebConfigFile | None, files: WebConfigFile | None) ->
         lifespan="off",
         server_header=False,
         proxy_headers=False,
-        limit_concurrency=MAX_CONNECTIONS,
         timeout_keep_alive=KEEP_ALIVE_S,
         h11_max_incomplete_event_size=MAX_REQUEST_BYTES,
     )
     config.load()
-    if tls is not None:
-        config.ssl = reloading_context(tls.context)
+    if tls and files is not None:
+        config.ssl = reloading_context(files.context)
     return uvicorn.Server(config)
 
 
-def _listener(host: str, port: int) -> socket.socket:
+def _listener(host: str, port: int) -> PacedListener:
     try:
         return bound_socket(host, port)
     except OSError as error:

@@ -11,7 +11,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future
 from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
@@ -47,7 +46,7 @@ class MetricsSource(NamedTuple):
 
 
 class Exporter:
-    """Answers scrapes. One is made at a time; who asks for the same while it is made is given the same."""
+    """Answers scrapes, one at a time."""
 
     def __init__(
         self,
@@ -64,8 +63,6 @@ class Exporter:
             for collector in (ProcessCollector, PlatformCollector, GCCollector):
                 collector(registry=self._process)
         self._one = threading.Lock()
-        self._guard = threading.Lock()
-        self._under_way: dict[bool, Future[Sequence[bytes]]] = {}
 
     def warm(self, is_ready: Callable[[], bool], look_s: float = 0.1) -> None:
         """Once there is something to tell, make it before anybody asks: the first time takes three times as long as
@@ -83,22 +80,8 @@ class Exporter:
 
     def render(self, openmetrics: bool = False) -> Sequence[bytes]:
         """Everything, in one of the two formats and in pieces. Raises what a reading raises."""
-        with self._guard:
-            pending = self._under_way.get(openmetrics)
-            if pending is None:
-                mine = self._under_way[openmetrics] = Future[Sequence[bytes]]()
-        if pending is not None:
-            return pending.result()
-        try:
-            with self._one:
-                mine.set_result(list(self._pieces(openmetrics)))
-        except BaseException as error:
-            mine.set_exception(error)
-            raise
-        finally:
-            with self._guard:
-                del self._under_way[openmetrics]
-        return mine.result()
+        with self._one:
+            return list(self._pieces(openmetrics))
 
     def _pieces(self, openmetrics: bool) -> Iterator[bytes]:
         """Family by family, so that no step holds other threads up for long."""

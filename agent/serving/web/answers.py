@@ -21,6 +21,8 @@ CHUNK_BYTES = 1 << 16
 MIN_GZIP_BYTES = 1 << 10
 """Bytes below which compression gains nothing."""
 GZIP_LEVEL = 1
+VARY = {"Vary": "Accept, Accept-Encoding"}
+"""Of answers that depend on what the client accepts."""
 
 MAX_THREADS = 2
 """Large answers that are made at a time, each in a thread: one computes while the other compresses."""
@@ -90,21 +92,27 @@ class LargeAnswer:
                 return
             # Given up where the server stops: a thread cannot be interrupted.
             response = await run_sync(self._made, request, limiter=places.threads, abandon_on_cancel=True)
-            await _send_in_chunks(response, send)
+            await send_in_chunks(response, send)
         finally:
             places.release()
 
     def _made(self, request: Request) -> Response:
         response = self._make(request)
-        response.headers["Vary"] = "Accept, Accept-Encoding"
+        response.headers.update(VARY)
         if len(response.body) >= MIN_GZIP_BYTES and accepts_gzip(request.headers.get("accept-encoding", "")):
-            response.body = gzip.compress(response.body, GZIP_LEVEL, mtime=0)
+            response.body = gzip_bytes(response.body)
             response.headers["Content-Encoding"] = "gzip"
             response.headers["Content-Length"] = str(len(response.body))
         return response
 
 
-async def _send_in_chunks(response: Response, send: Send) -> None:
+def gzip_bytes(body: bytes | memoryview) -> bytes:
+    """The same for the same body."""
+    return gzip.compress(body, GZIP_LEVEL, mtime=0)
+
+
+async def send_in_chunks(response: Response, send: Send) -> None:
+    """Hand over a whole answer, as fast as the client takes it."""
     body = response.body
     await send({"type": "http.response.start", "status": response.status_code, "headers": response.raw_headers})
     for at in range(0, len(body), CHUNK_BYTES):

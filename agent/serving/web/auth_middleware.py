@@ -8,6 +8,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from agent.serving.web.addresses import network_of
 from agent.serving.web.answers import error_response
 from agent.serving.web.config import WebConfig
 from agent.serving.web.config_file import WebConfigFile
@@ -59,10 +60,15 @@ class AuthMiddleware:
         if headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:
             return error_response(413, "requests have no body here", headers={"Connection": "close"})
         try:
-            known = not config.users or await self._users.authenticate(headers.get("authorization"), config.users)
+            known = not config.users or await self._users.authenticate(
+                headers.get("authorization"), config.users, network_of(scope["client"])
+            )
         except TooManyPasswordChecks:
-            wait = {"Retry-After": "5"}
-            return error_response(429, "too many passwords to check; try again in a while", headers=wait)
+            known = False
+            if scope["path"] not in PUBLIC_PATHS:
+                # With the connection goes the way to ask again at once: new ones are not taken as fast.
+                wait = {"Retry-After": "5", "Connection": "close"}
+                return error_response(429, "too many passwords to check; try again in a while", headers=wait)
         if not known and scope["path"] not in PUBLIC_PATHS:
             asks = {"WWW-Authenticate": 'Basic realm="kshadow", charset="UTF-8"'}
             return error_response(401, "a user's name and password are needed", headers=asks)

@@ -9,10 +9,8 @@ import os
 import re
 import subprocess
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -250,26 +248,6 @@ class Slow:
         return self._replayed.readings()
 
 
-def test_scrapes_at_one_time_are_one(small: Replayed) -> None:
-    slow = Slow(small)
-    exporter = Exporter([MetricsSource(None, slow.read)], process=False)
-    with ThreadPoolExecutor(9) as pool:
-        first = pool.submit(exporter.render)
-        assert slow.asked.wait(10)
-        others = [pool.submit(exporter.render) for _ in range(6)]
-        different = pool.submit(exporter.render, openmetrics=True)
-        while pool._work_queue.qsize():
-            time.sleep(0.01)
-        time.sleep(0.1)
-        assert slow.taken == 1, "one is made at a time"
-        slow.free.set()
-        assert all(it.result() is first.result() for it in others)
-        assert different.result()[-1].endswith(b"# EOF\n")
-    assert slow.taken == 2
-    exporter.render()
-    assert slow.taken == 3, "what is through is not kept"
-
-
 def test_the_first_is_made_before_anybody_asks(small: Replayed) -> None:
     slow = Slow(small)
     ready = threading.Event()
@@ -279,28 +257,6 @@ def test_the_first_is_made_before_anybody_asks(small: Replayed) -> None:
     ready.set()
     assert slow.asked.wait(10)
     slow.free.set()
-    assert exporter.render()
-
-
-def test_a_reading_that_fails_fails_each_that_waits_for_it_and_no_other(small: Replayed) -> None:
-    slow = Slow(small)
-
-    def read() -> Readings:
-        it = slow.read()
-        if slow.taken == 1:
-            raise RuntimeError("no reading")
-        return it
-
-    exporter = Exporter([MetricsSource(None, read)], process=False)
-    with ThreadPoolExecutor(2) as pool:
-        both = [pool.submit(exporter.render)]
-        assert slow.asked.wait(10)
-        both.append(pool.submit(exporter.render))
-        time.sleep(0.1)
-        slow.free.set()
-        for it in both:
-            with pytest.raises(RuntimeError, match="no reading"):
-                it.result()
     assert exporter.render()
 
 

@@ -9,6 +9,7 @@ import ssl
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
@@ -17,9 +18,10 @@ import trustme
 
 from agent.serving import server
 from agent.serving.server import WebServer
+from agent.serving.web import listener
 from agent.serving.web import users as users_module
 from agent.serving.web.config import WebConfigError
-from agent.serving.web.users import MAX_CACHED, MAX_WAITING
+from agent.serving.web.users import MAX_WAITING, MAX_WRONG, NAME_CLASSES
 from tests.unit.serving.routes.replayed import Replayed
 from tests.unit.serving.web.made import SERVER, certificate, guarded, hashed, put
 
@@ -106,10 +108,20 @@ def test_a_password_is_checked_once(tmp_path: Path, checks: list[bytes]) -> None
         assert checks.count(b"y") == 1, "several at a time wait for the one check"
 
 
-def test_guesses_do_not_drive_out_who_knows(tmp_path: Path, checks: list[bytes]) -> None:
+@pytest.fixture
+def unlimited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(users_module, "MAX_WRONG", 10_000)
+    monkeypatch.setattr(users_module, "MAX_WRONG_OF_NAME", 10_000)
+
+
+@pytest.mark.usefixtures("unlimited")
+def test_guesses_do_not_drive_out_who_knows(
+    tmp_path: Path, checks: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(users_module, "MAX_CACHED", 20)
     with guarded(tmp_path, users(alice="x")) as url, httpx.Client(base_url=url) as client:
         assert client.get("/api/v1/status", auth=("alice", "x")).status_code == 200
-        codes = {client.get("/metrics", auth=("alice", str(it))).status_code for it in range(MAX_CACHED + 5)}
+        codes = {client.get("/metrics", auth=("alice", str(it))).status_code for it in range(25)}
         assert codes == {401}
         assert client.get("/api/v1/status", auth=("alice", "x")).status_code == 200
         assert checks.count(b"x") == 1
@@ -117,24 +129,68 @@ def test_guesses_do_not_drive_out_who_knows(tmp_path: Path, checks: list[bytes])
         assert checks.count(b"0") == 2, "the oldest is forgotten"
 
 
-def test_a_flood_of_guesses_is_turned_away(tmp_path: Path) -> None:
-    text = f"basic_auth_users:\n  alice: {hashed('x', cost=10)}\n"
-    limits = httpx.Limits(max_connections=100)
-    with guarded(tmp_path, text) as url, httpx.Client(base_url=url, limits=limits, timeout=60) as client:
+def from_address(url: str, address: str) -> httpx.Client:
+    return httpx.Client(base_url=url, transport=httpx.HTTPTransport(local_address=address), timeout=60)
 
-        def code(password: str) -> int:
+
+def test_guesses_are_limited_by_address_and_name(tmp_path: Path, checks: list[bytes]) -> None:
+    with guarded(tmp_path, users(alice="x", bob="y")) as url, from_address(url, "127.0.0.2") as guesser:
+
+        def code(client: httpx.Client, name: str, password: str) -> int:
+            return client.get("/api/v1/status", auth=(name, password)).status_code
+
+        assert code(guesser, "bob", "y") == 200
+        codes = [code(guesser, "alice", f"guess {it}") for it in range(MAX_WRONG + 5)]
+        assert codes == [401] * MAX_WRONG + [429] * 5
+        assert len(checks) == MAX_WRONG + 1, "what is refused is not looked at"
+        refused = guesser.get("/api/v1/status", auth=("alice", "x"))
+        assert (refused.status_code, refused.headers["connection"]) == (429, "close"), "not even the right one"
+        assert code(guesser, "bob", "y") == 200, "who is remembered gets in"
+        probe = guesser.get("/healthz", auth=("alice", "guess"))
+        assert (probe.status_code, probe.text) == (200, "yes\n"), "a probe is answered"
+        with from_address(url, "127.0.0.3") as client:
+            assert code(client, "alice", "x") == 200
+            assert code(client, "bob", "y") == 200
+            assert checks.count(b"y") == 2, "an answer is remembered for its address"
+        # A new name each time is no way out, and tells nothing of which there are.
+        codes = [code(guesser, f"name {it}", "x") for it in range(NAME_CLASSES * MAX_WRONG)]
+        assert 429 in codes
+        assert code(guesser, "bob", "y") == 200
+
+
+def test_many_addresses_that_guess_at_a_name_do_not_close_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(users_module, "MAX_WRONG_OF_NAME", 6)
+    with guarded(tmp_path, users(alice="x")) as url:
+
+        def code(address: str, password: str) -> int:
+            with from_address(url, address) as client:
+                return client.get("/api/v1/status", auth=("alice", password)).status_code
+
+        assert [code(f"127.0.1.{it}", "guess") for it in range(1, 8)] == [401] * 7
+        assert code("127.0.1.1", "another guess") == 429
+        assert code("127.0.0.2", "x") == 200
+        assert code("127.0.0.3", "guess") == 401
+
+
+def test_who_did_not_guess_is_looked_at_first(tmp_path: Path) -> None:
+    text = f"basic_auth_users:\n  alice: {hashed('x', cost=12)}\n"
+    with guarded(tmp_path, text) as url, ExitStack() as stack, ThreadPoolExecutor(MAX_WAITING + 20) as pool:
+        guessers = [stack.enter_context(from_address(url, f"127.0.2.{it}")) for it in range(1, 21)]
+
+        def code(client: httpx.Client, password: str) -> int:
             return client.get("/api/v1/status", auth=("alice", password)).status_code
 
-        assert code("x") == 200
-        with ThreadPoolExecutor(60) as pool:
-            guesses = [pool.submit(code, f"guess {it}") for it in range(60)]
-            while not any(it.done() for it in guesses):
-                time.sleep(0.01)
-            assert [code("x"), client.get("/healthz").status_code] == [200, 200]
-            assert not all(it.done() for it in guesses), "nobody who knows waits behind those who guess"
-        codes = [it.result() for it in guesses]
-        assert set(codes) == {401, 429}
-        assert codes.count(401) >= MAX_WAITING
+        first = [pool.submit(code, it, "guess") for it in guessers]
+        assert {it.result() for it in first} == {401}
+        guesses = [pool.submit(code, it, f"guess {n}") for n in range(4) for it in guessers]
+        while not any(it.done() for it in guesses):
+            time.sleep(0.01)
+        with from_address(url, "127.0.0.2") as client:
+            assert code(client, "x") == 200
+            assert client.get("/healthz").status_code == 200
+        assert not all(it.done() for it in guesses), "they wait behind"
+        codes = {it.result() for it in guesses}
+        assert codes == {401, 429}
 
 
 def test_headers(tmp_path: Path) -> None:
@@ -182,6 +238,22 @@ def test_a_handshake_that_does_not_come(secure: Path, monkeypatch: pytest.Monkey
             began = time.monotonic()
             assert plain.recv(1) == b""
             assert 0.4 < time.monotonic() - began < 9
+
+
+def test_handshakes_that_do_not_come_keep_nobody_out(
+    ca: trustme.CA, secure: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listener, "MAX_HANDSHAKES", 10)
+    with guarded(secure, SERVER) as url, ExitStack() as stack:
+        host, port = url.removeprefix("https://").split(":")
+        held = [stack.enter_context(socket.create_connection((host, int(port)), 10)) for _ in range(30)]
+        began = time.monotonic()
+        assert held[0].recv(1) == b"", "the oldest ends"
+        assert time.monotonic() - began < 5
+        assert httpx.get(url + "/healthz", verify=trusting(ca)).status_code == 200
+        held[-1].setblocking(False)
+        with pytest.raises(BlockingIOError):
+            held[-1].recv(1)
 
 
 VERIFIED = SERVER + "  client_ca_file: ca.crt\n  client_auth_type: "

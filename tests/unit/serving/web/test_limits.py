@@ -16,9 +16,9 @@ import httpx
 import pytest
 
 from agent.serving.server import GRACE_S, WebServer, serving
-from agent.serving.web import answers
+from agent.serving.web import answers, connection_limits, listener
 from agent.serving.web.answers import MAX_IN_FLIGHT, MAX_THREADS, MAX_WAITING
-from agent.serving.web.connection_limits import MAX_CONNECTIONS, MAX_SOCKETS, LimitedConnection
+from agent.serving.web.connection_limits import MAX_CONNECTIONS, LimitedConnection
 from tests.unit.serving.routes.replayed import Replayed
 
 SHORT_S = 0.5
@@ -176,8 +176,8 @@ def test_who_went_away_is_not_worked_for() -> None:
 
 def allow_sockets() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < 3 * MAX_SOCKETS:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4 * MAX_SOCKETS), hard))
+    if soft < 6 * MAX_CONNECTIONS:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8 * MAX_CONNECTIONS), hard))
 
 
 @pytest.mark.parametrize(
@@ -210,6 +210,56 @@ def test_questions_that_wait_for_their_answer_keep_no_probe_out() -> None:
         for _ in range(20):
             assert httpx.get(url + "/healthz").status_code == 200
         agent.may.set()
+
+
+def test_answers_that_are_not_done_keep_no_probe_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where all connections are being answered, the one whose answer began first gives way."""
+    monkeypatch.setattr(connection_limits, "MAX_CONNECTIONS", 12)
+    monkeypatch.setattr(connection_limits, "RESERVED_CONNECTIONS", 4)
+    agent = Large([])
+    agent.may.clear()
+    with serving(agent) as url, ExitStack() as stack:
+        held = [stack.enter_context(connected(url)) for _ in range(12)]
+        for it in held:
+            it.sendall(GET % b"/api/v1/groups")
+            time.sleep(0.02)
+        assert [httpx.get(url + "/healthz").status_code for _ in range(20)] == [200] * 20
+        assert ended(held[0]) == b""
+        agent.may.set()
+        assert held[-1].recv(100).startswith(b"HTTP/1.1 200 ")
+
+
+def test_those_give_way_whose_address_has_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection_limits, "MAX_CONNECTIONS", 12)
+    with serving(Replayed([])) as url, ExitStack() as stack:
+        address = urlsplit(url)
+        place = (address.hostname or "", address.port or 0)
+        early = stack.enter_context(connected(url))
+        many = [
+            stack.enter_context(socket.create_connection(place, 10, source_address=("127.0.0.2", 0)))
+            for _ in range(30)
+        ]
+        assert ended(many[0]) == b""
+        early.sendall(GET % b"/healthz")
+        assert early.recv(100).startswith(b"HTTP/1.1 200 "), (
+            "it has waited longest, and is the only one of its address"
+        )
+
+
+@pytest.mark.parametrize("addresses", [1, 20])
+def test_who_connects_again_and_again_is_not_let_in_for_long(monkeypatch: pytest.MonkeyPatch, addresses: int) -> None:
+    monkeypatch.setattr(listener, "MAX_BURST", 40)
+    monkeypatch.setattr(listener, "MAX_BURST_IN_CROWD", 5)
+    monkeypatch.setattr(listener, "MAX_REFUSED", 3)
+    with serving(Replayed([])) as url, ExitStack() as stack:
+        address = urlsplit(url)
+        place = (address.hostname or "", address.port or 0)
+        many = []
+        for number in range(200):
+            source = (f"127.0.0.{2 + number % addresses}", 0)
+            many.append(stack.enter_context(socket.create_connection(place, 10, source_address=source)))
+        assert ended(many[-1]) == b"", "closed before it is read"
+        assert [httpx.get(url + "/healthz").status_code for _ in range(4)] == [200] * 4
 
 
 LONGEST = b"%1b" * 32_767

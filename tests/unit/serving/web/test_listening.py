@@ -13,6 +13,7 @@ import pytest
 
 from agent.kafka.source.errors import SourceMisconfigured
 from agent.serving.server import WebServer
+from agent.serving.web.listener import PacedListener
 from tests.unit.serving.routes.replayed import Replayed
 
 
@@ -35,14 +36,14 @@ def test_two_colons_are_every_address_of_both_families() -> None:
 
 def test_without_ipv6_they_are_those_of_ipv4(monkeypatch: pytest.MonkeyPatch) -> None:
     """A kernel started with ipv6.disable=1, which cannot be had for a test."""
-    real = socket.socket
 
-    def socket_of_ipv4(family: int = socket.AF_INET, *others: Any, **named: Any) -> socket.socket:
-        if family == socket.AF_INET6:
-            raise OSError(errno.EAFNOSUPPORT, "Address family not supported by protocol")
-        return real(family, *others, **named)
+    class SocketOfIPv4(PacedListener):
+        def __init__(self, family: int, *others: Any, **named: Any) -> None:
+            if family == socket.AF_INET6:
+                raise OSError(errno.EAFNOSUPPORT, "Address family not supported by protocol")
+            super().__init__(family, *others, **named)
 
-    monkeypatch.setattr("agent.serving.web.listener.socket.socket", socket_of_ipv4)
+    monkeypatch.setattr("agent.serving.web.listener.PacedListener", SocketOfIPv4)
     server = WebServer(Replayed([]), "::").start()
     try:
         assert _answers(server, "127.0.0.1")
