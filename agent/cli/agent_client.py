@@ -53,6 +53,7 @@ _GROUP_SHAPE: dict[str, type | UnionType] = {
     "state_since_ms": int,
     "last_commit_ms": int | None,
 }
+_STALE_SHAPE: dict[str, type | UnionType] = {"since_ms": int, "group": str | None, "transactional_ids": list}
 _LIST_SHAPES: dict[str, dict[str, type | UnionType]] = {
     "members": {"member_id": str, "assignment": dict},
     "offsets": {"topic": str, "partition": int, "offset": int, "committed_ms": int | None, "lag": int | None},
@@ -101,7 +102,7 @@ class AgentClient(Answers):
     def groups(self) -> list[JsonObject]:
         """`GET /api/v1/groups`."""
         url, rows = self._get("/api/v1/groups")
-        if not isinstance(rows, list) or not all(_matches_shape(row, _GROUP_SHAPE) for row in rows):
+        if not isinstance(rows, list) or not all(map(_is_group, rows)):
             self._fail_unexpected(url, "a list of groups")
         answer: list[JsonObject] = rows
         return answer
@@ -113,7 +114,7 @@ class AgentClient(Answers):
         url, form = self._get(path)
         if form == NO_SUCH_GROUP:
             return None
-        if not _matches_shape(form, _GROUP_SHAPE) or not all(
+        if not _is_group(form) or not all(
             _is_list_of_shape(form, name, shape) for name, shape in _LIST_SHAPES.items()
         ):
             self._fail_unexpected(url, "a group")
@@ -225,6 +226,16 @@ def _matches_shape(form: Any, shape: Mapping[str, type | UnionType]) -> bool:
     """Whether a JSON object has all fields of a shape, each of its type."""
     return isinstance(form, dict) and all(
         name in form and isinstance(form[name], kind) for name, kind in shape.items()
+    )
+
+
+def _is_group(form: Any) -> bool:
+    """Whether it is a group's row, or all of one; that it is stale is said by newer agents, and where it is."""
+    if not _matches_shape(form, _GROUP_SHAPE):
+        return False
+    return "stale" not in form or (
+        _matches_shape(form["stale"], _STALE_SHAPE)
+        and all(isinstance(it, str) for it in form["stale"]["transactional_ids"])
     )
 
 

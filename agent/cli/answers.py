@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple, NoReturn, Protocol
 
 import click
@@ -84,7 +84,17 @@ def find_group(answers: Answers, group: str) -> JsonObject:
     form = answers.describe(group)
     if form is None:
         no_such_group(answers, group)
+    warn_stale([form], answers)
     return form
+
+
+def warn_stale(rows: Iterable[JsonObject | None], answers: Answers) -> None:
+    """Say of which groups it is not known what was written lately, if of any."""
+    stale = [row for row in rows if row is not None and row.get("stale")]
+    if stale:
+        from agent.presentation.narrative.staleness import stale_groups_sentence
+
+        warn(stale_groups_sentence(stale, answers.now_ms))
 
 
 def no_such_group(answers: Answers, group: str) -> NoReturn:

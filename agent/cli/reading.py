@@ -68,6 +68,9 @@ def answers_of_brokers(
     until_ms = None if until is None else until.before(now_ms())
     loaded = load_topic(conf, partitions, on_problem=warn, end=_end(until_ms), **reading)
     loaded.advance(now_ms())
+    if until_ms is not None:
+        # What was written before a transaction began is known.
+        loaded.held_back = {it: of for it, of in loaded.held_back.items() if of.since_ms < until_ms}
 
     def again(end: ReadLimit) -> OfflineGroups:
         return load_topic(conf, partitions, end=end)

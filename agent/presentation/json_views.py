@@ -12,13 +12,15 @@ from dataclasses import asdict
 
 from agent.core.end_offsets import EndOffsets
 from agent.core.inference.origins import Origin
+from agent.core.open_transactions import OpenTransactions
 from agent.core.queries import JsonObject
 from agent.core.shadow.transitions import ORIGIN, origin_form
 from agent.core.shadow.views import UNKNOWN_NUMBER, CommittedOffset, GroupView, Member
 from agent.core.share_positions import SharePosition
 from agent.core.wire.json_form import uuid_text
 from agent.core.wire.primitives import ZERO_UUID
-from agent.presentation.schemas.views import LAG_FIELDS, MEMBER_LISTS, VIEW_DEFS
+from agent.presentation.narrative.staleness import open_transaction_json
+from agent.presentation.schemas.views import LAG_FIELDS, MEMBER_LISTS, STALE, VIEW_DEFS
 
 LagOf = Callable[[CommittedOffset], JsonObject]
 """What is known of the lag of a committed offset: all fields of `NO_LAG`."""
@@ -39,6 +41,12 @@ def group_json(view: GroupView, lag: int | None = None) -> JsonObject:
         "lag": lag,
         "anomalies": len(view.anomalies),
     }
+
+
+def with_stale(form: JsonObject, hiding: OpenTransactions) -> JsonObject:
+    """A group's row, or all of it, with what hides what was written of it lately, if anything does."""
+    it = hiding.get(form["coordinator_partition"])
+    return form if it is None else {**form, STALE: open_transaction_json(it)}
 
 
 def _known(number: int) -> int | None:

@@ -65,7 +65,7 @@ class Agent:
         if self.options.observer is not None:
             self.options.observer.start(self.queries)
         parts = self._parts
-        for part in (parts.lags.watcher, parts.lags.share_watcher, self._sampler, parts.rollouts):
+        for part in (parts.lags.watcher, parts.lags.share_watcher, self._sampler, parts.rollouts, parts.transactions):
             if part is not None:
                 part.start()
 
@@ -77,7 +77,14 @@ class Agent:
         if parts.lags.share_watcher is not None:
             parts.lags.share_watcher.request_stop()
         parts.rollouts.request_stop()
-        for part in (options.observer, parts.lags.watcher, parts.lags.share_watcher, self._sampler, parts.rollouts):
+        for part in (
+            options.observer,
+            parts.lags.watcher,
+            parts.lags.share_watcher,
+            self._sampler,
+            parts.rollouts,
+            parts.transactions,
+        ):
             if part is not None:
                 part.stop()
         self._loop.join(timeout_s / 3)

@@ -13,6 +13,7 @@ from agent.core.diagnosis.engine import AnalyzerFailure, DiagnosisOutput
 from agent.core.diagnosis.lag_source import LagSource
 from agent.core.events.events import Event, event_of, sort_events
 from agent.core.inference.external_evidence import EvidenceSource
+from agent.core.open_transactions import OpenTransaction, OpenTransactions, hiding
 from agent.core.read_limits import BeforeDeparture, DepartureTracker, ReadLimit, first_records
 from agent.core.record_time import Context, Lookahead, believed_times
 from agent.core.records import RawRecord, RecordBatch
@@ -27,13 +28,14 @@ from agent.kafka.source.ndjson import STDIN, LineProblem, PayloadLine, is_ndjson
 from agent.kafka.source.paths import committed_batches_of, raw_records
 from agent.kafka.source.problems import SegmentProblem
 from agent.kafka.source.segments import discover
-from agent.presentation.json_views import LagOf, describe_json, group_json
+from agent.presentation.json_views import LagOf, describe_json, group_json, with_stale
 from agent.presentation.narrative import findings
 from agent.presentation.narrative.events import events_within
 from agent.simulation.whatif.recorder import GroupRecorder
 
 if TYPE_CHECKING:
     from agent.kafka.source.quarantine import PassedOver
+    from agent.kafka.source.topic import TopicReader
 
 Say = Callable[[str], None]
 
@@ -166,6 +168,8 @@ class OfflineGroups:
         self._group = group
         self._events: list[Event] | None = [] if keep_events else None
         self._leaving = None if group is None else DepartureTracker(group)
+        self.held_back: OpenTransactions = {}
+        """What is open where the live topic was read: what was written since is not known."""
         self._end, self._ended = end, set[int]()
         self._lookahead = Lookahead()
         self.last_ms = 0
@@ -213,8 +217,10 @@ class OfflineGroups:
         return None if self._leaving is None else self._leaving.last
 
     def advance(self, now_ms: int) -> None:
-        """The topic was read to its end, and it is now: what was due by then has happened."""
-        self._keep(self._diagnosis.advance(now_ms))
+        """The topic was read to its end, and it is now: what was due by then has happened. Not where a transaction
+        hides what was written: silence says nothing there."""
+        read = [number for number in self._diagnosis.partitions if number not in self.held_back]
+        self._keep(self._diagnosis.advance(now_ms, read))
 
     def finish(self) -> None:
         """Everything was read: find what only all of it together shows."""
@@ -249,14 +255,18 @@ class OfflineGroups:
 
     def groups(self) -> list[dict[str, Any]]:
         """Every group's row, by name."""
-        return [group_json(view) for view in sorted(self.mirror.views(), key=lambda view: view.group)]
+        hides = hiding(self.held_back, now_ms())
+        views = sorted(self.mirror.views(), key=lambda view: view.group)
+        return [with_stale(group_json(view), hides) for view in views]
 
     def describe(
         self, group: str, lag: LagOf | None = None, shares: tuple[CommittedOffset, ...] = ()
     ) -> dict[str, Any] | None:
         """One group in full, or None; `shares` are positions that the topic does not have, a share group's."""
         found = self.mirror.find(group)
-        return None if found is None else describe_json(found[0], found[1] + shares, lag)
+        if found is None:
+            return None
+        return with_stale(describe_json(found[0], found[1] + shares, lag), hiding(self.held_back, now_ms()))
 
     def report(self, say: Say) -> bool:
         """Say which records could not be decoded; whether anything was wrong with the data."""
@@ -324,10 +334,20 @@ def load_topic(
 ) -> OfflineGroups:
     """Read the live topic to where it ends now. Raises `SourceError`."""
     from agent.kafka.source.once import read_to_end
+    from agent.kafka.source.open_transactions import first_records
 
     where = f"at {conf['bootstrap.servers']}"
     loaded = OfflineGroups(where, keep_events=keep_events, on_problem=on_problem, **options)
-    for run in read_to_end(conf, partitions=partitions, on_passed_over=loaded.pass_over):
+    held_back: Mapping[int, int] = {}
+
+    def look(reader: TopicReader) -> None:
+        nonlocal held_back
+        held_back = reader.held_back
+
+    for run in read_to_end(conf, partitions=partitions, on_passed_over=loaded.pass_over, on_end=look):
         loaded.apply(run)
     loaded.end_of_input()
+    if held_back:
+        unknown = {number: OpenTransaction(offset, now_ms()) for number, offset in held_back.items()}
+        loaded.held_back = {**unknown, **first_records(conf, held_back, now_ms())}
     return loaded

@@ -37,6 +37,7 @@ from agent.runtime.group_lags import GroupLags
 from agent.runtime.guarded_origins import GuardedOrigins
 from agent.runtime.held_events import HeldEvents
 from agent.runtime.rollout_watch import RolloutWatch
+from agent.runtime.transaction_watch import TransactionWatch
 from agent.simulation.whatif.recent_recordings import RecentRecordings
 
 if TYPE_CHECKING:
@@ -124,6 +125,8 @@ class AgentParts:
     held: HeldEvents | None
     """Where events wait on their way to `options.exports`; None where there are none."""
     rollouts: RolloutWatch
+    transactions: TransactionWatch | None
+    """What is held back in the topic; None where that is not read."""
 
     @property
     def is_sole_owner(self) -> bool:
@@ -199,6 +202,17 @@ def build_parts(options: AgentOptions) -> AgentParts:
     lags = GroupLags(state, lock, conf, settings.lag.interval_s, shown.shows_topic, with_shares=settings.lag.share)
     if lags.watcher is not None:
         state.diagnosis.set_lag_source(WatchedLags(lags.ends))
+    transactions = None
+    if not isinstance(reader, SampledReader):
+
+        def groups_in(partition: int) -> int:
+            with lock:
+                mirror = state.mirror.partitions.get(partition)
+                return 0 if mirror is None else len(mirror.groups)
+
+        transactions = TransactionWatch(
+            conf, reader, wall_ms=lambda: round(options.wall_s() * 1000), groups_in=groups_in
+        )
     return AgentParts(
         options=options,
         state=state,
@@ -218,6 +232,7 @@ def build_parts(options: AgentOptions) -> AgentParts:
             shows=shown.shows_group,
             is_current=lambda: reader.healthy,
         ),
+        transactions=transactions,
     )
 
 

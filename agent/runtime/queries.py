@@ -8,13 +8,14 @@ from itertools import islice
 
 from agent.common import clock
 from agent.core.events.samples import LagNote
+from agent.core.open_transactions import OpenTransactions
 from agent.core.protocol.group_placement import observe_placement
 from agent.core.queries import Health, JsonObject, Timeline
 from agent.core.shadow.views import GroupView
 from agent.kafka.admin_api.sampled_reader import SampledReader
 from agent.kafka.source.quarantine import PassedOver
-from agent.presentation.json_views import describe_json, group_json, lag_json, share_offsets
-from agent.presentation.narrative import findings
+from agent.presentation.json_views import describe_json, group_json, lag_json, share_offsets, with_stale
+from agent.presentation.narrative import findings, staleness
 from agent.presentation.narrative.events import events_within
 from agent.presentation.narrative.sampling import LIMITATIONS, missed_phrase
 from agent.presentation.narrative.words import duration
@@ -99,6 +100,11 @@ class AgentQueries(ServedQueries):
             yield ahead
         if passed := self._passed_over():
             yield passed_over_text(passed)
+        if hiding := self._hiding():
+            with self._lock:
+                mirrors = [self._state.mirror.partitions.get(number) for number in hiding]
+                groups = sum(len(it.groups) for it in mirrors if it is not None)
+            yield staleness.worry(hiding, groups)
 
     def _passed_over(self) -> list[PassedOver]:
         """What could not be read of the partitions that are read here, oldest first."""
@@ -106,6 +112,10 @@ class AgentQueries(ServedQueries):
             return []
         here = self._reader.positions
         return [it for it in self._reader.quarantine.pieces if it.partition in here]
+
+    def _hiding(self) -> OpenTransactions:
+        """The transactions behind which groups are stale."""
+        return {} if self._parts.transactions is None else self._parts.transactions.hiding()
 
     def _records_ahead(self) -> str | None:
         """Where records came lately whose times are ahead of what is written around them."""
@@ -158,6 +168,7 @@ class AgentQueries(ServedQueries):
         kept = None if self._parts.checkpointer is None else self._parts.checkpointer.reading()
         log_id = self._reader.log_id
         kubernetes = self._parts.options.kubernetes
+        transactions = {} if self._parts.transactions is None else self._parts.transactions.open()
         return {
             "cluster_id": None if log_id is None else log_id.cluster_id,
             "topic_id": None if log_id is None else log_id.topic_id,
@@ -167,6 +178,11 @@ class AgentQueries(ServedQueries):
                     "behind_records": behind.get(number),
                     "caught_up": reached.get(number, False),
                     "clock_ms": clocks.get(number),
+                    **(
+                        {"open_transaction": staleness.open_transaction_json(transactions[number])}
+                        if number in transactions
+                        else {}
+                    ),
                 }
                 for number, position in sorted(self._reader.positions.items())
             },
@@ -203,9 +219,9 @@ class AgentQueries(ServedQueries):
 
     def groups(self) -> list[JsonObject]:
         """Every group's row, by name."""
-        lags = self._lags.totals()
+        lags, hiding = self._lags.totals(), self._hiding()
         views = sorted(self._views(), key=lambda view: view.group)
-        return [group_json(view, lags.get(view.group)) for view in views]
+        return [with_stale(group_json(view, lags.get(view.group)), hiding) for view in views]
 
     def describe(self, group: str) -> JsonObject | None:
         """One group in full, or None."""
@@ -223,7 +239,7 @@ class AgentQueries(ServedQueries):
         ends = None
         if self._lags.watcher is not None:
             ends = lag_json(self._lags.ends(), clock.now_ms(), shares=shares)
-        form = describe_json(view, shown, ends)
+        form = with_stale(describe_json(view, shown, ends), self._hiding())
         for it in form["offsets"] if undated else ():
             if (it["topic"], it["partition"]) in undated:
                 it["committed_ms"] = None

@@ -69,6 +69,8 @@ class ReaderLoop(BackgroundThread):
         if not self.has_caught_up and self._reader.caught_up:
             for batch, context in self._lookahead.take(self._latest_ms()):
                 self._apply(batch, context)
+            if self._parts.transactions is not None:
+                self._parts.transactions.look(time.monotonic())
             self.has_caught_up = True
             log.info("caught up: %d groups", sum(len(it.groups) for it in self._state.mirror.partitions.values()))
             self._on_caught_up()

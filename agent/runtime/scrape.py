@@ -28,6 +28,7 @@ class ScrapeReader:
             granularity=self._granularity,
             lags=parts.lags.scraped,
             shows=parts.options.visibility.shows_group,
+            stale=tuple if parts.transactions is None else parts.transactions.hiding,
         )
 
     def change_granularity(self, granularity: Granularity) -> None:
@@ -56,6 +57,8 @@ class ScrapeReader:
             readings.groups = [
                 it if (found := rollouts.get(it.shape.group)) is None else it._replace(rollout=found) for it in groups
             ]
+        if parts.transactions is not None:
+            readings.open_transaction_s = parts.transactions.ages_s()
         if isinstance(reader, SampledReader):
             readings.observed = reader.readings()
         else:

@@ -33,6 +33,9 @@
     // With fewer records to the end of a partition the agent takes itself for being up to date.
     behindRecords: 10000,
     behindFor: '15m',
+    // Its age alone says how long: transactions that commit offsets last for seconds at most.
+    openTransactionSeconds: 60,
+    openTransactionFor: '0m',
     readingStoppedFor: '5m',
     decodeErrorsFor: '5m',
     // Twice the range that is looked at: what happens once is no alert.

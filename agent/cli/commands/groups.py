@@ -72,19 +72,36 @@ def groups(
     if query.follows:
         _follow(query, is_wanted)
     empty = "no group is like that" if match or states or types else "no groups"
+    from agent.cli.answers import warn_stale
+
     with query.open() as answers:
-        query.print_rows(filter(is_wanted, answers.groups()), _COLUMNS, shown=_shown, empty=empty)
+        rows = [*filter(is_wanted, answers.groups())]
+        query.print_rows(rows, _COLUMNS, shown=_shown, empty=empty)
+        warn_stale(rows, answers)
 
 
 def _shown(row: dict[str, Any]) -> dict[str, Any]:
-    return {**row, "last_commit": iso_time(row["last_commit_ms"]), "state_since": iso_time(row["state_since_ms"])}
+    return {
+        **row,
+        "state": _state(row),
+        "last_commit": iso_time(row["last_commit_ms"]),
+        "state_since": iso_time(row["state_since_ms"]),
+    }
+
+
+def _state(row: dict[str, Any]) -> str:
+    """With the time that it is of, where it may be another by now."""
+    stale = row.get("stale")
+    return str(row["state"]) if stale is None else f"{row['state']} as of {iso_time(stale['since_ms'])}"
 
 
 def _follow(query: Query, is_wanted: Callable[[dict[str, Any]], bool]) -> NoReturn:
     from agent.cli.following import RowPrinter
 
     columns = {"seen": Column("SEEN"), **{key: _COLUMNS[key] for key in _FOLLOWED_COLUMNS}}
-    lines = RowPrinter(query.output, columns, lambda row: {**row, "seen": iso_time(row["seen_ms"])})
+    lines = RowPrinter(
+        query.output, columns, lambda row: {**row, "state": _state(row), "seen": iso_time(row["seen_ms"])}
+    )
     before: dict[str, dict[str, Any]] = {}
 
     def poll(answers: Answers) -> None:
@@ -99,4 +116,4 @@ def _follow(query: Query, is_wanted: Callable[[dict[str, Any]], bool]) -> NoRetu
 
 
 def _fingerprint(row: dict[str, Any] | None) -> list[Any] | None:
-    return None if row is None else [row.get(key) for key in _FOLLOWED_COLUMNS]
+    return None if row is None else [*(row.get(key) for key in _FOLLOWED_COLUMNS), row.get("stale") is None]

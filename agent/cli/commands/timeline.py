@@ -57,7 +57,7 @@ def timeline(
       kshadow timeline payments --agent http://localhost:9308 -o ndjson
       kshadow timeline payments --agent http://localhost:9308 --follow
     """
-    from agent.cli.answers import no_such_group
+    from agent.cli.answers import no_such_group, warn_stale
 
     def is_wanted(event: dict[str, Any]) -> bool:
         return event_matches(event, event_types, causes)
@@ -79,6 +79,8 @@ def timeline(
             warn(f"({left_out} earlier left out by --limit)")
         if past.complete_since_ms is not None and (since_ms is None or since_ms < past.complete_since_ms):
             warn(f"(the agent keeps the latest events only: here those from {iso_time(past.complete_since_ms)} on)")
+        if answers.capabilities.live:
+            warn_stale([answers.describe(group)], answers)
 
 
 def _rows(query: Query, events: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

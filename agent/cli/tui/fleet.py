@@ -15,6 +15,7 @@ from rich.cells import cell_len
 from agent.common.text import printable_truncated
 from agent.core.diagnosis.severity import Severity
 from agent.core.queries import Health
+from agent.presentation.narrative.words import clock
 
 JsonView = Mapping[str, Any]
 
@@ -199,7 +200,21 @@ def _row(key: Key, form: JsonView, found: Sequence[JsonView], late: int, several
         state_since_ms=_time(form["state_since_ms"]),
         last_commit_ms=_time(form["last_commit_ms"]),
     )
-    return _with_findings(row, found)
+    return _with_staleness(_with_findings(row, found), form)
+
+
+def _with_staleness(row: FleetRow, form: JsonView) -> FleetRow:
+    """That a group may stand otherwise by now comes before whatever else is known of it."""
+    stale = form.get("stale")
+    if stale is None:
+        return row
+    return replace(
+        row,
+        worst_rank=max(row.worst_rank, Severity.WARNING.rank),
+        findings=(f"stale since {clock(stale['since_ms'])}", *row.findings),
+        summary="an open transaction hides what was written since then",
+        search_text=f"{row.search_text} stale",
+    )
 
 
 def _with_findings(row: FleetRow, found: Sequence[JsonView]) -> FleetRow:

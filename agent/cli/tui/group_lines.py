@@ -14,6 +14,7 @@ from agent.cli.tui.lines import Line, Piece, clipped, fitted, justified, short_n
 from agent.cli.tui.poller import GroupExplanation
 from agent.core.causes import cause_info
 from agent.presentation.narrative.phrases import GROUP_TYPES, epochs
+from agent.presentation.narrative.staleness import stale_sentence
 from agent.presentation.narrative.timeline import TimelineEntry
 from agent.presentation.narrative.words import clock, count, day, duration
 
@@ -24,7 +25,7 @@ MAX_LAGGING_SHOWN = 3
 
 
 def fact_lines(watched: GroupState, width: int) -> list[Line]:
-    """The group in one or two lines."""
+    """The group in one or two lines, and whether it may stand otherwise by now."""
     form = watched.form
     if form is None:
         return [((" The group is gone.", "bad"),)]
@@ -40,9 +41,13 @@ def fact_lines(watched: GroupState, width: int) -> list[Line]:
         *([count(form["partitions"], "partition")] if isinstance(form.get("partitions"), int) else []),
         *([count(form["rebalances"], "rebalance")] if isinstance(form.get("rebalances"), int) else []),
     ]
-    return wrapped(
+    out = wrapped(
         [(f" {state}", STATE_STYLES.get(state, "bold")), (for_ + " · ", "dim")], " · ".join(rest), width, indent=1
     )
+    if (stale := form.get("stale")) is not None:
+        said = display_text(stale_sentence(form["group"], stale, watched.at_ms), 1_000)
+        out += wrapped([(" ▲ ", "warn")], said, width, "warn", indent=3)
+    return out
 
 
 def heading(text: str, more: str, width: int) -> Line:

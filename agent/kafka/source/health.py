@@ -37,6 +37,8 @@ class ReaderHealth:
         self.read_until_s: Mapping[int, float] = {}
         """For each partition up to when all that was written is known to be read. Absent where there is more to read,
         or where nobody answers."""
+        self.held_back: Mapping[int, int] = {}
+        """Of partitions in which a transaction is open: the last stable offset, as of when it was last asked for."""
 
     def works(self) -> None:
         """The brokers answered all that was asked."""
@@ -58,6 +60,10 @@ class ReaderHealth:
     def probe_soon(self) -> None:
         """Something is wrong, perhaps: look within a second."""
         self._probe_at = min(self._probe_at, time.monotonic() + _RETRY_S)
+
+    def confirm_now(self) -> None:
+        """Ask for the ends with the next look."""
+        self._look_at = self._confirm_at = 0.0
 
     @property
     def is_probe_due(self) -> bool:
@@ -100,8 +106,13 @@ class ReaderHealth:
     def _confirm_read(
         self, consumer: Consumer, progress: Mapping[int, PartitionProgress], now_s: float
     ) -> dict[int, float]:
-        """The partitions of which nothing is left to read as of now, open transactions neither."""
+        """The partitions of which nothing is left to read as of now, open transactions neither.
+
+        A high watermark never goes back, and without an open transaction the last stable offset is there: so an
+        answer below a watermark that was known before the question says that one is open, however far the reading
+        is."""
         self._confirm_at = now_s + _CONFIRM_S
+        known = self.high_watermarks
         try:
             ends = offsets_at(consumer, self._topic, progress, LATEST, PROBE_TIMEOUT_S)
         except SourceError:
@@ -109,6 +120,7 @@ class ReaderHealth:
             return {}
         for partition, end in ends.items():
             progress[partition].end = end
+        self.held_back = {it: end for it, end in ends.items() if end < known.get(it, -1)}
         return {it: now_s for it, behind in self.behind_records(progress).items() if not behind}
 
     def behind_records(self, progress: Mapping[int, PartitionProgress]) -> dict[int, int]:

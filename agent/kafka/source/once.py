@@ -18,11 +18,13 @@ def read_to_end(
     partitions: Collection[int] | None = None,
     timeout_s: float = 30.0,
     on_passed_over: Callable[[PassedOver], None] | None = None,
+    on_end: Callable[[TopicReader], None] | None = None,
 ) -> Iterator[RecordBatch]:
     """All runs of the topic up to where it ends at the start, perhaps a few records more.
 
     For a command that asks once: raises `SourceDenied` at once, `SourceUnreachable` where a partition that has more
-    to come gives nothing for `timeout_s`, `SourceMisconfigured`. `on_passed_over` is told of what cannot be read.
+    to come gives nothing for `timeout_s`, `SourceMisconfigured`. `on_passed_over` is told of what cannot be read,
+    and `on_end` may ask the reader what is held back at the end.
     """
     with TopicReader(conf, topic=topic, partitions=partitions) as reader:
         reader.connect(min(timeout_s, 10.0))
@@ -42,6 +44,8 @@ def read_to_end(
                 raise error
             if time.monotonic() >= deadline:
                 raise error or SourceUnreachable(f"{topic}: expected records or its end, none for {timeout_s} s")
+        if on_end is not None:
+            on_end(reader)
 
 
 def _missing(reader: TopicReader) -> dict[int, int]:

@@ -73,7 +73,7 @@ class TopicReader:
         """Of the topic as last seen; 0 before `connect`."""
         self._notices: list[ReaderNotice] = []
         self._identify_at = 0.0
-        self._is_connected = self._closed = False
+        self._is_connected = self._closed = self._was_caught_up = False
         self._first_messages: list[Message] = []
         self._health = ReaderHealth(topic, probe_interval_s)
         properties: dict[str, object] = {**consumer_properties(conf), "error_cb": self._health.on_client_error}
@@ -129,6 +129,12 @@ class TopicReader:
         """For each partition up to when (`time.monotonic`) all that was written is known to be read: asked for about
         each second. Absent where there is more to read, or where nobody answers."""
         return self._health.read_until_s
+
+    @property
+    def held_back(self) -> Mapping[int, int]:
+        """The partitions in which a transaction is open, each with its last stable offset: nothing from there on can
+        be read until it has ended. Asked for about each second."""
+        return self._health.held_back
 
     @property
     def healthy(self) -> bool:
@@ -206,6 +212,10 @@ class TopicReader:
         runs = self._accept(self._consume(deadline))
         if time.monotonic() >= self._identify_at and self._health.error is None and self._identify():
             runs = []
+        if not self._was_caught_up and self.caught_up:
+            # Who asks now is to be told what is held back.
+            self._was_caught_up = True
+            self._health.confirm_now()
         self._health.look(self._consumer, self._assignment.progress)
         if self._health.is_probe_due:
             # During catch-up some partitions wait until the queue has room for them: that is no stall.

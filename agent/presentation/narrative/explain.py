@@ -22,6 +22,7 @@ from agent.presentation.narrative.limitations import limitations
 from agent.presentation.narrative.origins import origin_sentences
 from agent.presentation.narrative.paragraphs import QUIET_MS, busy_paragraphs, causes_phrase
 from agent.presentation.narrative.phrases import GROUP_TYPES, epochs, generation_phrase, is_sampled, is_simple, work
+from agent.presentation.narrative.staleness import stale_answer, stale_sentence
 from agent.presentation.narrative.summary import summary
 from agent.presentation.narrative.timeline import TimelineEntry
 from agent.presentation.narrative.totals import Totals
@@ -69,7 +70,8 @@ class Paragraph:
 class Story:
     """The answer. `state` is Kafka's name of the group's present one, `Dead` once it is gone, None if not known.
 
-    `summary` is the whole of it in at most 25 words, `brief` what fits on one screen: parts under their headings.
+    `summary` is the whole of it in at most 25 words (and before them, where it is of an earlier time, as of when),
+    `brief` what fits on one screen: parts under their headings.
     `libraries` are those of its clients, as far as they are known.
     """
 
@@ -131,7 +133,9 @@ def explain(
     """
     scene = StoryContext.of(asked, events, findings, form, gains)
     likely = confidence_text(scene)
+    stale = None if form is None else form.get("stale")
     paragraphs = [
+        *([] if stale is None else [Paragraph("state", stale_sentence(asked.group, stale, asked.now_ms))]),
         Paragraph("state", _state_text(scene)),
         *_happened_paragraphs(scene),
         *(Paragraph("why", *it) for it in origin_sentences(scene.totals.departures, scene.calendar)),
@@ -145,7 +149,7 @@ def explain(
     return Story(
         group=asked.group,
         state=form["state"] if form is not None else "Dead" if scene.deleted_ms is not None else None,
-        summary=summary(scene),
+        summary=summary(scene) if stale is None else f"{stale_answer(stale, asked.now_ms)} {summary(scene)}",
         since_ms=scene.since_ms,
         until_ms=scene.until_ms,
         paragraphs=tuple(paragraphs),

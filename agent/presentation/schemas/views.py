@@ -26,6 +26,9 @@ PARTITIONS = map_of(array_of(INTEGER))
 
 CLUSTER = described(TEXT, "The cluster's name; only where the agent reads several.")
 
+STALE = "stale"
+"""The field of a group of which it is not known what was written lately."""
+
 _GROUP: dict[str, Schema] = {
     "group": described(TEXT, "Its name; may be empty, and hold any character."),
     "group_type": open_enum(GroupType),
@@ -48,6 +51,11 @@ _GROUP: dict[str, Schema] = {
     "generations_skipped": described(nullable(COUNT), "Rebalances that never completed."),
     "anomalies": described(COUNT, "How many things stand in the log that a coordinator should not write."),
     "cluster": CLUSTER,
+    STALE: described(
+        ref("open_transaction"),
+        "Only where a transaction hides what was written of the group since `since_ms`: what is known of it is as of "
+        "then.",
+    ),
 }
 
 _LAG: dict[str, Schema] = {
@@ -67,7 +75,18 @@ MEMBER_LISTS = ("target", "standby_tasks", "warmup_tasks")
 """What only newer types of groups have."""
 
 VIEW_DEFS: dict[str, Schema] = {
-    "group": object_of(_GROUP, "One row of the groups.", optional=["cluster"]),
+    "group": object_of(_GROUP, "One row of the groups.", optional=["cluster", STALE]),
+    "open_transaction": object_of(
+        {
+            "offset": described(COUNT, "Of its first record in the partition: nothing from there on can be read."),
+            "since_ms": described(INTEGER, "Since when it is open, epoch milliseconds."),
+            "group": described(nullable(TEXT), "The group whose record is its first; null if that is not known."),
+            "transactional_ids": described(
+                array_of(TEXT), "The transaction's; of several, each may be it. Empty where that is not known."
+            ),
+        },
+        "The oldest open transaction of a partition of `__consumer_offsets`.",
+    ),
     "member": object_of(
         {
             "member_id": TEXT,
@@ -122,7 +141,7 @@ VIEW_DEFS: dict[str, Schema] = {
             "anomalies": array_of(ref("anomaly")),
         },
         "One group in full.",
-        optional=["cluster"],
+        optional=["cluster", STALE],
     ),
     "lag": object_of(
         {
@@ -144,8 +163,10 @@ VIEW_DEFS: dict[str, Schema] = {
             "behind_records": nullable(INTEGER),
             "caught_up": FLAG,
             "clock_ms": nullable(INTEGER),
+            "open_transaction": described(ref("open_transaction"), "Only where one is open."),
         },
         "Where the reading of a partition of `__consumer_offsets` is.",
+        optional=["open_transaction"],
     ),
     "snapshots_status": object_of(
         {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from itertools import islice
 from typing import NamedTuple, TypeVar
@@ -84,16 +84,18 @@ class GroupCollector:
         granularity: Granularity = Granularity.GROUP,
         lags: ScrapedLags | None = None,
         shows: Callable[[str], bool] = lambda _: True,
+        stale: Callable[[], Container[int]] = tuple,
         pause_s: float = LOCK_PAUSE_S,
     ) -> None:
-        """`lock` is held while `state` is looked at, with pauses between; `shows` says which groups are asked for."""
+        """`lock` is held while `state` is looked at, with pauses between; `shows` says which groups are asked for,
+        `stale` the partitions of which it is not known what was written lately."""
         self._state = state
         self._lock = lock
         self.granularity = granularity
         self._lags = None if granularity is Granularity.GROUP else lags
         # Where the lag is told, positions come with it.
         self._has_slots = granularity is Granularity.PARTITION and lags is None
-        self._shows, self._pause_s = shows, pause_s
+        self._shows, self._stale, self._pause_s = shows, stale, pause_s
         self._names: Mapping[Uuid, str] = {}
         self._names_versions: Sequence[tuple[PartitionMirror, int]] = ()
         self._names_version = 0
@@ -128,6 +130,7 @@ class GroupCollector:
     def _partition(self, mirror: PartitionMirror) -> Iterator[GroupReading]:
         """The groups of a partition; between some and some more the lock is free."""
         before, after = self._kept[mirror], dict[str, _CachedGroup]()
+        is_stale = mirror.partition in self._stale()
         with self._lock:
             names = list(mirror.groups)
             lagging = None if self._lags is None else self._lags.take(mirror.partition, mirror.offsets)
@@ -139,7 +142,8 @@ class GroupCollector:
                     return
                 raws = list(self._some(mirror, islice(names, done, None), before, after))
             done += len(raws)
-            yield from _readings([raw for raw in raws if raw is not None], finer)
+            readings = _readings([raw for raw in raws if raw is not None], finer)
+            yield from (it._replace(stale=1) for it in readings) if is_stale else readings
             time.sleep(self._pause_s)
         self._kept[mirror] = after
 

@@ -105,6 +105,8 @@ class GroupReading(NamedTuple):
     topics: Sequence[TopicLag] = ()
     partitions: Sequence[PartitionLag] = ()
     rollout: RolloutReading | None = None
+    stale: int | None = None
+    """1 where an open transaction hides what was written of it lately."""
 
     @property
     def rollout_began_ms(self) -> int | None:
@@ -273,6 +275,11 @@ GROUP_METRICS: tuple[GroupMetric, ...] = (
         "1 for the group's current state.",
         lambda group: [((group.shape.group_type, group.shape.state), 1)],
         of_shape=True,
+    ),
+    _gauge(
+        "kshadow_group_stale",
+        "stale",
+        "1 while an open transaction hides what was written of the group since it began; absent otherwise.",
     ),
     _gauge("kshadow_group_members", "shape.members", "Members of the group."),
     _gauge(

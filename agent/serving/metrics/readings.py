@@ -59,6 +59,8 @@ class Readings:
     lag_requests: Mapping[str, int] = field(default_factory=dict)
     history: Mapping[str, SinkReading] = field(default_factory=dict)
     snapshots: SnapshotReading | None = None
+    open_transaction_s: Mapping[int, float] = field(default_factory=dict)
+    """By partition: for how long its oldest open transaction has been open; 0 where none is."""
     records_ahead: Mapping[int, int] = field(default_factory=dict)
     """By partition: records whose times are ahead of the records around them."""
     records_quarantined: Mapping[str, int] = field(default_factory=dict)

@@ -72,6 +72,13 @@ CLUSTER_METRICS = (
         "partition",
     ),
     _gauge(
+        "kshadow_topic_open_transaction_seconds",
+        "For how long the oldest open transaction of the topic's partition has been open: what was written since is "
+        "hidden; 0 if none is.",
+        lambda it: it.open_transaction_s,
+        "partition",
+    ),
+    _gauge(
         "kshadow_caught_up",
         "1 once the reader reached the end offset that the partition had when the agent started.",
         lambda it: it.caught_up,

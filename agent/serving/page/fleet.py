@@ -55,7 +55,7 @@ class FleetGroup:
     recent: tuple[RecentRebalance, ...]
     findings: tuple[Event, ...]
     search_text: str = ""
-    """What a filter looks at, in small letters: its name, type, state, cluster, and what is open on it."""
+    """What a filter looks at, in small letters: its name, type, state, cluster, what is open on it, and `stale`."""
 
     @property
     def name(self) -> str:
@@ -96,6 +96,7 @@ def fleet_group(
     """A group from its row, with what a filter looks at."""
     said = [row["group"], row["group_type"], row["state"], row.get("cluster") or ""]
     said += [f"{event['analyzer']} {event['severity']}" for event in findings]
+    said += ["stale"] if row.get("stale") else []
     return FleetGroup(row, recent, tuple(findings), " ".join(map(str, said)).lower())
 
 

@@ -13,6 +13,7 @@ from agent.presentation.narrative.events import events_within
 from agent.presentation.narrative.explain import ADVICE_TITLE, LIMITATIONS_TITLE, TITLES, Story, StoryRequest, explain
 from agent.presentation.narrative.gains import Gains
 from agent.presentation.narrative.phrases import epochs, is_sampled, work
+from agent.presentation.narrative.staleness import stale_sentence
 from agent.presentation.narrative.timeline import timeline_entries
 from agent.presentation.narrative.words import capitalized, count
 from agent.presentation.svg.lanes import build_lanes
@@ -101,6 +102,7 @@ def group_page(
     parts = [
         _lead(known, open_now, cluster, story.summary),
         _figures(known, now_ms),
+        _stale(known, now_ms),
         f'<p class="notice" id="past">{text(capitalized(ready.reason), 500)}.</p>' if is_looked_at else "",
         range_problem(chosen),
         swimlane_section(known, began_ms, until_ms, ranges),
@@ -170,6 +172,14 @@ def _figures(known: GroupData, now_ms: int) -> Markup:
 <div><dt>Rebalances, last hour</dt><dd>{rebalances}</dd></div>
 <div><dt>Last commit</dt><dd>{ago(form["last_commit_ms"], now_ms)}</dd></div>
 </dl>""")
+
+
+def _stale(known: GroupData, now_ms: int) -> Markup:
+    """Why it may stand otherwise by now."""
+    stale = None if known.description is None else known.description.get("stale")
+    if stale is None:
+        return Markup("")
+    return Markup(f'<p class="notice" id="stale">{sentences(stale_sentence(known.group, stale, now_ms))}</p>')
 
 
 def _open_findings(open_now: Sequence[Event], gains: Gains | None, now_ms: int) -> Markup:

@@ -10,7 +10,7 @@ from math import ceil
 from agent.common.units import MINUTE_MS
 from agent.core.diagnosis.severity import Severity
 from agent.presentation.markup import Markup
-from agent.presentation.narrative.words import capitalized, count
+from agent.presentation.narrative.words import capitalized, count, day
 from agent.presentation.svg.causes_over_time import causes_over_time
 from agent.serving.page.findings_page import brief_item
 from agent.serving.page.fleet import (
@@ -29,6 +29,7 @@ from agent.serving.page.markup import (
     WIDE,
     address,
     ago,
+    at,
     bars,
     chips,
     current,
@@ -286,12 +287,13 @@ def _row(group: FleetGroup, now_ms: int, several: bool) -> Markup:
     recent = number(None if row["rebalances"] is None else len(group.recent))
     where = f'<span class="kind">{text(group.cluster)}</span>' if several else ""
     kind = "" if row["group_type"] == "classic" else f'<span class="kind">{text(row["group_type"])}</span>'
+    stale = f"<small>as of {at(row['stale']['since_ms'], day(now_ms))}</small>" if row.get("stale") else ""
     worst = f" worst-{Severity.of(group.findings[0]['severity'])}" if group.findings else ""
     return Markup(
         f'<tr data-key="{text(href or group.name, 100_000)}" class="row{worst}">'
         f'<th scope="row" class="name">{link(href, name(group.name))}{where}{kind}'
         f"{f'<span class=chips-of>{chips}</span>' if chips else ''}</th>"
-        f'<td data-label="State">{state(row["state"])}</td>'
+        f'<td data-label="State">{state(row["state"])}{stale}</td>'
         f'<td class="number" data-label="Members">{number(row["members"])}</td>'
         f'<td class="number" data-label="Partitions">{number(row["partitions"])}</td>'
         f'<td class="number" data-label="Lag">{number(row["lag"])}</td>'

@@ -41,12 +41,37 @@
             'KshadowAgentBehind',
             'warning',
             config.behindFor,
-            'max without (partition) (%s) > %d' % [lib.metric('kshadow_topic_behind_records'), config.behindRecords] +
-            '\nunless min without (partition) (%s) == 0' % lib.metric('kshadow_caught_up'),
+            |||
+              max without (partition) (
+                %s
+                unless %s > %d
+              ) > %d
+              unless min without (partition) (%s) == 0
+            ||| % [
+              lib.metric('kshadow_topic_behind_records'),
+              lib.metric('kshadow_topic_open_transaction_seconds'),
+              config.openTransactionSeconds,
+              config.behindRecords,
+              lib.metric('kshadow_caught_up'),
+            ],
             'The kshadow agent %s is behind the end of the topic.' % agent,
             'A partition of __consumer_offsets has {{ $value | humanize }} records that the kshadow agent %s ' % agent +
-            'has not seen: it has too little CPU, or an open transaction holds them back. What it says of groups ' +
-            'is that old.'
+            'has not read, and no open transaction hides them: it has too little CPU. What it says of groups is that ' +
+            'old.'
+          ),
+          lib.alert(
+            'KshadowOpenTransaction',
+            'warning',
+            config.openTransactionFor,
+            'max without (partition) (%s) > %d' % [
+              lib.metric('kshadow_topic_open_transaction_seconds'),
+              config.openTransactionSeconds,
+            ],
+            'An open transaction hides from the kshadow agent %s what groups do.' % agent,
+            'A transaction in a partition of __consumer_offsets has been open for {{ $value | humanizeDuration }}. ' +
+            'Until it ends, nothing that was written to that partition since can be read. What the kshadow agent ' +
+            '%s says of the groups there is as of its beginning (kshadow_group_stale). Its log names the ' % agent +
+            'transaction.'
           ),
           lib.alert(
             'KshadowReadingStopped',

@@ -225,6 +225,7 @@ def _in_seconds(milliseconds: int | None) -> float | None:
 
 _ROWS: dict[str, Callable[[Readings], Iterator[Row]]] = {
     "kshadow_group_state": _states,
+    "kshadow_group_stale": _of_groups(lambda it: it.stale),
     "kshadow_group_members": _of_shapes(lambda it: it.members),
     "kshadow_group_generation": _of_shapes(lambda it: it.generation),
     "kshadow_group_idle_members": _of_shapes(lambda it: it.idle_members),

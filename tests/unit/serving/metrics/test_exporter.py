@@ -41,6 +41,7 @@ GOLDEN = Path(__file__).with_name("golden.txt")
 CONTRACT = SHARED / "contract.md"
 BEYOND_CONTRACT = {
     "kshadow_source_healthy": (),
+    "kshadow_group_stale": ("group",),
     "kshadow_group_rollout_verdict": ("group", "verdict"),
     "kshadow_group_rollout_began_timestamp_seconds": ("group",),
     "kshadow_shadow_compared_groups": (),
@@ -84,8 +85,9 @@ def full(replayed: Replayed) -> Readings:
     topics = [TopicLag("t", 7, 0.5), TopicLag("u", None, None)]
     partitions = [PartitionLag("t", 0, 5, 7)]
     rollout = RolloutReading("worse", 1_795_000_000_000)
-    it.groups = [it._replace(topics=topics, partitions=partitions, rollout=rollout) for it in it.groups]
+    it.groups = [it._replace(topics=topics, partitions=partitions, rollout=rollout, stale=1) for it in it.groups]
     it.partitions_owned = 2
+    it.open_transaction_s = {0: 0.0, 3: 61.25}
     it.records_ahead = {3: 2}
     it.records_quarantined = {"unpack": 1}
     it.kubernetes = KubernetesReading({"Pod": True, "Event": False}, {"ok": 14, "failed": 1}, pods=40, left_out=0)
