@@ -32,7 +32,7 @@ class UntilTime:
 
     def records_before(self, batch: RecordBatch) -> int:
         """See `End`."""
-        if max(batch.timestamps_ms, default=self.at_ms) <= self.at_ms:
+        if batch.newest_ms <= self.at_ms:
             return len(batch)
         return next(index for index, time_ms in enumerate(batch.timestamps_ms) if time_ms > self.at_ms)
 
@@ -78,10 +78,3 @@ class DepartureTracker:
                 self._before, self._changed = self._changed, change.at.offset
             if isinstance(change, MemberLeft):
                 self.last = BeforeDeparture(change.at, self._before)
-
-
-def first_records(batch: RecordBatch, count: int) -> RecordBatch:
-    """The first records of a batch."""
-    return RecordBatch(
-        batch.partition, batch.offsets[:count], batch.timestamps_ms[:count], batch.keys[:count], batch.values[:count]
-    )

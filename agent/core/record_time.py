@@ -40,17 +40,24 @@ UNKNOWN = Context()
 """Nothing is known of what follows: the last records are believed."""
 
 
-def believed_times(times: Sequence[int], context: Context = UNKNOWN) -> list[int]:
-    """The times of consecutive records, with `LATE_MS` in place of those that are ahead."""
-    out = times if isinstance(times, list) else list(times)
+def believed_times(batch: RecordBatch, context: Context = UNKNOWN) -> Sequence[int]:
+    """The times of consecutive records, with `LATE_MS` in place of those that are ahead; the batch's own column where
+    the times are in order and all of them are believed."""
+    out = batch.timestamps_ms
     after = [*context.next_ms[:FOLLOWERS], *[context.latest_ms] * FOLLOWERS][:FOLLOWERS]
-    if not out or (out[-1] <= min(after) + TOLERANCE_MS and out == sorted(out)):
+    if not out or (batch.is_in_time_order and out[-1] <= min(after) + TOLERANCE_MS):
         return out
     padded = [*out, *after]
     return [
         time if time <= _second_of(padded[i + 1], padded[i + 2], padded[i + 3]) + TOLERANCE_MS else LATE_MS
         for i, time in enumerate(out)
     ]
+
+
+def newest_believed_ms(batch: RecordBatch, context: Context) -> int:
+    """The latest time of a batch that is believed; `LATE_MS` where none is."""
+    believed = believed_times(batch, context)
+    return batch.newest_ms if believed is batch.timestamps_ms else max(believed)
 
 
 def _second_of(a: int, b: int, c: int) -> int:
@@ -61,26 +68,30 @@ def _second_of(a: int, b: int, c: int) -> int:
 
 
 class Lookahead:
-    """Holds back the newest batches of each partition until it is known what follows them."""
+    """Holds back the newest records of each partition until it is known what follows them: no more than these, so
+    that the others are applied while the processor still has them at hand."""
 
     def __init__(self) -> None:
-        self._held: dict[int, list[RecordBatch]] = {}
+        self._held: dict[int, RecordBatch] = {}
 
     def put(self, batch: RecordBatch) -> Iterator[tuple[RecordBatch, Context]]:
-        """One more batch: those before it that are followed by enough."""
+        """One more batch: all records that are followed by enough."""
         if not len(batch):
             return
-        held = self._held.setdefault(batch.partition, [])
-        held.append(batch)
-        while sum(map(len, held[1:])) >= FOLLOWERS:
-            yield held.pop(0), _followed_by(held)
+        held = self._held.get(batch.partition)
+        if held is not None:
+            batch = held.followed_by(batch)
+        count = len(batch) - FOLLOWERS
+        if count <= 0:
+            self._held[batch.partition] = batch
+            return
+        rest = self._held[batch.partition] = batch.part(count, len(batch))
+        yield batch.part(0, count), Context(rest.timestamps_ms)
 
     def take(self, latest_ms: int = ENDLESS_MS) -> Iterator[tuple[RecordBatch, Context]]:
         """All that is held back: nothing follows, or nobody waits for it."""
         for partition in sorted(self._held):
-            held = self._held.pop(partition)
-            while held:
-                yield held.pop(0), _followed_by(held)._replace(latest_ms=latest_ms)
+            yield self._held.pop(partition), Context(latest_ms=latest_ms)
 
     def forget(self, partition: int) -> None:
         """A partition is to be read anew."""
@@ -89,12 +100,3 @@ class Lookahead:
     def clear(self) -> None:
         """All are to be read anew."""
         self._held.clear()
-
-
-def _followed_by(batches: Sequence[RecordBatch]) -> Context:
-    times: list[int] = []
-    for batch in batches:
-        times += batch.timestamps_ms[: FOLLOWERS - len(times)]
-        if len(times) == FOLLOWERS:
-            break
-    return Context(times)

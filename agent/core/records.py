@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple
 
 
 class LogId(NamedTuple):
@@ -34,13 +35,15 @@ class RawRecord(NamedTuple):
     control: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RecordBatch:
     """Consecutive committed records of one partition, in offset order, as columns of equal length.
 
     Columns, because 999 records of 1,000 are offset commits and are handled many at a time. A batch holds
     no control records and nothing of a transaction that was aborted or is still open: that is a source's
     work. Offsets may have gaps (compaction, markers).
+
+    A column is a list, or anything else that can be sliced and joined with `+` to another of its kind.
     """
 
     partition: int
@@ -51,6 +54,31 @@ class RecordBatch:
 
     def __len__(self) -> int:
         return len(self.keys)
+
+    @cached_property
+    def is_in_time_order(self) -> bool:
+        """Whether no record's time is before the one before it. Looked at once, however many ask."""
+        times = list(self.timestamps_ms)
+        return times == sorted(times)
+
+    @property
+    def newest_ms(self) -> int:
+        """The latest time of a record; 0 where there is none."""
+        if self.is_in_time_order:
+            return self.timestamps_ms[-1] if len(self) else 0
+        return max(self.timestamps_ms)
+
+    def part(self, start: int, stop: int) -> RecordBatch:
+        """The records from index `start` on and before `stop`."""
+        return RecordBatch(self.partition, *(column[start:stop] for column in self._columns()))
+
+    def followed_by(self, batch: RecordBatch) -> RecordBatch:
+        """These records and those of the same partition that follow them."""
+        columns = zip(self._columns(), batch._columns(), strict=True)
+        return RecordBatch(self.partition, *(mine + theirs for mine, theirs in columns))
+
+    def _columns(self) -> tuple[Any, ...]:
+        return self.offsets, self.timestamps_ms, self.keys, self.values
 
     def records(self) -> Iterator[RawRecord]:
         """Each row as a `RawRecord`."""

@@ -131,8 +131,7 @@ class ClusterState:
         """Apply consecutive records of one partition: what came of it in groups that are shown, in order. `context`:
         what is known of those that follow."""
         outputs = self.diagnosis.replay_batch(run, context)
-        latest_ms = max(run.timestamps_ms, default=0)
-        self._latest_ms[run.partition] = max(self._latest_ms.get(run.partition, 0), latest_ms)
+        self._latest_ms[run.partition] = max(self._latest_ms.get(run.partition, 0), run.newest_ms)
         return self._record_outputs(outputs)
 
     def advance(self, now_ms: int, partitions: Collection[int] | None = None) -> list[DiagnosisOutput]:

@@ -14,8 +14,8 @@ from agent.core.diagnosis.lag_source import LagSource
 from agent.core.events.events import Event, event_of, sort_events
 from agent.core.inference.external_evidence import EvidenceSource
 from agent.core.open_transactions import OpenTransaction, OpenTransactions, hiding
-from agent.core.read_limits import BeforeDeparture, DepartureTracker, ReadLimit, first_records
-from agent.core.record_time import Context, Lookahead, believed_times
+from agent.core.read_limits import BeforeDeparture, DepartureTracker, ReadLimit
+from agent.core.record_time import Context, Lookahead, newest_believed_ms
 from agent.core.records import RawRecord, RecordBatch
 from agent.core.shadow.cluster import ClusterMirror
 from agent.core.shadow.views import CommittedOffset
@@ -193,7 +193,7 @@ class OfflineGroups:
             self._apply(batch, context)
 
     def _apply(self, run: RecordBatch, context: Context) -> None:
-        self.last_ms = max(self.last_ms, *believed_times(run.timestamps_ms, context))
+        self.last_ms = max(self.last_ms, newest_believed_ms(run, context))
         if self._end is not None:
             if run.partition in self._ended:
                 return
@@ -201,7 +201,7 @@ class OfflineGroups:
             if count < len(run):
                 self._ended.add(run.partition)
                 context = context._replace(next_ms=[*run.timestamps_ms[count:], *context.next_ms])
-                run = first_records(run, count)
+                run = run.part(0, count)
         outputs: list[DiagnosisOutput]
         if self._recorder is None:
             outputs = self._diagnosis.replay_batch(run, context)
@@ -321,7 +321,7 @@ def load(
 def newest_timestamp_ms(path: str) -> int:
     """The time of a PATH's newest record, epoch milliseconds; 0 if it has none. Raises `SourceError`."""
     runs = (item for item in committed_batches_of(path) if isinstance(item, RecordBatch))
-    return max((max(run.timestamps_ms, default=0) for run in runs), default=0)
+    return max((run.newest_ms for run in runs), default=0)
 
 
 def load_topic(

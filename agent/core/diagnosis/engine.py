@@ -206,12 +206,11 @@ class PartitionDiagnosis:
         """Apply consecutive records: the transitions and findings that come of it, in order. `context`: what is known
         of those that follow."""
         out: list[DiagnosisOutput] = []
-        times = self._believed(run.timestamps_ms, context)
+        times = self._believed(run, context)
         index, stop, end = 0, 0, len(run)
         # The clock at each record, as far as this run moves it: the times themselves, but for records that are late.
-        peaks = times
-        if peaks != sorted(peaks):
-            peaks = list(accumulate(peaks, max))
+        is_in_order = times is run.timestamps_ms and run.is_in_time_order
+        peaks = times if is_in_order else list(accumulate(times, max))
         # They are counted where they are read: windows end in between, wherever batches are cut.
         ahead = _ahead(run.timestamps_ms, times, peaks, self.clock_ms or 0)
         in_bulk = True
@@ -260,12 +259,12 @@ class PartitionDiagnosis:
 
     # The clock.
 
-    def _believed(self, times: Sequence[int], context: Context) -> list[int]:
+    def _believed(self, run: RecordBatch, context: Context) -> Sequence[int]:
         """The times that may move the clock, `LATE_MS` for those that are ahead."""
-        believed = believed_times(times, context)
-        if self.clock_ms is None and believed[:1] == [LATE_MS]:
+        times, believed = run.timestamps_ms, believed_times(run, context)
+        if believed is not times and self.clock_ms is None and believed[0] == LATE_MS:
             # There is no time yet that the first could leave as it is.
-            believed[0] = min([*times[1:4], *context.next_ms, context.latest_ms, times[0]])
+            return [min([*times[1:4], *context.next_ms, context.latest_ms, times[0]]), *believed[1:]]
         return believed
 
     def _count_ahead(self, ahead_ms: int, clock_ms: int) -> None:

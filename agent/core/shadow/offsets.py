@@ -92,6 +92,8 @@ class CommittedOffsets:
         """How often each position was committed: what a member's pace is told by."""
         self._groups: dict[str, Slots] = {}
         self._place: dict[bytes, tuple[str, tuple[str, int]]] = {}
+        self._keys: dict[bytes, bytes] = {}
+        """Each key under itself: the one object that all else here is kept by."""
         self._touched: dict[bytes, bytes] | None = None
         self.moved = MovedPositions()
         """Kept by who keeps this: no part of its state."""
@@ -107,35 +109,41 @@ class CommittedOffsets:
 
         For the common case all of it runs in C: no Python code for each commit.
         """
-        # A batch has each key many times over: so first the newest of each, then those few against all.
-        newest = dict(zip(keys, values, strict=True))
-        if keys and newest.keys() <= self.latest.keys() and have_one_fixed_layout(values):
-            if self.moved.groups:
-                for key, value in zip(keys, values, strict=True):
-                    self._note_moved(key, value)  # type: ignore[arg-type]  # likewise
-            self.counts.update(keys)  # type: ignore[arg-type]  # see below; counting runs in C too
-            self.latest.update(newest)  # type: ignore[arg-type]  # None is no known key, and no plain value
-            if self._touched is not None:
-                self._touched.update(newest)  # type: ignore[arg-type]  # likewise
-            return True
-        return False
+        try:
+            # A record's key is looked up once. The one that is kept here has its hash, and is found by identity.
+            known = list(map(self._keys.__getitem__, keys))  # type: ignore[arg-type]  # None is no known key
+        except KeyError:
+            return False
+        if not known or not have_one_fixed_layout(values):
+            return False
+        if self.moved.groups:
+            for key, value in zip(known, values, strict=True):
+                self._note_moved(key, value)  # type: ignore[arg-type]  # None is no plain value
+        self.counts.update(known)
+        # A batch has each key many times over: so first the newest of each.
+        newest = dict(zip(known, values, strict=True))
+        self.latest.update(newest)  # type: ignore[arg-type]  # likewise
+        if self._touched is not None:
+            self._touched.update(newest)  # type: ignore[arg-type]  # likewise
+        return True
 
     def put_known(self, raw_key: bytes | None, raw_value: bytes) -> bool:
         """Apply one commit with a plain value, if its key is known; whether it is."""
-        if raw_key not in self.latest:
+        key = self._keys.get(raw_key)  # type: ignore[arg-type]  # None is no known key
+        if key is None:
             return False
-        assert raw_key is not None, "None is no known key"
         if self.moved.groups:
-            self._note_moved(raw_key, raw_value)
-        self.latest[raw_key] = raw_value
-        self.counts[raw_key] += 1
+            self._note_moved(key, raw_value)
+        self.latest[key] = raw_value
+        self.counts[key] += 1
         if self._touched is not None:
-            self._touched[raw_key] = raw_value
+            self._touched[key] = raw_value
         return True
 
     def put(self, raw_key: bytes, group: str, topic: str, partition: int, raw_value: bytes) -> bool:
         """Apply one commit that is known to decode; whether its group had none for the partition before."""
-        known = raw_key in self.latest
+        known = raw_key in self._keys
+        raw_key = self._keys.setdefault(raw_key, raw_key)
         self.latest[raw_key] = raw_value
         self.counts[raw_key] += 1
         if self._touched is not None:
@@ -161,7 +169,7 @@ class CommittedOffsets:
         raw_value = self.latest.pop(raw_key, None)
         if raw_value is None:
             return None
-        del self.counts[raw_key], self._place[raw_key]
+        del self.counts[raw_key], self._place[raw_key], self._keys[raw_key]
         if self._touched is not None:
             self._touched.pop(raw_key, None)
         self.version += 1
@@ -291,6 +299,7 @@ class CommittedOffsets:
                     read_commit(value)
         out = cls()
         out.latest = dict(zip(keys, values, strict=True))
+        out._keys = dict(zip(keys, keys, strict=True))
         out.counts = Counter(dict(zip(keys, counts, strict=True)))
         same = {slot: slot for slot in slots}
         last, group_slots = None, dict[bytes, tuple[str, int]]()

@@ -1,13 +1,13 @@
 """Messages of confluent-kafka → `Run`s.
 
 Owns the conversion, the hottest lines of the live path: everything here goes through C-level maps, and what
-most records never need (offset, timestamp) is taken out when asked for. Refuses to know where messages come
+most records never need, their offset, is taken out when asked for. Refuses to know where messages come
 from and what errors are: it gets real records only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import overload
 
@@ -16,66 +16,36 @@ from confluent_kafka import Message
 from agent.core.records import RecordBatch
 
 
-def _timestamp_ms(message: Message) -> int:
-    """Without one librdkafka gives -1 (TIMESTAMP_NOT_AVAILABLE), which is `agent.kafka.source.NO_TIMESTAMP_MS`."""
-    return message.timestamp()[1]
+class OffsetColumn(Sequence[int]):
+    """The offsets of messages, each taken out when it is asked for: of 3 million offset commits hardly one is."""
 
+    __slots__ = ("_messages",)
 
-def _offset(message: Message) -> int:
-    offset = message.offset()
-    assert offset is not None, "a record from a topic has an offset"
-    return offset
-
-
-def _offsets(messages: list[Message]) -> list[int]:
-    return list(map(Message.offset, messages))  # type: ignore[arg-type]  # see `_offset`
-
-
-def _timestamps_ms(messages: list[Message]) -> list[int]:
-    return [timestamp_ms for _, timestamp_ms in map(Message.timestamp, messages)]
-
-
-class LazyColumn(Sequence[int]):
-    """A column of ints that is taken out of the messages on first use.
-
-    Of 3 million offset commits hardly one is asked for its offset or timestamp, and taking both out would
-    cost as much as keys and values and grouping together (0.24 µs a record). One item, such as the last
-    offset, is read without the rest.
-    """
-
-    __slots__ = ("_all", "_messages", "_one", "_values")
-
-    def __init__(
-        self,
-        messages: list[Message],
-        one: Callable[[Message], int],
-        every: Callable[[list[Message]], list[int]],
-    ) -> None:
-        self._messages, self._one, self._all = messages, one, every
-        self._values: list[int] | None = None
-
-    def _taken(self) -> list[int]:
-        if self._values is None:
-            self._values = self._all(self._messages)
-        return self._values
+    def __init__(self, messages: list[Message]) -> None:
+        self._messages = messages
 
     def __len__(self) -> int:
         return len(self._messages)
 
     def __iter__(self) -> Iterator[int]:
-        return iter(self._taken())
+        return map(Message.offset, self._messages)  # type: ignore[arg-type]  # see `__getitem__`
 
     @overload
     def __getitem__(self, index: int) -> int: ...
     @overload
-    def __getitem__(self, index: slice) -> list[int]: ...
-    def __getitem__(self, index: int | slice) -> int | list[int]:
+    def __getitem__(self, index: slice) -> OffsetColumn: ...
+    def __getitem__(self, index: int | slice) -> int | OffsetColumn:
         if isinstance(index, slice):
-            return self._taken()[index]
-        return self._one(self._messages[index]) if self._values is None else self._values[index]
+            return OffsetColumn(self._messages[index])
+        offset = self._messages[index].offset()
+        assert offset is not None, "a record from a topic has an offset"
+        return offset
+
+    def __add__(self, other: OffsetColumn) -> OffsetColumn:
+        return OffsetColumn(self._messages + other._messages)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and self._taken() == list(other)
+        return isinstance(other, Sequence) and list(self) == list(other)
 
     __hash__ = None  # type: ignore[assignment]  # like a list
 
@@ -89,8 +59,9 @@ def record_batches_of(messages: list[Message]) -> list[RecordBatch]:
         runs.append(
             RecordBatch(
                 partition,
-                LazyColumn(rows, _offset, _offsets),
-                LazyColumn(rows, _timestamp_ms, _timestamps_ms),
+                OffsetColumn(rows),
+                # Without one librdkafka gives -1, which is `agent.kafka.source.NO_TIMESTAMP_MS`.
+                [timestamp_ms for _, timestamp_ms in map(Message.timestamp, rows)],
                 list(map(Message.key, rows)),
                 list(map(Message.value, rows)),
             )

@@ -10,8 +10,17 @@ from hypothesis import strategies as st
 
 from agent.core.diagnosis.cluster import ClusterDiagnosis
 from agent.core.events.events import Event, event_of, sort_events
-from agent.core.record_time import FOLLOWERS, LATE_MS, TOLERANCE_MS, Context, Lookahead, believed_times
-from agent.core.records import RawRecord
+from agent.core.record_time import (
+    FOLLOWERS,
+    LATE_MS,
+    TOLERANCE_MS,
+    UNKNOWN,
+    Context,
+    Lookahead,
+    believed_times,
+    newest_believed_ms,
+)
+from agent.core.records import RawRecord, RecordBatch
 from agent.core.shadow.cluster import ClusterMirror
 from agent.core.wire.records import decode_key
 from tests import examples
@@ -30,7 +39,7 @@ TIMES = [NOW + 1_000 * second for second in range(8)]
 def test_a_time_ahead_of_two_of_the_next_three_moves_nothing(index: int, by_ms: int) -> None:
     times = [*TIMES]
     times[index] += by_ms
-    believed = believed_times(times, Context(latest_ms=TIMES[-1]))
+    believed = believed_times(run_of(at(*times)), Context(latest_ms=TIMES[-1]))
     assert believed == [*TIMES[:index], LATE_MS, *TIMES[index + 1 :]]
 
 
@@ -38,32 +47,44 @@ def test_a_time_ahead_of_two_of_the_next_three_moves_nothing(index: int, by_ms: 
 def test_a_late_one_makes_none_look_ahead(index: int) -> None:
     times = [*TIMES]
     times[index] = 0
-    assert believed_times(times, Context(latest_ms=TIMES[-1])) == times
+    assert believed_times(run_of(at(*times)), Context(latest_ms=TIMES[-1])) == times
 
 
 def test_what_is_not_known_to_follow_is_believed() -> None:
-    assert believed_times([NOW, NOW + HOUR_MS]) == [NOW, NOW + HOUR_MS]
-    assert believed_times([NOW, NOW + HOUR_MS], Context([NOW + 1] * 3)) == [NOW, LATE_MS]
-    assert believed_times([NOW, NOW + HOUR_MS], Context([NOW + 1], NOW + HOUR_MS)) == [NOW, NOW + HOUR_MS]
-    assert believed_times([], Context([NOW])) == []
+    batch = run_of(at(NOW, NOW + HOUR_MS))
+    assert believed_times(batch) == [NOW, NOW + HOUR_MS]
+    assert believed_times(batch, Context([NOW + 1] * 3)) == [NOW, LATE_MS]
+    assert believed_times(batch, Context([NOW + 1], NOW + HOUR_MS)) == [NOW, NOW + HOUR_MS]
+    assert believed_times(RecordBatch(0, [], [], [], []), Context([NOW])) == []
+
+
+def test_the_latest_that_is_believed() -> None:
+    batch, times = run_of(at(NOW, NOW + HOUR_MS, NOW + 1)), Context([NOW + 1] * 3)
+    assert newest_believed_ms(batch, UNKNOWN) == NOW + HOUR_MS
+    assert newest_believed_ms(batch.part(0, 2), UNKNOWN) == NOW + HOUR_MS
+    assert newest_believed_ms(batch, times) == NOW + 1
+    assert newest_believed_ms(batch.part(1, 2), times) == LATE_MS
 
 
 def at(*times: int, partition: int = 0) -> list[RawRecord]:
     return [RawRecord(partition, offset, time, b"k", b"v") for offset, time in enumerate(times)]
 
 
-@given(st.lists(st.integers(1, 4), min_size=1, max_size=12))
-def test_batches_come_out_whole_in_order_with_what_follows_them(sizes: list[int]) -> None:
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=12))
+def test_all_but_the_last_records_come_out_in_order_with_what_follows_them(sizes: list[int]) -> None:
     records = at(*range(sum(sizes)))
-    ends = [*accumulate(sizes)]
-    batches = [run_of(records[end - size : end]) for size, end in zip(sizes, ends, strict=True)]
-    ahead = Lookahead()
-    came = [out for batch in batches for out in ahead.put(batch)]
-    held = ahead.take(latest_ms=99)
-    for (batch, context), end in zip([*came, *held], ends, strict=True):
-        assert batch.timestamps_ms[-1] == end - 1
-        assert list(context.next_ms) == [it.timestamp_ms for it in records[end : end + FOLLOWERS]]
-    assert all(len(context.next_ms) == FOLLOWERS for _, context in came)
+    ahead, end = Lookahead(), 0
+    for last, size in zip(accumulate(sizes), sizes, strict=True):
+        for batch, context in ahead.put(
+            run_of(records[last - size : last]) if size else RecordBatch(0, [], [], [], [])
+        ):
+            assert list(batch.records()) == records[end : end + len(batch)]
+            end += len(batch)
+            assert list(context.next_ms) == [it.timestamp_ms for it in records[end : end + FOLLOWERS]]
+        assert end == max(last - FOLLOWERS, 0), "nothing is held back for longer than it must be"
+    held = [*ahead.take(latest_ms=99)]
+    assert [it for batch, _ in held for it in batch.records()] == records[end:]
+    assert [context for _, context in held] == [Context(latest_ms=99)] * bool(records)
     assert not [*ahead.take()]
 
 

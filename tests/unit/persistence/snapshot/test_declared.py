@@ -38,7 +38,8 @@ NO_STATE: dict[type, set[str]] = {
     # what is due, and looks from who wants them.
     PartitionMirror: {"partition", "rejects", "_evidence_source", "_origin_source", "names_version"},
     PartitionDiagnosis: {"_mirror", "_makes", "observer", "_on_failure", "_wakes", "lag_source", "_look_ms"},
-    CommittedOffsets: {"_groups", "_place", "version", "moved"},  # follow from the keys; `moved` is the mirror's
+    # They follow from the keys; `moved` is the mirror's.
+    CommittedOffsets: {"_groups", "_keys", "_place", "version", "moved"},
     TargetAssignments: {"slots_of"},
     ConsumerGroup: {"_libraries"},  # follows from the members
     ShareGroup: {"_libraries"},
