@@ -8,23 +8,37 @@ forgotten, kept on disk and given back without the others.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import chain
-from typing import Any, ClassVar
+from contextlib import suppress
+from itertools import chain, count
+from operator import itemgetter
+from sys import getsizeof
+from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
 from agent.core.diagnosis.api import Finding
 from agent.core.events.events import Event, event_of, sort_events
-from agent.core.shadow.transitions import Transition
+from agent.core.shadow.transitions import (
+    MemberJoined,
+    MemberLeft,
+    OffsetsDeleted,
+    Rebalanced,
+    StaticMemberReplaced,
+    Transition,
+)
+from agent.core.shadow.views import Member
 from agent.core.state_fields import StateFields
 
 MAX_EVENTS_PER_GROUP = 1_000
 """Events of one group: some 250 rebalances of one member each, a storm of hours. A rebalance of a hundred members
 makes two hundred events, so of such groups less is kept."""
 
-MAX_EVENTS = 50_000
-"""Events of all groups: 25 for each of 2,000 groups. One takes some 700 bytes, so all take at most 39 MB. The oldest
-go first, whoever's they are."""
+EVENT_BYTES, MEMBER_BYTES, PARTITION_BYTES = 400, 300, 40
+"""What an event takes, each member in it more, and each partition that one held; names that are longer than names
+commonly are count besides."""
+
+MAX_BYTES = 50_000 * (EVENT_BYTES + MEMBER_BYTES)
+"""Of the events of all groups, by estimate: 25 events for each of 2,000 groups. Those that have most lose most."""
 
 SLACK = 0.1
 """How far over a bound it may grow before it is cut back to it: cutting takes time, so it is done seldom."""
@@ -32,17 +46,25 @@ SLACK = 0.1
 MAX_OPEN_FINDINGS = 10_000
 """Findings that are open, kept apart: an old one that is still open must not be pushed out by news."""
 
+MAX_OPEN_BYTES = 16 << 20
+"""Of those, likewise; the largest go first."""
+
+_COMMON_NAME, _JSON_BYTES = 100, 150
+
 EventForm = Transition | Event | bytes
-"""What is kept of an event: what the mirror made, the event itself, or its JSON."""
+"""What is kept of an event: what the mirror made, or its JSON, or the event itself where JSON cannot say it."""
 
 
 class RecentEvent:
     """One event that is remembered. Its form may change, and what it says does not."""
 
-    __slots__ = ("at_ms", "form", "is_finding")
+    __slots__ = ("at_ms", "form", "is_finding", "number", "size")
 
-    def __init__(self, at_ms: int, form: EventForm, is_finding: bool) -> None:
-        self.at_ms, self.form, self.is_finding = at_ms, form, is_finding
+    def __init__(self, at_ms: int, form: EventForm, is_finding: bool, number: int = 0) -> None:
+        """`number`: the how many-th it is; those of before have none."""
+        self.at_ms, self.form, self.is_finding, self.number = at_ms, form, is_finding, number
+        self.size = _estimated_bytes(form)
+        """What it takes at most, in whatever form, by estimate."""
 
     def encoded(self) -> bytes:
         """The event as JSON, which it is kept as from then on: so that this costs something once.
@@ -53,11 +75,50 @@ class RecentEvent:
         if isinstance(form, bytes):
             return form
         # Of one whose origins are not settled more may come to be known.
-        is_final = isinstance(form, dict) or form.origins is None or form.origins.is_settled
-        encoded = msgspec.json.encode(form if isinstance(form, dict) else event_of(form), enc_hook=str)
-        if is_final:
+        if isinstance(form, dict):
+            return _json(form)
+        is_final = form.origins is None or form.origins.is_settled
+        encoded = _json(event_of(form))
+        if is_final and len(encoded) <= self.size:
             self.form = encoded
         return encoded
+
+
+def _json(event: Event) -> bytes:
+    return msgspec.json.encode(event, enc_hook=str)
+
+
+def _estimated_bytes(form: EventForm) -> int:
+    """Bytes that an event takes, as what it is or as JSON: members, and what they held, are kept with it."""
+    if isinstance(form, bytes):
+        return _JSON_BYTES + len(form)
+    if isinstance(form, dict):
+        return EVENT_BYTES + len(repr(form))
+    size = EVENT_BYTES + _excess(form.group)
+    match form:
+        case Rebalanced():
+            size += _excess(form.protocol) + sum(map(_member_bytes, form.joined + form.left))
+            size += sum(_excess(it) for said in form.inferred.evidence for it in said.values() if isinstance(it, str))
+        case MemberJoined() | MemberLeft():
+            size += _member_bytes(form.member)
+        case StaticMemberReplaced():
+            size += _member_bytes(form.old) + _member_bytes(form.new)
+        case OffsetsDeleted():
+            size += _excess(form.topic)
+    return size
+
+
+def _member_bytes(member: Member) -> int:
+    names = (member.member_id, member.client_id, member.client_host, member.instance_id, member.subscription_regex)
+    held = (member.assignment, member.target, member.standby_tasks, member.warmup_tasks, member.owned)
+    partitions = sum(len(numbers) for topics in held if topics for numbers in topics.values())
+    topics = sum(map(_excess, member.subscription)) + sum(_excess(topic) for it in held if it for topic in it)
+    return MEMBER_BYTES + PARTITION_BYTES * partitions + topics + sum(map(_excess, names))
+
+
+def _excess(text: str | None) -> int:
+    """What a name takes that is longer than names are."""
+    return 0 if text is None or len(text) <= _COMMON_NAME else getsizeof(text)
 
 
 OpenKey = tuple[str, str | None, int]
@@ -71,6 +132,13 @@ PackedEvents = tuple[
 ]
 """By group its name, since when its events are all, and in columns times, whether they are findings, JSON; since when
 the events of all groups are all; the open findings."""
+
+
+class OpenFindings(NamedTuple):
+    """How many findings are open (more), and what they take."""
+
+    findings: int
+    bytes: int
 
 
 class PartitionRecentEvents:
@@ -93,7 +161,7 @@ class PartitionRecentEvents:
         self.complete_since: dict[str | None, int] = {}
         """Of groups whose older events were let go: from when on these are all."""
         self.all_complete_since: int | None = None
-        """The same, of all groups, from when the oldest of all went."""
+        """The same, of groups of which nothing is left."""
         self.open: dict[OpenKey, RecentEvent] = {}
 
     def __len__(self) -> int:
@@ -105,20 +173,22 @@ class PartitionRecentEvents:
 
     def cut(self, group: str | None, kept: list[RecentEvent], number: int) -> None:
         """Drop the oldest events of a group."""
-        self.complete_since[group] = kept[number - 1].at_ms + 1
+        since = self.complete_since[group] = kept[number - 1].at_ms + 1
         del kept[:number]
         if not kept:
             del self.groups[group], self.complete_since[group]
+            self.all_complete_since = max(self.all_complete_since or 0, since)
 
-    def track_open_finding(self, event: Event, item: RecentEvent) -> int:
-        """Follow which findings are open; by how many they are more now."""
-        before = len(self.open)
+    def track_open_finding(self, event: Event, item: RecentEvent) -> OpenFindings:
+        """Follow which findings are open; by how much they are more now."""
         key = (event["analyzer"], event["group"], event["since_ms"])
+        before = self.open.get(key)
+        gone = OpenFindings(0, 0) if before is None else OpenFindings(-1, -before.size)
         if event["state"] == "resolved":
             self.open.pop(key, None)
-        else:
-            self.open[key] = item
-        return len(self.open) - before
+            return gone
+        self.open[key] = item
+        return OpenFindings(gone.findings + 1, gone.bytes + item.size)
 
     def pack_state(self) -> Any:
         """As `PackedEvents`, but for the events: those are encoded as the image is, without the lock."""
@@ -172,49 +242,71 @@ class RecentEvents:
     """The latest events by group. Not thread-safe: whoever asks holds the lock under which it is filled."""
 
     def __init__(
-        self, *, cluster: str | None = None, per_group: int = MAX_EVENTS_PER_GROUP, total: int = MAX_EVENTS
+        self, *, cluster: str | None = None, per_group: int = MAX_EVENTS_PER_GROUP, total_bytes: int = MAX_BYTES
     ) -> None:
         self._cluster = cluster
-        self._per_group, self._total = per_group, total
+        self._per_group, self._total_bytes = per_group, total_bytes
         self.partitions: dict[int | None, PartitionRecentEvents] = {}
         """By partition of the topic; under None what is of no group."""
-        self._size = 0
-        self._open = 0
+        self.bytes = 0
+        """What the events take, by estimate."""
+        self._open = self._open_bytes = 0
+        self._numbers = count(1)
 
     def __len__(self) -> int:
-        return self._size
+        return sum(map(len, self.partitions.values()))
 
     def observe(self, items: Iterable[Transition | Finding | Event]) -> None:
-        """Keep what happened, in its order; findings are kept as events."""
+        """Keep what happened, in its order; findings are kept as JSON."""
         for it in items:
             # Transitions are kept as the mirror made them; an event is made of one when it is asked for.
             if isinstance(it, Transition):
                 self._keep(it.at.partition, it.group, RecentEvent(it.at.timestamp_ms, it, False))
                 continue
             event = event_of(it) if isinstance(it, Finding) else it
-            item = RecentEvent(event["at_ms"], event, True)
+            form: EventForm = event
+            # What cannot be written is said by who writes.
+            with suppress(OverflowError, UnicodeEncodeError):
+                form = _json(event)
+            item = RecentEvent(event["at_ms"], form, True)
             number = it.at.partition if isinstance(it, Finding) else event["partition"]
             partition = self._keep(number, event["group"], item)
-            self._open += partition.track_open_finding(event, item)
-            if self._open > MAX_OPEN_FINDINGS:
-                most = max(self.partitions.values(), key=lambda it: len(it.open))
-                del most.open[next(iter(most.open))]
-                self._open -= 1
+            self._note_open(partition.track_open_finding(event, item))
+            while self._open > MAX_OPEN_FINDINGS or self._open_bytes > MAX_OPEN_BYTES:
+                self._drop_open()
+
+    def _note_open(self, change: OpenFindings) -> None:
+        self._open += change.findings
+        self._open_bytes += change.bytes
+
+    def _drop_open(self) -> None:
+        """Let go of an open finding: the oldest where most are, or the largest of all where it is for that."""
+        if self._open > MAX_OPEN_FINDINGS:
+            place = max(self.partitions.values(), key=lambda it: len(it.open))
+            key = next(iter(place.open))
+        else:
+            place, key = max(
+                ((it, key) for it in self.partitions.values() for key in it.open),
+                key=lambda found: found[0].open[found[1]].size,
+            )
+        self._note_open(OpenFindings(-1, -place.open.pop(key).size))
 
     def _keep(self, number: int | None, group: str | None, item: RecentEvent) -> PartitionRecentEvents:
         place = None if group is None else number
+        item.number = next(self._numbers)
         partition = self.partitions.get(place)
         if partition is None:
             partition = self.partitions[place] = PartitionRecentEvents()
         kept = partition.groups.get(group)
         if kept is None:
             kept = partition.groups[group] = []
+            if partition.all_complete_since is not None:
+                partition.complete_since[group] = partition.all_complete_since
         kept.append(item)
-        self._size += 1
+        self.bytes += item.size
         if len(kept) > self._per_group * (1 + SLACK):
-            self._size -= len(kept) - self._per_group
-            partition.cut(group, kept, len(kept) - self._per_group)
-        if self._size > self._total * (1 + SLACK):
+            self._cut(partition, group, len(kept) - self._per_group)
+        if self.bytes > self._total_bytes * (1 + SLACK):
             self._cut_all()
         return partition
 
@@ -222,23 +314,25 @@ class RecentEvents:
         """Give back what a partition told, in place of what is there."""
         self.forget(partition)
         self.partitions[partition] = kept
-        self._size += len(kept)
-        self._open += len(kept.open)
-        if self._size > self._total * (1 + SLACK):
+        self.bytes += sum(item.size for item in kept.items())
+        self._note_open(OpenFindings(len(kept.open), sum(it.size for it in kept.open.values())))
+        if self.bytes > self._total_bytes * (1 + SLACK):
             self._cut_all()
 
     def forget(self, partition: int | None) -> None:
         """Drop what one partition told: its records are to be read anew, or by somebody else."""
         gone = self.partitions.pop(partition, None)
         if gone is not None:
-            self._size -= len(gone)
-            self._open -= len(gone.open)
+            self.bytes -= sum(item.size for item in gone.items())
+            self._note_open(OpenFindings(-len(gone.open), -sum(it.size for it in gone.open.values())))
 
     def timeline(self, group: str) -> tuple[EventSelection, int | None]:
         """One group's events, and from when on they are all there are: None if from the beginning of the log."""
-        partitions = self.partitions.values()
-        items = chain.from_iterable(it.groups.get(group, ()) for it in partitions)
-        bounds = [bound for it in partitions for bound in (it.complete_since.get(group), it.all_complete_since)]
+        holding = [it for it in self.partitions.values() if group in it.groups]
+        items = chain.from_iterable(it.groups[group] for it in holding)
+        bounds = [it.complete_since.get(group) for it in holding]
+        if not holding:
+            bounds = [it.all_complete_since for it in self.partitions.values()]
         return EventSelection(items, self._cluster), max((it for it in bounds if it is not None), default=None)
 
     def findings(self, group: str | None = None) -> EventSelection:
@@ -252,18 +346,50 @@ class RecentEvents:
         held = (item for it in partitions for key, item in it.open.items() if group is None or key[1] == group)
         return EventSelection([*(item for item in held if id(item) not in there), *items], self._cluster)
 
+    def _cut(self, partition: PartitionRecentEvents, group: str | None, number: int) -> None:
+        """Drop the oldest events of a group."""
+        kept = partition.groups[group]
+        self.bytes -= sum(item.size for item in kept[:number])
+        partition.cut(group, kept, number)
+
     def _cut_all(self) -> None:
-        """Drop the oldest events of all."""
-        times = sorted(item.at_ms for it in self.partitions.values() for item in it.items())
-        # What is as old as the newest that goes, goes as well: then a time says what is complete.
-        last = times[self._size - self._total - 1]
-        for partition in self.partitions.values():
-            for group, kept in list(partition.groups.items()):
-                old = next((at for at, item in enumerate(kept) if item.at_ms > last), len(kept))
-                if old:
-                    self._size -= old
-                    partition.cut(group, kept, old)
-            partition.all_complete_since = max(partition.all_complete_since or 0, last + 1)
+        """Drop the oldest events of the groups that have most, down to one level for all of them. What an event says
+        of its time has no say in that, nor what other groups do, as long as there is room for one event of each."""
+        sizes = {
+            (place, group): sum(item.size for item in kept)
+            for place, partition in self.partitions.items()
+            for group, kept in partition.groups.items()
+        }
+        level = _level(sizes.values(), self._total_bytes)
+        for (place, group), size in sizes.items():
+            kept, number = self.partitions[place].groups[group], 0
+            while size > level and number < len(kept) - 1:
+                size -= kept[number].size
+                number += 1
+            if number:
+                self._cut(self.partitions[place], group, number)
+        if self.bytes > self._total_bytes:
+            newest = [
+                (it.groups[group][-1].number, place, group)
+                for place, it in self.partitions.items()
+                for group in it.groups
+            ]
+            for _, place, group in sorted(newest, key=itemgetter(0)):
+                if self.bytes <= self._total_bytes:
+                    break
+                self._cut(self.partitions[place], group, len(self.partitions[place].groups[group]))
+
+
+def _level(sizes: Iterable[int], total: int) -> float:
+    """The largest share of `total` where no size gets more than that, nor more than it is."""
+    left: float = total
+    ascending = sorted(sizes)
+    for at, size in enumerate(ascending):
+        share = left / (len(ascending) - at)
+        if size > share:
+            return share
+        left -= size
+    return left
 
 
 class EventSelection:

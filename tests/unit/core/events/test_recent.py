@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.core.events.events import event_of, sort_events
-from agent.core.events.recent import MAX_OPEN_FINDINGS, RecentEvents
-from agent.core.shadow.transitions import GroupDeleted, GroupEmptied, LogPosition, Transition
+from agent.core.events.recent import EVENT_BYTES, MAX_BYTES, MAX_OPEN_BYTES, MAX_OPEN_FINDINGS, RecentEvents
+from agent.core.shadow.transitions import (
+    GroupDeleted,
+    GroupEmptied,
+    LogPosition,
+    MemberJoined,
+    MemberLeft,
+    OffsetsDeleted,
+    Rebalanced,
+    StaticMemberReplaced,
+    Transition,
+)
+from agent.core.shadow.views import Member
 from tests import examples
 from tests.unit.core.events.test_events import life
 from tests.unit.presentation.narrative import made as m
@@ -41,7 +54,7 @@ def test_a_deleted_groups_events_stay() -> None:
 
 
 def test_one_group_pushes_out_its_own() -> None:
-    recent = RecentEvents(per_group=10, total=1_000)
+    recent = RecentEvents(per_group=10, total_bytes=1_000 * EVENT_BYTES)
     recent.observe([emptied("quiet", 0)])
     recent.observe([emptied("noisy", at) for at in range(1, 100)])
     noisy = times(recent, "noisy")
@@ -51,29 +64,78 @@ def test_one_group_pushes_out_its_own() -> None:
     assert (times(recent, "quiet"), recent.timeline("quiet")[1]) == ([0], None)
 
 
-def test_the_oldest_of_all_go_first() -> None:
-    recent = RecentEvents(per_group=100, total=50)
+def test_those_that_have_most_lose_most() -> None:
+    recent = RecentEvents(per_group=100, total_bytes=50 * EVENT_BYTES)
     # As in catching up: one partition after another, each from its beginning.
     for partition in range(3):
         recent.observe([emptied(f"g{partition}", at, partition) for at in range(40)])
-    assert 50 - 3 <= len(recent) <= 55
+    recent.observe([emptied("small", at, 2) for at in range(3)])
     kept = [times(recent, f"g{partition}") for partition in range(3)]
-    assert all(it[-1] == 39 for it in kept)
-    assert recent.timeline("g0")[1] == recent.timeline("g1")[1] == recent.timeline("unheard")[1]
-    assert recent.timeline("g0")[1] == T0 + max(kept[0][0], kept[1][0])
+    assert all(it == list(range(it[0], 40)) for it in kept)
+    assert max(map(len, kept)) - min(map(len, kept)) <= 8
+    assert 42 <= len(recent) <= 55
+    assert recent.timeline("g0")[1] == T0 + kept[0][0]
+    assert (times(recent, "small"), recent.timeline("small")[1]) == ([0, 1, 2], None)
+    assert recent.timeline("unheard")[1] is None
 
 
-def test_a_group_may_be_pushed_out_whole() -> None:
-    recent = RecentEvents(per_group=100, total=10)
-    recent.observe([emptied("old", 0), *(emptied("new", at) for at in range(1, 12))])
-    assert times(recent, "old") == []
-    assert recent.timeline("old")[1] is not None
+def test_nobodys_time_pushes_anybody_out() -> None:
+    recent = RecentEvents(per_group=1_000, total_bytes=100 * EVENT_BYTES)
+    recent.observe([emptied("innocent", at) for at in range(10)])
+    recent.observe([emptied("forger", 10**12 + at) for at in range(1_000)])
+    assert (times(recent, "innocent"), recent.timeline("innocent")[1]) == (list(range(10)), None)
+    recent.observe(emptied(f"forger {number}", 10**12) for number in range(85))
+    assert times(recent, "innocent")[-1] == 9
+
+
+def test_where_not_all_groups_have_room_those_that_are_silent_go() -> None:
+    recent = RecentEvents(per_group=100, total_bytes=10 * EVENT_BYTES)
+    recent.observe([emptied("silent", 0), *(emptied(f"g{at}", at) for at in range(1, 12))])
+    assert times(recent, "silent") == []
+    assert recent.timeline("silent")[1] == T0 + 2
+    assert times(recent, "g11") == [11]
+    recent.observe([emptied("silent", 50)])
+    assert (times(recent, "silent"), recent.timeline("silent")[1]) == ([50], T0 + 2)
+
+
+def long_member(number: int) -> Member:
+    name = f"{number:030000}"
+    return Member(name, "c", "h", assignment={"t": tuple(range(1000, 1100))})
+
+
+def test_long_names_take_no_more_room() -> None:
+    """55,000 events with names of 30 KB, of which no two share any, as they are and as JSON."""
+    before = resident_bytes()
+    recent = RecentEvents()
+    for number in range(11_000):
+        at, group = LogPosition(number % 50, number, T0 + number), f"{number % 1000:030000}\x1b"
+        one, other = long_member(2 * number), long_member(2 * number + 1)
+        recent.observe(
+            [
+                Rebalanced(at, group, "classic", 1, 0, group, (one,), (other,), 1),
+                MemberLeft(at, group, "classic", 1, other),
+                MemberJoined(at, group, "classic", 1, one),
+                StaticMemberReplaced(at, group, "classic", 1, one, other),
+                OffsetsDeleted(at, group, "classic", group, 1, 1),
+            ]
+        )
+        if number % 5_000 == 0:
+            for item in [item for it in recent.partitions.values() for item in it.items()]:
+                item.encoded()
+    assert resident_bytes() - before < 64 << 20
+    assert len(recent) > 100
+    assert recent.bytes <= MAX_BYTES * 1.1
+
+
+def resident_bytes() -> int:
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 @settings(max_examples=examples(50), deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 30)), max_size=200))
 def test_the_bounds_hold_and_what_is_said_to_be_complete_is(items: list[tuple[str, int]]) -> None:
-    recent = RecentEvents(per_group=20, total=40)
+    recent = RecentEvents(per_group=20, total_bytes=40 * EVENT_BYTES)
     seen: dict[str, list[int]] = {}
     clock = 0
     for group, step in items:
@@ -104,7 +166,7 @@ def firing(number: int, **more: Any) -> dict[str, Any]:
 
 
 def test_an_open_finding_is_not_pushed_out() -> None:
-    recent = RecentEvents(per_group=5, total=10)
+    recent = RecentEvents(per_group=5, total_bytes=10 * EVENT_BYTES)
     open_one, closed = firing(0), firing(1)
     recent.observe([open_one, closed, firing(1, since_ms=T0 + 1, state="resolved")])
     recent.observe([emptied("g", at) for at in range(10, 50)])
@@ -114,7 +176,16 @@ def test_an_open_finding_is_not_pushed_out() -> None:
     assert [event["state"] for event in recent.findings("g")] == ["resolved"]
 
 
+def test_open_findings_have_a_bound_in_bytes() -> None:
+    recent = RecentEvents()
+    usual = [firing(number) for number in range(10)]
+    recent.observe([*usual, *(firing(number, group=f"{number:030000}") for number in range(10, 2_000))])
+    kept = list(recent.findings())
+    assert all(it in kept for it in usual)
+    assert sum(it.size for one in recent.partitions.values() for it in one.open.values()) <= MAX_OPEN_BYTES
+
+
 def test_even_open_findings_have_a_bound() -> None:
-    recent = RecentEvents(per_group=5, total=10)
+    recent = RecentEvents(per_group=5, total_bytes=10 * EVENT_BYTES)
     recent.observe([firing(number, group=f"g{number}") for number in range(MAX_OPEN_FINDINGS + 5)])
     assert len(list(recent.findings())) == MAX_OPEN_FINDINGS

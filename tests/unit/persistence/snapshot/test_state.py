@@ -123,10 +123,11 @@ def test_no_more_is_remembered_than_before() -> None:
     state, other = new(), new()
     for partition in range(3):
         state.replay_batch(run_of(of(partition, *range(1_000, 21_000, 1_000)).records))
-    other.recent = RecentEvents(total=30)
+    other.recent = RecentEvents(total_bytes=9_000)
     for partition in state.partitions:
         other.restore(partition, state.capture(partition).encode())
-    assert len(other.recent) <= 33 < len(state.recent)
+    assert other.recent.bytes <= 9_900 < state.recent.bytes
+    assert 0 < len(other.recent) < len(state.recent)
     _, since_ms = other.recent.timeline(b.GROUP)
     assert since_ms is not None
 
