@@ -79,7 +79,7 @@ class LogHandler(logging.StreamHandler[TextIO]):
     def __init__(self, stream: TextIO, repeats: RepeatLimiter | None = None) -> None:
         super().__init__(stream)
         self._repeats = repeats or RepeatLimiter()
-        # The first line of each place that was suppressed, until that is told.
+        # The last line of each place that was suppressed, until that is told.
         self._suppressed: dict[CallSite, str] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -89,7 +89,7 @@ class LogHandler(logging.StreamHandler[TextIO]):
         place = _call_site(record)
         if record.levelno <= logging.DEBUG or self._repeats.admits(place, now):
             super().emit(record)
-        elif place not in self._suppressed:
+        else:
             self._suppressed[place] = _message(record)
 
     def close(self) -> None:

@@ -156,7 +156,7 @@ def test_what_repeats_is_counted() -> None:
         "offset 1: bad",
         "offset 2: bad",
         "something else",
-        "suppressed 997 more like: offset 3: bad",
+        "suppressed 997 more like: offset 999: bad",
     ]
     assert forms[-1]["suppressed"] == 997
     assert sum(form["level"] == "debug" for form in forms) == 1000
