@@ -257,7 +257,7 @@ class _Translation:
             if "sasl.username" not in self.out:
                 self._problem(
                     "expected sasl.jaas.config (a JVM's java.security.auth.login.config is not read), or -X "
-                    "sasl.username and -X sasl.password",
+                    "sasl.username and -X sasl.password='${KAFKA_PASSWORD}'",
                     "sasl.username",
                 )
             return

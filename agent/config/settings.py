@@ -34,6 +34,7 @@ from agent.config.values import (
     OtlpEndpoint,
     Shard,
     SnapshotLocation,
+    check_allowed_host,
     parse_address,
     parse_cluster,
     parse_otlp_endpoint,
@@ -442,7 +443,7 @@ class ProcessSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpSettings:
-    """The web server: where it listens, and the file that says with which certificate and for whom."""
+    """The web server: where it listens, by which names, and the file of certificates and users."""
 
     listen: Address = option(
         "--listen",
@@ -458,6 +459,15 @@ class HttpSettings:
         help="TLS and users of the web server, in the format of Prometheus' exporters.",
         live=True,
         chart="chart",
+    )
+    allowed_hosts: tuple[str, ...] = option(
+        "--allowed-host",
+        parameter="allowed_hosts",
+        type=Parsed("NAME", check_allowed_host, keeps_text=True),
+        multiple=True,
+        help="Answer requests only to this host name (*.NAME for those below it, * for any), to localhost and to IP "
+        "addresses; others get 421. By default any, or none if --listen is a loopback address. Repeatable; separated "
+        "in the variable by blanks.",
     )
 
 

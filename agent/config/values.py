@@ -16,6 +16,7 @@ _SIZE = re.compile(r"([0-9]{1,15})(?:([KMGT]i?)?B)?", re.IGNORECASE)
 _PARTITIONS = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 _SHARD = re.compile(r"(auto|[0-9]{1,9})/([0-9]{1,9})")
 _CLUSTER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_HOST = re.compile(r"(?![0-9.]+\Z)[A-Za-z0-9_]([A-Za-z0-9_.-]{0,252}[A-Za-z0-9_])?")
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
@@ -107,6 +108,14 @@ def parse_otlp_endpoint(text: str) -> OtlpEndpoint:
     if is_grpc and (not has_port or parts.path.strip("/")):
         raise ValueError(f"{expected}, for gRPC a host and a port, got {text[:100]!r}")
     return OtlpEndpoint(parts.scheme, parts.netloc + parts.path.rstrip("/"))
+
+
+def check_allowed_host(text: str) -> None:
+    """A host name, `*.NAME` or `*`."""
+    if text != "*" and not _HOST.fullmatch(text.removeprefix("*.")):
+        raise ValueError(
+            f"expected a host name without a port (kshadow.example.com), *.NAME or *, got {text[:100]!r}"
+        )
 
 
 def parse_size(text: str) -> int:

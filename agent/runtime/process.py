@@ -188,4 +188,11 @@ def _server(settings: HttpSettings, queries: ServedQueries, exporter: Exporter) 
     from agent.serving.server import WebServer
 
     web_config = None if settings.web_config is None else Path(settings.web_config)
-    return WebServer(queries, settings.listen.host, settings.listen.port, web_config=web_config, exporter=exporter)
+    return WebServer(
+        queries,
+        settings.listen.host,
+        settings.listen.port,
+        web_config=web_config,
+        exporter=exporter,
+        allowed_hosts=settings.allowed_hosts,
+    )

@@ -100,6 +100,7 @@ REFUSALS: dict[str, dict[str, Any]] = {
         "headers": {"Allow": {"required": True, "schema": TEXT}},
     },
     "413": {"description": "The request has a body."},
+    "421": {"description": "The host that the request names is none of this server's (`--allowed-host`)."},
     "429": {"description": "Too many wrong passwords, or too many to check at once.", "headers": _RETRY},
     "500": {"description": "An error in the agent; its log has the details."},
     "503": {
@@ -107,7 +108,7 @@ REFUSALS: dict[str, dict[str, Any]] = {
         "headers": _RETRY,
     },
 }
-ALWAYS = ("401", "405", "413", "429", "500")
+ALWAYS = ("401", "405", "413", "421", "429", "500")
 """What any address may answer. Probes (`is_open`) need no password."""
 
 HEADERS: dict[str, dict[str, Any]] = {

@@ -32,6 +32,7 @@ from agent.serving.queries import ServedQueries
 from agent.serving.replays import Replays
 from agent.serving.rollouts import find_rollouts, with_costs
 from agent.serving.scrapes import Scrapes
+from agent.serving.web.allowed_hosts import AllowedHosts
 from agent.serving.web.answers import AnswerSlots, AsciiJSONResponse, LargeAnswer, error_response
 from agent.serving.web.auth_middleware import IS_AUTHENTICATED, AuthMiddleware
 from agent.serving.web.config_file import WebConfigFile
@@ -58,13 +59,15 @@ def application(
     *,
     exporter: Exporter | None = None,
     files: WebConfigFile | None = None,
+    hosts: AllowedHosts | None = None,
     stopping: Callable[[], bool] = lambda: False,
     wall_ms: Callable[[], int] = clock.now_ms,
 ) -> ASGIApp:
     """The routes over one agent.
 
-    `exporter` makes the metrics, of that agent alone unless told. `files` say who may ask; where `stopping`, /readyz
-    sends clients elsewhere. `wall_ms` is the clock of the page for people, epoch milliseconds.
+    `exporter` makes the metrics, of that agent alone unless told. `files` say who may ask, `hosts` by which names.
+    Where `stopping`, /readyz sends clients elsewhere. `wall_ms` is the clock of the page for people, epoch
+    milliseconds.
     """
     places = AnswerSlots()
     answers = _Answers(agent, stopping)
@@ -93,7 +96,7 @@ def application(
     routes += [Route("/healthz", answers.healthz), Route("/readyz", answers.readyz)]
     routes += [Route("/static/{name}", pages.static, methods=["GET"])]
     return AuthMiddleware(
-        Starlette(routes=routes, exception_handlers={HTTPException: _refused, Exception: _failed}), files
+        Starlette(routes=routes, exception_handlers={HTTPException: _refused, Exception: _failed}), files, hosts
     )
 
 

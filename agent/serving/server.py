@@ -6,7 +6,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -18,6 +18,7 @@ from agent.kafka.source.errors import SourceMisconfigured
 from agent.serving.metrics.exporter import Exporter
 from agent.serving.queries import ServedQueries
 from agent.serving.routes import application
+from agent.serving.web.allowed_hosts import AllowedHosts
 from agent.serving.web.config_file import WebConfigFile
 from agent.serving.web.connection_limits import (
     KEEP_ALIVE_S,
@@ -45,17 +46,23 @@ class WebServer:
         *,
         web_config: Path | None = None,
         exporter: Exporter | None = None,
+        allowed_hosts: Sequence[str] = (),
         wall_ms: Callable[[], int] = clock.now_ms,
     ) -> None:
         """Takes the address, port 0 for any that is free, and reads the web-config file. `wall_ms`: the page's clock.
 
-        Raises `SourceMisconfigured` where it cannot.
+        `allowed_hosts`: by which names it may be asked. Raises `SourceMisconfigured` where it cannot.
         """
         self._files = None if web_config is None else WebConfigFile(web_config)
         tls = self._files is not None and self._files.current().tls is not None
         self._draining = threading.Event()
         app = application(
-            agent, exporter=exporter, files=self._files, stopping=self._draining.is_set, wall_ms=wall_ms
+            agent,
+            exporter=exporter,
+            files=self._files,
+            hosts=AllowedHosts(allowed_hosts, host),
+            stopping=self._draining.is_set,
+            wall_ms=wall_ms,
         )
         self._listener = _listener(host, port)
         self._server = _server(app, self._listener, self._files, tls=tls)

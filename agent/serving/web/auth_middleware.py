@@ -1,4 +1,4 @@
-"""What each request passes on its way to the routes: limits, headers, a password."""
+"""What each request passes on its way to the routes: the host that it names, headers, a password."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agent.serving.web.addresses import network_of
+from agent.serving.web.allowed_hosts import AllowedHosts
 from agent.serving.web.answers import error_response
 from agent.serving.web.config import WebConfig
 from agent.serving.web.config_file import WebConfigFile
@@ -26,8 +27,8 @@ DEFAULT_HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-sto
 class AuthMiddleware:
     """The outermost application."""
 
-    def __init__(self, routes: ASGIApp, files: WebConfigFile | None) -> None:
-        self._routes, self._files, self._users = routes, files, PasswordChecker()
+    def __init__(self, routes: ASGIApp, files: WebConfigFile | None, hosts: AllowedHosts | None) -> None:
+        self._routes, self._files, self._hosts, self._users = routes, files, hosts, PasswordChecker()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it."""
@@ -57,6 +58,8 @@ class AuthMiddleware:
     async def _refusal(self, scope: Scope, config: WebConfig) -> Response | None:
         """Why a request does not get to the routes; None where it does."""
         headers = Headers(scope=scope)
+        if self._hosts is not None and not self._hosts.admits(headers.get("host")):
+            return error_response(421, "expected a host name of this server's; --allowed-host adds one")
         if headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:
             return error_response(413, "requests have no body here", headers={"Connection": "close"})
         try:

@@ -220,7 +220,10 @@ def _handshake(endpoint: Endpoint, stream: socket.socket, conf: Mapping[str, str
     taken = ", ".join(login.mechanisms) or "none"
     if login.wanted and not wants_login:
         found = f"the port wants a login, and security.protocol is {protocol(conf)}; it takes {taken}"
-        fix = f"-X security.protocol=SASL_{transport} -X sasl.mechanism=… -X sasl.username=… -X sasl.password=…"
+        fix = (
+            f"-X security.protocol=SASL_{transport} -X sasl.mechanism=… -X sasl.username=… "
+            "-X sasl.password='${KAFKA_PASSWORD}', with the password in that variable"
+        )
         endpoint.add("protocol", CheckOutcome.FAILED, tried, found, fix)
         return
     if wants_login and not login.wanted:

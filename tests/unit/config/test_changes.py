@@ -54,6 +54,7 @@ OTHER = {
     "compat-metrics": "kminion",
     "listen": ":1",
     "web-config": "w",
+    "allowed-host": "kshadow.example",
     "log-format": "json",
     "log-level": "debug",
     "cluster": "eu",

@@ -99,6 +99,9 @@ def test_addresses(text: str, address: Address) -> None:
         (values.parse_cluster, "../x", "a name of at most 100 letters, digits"),  # 17
         (values.parse_cluster, ".", "a letter or digit first, got '.'"),  # 18
         (values.parse_cluster, "a" * 101, "at most 100"),  # 19
+        (values.check_allowed_host, "kshadow.example:9308", "expected a host name without a port"),  # 19a
+        (values.check_allowed_host, "10.1.2.3", "expected a host name without a port"),  # 19b: always allowed
+        (values.check_allowed_host, "a*.example", "expected a host name without a port"),  # 19c
         (values.parse_address, "9308", "expected HOST:PORT, got '9308'"),  # 20
         (values.parse_address, "x:65536", "expected HOST:PORT"),  # 21
         (values.parse_address, "x:٣", "expected HOST:PORT"),  # 22: a digit, but no port

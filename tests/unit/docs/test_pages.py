@@ -96,6 +96,7 @@ def test_a_site_with_a_dead_link_is_not_built(tmp_path: Path, link: str) -> None
 @BY_PAGE
 def test_commands_parse(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KAFKA_PASSWORD", "x")
     for text in dict.fromkeys(calls(page)):
         for word in text.split():
             if word.endswith((".yaml", ".properties")) and "/" not in word:
@@ -150,3 +151,27 @@ def test_headings_are_linked_to_as_they_are_on_the_forge() -> None:
 
 def test_plain_text_becomes_no_markup() -> None:
     assert prose("by --tune a.b_s=3, ${NAME} or <x> | `y`") == r"by `--tune` `a.b_s=3`, `${NAME}` or \<x\> \| `y`"
+
+
+ON_COMMAND_LINE = re.compile(
+    r"(?:-X|--property)[ =]['\"]?[\w.]*(?:password|secret|passphrase|token)=(?!'?`?\$\{\w+\})\S*"
+)
+"""A secret that is given with a command, and is no reference to a variable."""
+
+
+def test_no_secret_stands_on_a_command_line() -> None:
+    """Everybody on a machine can read the command lines of its processes."""
+    texts = [*pages(), *(ROOT / "agent").rglob("*.py"), *(ROOT / "helm").rglob("*.yaml"), *ROOT.glob("*.md")]
+    found = {
+        str(path.relative_to(ROOT)): wrong
+        for path in texts
+        if "tests" not in path.parts and (wrong := ON_COMMAND_LINE.findall(path.read_text()))
+    }
+    assert not found
+
+
+def test_a_secret_on_a_command_line_is_seen() -> None:
+    for line in ("-X sasl.password=…", "--property=ssl.key.password=x", "-X 'sasl.oauthbearer.client.secret=a b'"):
+        assert ON_COMMAND_LINE.search(line), line
+    for line in ("-X sasl.password='${A_B}'", "--property=sasl.password=${KAFKA_PASSWORD}", "sasl.password=…"):
+        assert not ON_COMMAND_LINE.search(line), line

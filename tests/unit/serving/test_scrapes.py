@@ -86,7 +86,7 @@ def test_slow_readers_hold_few_texts_and_keep_nobody_out(monkeypatch: pytest.Mon
         slow = []
         for _ in range(5):
             slow.append(stack.enter_context(socket.create_connection((address.hostname, address.port or 0), 30)))
-            slow[-1].sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+            slow[-1].sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert slow[-1].recv(1), "the answer is there, and is not taken"
         assert len(httpx.get(url + "/metrics", headers={"Accept-Encoding": "identity"}).content) > made.size
         came = []

@@ -67,11 +67,11 @@ def ended(it: socket.socket) -> bytes:
     return came
 
 
-GET = b"GET %s HTTP/1.1\r\nHost: x\r\n\r\n"
+GET = b"GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 @pytest.mark.usefixtures("impatient")
-@pytest.mark.parametrize("sent", [b"", b"G", b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Long: "])
+@pytest.mark.parametrize("sent", [b"", b"G", b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Long: "])
 def test_a_request_that_does_not_come_in(sent: bytes) -> None:
     with serving(Replayed([])) as url, connected(url) as it:
         began = time.monotonic()
@@ -125,7 +125,7 @@ def test_an_answer_that_nobody_takes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_slow_reader_that_is_not_too_slow() -> None:
     with serving(Large()) as url, connected(url) as it:
-        it.sendall(b"GET /api/v1/groups HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        it.sendall(b"GET /api/v1/groups HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         came = 0
         while piece := it.recv(1 << 17):
             came += len(piece)
@@ -284,7 +284,8 @@ def test_long_requests(path: bytes, header: bytes, status: int) -> None:
             with connected(url) as it:
                 with suppress(ConnectionResetError, BrokenPipeError):
                     it.sendall(
-                        b"GET %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Some: %s\r\n\r\n" % (path, header)
+                        b"GET %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX-Some: %s\r\n\r\n"
+                        % (path, header)
                     )
                 if came := ended(it):
                     break
@@ -304,7 +305,7 @@ def test_no_bodies(method: str) -> None:
 
 def test_a_body_without_end_is_not_read() -> None:
     with serving(Replayed([])) as url, connected(url) as it:
-        it.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000000\r\n\r\n")
+        it.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000000\r\n\r\n")
         with suppress(ConnectionResetError, BrokenPipeError):
             for _ in range(1000):
                 it.sendall(b"x" * 10_000)
