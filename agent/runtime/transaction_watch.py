@@ -20,7 +20,7 @@ from agent.common.pacing import Backoff
 from agent.common.threads import BackgroundThread
 from agent.core.open_transactions import GRACE_MS, OpenTransaction
 from agent.kafka.source.errors import SourceDenied, SourceError
-from agent.kafka.source.open_transactions import first_records, transactional_ids
+from agent.kafka.source.open_transactions import NEEDED, first_records, transactional_ids
 from agent.presentation.narrative.staleness import ended_sentence, hidden_sentence
 
 log = logging.getLogger("kshadow")
@@ -183,9 +183,9 @@ class TransactionWatch(BackgroundThread):
             return {}
         try:
             found = transactional_ids(self._conf, since_ms)
-        except SourceDenied as error:
+        except SourceDenied:
             self._ids_at_s = now_s + SUSPENDED_S
-            self._unnamed = f"; the transactional id is not known, {error}"
+            self._unnamed = f"; the transactional id is not known: needed: {NEEDED}"
             return {}
         except SourceError as error:
             self._unnamed = f"; the transactional id is not known: {error}"

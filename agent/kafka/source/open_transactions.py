@@ -27,6 +27,8 @@ from agent.kafka.source.group_locator import group_of_key
 
 TOPIC = "__consumer_offsets"
 STATE_TOPIC = "__transaction_state"
+NEEDED = f"ACL operation Read on topic {STATE_TOPIC}"
+"""The right to learn transactional ids; Describe comes with it."""
 TIMEOUT_S = 5.0
 MARGIN_MS = 60_000
 """A partition is entered in a transaction's state right before its first record is written: so long before that is
@@ -64,8 +66,8 @@ def first_records(conf: Mapping[str, str], offsets: Mapping[int, int], now_ms: i
 def transactional_ids(conf: Mapping[str, str], since_ms: Mapping[int, int]) -> dict[int, tuple[str, ...]]:
     """Which transactions are open in each partition, by their coordinators' word, the oldest first.
 
-    `since_ms`: when the oldest of each partition began, at the latest. Raises `SourceError`: `SourceDenied` where the
-    right to read `__transaction_state` is missing.
+    `since_ms`: when the oldest of each partition began, at the latest. Raises `SourceError`: `SourceDenied` where
+    `NEEDED` is missing.
     """
     states: dict[str, tuple[int, frozenset[int]]] = {}
     with closing(_consumer(conf)) as consumer:

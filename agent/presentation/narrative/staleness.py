@@ -52,9 +52,8 @@ def worry(found: Mapping[int, OpenTransaction], groups: int) -> str:
     said = f"what is known of {count(groups, 'group')} in {where} is as of {since}"
     if len(found) == 1:
         return f"{said}: {_subject(oldest._asdict())} is open since then and hides what was written later"
-    return (
-        f"{said} or later: transactions are open and hide what was written since; {_subject(oldest._asdict())} first"
-    )
+    first = _subject(oldest._asdict())
+    return f"{said} or later: transactions are open and hide what was written since, of which {first} is the oldest"
 
 
 def stale_answer(stale: Form, now_ms: int) -> str:

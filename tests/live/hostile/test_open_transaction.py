@@ -6,11 +6,12 @@ import json
 import re
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from agent.core.protocol.hashing import partition_for_group
@@ -187,6 +188,7 @@ def test_what_is_said_before_during_and_after(servers: str, tmp_path: Path) -> N
             assert abs(assert_stale(agent) - before_ms) <= 2_000, "as old as it is, not as the agent"
 
         holder.abort_transaction(60)
+        holder = None
         for agent in agents:
             wait_until(lambda it=agent: row(it, VICTIM)["state"] == "Empty", 60)  # type: ignore[misc]
             wait_until(lambda it=agent: it.get("/readyz")[1] == b"caught up\n", 60)  # type: ignore[misc]
@@ -200,6 +202,9 @@ def test_what_is_said_before_during_and_after(servers: str, tmp_path: Path) -> N
         out, errors = said("groups", *source)
         assert "as of" not in out + errors
     finally:
+        if holder is not None:
+            with suppress(KafkaException):
+                holder.abort_transaction(60)
         for agent in agents:
             if agent.is_running:
                 agent.stop()

@@ -275,6 +275,40 @@ def test_a_fields_type_that_no_table_expects() -> None:
         assert (result.exit_code, "t[x,1]" in result.stdout) == (0, True)
 
 
+STALE = {"offset": 4, "since_ms": m.T0, "group": "other", "transactional_ids": ["tx"]}
+
+
+def test_groups_of_which_it_is_not_known_what_was_written_lately() -> None:
+    rows = [{**ROW, "stale": STALE}, {**ROW, "group": "h"}, {**ROW, "group": "i", "stale": STALE}]
+    with answering(200, json.dumps(rows).encode()) as url:
+        result = kshadow("groups", "--agent", url)
+        assert [" as of 20" in it for it in lines(result)[1:]] == [True, False, True]
+        assert result.stderr.startswith("What is known of `g` and `i` is as of ")
+        assert " UTC or later: transaction `tx` that commits offsets of `other` has been open for " in result.stderr
+        only = kshadow("groups", "--agent", url, "--match", "i", "-o", "json")
+        assert json.loads(only.stdout)[0]["stale"] == STALE
+        assert only.stderr.startswith("What is known of `i` is as of ")
+        assert kshadow("groups", "--agent", url, "--match", "h").stderr == ""
+
+
+def test_a_group_of_which_it_is_not_known_what_was_written_lately() -> None:
+    form = {**ROW, "members": [], "offsets": [], "anomalies": [], "stale": {**STALE, "transactional_ids": []}}
+    with answering(200, json.dumps(form).encode()) as url:
+        result = kshadow("describe", "g", "--agent", url)
+        assert "\nAs of:                 20" in result.stdout
+        assert ": a transaction that commits offsets of `other` has been open for " in result.stderr
+
+
+@pytest.mark.parametrize(
+    "stale", [None, {}, {**STALE, "since_ms": "now"}, {**STALE, "transactional_ids": [5]}, {**STALE, "group": 5}]
+)
+def test_staleness_of_another_kind_is_another_programs(stale: object) -> None:
+    with answering(200, json.dumps([{**ROW, "stale": stale}]).encode()) as url:
+        result = kshadow("groups", "--agent", url)
+        assert (result.exit_code, result.stdout) == (3, "")
+        assert "got something else" in result.stderr
+
+
 def test_what_is_no_web_server() -> None:
     """A broker's port, as one easily gets it wrong; and nobody at all."""
     with socket.create_server(("127.0.0.1", 0)) as listener:

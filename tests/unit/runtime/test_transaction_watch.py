@@ -162,9 +162,8 @@ def test_one_behind_the_other(stage: Stage, caplog: pytest.LogCaptureFixture) ->
     ("error", "said", "asked"),
     [
         (
-            SourceDenied("reading __transaction_state: no", right="ACL operation Read on topic __transaction_state"),
-            "; the transactional id is not known, reading __transaction_state: no; needed: ACL operation Read on "
-            "topic __transaction_state",
+            SourceDenied("no", right="ACL operation Describe on topic __transaction_state"),
+            "; the transactional id is not known: needed: ACL operation Read on topic __transaction_state",
             1,
         ),
         (SourceUnreachable("nobody answers"), "; the transactional id is not known: nobody answers", 2),

@@ -23,6 +23,7 @@ from confluent_kafka.admin import (
 from agent.core.records import RawRecord
 from agent.kafka.source.errors import SourceDenied, SourceMisconfigured, SourceUnreachable, TopicMissing
 from agent.kafka.source.once import read_to_end
+from agent.kafka.source.open_transactions import transactional_ids
 from agent.kafka.source.progress import OffsetReset, PartitionCountChanged
 from agent.kafka.source.topic import TopicReader
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
@@ -150,9 +151,39 @@ def test_an_open_transaction_is_not_waited_for_but_shown(conf, topic):
     with TopicReader(conf, topic=topic) as reader:
         assert [r.offset for r in caught_up(reader)] == [0, 1]
         poll_until(reader, lambda: reader.behind_records[0] == 3)
+        poll_until(reader, lambda: reader.held_back == {0: 2})
         open_one.commit_transaction(20)
         assert [r.offset for r in poll_until(reader, lambda: reader.positions[0] >= 5)] == [2, 3, 4]
         poll_until(reader, lambda: reader.behind_records[0] == 0)  # the marker
+        poll_until(reader, lambda: reader.held_back == {})
+
+
+def test_a_reader_that_lags_is_not_held_back(conf, topic):
+    produce(conf, topic, 9_000)
+    with TopicReader(conf, topic=topic) as reader:
+        while not reader.caught_up:
+            reader.poll(0.01)
+            assert reader.held_back == {}
+        producer = Producer({**conf, **QUIET})
+        until_s = time.monotonic() + 3
+        while time.monotonic() < until_s:
+            for _ in range(1_000):
+                producer.produce(topic, partition=0, key=b"k")
+            producer.flush(20)
+            reader.poll(0.01)
+            assert reader.held_back == {}
+
+
+def test_whose_a_transaction_is_needs_a_right(conf, topic, admin):
+    produce(conf, topic, 1, transaction=topic)  # so that there is a coordinator's log
+    now_ms = round(time.time() * 1000)
+    assert transactional_ids(conf, {0: now_ms}) == {0: ()}, "none sends offsets"
+    await_all(admin.create_acls([acl("__transaction_state", AclOperation.READ)]))
+    try:
+        with pytest.raises(SourceDenied, match="on topic __transaction_state"):
+            [transactional_ids(conf, {0: now_ms}) for _ in range(100)]
+    finally:
+        await_all(admin.delete_acls([no_acl("__transaction_state")]))
 
 
 def test_an_offset_that_is_not_there_is_told_and_read_again_from_the_beginning(conf, topic):

@@ -45,6 +45,27 @@ def texts(lines: Sequence[Line]) -> list[str]:
     return [text(line).rstrip() for line in lines]
 
 
+STALE = {"offset": 4, "since_ms": m.T0, "group": "x\x1b[2J", "transactional_ids": ["tx\x1b[2J"]}
+
+
+def test_a_group_that_may_stand_otherwise_by_now() -> None:
+    rows = [row("a"), row("b", stale=STALE), row("c", stale=STALE)]
+    fleet = build_fleet(rows, [m.finding("poll_timeout", group="c", severity="critical")], {}, m.T0)
+    at = layout(180, 10)
+    shown = {it.name: texts(row_lines(it, at, m.T0)) for it in fleet.rows}
+    assert "stale" not in shown["a"][0]
+    assert "▲W b" in shown["b"][0]
+    assert "stale since 14:13:20: an open transaction hides what was written since then" in shown["b"][0]
+    assert "✖C c" in shown["c"][0], "what is worse stays so"
+    assert "stale since 14:13:20 (+1): an open transaction" in shown["c"][0]
+    assert [it.name for it in fleet.rows if "stale" in it.search_text] == ["b", "c"]
+    watched = GroupState(B, described(group="b", stale=STALE), at_ms=m.T0 + 240_000)
+    assert " ".join(texts(group_lines.fact_lines(watched, 200))[1].split()) == (
+        "▲ What is known of `b` is as of 14:13:20 UTC: transaction `tx\\u001b[2J` that commits offsets of "
+        "`x\\u001b[2J` has been open for 4 min and hides what was written since."
+    )
+
+
 @pytest.mark.parametrize(
     ("given", "width", "made"),
     [

@@ -1,12 +1,13 @@
 """What of the live reader needs no broker: conversion, progress, properties, errors."""
 
 import pytest
-from confluent_kafka import KafkaError, Message
+from confluent_kafka import KafkaError, Message, TopicPartition
 
 from agent.core.records import RawRecord
 from agent.kafka.source.client import DEFAULTS, classify, consumer_properties
 from agent.kafka.source.columns import record_batches_of
 from agent.kafka.source.errors import SourceDenied, SourceMisconfigured, SourceUnreachable, TopicMissing
+from agent.kafka.source.health import ReaderHealth
 from agent.kafka.source.once import read_to_end
 from agent.kafka.source.progress import PartitionProgress
 from agent.kafka.source.topic import TopicReader
@@ -88,6 +89,51 @@ def test_behind_is_by_whichever_end_is_known_to_be_later():
     assert (progress.behind_records(-1001), progress.behind_records(11)) == (5, 7)
     progress.advance(12)
     assert progress.behind_records(11) == 0
+
+
+class Brokers:
+    """What a consumer knows of high watermarks from its fetches, and what it is told of last stable offsets."""
+
+    def __init__(self, fetched: dict[int, int], stable: dict[int, int]) -> None:
+        self.fetched, self.stable = fetched, stable
+
+    def get_watermark_offsets(self, place: TopicPartition, *, cached: bool) -> tuple[int, int]:
+        assert cached, "that would be a question to a broker"
+        return 0, self.fetched.get(place.partition, -1001)
+
+    def offsets_for_times(self, places: list[TopicPartition], timeout: float) -> list[TopicPartition]:
+        return [TopicPartition(it.topic, it.partition, self.stable[it.partition]) for it in places]
+
+
+@pytest.mark.parametrize(
+    ("position", "fetched", "stable", "held_back", "is_read", "why"),
+    [
+        (9, 9, 9, False, True, "1: read to its end"),
+        (3, 9, 9, False, False, "2: the reader lags"),
+        (9, 9, 12, False, False, "3: written since the last fetch"),
+        (9, 12, 9, True, False, "4: a transaction is open at the reader's place"),
+        (3, 12, 9, True, False, "5: and the reader lags as well"),
+        (9, -1001, 9, False, True, "6: nothing was fetched yet"),
+    ],
+)
+def test_held_back_is_an_end_below_what_was_known_to_be_written(position, fetched, stable, held_back, is_read, why):
+    health = ReaderHealth("t", 30.0)
+    progress = {0: PartitionProgress(position, stable, stable)}
+    health.look(Brokers({0: fetched}, {0: stable}), progress)
+    assert health.held_back == ({0: stable} if held_back else {}), why
+    assert (0 in health.read_until_s) is is_read, why
+
+
+def test_the_ends_are_asked_for_at_once_where_it_matters():
+    health, brokers = ReaderHealth("t", 30.0), Brokers({0: 9}, {0: 9})
+    progress = {0: PartitionProgress(9, 9, 9)}
+    health.look(brokers, progress)
+    brokers.fetched = {0: 12}
+    health.look(brokers, progress)
+    assert health.held_back == {}, "a moment ago is as good"
+    health.confirm_now()
+    health.look(brokers, progress)
+    assert health.held_back == {0: 9}
 
 
 def test_properties_of_the_caller_win_over_defaults_and_not_over_what_is_needed():

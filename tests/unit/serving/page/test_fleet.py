@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from agent.core.queries import Health
+from agent.presentation.narrative.words import clock
 from agent.serving.page.fleet import (
     RECENT_MS,
     SORTS,
@@ -24,7 +25,7 @@ from agent.serving.page.markup import ago, bars, group_address, number, number_r
 from tests.unit.core.shadow import build as b
 from tests.unit.core.shadow.build import T0, Log, run_of
 from tests.unit.presentation.narrative import made as m
-from tests.unit.serving.page.scene import captured, newest_ms, row
+from tests.unit.serving.page.scene import Reader, captured, newest_ms, row
 from tests.unit.serving.routes.replayed import Replayed, of_log
 
 
@@ -54,6 +55,15 @@ def test_those_in_trouble_come_first() -> None:
         assert all(it.row["lag"] is None for it in fleet.sorted_by(sort)[3:]), (
             "what is not known comes last either way"
         )
+
+
+def test_a_group_that_may_stand_otherwise_by_now_says_as_of_when() -> None:
+    stale = {"offset": 4, "since_ms": T0, "group": None, "transactional_ids": ["<b>tx"]}
+    groups = (fleet_group(row("a", stale=stale)), fleet_group(row("b")))
+    fleet = Fleet(T0 + 60_000, "", Health(True, "caught up"), groups, ())
+    page = Reader(home_page(fleet, FleetQuery()).body)
+    assert page.text.count(f"Stableas of {clock(T0)}") == 1
+    assert [it.name for it in groups if it.matches(["stale"])] == ["a"]
 
 
 @pytest.mark.parametrize("sort", [*SORTS, *(f"-{it}" for it in SORTS)])
