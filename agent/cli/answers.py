@@ -103,6 +103,9 @@ def no_such_group(answers: Answers, group: str) -> NoReturn:
     if answers.is_incomplete:
         name = printable_truncated(repr(group), MAX_TEXT)
         exit_unreachable(f"no group {name} {answers.where}, or its records are among those that could not be read")
+    if answers.capabilities.live:
+        # It may be there, unseen.
+        warn_stale(answers.groups(), answers)
     text = f"Error: no group {printable_truncated(repr(group), MAX_TEXT)} {answers.where}"
     similar = _similar(group, answers.group_names())
     lists = "kshadow groups lists" if answers.capabilities.has_state else "kshadow history query finds"

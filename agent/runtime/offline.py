@@ -266,7 +266,9 @@ class OfflineGroups:
         found = self.mirror.find(group)
         if found is None:
             return None
-        return with_stale(describe_json(found[0], found[1] + shares, lag), hiding(self.held_back, now_ms()))
+        hides = hiding(self.held_back, now_ms())
+        known_lag = None if found[0].coordinator_partition in hides else lag
+        return with_stale(describe_json(found[0], found[1] + shares, known_lag), hides)
 
     def report(self, say: Say) -> bool:
         """Say which records could not be decoded; whether anything was wrong with the data."""

@@ -199,9 +199,6 @@ def build_parts(options: AgentOptions) -> AgentParts:
             on_revoked=revoke,
             start=start,
         )
-    lags = GroupLags(state, lock, conf, settings.lag.interval_s, shown.shows_topic, with_shares=settings.lag.share)
-    if lags.watcher is not None:
-        state.diagnosis.set_lag_source(WatchedLags(lags.ends))
     transactions = None
     if not isinstance(reader, SampledReader):
 
@@ -213,6 +210,18 @@ def build_parts(options: AgentOptions) -> AgentParts:
         transactions = TransactionWatch(
             conf, reader, wall_ms=lambda: round(options.wall_s() * 1000), groups_in=groups_in
         )
+    hiding = dict if transactions is None else transactions.hiding
+    lags = GroupLags(
+        state,
+        lock,
+        conf,
+        settings.lag.interval_s,
+        shown.shows_topic,
+        with_shares=settings.lag.share,
+        hiding=hiding,
+    )
+    if lags.watcher is not None:
+        state.diagnosis.set_lag_source(WatchedLags(lags.ends))
     return AgentParts(
         options=options,
         state=state,
@@ -231,6 +240,7 @@ def build_parts(options: AgentOptions) -> AgentParts:
             None if lags.watcher is None else lags.scraped,
             shows=shown.shows_group,
             is_current=lambda: reader.healthy,
+            hiding=hiding,
         ),
         transactions=transactions,
     )

@@ -236,10 +236,10 @@ class AgentQueries(ServedQueries):
             return None
         view, offsets = found
         shown = tuple(it for it in offsets if self._shown.shows_topic(it.topic)) + share_offsets(shares)
-        ends = None
-        if self._lags.watcher is not None:
+        ends, hiding = None, self._hiding()
+        if self._lags.watcher is not None and view.coordinator_partition not in hiding:
             ends = lag_json(self._lags.ends(), clock.now_ms(), shares=shares)
-        form = with_stale(describe_json(view, shown, ends), self._hiding())
+        form = with_stale(describe_json(view, shown, ends), hiding)
         for it in form["offsets"] if undated else ():
             if (it["topic"], it["partition"]) in undated:
                 it["committed_ms"] = None

@@ -19,6 +19,7 @@ from agent.common import clock
 from agent.common.threads import BackgroundThread
 from agent.common.units import MINUTE_MS
 from agent.core.events.samples import LagNote
+from agent.core.open_transactions import OpenTransactions
 from agent.kafka.lag.scraped import ScrapedLags
 from agent.persistence.cluster_state import ClusterState
 from agent.presentation.rollouts.rollout_list import rollouts_json
@@ -61,12 +62,13 @@ class RolloutWatch(BackgroundThread):
         *,
         shows: Callable[[str], bool],
         is_current: Callable[[], bool],
+        hiding: Callable[[], OpenTransactions] = dict,
     ) -> None:
         """`lock` is held while `state` is looked at; `lags`: None where ends are not asked for. `shows` says which
-        groups are asked for, `is_current` whether what is mirrored is as of now."""
+        groups are asked for, `is_current` whether what is mirrored is as of now, but in partitions of `hiding`."""
         super().__init__("rollouts")
         self._state, self._lock, self._lags = state, lock, lags
-        self._shows, self._is_current = shows, is_current
+        self._shows, self._is_current, self._hiding = shows, is_current, hiding
         self._known: dict[str, _Known] = {}
         self._notes: OrderedDict[str, deque[LagNote]] = OrderedDict()
 
@@ -117,6 +119,9 @@ class RolloutWatch(BackgroundThread):
             events, _ = self._state.recent.timeline(group)
             view = self._state.mirror.view(group)
         members = None if view is None else len(view.members)
+        if view is not None and (hides := self._hiding().get(view.coordinator_partition)) is not None:
+            # That nothing was read since is no sign of steadiness.
+            now_ms = hides.since_ms
         rollouts = rollouts_json(group, events, max(now_ms, mark[0]), members, self.lag_notes(group))
         if not rollouts:
             return _Known(mark, None, True)

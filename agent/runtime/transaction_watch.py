@@ -117,7 +117,8 @@ class TransactionWatch(BackgroundThread):
         """Look once, at `now_s` of the steady clock. Not by two threads at a time."""
         reader = self._reader
         read = reader.positions
-        held = {number: offset for number, offset in reader.held_back.items() if number in read}
+        # Where the reading went on it has ended, asked or not.
+        held = {it: offset for it, offset in reader.held_back.items() if it in read and read[it] <= offset}
         for number in [it for it, of in self._watched.items() if held.get(it) != of.known.offset]:
             self._end(number, now_s, is_read=number in read)
         self._free_s.update(reader.read_until_s)

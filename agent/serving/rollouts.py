@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from agent.core.events.events import Event
 from agent.core.queries import JsonObject
+from agent.presentation.narrative.staleness import known_until_ms
 from agent.presentation.rollouts.rollout_list import rollouts_json, span_ms
 from agent.serving.queries import ServedQueries
 from agent.serving.replay_limit import TOO_LARGE, is_too_large
@@ -34,7 +35,7 @@ def rollouts_of(
     """The same of events that are at hand, the group's description, and the clock on the wall."""
     newest_ms = events[-1]["at_ms"] if events else 0
     # Who does not read does not know that nothing happened.
-    now_ms = max(wall_ms, newest_ms) if agent.ready().ready else newest_ms
+    now_ms = max(known_until_ms(form, wall_ms), newest_ms) if agent.ready().ready else newest_ms
     members = None if form is None else len(form["members"])
     return rollouts_json(group, events, now_ms, members, agent.lag_notes(group))
 

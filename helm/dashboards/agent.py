@@ -61,8 +61,8 @@ def _numbers() -> Row:
                 Says(
                     "Records behind",
                     "Offsets between what was read and the end of the topic, in the partition that is furthest "
-                    "behind. Some hundreds come and go; what stays is an open transaction, or an agent that does "
-                    "not keep up.",
+                    "behind. Some hundreds come and go; what stays is an open transaction "
+                    "(kshadow_topic_open_transaction_seconds), or an agent that does not keep up.",
                     "short",
                     NO_AGENT,
                 ),

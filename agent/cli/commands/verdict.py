@@ -132,6 +132,7 @@ def _rollouts(answers: Answers, group: str) -> list[JsonObject]:
     """A group's rollouts, the oldest first; ends the command where there is no such group."""
     from agent.cli.agent_client import AgentClient
     from agent.cli.answers import no_such_group
+    from agent.presentation.narrative.staleness import known_until_ms
     from agent.presentation.rollouts.rollout_list import rollouts_json
 
     if isinstance(answers, AgentClient):
@@ -143,7 +144,8 @@ def _rollouts(answers: Answers, group: str) -> list[JsonObject]:
     if past is None:
         no_such_group(answers, group)
     form = answers.describe(group)
-    return rollouts_json(group, past.events, answers.now_ms, None if form is None else len(form["members"]))
+    members = None if form is None else len(form["members"])
+    return rollouts_json(group, past.events, known_until_ms(form, answers.now_ms), members)
 
 
 def _in_range(found: list[JsonObject], since_ms: int | None, until_ms: int | None) -> list[JsonObject]:

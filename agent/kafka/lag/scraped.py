@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
 from agent.common import clock
-from agent.core.end_offsets import EndOffsets
+from agent.core.end_offsets import NO_END_OFFSETS, EndOffsets
 from agent.core.shadow.offsets import CommittedOffsets
 from agent.core.share_positions import SharePosition
 from agent.kafka.lag.lag_calculator import (
@@ -66,14 +66,17 @@ class ScrapedLags:
         ends: Callable[[], EndOffsets],
         shows_topic: Callable[[str], bool] = lambda topic: True,
         shares: Callable[[int], Sequence[SharePosition]] = lambda partition: (),
+        hiding: Callable[[], Container[int]] = tuple,
     ) -> None:
         """`ends` as known; `shows_topic`: of which topics anything is told; `shares`: how far the share groups are
-        that are in a partition of the offsets topic, by group and topic."""
-        self._ends, self._shows_topic, self._shares = ends, shows_topic, shares
+        that are in a partition of the offsets topic, by group and topic; `hiding`: the partitions of that topic of
+        which it is not known what was committed lately, so that no lag is."""
+        self._ends, self._shows_topic, self._shares, self._hiding = ends, shows_topic, shares, hiding
         self._sums = LagCalculator()
 
     def take(self, partition: int, offsets: CommittedOffsets) -> LagSnapshot:
         """What groups have committed in a partition of the offsets topic. The lock is held meanwhile."""
         now_ms = clock.now_ms()
         positions = self._sums.take(partition, offsets)
-        return LagSnapshot(positions, self._ends(), now_ms, self._shows_topic, self._shares(partition))
+        ends = NO_END_OFFSETS if partition in self._hiding() else self._ends()
+        return LagSnapshot(positions, ends, now_ms, self._shows_topic, self._shares(partition))

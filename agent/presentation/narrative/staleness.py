@@ -22,6 +22,12 @@ def open_transaction_json(it: OpenTransaction) -> dict[str, Any]:
     return {**it._asdict(), "transactional_ids": list(it.transactional_ids)}
 
 
+def known_until_ms(form: Form | None, now_ms: int) -> int:
+    """Up to when all is known of a group, by its row: until now, or until a transaction began to hide things."""
+    stale = None if form is None else form.get("stale")
+    return now_ms if stale is None else int(min(stale["since_ms"], now_ms))
+
+
 def stale_sentence(group: str, stale: Form, now_ms: int) -> str:
     """`What is known of `g` is as of 14:03:12 UTC: transaction `x` has been open for 4 min and hides …`"""
     since_ms = stale["since_ms"]

@@ -115,6 +115,8 @@ def assert_stale(agent: AgentProcess) -> int:
     """That whoever asks is told; since when, epoch milliseconds."""
     found = row(agent, VICTIM)
     assert (found["state"], found["members"]) == ("Stable", 1), "as it was; the broker has it as Empty"
+    assert found["lag"] is None, "what it committed lately is not known"
+    assert not [it for it in metrics(agent, "kshadow_group_topic_lag_records") if VICTIM in it]
     stale = found["stale"]
     assert (stale["group"], stale["transactional_ids"]) == (HOLDER, [TRANSACTION])
     assert agent.json(f"/api/v1/groups/{VICTIM}")["stale"] == stale

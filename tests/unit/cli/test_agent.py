@@ -299,6 +299,16 @@ def test_a_group_of_which_it_is_not_known_what_was_written_lately() -> None:
         assert ": a transaction that commits offsets of `other` has been open for " in result.stderr
 
 
+def test_a_group_that_is_not_there_may_be_hidden() -> None:
+    rows = json.dumps([{**ROW, "stale": STALE}]).encode()
+    with answering(404, b'{"error": "no such group"}', paths={"/api/v1/groups": (200, rows)}) as url:
+        result = kshadow("describe", "zzz", "--agent", url)
+        assert result.exit_code == 1
+        known, error = result.stderr.splitlines()
+        assert known.startswith("What is known of `g` is as of ")
+        assert error.startswith("Error: no group 'zzz'")
+
+
 @pytest.mark.parametrize(
     "stale", [None, {}, {**STALE, "since_ms": "now"}, {**STALE, "transactional_ids": [5]}, {**STALE, "group": 5}]
 )

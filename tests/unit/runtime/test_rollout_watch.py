@@ -7,6 +7,7 @@ import threading
 import pytest
 
 from agent.core.end_offsets import EndOffsets
+from agent.core.open_transactions import OpenTransaction
 from agent.core.records import RawRecord
 from agent.kafka.lag.end_offset_history import EndOffsetHistory
 from agent.kafka.lag.scraped import ScrapedLags
@@ -30,12 +31,14 @@ class Stage:
         self.state = ClusterState(select_analyzers())
         self.book = EndOffsetHistory(30_000)
         self.now_ms = START_MS
+        self.hiding: dict[int, OpenTransaction] = {}
         self.watch = RolloutWatch(
             self.state,
             threading.Lock(),
             ScrapedLags(self.ends),
             shows=lambda group: shows,
             is_current=lambda: True,
+            hiding=lambda: self.hiding,
         )
 
     def ends(self) -> EndOffsets:
@@ -74,6 +77,22 @@ def test_the_verdict_on_the_newest_as_it_comes() -> None:
     assert told[-1] == "harmful"
     newest = rollouts_json(GROUP, stage.events(), START_MS + UNTIL_MS)[-1]
     assert stage.watch.readings()[GROUP].began_ms == newest["began_ms"]
+
+
+def test_while_a_transaction_hides_what_follows_there_is_no_verdict() -> None:
+    """That nothing more was read is no sign of a group that came to rest."""
+    stage = Stage()
+    stage.until(START_MS + UNTIL_MS)
+    since_ms = rollouts_json(GROUP, stage.events(), START_MS + UNTIL_MS)[0]["steady_ms"] + 5_000
+    stage = Stage()
+    stage.until(since_ms)
+    partition = next(iter(stage.state.mirror.partitions))
+    stage.hiding = {partition: OpenTransaction(0, since_ms)}
+    stage.watch.look(since_ms + 2 * MINUTE)
+    assert stage.watch.readings()[GROUP].verdict == "pending"
+    stage.hiding = {}
+    stage.watch.look(since_ms + 2 * MINUTE)
+    assert stage.watch.readings()[GROUP].verdict != "pending"
 
 
 def test_a_group_at_rest_is_not_judged_again(monkeypatch: pytest.MonkeyPatch) -> None:

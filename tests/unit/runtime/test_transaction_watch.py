@@ -201,6 +201,17 @@ def test_where_no_record_comes_it_is_as_old_as_it_was_seen_to_be(stage: Stage) -
     assert 1 < len(stage.asked) < 8, "with growing pauses"
 
 
+def test_where_the_reading_went_on_it_has_ended(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+    """Ends are not asked for while another partition cannot be read."""
+    stage.records = {1: (BOOT_MS, "g")}
+    stage.held_back = {1: 20}
+    stage.until(20)
+    stage.positions[1] = 25
+    stage.until(21)
+    assert stage.watch.open() == {}
+    assert "has ended" in caplog.messages[-1]
+
+
 def test_a_partition_that_is_anothers_by_now_has_not_ended(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
     stage.records = {1: (BOOT_MS, "g")}
     stage.held_back = {1: 20}

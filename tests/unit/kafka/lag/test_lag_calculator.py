@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent.common import clock
 from agent.core.end_offsets import Lag
 from agent.core.shadow.offsets import CommittedOffsets
 from agent.core.wire.offset_commit_fastpath import commit_key, commit_value
@@ -22,6 +23,7 @@ from agent.kafka.lag.lag_calculator import (
     partition_lags,
     topic_lags,
 )
+from agent.kafka.lag.scraped import ScrapedLags
 from tests import examples
 
 INTERVAL_MS = 30_000
@@ -159,6 +161,20 @@ def test_positions_that_come_and_go() -> None:
     assert now() == {"g": 20, "h": 0}
     assert now() == {"g": 20, "h": 0}
     assert lag_totals(topic_lags(LagCalculator().take(0, CommittedOffsets()), ends, NOW)) == {}
+
+
+def test_what_was_committed_before_something_hides_the_rest_tells_no_lag() -> None:
+    offsets, book, hiding = CommittedOffsets(), EndOffsetHistory(INTERVAL_MS), set[int]()
+    book.add_high_watermarks({("t", 0): 10}, clock.now_ms())
+    ends = book.publish(clock.now_ms())
+    commit(offsets, "g", "t", 0, 4)
+    lags = ScrapedLags(lambda: ends, hiding=lambda: hiding)
+    assert [it.records for _, it in lags.take(3, offsets).topics()] == [6]
+    hiding.add(3)
+    taken = lags.take(3, offsets)
+    assert [(it.records, it.unknown) for _, it in taken.topics()] == [(None, 1)]
+    assert [(it.committed, it.records) for _, it in taken.partitions()] == [(4, None)]
+    assert lowest_committed([taken.positions]) == {"t": {0: 4}}, "its end is asked for all the same"
 
 
 def test_a_mirror_begun_anew_is_not_taken_for_the_one_before() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from agent.core.open_transactions import GRACE_MS, OpenTransaction, hiding
 from agent.presentation.narrative.explain import StoryRequest, explain
-from agent.presentation.narrative.staleness import open_transaction_json, stale_sentence, worry
+from agent.presentation.narrative.staleness import known_until_ms, open_transaction_json, stale_sentence, worry
 from agent.presentation.narrative.words import MAX_NAME
 from tests.unit.presentation.narrative import made as m
 from tests.unit.presentation.narrative.made import DAY, MINUTE, T0
@@ -61,6 +61,12 @@ def test_a_transaction_of_seconds_hides_nothing_worth_a_word() -> None:
     found = {0: ONE, 1: ONE._replace(since_ms=T0 + 1)}
     assert hiding(found, T0 + GRACE_MS) == {0: ONE}
     assert ONE.age_ms(T0 - 1) == 0, "clocks differ"
+
+
+def test_up_to_when_all_is_known() -> None:
+    stale = {"stale": open_transaction_json(ONE)}
+    assert [known_until_ms(it, T0 + 5) for it in (None, {}, stale)] == [T0 + 5, T0 + 5, T0]
+    assert known_until_ms(stale, T0 - 5) == T0 - 5, "clocks differ"
 
 
 def test_an_explanation_begins_with_it() -> None:
