@@ -140,13 +140,18 @@ class PasswordChecker:
         turn = asyncio.get_running_loop().create_future()
         bisect.insort(self._waiting, (rank, -next(self._arrivals), turn))
         if len(self._waiting) > MAX_WAITING:
-            self._waiting.pop()[-1].set_exception(TooManyPasswordChecks())
+            _, _, worst = self._waiting.pop()
+            worst.set_exception(TooManyPasswordChecks())
         await turn
 
     def _end_turn(self) -> None:
-        self._is_checking = bool(self._waiting)
-        if self._waiting:
-            self._waiting.pop(0)[-1].set_result(None)
+        self._is_checking = False
+        while self._waiting and not self._is_checking:
+            _, _, turn = self._waiting.pop(0)
+            # Where the server stops, those that wait are cancelled.
+            if not turn.done():
+                turn.set_result(None)
+                self._is_checking = True
 
 
 def _class_of(network: str, name: bytes) -> tuple[str, int]:

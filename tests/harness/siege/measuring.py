@@ -71,6 +71,8 @@ def besieged(port: int, attacks: Sequence[tuple[str, int, int]]) -> Iterator[Non
             process = subprocess.Popen(
                 [*command, kind, str(count), str(port), str(addresses)], cwd=ROOT, stdout=subprocess.PIPE
             )
+            assert process.stdout is not None
+            stack.callback(process.stdout.close)
             reaper.watch(process.pid)
             stack.callback(reaper.release, process.pid)
             stack.callback(process.wait)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import cycle
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import httpx
 import pyarrow.parquet
@@ -29,6 +29,7 @@ from agent.tools.embedded import ProcessReaper
 from tests import ROOT
 from tests.harness.faults.agents import AgentProcess
 from tests.harness.faults.truth import history
+from tests.harness.siege.measuring import besieged, probes
 from tests.live.hostile.stage import EVERY, INVALID, Stage, stage
 from tests.unit.cli.hostile import raw
 from tests.unit.cli.running import FORMATS as OUTPUTS
@@ -148,6 +149,20 @@ def test_the_pages_have_no_markup_of_theirs(topic: Stage, url: str) -> None:
 def share(names: Iterable[str], output: str) -> list[str]:
     """A quarter of them for each format."""
     return list(names)[OUTPUTS.index(output) :: len(OUTPUTS)]
+
+
+def test_strangers_who_hold_connections_keep_no_probe_out(url: str) -> None:
+    port = urlsplit(url).port
+    assert port is not None
+    with besieged(port, [("idle", 300, 1), ("silent", 100, 1), ("slow", 100, 40)]):
+        found = probes(port, 5)
+    assert {path: dict(it.others) for path, it in found.items()} == {"/healthz": {}, "/readyz": {}, "/metrics": {}}
+
+
+def test_a_page_that_rebinds_its_name_reads_nothing(url: str) -> None:
+    for path in ("/", "/metrics", "/healthz", "/api/v1/groups"):
+        assert httpx.get(url + path, headers={"Host": "rebound.example"}).status_code == 421
+        assert httpx.get(url + path, headers={"Host": "localhost"}).status_code == 200
 
 
 COMMANDS = ("describe", "members", "timeline", "explain")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import socket
@@ -423,3 +424,18 @@ def test_a_key_with_a_password(secure: Path) -> None:
     put(secure / "web.yml", SERVER)
     with pytest.raises(WebConfigError, match="the key needs a password, and there is nobody to ask"):
         WebServer(Replayed([]), web_config=secure / "web.yml")
+
+
+def test_a_turn_is_not_given_to_who_went() -> None:
+    async def play() -> None:
+        checker = users_module.PasswordChecker()
+        await checker._wait_for_turn(0)
+        gone, there = (asyncio.create_task(checker._wait_for_turn(rank)) for rank in (0, 1))
+        await asyncio.sleep(0)
+        gone.cancel()
+        checker._end_turn()
+        await asyncio.wait_for(there, 10)
+        checker._end_turn()
+        await asyncio.wait_for(checker._wait_for_turn(5), 10)
+
+    asyncio.run(play())
