@@ -16,7 +16,8 @@ COPY agent ./agent
 COPY analyzers ./analyzers
 COPY spark_jobs ./spark_jobs
 # No file comes in but those whose hashes are listed: first what builds the wheel, with a pip that holds dependencies of dependencies to
-# hashes as well; then what is installed beside it, by wheels alone, so that no compiler is needed, and without pip.
+# hashes as well; then what is installed beside it, by wheels alone, so that no compiler is needed, and without pip; then
+# what that is, as CycloneDX: the tool stays here.
 RUN python -m pip install --no-compile --only-binary :all: --root-user-action ignore --require-hashes --requirement requirements-build.txt \
  && python -m pip wheel --no-deps --no-build-isolation --wheel-dir /wheels . \
  && python -m venv --without-pip /opt/kshadow \
@@ -24,7 +25,9 @@ RUN python -m pip install --no-compile --only-binary :all: --root-user-action ig
  && echo "kshadow${EXTRAS} @ file://$(echo /wheels/*.whl) --hash=sha256:${hash%% *}" > /wheels/requirements.txt \
  && python -m pip --python /opt/kshadow/bin/python install --no-compile --only-binary :all: \
       --require-hashes --constraint constraints-hashes.txt --requirement /wheels/requirements.txt \
- && /opt/kshadow/bin/python -m compileall -q --invalidation-mode unchecked-hash /opt/kshadow/lib
+ && /opt/kshadow/bin/python -m compileall -q --invalidation-mode unchecked-hash /opt/kshadow/lib \
+ && mkdir -p /opt/kshadow/share/doc/kshadow \
+ && python -m cyclonedx_py environment --output-reproducible --output-file /opt/kshadow/share/doc/kshadow/sbom.cdx.json /opt/kshadow/bin/python
 
 # Spark's jobs, for the chart's `spark:`; docker build --target spark. pyspark comes as sources, which nothing has to compile.
 FROM build AS build-spark
@@ -34,7 +37,8 @@ RUN sed 's/^kshadow[^ ]*/kshadow[spark]/' /wheels/requirements.txt > /wheels/spa
  && /opt/kshadow/bin/python -m compileall -q --invalidation-mode unchecked-hash /opt/kshadow/lib \
  && /opt/kshadow/bin/python -c "from pathlib import Path; from agent.tools.spark_submit.package import build; print(*build(Path('/code')))" \
  && mkdir /opt/kshadow/spark \
- && cp /code/*/* /opt/kshadow/spark/
+ && cp /code/*/* /opt/kshadow/spark/ \
+ && python -m cyclonedx_py environment --output-reproducible --output-file /opt/kshadow/share/doc/kshadow/sbom.cdx.json /opt/kshadow/bin/python
 
 FROM ${BASE} AS spark
 # Debian's Java, whichever version it is today: security fixes come that way.

@@ -22,6 +22,7 @@ from tests import ROOT
 from tests.generate.constraints_hashes import normalized, pins
 from tests.harness.bench.tools import free_port
 from tests.harness.image.container import Container
+from tests.live.image.bill import PATH, check_bill
 from tests.live.scenarios import faults
 
 _READY_S = 90.0
@@ -103,8 +104,11 @@ def versions(it: Built) -> str:
     assert found.pop("kshadow") == __version__
     hashed = pins((ROOT / "constraints-hashes.txt").read_text())
     assert found.items() <= hashed.items(), set(found.items()) - set(hashed.items())
+    check_bill((it.root / PATH.lstrip("/")).read_text(), {**found, "kshadow": __version__})
     python = it.container.run(["python", "--version"]).stdout.strip()
-    return f"{python}; {len(found)} packages, each in the version whose hashes are in constraints-hashes.txt"
+    return (
+        f"{python}; {len(found)} packages, each in the version whose hashes are listed, all in the bill of materials"
+    )
 
 
 def nothing_to_build_with(it: Built) -> str:

@@ -25,6 +25,7 @@ from agent import __version__
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
 from tests import ROOT
 from tests.harness.bench.tools import free_port
+from tests.live.image.bill import PATH, check_bill
 from tests.live.image.dockerfile import Instruction, Machine, instructions, stages
 
 TEXT = (ROOT / "Dockerfile").read_text()
@@ -121,6 +122,14 @@ def test_it_has_the_versions_that_were_tested_together(built: Machine) -> None:
     pinned = {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in pinned.items()}
     assert found.pop("kshadow") == __version__
     assert {name: pinned.get(re.sub(r"[-_.]+", "-", name).lower()) for name in found} == found
+
+
+def test_its_bill_of_materials_lists_what_is_in_it(built: Machine) -> None:
+    listing = (
+        "import importlib.metadata as m, json; print(json.dumps([[d.name, d.version] for d in m.distributions()]))"
+    )
+    found = json.loads(built.run(["python", "-I", "-c", listing]))
+    check_bill(built.there(PATH).read_text(), dict(found))
 
 
 def test_the_same_sources_give_the_same_wheel(built: Machine, tmp_path: Path) -> None:
