@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from heapq import nlargest
 from typing import NamedTuple
 
 from agent.core.causes import Cause
@@ -224,8 +225,10 @@ def _infer_departures(facts: RebalanceFacts, *, rejoin_has_reason: bool) -> tupl
     unknown.sort(key=lambda it: _activity(it, facts).last_commit_ms or 0)
     returned = _returned_clients(unknown, facts)
     posterior, causes = _weigh(unknown, facts, returned, rejoin_has_reason=rejoin_has_reason)
+    least = _least_confidence((), facts)
     for it in unknown:
-        departures[it.member_id] = _departure(it, facts, causes[it.member_id], returned=it.member_id in returned)
+        returns = it.member_id in returned
+        departures[it.member_id] = _departure(it, facts, causes[it.member_id], least, returned=returns)
     return posterior, departures
 
 
@@ -256,6 +259,7 @@ def _weigh(
     back = len(facts.joined) if replaced else sum(member.member_id in returned for member in facts.left)
     intervals = [it.commit_interval_ms for it in facts.activity.values() if it.commit_interval_ms is not None]
     usual_ms = max(max(intervals), P.shortest_commit_interval_ms) if intervals else None
+    others = _Others(facts)
     times = {
         member.member_id: departure_times(
             member,
@@ -267,8 +271,8 @@ def _weigh(
             client_returned=member.member_id in returned or replaced,
             cooperative=facts.cooperative,
             generations_skipped=facts.skipped_generations > 0,
-            silence_share=_silence_share(member, facts),
-            others_moved=_did_others_move(member, facts),
+            silence_share=others.silence_share(_activity(member, facts)),
+            others_moved=others.moved_after(member.member_id, _activity(member, facts)),
         )
         for member in gone
     }
@@ -299,28 +303,38 @@ def _weigh(
     return posterior, causes
 
 
-def _silence_share(member: Member, facts: RebalanceFacts) -> float:
-    """How many fall silent as this one did though they live: most where those that stayed, and work as well, have not
-    committed since then either, for longer than they do."""
-    last = _activity(member, facts).last_commit_ms
-    stayed = [_activity(it, facts) for name, it in facts.before.items() if name in facts.after and it.partitions]
-    if not stayed or last is None:
-        return P.lone_silence_share
-    intervals = [it.commit_interval_ms for it in (_activity(member, facts), *stayed)]
-    since_ms = last + max((it for it in intervals if it is not None), default=P.commit_interval_ms)
-    is_long = facts.end_ms > since_ms + P.commit_interval_ms
-    is_of_all = is_long and all((it.last_commit_ms or 0) <= since_ms for it in stayed)
-    return P.silence_of_all_share if is_of_all else P.other_silence_share
+class _Others:
+    """What the other members of a generation did, looked at once for all that left it."""
 
+    def __init__(self, facts: RebalanceFacts) -> None:
+        stayed = [_activity(it, facts) for name, it in facts.before.items() if name in facts.after and it.partitions]
+        intervals = [it.commit_interval_ms for it in stayed if it.commit_interval_ms is not None]
+        self._end_ms = facts.end_ms
+        self._newest_ms = max((it.last_commit_ms or 0 for it in stayed), default=None)
+        self._interval_ms = max(intervals, default=None)
+        moved = [
+            (at_ms, name)
+            for name, it in facts.before.items()
+            if (at_ms := _activity(it, facts).last_moved_ms) is not None
+        ]
+        self._moved = nlargest(2, moved)
 
-def _did_others_move(member: Member, facts: RebalanceFacts) -> bool:
-    """Whether another member's positions moved on after its own did."""
-    own = _activity(member, facts)
-    if own.last_moved_ms is None:
-        return True
-    others = (_activity(it, facts) for name, it in facts.before.items() if name != member.member_id)
-    since_ms = own.last_moved_ms + (own.commit_interval_ms or P.commit_interval_ms)
-    return any(it.last_moved_ms is not None and it.last_moved_ms > since_ms for it in others)
+    def silence_share(self, own: CommitActivity) -> float:
+        """How many fall silent as one did though they live: most where those that stayed, and work as well, have not
+        committed since then either, for longer than they do."""
+        if self._newest_ms is None or own.last_commit_ms is None:
+            return P.lone_silence_share
+        intervals = [it for it in (own.commit_interval_ms, self._interval_ms) if it is not None]
+        since_ms = own.last_commit_ms + max(intervals, default=P.commit_interval_ms)
+        is_long = self._end_ms > since_ms + P.commit_interval_ms
+        return P.silence_of_all_share if is_long and self._newest_ms <= since_ms else P.other_silence_share
+
+    def moved_after(self, member_id: str, own: CommitActivity) -> bool:
+        """Whether another member's positions moved on after one's own did."""
+        if own.last_moved_ms is None:
+            return True
+        since_ms = own.last_moved_ms + (own.commit_interval_ms or P.commit_interval_ms)
+        return any(at_ms > since_ms for at_ms, name in self._moved if name != member_id)
 
 
 def _returned_clients(gone: Sequence[Member], facts: RebalanceFacts) -> frozenset[str]:
@@ -340,8 +354,9 @@ def _client(member: Member) -> tuple[str, str]:
 
 
 def _departure(
-    member: Member, facts: RebalanceFacts, probabilities: Mapping[Cause, float], *, returned: bool
+    member: Member, facts: RebalanceFacts, probabilities: Mapping[Cause, float], least: float, *, returned: bool
 ) -> Departure:
+    """`least`: from which probability on it is told, of a member that never committed."""
     last = _activity(member, facts).last_commit_ms
     evidence = _commit_gap(member, facts)
     if last is None and facts.since_ms is not None:
@@ -350,7 +365,7 @@ def _departure(
         evidence["client_is_back"] = True
     if last is None and facts.since_ms is None:
         return Departure(member, Cause.UNKNOWN_DEPARTURE, 0.0, evidence)
-    cause, confidence = _tell_apart(probabilities, evidence, _least_confidence([member], facts))
+    cause, confidence = _tell_apart(probabilities, evidence, least if last is None else P.least_departure_confidence)
     departed = None
     if last is None and cause is Cause.SESSION_TIMEOUT and facts.since_ms is not None:
         departed = min(facts.since_ms + member_limits(member).session_ms, facts.end_ms)

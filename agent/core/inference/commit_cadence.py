@@ -35,6 +35,9 @@ class _MemberCommits(NamedTuple):
     moved_ms: int | None
 
 
+_NO_COMMITS = _MemberCommits(None, None, 0, None, None)
+
+
 class CommitCadence:
     """The commits of one group: since each partition got its owner."""
 
@@ -67,10 +70,14 @@ class CommitCadence:
         held = owners_by_partition(
             {owner_key(member.member_id, member.instance_id): member.assignment for member in members}
         )
+        before_of, count_of = self._holds.get, counts.get
+        fresh = {owner: PartitionOwnership(owner, at_ms, 0) for owner in set(held.values())}
         self._holds = {
             partition: before
-            if (before := self._holds.get(partition)) is not None and before.owner == owner
-            else PartitionOwnership(owner, at_ms, counts.get(partition, 0))
+            if (before := before_of(partition)) is not None and before.owner == owner
+            else PartitionOwnership(owner, at_ms, commits)
+            if (commits := count_of(partition))
+            else fresh[owner]
             for partition, owner in held.items()
         }
 
@@ -106,6 +113,8 @@ class CommitCadence:
         return max(seen.first_after_ms, P.commit_interval_ms) if self.usual_ms is None else self.usual_ms
 
     def _commits_of(self, group: str, member: Member, offsets: CommittedOffsets, across: bool) -> _MemberCommits:
+        if not offsets.count(group):
+            return _NO_COMMITS
         owner = owner_key(member.member_id, member.instance_id)
         last: int | None = None
         first_after: int | None = None

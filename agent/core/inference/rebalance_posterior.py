@@ -133,15 +133,15 @@ def posterior_of_another(seen: RebalanceObservation, found: Posterior, times: Ti
     """How one more member went, that was not weighed with the others: given when it began, and how they went."""
     out = dict.fromkeys(times, 0.0)
     others = found.cause_probabilities
+    alike_of = {cause: sum(causes.get(cause, 0.0) for causes in others) / len(others) for cause in times}
     for weight, start in found.likeliest_starts:
         for cause, intervals in times.items():
-            alike = sum(causes.get(cause, 0.0) for causes in others) / len(others)
             inside = probability_between(
                 intervals, start.low_ms - P.timer_precision_ms, seen.end_ms + P.timer_precision_ms
             )
             # Members are dropped together, or none is.
             alone = 0.0 if cause is Cause.REJOIN_TIMEOUT else 1 - P.same_way_share
-            out[cause] += weight * inside * (alike + alone)
+            out[cause] += weight * inside * (alike_of[cause] + alone)
     total = sum(out.values())
     return {cause: share / total for cause, share in out.items()} if total else out
 

@@ -11,6 +11,7 @@ from collections import ChainMap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import chain, repeat
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from agent.core.inference.cause_inference import infer_epoch_change, infer_kip848_departure
@@ -204,7 +205,7 @@ class EpochGroup:
 
     @staticmethod
     def _target_slots(target: Any) -> Iterable[TargetSlot]:
-        return ((topic.topic_id, number) for topic in target.topic_partitions for number in topic.partitions)
+        return chain.from_iterable(zip(repeat(it.topic_id), it.partitions) for it in target.topic_partitions)
 
     # Replay.
 

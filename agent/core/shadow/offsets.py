@@ -16,6 +16,7 @@ from agent.core.state_fields import ORDERED, StateFields
 from agent.core.wire.json_form import uuid_text
 from agent.core.wire.offset_commit_fastpath import (
     Commit,
+    commit_key,
     has_fixed_layout,
     have_one_fixed_layout,
     read_commit,
@@ -24,9 +25,7 @@ from agent.core.wire.offset_commit_fastpath import (
     read_positions,
     read_topic_ids,
 )
-from agent.core.wire.offsets import OffsetCommitKey
 from agent.core.wire.primitives import ZERO_UUID, Uuid
-from agent.core.wire.records import RECORD_TYPES, encode_key
 
 Slots = dict[bytes, tuple[str, int]]
 """The raw keys of one group, each with its topic and partition."""
@@ -207,7 +206,9 @@ class CommittedOffsets:
 
     def commit(self, group: str, topic: str, partition: int) -> tuple[Commit, int] | None:
         """One position and how often it was committed."""
-        raw_key = encode_key(RECORD_TYPES[1], OffsetCommitKey(group, topic, partition))
+        if group not in self._groups:
+            return None
+        raw_key = commit_key(group, topic, partition)
         raw_value = self.latest.get(raw_key)
         return None if raw_value is None else (read_commit(raw_value), self.counts[raw_key])
 

@@ -67,10 +67,11 @@ class TargetAssignments(Generic[Topic, Target]):
             old, new = self._held.pop(owner, frozenset()), now.get(owner, frozenset())
             if new:
                 self._held[owner] = new
-            self._owners.update(new - old)
-            self._owners.subtract(old - new)
-            gained |= new - old
-            given_up |= old - new
+            came, went = new - old, old - new
+            self._owners.update(came)
+            self._owners.subtract(went)
+            gained |= came
+            given_up |= went
         lost = {slot for slot in given_up if not self._owners[slot]}
         for slot in lost:
             del self._owners[slot]

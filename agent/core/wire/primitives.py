@@ -53,6 +53,15 @@ read_uint16, write_uint16 = _number_codec(">H", "uint16")
 read_int32, write_int32 = _number_codec(">i", "int32")
 read_int64, write_int64 = _number_codec(">q", "int64")
 
+_NUMBERS = {
+    read_int8: ("b", 1),
+    read_int16: ("h", 2),
+    read_uint16: ("H", 2),
+    read_int32: ("i", 4),
+    read_int64: ("q", 8),
+}
+"""The readers of numbers: code and bytes of each, for many at once."""
+
 
 def read_uvarint(buffer: bytes, at: int) -> tuple[int, int]:
     """An unsigned varint of at most 32 bits in at most five bytes."""
@@ -180,6 +189,7 @@ def array_codec(element: tuple[Reader, Writer], *, compact: bool, nullable: bool
     read_element, write_element = element
     read_size = read_compact_length if compact else read_int32
     write_size = _write_compact_length if compact else write_int32
+    code, size = _NUMBERS.get(read_element, ("", 0))
 
     def read(buffer: bytes, at: int) -> tuple[tuple[Any, ...] | None, int]:
         start = at
@@ -191,6 +201,8 @@ def array_codec(element: tuple[Reader, Writer], *, compact: bool, nullable: bool
         # making room for it.
         if count > len(buffer) - at:
             raise Truncated(f"array of {count} elements expected at byte {at}, {len(buffer) - at} bytes left")
+        if size and at + count * size <= len(buffer):
+            return struct.unpack_from(f">{count}{code}", buffer, at), at + count * size
         items = []
         for _ in range(count):
             item, at = read_element(buffer, at)

@@ -147,6 +147,8 @@ class GroupRecorder:
 
 def _last_commit_ms(mirror: PartitionMirror, group: str, member: Member) -> int | None:
     """The newest commit of what a member held."""
+    if not mirror.offsets.count(group):
+        return None
     found = (
         mirror.offsets.commit(group, topic, partition)
         for topic, partitions in member.assignment.items()
