@@ -64,6 +64,7 @@ def _the_topic(request: DoctorRequest, link: connection.AdminConnection, cluster
         yield rights.describe_topics(request, link, sample)
     if request.lag and request.share_lag:
         yield from rights.share_state(request, link)
+    yield from rights.transaction_state(request, link)
 
 
 def _the_records(

@@ -14,6 +14,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AclOperation, NewTopic  # type: ignore[attr-defined]
 
 from agent.core.share_positions import TOPIC as SHARE_STATE_TOPIC
+from agent.kafka.source.open_transactions import STATE_TOPIC as TRANSACTION_STATE_TOPIC
 from agent.presentation.narrative.words import count
 from agent.tools.doctor.checks import OFFSETS_TOPIC, Check, CheckOutcome, DoctorRequest, Trial, grant_command
 from agent.tools.doctor.connection import AdminConnection
@@ -111,18 +112,32 @@ def describe_topics(request: DoctorRequest, link: AdminConnection, sample: Topic
 
 def share_state(request: DoctorRequest, link: AdminConnection) -> Iterator[Check]:
     """Read on the topic of share groups' positions, where it is; it is made for the first share group."""
-    right = Right("Read", "topic", SHARE_STATE_TOPIC, "to know the lag of share groups (--share-lag)")
-    trial, without = right.trial(_ASKED), "or --no-share-lag: the agent does without"
+    what_for = "to know the lag of share groups (--share-lag)"
+    for check in _read_where_it_is(request, link, SHARE_STATE_TOPIC, what_for, "if there are share groups"):
+        without = "or --no-share-lag: the agent does without"
+        yield check if check.outcome is not CheckOutcome.FAILED else replace(check, fix=(*check.fix, without))
+
+
+def transaction_state(request: DoctorRequest, link: AdminConnection) -> Iterator[Check]:
+    """Read on the transaction coordinator's topic, where it is; the agent does without, and says what it lacks."""
+    what_for = "to name open transactions, which hide what groups do"
+    for check in _read_where_it_is(request, link, TRANSACTION_STATE_TOPIC, what_for, "if there are transactions"):
+        yield replace(check, outcome=CheckOutcome.WARNING) if check.outcome is CheckOutcome.FAILED else check
+
+
+def _read_where_it_is(
+    request: DoctorRequest, link: AdminConnection, topic: str, what_for: str, needed_if: str
+) -> Iterator[Check]:
+    right = Right("Read", "topic", topic, what_for)
     try:
-        question = TopicCollection([SHARE_STATE_TOPIC])
+        question = TopicCollection([topic])
         description = link.ask(link.admin.describe_topics, question, include_authorized_operations=True)
     except KafkaException as error:
         if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
             # Whoever may not ask is not told whether there is one.
-            yield trial.skipped(f"not known: it needs {right}, if there are share groups")
+            yield right.trial(_ASKED).skipped(f"not known: it needs {right}, {needed_if}")
         return
-    check = _allowed(request, right, description.authorized_operations)
-    yield check if check.outcome is not CheckOutcome.FAILED else replace(check, fix=(*check.fix, without))
+    yield _allowed(request, right, description.authorized_operations)
 
 
 def _is_refused(link: AdminConnection, code: int, question: Callable[..., Any], asked: Any) -> bool:

@@ -296,3 +296,16 @@ def test_a_cluster_that_has_lost_a_broker() -> None:
         assert [it for it in checks if it.outcome is CheckOutcome.FAILED] == []
         (form,) = (it for it in checks if it.check == "topic")
         assert (form.outcome, "not all are in sync" in form.found) == (CheckOutcome.WARNING, True)
+
+
+def test_a_right_that_the_agent_does_without(cluster: Secured) -> None:
+    """It comes last, since the topic is there from then on."""
+    state = "__transaction_state"
+    producer = Producer({"bootstrap.servers": cluster.broker.admin_servers, "transactional.id": "t", "log_level": 0})
+    producer.init_transactions(60)
+    cluster.allow(USER, *ALL.values())
+    result = doctor(cluster.conf(USER), "-o", "ndjson")
+    assert (result.exit_code, outcomes(result)[f"right: Read {state}"]) == (0, "warning")
+    cluster.allow(USER, *ALL.values(), topic_right(AclOperation.READ, state))
+    result = doctor(cluster.conf(USER), "-o", "ndjson")
+    assert (result.exit_code, outcomes(result)[f"right: Read {state}"]) == (0, "ok")
