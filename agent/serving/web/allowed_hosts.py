@@ -12,6 +12,8 @@ from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 ANY = "*"
+MAX_HOST_LENGTH = 300
+"""Of a `Host`: a name has 253 letters at most. What is longer costs nothing."""
 
 
 class AllowedHosts:
@@ -26,6 +28,8 @@ class AllowedHosts:
         """Whether a request with this `Host` is answered. No browser leaves it out."""
         if header is None or ANY in self._names:
             return True
+        if len(header) > MAX_HOST_LENGTH:
+            return False
         try:
             host = urlsplit("//" + header).hostname or ""
         except ValueError:

@@ -18,6 +18,8 @@ from agent.serving.web.users import PasswordChecker, TooManyPasswordChecks
 
 PUBLIC_PATHS = ("/healthz", "/readyz")
 """Answered without a password, in one word: what asks there is a probe, and its manifest is no place for one."""
+MAX_PARAMETERS = 100
+"""Of a query: no address has ten, and each takes its time to be read."""
 IS_AUTHENTICATED = "kshadow.known"
 """Where a request's state says whether the client may know everything."""
 DEFAULT_HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
@@ -62,6 +64,8 @@ class AuthMiddleware:
             return error_response(421, "expected a host name of this server's; --allowed-host adds one")
         if headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:
             return error_response(413, "requests have no body here", headers={"Connection": "close"})
+        if scope["query_string"].count(b"&") >= MAX_PARAMETERS:
+            return error_response(400, f"expected at most {MAX_PARAMETERS} parameters")
         try:
             known = not config.users or await self._users.authenticate(
                 headers.get("authorization"), config.users, network_of(scope["client"])

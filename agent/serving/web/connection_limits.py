@@ -29,6 +29,8 @@ KEEP_ALIVE_S = 75
 """How long a connection may be idle between requests: longer than scrapes are apart, which saves TLS's beginning."""
 MAX_REQUEST_BYTES = 1 << 17
 """Of a request's line and headers: enough for the longest group name there may be (32,767 bytes), each as %XX."""
+MAX_REQUEST_LINES = 500
+"""Lines of a request, and of others that are sent before it is answered: each header costs more than its bytes."""
 MAX_CONNECTIONS = 256
 """With more, one gives way: of those of the address that has most, the one that has waited longest for a request."""
 RESERVED_CONNECTIONS = 64
@@ -94,6 +96,8 @@ class LimitedConnection(H11Protocol):
         """Whether an answer is handed over and no byte of another request has come."""
         self.network = ""
         """Whose it is, as far as its address tells."""
+        self._lines = 0
+        """That have come since the last request was there."""
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -124,6 +128,10 @@ class LimitedConnection(H11Protocol):
         if self._is_between_requests:
             self._is_between_requests = False
             self._start_timer(self.request_s)
+        self._lines += data.count(b"\n")
+        if self._lines > MAX_REQUEST_LINES:
+            self.give_way()
+            return
         super().data_received(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -135,6 +143,7 @@ class LimitedConnection(H11Protocol):
     def answer_begins(self) -> None:
         """A request is there, and is being answered."""
         self._is_between_requests = False
+        self._lines = 0
         self.open_connections.answer(self)
         self._start_timer(self.answer_s)
 

@@ -12,6 +12,8 @@ ESCAPINGS = ("allow-utf-8", "underscores", "dots", "values")
 """Ways to write metric names that are no identifiers. Ours all are, so that each way writes them alike."""
 MAX_MEDIA_RANGES = 50
 """Media ranges that are looked at."""
+MAX_PARAMETERS = 20
+"""Parameters of a media range that are looked at."""
 
 
 class Exposition(NamedTuple):
@@ -62,8 +64,8 @@ def accepts_gzip(accept_encoding: str) -> bool:
 def _ranges(header: str) -> list[tuple[str, dict[str, str]]]:
     """`a;x=1;q=0.5, b` as kinds with their parameters, in small letters."""
     out = []
-    for item in header.lower().split(",")[:MAX_MEDIA_RANGES]:
-        kind, *rest = (part.strip() for part in item.split(";"))
+    for item in header.lower().split(",", MAX_MEDIA_RANGES)[:MAX_MEDIA_RANGES]:
+        kind, *rest = (part.strip() for part in item.split(";", MAX_PARAMETERS)[:MAX_PARAMETERS])
         pairs = (part.partition("=") for part in rest)
         out.append((kind, {name.strip(): value.strip().strip('"') for name, _, value in pairs}))
     return out

@@ -293,6 +293,25 @@ def test_long_requests(path: bytes, header: bytes, status: int) -> None:
         assert httpx.get(url + "/healthz").status_code == 200
 
 
+def test_many_parameters_are_not_read() -> None:
+    with serving(Replayed([])) as url:
+        assert httpx.get(url + "/api/v1/findings?" + "a&" * 99).status_code == 200
+        refused = httpx.get(url + "/api/v1/findings?" + "a&" * 20_000)
+        assert (refused.status_code, refused.json()) == (400, {"error": "expected at most 100 parameters"})
+
+
+def test_many_lines_are_not_read() -> None:
+    with serving(Replayed([])) as url, connected(url) as it:
+        for _ in range(3):
+            it.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + b"x: y\r\n" * 400 + b"\r\n")
+            came = b""
+            while b"reading\n" not in came:
+                came += it.recv(1 << 16)
+        with suppress(ConnectionResetError, BrokenPipeError):
+            it.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + b"x: y\r\n" * 20_000 + b"\r\n")
+        assert ended(it) == b""
+
+
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 def test_no_bodies(method: str) -> None:
     with serving(Replayed([])) as url, httpx.Client(base_url=url) as client:
