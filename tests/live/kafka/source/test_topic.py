@@ -21,6 +21,7 @@ from confluent_kafka.admin import (
 )
 
 from agent.core.records import RawRecord
+from agent.kafka.source import open_transactions
 from agent.kafka.source.errors import SourceDenied, SourceMisconfigured, SourceUnreachable, TopicMissing
 from agent.kafka.source.once import read_to_end
 from agent.kafka.source.open_transactions import transactional_ids
@@ -172,6 +173,17 @@ def test_a_reader_that_lags_is_not_held_back(conf, topic):
             producer.flush(20)
             reader.poll(0.01)
             assert reader.held_back == {}
+
+
+def test_the_coordinators_log_is_not_read_without_end(conf, topic, monkeypatch):
+    produce(conf, topic, 1, transaction=topic)
+    now_ms = round(time.time() * 1000)
+    assert transactional_ids(conf, {0: now_ms + 3_600_000}) == {0: ()}, "nothing was written since"
+    monkeypatch.setattr(open_transactions, "MAX_STATES", 0)
+    with pytest.raises(SourceUnreachable, match="at most 0 records to read"):
+        transactional_ids(conf, {0: now_ms})
+    monkeypatch.setattr(open_transactions, "TIMEOUT_S", 0.0)
+    assert open_transactions.first_records(conf, {0: 0}, now_ms) == {}, "no record within no time"
 
 
 def test_whose_a_transaction_is_needs_a_right(conf, topic, admin):

@@ -1,0 +1,43 @@
+"""What is read once: of partitions that a transaction holds back, silence tells nothing."""
+
+from __future__ import annotations
+
+from agent.core.open_transactions import OpenTransaction
+from agent.runtime.offline import OfflineGroups
+from analyzers.registry import select_analyzers
+from tests.unit.core.shadow import build as b
+from tests.unit.core.shadow.build import T0, Log, run_of
+
+DAY_MS = 86_400_000
+
+
+def found(*held_back: int) -> list[str]:
+    """The groups that findings are on a day after all but one of their members came to hold nothing."""
+    loaded = OfflineGroups("", keep_events=True, chosen=select_analyzers())
+    for partition in (0, 1):
+        log = Log(partition=partition)
+        log.add(b.classic_group(1, b.member("a-1", {"t": [0, 1]}), b.member("b-1", {}), group=f"g{partition}"))
+        loaded.apply(run_of(log.records))
+    loaded.end_of_input()
+    loaded.held_back = {it: OpenTransaction(9, T0) for it in held_back}
+    loaded.advance(T0 + DAY_MS)
+    return sorted({str(it["group"]) for it in loaded.findings()})
+
+
+def test_silence_tells_nothing_where_something_is_hidden() -> None:
+    assert found() == ["g0", "g1"]
+    assert found(1) == ["g0"]
+    assert found(0, 1) == []
+
+
+def test_rows_say_so_and_lag_is_not_known() -> None:
+    loaded = OfflineGroups("")
+    loaded.apply(run_of(Log(partition=3).add(b.classic_group(1, b.member("a-1", {"t": [0]}))).records))
+    loaded.end_of_input()
+    assert "stale" not in loaded.groups()[0]
+    hides = OpenTransaction(9, T0)
+    loaded.held_back = {3: hides}
+    assert loaded.groups()[0]["stale"] == {**hides._asdict(), "transactional_ids": []}
+    form = loaded.describe(b.GROUP)
+    assert form is not None
+    assert form["stale"]["since_ms"] == T0
