@@ -19,8 +19,14 @@ TOPIC = "__consumer_offsets"
 
 
 def main(bootstrap_servers: str, *, keep: bool) -> None:
-    """Read to the end of every partition."""
+    """Read, and say how long it took."""
     started = time.monotonic()
+    records = read(bootstrap_servers, keep=keep)
+    print(json.dumps({"records": records, "seconds": time.monotonic() - started}), flush=True)
+
+
+def read(bootstrap_servers: str, *, keep: bool = False) -> int:
+    """Read to the end of every partition: how many records."""
     consumer = Consumer(consumer_properties({"bootstrap.servers": bootstrap_servers}))
     count = len(consumer.list_topics(TOPIC, timeout=10).topics[TOPIC].partitions)
     consumer.assign([TopicPartition(TOPIC, number, OFFSET_BEGINNING) for number in range(count)])
@@ -38,8 +44,8 @@ def main(bootstrap_servers: str, *, keep: bool) -> None:
                 partition = message.partition()
                 assert partition is not None, "an end has a partition"
                 ended.add(partition)
-    print(json.dumps({"records": records, "seconds": time.monotonic() - started}), flush=True)
     consumer.close()
+    return records
 
 
 if __name__ == "__main__":

@@ -33,14 +33,14 @@ def catchup(frame: Frame) -> Table:
     rivals["bare loop + dict"] = lambda: _ended(frame, [*bare, "--dict"])
     frame.take_turns(table, rivals)
     ours = table.value("kshadow", "wall_s")
+    table.ratio("our speed / the bare loop's", table.value("bare consume loop", "wall_s"), ours, at_least=0.8)
     for name in ("kminion", "Burrow"):
-        at_least = 3.0 if name == "kminion" else None
-        table.ratio(f"{name}'s time to ready / ours", table.value(name, "wall_s"), ours, at_least=at_least)
-        table.ratio(f"{name}'s time busy / ours to ready", table.value(name, "busy_s"), ours)
-        at_most = 1.0 if name == "kminion" else None
+        # Not until it says that it is ready: kminion looks for that every twelve seconds.
+        at_least = 2.0 if name == "kminion" else None
+        table.ratio(f"{name}'s time busy / ours to ready", table.value(name, "busy_s"), ours, at_least=at_least)
+        at_most = 0.5 if name == "kminion" else None
         cpu_s = table.value(name, "cpu_s")
         table.ratio(f"our CPU / {name}'s", table.value("kshadow", "cpu_s"), cpu_s, at_most=at_most)
-    table.ratio("the bare loop's time / ours", table.value("bare consume loop", "wall_s"), ours)
     table.number("our peak memory, MB", table.value("kshadow", "peak_mb"), at_most=300)
     table.notes.append("busy: by when 95 % of the CPU up to ready was spent; kminion looks every 12 s if it is ready")
     return table

@@ -77,15 +77,15 @@ class Table:
         return self.rows.get(row, {}).get(key)
 
     def text(self) -> str:
-        """For people."""
+        """For people: what is wanted first."""
         width = max([38, *(len(name) + 2 for name in self.rows)])
         widths = [max(len(column.head) + 2, 10) for column in self.columns]
         heads = "".join(f"{column.head:>{wide}}" for column, wide in zip(self.columns, widths, strict=True))
-        lines = [self.title, f"{'':{width}}{heads}"]
+        lines = [self.title, *(f"  {_ratio_text(it)}" for it in self.ratios), f"{'':{width}}{heads}"]
         for name, row in self.rows.items():
             cells = (_cell(row.get(column.key), column.digits) for column in self.columns)
             lines.append(f"{name:{width}}" + "".join(f"{it:>{wide}}" for it, wide in zip(cells, widths, strict=True)))
-        return "\n".join([*lines, *(f"  {_ratio_text(it)}" for it in self.ratios), *(f"  {it}" for it in self.notes)])
+        return "\n".join([*lines, *(f"  {it}" for it in self.notes)])
 
     def form(self) -> dict[str, object]:
         """For programs."""

@@ -32,8 +32,9 @@ def restart(frame: Frame) -> Table:
     frame.take_turns(table, rivals)
     ours_s = table.value(SNAPSHOT, "wall_s")
     table.number("seconds from a snapshot", ours_s, at_most=3)
-    for name in ("kshadow", "kminion", "Burrow"):
-        table.ratio(f"{name}'s time to ready / ours from a snapshot", table.value(name, "wall_s"), ours_s)
+    table.ratio("our time to ready / that from a snapshot", table.value("kshadow", "wall_s"), ours_s)
+    for name in ("kminion", "Burrow"):
+        table.ratio(f"{name}'s time busy / ours from a snapshot", table.value(name, "busy_s"), ours_s)
     return table
 
 

@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from agent.core.wire.primitives import Uuid
+from tests import ROOT
 from tests.harness.bench import load
 from tests.harness.bench.__main__ import SCENARIOS, main
 from tests.harness.bench.measure import NotReadyError, service
+from tests.harness.bench.profile import ALL, MARKS, OTHERS, PAGE, REST, STEPS, VARIANTS, measured, page_table
 from tests.harness.bench.report import Column, Row, Table, median
 from tests.harness.bench.tools import BINARIES, others
 
@@ -63,7 +65,20 @@ def test_medians_and_targets() -> None:
     assert [ratio.is_met for ratio in table.ratios] == [True, False]
     assert "fast enough: 3.00  (wanted: 3 or more: met)" in table.text()
     assert "small enough: 3.00  (wanted: 2.9 or less: MISSED)" in table.text()
-    assert table.text().splitlines()[2].split() == ["a", "2.00", "-"]
+    assert table.text().splitlines()[1].startswith("  fast enough: 3.00")
+    assert table.text().splitlines()[-1].split() == ["a", "2.00", "-"]
+
+
+@pytest.mark.usefixtures("process")
+def test_a_profile_leaves_nothing_out() -> None:
+    spent = measured("files", str(ROOT / "docs" / "examples"), load.Shape())
+    assert spent[ALL] > 0
+    assert sum(spent.get(step, 0.0) for step in (*STEPS, REST)) == pytest.approx(spent[ALL])
+    assert spent["commits of known positions"] > 0
+    assert spent["analyzers: group records"] > 0
+    table = page_table({variant: [spent] for variant in VARIANTS}).splitlines()
+    assert [row.split(" | ")[0].removeprefix("| ") for row in table[2:]] == [*STEPS, REST, ALL, OTHERS]
+    assert MARKS.search(PAGE.read_text(encoding="utf-8")), "the page has a place for it"
 
 
 def test_who_takes_part(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -32,17 +32,22 @@ def test_runs_are_of_one_partition_and_keep_the_order():
     assert record_batches_of([]) == []
 
 
-def test_a_lazy_column_is_a_sequence_before_and_after_it_was_taken_out():
-    for take in (False, True):
-        (run,) = record_batches_of([message(0, offset) for offset in (3, 4, 7)])
-        column = run.offsets
-        if take:
-            assert sum(column) == 14
-        assert (len(column), column[-1], column[0], column[1:]) == (3, 7, 3, [4, 7])
-        assert 4 in column
-        assert column == [3, 4, 7]
-        assert column != 3
-        assert column.index(7) == 2
+def test_offsets_that_are_taken_out_when_asked_for_are_a_sequence():
+    (run,) = record_batches_of([message(0, offset) for offset in (3, 4, 7)])
+    column = run.offsets
+    assert (len(column), column[-1], column[0], column[1:]) == (3, 7, 3, [4, 7])
+    assert 4 in column
+    assert column == [3, 4, 7]
+    assert column != 3
+    assert column.index(7) == 2
+    assert sum(column) == 14
+
+
+def test_a_run_is_taken_apart_and_joined_to_the_next():
+    first, second = (record_batches_of([message(0, at) for at in offsets])[0] for offsets in ((3, 4, 7), (8, 9)))
+    joined = first.part(1, 3).followed_by(second)
+    assert list(joined.records()) == [RawRecord(0, at, 1000 + at, b"k", b"v") for at in (4, 7, 8, 9)]
+    assert joined.part(0, 2).newest_ms == 1007
 
 
 def test_no_timestamp_is_minus_one():
