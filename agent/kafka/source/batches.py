@@ -24,6 +24,7 @@ from aiokafka.record.legacy_records import LegacyRecordBatch
 from cramjam import DecompressionError
 
 from agent.kafka.source.problems import ProblemKind, SegmentProblem
+from agent.kafka.source.unpacking import Oversized, unpack
 
 _CHUNK_BYTES = 1 << 22
 _HEAD = struct.Struct(">qi4xb4xh")  # base offset, length, magic, attributes
@@ -34,7 +35,9 @@ _MOST_LENGTH = 1 << 28
 # A segment's offsets are 32-bit numbers relative to its base offset (Kafka's LogSegment).
 _MOST_RELATIVE_OFFSET = (1 << 31) - 1
 
-TRANSACTIONAL, CONTROL = 0x10, 0x20  # attribute bits: of a transaction; holds its marker
+CODEC, TRANSACTIONAL, CONTROL = 0x07, 0x10, 0x20  # attribute bits: packed how; of a transaction; holds its marker
+_ATTRIBUTES_AT, _HEADER_BYTES = 21, 61  # of magic 2
+_LARGE_BYTES = 1 << 20
 
 # What aiokafka's reader and the codecs under it raise on records that are not what the header says.
 RECORD_ERRORS = (
@@ -45,6 +48,7 @@ RECORD_ERRORS = (
     EOFError,
     MemoryError,
     OSError,
+    Oversized,
     SystemError,
     UnicodeDecodeError,
     struct.error,
@@ -93,6 +97,11 @@ class LegacyMessage:
         return int.from_bytes(self._frame[12:16]) == zlib.crc32(self._frame[16:])
 
     def __iter__(self) -> Iterator[Record]:
+        if codec := self._frame[17] & CODEC:
+            # The one value of a compressed set is the set.
+            at = 18 if self._magic == 0 else 26
+            at += 4 + max(0, int.from_bytes(self._frame[at : at + 4], signed=True))
+            unpack(codec, self._frame[at + 4 :])
         return iter(LegacyRecordBatch(self._frame, self._magic))
 
 
@@ -112,6 +121,8 @@ class BatchReader:
         self._most_offset = self._least_offset + _MOST_RELATIVE_OFFSET if named else (1 << 63) - 1
         self.position = 0
         """Where in the file the batch that came last begins."""
+        self.is_large = False
+        """Whether it has more records, perhaps, than are to be held at once."""
 
     def __iter__(self) -> Iterator[Batch | SegmentProblem]:
         try:
@@ -175,12 +186,32 @@ class BatchReader:
                 sound = batch.validate_crc()
             self.position = at + here
             if sound:
+                if magic == 2 and attributes & CODEC:
+                    try:
+                        batch = self._unpacked(frame, attributes)
+                    except Oversized as error:
+                        yield self.problem(ProblemKind.OVERSIZED, self.position, base, 0, str(error))
+                        here = end
+                        continue
+                    except RECORD_ERRORS:
+                        pass  # whoever takes the records out meets it again
                 yield batch
+                self.is_large = False
             else:
                 yield self._wrong_crc(frame, base, magic)
                 if not self._is_boundary(at + end):
                     return
             here = end
+
+    def _unpacked(self, frame: bytes, attributes: int) -> Batch:
+        """The same batch without its codec."""
+        records = unpack(attributes & CODEC, frame[_HEADER_BYTES:])
+        self.is_large = len(records) > _LARGE_BYTES
+        plain = (attributes & ~CODEC).to_bytes(2, signed=True)
+        batch: Batch = DefaultRecordBatch(
+            b"".join((frame[:_ATTRIBUTES_AT], plain, frame[_ATTRIBUTES_AT + 2 : _HEADER_BYTES], records))
+        )
+        return batch
 
     def _refill(self, position: int, count: int) -> bytes:
         self._file.seek(position)

@@ -20,6 +20,7 @@ class ProblemKind(StrEnum):
     GARBAGE = "garbage"  # no batch begins here
     OFFSET = "offset"  # an offset that cannot be in this segment, or that goes back
     RECORDS = "records"  # the batch is whole but its records cannot be taken out
+    OVERSIZED = "oversized"  # the batch is whole, and larger unpacked than may be
     UNREADABLE = "unreadable"  # the file cannot be opened or read
 
 

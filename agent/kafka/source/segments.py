@@ -21,6 +21,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from agent.core.records import RawRecord, RecordBatch
@@ -35,6 +36,7 @@ from agent.kafka.source.batches import (
 )
 from agent.kafka.source.errors import SourcePathError
 from agent.kafka.source.problems import ProblemKind, SegmentProblem
+from agent.kafka.source.unpacking import Oversized
 
 TOPIC = "__consumer_offsets"
 UNKNOWN_PARTITION = -1
@@ -65,20 +67,20 @@ class PartitionLog:
                 yield batch
                 continue
             control = bool(batch.attributes & CONTROL)
-            records: list[Record] = []
-            problem = _take(records, walk, batch, expected)
-            for record in records:
-                timestamp = record.timestamp
-                yield RawRecord(
-                    partition,
-                    record.offset,
-                    NO_TIMESTAMP_MS if timestamp is None else timestamp,
-                    record.key,
-                    record.value,
-                    control,
-                )
-            if problem is not None:
-                yield problem
+            for portion in _portions(walk, batch, expected):
+                if isinstance(portion, SegmentProblem):
+                    yield portion
+                    continue
+                for record in portion:
+                    timestamp = record.timestamp
+                    yield RawRecord(
+                        partition,
+                        record.offset,
+                        NO_TIMESTAMP_MS if timestamp is None else timestamp,
+                        record.key,
+                        record.value,
+                        control,
+                    )
 
     def committed(self) -> Iterator[RecordBatch | SegmentProblem]:
         """Runs of at most `MAX_RUN_RECORDS` records: no markers, nothing of aborted or open transactions."""
@@ -96,6 +98,12 @@ class PartitionLog:
                         outcomes = self._outcomes()
                     if not _is_committed(outcomes, batch):
                         continue
+                if walk.is_large:
+                    yield from self._runs(pending)
+                    pending = []
+                    for portion in _portions(walk, batch, expected):
+                        yield from (portion,) if isinstance(portion, SegmentProblem) else self._runs(portion)
+                    continue
                 problem = _take(pending, walk, batch, expected)
                 if problem is None and len(pending) < MAX_BATCH_RECORDS:
                     continue
@@ -159,6 +167,22 @@ class PartitionLog:
         return outcomes
 
 
+def _portions(walk: BatchReader, batch: Batch, expected: int) -> Iterator[list[Record] | SegmentProblem]:
+    """The batch's records from `expected` on, some at a time, and what is wrong where they end early."""
+    records = (record for record in batch if record.offset >= expected)
+    portion: list[Record] = []
+    try:
+        while True:
+            portion.extend(islice(records, MAX_BATCH_RECORDS))
+            if not portion:
+                return
+            yield portion
+            portion = []
+    except RECORD_ERRORS as error:
+        yield portion
+        yield _fault(walk, batch, error)
+
+
 def _take(into: list[Record], walk: BatchReader, batch: Batch, expected: int) -> SegmentProblem | None:
     """Append the batch's records from `expected` on; those before a fault inside the batch, too."""
     try:
@@ -167,10 +191,15 @@ def _take(into: list[Record], walk: BatchReader, batch: Batch, expected: int) ->
         else:
             into.extend(record for record in batch if record.offset >= expected)
     except RECORD_ERRORS as error:
-        message = f"expected records as the header says, got {type(error).__name__}: {error}"
-        offset = None if batch.base_offset < 0 else batch.base_offset
-        return walk.problem(ProblemKind.RECORDS, walk.position, offset, 0, message)
+        return _fault(walk, batch, error)
     return None
+
+
+def _fault(walk: BatchReader, batch: Batch, error: BaseException) -> SegmentProblem:
+    kind = ProblemKind.OVERSIZED if isinstance(error, Oversized) else ProblemKind.RECORDS
+    message = f"expected records as the header says, got {type(error).__name__}: {error}"
+    offset = None if batch.base_offset < 0 else batch.base_offset
+    return walk.problem(kind, walk.position, offset, 0, message)
 
 
 def _marker(batch: Batch) -> bool | None:
