@@ -13,7 +13,7 @@ DEMO_READY := $(VENV)/.demo-ready
 WORKERS ?= 5
 # Hundreds of processes load the same modules: they keep them compiled, whatever the environment says.
 export PYTHONDONTWRITEBYTECODE :=
-.PHONY: demo test check lint tools image node bench spark-bench commits rig admin-source accuracy faults soak fuzz site clean setup
+.PHONY: demo test check lint tools image node bench spark-bench commits rig admin-source accuracy faults soak fuzz simulate site clean setup
 
 setup: $(READY)
 
@@ -102,6 +102,9 @@ soak: $(READY)
 
 fuzz: $(READY)
 	$(BIN)/python -m tests.harness.fuzz $(FUZZ)
+
+simulate: $(READY)
+	$(BIN)/python -m tests.harness.deterministic $(SIMULATE)
 
 # The documentation as a website, in build/docs/site; a link or an anchor that leads nowhere fails it.
 site: $(READY)

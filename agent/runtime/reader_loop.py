@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection
 
 from agent.common.threads import BackgroundThread
 from agent.core.diagnosis.engine import DiagnosisOutput
-from agent.core.record_time import UNKNOWN, Context
+from agent.core.record_time import TOLERANCE_MS, UNKNOWN, Context
 from agent.core.records import RecordBatch
 from agent.core.shadow.transitions import Transition
 from agent.kafka.source.progress import OffsetReset, ReaderNotice, TopicRecreated
@@ -107,7 +107,7 @@ class ReaderLoop(BackgroundThread):
         if self._observer is not None:
             self._observer.record_arrived(batch.partition, newest_ms)
         self._event_clock.record_read(batch.partition, newest_ms, time.monotonic())
-        if self.has_caught_up:
+        if self.has_caught_up and newest_ms <= context.latest_ms + TOLERANCE_MS:
             self._event_clock.record_arrived(newest_ms, time.monotonic())
         with self._lock:
             outputs = self._state.replay_batch(batch, context)

@@ -43,6 +43,7 @@ class SinkWorker:
     def __init__(self, sink: Sink, buffer: EventBuffer) -> None:
         self.name = sink.name
         self._sink, self._buffer = sink, buffer
+        self._clock_keeper = sink if isinstance(sink, KeepsClock) else None
         self._changed = threading.Condition()
         """Its lock is held for whatever is read from or done to the buffer and the health."""
         self._health = SinkHealth(sink.name, buffer)
@@ -71,7 +72,7 @@ class SinkWorker:
 
     def time_passed(self, clock: LogClock) -> None:
         """All events up to then were put: the sink is told once it has them, if it keeps that."""
-        if not isinstance(self._sink, KeepsClock):
+        if self._clock_keeper is None:
             return
         with self._changed:
             if clock.clock_ms >= self._clock_ms + CLOCK_EVERY_MS:
@@ -224,9 +225,9 @@ class SinkWorker:
         with self._changed:
             while self._has_clock():
                 clock = self._clocks.popleft()[1]
-        if clock is not None and isinstance(self._sink, KeepsClock):
+        if clock is not None and self._clock_keeper is not None:
             try:
-                self._sink.tell_clock(clock)
+                self._clock_keeper.tell_clock(clock)
             except SinkDown as error:
                 log.warning("history sink %s: up to when time has passed was not written: %s", self.name, error)
 

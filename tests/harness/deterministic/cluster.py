@@ -1,0 +1,351 @@
+"""A Kafka cluster with one topic, as far as a consumer of ours sees it: `__consumer_offsets` by virtual time.
+
+Owns what each partition's log holds at which moment, what a read_committed fetch gets of it, and when brokers do not
+answer. `Consumer` and `AdminClient` have librdkafka's semantics as far as `agent.kafka.source` depends on them:
+offsets that are gone are an error, an end of partition comes once for an offset, calls time out.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from itertools import islice
+from types import SimpleNamespace
+from typing import Any
+
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Message, TopicPartition
+
+from agent.core.records import RawRecord, RecordBatch
+from tests.harness.deterministic.scheduler import Scheduler
+
+TOPIC, STATE_TOPIC = "__consumer_offsets", "__transaction_state"
+_LATEST, _EARLIEST = -1, -2
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """From when to when something holds, seconds on the steady clock; of one partition, or of all (None)."""
+
+    begin_s: float
+    end_s: float
+    partition: int | None = None
+
+    def holds(self, now_s: float, partition: int | None = None) -> bool:
+        """Whether it does now: for all, or for this partition."""
+        return self.begin_s <= now_s < self.end_s and self.partition == partition
+
+
+@dataclass(slots=True)
+class Entry:
+    """One offset of a log. `at_s`: when it was appended, on the steady clock. A `marker` ends the transaction of the
+    `first` offset; what is of an aborted one is never given."""
+
+    record: RawRecord
+    at_s: float
+    is_given: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """From its first offset on nothing is stable until `end_s`, when its marker was appended."""
+
+    first: int
+    begin_s: float
+    end_s: float
+
+
+@dataclass(slots=True)
+class PartitionLog:
+    """One partition. Entries are in the order of offsets, and of time."""
+
+    entries: list[Entry]
+    transactions: Sequence[Transaction] = ()
+    starts: list[tuple[float, int]] = field(default_factory=list)
+    """From when on what lies before an offset is deleted."""
+    compacted: list[tuple[float, frozenset[int]]] = field(default_factory=list)
+    """From when on these offsets hold nothing any more."""
+    _times: list[float] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._times = [it.at_s for it in self.entries]
+
+    def high_watermark(self, now_s: float) -> int:
+        """Behind the last offset."""
+        return bisect_right(self._times, now_s)
+
+    def stable_end(self, now_s: float) -> int:
+        """Behind the last offset that a read_committed consumer may get."""
+        end = self.high_watermark(now_s)
+        for it in self.transactions:
+            if it.begin_s <= now_s < it.end_s:
+                end = min(end, it.first)
+        return end
+
+    def start(self, now_s: float) -> int:
+        """Its first offset."""
+        return max((offset for at_s, offset in self.starts if at_s <= now_s), default=0)
+
+    def changes_at(self, now_s: float) -> float:
+        """When more of it is there than now."""
+        end = self.high_watermark(now_s)
+        ends = [it.end_s for it in self.transactions if it.begin_s <= now_s < it.end_s]
+        return min([self._times[end] if end < len(self._times) else float("inf"), *ends])
+
+    def given(
+        self, begin: int, end: int, now_s: float = float("inf"), *, with_hidden: bool = False
+    ) -> Iterator[RawRecord]:
+        """The committed records of a range, as the log is then; `with_hidden`: those of aborted transactions too."""
+        gone: set[int] = set()
+        for at_s, offsets in self.compacted:
+            if at_s <= now_s:
+                gone |= offsets
+        for entry in self.entries[begin:end]:
+            is_given = entry.is_given or (with_hidden and not entry.record.control)
+            if is_given and entry.record.offset not in gone:
+                yield entry.record
+
+    def given_before(self, end: int) -> Iterator[RawRecord]:
+        """The committed records before an offset, backwards."""
+        return (it.record for it in reversed(self.entries[:end]) if it.is_given)
+
+    def batch(self, partition: int, begin: int, end: int, now_s: float = float("inf")) -> RecordBatch | None:
+        """The same as columns; None if there are none."""
+        rows = list(self.given(begin, end, now_s))
+        if not rows:
+            return None
+        return RecordBatch(
+            partition,
+            [it.offset for it in rows],
+            [it.timestamp_ms for it in rows],
+            [it.key for it in rows],
+            [it.value for it in rows],
+        )
+
+
+class Cluster:
+    """The brokers. `silences` are of all or of one partition's leader; `refusals` give errors at once."""
+
+    def __init__(self, scheduler: Scheduler, logs: Mapping[int, PartitionLog]) -> None:
+        self.scheduler, self.logs = scheduler, dict(logs)
+        self.cluster_id, self.topic_id = "simulated", "topic-1"
+        self.silences: list[Span] = []
+        self.lost_offsets: list[tuple[float, int]] = []
+        """When a leader says once of a partition that the offset to read from does not exist."""
+        self.stalls: list[Span] = []
+        """When fetches of a partition get nothing, though its end is told."""
+        self.slow_s = 0.0
+        """How long an answer takes."""
+
+    def is_silent(self, partition: int | None = None) -> bool:
+        """Whether nobody answers: of all, or of a partition."""
+        now_s = self.scheduler.now_s
+        return any(it.begin_s <= now_s < it.end_s and it.partition in (None, partition) for it in self.silences)
+
+    def answers(self, timeout_s: float, partitions: Sequence[int] = ()) -> None:
+        """Wait for an answer. Raises `KafkaException` where there is none within the time."""
+        scheduler = self.scheduler
+        scheduler.let_others("request")
+        if self.is_silent() or any(map(self.is_silent, partitions)):
+            scheduler.sleep(timeout_s)
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "Local: Timed out"))
+        if self.slow_s:
+            scheduler.sleep(min(self.slow_s * scheduler.random.random(), timeout_s))
+
+    def changes_at(self) -> float:
+        """When brokers fall silent or answer again next."""
+        now_s = self.scheduler.now_s
+        times = [time for it in (*self.silences, *self.stalls) for time in (it.begin_s, it.end_s) if time > now_s]
+        times += [at_s for at_s, _ in self.lost_offsets if at_s > now_s]
+        return min(times, default=float("inf"))
+
+
+class Consumer:
+    """As `confluent_kafka.Consumer`, of one topic, without a group."""
+
+    def __init__(self, cluster: Cluster, conf: Mapping[str, Any]) -> None:
+        self._cluster, self._scheduler = cluster, cluster.scheduler
+        self._on_error: Callable[[KafkaError], None] = conf.get("error_cb", lambda error: None)
+        self._is_committed = conf["isolation.level"] == "read_committed"
+        self._positions: dict[int, int] = {}
+        self._told_end: dict[int, int] = {}
+        self._high: dict[int, int] = {}
+        self._lost_seen = 0
+        self._was_silent = False
+        self._nothing_until_s = 0.0
+        """Until when there is nothing more to fetch."""
+
+    def list_topics(self, topic: str | None = None, timeout: float = -1) -> SimpleNamespace:
+        """The topic and its leaders."""
+        self._cluster.answers(timeout)
+        leads = {it: SimpleNamespace(leader=-1 if self._cluster.is_silent(it) else 1) for it in self._cluster.logs}
+        return SimpleNamespace(
+            topics={
+                TOPIC: SimpleNamespace(error=None, partitions=leads),
+                # No transaction has been written there: who wrote those of the log is not known.
+                STATE_TOPIC: SimpleNamespace(error=KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART), partitions={}),
+            },
+            cluster_id=self._cluster.cluster_id,
+        )
+
+    def offsets_for_times(self, asked: Sequence[TopicPartition], timeout: float = -1) -> list[TopicPartition]:
+        """ListOffsets, of which the agent knows only the first and the last stable offset."""
+        self._cluster.answers(timeout, [it.partition for it in asked])
+        now_s = self._scheduler.now_s
+        out = []
+        for it in asked:
+            log = self._cluster.logs[it.partition]
+            offset = log.start(now_s) if it.offset == _EARLIEST else log.stable_end(now_s)
+            out.append(TopicPartition(it.topic, it.partition, offset))
+        return out
+
+    def get_watermark_offsets(self, of: TopicPartition, timeout: float = -1, cached: bool = False) -> tuple[int, int]:
+        """As the latest fetch had them."""
+        assert cached, "the agent asks no broker for them"
+        return (-1001, self._high.get(of.partition, -1001))
+
+    def assign(self, partitions: Sequence[TopicPartition]) -> None:
+        """Fetch these, and no others."""
+        self._positions.clear()
+        self.incremental_assign(partitions)
+
+    def pause(self, partitions: Sequence[TopicPartition]) -> None:
+        """Fetch these no more."""
+        self.incremental_unassign(partitions)
+
+    def incremental_assign(self, partitions: Sequence[TopicPartition]) -> None:
+        """Fetch these as well."""
+        self._nothing_until_s = 0.0
+        for it in partitions:
+            start = self._cluster.logs[it.partition].start(self._scheduler.now_s)
+            self._positions[it.partition] = start if it.offset == OFFSET_BEGINNING else it.offset
+            self._told_end.pop(it.partition, None)
+
+    def incremental_unassign(self, partitions: Sequence[TopicPartition]) -> None:
+        """Fetch these no more."""
+        for it in partitions:
+            self._positions.pop(it.partition, None)
+
+    def seek(self, to: TopicPartition) -> None:
+        """Go on from there."""
+        self._nothing_until_s = 0.0
+        self._positions[to.partition] = to.offset
+        self._told_end.pop(to.partition, None)
+
+    def poll(self, timeout: float = -1) -> Message | None:
+        """One message."""
+        found = self._take(1, timeout, fill=False)
+        return found[0] if found else None
+
+    def consume(self, count: int = 1, timeout: float = -1) -> list[Message]:
+        """So many, or what there is after the time."""
+        return self._take(count, timeout, fill=True)
+
+    def close(self) -> None:
+        """Nothing is fetched any more."""
+        self._positions.clear()
+
+    def _take(self, count: int, timeout_s: float, *, fill: bool) -> list[Message]:
+        scheduler = self._scheduler
+        scheduler.let_others("poll")
+        deadline = scheduler.now_s + timeout_s
+        out: list[Message] = []
+        while True:
+            self._tell_silence()
+            found = self._fetched(count - len(out)) if scheduler.now_s >= self._nothing_until_s else []
+            out += found
+            if len(out) >= count or (out and not fill) or scheduler.now_s >= deadline:
+                return out
+            if found:
+                scheduler.sleep(min(0.01, deadline - scheduler.now_s))
+                continue
+            if scheduler.now_s >= self._nothing_until_s:
+                now_s, logs = scheduler.now_s, self._cluster.logs
+                soon = min((logs[it].changes_at(now_s) for it in self._positions), default=float("inf"))
+                self._nothing_until_s = max(now_s + 0.001, min(soon, self._cluster.changes_at()))
+            scheduler.sleep(min(deadline, self._nothing_until_s) - scheduler.now_s)
+
+    def _tell_silence(self) -> None:
+        is_silent = self._cluster.is_silent()
+        if is_silent and not self._was_silent:
+            self._on_error(KafkaError(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down"))
+        self._was_silent = is_silent
+
+    def _fetched(self, most: int) -> list[Message]:
+        """What there is for us now: some of each partition, in a random order of partitions."""
+        scheduler, cluster, now_s = self._scheduler, self._cluster, self._scheduler.now_s
+        out: list[Message] = []
+        if cluster.is_silent():
+            return out
+        partitions = list(self._positions)
+        scheduler.random.shuffle(partitions)
+        while self._lost_seen < len(cluster.lost_offsets) and cluster.lost_offsets[self._lost_seen][0] <= now_s:
+            at_s, partition = cluster.lost_offsets[self._lost_seen]
+            self._lost_seen += 1
+            if partition in self._positions and now_s - at_s < 5:
+                out.append(_event(partition, self._positions[partition], KafkaError._AUTO_OFFSET_RESET))
+                del self._positions[partition]
+                partitions.remove(partition)
+        for partition in partitions:
+            if len(out) >= most:
+                break
+            if cluster.is_silent(partition) or any(it.holds(now_s, partition) for it in cluster.stalls):
+                continue
+            log, position = cluster.logs[partition], self._positions[partition]
+            self._high[partition] = log.high_watermark(now_s)
+            if not log.start(now_s) <= position <= self._high[partition]:
+                # What lies behind the end is as much an error as what was deleted.
+                out.append(_event(partition, position, KafkaError._AUTO_OFFSET_RESET))
+                del self._positions[partition]
+                continue
+            end = log.stable_end(now_s) if self._is_committed else self._high[partition]
+            if position < end:
+                # A response holds a part of what there is.
+                count = 1 + int(scheduler.random.random() * (most - len(out)))
+                rows = list(islice(log.given(position, end, now_s, with_hidden=not self._is_committed), count))
+                out += map(_message, rows)
+                self._positions[partition] = position = rows[-1].offset + 1 if len(rows) == count else end
+            if position >= end and self._told_end.get(partition) != position:
+                self._told_end[partition] = position
+                out.append(_event(partition, position, KafkaError._PARTITION_EOF))
+        return out
+
+
+class AdminClient:
+    """As `confluent_kafka.admin.AdminClient`, asked for the topic's id."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def describe_topics(self, topics: object, request_timeout: float) -> dict[str, Future[SimpleNamespace]]:
+        """The topic."""
+        answer: Future[SimpleNamespace] = Future()
+        try:
+            self._cluster.answers(request_timeout)
+            answer.set_result(SimpleNamespace(topic_id=self._cluster.topic_id))
+        except KafkaException as error:
+            answer.set_exception(error)
+        return {TOPIC: answer}
+
+
+def _message(it: RawRecord) -> Message:
+    return Message(TOPIC, it.partition, it.offset, it.key, it.value, timestamp=(1, it.timestamp_ms))
+
+
+def _event(partition: int, offset: int, code: int) -> Message:
+    return Message(TOPIC, partition, offset, error=KafkaError(code))
+
+
+def keys_before(log: PartitionLog, offset: int) -> frozenset[int]:
+    """The offsets before this one that compaction takes: all of a key but its newest."""
+    newest: dict[bytes | None, int] = {}
+    gone: set[int] = set()
+    for entry in log.entries[:offset]:
+        if not entry.is_given:
+            continue
+        key = entry.record.key
+        if key in newest:
+            gone.add(newest[key])
+        newest[key] = entry.record.offset
+    return frozenset(gone)

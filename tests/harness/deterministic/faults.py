@@ -1,0 +1,93 @@
+"""What goes wrong in a run, and when: drawn from the seed, and a list, so that it can be shortened.
+
+Owns kinds of faults and how often each is. What each does is for `world`.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tests.harness.deterministic.workload import HOUR_MS
+
+
+class Kind(StrEnum):
+    """What goes wrong."""
+
+    KILL = "kill"
+    """The process is gone, as by SIGKILL, so many calls later; what it wrote is there."""
+    POWER = "power"
+    """The machine is gone, so many calls later; what it synced is there."""
+    STOP = "stop"
+    """The agent is stopped, and started anew."""
+    SILENCE = "silence"
+    """No broker answers."""
+    LEADERLESS = "leaderless"
+    """One partition has no leader."""
+    STALL = "stall"
+    """Fetches of a partition get nothing, though its end is told."""
+    SLOW_BROKER = "slow_broker"
+    """Answers take up to a second and a half."""
+    LOST_OFFSET = "lost_offset"
+    """A leader says of a partition that the offset to read from does not exist."""
+    SINK_DOWN = "sink_down"
+    SINK_UNSURE = "sink_unsure"
+    """Writes are done, or done in part, and not acknowledged."""
+    SINK_SLOW = "sink_slow"
+    SNAPSHOTS_FULL = "snapshots_full"
+    """No room for snapshots."""
+    SPOOL_FULL = "spool_full"
+    """No room for the spool."""
+    TORN_SNAPSHOT = "torn_snapshot"
+    """A kept file is damaged, and the process killed."""
+    WALL_JUMP = "wall_jump"
+    """Somebody sets the clock on this machine's wall."""
+
+
+WEIGHTS = {
+    Kind.KILL: 4.0,
+    Kind.POWER: 3.0,
+    Kind.STOP: 2.0,
+    Kind.SILENCE: 1.5,
+    Kind.LEADERLESS: 1.0,
+    Kind.STALL: 1.0,
+    Kind.SLOW_BROKER: 1.0,
+    Kind.LOST_OFFSET: 1.5,
+    Kind.SINK_DOWN: 2.0,
+    Kind.SINK_UNSURE: 2.0,
+    Kind.SINK_SLOW: 1.0,
+    Kind.SNAPSHOTS_FULL: 1.0,
+    Kind.SPOOL_FULL: 1.0,
+    Kind.TORN_SNAPSHOT: 1.0,
+    Kind.WALL_JUMP: 1.0,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One, from `at_s` on (seconds since the run began) for `lasts_s`. `calls`: how many waits later it comes, once
+    it is due. `partition`, `size`: of what, and how much, where the kind has that."""
+
+    at_s: float
+    kind: Kind
+    lasts_s: float = 0.0
+    calls: int = 0
+    partition: int = 0
+    size: float = 0.0
+
+
+def choose(seed: int, partitions: int) -> list[Fault]:
+    """A seed's, in the order of time."""
+    rng = random.Random(f"faults {seed}")
+    # Each seed has its own mix: some only one kind, some all.
+    kinds = [it for it in Kind if rng.random() < 0.5] or [Kind.KILL]
+    weights = [WEIGHTS[it] for it in kinds]
+    out = []
+    for _ in range(rng.randint(0, 12)):
+        kind = rng.choices(kinds, weights)[0]
+        at_s = round(rng.uniform(0.1, HOUR_MS / 1000), 3)
+        lasts_s = round(rng.choice((0.5, 5.0, 30.0, 120.0)) * rng.uniform(0.5, 1.5), 3)
+        size = round(rng.uniform(0.0, 1.0), 3)
+        out.append(Fault(at_s, kind, lasts_s, int(rng.paretovariate(0.7)), rng.randrange(partitions), size))
+    return sorted(out, key=lambda it: it.at_s)

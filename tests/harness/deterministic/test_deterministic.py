@@ -1,0 +1,65 @@
+"""Seeds that must pass, seeds that must find what is put in on purpose, and the seeds of bugs that were found."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.harness.deterministic.seeds import play_some, played
+from tests.harness.deterministic.shrink import shrunk
+from tests.harness.deterministic.world import Plan, play
+
+FOUND_AT = {
+    "dropped-barrier": 15,
+    "event-id-of-wall-clock": 0,
+    "missed-reset": 42,
+    "stale-called-ready": 29,
+}
+"""Seeds that find planted bugs, for now: a change of the agent changes what a seed plays."""
+
+PATIENCE = 150
+"""How many seeds more are tried."""
+
+
+def test_seeds() -> None:
+    """What an agent tells, keeps and answers is that of one replay, whatever goes wrong meanwhile."""
+    failures = {seed: run.failures[0] for seed, run, _ in played(0, 300, 2) if run.failures}
+    assert not failures
+
+
+@pytest.mark.parametrize("name", FOUND_AT)
+def test_planted_bug_is_found(name: str) -> None:
+    """That the simulation can fail."""
+    seeds = range(FOUND_AT[name], FOUND_AT[name] + PATIENCE)
+    assert any(run.failures for seed in seeds for _, run, _ in play_some(range(seed, seed + 1), name))
+
+
+def test_a_seed_plays_the_same_again() -> None:
+    """To the byte: the order of all steps, and what came of them."""
+    plan = Plan.of(11)
+    assert plan.faults
+    one, other = play(plan), play(plan)
+    assert one.trace == other.trace
+    assert one.steps == other.steps > 1_000
+    assert play(Plan.of(12)).trace != one.trace
+
+
+def test_shrinking_keeps_what_fails() -> None:
+    """Of a plan only what is needed stays."""
+    plan = Plan.of(11)
+    wanted = plan.faults[0]
+    small = shrunk(plan, lambda it: wanted in it.faults)
+    assert small.faults == (wanted,)
+    assert small.log.groups == 1
+    assert not small.log.quirks
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [
+        # The wall 3 min ahead, and a record an hour ahead: time passed by the wall, so findings came minutes late.
+        pytest.param(53, id="time-of-a-record-ahead-and-a-wall-ahead"),
+    ],
+)
+def test_bug_that_was_found(seed: int) -> None:
+    """Each by the seed that found it."""
+    assert play(Plan.of(seed)).failures == ()

@@ -1,0 +1,122 @@
+"""The log of a seed: an hour of a small cluster's groups, as brokers would have appended it.
+
+Owns what is written and when. Groups, their members and what becomes of them come from `agent.simulation.generator`;
+here they get transactions, records that are no records of a coordinator, and times that are wrong.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from agent.core.records import RawRecord
+from agent.simulation.generator.histories import generate_by_partition
+from agent.simulation.generator.settings import GeneratorSettings, IntegerRange
+from tests.harness.deterministic.cluster import Entry, PartitionLog, Transaction
+
+START_MS = 1_790_000_000_000
+HOUR_MS = 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """What is written. `quirks` are names of what is wrong with it; a seed that fails is tried with fewer."""
+
+    seed: int
+    groups: int
+    partitions: int
+    duration_ms: int = HOUR_MS
+    quirks: frozenset[str] = frozenset()
+
+
+QUIRKS = ("transactions", "aborted", "poison", "ahead")
+"""Commits within transactions; some of those are aborted; records that cannot be decoded; times an hour ahead."""
+
+
+def choose(seed: int) -> Workload:
+    """A seed's."""
+    rng = random.Random(f"workload {seed}")
+    quirks = frozenset(it for it in QUIRKS if rng.random() < 0.3)
+    return Workload(seed, rng.randint(2, 8), rng.choice((1, 2, 4, 4)), quirks=quirks)
+
+
+def make(workload: Workload, starts_s: float) -> dict[int, PartitionLog]:
+    """The logs by partition. `starts_s`: when the hour begins, on the steady clock."""
+    settings = GeneratorSettings(
+        start_ms=START_MS,
+        groups=workload.groups,
+        members=IntegerRange(1, 5),
+        topics=4,
+        partitions=IntegerRange(1, 4),
+        commit_interval_ms=60_000,
+        offsets_partitions=workload.partitions,
+        seed=workload.seed,
+    )
+    logs = {number: PartitionLog([]) for number in range(workload.partitions)}
+    for records in generate_by_partition(settings):
+        rows = [it for it in records if it.timestamp_ms < START_MS + workload.duration_ms]
+        if rows:
+            logs[rows[0].partition] = _Writer(workload, rows[0].partition, starts_s).written(rows)
+    return logs
+
+
+class _Writer:
+    """Appends to one partition."""
+
+    def __init__(self, workload: Workload, partition: int, starts_s: float) -> None:
+        self._quirks, self._partition, self._starts_s = workload.quirks, partition, starts_s
+        self._random = random.Random(f"written {workload.seed} {partition}")
+        self._entries: list[Entry] = []
+        self._transactions: list[Transaction] = []
+        self._at_s = starts_s
+
+    def written(self, rows: list[RawRecord]) -> PartitionLog:
+        """The log of these, with what the quirks put between."""
+        number = 0
+        while number < len(rows):
+            if "transactions" in self._quirks and self._random.random() < 0.01:
+                number += self._in_transaction(rows[number : number + self._random.randint(1, 12)])
+                continue
+            self._append(rows[number])
+            number += 1
+            if "poison" in self._quirks and self._random.random() < 0.005:
+                self._append(poison(self._random, rows[number - 1]))
+            if "ahead" in self._quirks and self._random.random() < 0.005 and number + 8 < len(rows):
+                it = rows[number - 1]
+                self._append(it._replace(timestamp_ms=it.timestamp_ms + HOUR_MS), it)
+        return PartitionLog(self._entries, self._transactions)
+
+    def _append(self, record: RawRecord, timed: RawRecord | None = None, *, is_given: bool = True) -> None:
+        """`timed`: whose time tells when it is appended."""
+        written_s = self._starts_s + ((timed or record).timestamp_ms - START_MS) / 1000
+        self._at_s = max(self._at_s, written_s + self._random.random() * 0.05)
+        self._entries.append(Entry(record._replace(offset=len(self._entries)), self._at_s, is_given))
+
+    def _in_transaction(self, rows: list[RawRecord]) -> int:
+        """Some records of a transaction, with others between; the number of those that were written."""
+        is_aborted = "aborted" in self._quirks and self._random.random() < 0.5
+        first = len(self._entries)
+        for row in rows:
+            self._append(row, is_given=not is_aborted)
+        begin_s = self._entries[first].at_s
+        marker = rows[-1]._replace(key=b"\0\0\0\1", value=b"\0\0\0\0\0\0", control=True)
+        self._at_s += self._random.choice((0.01, 0.3, 3.0, 20.0))
+        self._append(marker, is_given=False)
+        self._transactions.append(Transaction(first, begin_s, self._at_s))
+        for row in rows if is_aborted else ():
+            # What was aborted its producer writes once more.
+            self._append(row)
+        return len(rows)
+
+
+def poison(rng: random.Random, like: RawRecord) -> RawRecord:
+    """A record that is none of a coordinator's."""
+    match rng.randrange(4):
+        case 0:
+            return like._replace(key=rng.randbytes(12), value=rng.randbytes(40))
+        case 1:
+            return like._replace(key=None, value=b"no key")
+        case 2:
+            return like._replace(value=(like.value or b"\0")[: rng.randrange(6)])
+        case _:
+            return like._replace(key=b"\0\1\0\1g", value=rng.randbytes(3000))
