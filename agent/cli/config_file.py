@@ -8,6 +8,8 @@ those that `kshadow context` keeps.
 from __future__ import annotations
 
 import os
+import reprlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from functools import partial
@@ -26,6 +28,9 @@ from agent.config.value_source import GivenValue, GivenValues, ValueSource
 CLUSTERS = "clusters"
 RUN = "run"
 CONTEXT = "context"
+
+MAX_MESSAGE = 10_000
+"""Characters of what is said of one problem, with what came: that may be of any length."""
 
 Options = Mapping[str, click.Option]
 """By long name, with underscores."""
@@ -63,15 +68,18 @@ def parse_yaml(path: Path) -> dict[Any, Any]:
     """A file of options by name. Raises `ValueError`."""
     import yaml
 
-    class Loader(yaml.SafeLoader):
+    from agent.common.bounded_yaml import BoundedLoader
+
+    class Loader(BoundedLoader):
         """Of two equal keys YAML would take the last; here that is an error."""
 
         def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-            keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-            for key, (key_node, _) in zip(keys, node.value, strict=False):
-                if keys.count(key) > 1:
+            keys = [key for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+            times = Counter(key.value for key in keys)
+            for key in keys:
+                if times[key.value] > 1:
                     raise yaml.constructor.ConstructorError(
-                        None, None, f"the key {key!r} stands there twice", key_node.start_mark
+                        None, None, f"the key {key.value[:100]!r} stands there twice", key.start_mark
                     )
             return super().construct_mapping(node, deep)
 
@@ -157,7 +165,7 @@ class _FileReader:
             self._report_top_problems(problems)
             return
         if key in self._commands:
-            self._problem(f"{key}: expected a section of options, got {value!r}")
+            self._problem(f"{key}: expected a section of options, got {reprlib.repr(value)}")
             return
         known = {name for leaves in self._commands.values() for _, has in leaves for name in has}
         self._unknown("", key, known, (*self._commands, CLUSTERS), "; or a command's name with a section")
@@ -272,7 +280,8 @@ class _FileReader:
         self._problem(where + unknown_key(key, known, others, more))
 
     def _problem(self, text: str) -> None:
-        self.loaded.problems.append(f"{self.loaded.path}: {text}")
+        said = text if len(text) <= MAX_MESSAGE else text[:MAX_MESSAGE] + "…"
+        self.loaded.problems.append(f"{self.loaded.path}: {said}")
 
 
 class _YamlTexts:

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import yaml
 
+from agent.common.bounded_yaml import BoundedLoader
 from agent.kafka.source.errors import SourceMisconfigured
 
 T = TypeVar("T")
@@ -102,7 +103,7 @@ _UNSUPPORTED = {
 """What the toolkit knows and kshadow does not do."""
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(BoundedLoader):
     """YAML in which no key comes twice, as the toolkit has it."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:

@@ -286,3 +286,16 @@ def test_the_table_of_options_has_them_all_with_what_they_are_by_default() -> No
     (lag,) = (row for row in rows if row.startswith("| `--lag/") or row.startswith("| `--lag`"))
     assert lag.startswith("| `--lag`/`--no-lag` | `on` | Request the end offsets")
     assert any(row.endswith("| reloads, process |") and "log-level" in row for row in rows)
+
+
+def test_a_problem_is_told_in_so_many_words(tmp_path: Path) -> None:
+    """What came may be of any length, and aliases may stand for any number of it."""
+    path = tmp_path / "kshadow.yaml"
+    path.write_text(f"run: [{', '.join(['x' * 100_000] * 9)}]\nlag-interval: {'y' * 100_000}\n", encoding="utf-8")
+    result = kshadow("config", "check", path)
+    assert result.exit_code == 2
+    assert "run: expected a section of options, got ['xxx" in result.output
+    assert "lag-interval: " in result.output
+    assert len(result.output) < 25_000
+    path.write_text("a: &a [x, *a]\n", encoding="utf-8")
+    assert "an alias within what it stands for" in kshadow("config", "check", path).output

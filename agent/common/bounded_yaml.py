@@ -1,0 +1,42 @@
+"""YAML of which a few bytes cannot stand for many: aliases count as often as they are used."""
+
+from __future__ import annotations
+
+import yaml
+
+MAX_CHARACTERS = 1 << 20
+"""Of a whole file, with what aliases stand for in place of them."""
+
+
+class BoundedLoader(yaml.SafeLoader):
+    """Raises `yaml.YAMLError` for a document that is too large once its aliases are followed, or refers to itself."""
+
+    def get_single_node(self) -> yaml.Node | None:
+        """The document, before anything is made of it."""
+        node: yaml.Node | None = super().get_single_node()
+        if node is not None:
+            _characters(node, {})
+        return node
+
+
+def _characters(node: yaml.Node, known: dict[yaml.Node, int | None]) -> int:
+    """How many a node stands for; `known` has those that were looked at, None while one is being looked at."""
+    if node in known:
+        found = known[node]
+        if found is None:
+            raise yaml.composer.ComposerError(None, None, "an alias within what it stands for", node.start_mark)
+        return found
+    known[node] = None
+    match node:
+        case yaml.MappingNode():
+            size = sum(_characters(it, known) for pair in node.value for it in pair)
+        case yaml.SequenceNode():
+            size = sum(_characters(it, known) for it in node.value)
+        case _:
+            size = len(node.value)
+    size += 1
+    if size > MAX_CHARACTERS:
+        said = f"expected at most {MAX_CHARACTERS} characters, there are more once aliases are followed"
+        raise yaml.composer.ComposerError(None, None, said, node.start_mark)
+    known[node] = size
+    return size

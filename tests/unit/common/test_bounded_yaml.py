@@ -1,0 +1,47 @@
+"""A few lines of YAML that stand for gigabytes."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+import yaml
+
+from agent.common.bounded_yaml import MAX_CHARACTERS, BoundedLoader
+
+BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"a{number}: &a{number} [{', '.join([f'*a{number - 1}'] * 10)}]\n" for number in range(1, 9)
+)
+
+
+def load(text: str) -> object:
+    return yaml.load(text, BoundedLoader)
+
+
+def test_aliases_are_followed_within_bounds() -> None:
+    assert load("a: &a {x: 1}\nb: *a\nc: [*a, *a]\n<<: *a") == {
+        "a": {"x": 1},
+        "b": {"x": 1},
+        "c": [{"x": 1}] * 2,
+        "x": 1,
+    }
+    assert load("") is None
+
+
+def test_a_bomb_is_refused_at_once() -> None:
+    started = time.process_time()
+    with pytest.raises(yaml.YAMLError, match="there are more once aliases are followed"):
+        load(BOMB)
+    assert time.process_time() - started < 5
+
+
+def test_long_texts_count_as_often_as_they_are_used() -> None:
+    text = "x" * (MAX_CHARACTERS // 2)
+    load(f"a: &a {text}")
+    with pytest.raises(yaml.YAMLError, match="expected at most"):
+        load(f"a: &a {text}\nb: *a")
+
+
+def test_what_refers_to_itself_is_refused() -> None:
+    with pytest.raises(yaml.YAMLError, match="within what it stands for"):
+        load("&a [*a]")
