@@ -25,6 +25,9 @@ MAX_MEMBERS = 20_000
 """Members of all states that are kept of all groups: about a kilobyte each. The oldest states go first, whoever's
 they are; the newest of a group stays, which classic groups share with the mirror."""
 
+PARTITIONS_AS_MEMBER = 25
+"""Partitions that take as much room as a member."""
+
 MAX_STATES_PER_GROUP = 300
 """States of one group: some hours of a storm."""
 
@@ -95,7 +98,8 @@ class RecentRecordings:
 
 
 def _weight(state: RecordedState) -> int:
-    return max(len(state.members), 1)
+    """In members; what one holds counts as well where it is much: some 40 bytes a partition."""
+    return max(sum(1 + it.partitions // PARTITIONS_AS_MEMBER for it in state.members.values()), 1)
 
 
 class _BoundedRecorder(GroupRecorder):

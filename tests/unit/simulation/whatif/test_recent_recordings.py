@@ -88,3 +88,10 @@ def test_after_a_restore_it_begins_with_how_groups_were_found() -> None:
     log.add(generation(3, "b"))
     after.replay_batch(run_of(log.records[-1:]))
     assert numbers(kept) == [2, 3], "who was there before is known, so what moved is as well"
+
+
+def test_what_members_hold_counts_as_well() -> None:
+    kept = RecentRecordings()
+    record = b.classic_group(1, b.member("m", {"t": list(range(1_000))}), b.member("n", {"u": [0]}), group="orders")
+    state_of(Log(1).add(record), kept)
+    assert len(kept) == 2 + 1_000 // 25
