@@ -64,6 +64,10 @@ WEIGHTS = {
 }
 
 
+WHERE = ("", "", "snapshot", "spool", "topic", "parquet", "poll")
+"""At which calls a process dies: any, those to a disk, a sink or a broker."""
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
     """One, from `at_s` on (seconds since the run began) for `lasts_s`. `calls`: how many waits later it comes, once
@@ -75,6 +79,8 @@ class Fault:
     calls: int = 0
     partition: int = 0
     size: float = 0.0
+    where: str = ""
+    """With what the names of calls begin that count."""
 
 
 def choose(seed: int, partitions: int) -> list[Fault]:
@@ -89,5 +95,6 @@ def choose(seed: int, partitions: int) -> list[Fault]:
         at_s = round(rng.uniform(0.1, HOUR_MS / 1000), 3)
         lasts_s = round(rng.choice((0.5, 5.0, 30.0, 120.0)) * rng.uniform(0.5, 1.5), 3)
         size = round(rng.uniform(0.0, 1.0), 3)
-        out.append(Fault(at_s, kind, lasts_s, int(rng.paretovariate(0.7)), rng.randrange(partitions), size))
+        where = rng.choice(WHERE) if kind in (Kind.KILL, Kind.POWER) else ""
+        out.append(Fault(at_s, kind, lasts_s, int(rng.paretovariate(0.7)), rng.randrange(partitions), size, where))
     return sorted(out, key=lambda it: it.at_s)

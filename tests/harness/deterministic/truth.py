@@ -17,6 +17,7 @@ from agent.core.record_time import FOLLOWERS, Context
 from agent.persistence.cluster_state import ClusterState
 from agent.persistence.export.encoded_event import encode_event
 from analyzers.registry import select_analyzers
+from tests.harness.deterministic.sinks import Store
 from tests.harness.deterministic.world import Look, World, described
 
 Events = dict[str, bytes]
@@ -45,7 +46,7 @@ def judge(world: World) -> int:
         outputs += state.advance(clock_ms, [partition])
     expected = _encoded(outputs)
     for store in world.stores:
-        _check_store(world, store.name, expected, store.bodies, store.excused)
+        _check_store(world, store, expected)
     return len(expected)
 
 
@@ -76,12 +77,14 @@ def _check_look(world: World, state: ClusterState, look: Look) -> None:
             )
 
 
-def _check_store(
-    world: World, name: str, expected: Mapping[str, bytes], bodies: list[bytes], excused: Counter[bytes]
-) -> None:
-    told: dict[str, set[bytes]] = {}
-    for body in bodies:
-        told.setdefault(_id(body), set()).add(body)
+def _check_store(world: World, store: Store, expected: Mapping[str, bytes]) -> None:
+    """Everything is there, in one form, and once: but for writes that were not acknowledged, and for lives that ended
+    before they could say how far they were."""
+    name, told, counts = store.name, dict[str, set[bytes]](), Counter[str]()
+    for body in store.bodies:
+        event_id = _id(body)
+        told.setdefault(event_id, set()).add(body)
+        counts[event_id] += 1
     for event_id in sorted(expected.keys() - told.keys()):
         world.fail(f"{name} lacks {expected[event_id]!r}")
     for event_id, texts in sorted(told.items()):
@@ -89,5 +92,7 @@ def _check_store(
             world.fail(f"{name} has event {event_id} in two forms: {sorted(texts)}")
         elif event_id not in expected:
             world.fail(f"{name} has what the log does not tell: {sorted(texts)[0]!r}")
+        elif counts[event_id] > 1 + store.excused[next(iter(texts))] + world.seen.interruptions:
+            world.fail(f"{name} has event {event_id} {counts[event_id]} times")
         elif expected[event_id] not in texts:
             world.fail(f"{name}: expected {expected[event_id]!r}, got {sorted(texts)[0]!r}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from agent.core.records import RawRecord
 from agent.simulation.generator.histories import generate_by_partition
@@ -68,12 +69,14 @@ class _Writer:
         self._random = random.Random(f"written {workload.seed} {partition}")
         self._entries: list[Entry] = []
         self._transactions: list[Transaction] = []
+        self._open: list[_Open] = []
         self._at_s = starts_s
 
     def written(self, rows: list[RawRecord]) -> PartitionLog:
         """The log of these, with what the quirks put between."""
         number = 0
         while number < len(rows):
+            self._end_transactions(self._written_s(rows[number]))
             if "transactions" in self._quirks and self._random.random() < 0.01:
                 number += self._in_transaction(rows[number : number + self._random.randint(1, 12)])
                 continue
@@ -84,29 +87,49 @@ class _Writer:
             if "ahead" in self._quirks and self._random.random() < 0.005 and number + 8 < len(rows):
                 it = rows[number - 1]
                 self._append(it._replace(timestamp_ms=it.timestamp_ms + HOUR_MS), it)
+        self._end_transactions(float("inf"))
         return PartitionLog(self._entries, self._transactions)
+
+    def _written_s(self, record: RawRecord) -> float:
+        return self._starts_s + (record.timestamp_ms - START_MS) / 1000
 
     def _append(self, record: RawRecord, timed: RawRecord | None = None, *, is_given: bool = True) -> None:
         """`timed`: whose time tells when it is appended."""
-        written_s = self._starts_s + ((timed or record).timestamp_ms - START_MS) / 1000
-        self._at_s = max(self._at_s, written_s + self._random.random() * 0.05)
+        self._at_s = max(self._at_s, self._written_s(timed or record) + self._random.random() * 0.05)
         self._entries.append(Entry(record._replace(offset=len(self._entries)), self._at_s, is_given))
 
     def _in_transaction(self, rows: list[RawRecord]) -> int:
-        """Some records of a transaction, with others between; the number of those that were written."""
+        """Some records of a transaction, whose marker comes later; the number of those that were written."""
         is_aborted = "aborted" in self._quirks and self._random.random() < 0.5
         first = len(self._entries)
         for row in rows:
             self._append(row, is_given=not is_aborted)
-        begin_s = self._entries[first].at_s
-        marker = rows[-1]._replace(key=b"\0\0\0\1", value=b"\0\0\0\0\0\0", control=True)
-        self._at_s += self._random.choice((0.01, 0.3, 3.0, 20.0))
-        self._append(marker, is_given=False)
-        self._transactions.append(Transaction(first, begin_s, self._at_s))
-        for row in rows if is_aborted else ():
-            # What was aborted its producer writes once more.
-            self._append(row)
+        lasts_s = self._random.choice((0.01, 0.3, 3.0, 20.0, 90.0))
+        self._open.append(_Open(self._at_s + lasts_s, first, self._entries[first].at_s, rows if is_aborted else []))
+        self._open.sort()
         return len(rows)
+
+    def _end_transactions(self, until_s: float) -> None:
+        """Write the markers that are due by then."""
+        while self._open and self._open[0].ends_s <= until_s:
+            ends_s, first, begin_s, again = self._open.pop(0)
+            self._at_s = max(self._at_s, ends_s)
+            now_ms = START_MS + round((self._at_s - self._starts_s) * 1000)
+            marker = RawRecord(self._partition, 0, now_ms, b"\0\0\0\1", b"\0\0\0\0\0\0", control=True)
+            self._entries.append(Entry(marker._replace(offset=len(self._entries)), self._at_s, is_given=False))
+            self._transactions.append(Transaction(first, begin_s, self._at_s))
+            for row in again:
+                # What was aborted its producer writes once more.
+                self._append(row._replace(timestamp_ms=now_ms))
+
+
+class _Open(NamedTuple):
+    """An open transaction, and what is to be written again if it is aborted."""
+
+    ends_s: float
+    first: int
+    begin_s: float
+    again: list[RawRecord]
 
 
 def poison(rng: random.Random, like: RawRecord) -> RawRecord:

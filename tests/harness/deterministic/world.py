@@ -143,6 +143,8 @@ class Seen:
     looks: list[Look] = field(default_factory=list)
     lives: int = 0
     crashes: int = 0
+    interruptions: int = 0
+    """Lives after which events may be told once more."""
     restored: int = 0
     ready: int = 0
     asked: int = 0
@@ -167,7 +169,7 @@ class World:
         self.ends_s = STEADY_S + plan.log.duration_ms / 1000
         self._full: list[tuple[str, Span]] = []
         self._process: Process | None = None
-        self._armed: tuple[int, Kind] | None = None
+        self._armed: tuple[int, Fault] | None = None
         self._is_over = False
         self.scheduler.on_wait = self._on_wait
 
@@ -238,8 +240,9 @@ class World:
         scheduler.sleep(self.knobs.begins_s)
         self._start()
         last_s = max([self.ends_s, *(STEADY_S + it.at_s + it.lasts_s for it in self.plan.faults)])
-        scheduler.sleep(last_s - scheduler.now_s + SETTLES_S)
+        scheduler.sleep(last_s - scheduler.now_s)
         self._armed = None
+        scheduler.sleep(SETTLES_S)
         self._check_whole()
         self._stop_process(lambda: self._finish())
 
@@ -262,6 +265,8 @@ class World:
         self._is_over = True
 
     def _start(self) -> None:
+        # After half a minute without a record of now an agent that has just started believes its wall: as is meant.
+        self.scheduler.wall_offset_s = self._right_offset_s
         process = self._process = Process(self.seen.lives)
         self.seen.lives += 1
         self.scheduler.note(f"process {process.number} starts")
@@ -353,6 +358,9 @@ class World:
 
         def ended() -> None:
             self._process = None
+            kept = None if agent._parts.checkpointer is None else agent._parts.checkpointer.reading()
+            if kept is None or kept.error is not None:
+                self.seen.interruptions += 1
             self.seen.clocks = {it: state.position(it).clock_ms for it in state.partitions}
             self.scheduler.kill(process, process.tasks)
             self.disk.stopped()
@@ -367,6 +375,7 @@ class World:
         if process is None:
             return
         self.seen.crashes += 1
+        self.seen.interruptions += 1
         self.scheduler.note(f"process {process.number} is gone{', with its machine' if machine else ''}")
         self.disk.is_alive = False
         self.scheduler.kill(process, process.tasks)
@@ -386,14 +395,16 @@ class World:
         task = self.scheduler.current
         if self._armed is None or task is None or task.owner is not self._process or self._process is None:
             return
-        calls, kind = self._armed
+        calls, fault = self._armed
+        if not what.startswith(fault.where):
+            return
         if calls > 0:
-            self._armed = calls - 1, kind
+            self._armed = calls - 1, fault
             return
         self._armed = None
         self.scheduler.note(f"crash in {task.name} at {what}")
         away_s = self.scheduler.random.choice((0.5, 5.0, 60.0))
-        self.scheduler.after_step.append(lambda: self._crash(machine=kind is Kind.POWER, away_s=away_s))
+        self.scheduler.after_step.append(lambda: self._crash(machine=fault.kind is Kind.POWER, away_s=away_s))
         self.scheduler.wait()
 
     # Faults.
@@ -411,7 +422,7 @@ class World:
         store = self.stores[round(it.size)]
         match it.kind:
             case Kind.KILL | Kind.POWER:
-                self._armed = it.calls, it.kind
+                self._armed = it.calls, it
             case Kind.STOP:
                 if self._process is not None and self._process.agent is not None:
                     self._stop_process(self._start)
