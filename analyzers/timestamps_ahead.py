@@ -1,4 +1,5 @@
-"""Records keep coming to `__consumer_offsets` whose timestamps are ahead of the records around them.
+"""Records keep coming to `__consumer_offsets` whose timestamps are ahead of the records around them,
+or of the clock of the machine that reads them as they come.
 
 Rule: window after window of five minutes, at least one such record came to some partition.
 Known false alarms: `TimestampsAhead.false_alarms`.
@@ -33,12 +34,11 @@ class TimestampsAhead(ClusterAnalyzer):
     name = "timestamps_ahead"
     rule = (
         "In consecutive windows of five minutes a partition of __consumer_offsets received at least `min_records` "
-        "records whose timestamps are more than five seconds ahead of the records around them. Such a timestamp does "
-        "not move the clock by which groups are judged."
+        "records whose timestamps are more than five seconds ahead of the records around them, or, live, of the "
+        "agent's clock. Such a timestamp does not move the clock by which groups are judged."
     )
-    false_alarms = (
-        "None known where brokers' clocks agree within five seconds. What compaction has removed is not counted."
-    )
+    false_alarms = "Clocks of brokers or of the agent that are more than five seconds apart. What compaction has removed is not "
+        "counted."
     settings_class = TimestampsAheadSettings
     settings: TimestampsAheadSettings
 
@@ -64,13 +64,13 @@ def _summary(numbers: Mapping[str, Any]) -> str:
     return (
         f"Partition {numbers['partition']} of __consumer_offsets received "
         f"{count_text(numbers['records_ahead'], 'record')} dated up to "
-        f"{duration_text(numbers['farthest_ahead_s'] * 1000)} ahead of the records around them{also}."
+        f"{duration_text(numbers['farthest_ahead_s'] * 1000)} ahead{also}."
     )
 
 
 def _advice(numbers: Mapping[str, Any]) -> str:
     return (
-        f"Compare the clocks of the brokers that led partition {numbers['partition']}: a coordinator dates what it "
-        "writes. If they agree, a client writes to the topic: allow Write on __consumer_offsets to no principal, and "
-        "find the client in the brokers' request logs."
+        f"Compare the clocks of the agent and of the brokers that led partition {numbers['partition']} (kshadow "
+        "doctor does): a coordinator dates what it writes. If they agree, a client writes to the topic: allow Write on "
+        "__consumer_offsets to no principal, and find the client in the brokers' request logs."
     )

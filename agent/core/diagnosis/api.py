@@ -162,7 +162,8 @@ class Analyzer(ABC):
 class PartitionLoad(NamedTuple):
     """What one partition of the topic took in during a window; `group` made most of the commits.
 
-    `records_ahead` of the records had timestamps ahead of the records around them, by `farthest_ahead_ms` at most.
+    `records_ahead` of the records had timestamps ahead of the records around them, or live of the clock on the wall,
+    by `farthest_ahead_ms` at most.
     """
 
     records: int

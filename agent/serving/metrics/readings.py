@@ -62,6 +62,6 @@ class Readings:
     open_transaction_s: Mapping[int, float] = field(default_factory=dict)
     """By partition: for how long its oldest open transaction has been open; 0 where none is."""
     records_ahead: Mapping[int, int] = field(default_factory=dict)
-    """By partition: records whose times are ahead of the records around them."""
+    """By partition: records whose times are ahead of the agent's clock or of the records around them."""
     records_quarantined: Mapping[str, int] = field(default_factory=dict)
     """By reason: records that could not be read and were passed over."""

@@ -55,7 +55,8 @@ CLUSTER_METRICS = (
     ),
     _counter(
         "kshadow_records_ahead",
-        "Records of the topic whose timestamps are ahead of the records around them, and so move no clock.",
+        "Records of the topic whose timestamps are ahead of the agent's clock or of the records around them, and so "
+        "move no clock.",
         lambda it: it.records_ahead,
         "partition",
     ),

@@ -102,8 +102,8 @@
             config.timestampsAheadFor,
             'increase(%s[10m]) > 0' % lib.metric('kshadow_records_ahead_total'),
             'Records of __consumer_offsets have timestamps that are ahead.',
-            'Partition {{ $labels.partition }} of __consumer_offsets keeps receiving records whose timestamps are ahead of the ' +
-            "records around them. They move no clock. Brokers' clocks differ, or a client writes to the topic."
+            'Partition {{ $labels.partition }} of __consumer_offsets keeps receiving records whose timestamps are ahead. ' +
+            'They move no clock. The clocks of the brokers or of the agent differ, or a client writes to the topic.'
           ),
           lib.alert(
             'KshadowShadowDivergence',
