@@ -37,8 +37,10 @@ class TimestampsAhead(ClusterAnalyzer):
         "records whose timestamps are more than five seconds ahead of the records around them, or, live, of the "
         "agent's clock. Such a timestamp does not move the clock by which groups are judged."
     )
-    false_alarms = "Clocks of brokers or of the agent that are more than five seconds apart. What compaction has removed is not "
+    false_alarms = (
+        "Clocks of brokers or of the agent that are more than five seconds apart. What compaction has removed is not "
         "counted."
+    )
     settings_class = TimestampsAheadSettings
     settings: TimestampsAheadSettings
 
@@ -71,6 +73,6 @@ def _summary(numbers: Mapping[str, Any]) -> str:
 def _advice(numbers: Mapping[str, Any]) -> str:
     return (
         f"Compare the clocks of the agent and of the brokers that led partition {numbers['partition']} (kshadow "
-        "doctor does): a coordinator dates what it writes. If they agree, a client writes to the topic: allow Write on "
-        "__consumer_offsets to no principal, and find the client in the brokers' request logs."
+        "doctor does): a coordinator dates what it writes. If they agree, a client writes to the topic: allow Write "
+        "on __consumer_offsets to no principal, and find the client in the brokers' request logs."
     )

@@ -134,7 +134,8 @@ class AgentQueries(ServedQueries):
         farthest = duration(max(it.farthest_ms for it in recent.values()))
         return (
             f"timestamps of {records} records are up to {farthest} ahead of this machine's clock or of the records"
-            f" around them (partitions {places}{', …' if many else ''}): they are passed over as a clock; see who writes to the topic"
+            f" around them (partitions {places}{', …' if many else ''}): they are passed over as a clock; see who"
+            " writes to the topic"
         )
 
     def misplaced_groups(self) -> str | None:
