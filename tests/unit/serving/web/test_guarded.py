@@ -438,4 +438,6 @@ def test_a_turn_is_not_given_to_who_went() -> None:
         checker._end_turn()
         await asyncio.wait_for(checker._wait_for_turn(5), 10)
 
-    asyncio.run(play())
+    # Tests with a browser leave a loop running in this thread.
+    with ThreadPoolExecutor(1) as own:
+        own.submit(asyncio.run, play()).result()
