@@ -21,11 +21,12 @@ from agent.runtime.reader_loop import ReaderLoop
 
 
 def snapshot_ahead_of_history() -> AbstractContextManager[Any]:
-    """States are imaged after it was waited for the events to be safe, not before."""
+    """States are imaged a while after it was waited for the events to be safe, not before."""
     images, wait = Checkpointer._images, Checkpointer._wait_durable
 
     def too_late(self: Checkpointer, partitions: Any) -> Any:
         wait(self, 30.0)
+        self._stop.wait(2.0)
         return images(self, partitions)
 
     return patch.multiple(Checkpointer, _images=too_late, _wait_durable=lambda self, timeout_s: True)

@@ -12,6 +12,7 @@ FOUND_AT = {
     "dropped-barrier": 15,
     "event-id-of-wall-clock": 0,
     "missed-reset": 42,
+    "snapshot-ahead-of-history": 37,
     "stale-called-ready": 29,
 }
 """Seeds that find planted bugs, for now: a change of the agent changes what a seed plays."""
