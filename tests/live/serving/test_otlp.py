@@ -38,6 +38,8 @@ class Collector:
     """The collector's process, and what it wrote."""
 
     def __init__(self, directory: Path) -> None:
+        # Before anything else is started: where it is missing the test is skipped.
+        self._program = need("otelcol")
         self.http_port, grpc_port = free_ports(2)
         self._directory, self._runs = directory, 0
         ports = {"http": self.http_port, "grpc": grpc_port}
@@ -46,7 +48,6 @@ class Collector:
     @contextmanager
     def running(self) -> Iterator[None]:
         """Up, for as long as the block."""
-        program = need("otelcol")
         self._runs += 1
         pipelines = {signal: {"receivers": ["otlp"], "exporters": ["file"]} for signal in ("logs", "metrics")}
         config = self._directory / "collector.yaml"
@@ -60,7 +61,7 @@ class Collector:
             )
         )
         with (self._directory / "collector.log").open("ab") as log:
-            process = subprocess.Popen([str(program), "--config", str(config)], stdout=log, stderr=log)
+            process = subprocess.Popen([str(self._program), "--config", str(config)], stdout=log, stderr=log)
         try:
             yield
         finally:
