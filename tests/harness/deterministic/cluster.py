@@ -62,10 +62,6 @@ class PartitionLog:
 
     entries: list[Entry]
     transactions: Sequence[Transaction] = ()
-    starts: list[tuple[float, int]] = field(default_factory=list)
-    """From when on what lies before an offset is deleted."""
-    compacted: list[tuple[float, frozenset[int]]] = field(default_factory=list)
-    """From when on these offsets hold nothing any more."""
     _times: list[float] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -83,36 +79,25 @@ class PartitionLog:
                 end = min(end, it.first)
         return end
 
-    def start(self, now_s: float) -> int:
-        """Its first offset."""
-        return max((offset for at_s, offset in self.starts if at_s <= now_s), default=0)
-
     def changes_at(self, now_s: float) -> float:
         """When more of it is there than now."""
         end = self.high_watermark(now_s)
         ends = [it.end_s for it in self.transactions if it.begin_s <= now_s < it.end_s]
         return min([self._times[end] if end < len(self._times) else float("inf"), *ends])
 
-    def given(
-        self, begin: int, end: int, now_s: float = float("inf"), *, with_hidden: bool = False
-    ) -> Iterator[RawRecord]:
-        """The committed records of a range, as the log is then; `with_hidden`: those of aborted transactions too."""
-        gone: set[int] = set()
-        for at_s, offsets in self.compacted:
-            if at_s <= now_s:
-                gone |= offsets
+    def given(self, begin: int, end: int, *, with_hidden: bool = False) -> Iterator[RawRecord]:
+        """The committed records of a range; `with_hidden`: those of aborted transactions too."""
         for entry in self.entries[begin:end]:
-            is_given = entry.is_given or (with_hidden and not entry.record.control)
-            if is_given and entry.record.offset not in gone:
+            if entry.is_given or (with_hidden and not entry.record.control):
                 yield entry.record
 
     def given_before(self, end: int) -> Iterator[RawRecord]:
         """The committed records before an offset, backwards."""
         return (it.record for it in reversed(self.entries[:end]) if it.is_given)
 
-    def batch(self, partition: int, begin: int, end: int, now_s: float = float("inf")) -> RecordBatch | None:
+    def batch(self, partition: int, begin: int, end: int) -> RecordBatch | None:
         """The same as columns; None if there are none."""
-        rows = list(self.given(begin, end, now_s))
+        rows = list(self.given(begin, end))
         if not rows:
             return None
         return RecordBatch(
@@ -196,7 +181,7 @@ class Consumer:
         out = []
         for it in asked:
             log = self._cluster.logs[it.partition]
-            offset = log.start(now_s) if it.offset == _EARLIEST else log.stable_end(now_s)
+            offset = 0 if it.offset == _EARLIEST else log.stable_end(now_s)
             out.append(TopicPartition(it.topic, it.partition, offset))
         return out
 
@@ -218,8 +203,7 @@ class Consumer:
         """Fetch these as well."""
         self._nothing_until_s = 0.0
         for it in partitions:
-            start = self._cluster.logs[it.partition].start(self._scheduler.now_s)
-            self._positions[it.partition] = start if it.offset == OFFSET_BEGINNING else it.offset
+            self._positions[it.partition] = 0 if it.offset == OFFSET_BEGINNING else it.offset
             self._told_end.pop(it.partition, None)
 
     def incremental_unassign(self, partitions: Sequence[TopicPartition]) -> None:
@@ -294,8 +278,7 @@ class Consumer:
                 continue
             log, position = cluster.logs[partition], self._positions[partition]
             self._high[partition] = log.high_watermark(now_s)
-            if not log.start(now_s) <= position <= self._high[partition]:
-                # What lies behind the end is as much an error as what was deleted.
+            if not 0 <= position <= self._high[partition]:
                 out.append(_event(partition, position, KafkaError._AUTO_OFFSET_RESET))
                 del self._positions[partition]
                 continue
@@ -303,7 +286,7 @@ class Consumer:
             if position < end:
                 # A response holds a part of what there is.
                 count = 1 + int(scheduler.random.random() * (most - len(out)))
-                rows = list(islice(log.given(position, end, now_s, with_hidden=not self._is_committed), count))
+                rows = list(islice(log.given(position, end, with_hidden=not self._is_committed), count))
                 out += map(_message, rows)
                 self._positions[partition] = position = rows[-1].offset + 1 if len(rows) == count else end
             if position >= end and self._told_end.get(partition) != position:
@@ -335,17 +318,3 @@ def _message(it: RawRecord) -> Message:
 
 def _event(partition: int, offset: int, code: int) -> Message:
     return Message(TOPIC, partition, offset, error=KafkaError(code))
-
-
-def keys_before(log: PartitionLog, offset: int) -> frozenset[int]:
-    """The offsets before this one that compaction takes: all of a key but its newest."""
-    newest: dict[bytes | None, int] = {}
-    gone: set[int] = set()
-    for entry in log.entries[:offset]:
-        if not entry.is_given:
-            continue
-        key = entry.record.key
-        if key in newest:
-            gone.add(newest[key])
-        newest[key] = entry.record.offset
-    return frozenset(gone)

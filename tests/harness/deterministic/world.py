@@ -132,7 +132,6 @@ class Look:
     next_offset: int
     groups: dict[str, bytes]
     """Each group's members and positions, as it was described."""
-    rebalances: dict[str, int]
 
 
 @dataclass(slots=True)
@@ -145,7 +144,6 @@ class Seen:
     crashes: int = 0
     interruptions: int = 0
     """Lives after which events may be told once more."""
-    restored: int = 0
     ready: int = 0
     asked: int = 0
     clocks: dict[int, int] = field(default_factory=dict)
@@ -515,10 +513,7 @@ class World:
                     continue
                 position = mirror.next_offset
                 form = described(mirror, group)
-                totals = state.counts.totals()[0].get(group, 0)
-            self.seen.looks.append(
-                Look(process.number, self.scheduler.now_s, partition, position, {group: form}, {group: totals})
-            )
+            self.seen.looks.append(Look(process.number, self.scheduler.now_s, partition, position, {group: form}))
 
 
 def described(mirror: PartitionMirror, group: str) -> bytes:
