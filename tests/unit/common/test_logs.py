@@ -280,4 +280,7 @@ def test_what_ends_up_in_the_log_by_itself(form: str) -> None:
         assert json.loads(line)["ts"] + " " if form == "json" else STAMP.match(line), line
     for said in ("a warning", "uvicorn", "in a thread", "at the end", "Connect to ipv4", "nobody catches"):
         assert any(said in line for line in lines), (said, lines)
-    assert 1 <= sum("Connect to ipv4" in line for line in lines) <= MAX_REPEATS
+    # A library may say it more often than is written: then one more line says how many were not.
+    of_brokers = [line for line in lines if "Connect to ipv4" in line]
+    assert 1 <= sum("more like" not in line for line in of_brokers) <= MAX_REPEATS
+    assert sum("more like" in line for line in of_brokers) <= 1
