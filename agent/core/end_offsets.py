@@ -26,6 +26,7 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from functools import cached_property
 from typing import NamedTuple
 
 from agent.core.wire.primitives import ZERO_UUID
@@ -126,6 +127,12 @@ class EndOffsets:
         """When all but those with an older `seen_ms` were."""
         self._complete = complete
 
+    @cached_property
+    def odd(self) -> frozenset[int]:
+        """Numbers of which the lag is not told by the newest end alone: not seen with the others, or not stable."""
+        unseen = (number for number, seen_ms in enumerate(self.seen_ms) if seen_ms != self.at_ms)
+        return frozenset((*self.stable, *unseen))
+
     @property
     def stale_ms(self) -> int:
         """From when on (how long after it was seen) an end is not taken for known."""
@@ -209,8 +216,9 @@ class EndOffsets:
     def passed_ms(self, number: int, offset: int) -> tuple[float | None, bool]:
         """When the record at this offset, which is before the end, was written; whether it may have been earlier."""
         columns = self.columns
-        first = bisect_right(columns, number, key=len)
-        at = bisect_right(columns, offset, first, key=lambda column: column[number])
+        first = 0 if number < len(columns[0]) else bisect_right(columns, number, key=len)
+        is_known = columns[first][number] <= offset
+        at = bisect_right(columns, offset, first, key=lambda column: column[number]) if is_known else first
         if at > first:
             before, after = columns[at - 1][number], columns[at][number]
             return interpolated_ms((self.times_ms[at - 1], before), (self.times_ms[at], after), offset), False

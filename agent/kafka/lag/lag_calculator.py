@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, repeat
+from operator import gt, sub
 from typing import NamedTuple
 
 from agent.core.end_offsets import UNKNOWN_TOPIC, EndOffsets, Lag, PartitionId, interpolated_ms
@@ -36,6 +37,23 @@ class TopicLag(NamedTuple):
     partitions: int
     unknown: int
     at_least: bool = False
+
+
+class Positions(NamedTuple):
+    """Positions of one group, a row each: where they are, and how many records behind; None where that is unknown."""
+
+    places: Sequence[PartitionId] = ()
+    committed: Sequence[int] = ()
+    records: Sequence[int | None] = ()
+
+
+NO_POSITIONS = Positions()
+
+
+def positions_of(rows: Iterable[tuple[PartitionId, int, int | None]]) -> Positions:
+    """From rows of these columns."""
+    columns = [*zip(*rows, strict=True)]
+    return Positions(*columns) if columns else NO_POSITIONS
 
 
 class GroupTopicRange(NamedTuple):
@@ -112,9 +130,9 @@ def lowest_committed(all_positions: Sequence[CommittedPositions]) -> dict[str, d
 
 def topic_lags(positions: CommittedPositions, ends: EndOffsets, now_ms: int) -> Iterator[tuple[str, TopicLag]]:
     """By group and topic, in the layout's order."""
-    look = _LagPass(positions, ends, now_ms)
-    for row in positions.layout.rows:
-        yield row.group, look.topic_lag(row)
+    topics, _ = LagPass(positions).lags(ends, now_ms)
+    for row, lag in zip(positions.layout.rows, topics, strict=True):
+        yield row.group, lag
 
 
 class PartitionLag(NamedTuple):
@@ -129,11 +147,12 @@ class PartitionLag(NamedTuple):
 
 def partition_lags(positions: CommittedPositions, ends: EndOffsets, now_ms: int) -> Iterator[PartitionLag]:
     """Every position, in the layout's order."""
-    look = _LagPass(positions, ends, now_ms)
+    look = LagPass(positions)
+    _, records = look.lags(ends, now_ms)
     for row in positions.layout.rows:
         for at in range(row.start, row.stop):
             partition = positions.layout.places[at][1]
-            yield PartitionLag(row.group, row.topic, partition, look.offsets[at], look.lag(at).records)
+            yield PartitionLag(row.group, row.topic, partition, look.offsets[at], records[at])
 
 
 def lag_totals(lags: Iterable[tuple[str, TopicLag]]) -> dict[str, int]:
@@ -145,81 +164,105 @@ def lag_totals(lags: Iterable[tuple[str, TopicLag]]) -> dict[str, int]:
     return out
 
 
-class _LagPass:
-    """One pass over the positions of one layout."""
+class LagPass:
+    """One pass over the positions of one layout: their columns, in the layout's order, and their lags."""
 
-    def __init__(self, positions: CommittedPositions, ends: EndOffsets, now_ms: int) -> None:
-        layout = positions.layout
+    def __init__(self, positions: CommittedPositions) -> None:
+        self.layout = positions.layout
+        self.offsets, self.times_ms, self.topic_ids = read_commit_columns(positions.values)
+
+    def lags(self, ends: EndOffsets, now_ms: int) -> tuple[list[TopicLag], list[int | None]]:
+        """Of each row of the layout, and how many records each position is behind; None where that is not known."""
+        rows, offsets = self.layout.rows, self.offsets
+        if not ends.newest or not rows:
+            unknown = [TopicLag(it.topic, None, None, it.stop - it.start, it.stop - it.start) for it in rows]
+            return unknown, [None] * len(offsets)
+        numbers = self._numbers(ends)
+        columns, starts, odd = ends.columns, ends.starts, ends.odd
+        if ABSENT in numbers:
+            odd = odd | {ABSENT}
+        # In bulk what is so for nearly all. What is absent has another's end and start here; it is odd.
+        behind: list[int | None] = list(map(sub, map(ends.newest.__getitem__, numbers), offsets))
+        may_be_lost = any(map(gt, map(starts.__getitem__, numbers), offsets))
+        newer_ms = ends.at_ms - ends.interval_ms
+        topics: list[TopicLag] = []
+        for row in rows:
+            is_plain = self._is_plain(row, ends, now_ms)
+            records = unknown_count = 0
+            at_least = is_unknown_since = False
+            oldest: float | None = None
+            # The look behind which nothing of this row was passed yet: the oldest goes down with what is older.
+            look = len(columns) - 1
+            for at in range(row.start, row.stop):
+                number, lag = numbers[at], behind[at]
+                assert lag is not None, "told below"
+                if not is_plain or (odd and number in odd) or (may_be_lost and offsets[at] < starts[number]):
+                    found = self._lag(at, ends, now_ms)
+                    behind[at] = found.records
+                    if found.records is None:
+                        unknown_count += 1
+                        continue
+                    records += found.records
+                    if found.records == 0:
+                        continue
+                    passed = None if found.seconds is None else now_ms - found.seconds * 1000
+                    is_bound = found.at_least
+                elif lag <= 0:
+                    if lag < 0:
+                        # Committed since the look at the ends; or of another log.
+                        is_newer = self.times_ms[at] > newer_ms
+                        behind[at] = 0 if is_newer else None
+                        unknown_count += not is_newer
+                    continue
+                else:
+                    records += lag
+                    offset = offsets[at]
+                    if number >= len(columns[0]) or columns[0][number] > offset:
+                        passed, is_bound = ends.passed_ms(number, offset)
+                    else:
+                        if columns[look][number] <= offset:
+                            # Younger than the oldest by a look.
+                            continue
+                        while columns[look - 1][number] > offset:
+                            look -= 1
+                        passed, is_bound = _passed_ms(ends, look, number, offset), False
+                at_least |= is_bound
+                if passed is None:
+                    is_unknown_since = True
+                elif oldest is None or passed < oldest:
+                    oldest = passed
+            count = row.stop - row.start
+            if unknown_count == count:
+                topics.append(TopicLag(row.topic, None, None, count, count))
+                continue
+            seconds = None if is_unknown_since else 0.0 if oldest is None else max(now_ms - oldest, 0) / 1000
+            topics.append(TopicLag(row.topic, records, seconds, count, unknown_count, at_least))
+        return topics, behind
+
+    def _numbers(self, ends: EndOffsets) -> Sequence[int]:
+        layout = self.layout
         numbers_of, numbers = layout.numbered
         if numbers_of is not ends.numbers or len(numbers) != len(layout.places):
             numbers = list(map(ends.numbers.get, layout.places, repeat(ABSENT)))
             layout.numbered = (ends.numbers, numbers)
-        self._ends, self._now_ms, self._places, self._numbers = ends, now_ms, layout.places, numbers
-        self.offsets, self._times, self._topic_ids = read_commit_columns(positions.values)
-        self._is_fresh = now_ms - ends.at_ms <= ends.stale_ms
+        return numbers
 
-    def topic_lag(self, row: GroupTopicRange) -> TopicLag:
-        """One group's lag in one topic."""
-        ends, offsets, topic_ids, numbers = self._ends, self.offsets, self._topic_ids, self._numbers
-        newest, starts, stable, columns = ends.newest, ends.starts, ends.stable, ends.columns
+    def _is_plain(self, row: GroupTopicRange, ends: EndOffsets, now_ms: int) -> bool:
+        """Whether ends of now are those of the topic that a group committed to."""
         known = ends.topics.get(row.topic, UNKNOWN_TOPIC)
-        is_plain = self._is_fresh and not known.since_ms and known.absent is None
-        ids = (known.topic_id, ZERO_UUID) if known.topic_id != ZERO_UUID else None
-        records = unknown = 0
-        at_least = is_unknown_since = False
-        oldest: float | None = None
-        # The look behind which nothing of this row was passed yet: the oldest goes down with what is older.
-        look = len(columns) - 1
-        for at in range(row.start, row.stop):
-            number, offset = numbers[at], offsets[at]
-            if (
-                not is_plain
-                or number < 0
-                or (ids is not None and topic_ids[at] not in ids)
-                or ends.seen_ms[number] != ends.at_ms
-                or number in stable
-                or offset < starts[number]
-                or offset > newest[number]
-            ):
-                lag = self.lag(at)
-                if lag.records is None:
-                    unknown += 1
-                    continue
-                records += lag.records
-                if lag.records == 0:
-                    continue
-                passed = None if lag.seconds is None else self._now_ms - lag.seconds * 1000
-                is_bound = lag.at_least
-            elif offset == newest[number]:
-                continue
-            else:
-                records += newest[number] - offset
-                if number >= len(columns[0]) or columns[0][number] > offset:
-                    passed, is_bound = ends.passed_ms(number, offset)
-                else:
-                    if columns[look][number] <= offset:
-                        # Younger than the oldest by a look.
-                        continue
-                    while columns[look - 1][number] > offset:
-                        look -= 1
-                    passed, is_bound = self._passed(look, number, offset), False
-            at_least |= is_bound
-            if passed is None:
-                is_unknown_since = True
-            elif oldest is None or passed < oldest:
-                oldest = passed
-        count = row.stop - row.start
-        if unknown == count:
-            return TopicLag(row.topic, None, None, count, unknown)
-        seconds = 0.0 if oldest is None else max(self._now_ms - oldest, 0) / 1000
-        return TopicLag(row.topic, records, None if is_unknown_since else seconds, count, unknown, at_least)
+        if known.since_ms or known.absent is not None or now_ms - ends.at_ms > ends.stale_ms:
+            return False
+        if known.topic_id == ZERO_UUID:
+            return True
+        ids = self.topic_ids[row.start : row.stop]
+        return ids.count(known.topic_id) + ids.count(ZERO_UUID) == len(ids)
 
-    def lag(self, at: int) -> Lag:
+    def _lag(self, at: int, ends: EndOffsets, now_ms: int) -> Lag:
         """One position's, the general way."""
-        topic, partition = self._places[at]
-        return self._ends.lag(topic, partition, self.offsets[at], self._times[at], self._topic_ids[at], self._now_ms)
+        topic, partition = self.layout.places[at]
+        return ends.lag(topic, partition, self.offsets[at], self.times_ms[at], self.topic_ids[at], now_ms)
 
-    def _passed(self, look: int, number: int, offset: int) -> float:
-        before, after = self._ends.columns[look - 1][number], self._ends.columns[look][number]
-        times_ms = self._ends.times_ms
-        return interpolated_ms((times_ms[look - 1], before), (times_ms[look], after), offset)
+
+def _passed_ms(ends: EndOffsets, look: int, number: int, offset: int) -> float:
+    before, after = ends.columns[look - 1][number], ends.columns[look][number]
+    return interpolated_ms((ends.times_ms[look - 1], before), (ends.times_ms[look], after), offset)

@@ -7,17 +7,36 @@ from itertools import groupby
 from typing import NamedTuple
 
 from agent.common import clock
-from agent.core.end_offsets import NO_END_OFFSETS, EndOffsets
+from agent.core.end_offsets import NO_END_OFFSETS, EndOffsets, PartitionId
 from agent.core.shadow.offsets import CommittedOffsets
 from agent.core.share_positions import SharePosition
 from agent.kafka.lag.lag_calculator import (
+    NO_POSITIONS,
     CommittedPositions,
     LagCalculator,
+    LagPass,
     PartitionLag,
+    Positions,
     TopicLag,
     partition_lags,
+    positions_of,
     topic_lags,
 )
+
+
+class GroupPositions(NamedTuple):
+    """What one group committed, and how far behind that is. What was not asked for is empty."""
+
+    last_commit_ms: int | None = None
+    topic_ids: Sequence[bytes] = ()
+    """Of each position that it committed, in the order of `places`."""
+    places: Sequence[PartitionId] = ()
+    topics: Sequence[TopicLag] = ()
+    shown: Positions = NO_POSITIONS
+    """Of topics that are shown."""
+
+
+NOTHING_COMMITTED = GroupPositions()
 
 
 class LagSnapshot(NamedTuple):
@@ -29,6 +48,43 @@ class LagSnapshot(NamedTuple):
     now_ms: int
     shows_topic: Callable[[str], bool]
     shares: Sequence[SharePosition] = ()
+
+    def groups(self, *, topics: bool, partitions: bool) -> dict[str, GroupPositions]:
+        """By group, with what is asked for. Needs no lock."""
+        look, layout = LagPass(self.positions), self.positions.layout
+        lags, behind = look.lags(self.ends, self.now_ms) if topics or partitions else ((), ())
+        shown = {topic for topic in {row.topic for row in layout.rows} if self.shows_topic(topic)}
+        out: dict[str, GroupPositions] = {}
+        numbered = enumerate(layout.rows)
+        for group, found in groupby(numbered, lambda item: item[1].group):
+            rows = list(found)
+            start, stop = rows[0][1].start, rows[-1][1].stop
+            spans = [(row.start, row.stop) for _, row in rows if row.topic in shown]
+            if len(spans) == len(rows):
+                spans = [(start, stop)]
+            parts = [Positions(layout.places[a:b], look.offsets[a:b], behind[a:b]) for a, b in spans if partitions]
+            out[group] = GroupPositions(
+                max(look.times_ms[start:stop]),
+                look.topic_ids[start:stop],
+                layout.places[start:stop],
+                [lags[at] for at, row in rows if row.topic in shown] if topics else (),
+                _joined(parts),
+            )
+        for group, shares in groupby(self.shares, lambda it: it.group):
+            mine = [it for it in shares if self.shows_topic(it.topic)]
+            known = out.get(group, NOTHING_COMMITTED)
+            if topics:
+                by_topic = groupby(mine, lambda it: it.topic)
+                more = [self._share_lag(topic, list(positions)) for topic, positions in by_topic]
+                known = known._replace(topics=[*known.topics, *more])
+            if partitions:
+                of_shares = (
+                    ((it.topic, it.partition), it.state.start_offset, it.lag(self.ends, self.now_ms).records)
+                    for it in mine
+                )
+                known = known._replace(shown=_joined([known.shown, positions_of(of_shares)]))
+            out[group] = known
+        return out
 
     def topics(self) -> Iterator[tuple[str, TopicLag]]:
         """By group, those of one group together. Needs no lock."""
@@ -56,6 +112,12 @@ class LagSnapshot(NamedTuple):
             if self.shows_topic(it.topic):
                 records = it.lag(self.ends, self.now_ms).records
                 yield it.group, PartitionLag(it.group, it.topic, it.partition, it.state.start_offset, records)
+
+
+def _joined(parts: Sequence[Positions]) -> Positions:
+    if len(parts) == 1:
+        return parts[0]
+    return positions_of(row for it in parts for row in zip(*it, strict=True))
 
 
 class ScrapedLags:

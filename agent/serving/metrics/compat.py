@@ -65,7 +65,7 @@ def _sum_lag(group: GroupReading) -> int | None:
 
 
 def _max_lag(group: GroupReading) -> int | None:
-    return max((at.records for at in group.partitions if at.records is not None), default=None)
+    return max((records for records in group.partitions.records if records is not None), default=None)
 
 
 def _max_lag_seconds(group: GroupReading) -> float | None:
@@ -74,8 +74,8 @@ def _max_lag_seconds(group: GroupReading) -> float | None:
 
 def _topic_offsets(group: GroupReading) -> list[tuple[str, float]]:
     sums: Counter[str] = Counter()
-    for at in group.partitions:
-        sums[at.topic] += at.committed
+    for (topic, _), committed in zip(group.partitions.places, group.partitions.committed, strict=True):
+        sums[topic] += committed
     return [*sums.items()]
 
 
@@ -90,7 +90,7 @@ Labels = tuple[str, ...]
 
 
 def _gauge(name: str, labels: Labels, text: str, value: Callable[[GroupReading], float | None]) -> GroupMetric:
-    return PerGroup(name, "gauge", labels, text, value)
+    return PerGroup(name, "gauge", labels, text, value, is_kept=value in _SELDOM)
 
 
 def _topic_lag(name: str, labels: Labels) -> GroupMetric:
@@ -119,6 +119,8 @@ _B, _BTP = ("consumer_group",), ("consumer_group", "topic", "partition")
 _L, _LT, _LTP = ("group",), ("group", "topic"), ("group", "topic", "partition")
 _ALL_LAG = "Lag in records, over all partitions."
 _MEMBERS = attrgetter("shape.members")
+_SELDOM = (_MEMBERS, _empty_members, _status)
+"""What changes with neither commits nor ends."""
 
 COMPAT_METRICS: Mapping[Exporters, tuple[GroupMetric, ...]] = {
     Exporters.KMINION: (
@@ -128,6 +130,7 @@ COMPAT_METRICS: Mapping[Exporters, tuple[GroupMetric, ...]] = {
             ("group_id", "protocol", "protocol_type", "state"),
             "1 if the group is stable, else 0.",
             _info,
+            is_kept=True,
         ),
         _gauge(f"{_KMINION}members", _G, "Members of the group.", _MEMBERS),
         _gauge(

@@ -91,15 +91,16 @@ class Exporter:
         written = []
         for source, lines in self._sources:
             readings = source.read()
+            lines.keep(readings.groups)
             if source.limits is not None:
                 _apply_limits(readings, source.limits, lines, own + len(others) + len(_cluster_samples(readings)))
             others += [(source.cluster, sample) for sample in _cluster_samples(readings)]
             written.append(lines.write(readings))
         for metric in _GROUP_METRICS:
             # Lines that are through are let go of.
-            found = [line for of_cluster in written for line in of_cluster.pop(metric.name, ())]
+            found = [lines for of_cluster in written for lines in of_cluster.pop(metric.name, ())]
             if found:
-                yield "".join((metric.header(openmetrics=openmetrics), *found)).encode()
+                yield b"".join((metric.header(openmetrics=openmetrics).encode(), *found))
         yield (generate_openmetrics if openmetrics else generate_latest)(_Families(others, process))
 
     def _of_all(self) -> Iterator[tuple[str | None, Sample]]:
@@ -122,11 +123,11 @@ def _apply_limits(readings: Readings, limits: Limits, lines: GroupLines, others:
     candidates = [
         Candidate(
             group.shape.group,
-            lines.series_count(group),
+            series,
             group.shape.members > 0,
             max(group.shape.state_since_ms, group.last_commit_ms or 0),
         )
-        for group in readings.groups
+        for group, series in zip(readings.groups, map(lines.series_count, readings.groups), strict=True)
     ]
     choice = limits.choose(candidates, clock.now_ms(), others=others + len(Reason))
     readings.groups = [group for group in readings.groups if group.shape.group in choice.groups]

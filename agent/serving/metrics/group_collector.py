@@ -11,17 +11,14 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from itertools import islice
-from typing import NamedTuple, TypeVar
 
-from agent.core.diagnosis.api import TopicPartition
 from agent.core.diagnosis.consumption import Consumption, window_of
+from agent.core.end_offsets import NO_END_OFFSETS
 from agent.core.shadow.classic import ClassicGroup
 from agent.core.shadow.mirror import Group, PartitionMirror
 from agent.core.shadow.views import GroupView
-from agent.core.wire.offset_commit_fastpath import read_positions
 from agent.core.wire.primitives import Uuid
-from agent.kafka.lag.lag_calculator import PartitionLag, TopicLag
-from agent.kafka.lag.scraped import LagSnapshot, ScrapedLags
+from agent.kafka.lag.scraped import NOTHING_COMMITTED, GroupPositions, ScrapedLags
 from agent.persistence.cluster_state import ClusterState
 from agent.serving.metrics.group_metrics import GroupCounts, GroupReading, GroupShape, rounded
 from agent.serving.metrics.readings import Granularity
@@ -32,9 +29,6 @@ LOCK_HOLD_S = 0.004
 
 LOCK_PAUSE_S = 0.0002
 """Between two holds of the lock: without a pause whoever waits for it would hardly ever get it."""
-
-
-Item = TypeVar("Item")
 
 
 class _CachedGroup:
@@ -48,29 +42,6 @@ class _CachedGroup:
         self.consumed: tuple[Consumption, int, int] | None = None
         self.plan: LoadPlan | None = None
         self.load: float | None = None
-
-
-class _RawReading(NamedTuple):
-    """One group as it was found under the lock; what can be read later is. `slots` only where they are asked for.
-    `seen_ms` is when a group that is looked at was seen to commit; None where its positions tell (`looked_at`)."""
-
-    shape: GroupShape
-    load: float | None
-    values: Sequence[bytes]
-    slots: Sequence[TopicPartition]
-    counts: GroupCounts
-    looked_at: bool = False
-    seen_ms: int | None = None
-
-
-class _DetailByGroup(NamedTuple):
-    """What there is to tell of a partition's groups by topic and by partition, by group."""
-
-    topics: Mapping[str, Sequence[TopicLag]]
-    partitions: Mapping[str, Sequence[PartitionLag]]
-
-
-NO_DETAIL = _DetailByGroup({}, {})
 
 
 class GroupCollector:
@@ -92,9 +63,9 @@ class GroupCollector:
         self._state = state
         self._lock = lock
         self.granularity = granularity
-        self._lags = None if granularity is Granularity.GROUP else lags
-        # Where the lag is told, positions come with it.
-        self._has_slots = granularity is Granularity.PARTITION and lags is None
+        self._tells_topics = lags is not None and granularity is not Granularity.GROUP
+        self._tells_partitions = granularity is Granularity.PARTITION
+        self._lags = ScrapedLags(lambda: NO_END_OFFSETS) if lags is None else lags
         self._shows, self._stale, self._pause_s = shows, stale, pause_s
         self._names: Mapping[Uuid, str] = {}
         self._names_versions: Sequence[tuple[PartitionMirror, int]] = ()
@@ -130,20 +101,19 @@ class GroupCollector:
     def _partition(self, mirror: PartitionMirror) -> Iterator[GroupReading]:
         """The groups of a partition; between some and some more the lock is free."""
         before, after = self._kept[mirror], dict[str, _CachedGroup]()
-        is_stale = mirror.partition in self._stale()
+        stale = 1 if mirror.partition in self._stale() else None
         with self._lock:
             names = list(mirror.groups)
-            lagging = None if self._lags is None else self._lags.take(mirror.partition, mirror.offsets)
-        finer = self._finer(lagging)
+            taken = self._lags.take(mirror.partition, mirror.offsets)
+        positions = taken.groups(topics=self._tells_topics, partitions=self._tells_partitions)
         done = 0
         while done < len(names):
             with self._lock:
                 if self._state.mirror.partitions.get(mirror.partition) is not mirror:
                     return
-                raws = list(self._some(mirror, islice(names, done, None), before, after))
-            done += len(raws)
-            readings = _readings([raw for raw in raws if raw is not None], finer)
-            yield from (it._replace(stale=1) for it in readings) if is_stale else readings
+                found = list(self._some(mirror, islice(names, done, None), positions, before, after, stale))
+            done += len(found)
+            yield from (it for it in found if it is not None)
             time.sleep(self._pause_s)
         self._kept[mirror] = after
 
@@ -151,37 +121,40 @@ class GroupCollector:
         self,
         mirror: PartitionMirror,
         names: Iterable[str],
+        positions: Mapping[str, GroupPositions],
         before: Mapping[str, _CachedGroup],
         after: dict[str, _CachedGroup],
-    ) -> Iterator[_RawReading | None]:
+        stale: int | None,
+    ) -> Iterator[GroupReading | None]:
         """For each name what is there, None where nothing is to be told, until `LOCK_HOLD_S` are over."""
         until = time.perf_counter() + LOCK_HOLD_S
         state, number, offsets = self._state, mirror.partition, mirror.offsets
         diagnosis, counts = state.diagnosis.partition(number), state.counts.partitions.get(number)
         clock_ms = None if diagnosis is None else diagnosis.clock_ms
-        slots_of = offsets.slots if self._has_slots else _no_slots
         for name in names:
             group = mirror.groups.get(name)
             if group is None or not self._shows(name):
                 yield None
                 continue
-            kept = after[name] = self._kept_of(mirror, group, before.get(name))
+            at = positions.get(name, NOTHING_COMMITTED)
+            kept = after[name] = self._kept_of(mirror, group, at, before.get(name))
             if diagnosis is not None and clock_ms is not None:
                 self._consumed(kept, diagnosis.consumption(name), clock_ms, mirror)
+            # Of a group that is looked at it counts when its positions moved, not when they were seen.
+            commit_ms = at.last_commit_ms if mirror.sampled_every_ms is None else offsets.last_moved_ms(name)
             of_group = GroupCounts.of(counts, name)
-            raw = _RawReading(kept.shape, kept.load, offsets.values(name), slots_of(name), of_group)
-            if mirror.sampled_every_ms is not None:
-                raw = raw._replace(looked_at=True, seen_ms=offsets.last_moved_ms(name))
-            yield raw
+            yield GroupReading(kept.shape, kept.load, commit_ms, of_group, at.topics, at.shown, None, stale)
             if time.perf_counter() > until:
                 return
 
-    def _kept_of(self, mirror: PartitionMirror, group: Group, kept: _CachedGroup | None) -> _CachedGroup:
+    def _kept_of(
+        self, mirror: PartitionMirror, group: Group, at: GroupPositions, kept: _CachedGroup | None
+    ) -> _CachedGroup:
         """What is kept of a group, made anew where it changed since."""
         # What its topics are called changes how a KIP-848 group is seen; its own commits may say that too.
         named_by = None
         if not isinstance(group, ClassicGroup):
-            named_by = (self._names_version, mirror.offsets.topic_ids(group.name))
+            named_by = (self._names_version, dict(zip(at.topic_ids, at.places, strict=True)))
         if kept is None or kept.group is not group or kept.version != group.version or kept.named_by != named_by:
             return _CachedGroup(group, named_by, GroupShape.of(self._view(mirror, group.name)))
         return kept
@@ -208,49 +181,6 @@ class GroupCollector:
         view = mirror.view(name, self._names, with_commit=False)
         assert view is not None, "the mirror has the group"
         return view
-
-    def _finer(self, lagging: LagSnapshot | None) -> _DetailByGroup:
-        if lagging is None:
-            return NO_DETAIL
-        return _DetailByGroup(
-            _by_group(lagging.topics()),
-            _by_group(lagging.partitions()) if self.granularity is Granularity.PARTITION else {},
-        )
-
-
-def _by_group(items: Iterable[tuple[str, Item]]) -> dict[str, list[Item]]:
-    out: dict[str, list[Item]] = {}
-    last, found = None, list[Item]()
-    for group, item in items:
-        if group != last:
-            last, found = group, out.setdefault(group, [])
-        found.append(item)
-    return out
-
-
-def _readings(raws: Sequence[_RawReading], finer: _DetailByGroup) -> Iterator[GroupReading]:
-    """From the values of all these groups at once: to look at those of one takes nearly as long as of a hundred."""
-    offsets, times = offset_columns([value for raw in raws for value in raw.values])
-    start = 0
-    for shape, load, values, slots, counts, looked_at, seen_ms in raws:
-        name, end = shape.group, start + len(values)
-        partitions = finer.partitions.get(name, ())
-        if slots:
-            committed = zip(slots, offsets[start:end], strict=True)
-            partitions = [PartitionLag(name, topic, at, offset, None) for (topic, at), offset in committed]
-        last_commit_ms = seen_ms if looked_at else max(times[start:end], default=None)
-        yield GroupReading(shape, load, last_commit_ms, counts, finer.topics.get(name, ()), partitions)
-        start = end
-
-
-def offset_columns(values: Sequence[bytes]) -> tuple[Sequence[int], Sequence[int]]:
-    """Offsets and commit times of positions."""
-    offsets, times = zip(*read_positions(values), strict=True) if values else ((), ())
-    return offsets, times
-
-
-def _no_slots(group: str) -> Sequence[TopicPartition]:
-    return ()
 
 
 def cluster_findings(state: ClusterState) -> Sequence[tuple[tuple[str, str], bool]]:

@@ -15,10 +15,11 @@ from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+from agent.core.end_offsets import PartitionId
 from agent.core.events.counts import PartitionCounts
 from agent.core.shadow.views import GroupView
-from agent.kafka.lag.lag_calculator import PartitionLag, TopicLag
-from agent.serving.metrics.text import Escaped, Metric, format_number, format_seconds
+from agent.kafka.lag.lag_calculator import NO_POSITIONS, Positions, TopicLag
+from agent.serving.metrics.text import PLAIN_BELOW, Escaped, Metric, format_number, format_seconds
 from analyzers.balance import assignment_imbalance
 
 
@@ -103,10 +104,15 @@ class GroupReading(NamedTuple):
     last_commit_ms: int | None = None
     counts: GroupCounts = NO_GROUP_COUNTS
     topics: Sequence[TopicLag] = ()
-    partitions: Sequence[PartitionLag] = ()
+    partitions: Positions = NO_POSITIONS
     rollout: RolloutReading | None = None
     stale: int | None = None
     """1 where an open transaction hides what was written of it lately."""
+
+    @property
+    def seldom(self) -> tuple[object, ...]:
+        """What changes neither with commits nor with ends: what lines that are kept are made of."""
+        return self.shape, self.counts, self.rollout, self.stale
 
     @property
     def rollout_began_ms(self) -> int | None:
@@ -114,75 +120,71 @@ class GroupReading(NamedTuple):
         return None if self.rollout is None else self.rollout.began_ms
 
 
-Labelled = tuple[Sequence[Any], Sequence[str]]
-"""Things that have a sample, and the labels of each as they are written. Labels stand in alphabetical order, as
-prometheus_client writes them; of those that a metric adds only `analyzer` and `cause` come before the group's."""
+class PlaceLabels(dict[PartitionId, str]):
+    """The labels of partitions of topics as they are written behind those of a group. One for each scrape."""
+
+    def __init__(self, escaped: Escaped, topic: str, partition: str) -> None:
+        """`topic` and `partition` are what the labels are called."""
+        super().__init__()
+        self._escaped, self._begin, self._between = escaped, f',{partition}="', f'",{topic}="'
+
+    def __missing__(self, place: PartitionId) -> str:
+        topic, partition = place
+        self[place] = written = f'{self._begin}{partition}{self._between}{self._escaped[topic]}"}} '
+        return written
 
 
-class LabelledGroups:
-    """The groups of one scrape, each with the labels that all its lines have: the cluster's and the group's."""
+class LabelWriter:
+    """Strangers' texts as labels, each written once. One for each scrape."""
 
-    def __init__(self, groups: Iterable[tuple[GroupReading, str]], escaped: Escaped) -> None:
-        self.groups, self.escaped = list(groups), escaped
-        self.readings: Labelled = ([group for group, _ in self.groups], [labels for _, labels in self.groups])
-        self._topics: Labelled | None = None
-        self._partitions: Labelled | None = None
+    def __init__(self) -> None:
+        self.escaped = Escaped()
+        self._places: dict[tuple[str, str], PlaceLabels] = {}
 
-    def topics(self, topic: str) -> Labelled:
-        """All `TopicLag`s; `topic` is what the label is called."""
-        if self._topics is None:
-            escaped = self.escaped
-            self._topics = (
-                [lag for group, _ in self.groups for lag in group.topics],
-                [f'{labels},{topic}="{escaped[lag.topic]}"' for group, labels in self.groups for lag in group.topics],
-            )
-        return self._topics
+    def places(self, topic: str, partition: str) -> PlaceLabels:
+        """Those of partitions; `topic` and `partition` are what the labels are called."""
+        found = self._places.get((topic, partition))
+        if found is None:
+            found = self._places[topic, partition] = PlaceLabels(self.escaped, topic, partition)
+        return found
 
-    def partitions(self, topic: str, partition: str) -> Labelled:
-        """All `PartitionLag`s, and what the labels are called."""
-        if self._partitions is None:
-            escaped, between = self.escaped, f'",{topic}="'
-            begins = [(f'{labels},{partition}="', group.partitions) for group, labels in self.groups]
-            self._partitions = (
-                [at for _, found in begins for at in found],
-                [f'{begin}{at.partition}{between}{escaped[at.topic]}"' for begin, found in begins for at in found],
-            )
-        return self._partitions
+
+class LabelledGroups(NamedTuple):
+    """Groups, and the labels that all lines of each have: the cluster's and the group's. Labels stand in alphabetical
+    order, as prometheus_client writes them; of those that a metric adds only `analyzer` and `cause` come before."""
+
+    readings: Sequence[GroupReading]
+    labels: Sequence[str]
+    writer: LabelWriter
 
 
 @dataclass(frozen=True, slots=True)
 class GroupMetric(Metric):
     """A metric of groups. The first of its labels is the group's name."""
 
-    of_shape: bool = field(default=False, kw_only=True)
-    """Whether it is of the shape alone: then its lines are kept for as long as the shape is the same."""
+    is_kept: bool = field(default=False, kw_only=True)
+    """Whether it is of what seldom changes: `GroupReading.seldom`. Then its lines are kept from scrape to scrape."""
 
     @abstractmethod
-    def lines(self, groups: LabelledGroups) -> list[str]:
-        """The samples as lines of the text format."""
+    def texts(self, groups: LabelledGroups) -> list[str]:
+        """The samples of each group as lines of the text format, in one text a group."""
 
 
 @dataclass(frozen=True, slots=True)
 class PerGroup(GroupMetric):
     """One sample for each group whose value is known."""
 
-    value: Callable[[Any], float | None]
+    value: Callable[[Any], Any]
     written: Callable[..., str] = format_number
     """How the value is written: what is in milliseconds is exported in seconds."""
 
-    def lines(self, groups: LabelledGroups) -> list[str]:
-        """One for each value that is known."""
+    def texts(self, groups: LabelledGroups) -> list[str]:
+        """One line where the value is known."""
         begin, written = f"{self.sample_name}{{", self.written
-        items, labelled = self.items(groups)
         return [
-            f"{begin}{labels}}} {written(value)}\n"
-            for labels, value in zip(labelled, map(self.value, items), strict=True)
-            if value is not None
+            "" if value is None else f"{begin}{labels}}} {written(value)}\n"
+            for labels, value in zip(groups.labels, map(self.value, groups.readings), strict=True)
         ]
-
-    def items(self, groups: LabelledGroups) -> Labelled:
-        """What `value` is a function of."""
-        return groups.readings
 
 
 class PerTopic(PerGroup):
@@ -190,19 +192,46 @@ class PerTopic(PerGroup):
 
     __slots__ = ()
 
-    def items(self, groups: LabelledGroups) -> Labelled:
-        """Every group's topics."""
-        return groups.topics(self.labels[1])
+    def texts(self, groups: LabelledGroups) -> list[str]:
+        """A line for each topic."""
+        begin, value, written, escaped = f"{self.sample_name}{{", self.value, self.written, groups.writer.escaped
+        between = f',{self.labels[1]}="'
+        return [
+            "".join(
+                [
+                    f'{begin}{labels}{between}{escaped[lag.topic]}"}} {written(found)}\n'
+                    for lag in group.topics
+                    if (found := value(lag)) is not None
+                ]
+            )
+            for group, labels in zip(groups.readings, groups.labels, strict=True)
+        ]
 
 
 class PerPartition(PerGroup):
-    """One for each partition that a group commits to, of its `PartitionLag`; labels: group, topic, partition."""
+    """One for each partition that a group commits to: `value` is a column of its `Positions`; labels: group, topic,
+    partition."""
 
     __slots__ = ()
 
-    def items(self, groups: LabelledGroups) -> Labelled:
-        """Every group's partitions."""
-        return groups.partitions(*self.labels[1:])
+    def texts(self, groups: LabelledGroups) -> list[str]:
+        """A line for each partition."""
+        begin, column, below, written = f"{self.sample_name}{{", self.value, PLAIN_BELOW, self.written
+        label_of = groups.writer.places(*self.labels[1:]).__getitem__
+        return [
+            "".join(
+                [
+                    f"{begin}{labels}{place}{value}.0\n"
+                    if 0 <= value < below
+                    else f"{begin}{labels}{place}{written(value)}\n"
+                    for place, value in zip(
+                        map(label_of, group.partitions.places), column(group.partitions), strict=True
+                    )
+                    if value is not None
+                ]
+            )
+            for group, labels in zip(groups.readings, groups.labels, strict=True)
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,20 +240,25 @@ class PerLabel(GroupMetric):
 
     values: Callable[[GroupReading], Sequence[tuple[Any, float]]]
 
-    def lines(self, groups: LabelledGroups) -> list[str]:
+    def rows(self, group: GroupReading) -> Iterable[tuple[Sequence[Any], float]]:
+        """The values of the labels, and the value, of each sample."""
+        return [((key,), value) for key, value in self.values(group)]
+
+    def texts(self, groups: LabelledGroups) -> list[str]:
         """All of a group one after another."""
-        name, values, escaped, label = self.sample_name, self.values, groups.escaped, self.labels[1]
-        if label < self.labels[0]:
-            return [
-                f'{name}{{{label}="{escaped[key]}",{labels}}} {format_number(value)}\n'
-                for group, labels in groups.groups
-                for key, value in values(group)
-            ]
-        return [
-            f'{name}{{{labels},{label}="{escaped[key]}"}} {format_number(value)}\n'
-            for group, labels in groups.groups
-            for key, value in values(group)
-        ]
+        group_label, *own = self.labels
+        at = sum(name < group_label for name in own)
+        names = [f'{name}="%s"' for name in own]
+        line = f"{self.sample_name}{{{','.join([*names[:at], '%s', *names[at:]])}}} %s\n"
+        rows, escaped = self.rows, groups.writer.escaped
+        out = []
+        for group, labels in zip(groups.readings, groups.labels, strict=True):
+            lines = []
+            for keys, value in rows(group):
+                said = [escaped[key] for key in keys]
+                lines.append(line % (*said[:at], labels, *said[at:], format_number(value)))
+            out.append("".join(lines))
+        return out
 
 
 class PerLabels(PerLabel):
@@ -232,31 +266,26 @@ class PerLabels(PerLabel):
 
     __slots__ = ()
 
-    def lines(self, groups: LabelledGroups) -> list[str]:
-        """All of a group one after another."""
-        group_label, *own = self.labels
-        at = sum(name < group_label for name in own)
-        names = [f'{name}="%s"' for name in own]
-        line = f"{self.sample_name}{{{','.join([*names[:at], '%s', *names[at:]])}}} %s\n"
-        out = []
-        for group, labels in groups.groups:
-            for keys, value in self.values(group):
-                said = [groups.escaped[key] for key in keys]
-                out.append(line % (*said[:at], labels, *said[at:], format_number(value)))
-        return out
+    def rows(self, group: GroupReading) -> Iterable[tuple[Sequence[Any], float]]:
+        """As they are given."""
+        return self.values(group)
+
+
+_OFTEN = ("last_commit_ms", "load_imbalance")
+"""What changes as a group consumes."""
 
 
 def _per_group(kind: str, name: str, path: str, text: str, written: Callable[..., str] = format_number) -> PerGroup:
     """A metric of what stands at `path` in a reading."""
-    of_shape = path.startswith("shape.")
-    return PerGroup(name, kind, ("group",), text, attrgetter(path), written, of_shape=of_shape)
+    is_kept = path not in _OFTEN
+    return PerGroup(name, kind, ("group",), text, attrgetter(path), written, is_kept=is_kept)
 
 
 _gauge, _counter = partial(_per_group, "gauge"), partial(_per_group, "counter")
 
 
 def _by_cause(name: str, path: str, text: str) -> PerLabel:
-    return PerLabel(name, "counter", ("group", "cause"), text, attrgetter(path))
+    return PerLabel(name, "counter", ("group", "cause"), text, attrgetter(path), is_kept=True)
 
 
 FINDINGS = PerLabels(
@@ -265,6 +294,7 @@ FINDINGS = PerLabels(
     ("group", "analyzer", "severity"),
     "1 while a finding is open, 0 once it has closed; `group` is empty for findings about the cluster.",
     attrgetter("counts.findings"),
+    is_kept=True,
 )
 
 GROUP_METRICS: tuple[GroupMetric, ...] = (
@@ -274,7 +304,7 @@ GROUP_METRICS: tuple[GroupMetric, ...] = (
         ("group", "group_type", "state"),
         "1 for the group's current state.",
         lambda group: [((group.shape.group_type, group.shape.state), 1)],
-        of_shape=True,
+        is_kept=True,
     ),
     _gauge(
         "kshadow_group_stale",
@@ -294,7 +324,7 @@ GROUP_METRICS: tuple[GroupMetric, ...] = (
         ("group", "library"),
         "Members of the group by client library; `unknown` if it cannot be recognized.",
         attrgetter("shape.libraries"),
-        of_shape=True,
+        is_kept=True,
     ),
     _by_cause("kshadow_group_rebalances", "counts.rebalances", "Rebalances that completed since the log begins."),
     _by_cause("kshadow_group_member_departures", "counts.departures", "Members that left the group."),
@@ -305,6 +335,7 @@ GROUP_METRICS: tuple[GroupMetric, ...] = (
         "Members that left the group, by what happened to their pods; only with `--kubernetes`, and only those of "
         "which it is known.",
         attrgetter("counts.origins"),
+        is_kept=True,
     ),
     _counter(
         "kshadow_group_rebalance_stopped_partition_seconds",
@@ -362,6 +393,7 @@ GROUP_METRICS: tuple[GroupMetric, ...] = (
         ("group", "verdict"),
         "1 for the verdict on the group's newest rollout: better, same, worse, harmful; pending until there is one.",
         lambda group: [] if group.rollout is None else [(group.rollout.verdict, 1)],
+        is_kept=True,
     ),
     _gauge(
         "kshadow_group_rollout_began_timestamp_seconds",
@@ -372,5 +404,3 @@ GROUP_METRICS: tuple[GroupMetric, ...] = (
     FINDINGS,
 )
 """In the order in which they are exported."""
-
-SHAPE_METRICS = tuple(metric for metric in GROUP_METRICS if metric.of_shape)

@@ -2,40 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from agent.serving.metrics.compat import NO_COMPAT, CompatOptions, chosen_metrics
 from agent.serving.metrics.group_metrics import (
     FINDINGS,
     GROUP_METRICS,
-    SHAPE_METRICS,
     GroupCounts,
     GroupMetric,
     GroupReading,
     GroupShape,
     LabelledGroups,
+    LabelWriter,
     PerGroup,
     PerLabel,
     PerPartition,
     PerTopic,
 )
 from agent.serving.metrics.readings import Readings
-from agent.serving.metrics.text import Escaped, escape_label, safe_label
+from agent.serving.metrics.text import escape_label, safe_label
 
 _NOBODY = GroupReading(GroupShape("", "", "", 0, 0, 0, None, 0))
 
+AT_ONCE = 500
+"""Groups whose lines are written together: in bulk, and so few that their lines are no great part of a scrape's."""
 
-class _CachedGroup:
-    """What is kept of a group from scrape to scrape: its name as it is written, and the lines of its shape."""
+SEPARATOR = b"\0"
+"""Between the lines of one metric and the next one's, where they are kept: no label has it."""
 
-    __slots__ = ("labels", "series", "shape", "shape_lines")
 
-    def __init__(self, group: GroupReading, prefix: str, escaped: Escaped) -> None:
-        self.shape = group.shape
-        self.labels = f'{prefix}{escape_label(safe_label(group.shape.group))}"'
-        alone = LabelledGroups([(group, self.labels)], escaped)
-        self.shape_lines = ["".join(metric.lines(alone)) for metric in SHAPE_METRICS]
-        self.series = _shape_series(group)
+class _KeptGroup:
+    """What is kept of a group from scrape to scrape: the lines of what seldom changes, as one text, in which those of
+    each metric are parted; how many; and what they were made of."""
+
+    __slots__ = ("of", "series", "text")
+
+    def __init__(self, of: tuple[object, ...], texts: Sequence[str]) -> None:
+        self.of = of
+        self.text = SEPARATOR.join([it.encode() for it in texts])
+        self.series = self.text.count(b"\n")
 
 
 class GroupLines:
@@ -43,84 +48,78 @@ class GroupLines:
 
     def __init__(self, cluster: str | None, compat: CompatOptions = NO_COMPAT) -> None:
         """`cluster` is the label that each line bears, None: it bears none; `compat`: whose names are wanted, too."""
-        self._fixed = {} if cluster is None else {"cluster": cluster}
-        self._compat = compat
-        self._cached: dict[str, _CachedGroup] = {}
+        fixed = {} if cluster is None else {"cluster": cluster}
+        self._prefix = _prefix(fixed, "group")
+        prefixed = [(metric, self._prefix) for metric in GROUP_METRICS]
+        for metric, label in chosen_metrics(compat):
+            labels = fixed if label is None else {**fixed, label: compat.cluster}
+            prefixed.append((metric, _prefix(labels, metric.labels[0])))
+        self._kept_metrics = [it for it in prefixed if it[0].is_kept]
+        self._metrics = [it for it in prefixed if not it[0].is_kept]
+        self._kept: dict[str, _KeptGroup] = {}
+        changing = [metric for metric, _ in self._metrics]
         # Of another exporter's values that are not known it is counted as if they were.
-        chosen = [metric for metric, _ in chosen_metrics(compat)]
-        counted = [*GROUP_METRICS, *(it for it in chosen if type(it) is not PerGroup)]
-        self._always = len(GROUP_METRICS) + len(chosen) - len(counted)
-        self._changing_series = _series_counter(it for it in counted if not it.of_shape)
-        self._per_topic = sum(isinstance(it, PerTopic) for it in counted)
-        self._per_partition = sum(isinstance(it, PerPartition) for it in counted)
+        self._known = [it.value for it in changing if type(it) is PerGroup and it in GROUP_METRICS]
+        self._always = sum(type(it) is PerGroup for it in changing) - len(self._known)
+        self._labelled = [it.values for it in changing if isinstance(it, PerLabel)]
+        self._per_topic = sum(isinstance(it, PerTopic) for it in changing)
+        self._per_partition = sum(isinstance(it, PerPartition) for it in changing)
+
+    def keep(self, groups: Sequence[GroupReading]) -> None:
+        """Make anew what changed of what is kept of these groups, and forget the others: before all else is asked."""
+        kept: dict[str, _KeptGroup] = {}
+        changed: list[GroupReading] = []
+        for group in groups:
+            known = self._kept.get(name := group.shape.group)
+            # A comparison of the same shape ends at its identity.
+            if known is None or known.of != group.seldom:
+                changed.append(group)
+            else:
+                kept[name] = known
+        writer = LabelWriter()
+        for start in range(0, len(changed), AT_ONCE):
+            some = changed[start : start + AT_ONCE]
+            columns = [texts for _, texts in _texts(self._kept_metrics, some, writer)]
+            for group, texts in zip(some, zip(*columns, strict=True), strict=True):
+                kept[group.shape.group] = _KeptGroup(group.seldom, texts)
+        self._kept = kept
 
     def series_count(self, group: GroupReading) -> int:
-        """How many series a group has, as if each lag were known: it may be by the next scrape."""
-        cached = self._cached.get(group.shape.group)
-        if cached is not None and cached.shape is group.shape:
-            found = cached.series
-        else:
-            found = _shape_series(group)
-        found += self._always + self._changing_series(group)
-        return found + self._per_topic * len(group.topics) + self._per_partition * len(group.partitions)
-
-    def write(self, readings: Readings) -> dict[str, list[str]]:
-        """Lines by the name of their metric."""
-        groups, escaped = readings.groups, Escaped()
-        cached = self._cached = self._cached_of(groups, escaped)
-        out: dict[str, list[str]] = {}
-        for at, metric in enumerate(SHAPE_METRICS):
-            out[metric.name] = [lines for it in cached.values() if (lines := it.shape_lines[at])]
-        labelled = LabelledGroups(zip(groups, [it.labels for it in cached.values()], strict=True), escaped)
-        for metric in GROUP_METRICS:
-            if not metric.of_shape:
-                out[metric.name] = metric.lines(labelled)
-        nobody = _NOBODY._replace(counts=GroupCounts(findings=readings.findings))
-        of_cluster = FINDINGS.lines(LabelledGroups([(nobody, f'{self._prefix("group")}"')], escaped))
-        out[FINDINGS.name] = of_cluster + out[FINDINGS.name]
-        return out | dict(self._compat_lines(groups, escaped))
-
-    def _cached_of(self, groups: Iterable[GroupReading], escaped: Escaped) -> dict[str, _CachedGroup]:
-        before, after, prefix = self._cached, dict[str, _CachedGroup](), self._prefix("group")
-        for group in groups:
-            cached = before.get(group.shape.group)
-            if cached is None or cached.shape is not group.shape:
-                cached = _CachedGroup(group, prefix, escaped)
-            after[group.shape.group] = cached
-        return after
-
-    def _compat_lines(self, groups: Iterable[GroupReading], escaped: Escaped) -> Iterator[tuple[str, list[str]]]:
-        labelled: dict[str, LabelledGroups] = {}
-        for metric, cluster_label in chosen_metrics(self._compat):
-            fixed = self._fixed if cluster_label is None else {**self._fixed, cluster_label: self._compat.cluster}
-            prefix = _prefix(fixed, metric.labels[0])
-            if prefix not in labelled:
-                names = ((it, f'{prefix}{escaped[it.shape.group]}"') for it in groups)
-                labelled[prefix] = LabelledGroups(names, escaped)
-            yield metric.name, metric.lines(labelled[prefix])
-
-    def _prefix(self, group_label: str) -> str:
-        return _prefix(self._fixed, group_label)
-
-
-def _series_counter(metrics: Iterable[GroupMetric]) -> Callable[[GroupReading], int]:
-    """What counts the series that a group has in those of the metrics that are of the group, or of a label."""
-    metrics = list(metrics)
-    one = [it.value for it in metrics if type(it) is PerGroup]
-    several = [it.values for it in metrics if isinstance(it, PerLabel)]
-
-    def count(group: GroupReading) -> int:
-        found = 0
-        for value in one:
+        """How many series a group that is kept has, as if each lag were known: it may be by the next scrape."""
+        found = self._kept[group.shape.group].series + self._always
+        for value in self._known:
             found += value(group) is not None
-        for values in several:
+        for values in self._labelled:
             found += len(values(group))
-        return found
+        return found + self._per_topic * len(group.topics) + self._per_partition * len(group.partitions.places)
 
-    return count
+    def write(self, readings: Readings) -> dict[str, list[bytes]]:
+        """Lines by the name of their metric, those of several groups together. The groups are kept."""
+        groups, writer = readings.groups, LabelWriter()
+        nobody = _NOBODY._replace(counts=GroupCounts(findings=readings.findings))
+        of_cluster = FINDINGS.texts(LabelledGroups([nobody], [f'{self._prefix}"'], writer))
+        out: dict[str, list[bytes]] = {metric.name: [] for metric, _ in (*self._kept_metrics, *self._metrics)}
+        out[FINDINGS.name] = ["".join(of_cluster).encode()]
+        for start in range(0, len(groups), AT_ONCE):
+            some = groups[start : start + AT_ONCE]
+            kept = [self._kept[it.shape.group].text.split(SEPARATOR) for it in some]
+            for (metric, _), lines in zip(self._kept_metrics, zip(*kept, strict=True), strict=True):
+                out[metric.name].append(b"".join(lines))
+            for metric, texts in _texts(self._metrics, some, writer):
+                out[metric.name].append("".join(texts).encode())
+        return {name: found for name, parts in out.items() if (found := [it for it in parts if it])}
 
 
-_shape_series = _series_counter(SHAPE_METRICS)
+def _texts(
+    metrics: Iterable[tuple[GroupMetric, str]], groups: Sequence[GroupReading], writer: LabelWriter
+) -> Iterator[tuple[GroupMetric, list[str]]]:
+    """What each metric, with what stands before a group's name in its lines, has of each group."""
+    labelled: dict[str, LabelledGroups] = {}
+    for metric, prefix in metrics:
+        if prefix not in labelled:
+            labels = [f'{prefix}{writer.escaped[it.shape.group]}"' for it in groups]
+            labelled[prefix] = LabelledGroups(groups, labels, writer)
+        yield metric, metric.texts(labelled[prefix])
 
 
 def _prefix(fixed: dict[str, str], group_label: str) -> str:

@@ -30,8 +30,11 @@ class Metric:
         return f"# HELP {name} {text}\n# TYPE {name} {self.kind}\n"
 
 
-_PLAIN_BELOW = 1_000_000
+PLAIN_BELOW = 1_000_000
 """From here on numbers have an exponent, as Go writes them."""
+
+_SMALLEST_PLAIN = 0.001
+"""From here on Python writes no exponent."""
 
 _EXACT_BELOW = 10**15
 """A float holds every whole number below, and Python writes it with all its digits."""
@@ -40,13 +43,15 @@ _EXACT_BELOW = 10**15
 def format_number(value: float) -> str:
     """A sample's value as Go writes it: `3.0`, `1.5e+06`."""
     if type(value) is int and 0 <= value < _EXACT_BELOW:
-        return f"{value}.0" if value < _PLAIN_BELOW else _shifted(str(value), 0)
+        return f"{value}.0" if value < PLAIN_BELOW else _shifted(str(value), 0)
+    if type(value) is float and _SMALLEST_PLAIN <= value < PLAIN_BELOW:
+        return repr(value)
     return _as_go_writes(float(value))
 
 
 def format_seconds(milliseconds: int) -> str:
     """A time or duration in milliseconds as a value in seconds."""
-    if _PLAIN_BELOW * 1000 <= milliseconds < _EXACT_BELOW:
+    if PLAIN_BELOW * 1000 <= milliseconds < _EXACT_BELOW:
         return _shifted(str(milliseconds), 3)
     return _as_go_writes(milliseconds / 1000)
 

@@ -14,13 +14,12 @@ import statistics
 import threading
 import time
 import tracemalloc
-from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import NamedTuple
 
+from agent.common import clock
 from agent.core.records import RecordBatch
-from agent.core.shadow.offsets import CommittedOffsets
+from agent.kafka.lag.end_offset_history import EndOffsetHistory
 from agent.kafka.lag.scraped import ScrapedLags
 from agent.persistence.cluster_state import ClusterState
 from agent.serving.metrics.exporter import Exporter, MetricsSource
@@ -40,41 +39,27 @@ RUN = 50
 
 ROUNDS = 7
 T0 = 1_795_000_000_000
+INTERVAL_MS = 30_000
 
 
-class TopicLag(NamedTuple):
-    topic: str
-    records: int
-    seconds: float
+LOOKS = 20
+"""At the ends, half a minute apart, up to now."""
 
 
-class PartitionLag(NamedTuple):
-    topic: str
-    partition: int
-    committed: int
-    records: int
-
-
-class Ends:
-    """Says that each position is 1,000 records and five seconds behind: telling lag for nothing."""
-
-    def take(self, partition: int, offsets: CommittedOffsets) -> Taken:
-        return Taken(offsets)
-
-
-class Taken:
-    def __init__(self, offsets: CommittedOffsets) -> None:
-        self._slots = {group: offsets.slots(group) for group in offsets._groups}
-
-    def topics(self) -> Iterator[tuple[str, TopicLag]]:
-        for group, slots in self._slots.items():
-            for topic, count in Counter([topic for topic, _ in slots]).items():
-                yield group, TopicLag(topic, count * 1000, 5.25)
-
-    def partitions(self) -> Iterator[tuple[str, PartitionLag]]:
-        for group, slots in self._slots.items():
-            for topic, partition in slots:
-                yield group, PartitionLag(topic, partition, 123_456_789, 1000)
+def watched(state: ClusterState) -> ScrapedLags:
+    """Lags of which a third is nothing, and the others began within the last ten minutes."""
+    greatest, places = 1, set[tuple[str, int]]()
+    for mirror in state.mirror.partitions.values():
+        for group in mirror.offsets.groups:
+            for topic, partition, commit in mirror.offsets.commits(group):
+                greatest = max(greatest, commit.offset)
+                places.add((topic, partition))
+    history, now_ms = EndOffsetHistory(INTERVAL_MS), clock.now_ms()
+    for look in range(1, LOOKS + 1):
+        at_ms = now_ms - (LOOKS - look) * INTERVAL_MS
+        history.add_high_watermarks({it: greatest * look * (it[1] % 3) // LOOKS for it in places}, at_ms)
+        ends = history.publish(at_ms)
+    return ScrapedLags(lambda: ends)
 
 
 class Reader(threading.Thread):
@@ -126,7 +111,7 @@ def main(groups: int = GROUPS, rounds: int = ROUNDS) -> None:
     _told("no scrapes", *_beside(state, lock, runs, lambda: time.sleep(0.2), rounds))
     print(f"\n{'seconds':27}{'first':>7}{'median':>8}{'longest':>9}{'CPU of first':>8}{'median':>8}")
     for granularity in Granularity:
-        lags = None if granularity is Granularity.GROUP else Ends()
+        lags = None if granularity is Granularity.GROUP else watched(state)
         for openmetrics in (False, True):
             exporter = _exporter(state, lock, granularity, lags)
             name = f"{granularity}{', OpenMetrics, gzip' if openmetrics else ''}"
@@ -192,7 +177,7 @@ def _told(name: str, took: list[float], cpu: list[float], reader: Reader, size: 
 def _memory(state: ClusterState, lock: threading.Lock) -> None:
     """What scrapes keep between them, and what they take at their peak."""
     for granularity in Granularity:
-        lags = None if granularity is Granularity.GROUP else Ends()
+        lags = None if granularity is Granularity.GROUP else watched(state)
         exporter = _exporter(state, lock, granularity, lags)
         gc.collect()
         tracemalloc.start()

@@ -13,14 +13,15 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 from prometheus_client.registry import Collector
 
 from agent.core.shadow.offsets import CommittedOffsets
-from agent.core.wire.offset_commit_fastpath import Commit
-from agent.kafka.lag.lag_calculator import PartitionLag as LagOfGroup
-from agent.kafka.lag.scraped import ScrapedLags
+from agent.kafka.lag.end_offset_history import EndOffsetHistory
+from agent.kafka.lag.lag_calculator import positions_of
+from agent.kafka.lag.scraped import LagSnapshot, ScrapedLags
 from agent.persistence.cluster_state import ClusterState
 from agent.serving.metrics.group_metrics import GROUP_METRICS, GroupCounts, GroupReading, GroupShape
 from agent.serving.metrics.readings import Granularity, Readings
 from agent.serving.metrics.text import safe_label
 from analyzers.balance import assignment_imbalance, load_imbalance
+from tests.unit.core.shadow import build as b
 
 Row = tuple[tuple[str, ...], float]
 
@@ -31,33 +32,20 @@ class TopicLag(NamedTuple):
     seconds: float | None
 
 
-class PartitionLag(NamedTuple):
-    topic: str
-    partition: int
-    committed: int
-    records: int | None
+class FixedLags(ScrapedLags):
+    """Topics "t" to "v" of ten partitions end at 15 and at 1,000 a day later; now is an hour after that."""
 
+    NOW_MS = b.T0 + 25 * 3_600_000
 
-class Ends:
-    """Says of each position what can be told from it alone, and nothing of topics' records."""
+    def __init__(self) -> None:
+        history = EndOffsetHistory(24 * 3_600_000)
+        for at_ms, end in ((b.T0, 15), (b.T0 + 24 * 3_600_000, 1_000)):
+            history.add_high_watermarks({(topic, at): end for topic in "tuv" for at in range(10)}, at_ms)
+            ends = history.publish(at_ms)
+        super().__init__(lambda: ends)
 
-    def take(self, partition: int, offsets: CommittedOffsets) -> Taken:
-        return Taken([(group, list(offsets.commits(group))) for group in sorted(offsets._groups)])
-
-
-class Taken:
-    def __init__(self, committed: list[tuple[str, list[tuple[str, int, Commit]]]]) -> None:
-        self._committed = committed
-
-    def topics(self) -> Iterator[tuple[str, TopicLag]]:
-        for group, positions in self._committed:
-            for topic, partition, _ in positions:
-                yield group, TopicLag(topic, None, float(partition))
-
-    def partitions(self) -> Iterator[tuple[str, PartitionLag]]:
-        for group, positions in self._committed:
-            for topic, partition, commit in positions:
-                yield group, PartitionLag(topic, partition, commit.offset, commit.commit_ms)
+    def take(self, partition: int, offsets: CommittedOffsets) -> LagSnapshot:
+        return super().take(partition, offsets)._replace(now_ms=self.NOW_MS)
 
 
 def groups(state: ClusterState, granularity: Granularity, lags: ScrapedLags | None = None) -> list[GroupReading]:
@@ -70,15 +58,14 @@ def groups(state: ClusterState, granularity: Granularity, lags: ScrapedLags | No
         counts = state.counts.partitions.get(number)
         offsets = state.mirror.partition(number).offsets
         topics: list[Any] = []
-        partitions: list[Any] = []
         if granularity is not Granularity.GROUP and lags is not None:
             topics = [lag for group, lag in lags.take(number, offsets).topics() if group == name]
+        partitions: list[tuple[tuple[str, int], int, int | None]] = []
         if granularity is Granularity.PARTITION:
-            partitions = [
-                LagOfGroup(name, topic, partition, it.offset, None) for topic, partition, it in offsets.commits(name)
-            ]
+            partitions = sorted(((topic, at), it.offset, None) for topic, at, it in offsets.commits(name))
             if lags is not None:
-                partitions = [lag for group, lag in lags.take(number, offsets).partitions() if group == name]
+                found = [lag for group, lag in lags.take(number, offsets).partitions() if group == name]
+                partitions = [((it.topic, it.partition), it.committed, it.records) for it in found]
         reading = GroupReading(
             GroupShape(
                 name,
@@ -104,7 +91,7 @@ def groups(state: ClusterState, granularity: Granularity, lags: ScrapedLags | No
                 tuple(counts.origins.get(name, {}).items()),
             ),
             topics or (),
-            partitions or (),
+            positions_of(partitions),
         )
         out.append(reading)
     return sorted(out, key=lambda it: it.shape.group)
@@ -208,15 +195,15 @@ def _topics(name: str) -> Callable[[Readings], Iterator[Row]]:
 
 def _committed(it: Readings) -> Iterator[Row]:
     for group in it.groups:
-        for lag in group.partitions:
-            yield (group.shape.group, lag.topic, str(lag.partition)), lag.committed
+        for (topic, partition), committed, _ in zip(*group.partitions, strict=True):
+            yield (group.shape.group, topic, str(partition)), committed
 
 
 def _behind(it: Readings) -> Iterator[Row]:
     for group in it.groups:
-        for lag in group.partitions:
-            if lag.records is not None:
-                yield (group.shape.group, lag.topic, str(lag.partition)), lag.records
+        for (topic, partition), _, records in zip(*group.partitions, strict=True):
+            if records is not None:
+                yield (group.shape.group, topic, str(partition)), records
 
 
 def _in_seconds(milliseconds: int | None) -> float | None:

@@ -11,6 +11,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse
 
 from agent.cli.run_options import RUN_OPTIONS as OPTIONS
+from agent.kafka.lag.lag_calculator import positions_of
 from agent.runtime.factory import compat_of
 from agent.serving.metrics.compat import (
     CLUSTER_LABELS,
@@ -27,7 +28,7 @@ from agent.serving.metrics.readings import Readings
 from agent.serving.metrics.table import METRICS
 from tests.unit.cli.hostile import TEXTS
 from tests.unit.config.building import settings
-from tests.unit.serving.metrics.oracle import PartitionLag, TopicLag
+from tests.unit.serving.metrics.oracle import TopicLag
 
 ALL = CompatOptions(tuple(Exporters), "eu")
 PAYMENTS = GroupReading(
@@ -35,16 +36,19 @@ PAYMENTS = GroupReading(
     last_commit_ms=1_000,
     counts=GroupCounts(findings=((("stalled_consumer", "critical"), True), (("idle_members", "info"), True))),
     topics=(TopicLag("a", 5, 2.5), TopicLag("b", 7, None), TopicLag("c", None, None)),
-    partitions=(
-        PartitionLag("a", 0, 10, 2),
-        PartitionLag("a", 1, 20, 3),
-        PartitionLag("b", 0, 5, 7),
-        PartitionLag("c", 0, 1, None),
+    partitions=positions_of(
+        [(("a", 0), 10, 2), (("a", 1), 20, 3), (("b", 0), 5, 7), (("c", 0), 1, None)],
     ),
 )
 SILENT = GroupReading(GroupShape("silent", "consumer", "Empty", 1, 0, 0, None, 0))
 
-OWN_SERIES = GroupLines(None).series_count(PAYMENTS)
+
+def series_of(lines: GroupLines, group: GroupReading) -> int:
+    lines.keep([group])
+    return lines.series_count(group)
+
+
+OWN_SERIES = series_of(GroupLines(None), PAYMENTS)
 
 Found = dict[str, list[tuple[dict[str, str], float]]]
 
@@ -149,12 +153,13 @@ def test_of_several_clusters_each_series_says_which() -> None:
 
 def test_nobody_who_does_not_ask_has_any() -> None:
     assert scrape(PAYMENTS, wanted=CompatOptions()) == {}
-    assert GroupLines(None, CompatOptions()).series_count(PAYMENTS) == OWN_SERIES
+    assert series_of(GroupLines(None, CompatOptions()), PAYMENTS) == OWN_SERIES
 
 
 NAMES = st.sampled_from([*TEXTS.values(), 'quote"', "back\\slash", "", "line\nend"]) | st.text(max_size=5)
 TOPICS = st.builds(TopicLag, NAMES, st.none() | st.integers(0, 10**16), st.none() | st.floats(0, 10**9))
-PLACES = st.builds(PartitionLag, NAMES, st.integers(0, 9), st.integers(0, 10**16), st.none() | st.integers(0, 10**16))
+OFFSETS = st.integers(0, 10**16)
+PLACES = st.tuples(st.tuples(NAMES, st.integers(0, 9)), OFFSETS, st.none() | OFFSETS)
 
 
 @given(NAMES, NAMES, st.lists(TOPICS, max_size=3), st.lists(PLACES, max_size=3), st.none() | NAMES)
@@ -162,14 +167,12 @@ def test_whatever_names_there_are(
     group: str, protocol: str, topics: list[Any], places: list[Any], cluster: str | None
 ) -> None:
     shape = GroupShape(group, "classic", "Stable", 1, 1, 1, None, 0, protocol)
-    it = GroupReading(shape, last_commit_ms=1, topics=topics, partitions=places)
-    written = [
-        line
-        for name, rows in GroupLines(cluster, ALL).write(readings(it)).items()
-        if name in FAMILIES
-        for line in rows
-    ]
-    assert len(written) <= GroupLines(None, ALL).series_count(it) - GroupLines(None).series_count(it)
+    it = GroupReading(shape, last_commit_ms=1, topics=topics, partitions=positions_of(places))
+    lines = GroupLines(cluster, ALL)
+    most = series_of(lines, it) - series_of(GroupLines(None), it)
+    found = (b"".join(rows).decode() for name, rows in lines.write(readings(it)).items() if name in FAMILIES)
+    written = [line for text in found for line in text.splitlines(keepends=True)]
+    assert len(written) <= most
     for line in written:
         assert line.count("\n") == 1
         (family,) = parse(line)
@@ -188,7 +191,7 @@ def test_they_count_among_the_series() -> None:
         source = MetricsSource(None, lambda: readings(PAYMENTS, SILENT), Limits(most, None), ALL)
         text = b"".join(Exporter([source], process=False).render()).decode()
         assert sum(not line.startswith("#") for line in text.splitlines()) <= most
-    assert GroupLines(None, ALL).series_count(PAYMENTS) > OWN_SERIES + 30
+    assert series_of(GroupLines(None, ALL), PAYMENTS) > OWN_SERIES + 30
 
 
 def test_the_option(tmp_path: Any) -> None:

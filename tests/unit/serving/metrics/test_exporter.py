@@ -19,6 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse
 
 from agent import __version__
 from agent.kafka.admin_api.divergence import ObserverReading
+from agent.kafka.lag.lag_calculator import positions_of
 from agent.kubernetes.health import KubernetesReading
 from agent.serving.metrics.exporter import Exporter, MetricsSource
 from agent.serving.metrics.group_metrics import RolloutReading
@@ -34,7 +35,7 @@ from tests.unit.core.diagnosis.doubles import Twice, chosen, consuming, generati
 from tests.unit.core.inference.test_origin_evidence import EveryPod, origin
 from tests.unit.core.shadow import build as b
 from tests.unit.core.shadow.build import Log
-from tests.unit.serving.metrics.oracle import PartitionLag, TopicLag
+from tests.unit.serving.metrics.oracle import TopicLag
 from tests.unit.serving.routes.replayed import Replayed, of_log, of_path
 
 GOLDEN = Path(__file__).with_name("golden.txt")
@@ -83,7 +84,7 @@ def full(replayed: Replayed) -> Readings:
     """With what other parts of the agent tell."""
     it = replayed.readings()
     topics = [TopicLag("t", 7, 0.5), TopicLag("u", None, None)]
-    partitions = [PartitionLag("t", 0, 5, 7)]
+    partitions = positions_of([(("t", 0), 5, 7)])
     rollout = RolloutReading("worse", 1_795_000_000_000)
     it.groups = [it._replace(topics=topics, partitions=partitions, rollout=rollout, stale=1) for it in it.groups]
     it.partitions_owned = 2

@@ -11,9 +11,8 @@ import pytest
 import yaml
 
 from agent.serving.metrics.compat import COMPAT_METRICS, FAMILIES, Exporters
-from agent.serving.metrics.group_metrics import GroupCounts, GroupReading, GroupShape, LabelledGroups
+from agent.serving.metrics.group_metrics import GroupCounts, GroupReading, GroupShape, LabelledGroups, LabelWriter
 from agent.serving.metrics.table import METRICS
-from agent.serving.metrics.text import Escaped
 from tests import ROOT
 from tests.harness.tools import need
 from tests.unit.serving.metrics.oracle import TopicLag
@@ -29,7 +28,7 @@ _READING = GroupReading(
     counts=GroupCounts(findings=((("stalled_consumer", "critical"), True),)),
     topics=(TopicLag("t", 1, 1.0),),
 )
-OF_TOPICS = LabelledGroups([(_READING, "")], Escaped())
+OF_TOPICS = LabelledGroups([_READING], [""], LabelWriter())
 """A group of which all is known but single partitions."""
 
 
@@ -54,7 +53,7 @@ def rows(exporter: Exporters) -> list[Row]:
 def test_the_tables_say_what_is_exported(exporter: Exporters) -> None:
     for told, needs in (("yes", False), ("partition", True)):
         named = [row.theirs.strip("`") for row in rows(exporter) if row.told == told]
-        there = [of.name for of in COMPAT_METRICS[exporter] if needs == (not of.lines(OF_TOPICS))]
+        there = [of.name for of in COMPAT_METRICS[exporter] if needs == (not any(of.texts(OF_TOPICS)))]
         assert sorted(named) == sorted(there)
     absent = [name for row in rows(exporter) if row.told == "no" for name in re.findall(r"`(\w+)`", row.theirs)]
     assert not FAMILIES.keys() & absent
