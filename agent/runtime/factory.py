@@ -23,7 +23,6 @@ from agent.config.settings import (
 from agent.config.values import SnapshotLocation
 from agent.core.protocol.hashing import GroupPartitioner
 from agent.kafka.admin_api.observer import AdminObserver
-from agent.kafka.source.brokerlog import BrokerLogFollower, time_zone
 from agent.kafka.source.group_locator import GroupLocator, locate_groups
 from agent.kubernetes.errors import KubernetesMisconfigured
 from agent.persistence.export.pipeline import ExportPipeline, SpoolSettings
@@ -36,6 +35,7 @@ from agent.serving.metrics.compat import CompatOptions, Exporters
 from analyzers.registry import parse_analyzer_names, select_analyzers
 
 if TYPE_CHECKING:
+    from agent.kafka.source.brokerlog import BrokerLogFollower
     from agent.kubernetes.watcher import KubernetesWatcher
 
 log = logging.getLogger("kshadow")
@@ -98,7 +98,11 @@ def compat_of(settings: ClusterSettings) -> CompatOptions:
 
 
 def _follower(settings: BrokerLogSettings) -> BrokerLogFollower | None:
-    return BrokerLogFollower(settings.paths, time_zone(settings.time_zone)) if settings.paths else None
+    if not settings.paths:
+        return None
+    from agent.kafka.source.brokerlog import BrokerLogFollower, time_zone
+
+    return BrokerLogFollower(settings.paths, time_zone(settings.time_zone))
 
 
 def _told_partitioner(read: ReadSettings) -> GroupPartitioner | None:

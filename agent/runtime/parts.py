@@ -25,7 +25,6 @@ from agent.core.shadow.mirror import PartitionMirror
 from agent.core.shadow.sampled_mirror import SampledMirror, shard_of
 from agent.kafka.admin_api.observer import AdminObserver
 from agent.kafka.admin_api.sampled_reader import SampledReader
-from agent.kafka.source.brokerlog import BrokerLogFollower
 from agent.kafka.source.shared import SharedTopicReader
 from agent.kafka.source.topic import TopicReader
 from agent.persistence.cluster_state import ClusterState
@@ -41,6 +40,7 @@ from agent.runtime.transaction_watch import TransactionWatch
 from agent.simulation.whatif.recent_recordings import RecentRecordings
 
 if TYPE_CHECKING:
+    from agent.kafka.source.brokerlog import BrokerLogFollower
     from agent.kubernetes.watcher import KubernetesWatcher
 
 log = logging.getLogger("kshadow")

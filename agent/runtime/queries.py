@@ -14,7 +14,6 @@ from agent.core.queries import Health, JsonObject, Timeline
 from agent.core.shadow.views import GroupView
 from agent.kafka.admin_api.sampled_reader import SampledReader
 from agent.kafka.source.quarantine import PassedOver
-from agent.presentation.json_views import describe_json, group_json, lag_json, share_offsets, with_stale
 from agent.presentation.narrative import findings, staleness
 from agent.presentation.narrative.events import events_within
 from agent.presentation.narrative.sampling import LIMITATIONS, missed_phrase
@@ -220,12 +219,16 @@ class AgentQueries(ServedQueries):
 
     def groups(self) -> list[JsonObject]:
         """Every group's row, by name."""
+        from agent.presentation.json_views import group_json, with_stale
+
         lags, hiding = self._lags.totals(), self._hiding()
         views = sorted(self._views(), key=lambda view: view.group)
         return [with_stale(group_json(view, lags.get(view.group)), hiding) for view in views]
 
     def describe(self, group: str) -> JsonObject | None:
         """One group in full, or None."""
+        from agent.presentation.json_views import describe_json, lag_json, share_offsets, with_stale
+
         if not self.shows_group(group):
             return None
         with self._lock:

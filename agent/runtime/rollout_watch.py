@@ -22,8 +22,6 @@ from agent.core.events.samples import LagNote
 from agent.core.open_transactions import OpenTransactions
 from agent.kafka.lag.scraped import ScrapedLags
 from agent.persistence.cluster_state import ClusterState
-from agent.presentation.rollouts.rollout_list import rollouts_json
-from agent.presentation.rollouts.sentences import PENDING
 from agent.runtime.sampling import lag_sums
 from agent.serving.metrics.group_metrics import RolloutReading
 
@@ -115,6 +113,10 @@ class RolloutWatch(BackgroundThread):
         return {group: mark for group, mark in found.items() if self._shows(group)}
 
     def _judged(self, group: str, mark: tuple[int, int], now_ms: int) -> _Known:
+        # The watch starts when the agent is ready, which need not wait for what judges.
+        from agent.presentation.rollouts.rollout_list import rollouts_json
+        from agent.presentation.rollouts.sentences import PENDING
+
         with self._lock:
             events, _ = self._state.recent.timeline(group)
             view = self._state.mirror.view(group)

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from agent.common.timespec import EXPECTED
 from agent.presentation.schemas.builders import REF, TEXT, Schema, array_of, ref, refs
 from agent.presentation.schemas.documents import DEFS, VERSION, needed_by
+from agent.serving.web.answers import COMPLETE_SINCE, DEFAULT_EVENTS, MAX_EVENTS, OPENAPI
 
-PATH = "/api/v1/openapi.json"
 COMPONENT = "#/components/schemas/"
 
 DURATION = "^([0-9]{1,9}(ms|s|m|h|d|w))+$"
@@ -29,11 +29,6 @@ _TIME: Schema = {
         {"type": "string", "const": "now"},
     ],
 }
-MAX_EVENTS = 10_000
-DEFAULT_EVENTS = 1_000
-"""Events of one answer: at most, and of a timeline unless told. The newest are given."""
-COMPLETE_SINCE = "Kshadow-Complete-Since"
-"""The header that says from when on (epoch milliseconds) an answer has all events; absent if from the beginning."""
 
 _JSON, _TEXT, _HTML = "application/json", "text/plain", "text/html"
 _OPENMETRICS = "application/openmetrics-text"
@@ -163,7 +158,7 @@ ROUTES: tuple[_Route, ...] = (
         about=f"The newest event of each; the {MAX_EVENTS:,} newest at most.",
     ),
     _api("/api/v1/status", "status", "The agent's own state.", {_JSON: ref("status")}, refusals=("503",)),
-    _api(PATH, "openapi", "This description.", {_JSON: {"type": "object"}}, refusals=("503",)),
+    _api(OPENAPI, "openapi", "This description.", {_JSON: {"type": "object"}}, refusals=("503",)),
     _word(
         "/metrics",
         "metrics",

@@ -2,15 +2,18 @@
 
 Owns the routes over whatever answers as an agent does. What strangers wrote (group names, client ids, metadata)
 leaves it as ASCII: JSON with escapes, metrics as `agent.serving.metrics.exporter` shows them. Whatever may be
-large is made in a thread, a few at a time; scrapes have a thread of their own, health is answered at once.
+large is made in a thread, a few at a time; scrapes have a thread of their own, health is answered at once. What only
+the page and rarer answers need is imported for the first of them, since an agent that starts is waited for.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
+from typing import TYPE_CHECKING
 
+from anyio.to_thread import run_sync
 from starlette.applications import Starlette
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException
@@ -25,17 +28,25 @@ from agent.common.sanitize import printable
 from agent.common.timespec import parse_range
 from agent.core.queries import AmbiguousGroup, GroupQueries, Health
 from agent.serving.metrics.exporter import Exporter, MetricsSource
-from agent.serving.openapi import COMPLETE_SINCE, DEFAULT_EVENTS, MAX_EVENTS, openapi
-from agent.serving.openapi import PATH as OPENAPI
-from agent.serving.page import Pages
 from agent.serving.queries import ServedQueries
 from agent.serving.replays import Replays
-from agent.serving.rollouts import find_rollouts, with_costs
 from agent.serving.scrapes import Scrapes
 from agent.serving.web.allowed_hosts import AllowedHosts
-from agent.serving.web.answers import AnswerSlots, AsciiJSONResponse, LargeAnswer, error_response
+from agent.serving.web.answers import (
+    COMPLETE_SINCE,
+    DEFAULT_EVENTS,
+    MAX_EVENTS,
+    OPENAPI,
+    AnswerSlots,
+    AsciiJSONResponse,
+    LargeAnswer,
+    error_response,
+)
 from agent.serving.web.auth_middleware import IS_AUTHENTICATED, AuthMiddleware
 from agent.serving.web.config_file import WebConfigFile
+
+if TYPE_CHECKING:
+    from agent.serving.page import Pages
 
 GROUPS = b"/api/v1/groups/"
 TIMELINE, ROLLOUTS = b"/timeline", b"/rollouts"
@@ -72,20 +83,29 @@ def application(
     places = AnswerSlots()
     answers = _Answers(agent, stopping)
     replays = Replays()
-    pages = Pages(agent, wall_ms, replays)
+
+    @cache
+    def pages() -> Pages:
+        from agent.serving.page import Pages
+
+        return Pages(agent, wall_ms, replays)
 
     def group_page(request: Request) -> Response:
         try:
-            return pages.group(request)
+            return pages().group(request)
         except AmbiguousGroup as several:
-            return pages.ambiguous(request, str(several))
+            return pages().ambiguous(request, str(several))
+
+    async def static(request: Request) -> Response:
+        # The first time that takes an import, for which no probe is to wait.
+        return await (await run_sync(pages)).static(request)
 
     large: dict[str, Callable[[Request], Response]] = {
-        "/": pages.home,
-        "/findings": pages.findings,
+        "/": lambda request: pages().home(request),
+        "/findings": lambda request: pages().findings(request),
         "/groups/{group:anything}": group_page,
         "/api/v1/status": answers.status,
-        OPENAPI: lambda request: AsciiJSONResponse(openapi()),
+        OPENAPI: _openapi,
         "/api/v1/groups": answers.of_cluster(_groups),
         "/api/v1/groups/{group:anything}": answers.of_cluster(partial(_group, replays)),
         "/api/v1/findings": answers.of_cluster(_findings),
@@ -94,7 +114,7 @@ def application(
     scrapes = Scrapes(exporter or Exporter([MetricsSource(None, agent.readings)]))
     routes += [Route("/metrics", scrapes, methods=["GET"])]
     routes += [Route("/healthz", answers.healthz), Route("/readyz", answers.readyz)]
-    routes += [Route("/static/{name}", pages.static, methods=["GET"])]
+    routes += [Route("/static/{name}", static, methods=["GET"])]
     return AuthMiddleware(
         Starlette(routes=routes, exception_handlers={HTTPException: _refused, Exception: _failed}), files, hosts
     )
@@ -153,6 +173,12 @@ async def _failed(request: Request, failure: Exception) -> Response:
     return error_response(500, "internal error; the agent's log has the details")
 
 
+def _openapi(request: Request) -> Response:
+    from agent.serving.openapi import openapi
+
+    return AsciiJSONResponse(openapi())
+
+
 def _groups(agent: GroupQueries, request: Request) -> Response:
     return AsciiJSONResponse(agent.groups())
 
@@ -195,6 +221,8 @@ def _timeline(agent: GroupQueries, group: str, request: Request) -> Response:
 
 
 def _rollouts(replays: Replays, agent: ServedQueries, group: str, request: Request) -> Response:
+    from agent.serving.rollouts import find_rollouts, with_costs
+
     try:
         since_ms, until_ms = _range(request)
     except ValueError as problem:

@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from agent.serving.openapi import PATH
+from agent.serving.web.answers import OPENAPI
 from tests import ROOT
 from tests.unit.serving.openapi.scenes import SCENES, served
 
@@ -44,7 +44,7 @@ class Looked(NamedTuple):
 def look(url: str, directory: Path, *, examples: int, seed: int = 1, exclude: str | None = None) -> Looked:
     """Let it look at the agent there."""
     report = directory / "report.json"
-    command = [sys.executable, "-m", "schemathesis.cli", "run", url + PATH, *LOOKS.split()]
+    command = [sys.executable, "-m", "schemathesis.cli", "run", url + OPENAPI, *LOOKS.split()]
     command += ["--max-examples", str(examples), "--seed", str(seed), "--report", "json"]
     command += ["--report-json-path", str(report)]
     if exclude is not None:

@@ -94,6 +94,12 @@ def commit_key(group: str, topic: str, partition: int) -> bytes:
     )
 
 
+def commit_key_start(group: str) -> bytes:
+    """What all keys of a group's commits begin with, and no other group's."""
+    name = group.encode()
+    return _KEY_START.pack(1, len(name)) + name
+
+
 def commit_value(
     offset: int, commit_ms: int, leader_epoch: int = -1, metadata: str = "", topic_id: Uuid = ZERO_UUID
 ) -> bytes:

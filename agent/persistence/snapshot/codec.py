@@ -315,13 +315,11 @@ class Forms:
             forms = [self.of(_substituted(declared[name], parameters)) for name in cls._fields]
             return _row(cls, forms, cls._fields)
         forms = [special.get(it.name) or self.of(_substituted(it.type, parameters)) for it in stored.fields]
-        pack_all, changed = _pack_all(forms), _changed_fields(forms)
+        pack_all = _pack_all(forms)
         read = _getter(list(declared) if self.version < FORMAT else [it.name for it in stored.fields])
         parameters_of = getattr(cls, "__dataclass_params__", None)
         is_frozen = parameters_of is not None and parameters_of.frozen
-        attributes = tuple(it.attribute for it in stored.fields if it.attribute is not None)
-        put_all: Callable[..., None] | None = None
-        dropped = [number for number, it in enumerate(stored.fields) if it.attribute is None]
+        put_all: Callable[[Any, Any, Unpacking], None] | None = None
         restored = getattr(cls, "after_restore", None)
         make = make or partial(cls.__new__, cls)
 
@@ -331,15 +329,11 @@ class Forms:
         def unpack(plain: Any, by: Unpacking, it: Any = None) -> Any:
             nonlocal put_all
             if put_all is None:
-                put_all = _setter(attributes, is_frozen)
+                attributes = tuple(it.attribute for it in stored.fields)
+                put_all = _setter(attributes, tuple(form.unpack for form in forms), is_frozen)
             if it is None:
                 it = make()
-            values = list(plain)
-            for number, one in changed:
-                values[number] = one(values[number], by)
-            if dropped:
-                values = [value for number, value in enumerate(values) if number not in dropped]
-            put_all(it, *values)
+            put_all(it, plain, by)
             for name, default in stored.added:
                 object.__setattr__(it, name, default())
             if restored is not None:
@@ -398,14 +392,26 @@ def _getter(names: Sequence[str]) -> Callable[[Any], Sequence[Any]]:
     return lambda it: [getattr(it, name) for name in names]
 
 
-@cache
-def _setter(attributes: tuple[str, ...], is_frozen: bool) -> Callable[..., None]:
-    """Sets attributes of an object, also of one that `is_frozen`: takes the object and the values.
+def _setter(
+    attributes: Sequence[str | None], unpacks: Sequence[Unpack], is_frozen: bool
+) -> Callable[[Any, Any, Unpacking], None]:
+    """Sets attributes of an object, also of one that `is_frozen`, from its plain form. None: a field of the form that
+    is no attribute any more.
 
-    That is what a dataclass of these fields does as it is made, by code that `dataclasses` compiles: several times as
-    fast as a loop, and an image has a million fields. To compile takes a millisecond: not before it is needed."""
-    put: Callable[..., None] = vars(dataclasses.make_dataclass("Fields", attributes, frozen=is_frozen))["__init__"]
-    return put
+    It is compiled: several times as fast as a loop, and an image has a million fields. That takes a tenth of a
+    millisecond: not before it is needed."""
+    lines = [
+        "def put_all(it, plain, by):",
+        f"    ({''.join(f'v{number}, ' for number in range(len(attributes)))}) = plain",
+    ]
+    for number, (attribute, unpack) in enumerate(zip(attributes, unpacks, strict=True)):
+        value = f"v{number}" if unpack is unchanged else f"u{number}(v{number}, by)"
+        if attribute is not None:
+            lines.append(f"    put(it, {attribute!r}, {value})" if is_frozen else f"    it.{attribute} = {value}")
+    known = {"put": object.__setattr__, **{f"u{number}": unpack for number, unpack in enumerate(unpacks)}}
+    exec("\n".join(lines), known)
+    put_all: Callable[[Any, Any, Unpacking], None] = known["put_all"]
+    return put_all
 
 
 def row_maker(cls: type) -> Callable[[Any], Any]:

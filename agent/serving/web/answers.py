@@ -21,6 +21,12 @@ CHUNK_BYTES = 1 << 16
 MIN_GZIP_BYTES = 1 << 10
 """Bytes below which compression gains nothing."""
 GZIP_LEVEL = 1
+OPENAPI = "/api/v1/openapi.json"
+MAX_EVENTS = 10_000
+DEFAULT_EVENTS = 1_000
+"""Events of one answer: at most, and of a timeline unless told. The newest are given."""
+COMPLETE_SINCE = "Kshadow-Complete-Since"
+"""The header that says from when on (epoch milliseconds) an answer has all events; absent if from the beginning."""
 VARY = {"Vary": "Accept, Accept-Encoding"}
 """Of answers that depend on what the client accepts."""
 

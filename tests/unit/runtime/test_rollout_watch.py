@@ -12,6 +12,7 @@ from agent.core.records import RawRecord
 from agent.kafka.lag.end_offset_history import EndOffsetHistory
 from agent.kafka.lag.scraped import ScrapedLags
 from agent.persistence.cluster_state import ClusterState
+from agent.presentation.rollouts import rollout_list
 from agent.presentation.rollouts.rollout_list import rollouts_json
 from agent.runtime import rollout_watch
 from agent.runtime.rollout_watch import RolloutWatch
@@ -99,7 +100,7 @@ def test_a_group_at_rest_is_not_judged_again(monkeypatch: pytest.MonkeyPatch) ->
     stage = Stage()
     stage.until(START_MS + UNTIL_MS)
     stage.watch.look(START_MS + UNTIL_MS)
-    monkeypatch.setattr(rollout_watch, "rollouts_json", lambda *_: pytest.fail("judged again"))
+    monkeypatch.setattr(rollout_list, "rollouts_json", lambda *_: pytest.fail("judged again"))
     stage.watch.look(START_MS + UNTIL_MS + MINUTE)
     assert stage.watch.readings()[GROUP].verdict == "harmful"
     stage.state.forget(next(iter(stage.state.mirror.partitions)))

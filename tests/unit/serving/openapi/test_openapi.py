@@ -20,6 +20,7 @@ from starlette.routing import Route
 from agent.common import timespec
 from agent.presentation.schemas.builders import refs
 from agent.serving import openapi, routes
+from agent.serving.web import answers
 from agent.serving.web.auth_middleware import PUBLIC_PATHS, AuthMiddleware
 from tests.generate.schemas import OPENAPI, text_of
 from tests.unit.serving.openapi.checking import described, resolved
@@ -49,7 +50,7 @@ def test_the_file_is_what_the_code_says() -> None:
 
 def test_what_is_served_is_that(clients: dict[str, Client]) -> None:
     for scene, client in clients.items():
-        answer = client.get(openapi.PATH)
+        answer = client.get(answers.OPENAPI)
         assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json"), scene
         assert answer.json() == DOCUMENT
 
