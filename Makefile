@@ -30,10 +30,11 @@ $(DEMO_READY): pyproject.toml constraints.txt
 		$(PYTHON) -m venv --clear $(VENV) && $(PIP) '.[demo]' --no-compile; code=$$?; rm -rf "$$tmp"; exit $$code
 	@touch $@
 
-# The rest, for tests and tools.
+# The rest, for tests and tools. Of pip's versions the one that Python brings may take a minute longer.
 $(READY): $(DEMO_READY)
 	@echo "Installing what tests need into $(VENV), once"
-	@$(PIP) '.[dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --upgrade pip
+	@$(PIP) '.[dev]' --no-compile
 	@touch $@
 
 demo: $(DEMO_READY)
