@@ -139,6 +139,10 @@ class LimitedConnection(H11Protocol):
         self.open_connections.remove(self)
         self._cancel_timer()
         super().connection_lost(exc)
+        # What refers to this connection, or it would be in memory until its deadline is over or Python looks for cycles.
+        self._unset_keepalive_if_required()
+        self.app_state.clear()
+        self.scope = self.cycle = None  # type: ignore[assignment]
 
     def answer_begins(self) -> None:
         """A request is there, and is being answered."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import resource
 import socket
+import struct
 import threading
 import time
 from collections.abc import Iterator
@@ -89,6 +91,29 @@ def test_a_request_byte_by_byte() -> None:
                 it.sendall(b"GET /healthz HTTP/1.1\r\n"[number : number + 1] or b"a")
                 time.sleep(0.05)
         assert SHORT_S * 0.9 < time.monotonic() - began < 9
+
+
+def test_a_connection_that_is_over_leaves_no_cycles() -> None:
+    """A thousand a second would stop all threads while Python looks for them."""
+    with serving(Replayed([])) as url:
+        gc.collect()
+        gc.disable()
+        try:
+            for sent in (b"", GET % b"/healthz", GET % b"/healthz" + b"GET"):
+                with connected(url) as it:
+                    it.sendall(sent)
+                    if sent:
+                        assert it.recv(1 << 16)
+            with connected(url) as it:
+                it.sendall(GET % b"/healthz")
+                assert it.recv(1 << 16)
+                it.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            deadline = time.monotonic() + 30
+            while any(isinstance(it, LimitedConnection) for it in gc.get_objects()):
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+        finally:
+            gc.enable()
 
 
 @pytest.mark.usefixtures("impatient")
