@@ -189,9 +189,10 @@ class AgentClient(Answers):
                 answer = json.loads(body)
             except (ValueError, RecursionError):
                 answer = None
-            if error.code == 404 and answer == NO_SUCH_GROUP:
-                return url, answer
             said = answer["error"] if _matches_shape(answer, {"error": str}) else body or "nothing more"
+            if error.code == 404 and said.startswith(NO_SUCH_GROUP["error"]):
+                # What may hide it is said of all groups.
+                return url, NO_SUCH_GROUP
             advice = _ADVICE.get(error.code, "")
             self._fail(f"{url} answered {error.code} {error.reason}: {said}{advice}")
         except (ValueError, RecursionError) as error:
@@ -230,8 +231,10 @@ def _matches_shape(form: Any, shape: Mapping[str, type | UnionType]) -> bool:
 
 
 def _is_group(form: Any) -> bool:
-    """Whether it is a group's row, or all of one; that it is stale is said by newer agents, and where it is."""
+    """Whether it is a group's row, or all of one; newer agents say where it is stale or records were passed over."""
     if not _matches_shape(form, _GROUP_SHAPE):
+        return False
+    if "quarantined" in form and not _matches_shape(form["quarantined"], {"records": int}):
         return False
     return "stale" not in form or (
         _matches_shape(form["stale"], _STALE_SHAPE)

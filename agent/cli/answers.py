@@ -89,12 +89,17 @@ def find_group(answers: Answers, group: str) -> JsonObject:
 
 
 def warn_stale(rows: Iterable[JsonObject | None], answers: Answers) -> None:
-    """Say of which groups it is not known what was written lately, if of any."""
-    stale = [row for row in rows if row is not None and row.get("stale")]
-    if stale:
-        from agent.presentation.narrative.staleness import stale_groups_sentence
+    """Say of which groups it is not known what was written lately, or what could not be read, if of any."""
+    known = [row for row in rows if row is not None]
+    stale = [row for row in known if row.get("stale")]
+    passed = [row for row in known if row.get("quarantined")]
+    if stale or passed:
+        from agent.presentation.narrative.staleness import quarantined_sentence, stale_groups_sentence
 
-        warn(stale_groups_sentence(stale, answers.now_ms))
+        if stale:
+            warn(stale_groups_sentence(stale, answers.now_ms))
+        if passed:
+            warn(quarantined_sentence(passed))
 
 
 def no_such_group(answers: Answers, group: str) -> NoReturn:

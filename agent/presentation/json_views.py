@@ -20,7 +20,7 @@ from agent.core.share_positions import SharePosition
 from agent.core.wire.json_form import uuid_text
 from agent.core.wire.primitives import ZERO_UUID
 from agent.presentation.narrative.staleness import open_transaction_json
-from agent.presentation.schemas.views import LAG_FIELDS, MEMBER_LISTS, STALE, VIEW_DEFS
+from agent.presentation.schemas.views import LAG_FIELDS, MEMBER_LISTS, QUARANTINED, STALE, VIEW_DEFS
 
 LagOf = Callable[[CommittedOffset], JsonObject]
 """What is known of the lag of a committed offset: all fields of `NO_LAG`."""
@@ -47,6 +47,12 @@ def with_stale(form: JsonObject, hiding: OpenTransactions) -> JsonObject:
     """A group's row, or all of it, with what hides what was written of it lately, if anything does."""
     it = hiding.get(form["coordinator_partition"])
     return form if it is None else {**form, STALE: open_transaction_json(it)}
+
+
+def with_quarantined(form: JsonObject, passed: Mapping[int, int]) -> JsonObject:
+    """The same, with how many records of its partition were passed over, if any; `passed` has that by partition."""
+    records = passed.get(form["coordinator_partition"])
+    return form if records is None else {**form, QUARANTINED: {"records": records}}
 
 
 def _known(number: int) -> int | None:

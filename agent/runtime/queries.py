@@ -9,7 +9,7 @@ from itertools import islice
 from agent.common import clock
 from agent.core.events.samples import LagNote
 from agent.core.open_transactions import OpenTransactions
-from agent.core.protocol.group_placement import observe_placement
+from agent.core.protocol.group_placement import observe_placement, possible_partitions
 from agent.core.queries import Health, JsonObject, Timeline
 from agent.core.shadow.views import GroupView
 from agent.kafka.admin_api.sampled_reader import SampledReader
@@ -111,6 +111,13 @@ class AgentQueries(ServedQueries):
             return []
         here = self._reader.positions
         return [it for it in self._reader.quarantine.pieces if it.partition in here]
+
+    def _quarantined(self) -> dict[int, int]:
+        """By partition how many records could not be read."""
+        out: dict[int, int] = {}
+        for it in self._passed_over():
+            out[it.partition] = out.get(it.partition, 0) + it.end - it.first
+        return out
 
     def _hiding(self) -> OpenTransactions:
         """The transactions behind which groups are stale."""
@@ -219,15 +226,28 @@ class AgentQueries(ServedQueries):
 
     def groups(self) -> list[JsonObject]:
         """Every group's row, by name."""
-        from agent.presentation.json_views import group_json, with_stale
+        from agent.presentation.json_views import group_json, with_quarantined, with_stale
 
-        lags, hiding = self._lags.totals(), self._hiding()
+        lags, hiding, passed = self._lags.totals(), self._hiding(), self._quarantined()
         views = sorted(self._views(), key=lambda view: view.group)
-        return [with_stale(group_json(view, lags.get(view.group)), hiding) for view in views]
+        rows = (with_stale(group_json(view, lags.get(view.group)), hiding) for view in views)
+        return [with_quarantined(it, passed) for it in rows] if passed else [*rows]
+
+    def unseen_reason(self, group: str) -> str | None:
+        """The open transaction that may hide a group that is not known, or None; also of one that is not shown, so
+        that this tells nothing of it."""
+        if isinstance(self._reader, SampledReader) or not (hiding := self._hiding()):
+            return None
+        count = self._reader.partition_count
+        known = self._parts.options.partitioner
+        if known is None:
+            known = observe_placement(islice(self._group_places(), PLACED_GROUPS), count).partitioner
+        where = next((it for it in possible_partitions(group, count, known) if it in hiding), None)
+        return None if where is None else staleness.unseen_clause(where, hiding[where])
 
     def describe(self, group: str) -> JsonObject | None:
         """One group in full, or None."""
-        from agent.presentation.json_views import describe_json, lag_json, share_offsets, with_stale
+        from agent.presentation.json_views import describe_json, lag_json, share_offsets, with_quarantined, with_stale
 
         if not self.shows_group(group):
             return None
@@ -243,7 +263,7 @@ class AgentQueries(ServedQueries):
         ends, hiding = None, self._hiding()
         if self._lags.watcher is not None and view.coordinator_partition not in hiding:
             ends = lag_json(self._lags.ends(), clock.now_ms(), shares=shares)
-        form = with_stale(describe_json(view, shown, ends), hiding)
+        form = with_quarantined(with_stale(describe_json(view, shown, ends), hiding), self._quarantined())
         for it in form["offsets"] if undated else ():
             if (it["topic"], it["partition"]) in undated:
                 it["committed_ms"] = None

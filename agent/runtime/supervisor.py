@@ -173,6 +173,11 @@ class ClusterSupervisor(BackgroundThread, ServedQueries):
         agent = self._agent
         return [] if agent is None else [self._named(it) for it in agent.findings(since_ms, until_ms, group)]
 
+    def unseen_reason(self, group: str) -> str | None:
+        """As an agent's."""
+        agent = self._agent
+        return None if agent is None else agent.unseen_reason(group)
+
     def recording(self, group: str) -> GroupRecording | None:
         """As an agent's."""
         agent = self._agent
@@ -263,6 +268,11 @@ class SupervisedClusters(ServedQueries):
         """As an agent's, of all clusters, in the order in which they opened."""
         found = [it for one in self._caught_up().values() for it in one.findings(since_ms, until_ms, group)]
         return sorted(found, key=lambda it: (it["since_ms"], it["analyzer"], it["group"] or ""))
+
+    def unseen_reason(self, group: str) -> str | None:
+        """As an agent's, of the first cluster that has one."""
+        told = ((name, one.unseen_reason(group)) for name, one in self._caught_up().items())
+        return next((f"cluster {name}: {it}" for name, it in told if it is not None), None)
 
     def recording(self, group: str) -> GroupRecording | None:
         """As an agent's. Raises `AmbiguousGroup` where several clusters have one of that name."""

@@ -39,6 +39,10 @@ class ServedQueries(GroupQueries, Protocol):
         """Who answers for one cluster of several; None if none of them has that name."""
         return None
 
+    def unseen_reason(self, group: str) -> str | None:
+        """Why a group that is not known may be there all the same, in words; None where nothing speaks for it."""
+        return None
+
     def recording(self, group: str) -> GroupRecording | None:
         """A group's newest states, members and all, as far as they are kept; None where nothing is.
 

@@ -48,6 +48,8 @@ from agent.serving.web.config_file import WebConfigFile
 if TYPE_CHECKING:
     from agent.serving.page import Pages
 
+NO_SUCH_GROUP = "no such group"
+"""What a 404 of a group begins with: the command line knows it by that."""
 GROUPS = b"/api/v1/groups/"
 TIMELINE, ROLLOUTS = b"/timeline", b"/rollouts"
 
@@ -192,7 +194,7 @@ def _group(replays: Replays, agent: ServedQueries, request: Request) -> Response
     if sent.endswith(ROLLOUTS):
         return _rollouts(replays, agent, name.removesuffix(ROLLOUTS.decode()), request)
     form = agent.describe(name)
-    return _no_such_group() if form is None else AsciiJSONResponse(form)
+    return _no_such_group(agent, name) if form is None else AsciiJSONResponse(form)
 
 
 def _findings(agent: GroupQueries, request: Request) -> Response:
@@ -203,7 +205,7 @@ def _findings(agent: GroupQueries, request: Request) -> Response:
     return AsciiJSONResponse(agent.findings(since_ms, until_ms, request.query_params.get("group"))[-MAX_EVENTS:])
 
 
-def _timeline(agent: GroupQueries, group: str, request: Request) -> Response:
+def _timeline(agent: ServedQueries, group: str, request: Request) -> Response:
     try:
         since_ms, until_ms = _range(request)
         limit = _limit(request.query_params.get("limit"))
@@ -211,7 +213,7 @@ def _timeline(agent: GroupQueries, group: str, request: Request) -> Response:
         return error_response(400, str(problem))
     told = agent.timeline(group, since_ms, until_ms)
     if told is None:
-        return _no_such_group()
+        return _no_such_group(agent, group)
     events, complete_since_ms = told
     if len(events) > limit:
         complete_since_ms = events[-limit - 1]["at_ms"] + 1
@@ -229,7 +231,7 @@ def _rollouts(replays: Replays, agent: ServedQueries, group: str, request: Reque
         return error_response(400, str(problem))
     found = find_rollouts(agent, group)
     if found is None:
-        return _no_such_group()
+        return _no_such_group(agent, group)
     asked = [
         it
         for it in with_costs(agent, found, replays)
@@ -251,8 +253,9 @@ def _limit(text: str | None) -> int:
     return min(int(text), MAX_EVENTS)
 
 
-def _no_such_group() -> Response:
-    return error_response(404, "no such group")
+def _no_such_group(agent: ServedQueries, group: str) -> Response:
+    unseen = agent.unseen_reason(group)
+    return error_response(404, NO_SUCH_GROUP if unseen is None else f"{NO_SUCH_GROUP} is known: {printable(unseen)}")
 
 
 def _health(health: Health, request: Request) -> Response:

@@ -70,6 +70,8 @@ def findings(
             and Severity.of(event["severity"]).rank >= least
         )
 
+    from agent.cli.answers import warn_stale
+
     if query.follows:
         _follow(query, since, is_wanted)
     with query.open(history=True, tables=True) as answers:
@@ -77,6 +79,8 @@ def findings(
         query.print_rows(rows, _COLUMNS, shown=_shown, view=_sortable, empty="no findings")
         if only and not rows:
             _warn_of_unknown(only)
+        if answers.capabilities.live:
+            warn_stale((it for it in answers.groups() if is_about(it, groups, match)), answers)
 
 
 def _shown(event: dict[str, Any]) -> dict[str, Any]:

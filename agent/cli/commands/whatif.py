@@ -107,7 +107,7 @@ def whatif(
       kshadow whatif payments --from /var/lib/kafka/data --since 7d
       kshadow whatif payments --bootstrap-server localhost:9092 --static --session-timeout 2m
     """
-    from agent.cli.answers import no_such_group
+    from agent.cli.answers import no_such_group, warn_stale
     from agent.simulation.whatif.calibrated_replay import CannotReplay, calibrate
     from agent.simulation.whatif.comparison import compare
     from agent.simulation.whatif.recorded_script import NothingToReplay, reason_not_replayable
@@ -122,8 +122,9 @@ def whatif(
     with query.open(group, recorder=recorder) as answers:
         since_ms, until_ms = query.range_ms(answers)
         recording = recorder.recording()
-        if answers.describe(group) is None and not recording.states:
+        if (form := answers.describe(group)) is None and not recording.states:
             no_such_group(answers, group)
+        warn_stale([form], answers)
         try:
             if (reason := reason_not_replayable(recording)) is not None:
                 raise CannotReplay(reason)

@@ -14,7 +14,7 @@ from agent.cli.tui.lines import Line, Piece, clipped, fitted, justified, short_n
 from agent.cli.tui.poller import GroupExplanation
 from agent.core.causes import cause_info
 from agent.presentation.narrative.phrases import GROUP_TYPES, epochs
-from agent.presentation.narrative.staleness import stale_sentence
+from agent.presentation.narrative.staleness import reservations
 from agent.presentation.narrative.timeline import TimelineEntry
 from agent.presentation.narrative.words import clock, count, day, duration
 
@@ -44,9 +44,8 @@ def fact_lines(watched: GroupState, width: int) -> list[Line]:
     out = wrapped(
         [(f" {state}", STATE_STYLES.get(state, "bold")), (for_ + " · ", "dim")], " · ".join(rest), width, indent=1
     )
-    if (stale := form.get("stale")) is not None:
-        said = display_text(stale_sentence(form["group"], stale, watched.at_ms), 1_000)
-        out += wrapped([(" ▲ ", "warn")], said, width, "warn", indent=3)
+    for said in reservations(form, watched.at_ms):
+        out += wrapped([(" ▲ ", "warn")], display_text(said, 1_000), width, "warn", indent=3)
     return out
 
 

@@ -22,7 +22,7 @@ from agent.presentation.narrative.limitations import limitations
 from agent.presentation.narrative.origins import origin_sentences
 from agent.presentation.narrative.paragraphs import QUIET_MS, busy_paragraphs, causes_phrase
 from agent.presentation.narrative.phrases import GROUP_TYPES, epochs, generation_phrase, is_sampled, is_simple, work
-from agent.presentation.narrative.staleness import stale_answer, stale_sentence
+from agent.presentation.narrative.staleness import reservations, stale_answer
 from agent.presentation.narrative.summary import summary
 from agent.presentation.narrative.timeline import TimelineEntry
 from agent.presentation.narrative.totals import Totals
@@ -135,7 +135,7 @@ def explain(
     likely = confidence_text(scene)
     stale = None if form is None else form.get("stale")
     paragraphs = [
-        *([] if stale is None else [Paragraph("state", stale_sentence(asked.group, stale, asked.now_ms))]),
+        *(Paragraph("state", it) for it in reservations(form, asked.now_ms)),
         Paragraph("state", _state_text(scene)),
         *_happened_paragraphs(scene),
         *(Paragraph("why", *it) for it in origin_sentences(scene.totals.departures, scene.calendar)),

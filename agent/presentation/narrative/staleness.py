@@ -1,6 +1,6 @@
-"""What is known as of an earlier time, since a transaction hides what was written since.
+"""What may stand otherwise than it is told: a transaction hides what was written since, or records were passed over.
 
-Owns the sentences; forms are those of `OpenTransaction`, or its JSON (`stale` of a group).
+Owns the sentences; forms are those of `OpenTransaction`, or its JSON (`stale` of a group), and `quarantined` of one.
 """
 
 from __future__ import annotations
@@ -33,6 +33,38 @@ def stale_sentence(group: str, stale: Form, now_ms: int) -> str:
     since_ms = stale["since_ms"]
     return (
         f"What is known of {name(group)} is as of {_when(since_ms, now_ms)} UTC: {_hides(stale, now_ms - since_ms)}."
+    )
+
+
+def reservations(form: Form | None, now_ms: int) -> list[str]:
+    """What must be said before all that is told of a group, by its row or all of it; without it, nothing."""
+    if form is None:
+        return []
+    stale, passed = form.get("stale"), form.get("quarantined")
+    return [
+        *([] if stale is None else [stale_sentence(form["group"], stale, now_ms)]),
+        *([] if passed is None else [quarantined_sentence([form])]),
+    ]
+
+
+def quarantined_sentence(rows: Sequence[Form]) -> str:
+    """Of groups in whose partitions records were passed over, by their rows; `/readyz` says which, and why."""
+    of = {row["coordinator_partition"]: row["quarantined"]["records"] for row in rows}
+    names = join_words([name(row["group"]) for row in rows])
+    partitions = (
+        f"partition{'' if len(of) == 1 else 's'} {join_words([str(it) for it in sorted(of)], MAX_PARTITIONS)}"
+    )
+    return (
+        f"{names} may stand otherwise than is told: {count(sum(of.values()), 'record')} of {partitions} of"
+        " __consumer_offsets could not be read."
+    )
+
+
+def unseen_clause(partition: int, it: OpenTransaction) -> str:
+    """Why a group of that partition may be there and not be known."""
+    return (
+        f"in partition {partition} of __consumer_offsets, where it would be, {_subject(it._asdict())} is open since"
+        f" {timestamp(it.since_ms)} UTC and hides what was written later"
     )
 
 

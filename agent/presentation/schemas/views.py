@@ -28,6 +28,8 @@ CLUSTER = described(TEXT, "The cluster's name; only where the agent reads severa
 
 STALE = "stale"
 """The field of a group of which it is not known what was written lately."""
+QUARANTINED = "quarantined"
+"""The field of a group in whose partition records were passed over."""
 
 _GROUP: dict[str, Schema] = {
     "group": described(TEXT, "Its name; may be empty, and hold any character."),
@@ -56,6 +58,11 @@ _GROUP: dict[str, Schema] = {
         "Only where a transaction hides what was written of the group since `since_ms`: what is known of it is as of "
         "then.",
     ),
+    QUARANTINED: described(
+        ref("quarantined_records"),
+        "Only where records of its partition could not be read and were passed over, of the newest hundred pieces: "
+        "until its next records the group may stand otherwise.",
+    ),
 }
 
 _LAG: dict[str, Schema] = {
@@ -75,7 +82,11 @@ MEMBER_LISTS = ("target", "standby_tasks", "warmup_tasks")
 """What only newer types of groups have."""
 
 VIEW_DEFS: dict[str, Schema] = {
-    "group": object_of(_GROUP, "One row of the groups.", optional=["cluster", STALE]),
+    "group": object_of(_GROUP, "One row of the groups.", optional=["cluster", STALE, QUARANTINED]),
+    "quarantined_records": object_of(
+        {"records": described(COUNT, "How many offsets of the partition.")},
+        "What was passed over in a partition of `__consumer_offsets`.",
+    ),
     "open_transaction": object_of(
         {
             "offset": described(COUNT, "Of its first record in the partition: nothing from there on can be read."),
@@ -141,7 +152,7 @@ VIEW_DEFS: dict[str, Schema] = {
             "anomalies": array_of(ref("anomaly")),
         },
         "One group in full.",
-        optional=["cluster", STALE],
+        optional=["cluster", STALE, QUARANTINED],
     ),
     "lag": object_of(
         {

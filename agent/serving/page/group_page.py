@@ -13,7 +13,7 @@ from agent.presentation.narrative.events import events_within
 from agent.presentation.narrative.explain import ADVICE_TITLE, LIMITATIONS_TITLE, TITLES, Story, StoryRequest, explain
 from agent.presentation.narrative.gains import Gains
 from agent.presentation.narrative.phrases import epochs, is_sampled, work
-from agent.presentation.narrative.staleness import stale_sentence
+from agent.presentation.narrative.staleness import reservations
 from agent.presentation.narrative.timeline import timeline_entries
 from agent.presentation.narrative.words import capitalized, count
 from agent.presentation.svg.lanes import build_lanes
@@ -176,10 +176,8 @@ def _figures(known: GroupData, now_ms: int) -> Markup:
 
 def _stale(known: GroupData, now_ms: int) -> Markup:
     """Why it may stand otherwise by now."""
-    stale = None if known.description is None else known.description.get("stale")
-    if stale is None:
-        return Markup("")
-    return Markup(f'<p class="notice" id="stale">{sentences(stale_sentence(known.group, stale, now_ms))}</p>')
+    said = " ".join(reservations(known.description, now_ms))
+    return Markup(f'<p class="notice" id="stale">{sentences(said)}</p>') if said else Markup("")
 
 
 def _open_findings(open_now: Sequence[Event], gains: Gains | None, now_ms: int) -> Markup:

@@ -139,7 +139,7 @@ class LimitedConnection(H11Protocol):
         self.open_connections.remove(self)
         self._cancel_timer()
         super().connection_lost(exc)
-        # What refers to this connection, or it would be in memory until its deadline is over or Python looks for cycles.
+        # What refers to it, or it would stay in memory until its deadline is over or Python looks for cycles.
         self._unset_keepalive_if_required()
         self.app_state.clear()
         self.scope = self.cycle = None  # type: ignore[assignment]

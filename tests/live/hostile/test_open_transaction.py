@@ -14,6 +14,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from agent.core.protocol.group_placement import possible_partitions
 from agent.core.protocol.hashing import partition_for_group
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
 from tests.harness.faults.agents import AgentProcess, wait_until
@@ -33,6 +34,11 @@ VICTIM = "victim"
 HIDDEN = partition_for_group(VICTIM, PARTITIONS)
 HOLDER = next(it for it in (f"holder-{n}" for n in range(99)) if partition_for_group(it, PARTITIONS) == HIDDEN)
 ELSEWHERE = next(it for it in (f"elsewhere-{n}" for n in range(99)) if partition_for_group(it, PARTITIONS) != HIDDEN)
+NEW = next(it for it in (f"new-{n}" for n in range(99)) if partition_for_group(it, PARTITIONS) == HIDDEN)
+NOWHERE = next(
+    it for it in (f"new-{n}" for n in range(99)) if HIDDEN not in possible_partitions(it, PARTITIONS, None)
+)
+"""Groups that the agent knows nothing of; three that it knows do not tell whose hash the broker has."""
 TRANSACTION = "\x1b[2J<b>tx"
 SHOWN = "`\\u001b[2J<b>tx`"
 
@@ -101,6 +107,7 @@ def assert_commands_say_so(since_ms: int, *source: str, commands: tuple[str, ...
     out, errors = said("groups", *source)
     assert "Stable as of 20" in out
     assert known in errors
+    assert known in said("findings", *source)[1]
     (found,) = [it for it in json.loads(said("groups", *source, "-o", "json")[0]) if it["group"] == VICTIM]
     assert abs(found["stale"]["since_ms"] - since_ms) < 2_000
     for command in commands:
@@ -121,6 +128,11 @@ def assert_stale(agent: AgentProcess) -> int:
     assert (stale["group"], stale["transactional_ids"]) == (HOLDER, [TRANSACTION])
     assert agent.json(f"/api/v1/groups/{VICTIM}")["stale"] == stale
     assert "stale" not in row(agent, ELSEWHERE)
+    for path in (NEW, f"{NEW}/timeline", f"{NEW}/rollouts"):
+        code, unknown = agent.get(f"/api/v1/groups/{path}")
+        why = f"in partition {HIDDEN} of __consumer_offsets, where it would be, transaction {SHOWN} "
+        assert (code, json.loads(unknown)["error"][: len(why) + 24]) == (404, f"no such group is known: {why}")
+    assert agent.get(f"/api/v1/groups/{NOWHERE}") == (404, b'{"error":"no such group"}')
     code, ready = agent.get("/readyz")
     assert code == 200
     assert f"in partition {HIDDEN} of __consumer_offsets is as of".encode() in ready

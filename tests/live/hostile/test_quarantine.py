@@ -139,6 +139,16 @@ def test_the_agent_becomes_ready_and_tells(agent: AgentProcess) -> None:
     assert status == 200
     assert b"3003 records could not be read and were passed over (partitions 0, 2)" in body
     assert (quarantined(agent, "unpack"), quarantined(agent, "corrupt")) == (3_001, 2)
+    told = {row["coordinator_partition"]: row.get("quarantined") for row in agent.json("/api/v1/groups")}
+    assert told == {CAUGHT_UP: {"records": 3_001}, DAMAGED: {"records": 2}, LIVE: None, SOUND: None}
+    before = name(DAMAGED, "before")
+    assert agent.json(f"/api/v1/groups/{before}")["quarantined"] == {"records": 2}
+    answer = kshadow("describe", before, "--agent", f"http://127.0.0.1:{agent.port}")
+    assert (answer.exit_code, answer.stderr) == (
+        0,
+        f"`{before}` may stand otherwise than is told: 2 records of partition {DAMAGED} of __consumer_offsets could"
+        " not be read.\n",
+    )
     assert "partition 0 offset 1 to 3001: passed over (unpack)" in agent.log.read_text(encoding="utf-8")
 
 

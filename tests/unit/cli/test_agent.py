@@ -299,9 +299,29 @@ def test_a_group_of_which_it_is_not_known_what_was_written_lately() -> None:
         assert ": a transaction that commits offsets of `other` has been open for " in result.stderr
 
 
-def test_a_group_that_is_not_there_may_be_hidden() -> None:
+def test_groups_of_whose_partition_records_were_passed_over() -> None:
+    passed = {"coordinator_partition": 7, "quarantined": {"records": 3}}
+    rows = [{**ROW, **passed}, {**ROW, "group": "h"}, {**ROW, **passed, "group": "i", "stale": STALE}]
+    with answering(200, json.dumps(rows).encode()) as url:
+        stale, quarantined = kshadow("groups", "--agent", url).stderr.splitlines()
+        assert stale.startswith("What is known of `i` is as of ")
+        assert quarantined == (
+            "`g` and `i` may stand otherwise than is told: 3 records of partition 7 of __consumer_offsets could not"
+            " be read."
+        )
+
+
+def test_findings_say_of_which_groups_they_are_late() -> None:
+    rows = json.dumps([{**ROW, "stale": STALE}, {**ROW, "group": "h"}]).encode()
+    with answering(200, b"[]", paths={"/api/v1/groups": (200, rows)}) as url:
+        assert "\nWhat is known of `g` is as of " in kshadow("findings", "--agent", url).stderr
+        assert kshadow("findings", "--agent", url, "--group", "h").stderr == "no findings\n"
+
+
+@pytest.mark.parametrize("why", [b"", b" is known: in partition 7 something hides it"])
+def test_a_group_that_is_not_there_may_be_hidden(why: bytes) -> None:
     rows = json.dumps([{**ROW, "stale": STALE}]).encode()
-    with answering(404, b'{"error": "no such group"}', paths={"/api/v1/groups": (200, rows)}) as url:
+    with answering(404, b'{"error": "no such group%s"}' % why, paths={"/api/v1/groups": (200, rows)}) as url:
         result = kshadow("describe", "zzz", "--agent", url)
         assert result.exit_code == 1
         known, error = result.stderr.splitlines()
@@ -310,10 +330,15 @@ def test_a_group_that_is_not_there_may_be_hidden() -> None:
 
 
 @pytest.mark.parametrize(
-    "stale", [None, {}, {**STALE, "since_ms": "now"}, {**STALE, "transactional_ids": [5]}, {**STALE, "group": 5}]
+    ("field", "value"),
+    [
+        *(("stale", it) for it in (None, {}, {**STALE, "since_ms": "now"}, {**STALE, "transactional_ids": [5]})),
+        ("stale", {**STALE, "group": 5}),
+        *(("quarantined", it) for it in (None, 5, {}, {"records": "5"})),
+    ],
 )
-def test_staleness_of_another_kind_is_another_programs(stale: object) -> None:
-    with answering(200, json.dumps([{**ROW, "stale": stale}]).encode()) as url:
+def test_staleness_of_another_kind_is_another_programs(field: str, value: object) -> None:
+    with answering(200, json.dumps([{**ROW, field: value}]).encode()) as url:
         result = kshadow("groups", "--agent", url)
         assert (result.exit_code, result.stdout) == (3, "")
         assert "got something else" in result.stderr

@@ -6,7 +6,14 @@ import pytest
 
 from agent.core.open_transactions import GRACE_MS, OpenTransaction, hiding
 from agent.presentation.narrative.explain import StoryRequest, explain
-from agent.presentation.narrative.staleness import known_until_ms, open_transaction_json, stale_sentence, worry
+from agent.presentation.narrative.staleness import (
+    known_until_ms,
+    open_transaction_json,
+    quarantined_sentence,
+    reservations,
+    stale_sentence,
+    worry,
+)
 from agent.presentation.narrative.words import MAX_NAME
 from tests.unit.presentation.narrative import made as m
 from tests.unit.presentation.narrative.made import DAY, MINUTE, T0
@@ -31,6 +38,19 @@ def test_whose_it_is(it: OpenTransaction, whose: str) -> None:
     assert stale_sentence("g", open_transaction_json(it), T0 + 4 * MINUTE) == (
         f"What is known of `g` is as of 14:13:20 UTC: {whose} has been open for 4 min and hides what was "
         "written since."
+    )
+
+
+def test_a_group_in_whose_partition_records_were_passed_over() -> None:
+    form = {"group": "g", "coordinator_partition": 7, "quarantined": {"records": 1}}
+    said = "`g` may stand otherwise than is told: 1 record of partition 7 of __consumer_offsets could not be read."
+    assert reservations(form, T0) == [said]
+    assert reservations(None, T0) == []
+    both = reservations({**form, "stale": open_transaction_json(ONE)}, T0)
+    assert both == [stale_sentence("g", open_transaction_json(ONE), T0), said]
+    rows = [form, {**form, "group": "h"}, {**form, "group": "i", "coordinator_partition": 8}]
+    assert quarantined_sentence(rows).startswith(
+        "`g`, `h` and `i` may stand otherwise than is told: 2 records of partitions 7 and 8 of"
     )
 
 

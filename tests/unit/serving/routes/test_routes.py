@@ -71,6 +71,17 @@ def test_an_agent_that_lost_its_broker_says_what_it_knows(stopped: Client) -> No
     assert (unknown.status_code, unknown.json()) == (404, {"error": "no such group"})
 
 
+def test_why_an_unknown_group_may_be_there() -> None:
+    class Hidden(Replayed):
+        def unseen_reason(self, group: str) -> str | None:
+            return f"{group} is hidden"
+
+    with client(Hidden([])) as http:
+        for path in ("g", "g/timeline", "g/rollouts"):
+            unknown = http.get(f"/api/v1/groups/{path}")
+            assert (unknown.status_code, unknown.json()) == (404, {"error": "no such group is known: g is hidden"})
+
+
 def test_a_reason_may_quote_a_broker() -> None:
     with client(Replayed([], stopped="reading has stopped: \x1b[2J\nevil größe")) as http:
         assert http.get("/readyz").content == "reading has stopped: \\u001b[2J\\u000aevil größe\n".encode()
