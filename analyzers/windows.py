@@ -25,12 +25,18 @@ Key = TypeVar("Key", bound=Hashable)
 DEFAULT_CAPACITY = 1_000
 """How many items a window keeps if not told otherwise: what is older falls out, so counts end there."""
 
-_NOTHING: deque[Any] = deque()
-"""Stands for every empty window, and stays empty: most windows of most groups are, and a deque takes 600 bytes."""
+_NOTHING: list[Any] = []
+_NO_COUNTS: Counter[Any] = Counter()
+_NO_PEAKS: dict[Any, int] = {}
+_NO_KEYS: set[Any] = set()
+"""Stand for what is empty, and stay so: most windows of most groups are, and each group has dozens."""
 
 
 class RecentItems(Generic[Item]):
-    """What happened in the last `window_ms`, at most `kept` items. Times are of the group's clock, so they ascend."""
+    """What happened in the last `window_ms`, at most `kept` items. Times are of the group's clock, so they ascend.
+
+    They are kept in a list: a deque takes 600 bytes for the first, and what has grown old goes together.
+    """
 
     STATE: ClassVar = StateFields(
         {
@@ -44,12 +50,11 @@ class RecentItems(Generic[Item]):
 
     def __init__(self, window_ms: int, kept: int = DEFAULT_CAPACITY) -> None:
         self.window_ms, self.kept = window_ms, kept
-        self._items: deque[tuple[int, Item]] = _NOTHING
+        self._items: list[tuple[int, Item]] = _NOTHING
 
     def after_restore(self) -> None:
-        """All empty windows share one deque."""
-        if not self._items:
-            self._items = _NOTHING
+        """All empty windows share one list."""
+        self._items = list(self._items) or _NOTHING
 
     def __len__(self) -> int:
         return len(self._items)
@@ -60,17 +65,17 @@ class RecentItems(Generic[Item]):
     def add(self, now_ms: int, item: Item) -> list[tuple[int, Item]]:
         """Keep one more; what falls out for want of room."""
         if self._items is _NOTHING:
-            self._items = deque()
+            self._items = []
         self._items.append((now_ms, item))
-        return [self._items.popleft()] if len(self._items) > self.kept else []
+        return [self._items.pop(0)] if len(self._items) > self.kept else []
 
     def prune(self, now_ms: int) -> list[tuple[int, Item]]:
         """Forget what is too old; that, with when it happened."""
-        gone = []
-        while self._items and self._items[0][0] + self.window_ms <= now_ms:
-            gone.append(self._items.popleft())
-        if not self._items:
-            self._items = _NOTHING
+        if not self._items or self._items[0][0] + self.window_ms > now_ms:
+            return []
+        until_ms = now_ms - self.window_ms
+        old = next((at for at, (came_ms, _) in enumerate(self._items) if came_ms > until_ms), len(self._items))
+        gone, self._items = self._items[:old], self._items[old:] or _NOTHING
         return gone
 
     @property
@@ -105,10 +110,18 @@ class DepartureCounter(Generic[Key]):
         self._least = least
         self._here: Counter[Key] = Counter()
         self._left: RecentItems[Key] = RecentItems(window_ms, kept)
-        self._counts: Counter[Key] = Counter()
-        self._peaks: dict[Key, int] = {}
+        self._counts: Counter[Key] = _NO_COUNTS
+        self._peaks: dict[Key, int] = _NO_PEAKS
         # Those with enough departures for `often`: so that it need not look at all.
-        self._busy: set[Key] = set()
+        self._busy: set[Key] = _NO_KEYS
+
+    def after_restore(self) -> None:
+        """What is empty is shared."""
+        self._share_what_is_empty()
+
+    def _share_what_is_empty(self) -> None:
+        if not self._counts:
+            self._counts, self._peaks, self._busy = _NO_COUNTS, _NO_PEAKS, _NO_KEYS
 
     def raise_capacity(self, kept: int) -> None:
         """Keep at least so many departures from now on."""
@@ -127,6 +140,8 @@ class DepartureCounter(Generic[Key]):
             self._here[key] = here - 1
         if now_ms is None:
             return
+        if self._counts is _NO_COUNTS:
+            self._counts, self._peaks, self._busy = Counter(), {}, set()
         self._peaks[key] = max(self._peaks.get(key, 1), here)
         self._counts[key] += 1
         if self._counts[key] >= self._least:
@@ -144,6 +159,7 @@ class DepartureCounter(Generic[Key]):
                 self._busy.discard(key)
             if not self._counts[key]:
                 del self._counts[key], self._peaks[key]
+        self._share_what_is_empty()
 
     def departures(self, key: Key) -> int:
         """How often it was left."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar, NamedTuple
 
 from agent.core.diagnosis.api import Condition, FindingState, Settings, Severity, Verdict
@@ -47,7 +48,7 @@ class Hysteresis:
     @classmethod
     def of(cls, settings: Settings) -> Hysteresis:
         """With the times of an analyzer's settings."""
-        return cls(round(settings.open_after_s * 1000), round(settings.close_after_s * 1000))
+        return cls(_milliseconds(settings.open_after_s), _milliseconds(settings.close_after_s))
 
     def apply(self, judgement: Verdict, now_ms: int) -> FindingChange | None:
         """Apply a judgement of now; what it changes."""
@@ -106,6 +107,12 @@ class Hysteresis:
         if condition.severity is before.severity:
             return None, None
         return FindingChange(FindingState.FIRING, self.since_ms, condition), None
+
+
+@lru_cache(maxsize=256)
+def _milliseconds(time_s: float) -> int:
+    """Whole ones; the same object for all groups."""
+    return round(time_s * 1000)
 
 
 def _as_severe(condition: Condition, severity: Severity) -> Condition:

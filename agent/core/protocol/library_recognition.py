@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from agent.core.protocol.client_libraries import UNKNOWN
@@ -258,4 +259,15 @@ def _evidence(form: JoinForm, traits: ClientTraits) -> str:
     if form.assignment_version is not None:
         said.append(f"goes with an assignment of version {form.assignment_version}")
     beside = "; its group commits metadata" if traits.commits_metadata else ""
-    return f"{', '.join(said)}; its assignor is {traits.protocol}{beside}"
+    evidence = f"{', '.join(said)}; its assignor is {traits.protocol}{beside}"
+    return _interned(evidence) if len(evidence) <= _MOST_INTERNED else evidence
+
+
+_MOST_INTERNED = 1_000
+"""Characters of a text that is: strangers name the assignor."""
+
+
+@lru_cache(maxsize=1_024)
+def _interned(evidence: str) -> str:
+    """One object for equal texts: members of all groups have few."""
+    return evidence

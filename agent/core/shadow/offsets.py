@@ -195,14 +195,17 @@ class CommittedOffsets:
         out: dict[str, dict[tuple[str, int], Position]] = {}
         places = map(self._place.__getitem__, touched)
         counts = map(self.counts.__getitem__, touched)
-        last, found = None, dict[tuple[str, int], Position]()
+        last, found, last_ms = None, dict[tuple[str, int], Position](), 0
         for (group, slot), (offset, commit_ms), count in zip(
             places, read_positions(touched.values()), counts, strict=True
         ):
             if group is not last:
                 # A client commits its partitions together.
                 last, found = group, out.setdefault(group, {})
-            found[slot] = Position(offset, commit_ms, count)
+            if commit_ms != last_ms:
+                last_ms = commit_ms
+            # At the same time, as one object: samples keep it of each position.
+            found[slot] = Position(offset, last_ms, count)
         return out
 
     def commit(self, group: str, topic: str, partition: int) -> tuple[Commit, int] | None:

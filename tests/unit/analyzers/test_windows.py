@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent.core.causes import Cause
+from analyzers import windows
 from analyzers.windows import DepartureCounter, LostMembers, RecentItems, SeatChains
 from tests.unit.analyzers.story import Story
 
@@ -158,3 +159,18 @@ def test_places_are_forgotten() -> None:
     chains.forget_before(10)
     chains.join("seat", "b", 20)
     assert chains.restarts("seat", 0) == 0
+
+
+def test_what_is_empty_is_shared_and_stays_empty() -> None:
+    one, other = DepartureCounter[str](60_000, 1), DepartureCounter[str](60_000, 1)
+    for it in (one, other):
+        it.join("a")
+    one.leave("a", 1_000)
+    assert (one.frequent(), other.frequent(), other.departures("a")) == ({"a"}, set(), 0)
+    other.leave("a", 2_000)
+    one.prune(61_000)
+    assert (one.frequent(), other.frequent()) == (set(), {"a"})
+    one.leave("b", 62_000)
+    assert (one.departures("a"), one.departures("b"), other.departures("b")) == (0, 1, 0)
+    shared = windows._NO_COUNTS, windows._NO_PEAKS, windows._NO_KEYS, windows._NOTHING
+    assert shared == ({}, {}, set(), [])

@@ -174,3 +174,12 @@ def test_every_row_is_whole() -> None:
         assert {*row.settings} <= {*SETTINGS}
         assert 0 <= row.commits_on_close_share < 1
         assert row.measured.endswith(".")
+
+
+def test_evidence_is_one_object_for_all_members_but_where_a_stranger_named_a_long_assignor() -> None:
+    form = JoinForm(3, 3, b"", "", 0)
+    short = [recognize(traits("mine", 45_000, 300_000, form)).evidence for _ in range(2)]
+    long = [recognize(traits("m" * 30_000, 45_000, 300_000, form)).evidence for _ in range(2)]
+    assert short[0] is short[1]
+    assert long[0] == long[1]
+    assert long[0] is not long[1]

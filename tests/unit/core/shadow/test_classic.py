@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agent.core.shadow.anomalies import ANOMALIES, MAX_ANOMALIES
+from agent.core.shadow.anomalies import ANOMALIES, MAX_ANOMALIES, AnomalyLog
 from agent.core.shadow.transitions import (
     AssignmentChanged,
     GroupCreated,
@@ -495,6 +495,7 @@ def test_anomalies_are_bounded() -> None:
     assert view is not None
     assert (view.generations_skipped, view.rebalances, len(view.anomalies)) == (29, 30, MAX_ANOMALIES)
     assert set(notes.counts) <= set(ANOMALIES)
+    assert not AnomalyLog().latest, "who has none shares one"
 
 
 def test_a_members_metadata_may_change_without_its_coming_or_going() -> None:

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from agent.core.diagnosis.api import Analyzer, ClusterAnalyzer, Settings
+from agent.core.diagnosis.consumption import Consumption
 from agent.core.diagnosis.engine import PartitionDiagnosis
 from agent.core.events.recent import RecentEvent
 from agent.core.records import LogId
@@ -40,6 +41,7 @@ NO_STATE: dict[type, set[str]] = {
     PartitionDiagnosis: {"_mirror", "_makes", "observer", "_on_failure", "_wakes", "lag_source", "_look_ms"},
     # They follow from the keys; `moved` is the mirror's.
     CommittedOffsets: {"_groups", "_keys", "_place", "version", "moved"},
+    Consumption: {"_ends"},  # what `_bases` tells
     TargetAssignments: {"slots_of"},
     ConsumerGroup: {"_libraries"},  # follows from the members
     ShareGroup: {"_libraries"},
@@ -67,6 +69,7 @@ def state_of(it: Any) -> dict[str, Any]:
         return {name: found[name] for name in declared}
     declared = declared_state(cls)
     assert declared is not None, f"{cls} is not declared"
+    found |= {name: getattr(it, name) for name in declared if isinstance(getattr(cls, name, None), property)}
     known = NO_STATE.get(cls, set()) | (TIMES if cls.__name__ == "Hysteresis" else set())
     if not issubclass(cls, tuple):
         assert found.keys() == declared.keys() | known, cls
