@@ -218,7 +218,7 @@ class ClusterState:
             at = f"expected offset {header.next_offset}, got {parts.mirror.next_offset}"
             raise SnapshotRefused(RefusalReason.CORRUPT, f"the image is of another moment than its header: {at}")
         self.forget(partition)
-        self.mirror.partitions[partition] = parts.mirror
+        self.mirror.put(parts.mirror)
         if parts.diagnosis is not None:
             self.diagnosis.put(partition, parts.diagnosis)
         self.counts.partitions[partition] = parts.counts

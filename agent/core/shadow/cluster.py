@@ -29,6 +29,8 @@ class ClusterMirror:
         self.partitions: dict[int, PartitionMirror] = {}
         self.mirror_class = mirror_class
         self._evidence_source, self._origin_source = evidence_source, origin_source
+        self._dropped: dict[int, tuple[Counter[str], Counter[str]]] = {}
+        """What was counted of partitions before they were begun anew: what was read stays read."""
 
     def partition(self, number: int) -> PartitionMirror:
         """The mirror of one partition."""
@@ -47,7 +49,19 @@ class ClusterMirror:
 
     def forget(self, partition: int) -> None:
         """Drop what was mirrored of a partition, to begin it anew."""
-        self.partitions.pop(partition, None)
+        mirror = self.partitions.pop(partition, None)
+        if mirror is not None:
+            records, errors = self._dropped.get(partition, (Counter(), Counter()))
+            self._dropped[partition] = records + mirror.record_counts, errors + mirror.error_counts
+
+    def put(self, mirror: PartitionMirror) -> None:
+        """Go on from one that was kept, in place of what there is of its partition."""
+        self.forget(mirror.partition)
+        if mirror.partition in self._dropped:
+            # It may count the same records, and others that somebody else has read.
+            records, errors = self._dropped[mirror.partition]
+            self._dropped[mirror.partition] = records - mirror.record_counts, errors - mirror.error_counts
+        self.partitions[mirror.partition] = mirror
 
     def topic_names(self) -> dict[Uuid, str]:
         """Topic names by id, as all partitions' records have shown them."""
@@ -83,9 +97,11 @@ class ClusterMirror:
         return None
 
     def record_counts(self) -> Counter[str]:
-        """Records read, by type."""
-        return sum((mirror.record_counts for mirror in list(self.partitions.values())), Counter())
+        """Records read, by type: never less than before, whatever was begun anew."""
+        dropped = (records for records, _ in list(self._dropped.values()))
+        return sum((mirror.record_counts for mirror in list(self.partitions.values())), sum(dropped, Counter()))
 
     def error_counts(self) -> Counter[str]:
-        """Records that could not be decoded, by the kind of error."""
-        return sum((mirror.error_counts for mirror in list(self.partitions.values())), Counter())
+        """Records that could not be decoded, by the kind of error, in the same way."""
+        dropped = (errors for _, errors in list(self._dropped.values()))
+        return sum((mirror.error_counts for mirror in list(self.partitions.values())), sum(dropped, Counter()))

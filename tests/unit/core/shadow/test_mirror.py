@@ -218,3 +218,28 @@ def test_what_was_committed_since_it_was_asked_for() -> None:
         "z": {("t", 0): (6, 1)},
     }
     assert (mirror.offsets.touched, mirror.offsets.take_touched()) == (0, {})
+
+
+def test_what_was_counted_of_a_partition_stays_counted_when_it_is_begun_anew() -> None:
+    cluster, log = ClusterMirror(), Log().add(commit(), commit())
+    for record in [*log.records, RawRecord(1, 0, T0, *commit()), RawRecord(0, 2, T0, b"?", b"?")]:
+        cluster.replay(record)
+    before, errors = cluster.record_counts(), cluster.error_counts()
+    assert before["offset_commit"] == 3
+    assert errors.total() == 1
+    cluster.forget(0)
+    assert (cluster.record_counts(), cluster.error_counts()) == (before, errors)
+    cluster.replay(RawRecord(0, 0, T0, *commit()))
+    assert cluster.record_counts()["offset_commit"] == 4
+
+
+def test_records_that_a_kept_mirror_has_counted_too_count_once() -> None:
+    cluster, log = ClusterMirror(), Log().add(commit(), commit())
+    kept = log.mirror()
+    for record in log.records:
+        cluster.replay(record)
+    cluster.put(kept)
+    assert cluster.record_counts()["offset_commit"] == 2
+    cluster.forget(0)
+    cluster.put(Log().add(commit(), commit(), commit()).mirror())
+    assert cluster.record_counts()["offset_commit"] == 3
