@@ -15,6 +15,7 @@ from agent.common.threads import BackgroundThread
 from agent.core.events.samples import LagNote
 from agent.core.queries import AmbiguousGroup, Capabilities, Health, JsonObject, Timeline
 from agent.kafka.source.errors import SourceError, TopicMissing
+from agent.persistence.snapshot.store import StoreError
 from agent.serving.metrics.readings import Readings
 from agent.serving.queries import ServedQueries
 from agent.simulation.whatif.recorder import GroupRecording
@@ -106,7 +107,7 @@ class ClusterSupervisor(BackgroundThread, ServedQueries):
                     self._reason = alive.reason
                     break
                 looks += 1
-        except SourceError as error:
+        except (SourceError, StoreError) as error:
             self._reason = str(error)
             self._awaits_topic = isinstance(error, TopicMissing)
         except Exception as error:

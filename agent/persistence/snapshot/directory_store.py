@@ -85,7 +85,10 @@ class DirectoryStore:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.ftruncate(lock, 0)
-            os.write(lock, f"{os.getpid()}\n".encode())
+            with suppress(
+                OSError
+            ):  # a full disk: who has it is for a message only, and what is kept is there to read
+                os.write(lock, f"{os.getpid()}\n".encode())
         except BlockingIOError as error:
             holder = os.read(lock, 20).decode("ascii", "replace").strip()
             os.close(lock)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -46,6 +47,24 @@ def test_two_agents_need_two_directories(tmp_path: Path) -> None:
     assert told.value.reason is StoreErrorReason.IN_USE
     first.close()
     DirectoryStore(tmp_path).close()
+
+
+def test_a_full_disk_keeps_nobody_from_what_is_there(tmp_path: Path) -> None:
+    store = DirectoryStore(tmp_path)
+    store.save("cluster", b"kept")
+    store.close()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+    try:
+        again = DirectoryStore(tmp_path)
+        assert again.load(["cluster"]) == {"cluster": b"kept"}
+        with pytest.raises(StoreError) as told:
+            again.save("cluster", b"more")
+        assert told.value.reason is StoreErrorReason.FULL
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert again.load(["cluster"]) == {"cluster": b"kept"}
+    again.close()
 
 
 def test_what_a_crash_left_goes(tmp_path: Path) -> None:

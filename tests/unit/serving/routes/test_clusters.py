@@ -12,6 +12,7 @@ from httpx import Client
 
 from agent.core.queries import AmbiguousGroup, Health
 from agent.kafka.source.errors import SourceUnreachable
+from agent.persistence.snapshot.store import StoreError, StoreErrorReason
 from agent.runtime.supervisor import ClusterSupervisor, SupervisedClusters
 from tests.unit.cli.running import SEGMENTS
 from tests.unit.core.shadow import build as b
@@ -155,6 +156,18 @@ def test_one_that_cannot_be_reached(caplog: pytest.LogCaptureFixture) -> None:
         assert us.alive() == Health(True, NOWHERE)
     assert all(it.stopped == 1 for it in tried)
     assert f"cluster us: {NOWHERE}; trying again in 0 s" in caplog.text
+
+
+def test_snapshots_that_cannot_be_opened_are_told_as_plainly(caplog: pytest.LogCaptureFixture) -> None:
+    full = "opening the snapshot directory /snapshots: No space left on device"
+
+    def without_room() -> Agent:
+        raise StoreError(StoreErrorReason.FULL, full)
+
+    with running(cluster("eu", without_room)) as all_:
+        until(lambda: "trying again" in caplog.text)
+        assert all_.ready() == Health(False, f"cluster eu: {full}")
+    assert not any(it.exc_info for it in caplog.records)
 
 
 def test_one_that_comes_later() -> None:
