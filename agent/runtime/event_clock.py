@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from statistics import median_low
 
+from agent.core.record_time import TOLERANCE_MS
+
 PATIENCE_S = 30.0
 """How long a first record of now is waited for, before the wall is believed without one."""
 
@@ -45,8 +47,11 @@ class EventClock:
             return wall_ms
         return max(wall_ms, round(steady_s * 1000 + median_low(ahead.values())))
 
-    def record_arrived(self, timestamp_ms: int, steady_s: float) -> None:
-        """A record came that was written then, or a little before."""
+    def record_arrived(self, timestamp_ms: int, steady_s: float, latest_ms: int) -> None:
+        """A record came that was written then, or a little before; unless that is after `latest_ms`, the latest time
+        that it can honestly have."""
+        if timestamp_ms > latest_ms + TOLERANCE_MS:
+            return
         ahead_ms = timestamp_ms - steady_s * 1000
         if self._ahead_ms is None or ahead_ms > self._ahead_ms:
             self._ahead_ms = ahead_ms

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection
 
 from agent.common.threads import BackgroundThread
 from agent.core.diagnosis.engine import DiagnosisOutput
-from agent.core.record_time import TOLERANCE_MS, UNKNOWN, Context
+from agent.core.record_time import UNKNOWN, Context
 from agent.core.records import RecordBatch
 from agent.core.shadow.transitions import Transition
 from agent.kafka.source.progress import OffsetReset, ReaderNotice, TopicRecreated
@@ -107,8 +107,8 @@ class ReaderLoop(BackgroundThread):
         if self._observer is not None:
             self._observer.record_arrived(batch.partition, newest_ms)
         self._event_clock.record_read(batch.partition, newest_ms, time.monotonic())
-        if self.has_caught_up and newest_ms <= context.latest_ms + TOLERANCE_MS:
-            self._event_clock.record_arrived(newest_ms, time.monotonic())
+        if self.has_caught_up:
+            self._event_clock.record_arrived(newest_ms, time.monotonic(), context.latest_ms)
         with self._lock:
             outputs = self._state.replay_batch(batch, context)
             self._state.observe_origins(outputs, time.monotonic(), self._wall_ms())
