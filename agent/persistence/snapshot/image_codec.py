@@ -107,6 +107,7 @@ class ImageCodec:
         self._selection, self._evidence_source, self._on_failure = selection, evidence_source, on_failure
         self._encoder = msgspec.msgpack.Encoder(enc_hook=_encoded)
         self._versions = {FORMAT: _Version(FORMAT, selection, mirror_class)}
+        self._fingerprints: dict[int, Fingerprints] = {}
         self._scope = scope
 
     def _version(self, number: int) -> _Version:
@@ -120,8 +121,10 @@ class ImageCodec:
 
     def fingerprints(self, version: int = FORMAT) -> Fingerprints:
         """What images of a version have to say of themselves to be read here."""
-        settings = "\n".join([*self._version(version).settings, self._scope])
-        return Fingerprints(fingerprint(self.layout(version)), fingerprint(settings))
+        if version not in self._fingerprints:
+            settings = "\n".join([*self._version(version).settings, self._scope])
+            self._fingerprints[version] = Fingerprints(fingerprint(self.layout(version)), fingerprint(settings))
+        return self._fingerprints[version]
 
     def open(self, blob: bytes, expected: SnapshotIdentity) -> tuple[Header, bytes]:
         """The header and the image of a snapshot. Raises `SnapshotRefused` for one that is not of this state."""
