@@ -10,14 +10,14 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Message, TopicPartition
 
-from agent.core.records import RawRecord, RecordBatch
+from agent.core.records import RawRecord
 from tests.harness.deterministic.scheduler import Scheduler
 
 TOPIC, STATE_TOPIC = "__consumer_offsets", "__transaction_state"
@@ -45,10 +45,20 @@ class Entry:
     record: RawRecord
     at_s: float
     is_given: bool = True
+    is_compacted: bool = False
+    """Whether compaction has taken it since."""
 
 
-@dataclass(frozen=True, slots=True)
-class Transaction:
+@dataclass(slots=True)
+class Cut:
+    """A leader that had less became leader, or the topic was made anew. `is_noticed`: a consumer was told."""
+
+    keeps: int
+    at_s: float
+    is_noticed: bool = False
+
+
+class Transaction(NamedTuple):
     """From its first offset on nothing is stable until `end_s`, when its marker was appended."""
 
     first: int
@@ -62,10 +72,55 @@ class PartitionLog:
 
     entries: list[Entry]
     transactions: Sequence[Transaction] = ()
+    first: int = 0
+    """The offset of what is there first."""
+    original: list[Entry] | None = None
+    """All that was ever appended, where some of it is not there any more."""
+    changed_s: float = float("inf")
+    """When something of it was gone for the first time, on the steady clock."""
+    compacted: int = 0
+    """Before which offset compaction took records."""
+    cuts: list[Cut] = field(default_factory=list)
     _times: list[float] = field(init=False)
 
     def __post_init__(self) -> None:
         self._times = [it.at_s for it in self.entries]
+
+    def _changes(self, now_s: float) -> None:
+        if self.original is None:
+            self.original, self.changed_s = list(self.entries), now_s
+
+    def compact(self, now_s: float, age_s: float) -> None:
+        """Of what is older than that, keep of each key the last record only."""
+        self._changes(now_s)
+        end = min(bisect_right(self._times, now_s - age_s), self.stable_end(now_s))
+        seen: set[bytes | None] = set()
+        for entry in reversed(self.entries[:end]):
+            if entry.is_given:
+                entry.is_compacted |= entry.record.key in seen
+                seen.add(entry.record.key)
+        self.compacted = max(self.compacted, end)
+
+    def delete_records(self, now_s: float, share: float) -> None:
+        """The first part of what is there goes."""
+        self._changes(now_s)
+        self.first += int((self.stable_end(now_s) - self.first) * share)
+
+    def cut(self, now_s: float, keeps: int) -> None:
+        """All from that offset on goes, and what comes takes its place."""
+        self._changes(now_s)
+        end = self.high_watermark(now_s)
+        keeps = max(min(keeps, end), min(self.first, end))
+        self.cuts.append(Cut(keeps, now_s))
+        later = enumerate(self.entries[end:], keeps)
+        self.entries = self.entries[:keeps] + [replace(it, record=it.record._replace(offset=at)) for at, it in later]
+        self.transactions = [
+            it if it.first < keeps else it._replace(first=it.first - (end - keeps))
+            for it in self.transactions
+            if it.first < keeps or it.first >= end
+        ]
+        self.compacted = min(self.compacted, keeps)
+        self.__post_init__()
 
     def high_watermark(self, now_s: float) -> int:
         """Behind the last offset."""
@@ -88,25 +143,12 @@ class PartitionLog:
     def given(self, begin: int, end: int, *, with_hidden: bool = False) -> Iterator[RawRecord]:
         """The committed records of a range; `with_hidden`: those of aborted transactions too."""
         for entry in self.entries[begin:end]:
-            if entry.is_given or (with_hidden and not entry.record.control):
+            if (entry.is_given or (with_hidden and not entry.record.control)) and not entry.is_compacted:
                 yield entry.record
 
     def given_before(self, end: int) -> Iterator[RawRecord]:
         """The committed records before an offset, backwards."""
-        return (it.record for it in reversed(self.entries[:end]) if it.is_given)
-
-    def batch(self, partition: int, begin: int, end: int) -> RecordBatch | None:
-        """The same as columns; None if there are none."""
-        rows = list(self.given(begin, end))
-        if not rows:
-            return None
-        return RecordBatch(
-            partition,
-            [it.offset for it in rows],
-            [it.timestamp_ms for it in rows],
-            [it.key for it in rows],
-            [it.value for it in rows],
-        )
+        return (it.record for it in reversed(self.entries[:end]) if it.is_given and not it.is_compacted)
 
 
 class Cluster:
@@ -122,9 +164,13 @@ class Cluster:
         """When fetches of a partition get nothing, though its end is told."""
         self.slow_s = 0.0
         """How long an answer takes."""
+        self.resets = 0
+        """How often a consumer was told that an offset is not there."""
 
     def is_silent(self, partition: int | None = None) -> bool:
         """Whether nobody answers: of all, or of a partition."""
+        if not self.silences:
+            return False
         now_s = self.scheduler.now_s
         return any(it.begin_s <= now_s < it.end_s and it.partition in (None, partition) for it in self.silences)
 
@@ -155,6 +201,7 @@ class Consumer:
         self._is_committed = conf["isolation.level"] == "read_committed"
         self._positions: dict[int, int] = {}
         self._told_end: dict[int, int] = {}
+        self._cuts_seen: dict[int, int] = {}
         self._high: dict[int, int] = {}
         self._lost_seen = 0
         self._was_silent = False
@@ -181,7 +228,7 @@ class Consumer:
         out = []
         for it in asked:
             log = self._cluster.logs[it.partition]
-            offset = 0 if it.offset == _EARLIEST else log.stable_end(now_s)
+            offset = log.first if it.offset == _EARLIEST else log.stable_end(now_s)
             out.append(TopicPartition(it.topic, it.partition, offset))
         return out
 
@@ -203,7 +250,9 @@ class Consumer:
         """Fetch these as well."""
         self._nothing_until_s = 0.0
         for it in partitions:
-            self._positions[it.partition] = 0 if it.offset == OFFSET_BEGINNING else it.offset
+            log = self._cluster.logs[it.partition]
+            self._positions[it.partition] = log.first if it.offset == OFFSET_BEGINNING else it.offset
+            self._cuts_seen[it.partition] = len(log.cuts)
             self._told_end.pop(it.partition, None)
 
     def incremental_unassign(self, partitions: Sequence[TopicPartition]) -> None:
@@ -262,27 +311,30 @@ class Consumer:
         out: list[Message] = []
         if cluster.is_silent():
             return out
+        out += self._lost(now_s)
+        cluster.resets += len(out)
         partitions = list(self._positions)
         scheduler.random.shuffle(partitions)
-        while self._lost_seen < len(cluster.lost_offsets) and cluster.lost_offsets[self._lost_seen][0] <= now_s:
-            at_s, partition = cluster.lost_offsets[self._lost_seen]
-            self._lost_seen += 1
-            if partition in self._positions and now_s - at_s < 5:
-                out.append(_event(partition, self._positions[partition], KafkaError._AUTO_OFFSET_RESET))
-                del self._positions[partition]
-                partitions.remove(partition)
         for partition in partitions:
             if len(out) >= most:
                 break
-            if cluster.is_silent(partition) or any(it.holds(now_s, partition) for it in cluster.stalls):
+            if cluster.is_silent(partition) or (
+                cluster.stalls and any(it.holds(now_s, partition) for it in cluster.stalls)
+            ):
                 continue
             log, position = cluster.logs[partition], self._positions[partition]
-            self._high[partition] = log.high_watermark(now_s)
-            if not 0 <= position <= self._high[partition]:
+            self._high[partition] = high = log.high_watermark(now_s)
+            # By leaders' epochs librdkafka sees that the log was cut, though it may be longer again by now.
+            seen, self._cuts_seen[partition] = self._cuts_seen[partition], len(log.cuts)
+            is_cut = any(it.keeps < position for it in log.cuts[seen:])
+            for it in log.cuts[seen:]:
+                it.is_noticed = True
+            if is_cut or not log.first <= position <= high:
                 out.append(_event(partition, position, KafkaError._AUTO_OFFSET_RESET))
+                cluster.resets += 1
                 del self._positions[partition]
                 continue
-            end = log.stable_end(now_s) if self._is_committed else self._high[partition]
+            end = log.stable_end(now_s) if self._is_committed else high
             if position < end:
                 # A response holds a part of what there is.
                 count = 1 + int(scheduler.random.random() * (most - len(out)))
@@ -292,6 +344,17 @@ class Consumer:
             if position >= end and self._told_end.get(partition) != position:
                 self._told_end[partition] = position
                 out.append(_event(partition, position, KafkaError._PARTITION_EOF))
+        return out
+
+    def _lost(self, now_s: float) -> list[Message]:
+        """What leaders said meanwhile of offsets that they do not have."""
+        out: list[Message] = []
+        told = self._cluster.lost_offsets
+        while self._lost_seen < len(told) and told[self._lost_seen][0] <= now_s:
+            at_s, partition = told[self._lost_seen]
+            self._lost_seen += 1
+            if partition in self._positions and now_s - at_s < 5:
+                out.append(_event(partition, self._positions.pop(partition), KafkaError._AUTO_OFFSET_RESET))
         return out
 
 

@@ -45,7 +45,17 @@ class Disk:
         self.is_alive = False
         files = self._files()
         self._let_go()
-        left = self._left(files) if machine else files
+        self._begin_with(self._left(files) if machine else files)
+
+    def backup(self) -> Files:
+        """All that is there, for `restore`."""
+        return self._files()
+
+    def restore(self, files: Files) -> None:
+        """What was there once is there again, and nothing else."""
+        self._begin_with(files)
+
+    def _begin_with(self, left: Files) -> None:
         shutil.rmtree(self.directory)
         self._lives += 1
         self.directory = self._root / str(self._lives)
@@ -152,16 +162,20 @@ class Disk:
             renamed.add(target)
 
         def opened(path: Any, flags: int, *mode: int, **more: Any) -> int:
-            if flags & os.O_CREAT:
+            if flags & os.O_CREAT and (flags & os.O_EXCL or not os.access(path, os.F_OK, **more)):
                 self._called("snapshot open")
             return os.open(path, flags, *mode, **more)
+
+        def write(handle: int, content: bytes) -> int:
+            self._called("snapshot write")
+            return os.write(handle, content)
 
         def unlink(path: Any, **more: Any) -> None:
             self._called("snapshot unlink")
             os.unlink(path, **more)
             renamed.add(str(path))
 
-        return _proxy(os, fsync=fsync, rename=rename, open=opened, unlink=unlink)
+        return _proxy(os, fsync=fsync, rename=rename, open=opened, unlink=unlink, write=write)
 
     def os_of_sinks(self) -> Any:
         """`os` for the spool's owner, which syncs the log of the database."""

@@ -43,6 +43,16 @@ class Kind(StrEnum):
     """A kept file is damaged, and the process killed."""
     WALL_JUMP = "wall_jump"
     """Somebody sets the clock on this machine's wall."""
+    OLD_DISK = "old_disk"
+    """The process is killed later, and what it kept is given back as it is now."""
+    COMPACT = "compact"
+    """Of a partition's older records only the last of each key stays."""
+    DELETE_RECORDS = "delete_records"
+    """A partition's first records go."""
+    TRUNCATE = "truncate"
+    """A partition's leader is one that lacks the newest records."""
+    RECREATE = "recreate"
+    """The topic is deleted and made anew."""
 
 
 WEIGHTS = {
@@ -61,6 +71,11 @@ WEIGHTS = {
     Kind.SPOOL_FULL: 1.0,
     Kind.TORN_SNAPSHOT: 1.0,
     Kind.WALL_JUMP: 1.0,
+    Kind.OLD_DISK: 0.7,
+    Kind.COMPACT: 1.0,
+    Kind.DELETE_RECORDS: 0.7,
+    Kind.TRUNCATE: 0.7,
+    Kind.RECREATE: 0.5,
 }
 
 

@@ -72,7 +72,7 @@ class Scheduler:
         self._timers: list[tuple[float, int, Task, int]] = []
         self._number = 0
         self._trace = blake2b(digest_size=16)
-        self.on_wait: Callable[[str], None] = lambda what: None
+        self.on_wait: Callable[[str], None] | None = None
         """Called in a task wherever it may come to wait, with what for: raises, or never returns, to crash there."""
         self.after_step: list[Callable[[], None]] = []
         """What is to be done once the task at work waits: what it cannot do to itself."""
@@ -170,7 +170,8 @@ class Scheduler:
         task = self.current
         if task is None or task.is_killed:
             return
-        self.on_wait(what)
+        if self.on_wait is not None:
+            self.on_wait(what)
         if self.random.random() < self.preempted:
             self._ready.append(task)
             self._hub.switch()
@@ -180,7 +181,8 @@ class Scheduler:
         if self.current is None:
             self.now_s += seconds
             return
-        self.on_wait("sleep")
+        if self.on_wait is not None:
+            self.on_wait("sleep")
         self.wait(self.now_s + max(seconds, 0.0))
 
     # In place of Python's.
@@ -241,7 +243,8 @@ class Scheduler:
                 me = scheduler.current
                 if not self.is_alive() or me is None:
                     return
-                scheduler.on_wait("join")
+                if scheduler.on_wait is not None:
+                    scheduler.on_wait("join")
                 self._joining.append(me)
                 if not scheduler.wait(None if timeout is None else scheduler.now_s + timeout):
                     self._joining.remove(me)

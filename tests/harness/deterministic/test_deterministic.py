@@ -9,16 +9,15 @@ from tests.harness.deterministic.shrink import shrunk
 from tests.harness.deterministic.world import Plan, play
 
 FOUND_AT = {
-    "dropped-barrier": 15,
+    "dropped-barrier": 59,
     "event-id-of-wall-clock": 0,
-    "missed-reset": 42,
-    "snapshot-ahead-of-history": 37,
-    "stale-called-ready": 29,
+    "missed-reset": 19,
+    "snapshot-ahead-of-history": 92,
+    "stale-called-ready": 14,
 }
 """Seeds that find planted bugs, for now: a change of the agent changes what a seed plays."""
 
-CI_SEEDS = 150
-"""Of the 300 that `make simulate` plays in a minute of both cores: all tests are to end within twenty."""
+CI_SEEDS = 300
 
 PATIENCE = 150
 """How many seeds more are tried."""
@@ -62,6 +61,8 @@ def test_shrinking_keeps_what_fails() -> None:
     [
         # The wall 3 min ahead, and a record an hour ahead: time passed by the wall, so findings came minutes late.
         pytest.param(53, id="time-of-a-record-ahead-and-a-wall-ahead"),
+        # The topic was made anew, and counters of records went back, which is a restart to Prometheus.
+        pytest.param(86, id="counters-went-back-as-a-topic-was-made-anew"),
     ],
 )
 def test_bug_that_was_found(seed: int) -> None:

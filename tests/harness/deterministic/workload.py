@@ -38,7 +38,7 @@ def choose(seed: int) -> Workload:
     """A seed's."""
     rng = random.Random(f"workload {seed}")
     quirks = frozenset(it for it in QUIRKS if rng.random() < 0.3)
-    return Workload(seed, rng.randint(2, 8), rng.choice((1, 2, 4, 4)), quirks=quirks)
+    return Workload(seed, rng.randint(1, 6), rng.choice((1, 2, 2, 4)), quirks=quirks)
 
 
 def make(workload: Workload, starts_s: float) -> dict[int, PartitionLog]:
@@ -46,7 +46,7 @@ def make(workload: Workload, starts_s: float) -> dict[int, PartitionLog]:
     settings = GeneratorSettings(
         start_ms=START_MS,
         groups=workload.groups,
-        members=IntegerRange(1, 5),
+        members=IntegerRange(1, 4),
         topics=4,
         partitions=IntegerRange(1, 4),
         commit_interval_ms=60_000,

@@ -15,12 +15,14 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from unittest.mock import patch
 
 import msgspec
 
 from agent.config.settings import PLAIN_CLUSTER, ClusterSettings, SnapshotSettings
+from agent.core.diagnosis.cluster import AnalyzerSelection
 from agent.core.events.events import Event
 from agent.core.shadow.mirror import PartitionMirror
 from agent.core.shadow.transitions import LogPosition
@@ -34,16 +36,18 @@ from agent.persistence.export.history_position import PartitionLog as PartitionL
 from agent.persistence.export.history_position import decode_position
 from agent.persistence.export.pipeline import ExportPipeline, SpoolSettings
 from agent.persistence.export.sinks import BatchLimits
-from agent.persistence.snapshot import directory_store
+from agent.persistence.snapshot import directory_store, image_codec
+from agent.persistence.snapshot.image_codec import _Version
 from agent.persistence.snapshot.store import StoreError
 from agent.presentation.json_views import describe_json
 from agent.runtime import reader_loop, transaction_watch
 from agent.runtime.agent import Agent
 from agent.runtime.parts import AgentOptions
+from agent.serving.metrics.exporter import Exporter, MetricsSource
 from analyzers.registry import select_analyzers
 from tests.harness.deterministic import faults, workload
 from tests.harness.deterministic.cluster import AdminClient, Cluster, Consumer, PartitionLog, Span
-from tests.harness.deterministic.disk import Disk
+from tests.harness.deterministic.disk import Disk, Files
 from tests.harness.deterministic.faults import Fault, Kind
 from tests.harness.deterministic.scheduler import STEADY_S, Scheduler, Task
 from tests.harness.deterministic.sinks import ClockedSink, SimulatedSink, Store
@@ -100,7 +104,7 @@ class Knobs:
         rng = random.Random(f"knobs {seed}")
         return cls(
             begins_s=rng.choice((0.0, rng.uniform(1, 1800))),
-            snapshot_s=rng.choice((30.0, 120.0, 120.0, 300.0)),
+            snapshot_s=rng.choice((30.0, 120.0, 300.0, 300.0)),
             poll_s=rng.choice((0.5, 2.0, 2.0, 5.0, 5.0, 5.0, *[10.0] * 4)),
             batch_records=rng.choice((3, 20, 2500)),
             memory_bytes=rng.choice((20_000, 64 * 1024 * 1024)),
@@ -120,6 +124,9 @@ class Process:
         self.agent: Agent | None = None
         self.connected_s = 0.0
         self.is_stopping = False
+        self.exporter: Exporter | None = None
+        self.counters: dict[str, float] = {}
+        """As they were read last."""
 
 
 @dataclass(slots=True)
@@ -146,6 +153,8 @@ class Seen:
     """Lives after which events may be told once more."""
     ready: int = 0
     asked: int = 0
+    final: dict[int, dict[str, bytes]] = field(default_factory=dict)
+    """How groups stood at the end, by partition."""
     clocks: dict[int, int] = field(default_factory=dict)
     """Up to when time has passed at the end, by partition, epoch milliseconds."""
 
@@ -169,7 +178,6 @@ class World:
         self._process: Process | None = None
         self._armed: tuple[int, Fault] | None = None
         self._is_over = False
-        self.scheduler.on_wait = self._on_wait
 
     # The run.
 
@@ -239,7 +247,7 @@ class World:
         self._start()
         last_s = max([self.ends_s, *(STEADY_S + it.at_s + it.lasts_s for it in self.plan.faults)])
         scheduler.sleep(last_s - scheduler.now_s)
-        self._armed = None
+        self._arm(None)
         scheduler.sleep(SETTLES_S)
         self._check_whole()
         self._stop_process(lambda: self._finish())
@@ -258,6 +266,8 @@ class World:
             position = agent.state.position(number).next_offset
             if given and position <= given[-1].offset:
                 self.fail(f"partition {number} was read to {position}, expected {given[-1].offset + 1}")
+            mirror = agent.state.mirror.partition(number)
+            self.seen.final[number] = {it: described(mirror, it) for it in mirror.groups}
 
     def _finish(self) -> None:
         self._is_over = True
@@ -312,7 +322,7 @@ class World:
         return AgentOptions(
             conf=settings.conf,
             settings=settings,
-            analyzers=select_analyzers(),
+            analyzers=all_analyzers(),
             exports=exports,
             open_store=opened if knobs.has_snapshots else None,
             wall_s=self.scheduler.wall_s,
@@ -369,7 +379,7 @@ class World:
     def _crash(self, *, machine: bool, away_s: float, then: Callable[[], None] | None = None) -> None:
         """The process, or its machine, is gone; another one starts later. Called by who drives, not by a task."""
         process, self._process = self._process, None
-        self._armed = None
+        self._arm(None)
         if process is None:
             return
         self.seen.crashes += 1
@@ -388,6 +398,12 @@ class World:
 
         self.scheduler.spawn(again, "again")
 
+    def _arm(self, armed: tuple[int, Fault] | None) -> None:
+        """Crash after so many calls more; None for not."""
+        self._armed = armed
+        # Most of the time nothing is due, and each wait would ask.
+        self.scheduler.on_wait = None if armed is None else self._on_wait
+
     def _on_wait(self, what: str) -> None:
         """Where the agent may die: a call of it that reaches what survives it, or may let others come first."""
         task = self.scheduler.current
@@ -399,7 +415,7 @@ class World:
         if calls > 0:
             self._armed = calls - 1, fault
             return
-        self._armed = None
+        self._arm(None)
         self.scheduler.note(f"crash in {task.name} at {what}")
         away_s = self.scheduler.random.choice((0.5, 5.0, 60.0))
         self.scheduler.after_step.append(lambda: self._crash(machine=fault.kind is Kind.POWER, away_s=away_s))
@@ -420,7 +436,7 @@ class World:
         store = self.stores[round(it.size)]
         match it.kind:
             case Kind.KILL | Kind.POWER:
-                self._armed = it.calls, it
+                self._arm((it.calls, it))
             case Kind.STOP:
                 if self._process is not None and self._process.agent is not None:
                     self._stop_process(self._start)
@@ -453,6 +469,22 @@ class World:
                 # A wall that is behind by more than records may be ahead is believed until partitions disagree: an
                 # agent with few of them finds otherwise then, and is meant to.
                 self.scheduler.wall_offset_s = self._right_offset_s + 604 * it.size - 4
+            case Kind.OLD_DISK:
+                files = self.disk.backup()
+                self._later(it.lasts_s * 10, lambda: self._give_back(files))
+            case Kind.COMPACT:
+                # What was written lately is in the segment that is written to, which is left alone.
+                self.logs[it.partition].compact(now_s, 900.0)
+            case Kind.DELETE_RECORDS:
+                self.logs[it.partition].delete_records(now_s, it.size)
+            case Kind.TRUNCATE:
+                log = self.logs[it.partition]
+                log.cut(now_s, log.high_watermark(now_s) - it.calls)
+            case Kind.RECREATE:
+                cluster.topic_id += "1"
+                for log in self.logs.values():
+                    log.first = 0
+                    log.cut(now_s, 0)
 
     def _later(self, seconds: float, what: Callable[[], None]) -> None:
         def wait() -> None:
@@ -467,6 +499,14 @@ class World:
             self.disk.damage("snapshots/")
 
         self.scheduler.after_step.append(torn)
+
+    def _give_back(self, files: Files) -> None:
+        def given_back() -> None:
+            self._crash(machine=False, away_s=1.0)
+            self.disk.restore(files)
+            self.seen.interruptions += 1
+
+        self.scheduler.after_step.append(given_back)
 
     def _disk_fails(self, what: str) -> int | None:
         now_s = self.scheduler.now_s
@@ -503,9 +543,34 @@ class World:
                     f" {asked_s - known_s:.1f} s before"
                 )
 
+    def _scrape(self, process: Process, agent: Agent) -> None:
+        """Read the metrics: counters never go back in a life, and groups are told of as they are."""
+        if process.exporter is None:
+            process.exporter = Exporter([MetricsSource(None, agent.queries.readings)], process=False)
+        mirrors = agent.state.mirror.partitions
+        before = {number: it.next_offset for number, it in mirrors.items()}
+        was_read_anew = self.cluster.resets
+        series = {}
+        for line in b"".join(process.exporter.render()).decode().splitlines():
+            if not line.startswith("#"):
+                name, _, text = line.rpartition(" ")
+                series[name] = float(text)
+        for name, value in process.counters.items():
+            is_of_group = name.startswith(("kshadow_group", "kshadow_records_ahead"))
+            if series.get(name, value if is_of_group else 0.0) < value and not (is_of_group and was_read_anew):
+                self.fail(f"{name}: expected {value:g} or more, got {series.get(name)}")
+        process.counters = {name: it for name, it in series.items() if "_total" in name.partition("{")[0]}
+        for number, mirror in mirrors.items():
+            if mirror.next_offset != before.get(number):
+                continue
+            for view in mirror.views():
+                shown = series.get(f'kshadow_group_members{{group="{view.group}"}}')
+                if shown is not None and shown != len(view.members):
+                    self.fail(f"{view.group}: expected {len(view.members)} members in the metrics, got {shown}")
+
     def _describe(self, process: Process, agent: Agent) -> None:
         queries, state = agent.queries, agent.state
-        queries.readings()
+        self._scrape(process, agent)
         for group, partition in queries.group_partitions().items():
             with agent.lock:
                 mirror = state.mirror.partitions.get(partition)
@@ -560,6 +625,22 @@ class Run:
     events: int
 
 
+@cache
+def _found() -> AnalyzerSelection:
+    return select_analyzers()
+
+
+def all_analyzers() -> AnalyzerSelection:
+    """As an agent has them that has just started; looked up once, which takes a twentieth of a run."""
+    makes, spanning = _found()
+    return AnalyzerSelection(makes, tuple(type(it)(it.settings) for it in spanning))
+
+
+@cache
+def _image_version(version: int, mirror_class: type[PartitionMirror]) -> object:
+    return _Version(version, all_analyzers(), mirror_class)
+
+
 def play(plan: Plan, say: Callable[[str], None] | None = None) -> Run:
     """Play a plan, and judge what came of it."""
     from tests.harness.deterministic import truth
@@ -570,8 +651,10 @@ def play(plan: Plan, say: Callable[[str], None] | None = None) -> Run:
     try:
         world = World(plan, root, say)
         try:
-            world.run()
-            events = truth.judge(world)
+            # All agents have the same analyzers, and so the same form of images.
+            with patch.object(image_codec, "_Version", lambda number, _, mirror: _image_version(number, mirror)):
+                world.run()
+                events = truth.judge(world)
         except AssertionError as error:
             world.fail(repr(error))
             events = 0
