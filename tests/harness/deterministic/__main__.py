@@ -2,7 +2,8 @@
 
 A seed that fails is played a second time, to see that it is the same to the byte. `--seed N` plays one, with its
 steps and the agent's log; `--shrink` makes a smaller plan of it first. `--planted NAME` puts a known bug in and says
-at which seed it is found; `--planted all` does that with each.
+at which seed it is found; `--planted all` does that with each. `--soak HOURS` plays so many virtual hours of 20,000
+commits a second with a fault each minute, and prints the memory that it takes.
 
 Ends with 1 if a seed fails, or a planted bug is not found.
 """
@@ -28,8 +29,13 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--seed", type=int, metavar="N")
     parser.add_argument("--shrink", action="store_true")
+    parser.add_argument("--soak", type=float, metavar="HOURS")
     parser.add_argument("--planted", choices=[*PLANTED, "all"])
     options = parser.parse_args()
+    if options.soak is not None:
+        from tests.harness.deterministic.soak import soak
+
+        return min(1, soak(options.soak))
     first, end = map(int, options.seeds.split(":"))
     if options.seed is not None:
         return _one(options.seed, options.planted, shrinks=options.shrink)

@@ -122,6 +122,11 @@ class PartitionLog:
         self.compacted = min(self.compacted, keeps)
         self.__post_init__()
 
+    @property
+    def end(self) -> int:
+        """Behind all that is ever appended."""
+        return len(self.entries)
+
     def high_watermark(self, now_s: float) -> int:
         """Behind the last offset."""
         return bisect_right(self._times, now_s)
@@ -145,6 +150,11 @@ class PartitionLog:
         for entry in self.entries[begin:end]:
             if (entry.is_given or (with_hidden and not entry.record.control)) and not entry.is_compacted:
                 yield entry.record
+
+    def messages(self, begin: int, end: int, most: int, *, with_hidden: bool) -> tuple[list[Message], int]:
+        """What a fetch gets of a range, and where the next one goes on."""
+        rows = list(islice(self.given(begin, end, with_hidden=with_hidden), most))
+        return list(map(_message, rows)), rows[-1].offset + 1 if len(rows) == most else end
 
     def given_before(self, end: int) -> Iterator[RawRecord]:
         """The committed records before an offset, backwards."""
@@ -338,9 +348,9 @@ class Consumer:
             if position < end:
                 # A response holds a part of what there is.
                 count = 1 + int(scheduler.random.random() * (most - len(out)))
-                rows = list(islice(log.given(position, end, with_hidden=not self._is_committed), count))
-                out += map(_message, rows)
-                self._positions[partition] = position = rows[-1].offset + 1 if len(rows) == count else end
+                found, position = log.messages(position, end, count, with_hidden=not self._is_committed)
+                out += found
+                self._positions[partition] = position
             if position >= end and self._told_end.get(partition) != position:
                 self._told_end[partition] = position
                 out.append(_event(partition, position, KafkaError._PARTITION_EOF))

@@ -6,6 +6,7 @@ import pytest
 
 from tests.harness.deterministic.seeds import play_some, played
 from tests.harness.deterministic.shrink import shrunk
+from tests.harness.deterministic.soak import soak
 from tests.harness.deterministic.world import Plan, play
 
 FOUND_AT = {
@@ -54,6 +55,11 @@ def test_shrinking_keeps_what_fails() -> None:
     assert small.faults == (wanted,)
     assert small.log.groups == 1
     assert not small.log.quirks
+
+
+def test_soak() -> None:
+    """A minute of the hours that are played by hand: the log that is made as it is read, and what is held to it."""
+    assert soak(1 / 60) == 0
 
 
 @pytest.mark.parametrize(

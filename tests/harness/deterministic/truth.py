@@ -40,15 +40,15 @@ def judge(world: World) -> int:
         rows = [it.record for it in log.original or log.entries if it.is_given]
         found = _replayed(world, state, partition, rows, looks.get(partition, []))
         if partition in changed:
-            required |= _judge_changed(world, partition, _encoded(found), state)
+            required |= _judge_changed(world, partition, encoded(found), state)
         else:
             outputs += found
     for partition, clock_ms in world.seen.clocks.items():
         if partition not in changed:
             outputs += state.advance(clock_ms, [partition])
-    expected = _encoded(it for it in outputs if it.group is not None or not changed)
+    expected = encoded(it for it in outputs if it.group is not None or not changed)
     for store in world.stores:
-        _check_store(world, store, expected, required, changed)
+        check_store(world, store, expected, required, changed)
     return len(expected) + len(required)
 
 
@@ -88,7 +88,7 @@ def _judge_changed(world: World, partition: int, told: Events, whole: ClusterSta
         # Nothing was read as it was cut: that nobody can see who comes later. Or it was read while more was there.
         return {}
     state = ClusterState(all_analyzers())
-    left = _encoded(_replayed(world, state, partition, [*log.given(log.first, len(log.entries))], []))
+    left = encoded(_replayed(world, state, partition, [*log.given(log.first, len(log.entries))], []))
     states = [state] if log.cuts else [state, whole]
     right = [
         {it: _lasting(described(mirror, it)) for it in mirror.groups} for mirror in map(_mirror(partition), states)
@@ -114,7 +114,8 @@ def _lasting(form: bytes) -> dict[str, object]:
     return {name: it for name, it in msgspec.json.decode(form).items() if name not in COUNTED} if form else {}
 
 
-def _encoded(outputs: Iterable[DiagnosisOutput]) -> Events:
+def encoded(outputs: Iterable[DiagnosisOutput]) -> Events:
+    """As they are written."""
     lines = (encode_event(event_of(it), 0).body for it in outputs)
     return {_id(it): it for it in lines}
 
@@ -145,7 +146,7 @@ UNSURE = {Kind.TORN_SNAPSHOT, Kind.OLD_DISK, Kind.SNAPSHOTS_FULL}
 """After these what was told and is read anew may have to be told anew, of a log that has changed since."""
 
 
-def _check_store(world: World, store: Store, expected: Events, required: Events, changed: set[int]) -> None:
+def check_store(world: World, store: Store, expected: Events, required: Events, changed: set[int]) -> None:
     """Everything is there, in one form, and once: but for writes that were not acknowledged, and for lives that ended
     before they could say how far they were."""
     name, told, counts = store.name, dict[str, set[bytes]](), Counter[str]()

@@ -12,7 +12,7 @@ import logging
 import random
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -162,12 +162,20 @@ class Seen:
 class World:
     """Everything of one run."""
 
-    def __init__(self, plan: Plan, root: Path, say: Callable[[str], None] | None = None) -> None:
-        self.plan, self.knobs = plan, Knobs.of(plan.seed)
+    def __init__(
+        self,
+        plan: Plan,
+        root: Path,
+        say: Callable[[str], None] | None = None,
+        *,
+        knobs: Knobs | None = None,
+        logs: Mapping[int, PartitionLog] | None = None,
+    ) -> None:
+        self.plan, self.knobs = plan, knobs or Knobs.of(plan.seed)
         self.scheduler = Scheduler(str(plan.seed), start_s=START_MS / 1000)
         self.scheduler.say, self.scheduler.preempted = say, self.knobs.preempted
         self._right_offset_s = self.scheduler.wall_offset_s
-        self.logs: dict[int, PartitionLog] = workload.make(plan.log, STEADY_S)
+        self.logs = workload.make(plan.log, STEADY_S) if logs is None else logs
         self.cluster = Cluster(self.scheduler, self.logs)
         self.disk = Disk(root, random.Random(f"disk {plan.seed}"), self._on_wait)
         self.disk.fails = self._disk_fails
@@ -262,10 +270,10 @@ class World:
         if not health.ready:
             self.fail(f"not ready after {SETTLES_S} s with nothing wrong: {health.reason}")
         for number, log in self.logs.items():
-            given = [*log.given(0, len(log.entries))]
+            last = next(log.given_before(log.end), None)
             position = agent.state.position(number).next_offset
-            if given and position <= given[-1].offset:
-                self.fail(f"partition {number} was read to {position}, expected {given[-1].offset + 1}")
+            if last is not None and position <= last.offset:
+                self.fail(f"partition {number} was read to {position}, expected {last.offset + 1}")
             mirror = agent.state.mirror.partition(number)
             self.seen.final[number] = {it: described(mirror, it) for it in mirror.groups}
 
@@ -549,7 +557,7 @@ class World:
             process.exporter = Exporter([MetricsSource(None, agent.queries.readings)], process=False)
         mirrors = agent.state.mirror.partitions
         before = {number: it.next_offset for number, it in mirrors.items()}
-        was_read_anew = self.cluster.resets
+        was_read_anew = self.cluster.resets or any(it.cuts for it in self.logs.values())
         series = {}
         for line in b"".join(process.exporter.render()).decode().splitlines():
             if not line.startswith("#"):
@@ -636,6 +644,13 @@ def all_analyzers() -> AnalyzerSelection:
     return AnalyzerSelection(makes, tuple(type(it)(it.settings) for it in spanning))
 
 
+@contextmanager
+def images_of_all() -> Iterator[None]:
+    """All agents have the same analyzers, and so the same form of images, which is made once."""
+    with patch.object(image_codec, "_Version", lambda number, _, mirror: _image_version(number, mirror)):
+        yield
+
+
 @cache
 def _image_version(version: int, mirror_class: type[PartitionMirror]) -> object:
     return _Version(version, all_analyzers(), mirror_class)
@@ -651,8 +666,7 @@ def play(plan: Plan, say: Callable[[str], None] | None = None) -> Run:
     try:
         world = World(plan, root, say)
         try:
-            # All agents have the same analyzers, and so the same form of images.
-            with patch.object(image_codec, "_Version", lambda number, _, mirror: _image_version(number, mirror)):
+            with images_of_all():
                 world.run()
                 events = truth.judge(world)
         except AssertionError as error:
