@@ -176,6 +176,8 @@ class Cluster:
         """How long an answer takes."""
         self.resets = 0
         """How often a consumer was told that an offset is not there."""
+        self.moves: list[Move] = []
+        """Partitions that others of a group have, or had."""
 
     def is_silent(self, partition: int | None = None) -> bool:
         """Whether nobody answers: of all, or of a partition."""
@@ -199,11 +201,20 @@ class Cluster:
         now_s = self.scheduler.now_s
         times = [time for it in (*self.silences, *self.stalls) for time in (it.begin_s, it.end_s) if time > now_s]
         times += [at_s for at_s, _ in self.lost_offsets if at_s > now_s]
+        times += [time for it in self.moves for time in (it.span.begin_s, it.span.end_s) if time > now_s]
         return min(times, default=float("inf"))
 
 
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A partition is another's for a time. `is_lost`: who had it is told only when the other has it."""
+
+    span: Span
+    is_lost: bool
+
+
 class Consumer:
-    """As `confluent_kafka.Consumer`, of one topic, without a group."""
+    """As `confluent_kafka.Consumer`, of one topic; if in a group, then with others that take partitions at times."""
 
     def __init__(self, cluster: Cluster, conf: Mapping[str, Any]) -> None:
         self._cluster, self._scheduler = cluster, cluster.scheduler
@@ -212,6 +223,11 @@ class Consumer:
         self._positions: dict[int, int] = {}
         self._told_end: dict[int, int] = {}
         self._cuts_seen: dict[int, int] = {}
+        self._assigned: set[int] = set()
+        self._paused: set[int] = set()
+        self._callbacks: dict[str, Callable[[Consumer, list[TopicPartition]], None]] = {}
+        """Of who is in a group, by what has happened."""
+        self._was_given = False
         self._high: dict[int, int] = {}
         self._lost_seen = 0
         self._was_silent = False
@@ -250,11 +266,40 @@ class Consumer:
     def assign(self, partitions: Sequence[TopicPartition]) -> None:
         """Fetch these, and no others."""
         self._positions.clear()
+        self._assigned.clear()
         self.incremental_assign(partitions)
 
+    def subscribe(self, topics: Sequence[str], **callbacks: Callable[[Consumer, list[TopicPartition]], None]) -> None:
+        """Be given partitions, and told when they are taken."""
+        self._callbacks = callbacks
+
+    def assignment(self) -> list[TopicPartition]:
+        """The partitions that are this one's."""
+        return [TopicPartition(TOPIC, it) for it in sorted(self._assigned)]
+
+    def _rebalance(self) -> None:
+        """Have partitions taken or given, as a poll does."""
+        cluster, now_s = self._cluster, self._scheduler.now_s
+        if not self._callbacks or cluster.is_silent():
+            return
+        moved = {it.span.partition: it for it in cluster.moves if it.span.begin_s <= now_s < it.span.end_s}
+        taken = [TopicPartition(TOPIC, it) for it in sorted(self._assigned & moved.keys())]
+        for it in taken:
+            self._callbacks["on_lost" if moved[it.partition].is_lost else "on_revoke"](self, [it])
+            self.incremental_unassign([it])
+        given = [it for it in cluster.logs if it not in moved and it not in self._assigned]
+        if given or not self._was_given:
+            self._was_given = True
+            self._callbacks["on_assign"](self, [TopicPartition(TOPIC, it) for it in given])
+
     def pause(self, partitions: Sequence[TopicPartition]) -> None:
-        """Fetch these no more."""
-        self.incremental_unassign(partitions)
+        """Fetch these no more, for now."""
+        self._paused.update(it.partition for it in partitions)
+
+    def resume(self, partitions: Sequence[TopicPartition]) -> None:
+        """Fetch these again."""
+        self._paused.difference_update(it.partition for it in partitions)
+        self._nothing_until_s = 0.0
 
     def incremental_assign(self, partitions: Sequence[TopicPartition]) -> None:
         """Fetch these as well."""
@@ -262,6 +307,7 @@ class Consumer:
         for it in partitions:
             log = self._cluster.logs[it.partition]
             self._positions[it.partition] = log.first if it.offset == OFFSET_BEGINNING else it.offset
+            self._assigned.add(it.partition)
             self._cuts_seen[it.partition] = len(log.cuts)
             self._told_end.pop(it.partition, None)
 
@@ -269,11 +315,14 @@ class Consumer:
         """Fetch these no more."""
         for it in partitions:
             self._positions.pop(it.partition, None)
+            self._assigned.discard(it.partition)
+            self._paused.discard(it.partition)
 
     def seek(self, to: TopicPartition) -> None:
         """Go on from there."""
         self._nothing_until_s = 0.0
-        self._positions[to.partition] = to.offset
+        is_first = to.offset == OFFSET_BEGINNING
+        self._positions[to.partition] = self._cluster.logs[to.partition].first if is_first else to.offset
         self._told_end.pop(to.partition, None)
 
     def poll(self, timeout: float = -1) -> Message | None:
@@ -296,6 +345,7 @@ class Consumer:
         out: list[Message] = []
         while True:
             self._tell_silence()
+            self._rebalance()
             found = self._fetched(count - len(out)) if scheduler.now_s >= self._nothing_until_s else []
             out += found
             if len(out) >= count or (out and not fill) or scheduler.now_s >= deadline:
@@ -323,7 +373,7 @@ class Consumer:
             return out
         out += self._lost(now_s)
         cluster.resets += len(out)
-        partitions = list(self._positions)
+        partitions = [it for it in self._positions if it not in self._paused]
         scheduler.random.shuffle(partitions)
         for partition in partitions:
             if len(out) >= most:

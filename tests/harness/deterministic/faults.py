@@ -53,6 +53,9 @@ class Kind(StrEnum):
     """A partition's leader is one that lacks the newest records."""
     RECREATE = "recreate"
     """The topic is deleted and made anew."""
+    MOVE = "move"
+    """Of an agent that shares the topic with others a partition is taken, and given back later; where `size` is small
+    it is lost: told only when another has it."""
 
 
 WEIGHTS = {
@@ -102,7 +105,7 @@ def choose(seed: int, partitions: int) -> list[Fault]:
     """A seed's, in the order of time."""
     rng = random.Random(f"faults {seed}")
     # Each seed has its own mix: some only one kind, some all.
-    kinds = [it for it in Kind if rng.random() < 0.5] or [Kind.KILL]
+    kinds = [it for it in WEIGHTS if rng.random() < 0.5] or [Kind.KILL]
     weights = [WEIGHTS[it] for it in kinds]
     out = []
     for _ in range(rng.randint(0, 12)):
@@ -112,4 +115,14 @@ def choose(seed: int, partitions: int) -> list[Fault]:
         size = round(rng.uniform(0.0, 1.0), 3)
         where = rng.choice(WHERE) if kind in (Kind.KILL, Kind.POWER) else ""
         out.append(Fault(at_s, kind, lasts_s, int(rng.paretovariate(0.7)), rng.randrange(partitions), size, where))
+    if shares(seed):
+        rng = random.Random(f"moves {seed}")
+        for _ in range(rng.randint(1, 6)):
+            at_s, lasts_s = round(rng.uniform(0.1, HOUR_MS / 1000), 3), round(rng.choice((0.0, 5.0, 60.0, 600.0)), 3)
+            out.append(Fault(at_s, Kind.MOVE, lasts_s, 0, rng.randrange(partitions), round(rng.random(), 3)))
     return sorted(out, key=lambda it: it.at_s)
+
+
+def shares(seed: int) -> bool:
+    """Whether its agent is one of several that share the topic's partitions."""
+    return random.Random(f"shares {seed}").random() < 0.2

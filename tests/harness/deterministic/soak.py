@@ -190,7 +190,7 @@ class SoakWorld(World):
 def soak(hours: float, seed: int = 0) -> int:
     """Play it, print what it takes, and hold it to the truth; how many failures there are."""
     rng = random.Random(f"soak {seed}")
-    kinds = [it for it in Kind if it not in CHANGES]
+    kinds = [it for it in WEIGHTS if it not in CHANGES]
     minutes = round(hours * 60)
     faults = tuple(
         Fault(
@@ -208,7 +208,7 @@ def soak(hours: float, seed: int = 0) -> int:
     plan = Plan(seed, Workload(seed, GENERATED, PARTITIONS, duration_ms), faults)
     knobs = replace(
         Knobs.of(seed), begins_s=0.0, snapshot_s=60.0, poll_s=0.5, batch_records=2500, memory_bytes=64 << 20,
-        has_spool=True, has_snapshots=True, looks_s=60.0, preempted=0.01,
+        has_spool=True, has_snapshots=True, looks_s=60.0, preempted=0.01, shares=False,
     )  # fmt: skip
     logs = _logs(plan, round(duration_ms / 1000 / TICK_S))
     root = Path(tempfile.mkdtemp(prefix="kshadow-", dir=IN_MEMORY if IN_MEMORY.is_dir() else None))

@@ -21,7 +21,7 @@ from unittest.mock import patch
 
 import msgspec
 
-from agent.config.settings import PLAIN_CLUSTER, ClusterSettings, SnapshotSettings
+from agent.config.settings import PLAIN_CLUSTER, ClusterSettings, ReadSettings, SnapshotSettings
 from agent.core.diagnosis.cluster import AnalyzerSelection
 from agent.core.events.events import Event
 from agent.core.shadow.mirror import PartitionMirror
@@ -46,7 +46,7 @@ from agent.runtime.parts import AgentOptions
 from agent.serving.metrics.exporter import Exporter, MetricsSource
 from analyzers.registry import select_analyzers
 from tests.harness.deterministic import faults, workload
-from tests.harness.deterministic.cluster import AdminClient, Cluster, Consumer, PartitionLog, Span
+from tests.harness.deterministic.cluster import AdminClient, Cluster, Consumer, Move, PartitionLog, Span
 from tests.harness.deterministic.disk import Disk, Files
 from tests.harness.deterministic.faults import Fault, Kind
 from tests.harness.deterministic.scheduler import STEADY_S, Scheduler, Task
@@ -97,6 +97,8 @@ class Knobs:
     """How often it is asked."""
     preempted: float
     """How often a thread is made to wait where it could go on."""
+    shares: bool = False
+    """Whether it shares the topic with other agents, which take partitions at times."""
 
     @classmethod
     def of(cls, seed: int) -> Knobs:
@@ -112,6 +114,7 @@ class Knobs:
             has_snapshots=rng.random() < 0.9,
             looks_s=rng.choice((60.0, 200.0, 400.0)),
             preempted=rng.choice((0.01, 0.05, 0.3)),
+            shares=faults.shares(seed),
         )
 
 
@@ -226,7 +229,8 @@ class World:
                 (directory_store, "os", self.disk.os_of_store()),
                 (spool, "sqlite3", self.disk.sqlite()),
                 (sink_worker, "os", self.disk.os_of_sinks()),
-                (reader_loop, "POLL_S", self.knobs.poll_s),
+                # Who shares the topic takes a pause of seconds for a sign that the others have its partitions.
+                (reader_loop, "POLL_S", min(self.knobs.poll_s, 2.0) if self.knobs.shares else self.knobs.poll_s),
                 (EventBuffer.__init__, "__kwdefaults__", {"clock": self.scheduler.monotonic}),
             ):
                 stack.enter_context(patch.object(module, name, value))
@@ -312,6 +316,7 @@ class World:
             PLAIN_CLUSTER,
             bootstrap_server="simulated:9092",
             snapshots=SnapshotSettings(interval_ms=round(knobs.snapshot_s * 1000)),
+            read=ReadSettings(share_group="agents" if knobs.shares else None),
         )
         sinks = [
             SimulatedSink(self.stores[0], self.scheduler, BatchLimits(100, 1_000_000, 0)),
@@ -477,6 +482,10 @@ class World:
                 # A wall that is behind by more than records may be ahead is believed until partitions disagree: an
                 # agent with few of them finds otherwise then, and is meant to.
                 self.scheduler.wall_offset_s = self._right_offset_s + 604 * it.size - 4
+            case Kind.MOVE:
+                cluster.moves.append(Move(of_partition, it.size < 0.3))
+                # What it told of the partition since it was kept last is told again.
+                self.seen.interruptions += 1
             case Kind.OLD_DISK:
                 files = self.disk.backup()
                 self._later(it.lasts_s * 10, lambda: self._give_back(files))
@@ -541,6 +550,8 @@ class World:
         """What is called ready knows all that was there as the agent started, and what came since but for what it
         cannot have noticed yet."""
         for number, log in self.logs.items():
+            if any(it.span.partition == number and it.span.end_s > asked_s - FRESH_S for it in self.cluster.moves):
+                continue
             is_stalled = any(it.partition == number and it.end_s > asked_s - STALLED_S for it in self.cluster.stalls)
             known_s = max(process.connected_s, asked_s - (STALLED_S if is_stalled else FRESH_S))
             last = next(log.given_before(log.stable_end(known_s)), None)
