@@ -118,7 +118,7 @@ def choose(seed: int, partitions: int) -> list[Fault]:
     if shares(seed):
         rng = random.Random(f"moves {seed}")
         for _ in range(rng.randint(1, 6)):
-            at_s, lasts_s = round(rng.uniform(0.1, HOUR_MS / 1000), 3), round(rng.choice((0.0, 5.0, 60.0, 600.0)), 3)
+            at_s, lasts_s = round(rng.uniform(0.1, HOUR_MS / 1000), 3), round(rng.choice((1.0, 5.0, 60.0, 600.0)), 3)
             out.append(Fault(at_s, Kind.MOVE, lasts_s, 0, rng.randrange(partitions), round(rng.random(), 3)))
     return sorted(out, key=lambda it: it.at_s)
 
