@@ -568,7 +568,7 @@ class World:
             process.exporter = Exporter([MetricsSource(None, agent.queries.readings)], process=False)
         mirrors = agent.state.mirror.partitions
         before = {number: it.next_offset for number, it in mirrors.items()}
-        was_read_anew = self.cluster.resets or any(it.cuts for it in self.logs.values())
+        was_read_anew = self.cluster.resets or self.cluster.moves or any(it.cuts for it in self.logs.values())
         series = {}
         for line in b"".join(process.exporter.render()).decode().splitlines():
             if not line.startswith("#"):
