@@ -2,7 +2,8 @@
 
 A clean leave is in the topic about a second before the kubelet tells how the container ended. History is written
 once, so an event waits until the source was asked for the last time, and what comes after it waits with it: events of
-a partition stay in order. Without an `OriginSource` nothing waits. Not thread-safe: the agent's lock is held.
+a partition stay in order. Without an `OriginSource` nothing waits. What takes more memory than `MAX_BYTES` does not
+wait either, oldest first: it is told with what is known by then. Not thread-safe: the agent's lock is held.
 """
 
 from __future__ import annotations
@@ -14,10 +15,13 @@ from collections.abc import Callable, Sequence
 
 from agent.core.diagnosis.engine import DiagnosisOutput
 from agent.core.events.events import event_of
+from agent.core.events.recent import EVENT_BYTES, estimated_bytes
 from agent.core.shadow.transitions import Transition
 from agent.persistence.export.log_clock import LogClock
 from agent.persistence.export.pipeline import ExportPipeline
 
+MAX_BYTES = 16 << 20
+"""Of the events that wait, by the estimate of those that are remembered."""
 WAIT_S = 0.1
 """How often who waits for all events looks whether they went."""
 
@@ -27,8 +31,9 @@ class HeldEvents:
 
     def __init__(self, exports: ExportPipeline, cluster: str | None) -> None:
         self._exports, self._cluster = exports, cluster
-        self._held: deque[Sequence[DiagnosisOutput] | LogClock] = deque()
-        self._put = self._handed_on = 0
+        self._held: deque[tuple[Sequence[DiagnosisOutput] | LogClock, int]] = deque()
+        """With the bytes of each."""
+        self._put = self._handed_on = self._bytes = 0
 
     def put(self, outputs: Sequence[DiagnosisOutput]) -> None:
         """Take what happened; each is handed on at once where nothing before it is open."""
@@ -39,14 +44,17 @@ class HeldEvents:
         self._take(clock)
 
     def _take(self, item: Sequence[DiagnosisOutput] | LogClock) -> None:
-        self._held.append(item)
+        size = 0 if isinstance(item, LogClock) else sum(map(_bytes_of, item))
+        self._held.append((item, size))
+        self._bytes += size
         self._put += 1
         self.release()
 
     def release(self, *, all_of_them: bool = False) -> None:
         """Hand on what is settled; `all_of_them`: the rest as well, with what is known by now."""
-        while self._held and (all_of_them or _is_settled(self._held[0])):
-            item = self._held.popleft()
+        while self._held and (all_of_them or self._bytes > MAX_BYTES or _is_settled(self._held[0][0])):
+            item, size = self._held.popleft()
+            self._bytes -= size
             self._handed_on += 1
             if isinstance(item, LogClock):
                 self._exports.time_passed(item)
@@ -68,6 +76,10 @@ class HeldEvents:
             if time.monotonic() >= deadline:
                 return False
             time.sleep(WAIT_S)
+
+
+def _bytes_of(output: DiagnosisOutput) -> int:
+    return estimated_bytes(output) if isinstance(output, Transition) else EVENT_BYTES
 
 
 def _is_settled(item: Sequence[DiagnosisOutput] | LogClock) -> bool:

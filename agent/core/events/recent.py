@@ -63,7 +63,7 @@ class RecentEvent:
     def __init__(self, at_ms: int, form: EventForm, is_finding: bool, number: int = 0) -> None:
         """`number`: the how many-th it is; those of before have none."""
         self.at_ms, self.form, self.is_finding, self.number = at_ms, form, is_finding, number
-        self.size = _estimated_bytes(form)
+        self.size = estimated_bytes(form)
         """What it takes at most, in whatever form, by estimate."""
 
     def encoded(self) -> bytes:
@@ -88,7 +88,7 @@ def _json(event: Event) -> bytes:
     return msgspec.json.encode(event, enc_hook=str)
 
 
-def _estimated_bytes(form: EventForm) -> int:
+def estimated_bytes(form: EventForm) -> int:
     """Bytes that an event takes, as what it is or as JSON: members, and what they held, are kept with it."""
     if isinstance(form, bytes):
         return _JSON_BYTES + len(form)

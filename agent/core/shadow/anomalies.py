@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections import Counter, deque
 from typing import Annotated, ClassVar
 
+from agent.common.text import truncated
 from agent.core.shadow.transitions import LogPosition
 from agent.core.shadow.views import Anomaly
 from agent.core.state_fields import MaxLength, StateFields
 
 MAX_ANOMALIES = 16
 """How many anomalies of one group are kept in full: enough to see a pattern, bounded whatever the log holds."""
+MAX_MESSAGE = 500
+"""Characters of what is said of one: it may name a member, whose name may be of any length."""
 
 _NONE: deque[Anomaly] = deque(maxlen=MAX_ANOMALIES)
 """Stands for no anomalies, and stays empty."""
@@ -43,7 +46,7 @@ class AnomalyLog:
         if self.latest is _NONE:
             self.latest = deque(maxlen=MAX_ANOMALIES)
         self.counts[kind] += 1
-        self.latest.append(Anomaly(kind, message, at.offset, at.timestamp_ms))
+        self.latest.append(Anomaly(kind, truncated(message, MAX_MESSAGE), at.offset, at.timestamp_ms))
 
 
 ANOMALIES = {

@@ -115,7 +115,9 @@ def decode(key: bytes | None, value: bytes | None, *, control: bool = False) -> 
         version, body = decode_value(record_type, value)
         return Record(record_type, message, version, body)
     except WireError as error:
-        # Kept for long, perhaps; its traceback would keep the frames, and all they hold, as long.
+        # Kept for long, perhaps; its traceback would keep the frames, and all they hold, as long. What it came of has
+        # another, and the text that is none.
+        error.__context__ = None
         return Undecodable(error.with_traceback(None), key, value)
 
 

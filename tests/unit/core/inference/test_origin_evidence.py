@@ -14,6 +14,7 @@ import pytest
 from agent.core.causes import Cause
 from agent.core.events.events import Event, event_of
 from agent.core.events.open_origins import BEHIND_S, SETTLE_S
+from agent.core.events.recent import estimated_bytes
 from agent.core.inference.facts import Departure
 from agent.core.inference.origin_evidence import MAX_DEPARTED, PartitionOrigins
 from agent.core.inference.origins import Origin
@@ -23,6 +24,7 @@ from agent.core.shadow.views import Member
 from agent.persistence.cluster_state import ClusterState
 from agent.persistence.export.columns import event_to_row, row_to_event
 from agent.presentation.json_views import describe_json
+from agent.runtime import held_events
 from agent.runtime.held_events import HeldEvents
 from tests.unit.cli.running import SEGMENTS
 from tests.unit.core.shadow import build as b
@@ -263,6 +265,23 @@ def test_history_waits_for_what_is_open_and_keeps_the_order() -> None:
     assert [it["type"] for it in sink.events] == [it.kind for it in outputs]
     (gone,) = members_of(sink.events, "member_left", "member")
     assert gone["origin"]["kind"] == "oom_killed"
+
+
+def test_what_waits_is_bounded_by_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    sink = Sink()
+    state = ClusterState(origin_source=Pods())
+    held = HeldEvents(sink, "c")  # type: ignore[arg-type]
+    log = a_departure()
+    outputs = play(state, log)
+    state.observe_origins(outputs, 100.0, log.now_ms)
+    size = sum(estimated_bytes(it) for it in outputs if isinstance(it, Transition))
+    monkeypatch.setattr(held_events, "MAX_BYTES", 3 * size)
+    for put in range(1, 6):
+        held.put(outputs)
+        assert len(sink.events) == max(put - 3, 0) * len(outputs)
+    held.release(all_of_them=True)
+    held.put(outputs)
+    assert len(sink.events) == 5 * len(outputs), "what went weighs nothing any more"
 
 
 def test_all_goes_out_at_once_where_it_must() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agent.core.shadow.anomalies import ANOMALIES, MAX_ANOMALIES, AnomalyLog
+from agent.core.shadow.anomalies import ANOMALIES, MAX_ANOMALIES, MAX_MESSAGE, AnomalyLog
 from agent.core.shadow.transitions import (
     AssignmentChanged,
     GroupCreated,
@@ -345,6 +345,12 @@ def test_payloads_that_do_not_decode(data: bytes, why: str) -> None:
     assert view.members[1].assignment == {"t": (3,)}
     kinds_of = [it.kind for it in view.anomalies]
     assert kinds_of == ["undecodable_payload"] * 2, "once for each payload, not again while it stays as it is"
+
+
+def test_an_anomaly_is_short_however_long_a_members_name_is() -> None:
+    broken = member("a" * 30_000, subscription=b"\x00")
+    view = Log().add(classic_group(1, broken)).view()
+    assert [len(it.message) for it in view.anomalies] == [MAX_MESSAGE]
 
 
 def test_a_member_with_no_assignment_bytes_holds_nothing_and_is_no_anomaly() -> None:

@@ -255,6 +255,13 @@ def test_the_longest_text_is_written_and_read() -> None:
     assert decode(bytes.fromhex(COMMIT_KEY), raw).value == value  # type: ignore[union-attr]
 
 
+def test_an_error_that_is_kept_holds_no_bytes() -> None:
+    found = decode(b"\0\2" + (30_000).to_bytes(2, "big") + b"\xff" * 30_000, None)
+    assert isinstance(found, Undecodable)
+    assert (found.error.__context__, found.error.__cause__, found.error.__traceback__) == (None, None, None)
+    assert len(str(found.error)) < 100
+
+
 def test_our_own_mistakes_are_assertions() -> None:
     with pytest.raises(AssertionError, match="has keys of OffsetCommitKey"):
         encode_key(RECORD_TYPES[1], GroupMetadataKey("g"))
