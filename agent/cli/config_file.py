@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import reprlib
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from functools import partial
@@ -70,22 +69,8 @@ def parse_yaml(path: Path) -> dict[Any, Any]:
 
     from agent.common.bounded_yaml import BoundedLoader
 
-    class Loader(BoundedLoader):
-        """Of two equal keys YAML would take the last; here that is an error."""
-
-        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-            keys = [key for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-            times = Counter(key.value for key in keys)
-            for key in keys:
-                if times[key.value] > 1:
-                    raise yaml.constructor.ConstructorError(
-                        None, None, f"the key {key.value[:100]!r} stands there twice", key.start_mark
-                    )
-            return super().construct_mapping(node, deep)
-
     try:
-        # SafeLoader's, with no other tags.
-        settings = yaml.load(path.read_text(encoding="utf-8"), Loader)
+        settings = yaml.load(path.read_text(encoding="utf-8"), BoundedLoader)
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"expected YAML: {error}") from None
     except OSError as error:

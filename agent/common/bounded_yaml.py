@@ -1,15 +1,21 @@
-"""YAML of which a few bytes cannot stand for many: aliases count as often as they are used."""
+"""YAML of which few bytes cannot stand for many: aliases count as often as they are used; and no key comes twice."""
 
 from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
 
 import yaml
 
 MAX_CHARACTERS = 1 << 20
 """Of a whole file, with what aliases stand for in place of them."""
+MAX_KEY = 100
+"""Characters of a key that are shown."""
 
 
 class BoundedLoader(yaml.SafeLoader):
-    """Raises `yaml.YAMLError` for a document that is too large once its aliases are followed, or refers to itself."""
+    """Raises `yaml.YAMLError` for a document that is too large once its aliases are followed, or refers to itself,
+    and where a mapping has a key twice: YAML would take the last."""
 
     def get_single_node(self) -> yaml.Node | None:
         """The document, before anything is made of it."""
@@ -17,6 +23,16 @@ class BoundedLoader(yaml.SafeLoader):
         if node is not None:
             _characters(node, {})
         return node
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        """A mapping, each key of which is there once."""
+        seen = set()
+        for key in (it for it, _ in node.value if isinstance(it, yaml.ScalarNode)):
+            if (key.tag, key.value) in seen:
+                said = f"the key {key.value[:MAX_KEY]!r} stands there twice"
+                raise yaml.constructor.ConstructorError(None, None, said, key.start_mark)
+            seen.add((key.tag, key.value))
+        return super().construct_mapping(node, deep)
 
 
 def _characters(node: yaml.Node, known: dict[yaml.Node, int | None]) -> int:

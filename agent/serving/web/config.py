@@ -103,22 +103,10 @@ _UNSUPPORTED = {
 """What the toolkit knows and kshadow does not do."""
 
 
-class _Loader(BoundedLoader):
-    """YAML in which no key comes twice, as the toolkit has it."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """The mapping. Raises `yaml.YAMLError`."""
-        keys = [self.construct_object(key) for key, _ in node.value]
-        for at, key in enumerate(keys):
-            if key in keys[:at]:
-                raise yaml.constructor.ConstructorError(None, None, f"{key!r} is there twice", node.start_mark)
-        return super().construct_mapping(node, deep)
-
-
 def parse(text: str, directory: Path) -> WebConfig:
     """The file's text; paths in it are relative to its `directory`. Raises `WebConfigError`."""
     try:
-        form = yaml.load(text, _Loader)
+        form = yaml.load(text, BoundedLoader)
     except (yaml.YAMLError, RecursionError) as error:
         raise WebConfigError(f"no YAML: {' '.join(str(error).split())}") from None
     known = ("tls_server_config", "http_server_config", "basic_auth_users")

@@ -28,6 +28,16 @@ def test_aliases_are_followed_within_bounds() -> None:
     assert load("") is None
 
 
+def test_keys_that_are_others_or_are_merged_are_none_twice() -> None:
+    assert load("1: a\n'1': b\nc: &c {d: 1}\ne: {<<: *c, d: 2}") == {1: "a", "1": "b", "c": {"d": 1}, "e": {"d": 2}}
+
+
+def test_many_keys_take_no_time_of_their_own() -> None:
+    started = time.process_time()
+    assert len(load("\n".join(f"k{number}: 1" for number in range(20_000)))) == 20_000
+    assert time.process_time() - started < 60
+
+
 def test_a_bomb_is_refused_at_once() -> None:
     started = time.process_time()
     with pytest.raises(yaml.YAMLError, match="there are more once aliases are followed"):
@@ -45,3 +55,12 @@ def test_long_texts_count_as_often_as_they_are_used() -> None:
 def test_what_refers_to_itself_is_refused() -> None:
     with pytest.raises(yaml.YAMLError, match="within what it stands for"):
         load("&a [*a]")
+
+
+@pytest.mark.parametrize("text", ["k: 1\nk: 2", "a: {k: 1, k: 1}", "- {k: 1, b: 2, 'k': 3}", "k: &k [1]\n? k\n: 2"])
+def test_no_key_comes_twice(text: str) -> None:
+    with pytest.raises(yaml.YAMLError, match="the key 'k' stands there twice"):
+        load(text)
+    with pytest.raises(yaml.YAMLError) as long:
+        load(text.replace("k", "k" * 900))
+    assert len(str(long.value)) < 300

@@ -79,7 +79,7 @@ REFUSED = [
     ("- 1", "the file: expected settings by name, got a list"),  # 2
     ("a: [", "no YAML: "),  # 3
     ("a: " + "[" * 5000, "no YAML: "),  # 4: too deep
-    ("basic_auth_users: {}\nbasic_auth_users: {}", "'basic_auth_users' is there twice"),  # 5
+    ("basic_auth_users: {}\nbasic_auth_users: {}", "the key 'basic_auth_users' stands there twice"),  # 5
     ("tls_server_config: x", "tls_server_config: expected settings by name, got a str"),  # 6
     ("tls_server_config: {key_file: a}", "tls_server_config.cert_file: missing"),  # 7
     ("tls_server_config: {cert_file: a}", "tls_server_config.key_file: missing"),  # 8
