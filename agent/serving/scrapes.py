@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -17,7 +18,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from agent.serving.metrics.exporter import Exporter
-from agent.serving.web.answers import VARY, gzip_bytes, send_in_chunks
+from agent.serving.web.answers import VARY, gzip_pieces, send_in_chunks
 from agent.serving.web.connection_limits import CONNECTION, LimitedConnection
 from agent.serving.web.content_negotiation import accepts_gzip, negotiate_exposition
 
@@ -33,7 +34,7 @@ class _Kind:
 
 @dataclass(eq=False, slots=True)
 class _Text:
-    body: bytes
+    pieces: Sequence[bytes]
     readers: set[LimitedConnection] = field(default_factory=set)
 
 
@@ -57,12 +58,13 @@ class Scrapes:
         # Whoever goes away does not end it for the others.
         text = await asyncio.shield(self._next[kind])
         encoding = {"Content-Encoding": "gzip"} if kind.is_compressed else {}
-        headers = {"Content-Type": exposition.content_type, **VARY, **encoding}
+        length = {"Content-Length": str(sum(map(len, text.pieces)))}
+        headers = {"Content-Type": exposition.content_type, **VARY, **encoding, **length}
         connection = cast("LimitedConnection | None", scope["state"].get(CONNECTION))
         if connection is not None:
             text.readers.add(connection)
         try:
-            await send_in_chunks(Response(text.body, headers=headers), send)
+            await send_in_chunks(Response(headers=headers), send, text.pieces)
         finally:
             text.readers.discard(connection)
             if not text.readers:
@@ -72,7 +74,7 @@ class Scrapes:
         async with self._thread:
             # Whoever asks from now on has the next one: this may lack what they know of.
             del self._next[kind]
-            text = _Text(await run_sync(self._body, kind, abandon_on_cancel=True))
+            text = _Text(await run_sync(self._made, kind, abandon_on_cancel=True))
         self._sent[text] = None
         while len(self._sent) > MAX_KEPT:
             oldest, _ = self._sent.popitem(last=False)
@@ -80,6 +82,6 @@ class Scrapes:
                 reader.give_way()
         return text
 
-    def _body(self, kind: _Kind) -> bytes:
-        body = b"".join(self._exporter.render(kind.openmetrics))
-        return gzip_bytes(body) if kind.is_compressed else body
+    def _made(self, kind: _Kind) -> Sequence[bytes]:
+        pieces = self._exporter.render(kind.openmetrics)
+        return gzip_pieces(pieces) if kind.is_compressed else pieces

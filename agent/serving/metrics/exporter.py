@@ -97,10 +97,11 @@ class Exporter:
             others += [(source.cluster, sample) for sample in _cluster_samples(readings)]
             written.append(lines.write(readings))
         for metric in _GROUP_METRICS:
-            # Lines that are through are let go of.
-            found = [lines for of_cluster in written for lines in of_cluster.pop(metric.name, ())]
+            found = [lines for of_cluster in written for lines in of_cluster.get(metric.name, ())]
             if found:
-                yield b"".join((metric.header(openmetrics=openmetrics).encode(), *found))
+                # Not put together: while that is done nobody else computes.
+                yield metric.header(openmetrics=openmetrics).encode() + found[0]
+                yield from found[1:]
         yield (generate_openmetrics if openmetrics else generate_latest)(_Families(others, process))
 
     def _of_all(self) -> Iterator[tuple[str | None, Sample]]:

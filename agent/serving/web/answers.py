@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
-from collections.abc import Callable, Mapping
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import anyio
@@ -27,6 +28,8 @@ DEFAULT_EVENTS = 1_000
 """Events of one answer: at most, and of a timeline unless told. The newest are given."""
 COMPLETE_SINCE = "Kshadow-Complete-Since"
 """The header that says from when on (epoch milliseconds) an answer has all events; absent if from the beginning."""
+_GZIP_FORM = 16
+"""Added to the size of zlib's window: a header and a trailer as gzip has them, with no time."""
 VARY = {"Vary": "Accept, Accept-Encoding"}
 """Of answers that depend on what the client accepts."""
 
@@ -117,10 +120,16 @@ def gzip_bytes(body: bytes | memoryview) -> bytes:
     return gzip.compress(body, GZIP_LEVEL, mtime=0)
 
 
-async def send_in_chunks(response: Response, send: Send) -> None:
-    """Hand over a whole answer, as fast as the client takes it."""
-    body = response.body
+def gzip_pieces(pieces: Iterable[bytes]) -> list[bytes]:
+    """As one body, of which other threads need not wait for more than a piece."""
+    packer = zlib.compressobj(GZIP_LEVEL, wbits=zlib.MAX_WBITS | _GZIP_FORM)
+    return [it for it in (*map(packer.compress, pieces), packer.flush()) if it]
+
+
+async def send_in_chunks(response: Response, send: Send, pieces: Sequence[bytes] | None = None) -> None:
+    """Hand over a whole answer, as fast as the client takes it; its body is in `pieces` where there are some."""
     await send({"type": "http.response.start", "status": response.status_code, "headers": response.raw_headers})
-    for at in range(0, len(body), CHUNK_BYTES):
-        await send({"type": "http.response.body", "body": body[at : at + CHUNK_BYTES], "more_body": True})
+    for piece in (response.body,) if pieces is None else pieces:
+        for at in range(0, len(piece), CHUNK_BYTES):
+            await send({"type": "http.response.body", "body": piece[at : at + CHUNK_BYTES], "more_body": True})
     await send({"type": "http.response.body", "body": b""})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import socket
 import threading
 import time
@@ -12,10 +13,13 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agent.serving import scrapes
 from agent.serving.metrics.exporter import Exporter
 from agent.serving.server import serving
+from agent.serving.web.answers import gzip_pieces
 from tests.unit.serving.routes.replayed import Replayed
 
 
@@ -96,3 +100,20 @@ def test_slow_readers_hold_few_texts_and_keep_nobody_out(monkeypatch: pytest.Mon
                 while came[-1] <= made.size and (piece := it.recv(1 << 20)):
                     came[-1] += len(piece)
         assert [it > made.size for it in came] == [False, False, False, True, True]
+
+
+@given(st.lists(st.binary(max_size=100) | st.just(b"x" * 100_000), max_size=5))
+def test_pieces_are_compressed_to_one_body(pieces: list[bytes]) -> None:
+    body = b"".join(gzip_pieces(pieces))
+    assert gzip.decompress(body) == b"".join(pieces)
+    assert body == b"".join(gzip_pieces([*pieces, b""])), "nothing of when it was made"
+
+
+def test_a_scrape_says_how_long_it_is(made: Made) -> None:
+    made.size = 300_000
+    made.may.set()
+    with serving(Replayed([]), exporter=made) as url:
+        for encoding in ("identity", "gzip"):
+            answer = httpx.get(url + "/metrics", headers={"Accept-Encoding": encoding})
+            assert int(answer.headers["content-length"]) == answer.num_bytes_downloaded
+            assert len(answer.content) == made.size + len(b"# 1 0\n")
