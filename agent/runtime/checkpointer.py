@@ -76,10 +76,11 @@ class _Stored(NamedTuple):
 
 
 class _Image(NamedTuple):
-    """A partition's state on its way to the store."""
+    """A partition's state on its way to the store, and which log it is of."""
 
     position: ReplayPosition
     blob: bytes
+    log_id: LogId
 
 
 class _Ledger:
@@ -376,11 +377,12 @@ class Checkpointer(BackgroundThread):
             now_ms = clock.now_ms()
             as_of_ms = now_ms if self._is_current(number) else min(now_ms, position.clock_ms)
             self._say_left_out(snapshot)
-            out[number] = _Image(position, snapshot.encode(as_of_ms))
+            out[number] = _Image(position, snapshot.encode(as_of_ms), LogId(*snapshot.header.identity[:2]))
         if out and self._ledger.cluster is not None:
             with self._lock:
                 snapshot, until_ms = self._state.capture_cluster(), self._state.judged_until_ms
-            out[None] = _Image(ReplayPosition(0, until_ms), snapshot.encode(clock.now_ms()))
+            log_id = LogId(*snapshot.header.identity[:2])
+            out[None] = _Image(ReplayPosition(0, until_ms), snapshot.encode(clock.now_ms()), log_id)
         return out
 
     def _say_left_out(self, snapshot: Snapshot) -> None:
@@ -391,6 +393,9 @@ class Checkpointer(BackgroundThread):
 
     def _save(self, store: SnapshotStore, images: Mapping[int | None, _Image]) -> None:
         for number, it in images.items():
+            if it.log_id != self._ledger.log_id:
+                # The topic was made anew meanwhile: of the new one such a position would tell a lie.
+                continue
             if self._exports is not None:
                 position = encode_position(it.position, self._ledger.partition_log(number))
                 store.save(self._ledger.history_name(number), position)

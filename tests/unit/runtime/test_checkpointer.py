@@ -132,6 +132,27 @@ def test_what_cannot_be_gone_on_from_is_refused(tmp_path, records, log, bounds, 
     again.keeper.finish(5)
 
 
+def test_what_was_imaged_before_the_topic_was_made_anew_is_not_kept_as_of_the_new_one(tmp_path, records, monkeypatch):
+    sink = Taking()
+    exports = ExportPipeline([sink], spool=None)
+    exports.start()
+    it = Kept(tmp_path, exports=exports)
+    it.keeper.restorer.restore(LOG, ends(records))
+    it.replay(records)
+    wait_durable, anew = exports.wait_durable, LogId("cluster", "made anew")
+
+    def recreated(timeout_s: float) -> bool:
+        it.keeper.restorer.restore(anew, ends(records))
+        return wait_durable(timeout_s)
+
+    monkeypatch.setattr(exports, "wait_durable", recreated)
+    assert it.keeper.save(it.state.partitions, 5)
+    assert not [*(tmp_path / "cluster").glob("*.snapshot")]
+    monkeypatch.undo()
+    it.keeper.finish(5)
+    exports.stop(5)
+
+
 def test_a_damaged_snapshot_is_refused_alone(tmp_path, records):
     kept(tmp_path, records)
     number = records[0].partition
