@@ -26,7 +26,7 @@ from agent.core.wire.records import TransactionMarker, Undecodable, decode
 from agent.kafka.source.errors import SourcePathError
 from agent.kafka.source.ndjson import STDIN, LineProblem, PayloadLine, is_ndjson
 from agent.kafka.source.paths import committed_batches_of, raw_records
-from agent.kafka.source.problems import SegmentProblem
+from agent.kafka.source.problems import ProblemKind, SegmentProblem
 from agent.kafka.source.segments import discover
 from agent.presentation.json_views import LagOf, describe_json, group_json, with_stale
 from agent.presentation.narrative import findings
@@ -163,7 +163,7 @@ class OfflineGroups:
         )
         self.problems = 0
         self.is_incomplete = False
-        """Whether records of a topic were passed over, which may be those that were asked for."""
+        """Whether records were passed over that are there, and may be those that were asked for."""
         self._cluster = cluster
         self._group = group
         self._events: list[Event] | None = [] if keep_events else None
@@ -315,6 +315,9 @@ def load(
                         pass
                     case _:
                         loaded.problems += 1
+                        # What is damaged is no group's any more; this is whole.
+                        is_whole = isinstance(item, SegmentProblem) and item.kind is ProblemKind.OVERSIZED
+                        loaded.is_incomplete |= is_whole
                         on_problem(str(item))
         loaded.finish()
     return loaded

@@ -11,9 +11,11 @@ import yaml
 from agent.cli.data_source import source_errors_reported
 from agent.core.protocol.hashing import GroupPartitioner, partition_for_group
 from agent.kafka.source.errors import SourceDenied, SourcePathError
+from agent.kafka.source.unpacking import MAX_UNPACKED_BYTES
 from tests.unit.cli.running import SEGMENTS, kshadow, lines, on_terminal
 from tests.unit.cli.test_decode import line
 from tests.unit.core.shadow import build as b
+from tests.unit.kafka.source.test_unpacking import bomb
 
 GROUPS = ["ads-eos", "fraud-848", "geo-stream", "ledger-share", "pricing-poll", "quota-kstreams"]
 
@@ -54,6 +56,20 @@ def test_a_group_as_a_table() -> None:
     assert "Members: 2\nMEMBER" in text
     assert "Committed offsets: 6\nTOPIC" in text
     assert "orders[0-2]" in text
+
+
+def test_a_group_may_lie_behind_a_batch_that_is_too_large(tmp_path: Path) -> None:
+    """3 as live, where the group that was asked for may be in it; 1 where it is damaged, and nobody's any more."""
+    path = tmp_path / f"{0:020}.log"
+    whole = bomb(0, megabytes=(MAX_UNPACKED_BYTES >> 20) + 1)
+    path.write_bytes(whole)
+    result = kshadow("describe", "g", "--from", str(path))
+    assert result.exit_code == 3
+    assert "oversized" in result.stderr
+    assert "no group 'g' in " in result.stderr
+    assert "or its records are among those that could not be read" in result.stderr
+    path.write_bytes(whole[:-100] + bytes(100))
+    assert kshadow("describe", "g", "--from", str(path)).exit_code == 1
 
 
 def test_an_empty_group_and_its_anomalies() -> None:
