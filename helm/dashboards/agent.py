@@ -15,7 +15,7 @@ from helm.dashboards.frame import About, Mark, Row, dashboard
 from helm.dashboards.looks import BLUE, GREEN, ORANGE, VERMILION, steps, value_map
 from helm.dashboards.panels import Q, Says, Size, lines, name_only, number
 from helm.dashboards.promql import AGENT, ALERTS, AT_END, PROCESS, counted_or_none, of_agent, process, rate, selected
-from helm.dashboards.words import NO_ADMIN, NO_AGENT, NO_FILE, NO_SHARES
+from helm.dashboards.words import NO_ADMIN, NO_AGENT, NO_FILE, NO_SHARES, NO_TRANSACTION
 
 TOP: Final = 10
 _NAME: Final = "{{instance}} {{cluster}}"
@@ -123,6 +123,22 @@ def _reading() -> Row:
                     NO_AGENT,
                 ),
                 Q(_furthest_behind(), f"{{{{partition}}}} {_NAME}"),
+                size=_HALF,
+                calcs=("max", "lastNotNull"),
+            ),
+            lines(
+                Says(
+                    "Age of the oldest open transaction, by partition",
+                    "For how long a transaction has been open in a partition of the topic; nothing where none is. "
+                    "What was written behind it cannot be read, so groups there are told as of its beginning. Over "
+                    "a minute: the client hangs; the agent's log has its transactional id.",
+                    "s",
+                    NO_TRANSACTION,
+                ),
+                Q(
+                    f"{of_agent('kshadow_topic_open_transaction_seconds', AGENT, 'partition')} > 0",
+                    f"{{{{partition}}}} {_NAME}",
+                ),
                 size=_HALF,
                 calcs=("max", "lastNotNull"),
             ),

@@ -21,3 +21,4 @@ NO_HISTORY: Final = "No history is written: see --history-topic and --history-pa
 NO_SNAPSHOTS: Final = "No snapshots are kept: see --state-dir"
 NO_FILE: Final = "No configuration file"
 NO_SHARES: Final = "Only agents with --share-group take partitions over from each other"
+NO_TRANSACTION: Final = "No transaction is open in the topic"

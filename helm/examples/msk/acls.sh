@@ -13,5 +13,7 @@ acl --operation Describe --group '*'
 acl --operation Describe --topic '*'
 # How far share groups are. Not needed with `share-lag: false`, nor without share groups.
 acl --operation Read --topic __share_group_state
+# Whose open transaction hides records. Not needed: without it that has no name.
+acl --operation Read --topic __transaction_state
 # Where the history goes. Not needed without `history-topic`.
 acl --operation Write --topic kshadow-history

