@@ -91,7 +91,7 @@ class CommittedOffsets:
         self.counts: Counter[bytes] = Counter()
         """How often each position was committed: what a member's pace is told by."""
         self._groups: dict[str, Slots] = {}
-        self._place: dict[bytes, tuple[str, tuple[str, int]]] = {}
+        self._group_of: dict[bytes, str] = {}
         self._keys: dict[bytes, bytes] = {}
         """Each key under itself: the one object that all else here is kept by."""
         self._touched: dict[bytes, bytes] | None = None
@@ -151,25 +151,25 @@ class CommittedOffsets:
         if not known:
             slots = self._groups.setdefault(group, {})
             # Names spelt anew by each record were a fifth of what a position takes: they are kept once.
-            group = self._place[next(iter(slots))][0] if slots else group
-            slot = slots[raw_key] = (interned_topic(topic), partition)
-            self._place[raw_key] = (group, slot)
+            group = self._group_of[next(iter(slots))] if slots else group
+            slots[raw_key] = (interned_topic(topic), partition)
+            self._group_of[raw_key] = group
             self.version += 1
         if self.moved.groups:
             self._note_moved(raw_key, raw_value)
         return not known
 
     def _note_moved(self, raw_key: bytes, raw_value: bytes) -> None:
-        group, slot = self._place[raw_key]
+        group = self._group_of[raw_key]
         if group in self.moved.groups:
-            self.moved.note(group, slot, raw_value)
+            self.moved.note(group, self._groups[group][raw_key], raw_value)
 
     def remove(self, raw_key: bytes, group: str) -> Commit | None:
         """Apply a tombstone; the commit that it deletes, if there was one."""
         raw_value = self.latest.pop(raw_key, None)
         if raw_value is None:
             return None
-        del self.counts[raw_key], self._place[raw_key], self._keys[raw_key]
+        del self.counts[raw_key], self._group_of[raw_key], self._keys[raw_key]
         if self._touched is not None:
             self._touched.pop(raw_key, None)
         self.version += 1
@@ -193,19 +193,19 @@ class CommittedOffsets:
         """By group, the positions that were committed since the last call, as they stand."""
         touched, self._touched = self._touched or {}, {}
         out: dict[str, dict[tuple[str, int], Position]] = {}
-        places = map(self._place.__getitem__, touched)
+        groups = map(self._group_of.__getitem__, touched)
         counts = map(self.counts.__getitem__, touched)
-        last, found, last_ms = None, dict[tuple[str, int], Position](), 0
-        for (group, slot), (offset, commit_ms), count in zip(
-            places, read_positions(touched.values()), counts, strict=True
+        last, slots, found, last_ms = None, Slots(), dict[tuple[str, int], Position](), 0
+        for raw_key, group, (offset, commit_ms), count in zip(
+            touched, groups, read_positions(touched.values()), counts, strict=True
         ):
             if group is not last:
                 # A client commits its partitions together.
-                last, found = group, out.setdefault(group, {})
+                last, slots, found = group, self._groups[group], out.setdefault(group, {})
             if commit_ms != last_ms:
                 last_ms = commit_ms
             # At the same time, as one object: samples keep it of each position.
-            found[slot] = Position(offset, last_ms, count)
+            found[slots[raw_key]] = Position(offset, last_ms, count)
         return out
 
     def commit(self, group: str, topic: str, partition: int) -> tuple[Commit, int] | None:
@@ -322,7 +322,7 @@ class CommittedOffsets:
                     last, start, group_slots = group, commit_key_start(group), out._groups.setdefault(group, {})
                 slot = by_end[key[len(start) :]] = same.setdefault((topic, number), (topic, number))
             group_slots[key] = slot
-            out._place[key] = (last, slot)
+            out._group_of[key] = last
         if touched is not None:
             out._touched = {key: out.latest[key] for key in map(keys.__getitem__, touched)}
         return out

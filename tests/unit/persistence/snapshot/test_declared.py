@@ -40,7 +40,7 @@ NO_STATE: dict[type, set[str]] = {
     PartitionMirror: {"partition", "rejects", "_evidence_source", "_origin_source", "names_version"},
     PartitionDiagnosis: {"_mirror", "_makes", "observer", "_on_failure", "_wakes", "lag_source", "_look_ms"},
     # They follow from the keys; `moved` is the mirror's.
-    CommittedOffsets: {"_groups", "_keys", "_place", "version", "moved"},
+    CommittedOffsets: {"_groups", "_keys", "_group_of", "version", "moved"},
     Consumption: {"_ends"},  # what `_bases` tells
     TargetAssignments: {"slots_of"},
     ConsumerGroup: {"_libraries"},  # follows from the members
