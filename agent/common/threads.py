@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from abc import abstractmethod
+from contextlib import ExitStack
 from typing import ClassVar
 
 
@@ -40,3 +41,20 @@ class BackgroundThread:
         """End, and wait for it."""
         self.request_stop()
         self.join(self.STOP_S)
+
+
+class BothLocks:
+    """Two locks as one: the second is asked for once the first is held."""
+
+    def __init__(self, first: threading.Lock, second: threading.Lock) -> None:
+        self._first, self._second = first, second
+
+    def __enter__(self) -> None:
+        with ExitStack() as held:
+            held.enter_context(self._first)
+            held.enter_context(self._second)
+            held.pop_all()
+
+    def __exit__(self, *_: object) -> None:
+        self._second.release()
+        self._first.release()

@@ -17,6 +17,8 @@ from typing import Any, Final, NamedTuple, TypeVar, get_type_hints
 import msgspec
 
 Class = TypeVar("Class", bound=type)
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 
 
 class StateFields(dict[str, Any]):
@@ -61,6 +63,14 @@ def interned(cls: Class) -> Class:
     """Mark a class of immutable values that are everywhere: a snapshot writes each value once."""
     INTERNED.add(cls)
     return cls
+
+
+def put_or_drop(mine: dict[Key, Value], its: Mapping[Key, Value], key: Key) -> None:
+    """Have under a key what another has there; nothing where it has nothing."""
+    if key in its:
+        mine[key] = its[key]
+    else:
+        mine.pop(key, None)
 
 
 def declared_state(cls: type) -> StateFields | None:

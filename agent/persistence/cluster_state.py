@@ -1,26 +1,27 @@
 """All that the agent knows of the groups, and all that it remembers of them, by partition of the topic.
 
 A partition's state is a pure function of its records up to `next_offset` and of the time that was let pass up to
-`clock_ms`. So is its image, from which it goes on as if nothing had been. Not thread-safe: whoever calls holds the
-lock, but for `Snapshot.encode`.
+`clock_ms`. So is its image, from which it goes on as if nothing had been. Not thread-safe: whoever calls holds a
+lock, but for `Snapshot.encode` and `partitions`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
 from agent.core.diagnosis.cluster import NO_ANALYZERS, AnalyzerSelection, ClusterDiagnosis
 from agent.core.diagnosis.engine import AnalyzerFailure, DiagnosisOutput
 from agent.core.events.counts import EventCounts, PartitionCounts
 from agent.core.events.open_origins import OpenOrigins
-from agent.core.events.recent import PartitionRecentEvents, RecentEvents
+from agent.core.events.recent import NotedEvent, PartitionRecentEvents, RecentEvents
 from agent.core.inference.external_evidence import EvidenceSource
 from agent.core.inference.origins import OriginSource
-from agent.core.record_time import UNKNOWN, Context
+from agent.core.record_time import FOLLOWERS, UNKNOWN, Context
 from agent.core.records import LogId, RecordBatch
 from agent.core.shadow.cluster import ClusterMirror
-from agent.core.shadow.mirror import PartitionMirror, RejectedRecord
+from agent.core.shadow.mirror import PartitionMirror, RejectedRecord, costly_records
 from agent.core.shadow.transitions import LogPosition, Transition
 from agent.persistence.snapshot.envelope import Header, SnapshotIdentity, seal
 from agent.persistence.snapshot.errors import RefusalReason, SnapshotRefused
@@ -32,6 +33,9 @@ class MembershipObserver(Protocol):
 
     def observe(self, mirror: PartitionMirror, transitions: Sequence[Transition]) -> None:
         """A record has changed groups; the mirror is as it left it."""
+
+    def see(self, mirror: PartitionMirror, transitions: Sequence[Transition]) -> Callable[[], None]:
+        """The same in two steps: what is returned keeps what was seen, and takes no time."""
 
     def seed(self, mirror: PartitionMirror) -> None:
         """A partition was restored: how its groups stand is known, and nothing of what led to it."""
@@ -77,6 +81,11 @@ class Snapshot(NamedTuple):
 
 def _every_group(group: str) -> bool:
     return True
+
+
+def _context(run: RecordBatch, stop: int, context: Context) -> Context:
+    """What is known of what follows those before `stop`."""
+    return context._replace(next_ms=[*run.timestamps_ms[stop : stop + FOLLOWERS], *context.next_ms])
 
 
 class ClusterState:
@@ -127,12 +136,79 @@ class ClusterState:
         if origin_source is not None:
             self._open_origins = OpenOrigins(origin_source, self.mirror.partitions, self.counts)
 
-    def replay_batch(self, run: RecordBatch, context: Context = UNKNOWN) -> list[DiagnosisOutput]:
+    def replay_batch(
+        self,
+        run: RecordBatch,
+        context: Context = UNKNOWN,
+        answers: AbstractContextManager[object] | None = None,
+    ) -> list[DiagnosisOutput]:
         """Apply consecutive records of one partition: what came of it in groups that are shown, in order. `context`:
-        what is known of those that follow."""
-        outputs = self.diagnosis.replay_batch(run, context)
+        what is known of those that follow.
+
+        `answers` is held, if it is given, while anything changes that answers are told from. What takes long (a
+        record of a large group) is worked out before, without it."""
+        if answers is None:
+            return self._replay_run(run, context)
+        out: list[DiagnosisOutput] = []
+        start, end = 0, len(run)
+        for index in costly_records(run) if self.mirror.mirror_class.has_forks else ():
+            # How large its group is, those before it say.
+            if start < index:
+                out += self._replay_part(run, start, index, context, answers)
+            with answers:
+                mirror = self.mirror.partition(run.partition)
+            group = mirror.large_group(run.keys[index], run.values[index])
+            if group is not None:
+                record = run.part(index, index + 1)
+                out += self._replay_aside(record, _context(run, index + 1, context), group, answers)
+            start = index if group is None else index + 1
+        if start < end:
+            out += self._replay_part(run, start, end, context, answers)
+        return out
+
+    def _replay_part(
+        self, run: RecordBatch, start: int, stop: int, context: Context, answers: AbstractContextManager[object]
+    ) -> list[DiagnosisOutput]:
+        if stop - start < len(run):
+            run, context = run.part(start, stop), _context(run, stop, context)
+        with answers:
+            return self._replay_run(run, context)
+
+    def _replay_run(self, run: RecordBatch, context: Context) -> list[DiagnosisOutput]:
+        outputs = self._shown(self.diagnosis.replay_batch(run, context))
+        self._keep(outputs, self._noted(outputs))
+        self._note_latest(run)
+        return outputs
+
+    def _replay_aside(
+        self, record: RecordBatch, context: Context, group: str, answers: AbstractContextManager[object]
+    ) -> list[DiagnosisOutput]:
+        """Apply one record of a group to a fork of it, which then takes the group's place."""
+        partition, members = record.partition, self._members
+        with answers:
+            due = self._record_outputs(self.diagnosis.run_due(record, context))
+        seen: list[Callable[[], None]] = []
+
+        def see(mirror: PartitionMirror, transitions: Sequence[Transition]) -> None:
+            if members is not None:
+                seen.append(members.see(mirror, transitions))
+
+        fork = self.diagnosis.fork(partition, group, see)
+        outputs = self._shown(fork.replay_batch(record, context))
+        noted = self._noted(outputs)
+        # What is replaced goes when this returns: freeing it takes a while.
+        replaced = self.mirror.partition(partition).groups.get(group)
+        with answers:
+            self.diagnosis.adopt(fork, partition, group)
+            for keep in seen:
+                keep()
+            self._keep(outputs, noted)
+            self._note_latest(record)
+        del replaced
+        return [*due, *outputs]
+
+    def _note_latest(self, run: RecordBatch) -> None:
         self._latest_ms[run.partition] = max(self._latest_ms.get(run.partition, 0), run.newest_ms)
-        return self._record_outputs(outputs)
 
     def advance(self, now_ms: int, partitions: Collection[int] | None = None) -> list[DiagnosisOutput]:
         """Let time pass where nothing is written, in `partitions` (all unless told): what was due by then.
@@ -171,11 +247,20 @@ class ClusterState:
 
     def _record_outputs(self, outputs: list[DiagnosisOutput]) -> list[DiagnosisOutput]:
         """What is shown of it, counted and remembered."""
-        shown = [it for it in outputs if it.group is None or self._is_shown(it.group)]
+        shown = self._shown(outputs)
+        self._keep(shown, self._noted(shown))
+        return shown
+
+    def _shown(self, outputs: Iterable[DiagnosisOutput]) -> list[DiagnosisOutput]:
+        return [it for it in outputs if it.group is None or self._is_shown(it.group)]
+
+    def _noted(self, shown: Iterable[DiagnosisOutput]) -> Sequence[NotedEvent]:
+        return self.recent.note(shown) if self._remembers else ()
+
+    def _keep(self, shown: Iterable[DiagnosisOutput], noted: Iterable[NotedEvent]) -> None:
         if self._remembers:
             self.counts.observe(shown)
-            self.recent.observe(shown)
-        return shown
+            self.recent.keep(noted)
 
     @property
     def partitions(self) -> Collection[int]:

@@ -93,7 +93,7 @@ class Agent:
         if parts.checkpointer is not None:
             parts.checkpointer.finish(max(1.0, (deadline - time.monotonic()) / 2))
         if options.exports is not None:
-            with self.lock:
+            with parts.exclusive:
                 parts.state.settle_origins(time.monotonic(), all_of_them=True)
                 if parts.held is not None:
                     parts.held.release(all_of_them=True)

@@ -3,7 +3,7 @@
 Owns when and in which order things are kept, and what of a kept state is fit to go on from. Refuses to know how a
 state is encoded (`agent.persistence.snapshot`) and where it lies (a `Store`).
 
-In a cycle each partition's state is imaged under the agent's lock, one at a time; then it is waited for that all
+In a cycle each partition's state is imaged under the agent's locks, one at a time; then it is waited for that all
 events of those states are safe with the sinks or in their spools; then it is noted how far they are; then the images
 are stored. So no snapshot is ever ahead of the history.
 
@@ -18,6 +18,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 from agent.common import clock
@@ -115,7 +116,7 @@ class Restorer:
         ledger: _Ledger,
         open_store: OpenStore,
         state: ClusterState,
-        lock: threading.Lock,
+        lock: AbstractContextManager[object],
         exported: ExportDeduplicator,
         exports: ExportPipeline | None,
         max_age_s: float,
@@ -250,7 +251,7 @@ class Checkpointer(BackgroundThread):
         self,
         open_store: OpenStore,
         state: ClusterState,
-        lock: threading.Lock,
+        lock: AbstractContextManager[object],
         exported: ExportDeduplicator,
         exports: ExportPipeline | None,
         held: HeldEvents | None = None,
@@ -260,9 +261,9 @@ class Checkpointer(BackgroundThread):
         interval_s: float = INTERVAL_S,
         max_age_s: float = MAX_AGE_S,
     ) -> None:
-        """`open_store` is called once it is known which cluster it is. `lock` is what `state` and `exported` are used
-        under. `held`: where events wait before they reach `exports`. `is_current`: whether a partition is read to its
-        end, but for what is on its way.
+        """`open_store` is called once it is known which cluster it is. `lock` is held while `state` and `exported`
+        change or are imaged. `held`: where events wait before they reach `exports`. `is_current`: whether a partition
+        is read to its end, but for what is on its way.
 
         `scope` names the partitions that are read, where several agents keep theirs in one place: what spans them is
         each one's own. None: they come and go, so it is not kept."""
@@ -303,8 +304,7 @@ class Checkpointer(BackgroundThread):
         )
 
     def _partitions(self) -> list[int]:
-        with self._lock:
-            return list(self._state.partitions)
+        return list(self._state.partitions)
 
     def _run(self) -> None:
         # The first one soon: what took long to read need not be read again.

@@ -3,15 +3,15 @@
 A clean leave is in the topic about a second before the kubelet tells how the container ended. History is written
 once, so an event waits until the source was asked for the last time, and what comes after it waits with it: events of
 a partition stay in order. Without an `OriginSource` nothing waits. What takes more memory than `MAX_BYTES` does not
-wait either, oldest first: it is told with what is known by then. Not thread-safe: the agent's lock is held.
+wait either, oldest first: it is told with what is known by then. Not thread-safe: its owner holds a lock.
 """
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 
 from agent.core.diagnosis.engine import DiagnosisOutput
 from agent.core.events.events import event_of
@@ -61,7 +61,9 @@ class HeldEvents:
             else:
                 self._exports.put([event_of(it, self._cluster) for it in item])
 
-    def wait_released(self, lock: threading.Lock, settle: Callable[[], None], timeout_s: float) -> bool:
+    def wait_released(
+        self, lock: AbstractContextManager[object], settle: Callable[[], None], timeout_s: float
+    ) -> bool:
         """Whether all that was put before this call was handed on within the time. The caller does not hold `lock`;
         `settle` is called under it."""
         deadline = time.monotonic() + timeout_s

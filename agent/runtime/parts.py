@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from agent.common.threads import BothLocks
 from agent.config.filters import Filters
 from agent.config.settings import PLAIN_CLUSTER, ClusterSettings, FilterSettings, GroupSource
 from agent.core.diagnosis.cluster import NO_ANALYZERS, AnalyzerSelection
@@ -109,11 +110,18 @@ AnyReader = TopicReader | SampledReader
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentParts:
-    """An agent's collaborators. `lock` is held for whatever is read from or done to `state` and `deduplicator`."""
+    """An agent's collaborators.
+
+    `lock` is held for whatever is read from `state`, and while what is read changes. Whoever changes `state`, images
+    it, or uses `deduplicator` or `held`, holds `writing`, and takes it before `lock`: so what takes long can be
+    worked out while answers are given. `exclusive` is both.
+    """
 
     options: AgentOptions
     state: ClusterState
     lock: threading.Lock
+    writing: threading.Lock
+    exclusive: BothLocks
     deduplicator: ExportDeduplicator
     checkpointer: Checkpointer | None
     reader: AnyReader
@@ -150,14 +158,16 @@ def build_parts(options: AgentOptions) -> AgentParts:
         mirror_class=SampledMirror if is_sampled else PartitionMirror,
         members=recordings,
     )
-    lock, deduplicator, lookahead, event_clock = threading.Lock(), ExportDeduplicator(), Lookahead(), EventClock()
+    lock, writing = threading.Lock(), threading.Lock()
+    exclusive = BothLocks(writing, lock)
+    deduplicator, lookahead, event_clock = ExportDeduplicator(), Lookahead(), EventClock()
     held = None if options.exports is None else HeldEvents(options.exports, settings.name)
     checkpointer = None
     if options.open_store is not None:
         checkpointer = Checkpointer(
             options.open_store,
             state,
-            lock,
+            exclusive,
             deduplicator,
             options.exports,
             held,
@@ -185,7 +195,7 @@ def build_parts(options: AgentOptions) -> AgentParts:
             log.info("partitions %s are another replica's%s", sorted(partitions), " (lost)" if lost else "")
             if checkpointer is not None:
                 checkpointer.partitions_revoked(partitions, lost=lost)
-            with lock:
+            with exclusive:
                 for partition in partitions:
                     lookahead.forget(partition)
                     state.forget(partition)
@@ -226,6 +236,8 @@ def build_parts(options: AgentOptions) -> AgentParts:
         options=options,
         state=state,
         lock=lock,
+        writing=writing,
+        exclusive=exclusive,
         deduplicator=deduplicator,
         checkpointer=checkpointer,
         reader=reader,

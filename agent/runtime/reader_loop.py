@@ -1,7 +1,7 @@
 """The reader's thread: applies what the topic holds to the state, lets time pass, and hands on what happened.
 
-A batch is applied under the lock (some milliseconds); whoever asks holds it for one partition at a time, so neither
-waits long.
+A batch is applied under the lock (some milliseconds), but for what a record makes of a large group: that is worked
+out before. Whoever asks holds the lock for one partition at a time, so neither waits long.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ReaderLoop(BackgroundThread):
         """`on_caught_up` is called once, in the reader's thread, when the topic was read to its end."""
         super().__init__("reader")
         self._parts, self._on_caught_up = parts, on_caught_up
-        self._reader, self._state, self._lock = parts.reader, parts.state, parts.lock
+        self._reader, self._state, self._exclusive = parts.reader, parts.state, parts.exclusive
         self._exports, self._observer, self._held = parts.options.exports, parts.options.observer, parts.held
         self.has_caught_up = False
         self.failure: BaseException | None = None
@@ -94,7 +94,7 @@ class ReaderLoop(BackgroundThread):
         """What happened to the pods of members that left may come to be known a little later."""
         if self._parts.options.origin_source is None:
             return
-        with self._lock:
+        with self._exclusive:
             self._state.settle_origins(time.monotonic())
             if self._held is not None:
                 self._held.release()
@@ -109,10 +109,12 @@ class ReaderLoop(BackgroundThread):
         self._event_clock.record_read(batch.partition, newest_ms, time.monotonic())
         if self.has_caught_up:
             self._event_clock.record_arrived(newest_ms, time.monotonic(), context.latest_ms)
-        with self._lock:
-            outputs = self._state.replay_batch(batch, context)
-            self._state.observe_origins(outputs, time.monotonic(), self._wall_ms())
-            rejects = self._state.take_rejects(batch.partition)
+        lock = self._parts.lock
+        with self._parts.writing:
+            outputs = self._state.replay_batch(batch, context, lock)
+            with lock:
+                self._state.observe_origins(outputs, time.monotonic(), self._wall_ms())
+                rejects = self._state.take_rejects(batch.partition)
             self._export(outputs)
             self._parts.deduplicator.advance(batch.partition, self._state.position(batch.partition))
         self._notify(outputs)
@@ -130,18 +132,18 @@ class ReaderLoop(BackgroundThread):
             case OffsetReset(partition=partition):
                 self._lookahead.forget(partition)
                 # It may be gone from the log: begin that partition anew, without telling again what was told.
-                with self._lock:
+                with self._exclusive:
                     deduplicator.mark_exported(partition, self._state.position(partition))
                     self._state.forget(partition)
             case TopicRecreated():
                 self._lookahead.clear()
-                with self._lock:
+                with self._exclusive:
                     deduplicator.forget()
                     for partition in list(self._state.partitions):
                         self._state.forget(partition)
 
     def _export(self, outputs: list[DiagnosisOutput]) -> None:
-        """Hand on what happened. The caller holds the lock: so what the state has told, the exports have."""
+        """Hand on what happened. The caller holds `writing`: so what an image has told, the exports have."""
         if self._held is not None and outputs:
             self._held.put(self._parts.deduplicator.unexported(outputs))
 
@@ -168,7 +170,7 @@ class ReaderLoop(BackgroundThread):
         now_ms = self._event_clock.now_ms(now_s, self._wall_ms())
         if now_ms is None:
             return
-        with self._lock:
+        with self._exclusive:
             passed_ms = now_ms - round(GRACE_S * 1000)
             outputs = self._state.advance(passed_ms, read)
             self._export(outputs)
@@ -176,7 +178,7 @@ class ReaderLoop(BackgroundThread):
         self._notify(outputs)
 
     def _tell_time(self, passed_ms: int, read: Collection[int]) -> None:
-        """Tell the history up to when time has passed in all partitions. The caller holds the lock.
+        """Tell the history up to when time has passed in all partitions. The caller holds `writing`.
 
         An agent of some partitions says nothing, unless it is one of a set of shards: of the others it knows nothing.
         """

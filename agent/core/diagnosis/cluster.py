@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from copy import copy
 from typing import NamedTuple
 
 from agent.core.diagnosis.api import (
@@ -79,16 +80,42 @@ class ClusterDiagnosis:
         those that follow."""
         if not self._makes and not self.watches:
             return [*self.mirror.replay_batch(run)]
-        diagnosis = self.partitions.get(run.partition)
+        return self._diagnosis(run.partition).replay_batch(run, context)
+
+    def _diagnosis(self, partition: int) -> PartitionDiagnosis:
+        diagnosis = self.partitions.get(partition)
         if diagnosis is None:
-            diagnosis = self.partitions[run.partition] = PartitionDiagnosis(
-                self.mirror.partition(run.partition),
+            diagnosis = self.partitions[partition] = PartitionDiagnosis(
+                self.mirror.partition(partition),
                 self._makes,
                 on_failure=self._on_failure,
                 observe=self._observe,
                 lag_source=self._lag_source,
             )
-        return diagnosis.replay_batch(run, context)
+        return diagnosis
+
+    def run_due(self, run: RecordBatch, context: Context = UNKNOWN) -> list[DiagnosisOutput]:
+        """What is due before the first of these records: what `replay_batch` of them begins with."""
+        self.mirror.partition(run.partition)
+        if not self._makes and not self.watches:
+            return []
+        return self._diagnosis(run.partition).run_due(run, context)
+
+    def fork(self, partition: int, group: str, observe: RecordObserver | None) -> ClusterDiagnosis:
+        """One group of a partition alone, to apply its next record to while answers are told from here: nothing may
+        be due before it (`run_due`). `adopt` takes what came of it; until then nothing else is done here."""
+        out = copy(self)
+        out.mirror, out.partitions = self.mirror.fork(partition, group), {}
+        if partition in self.partitions:
+            its = out.partitions[partition] = self.partitions[partition].fork(group, out.mirror.partition(partition))
+            its.observer = observe
+        return out
+
+    def adopt(self, fork: ClusterDiagnosis, partition: int, group: str) -> None:
+        """Take what a fork has of its group in place of what is here."""
+        self.mirror.partition(partition).adopt(fork.mirror.partition(partition), group)
+        if partition in self.partitions:
+            self.partitions[partition].adopt(fork.partitions[partition], group)
 
     def put(self, partition: int, diagnosis: PartitionDiagnosis) -> None:
         """One that was restored, in place of what there is of its partition."""

@@ -14,6 +14,7 @@ import heapq
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate
@@ -30,7 +31,7 @@ from agent.core.records import RecordBatch
 from agent.core.shadow.mirror import PartitionMirror
 from agent.core.shadow.transitions import GroupDeleted, LogPosition, OffsetsDeleted, Transition
 from agent.core.shadow.views import CommittedOffset, GroupView, Position
-from agent.core.state_fields import StateFields
+from agent.core.state_fields import StateFields, put_or_drop
 
 SAMPLE_MS = 60_000
 """From sample to sample, on the event clock: whole minutes."""
@@ -216,10 +217,7 @@ class PartitionDiagnosis:
         in_bulk = True
         while index < end:
             if index == stop:
-                due = self._due_ms()
-                if due is not None and times[index] >= due:
-                    out += self._run_due(due)
-                    continue
+                out += self._run_all_due(times[index])
                 stop = self._next_due_index(peaks, index)
             before = index
             index, transitions = self._mirror.replay_until_transition(run, index, stop, in_bulk=in_bulk)
@@ -237,13 +235,33 @@ class PartitionDiagnosis:
                 stop = min(stop, self._next_due_index(peaks, index))
         return out
 
+    def run_due(self, run: RecordBatch, context: Context = UNKNOWN) -> list[DiagnosisOutput]:
+        """What is due before the first of these records: what `replay_batch` of them begins with."""
+        return self._run_all_due(self._believed(run, context)[0])
+
+    def fork(self, group: str, mirror: PartitionMirror) -> PartitionDiagnosis:
+        """The analyzers of one group alone, over a fork of the mirror, to apply the group's next record to; nothing
+        may be due before it. Until `adopt` nothing else is done here, and the group's analyzers are not looked at:
+        they are the same objects."""
+        out = copy(self)
+        out._mirror = mirror
+        out._groups = {group: self._groups[group]} if group in self._groups else {}
+        out._wakes = []
+        return out
+
+    def adopt(self, fork: PartitionDiagnosis, group: str) -> None:
+        """Take what a fork has of its group and of time in place of what is here."""
+        put_or_drop(self._groups, fork._groups, group)
+        for wake in fork._wakes:
+            heapq.heappush(self._wakes, wake)
+        mine = {name: vars(self)[name] for name in ("_mirror", "_groups", "_wakes", "observer")}
+        vars(self).update(vars(fork) | mine)
+
     def advance(self, now_ms: int) -> list[DiagnosisOutput]:
         """Let time pass to `now_ms` without a record: what is due by then."""
-        out: list[DiagnosisOutput] = []
         if self.clock_ms is None or now_ms <= self.clock_ms:
-            return out
-        while (due := self._due_ms()) is not None and due <= now_ms:
-            out += self._run_due(due)
+            return []
+        out = self._run_all_due(now_ms)
         self.clock_ms = max(self.clock_ms, now_ms)
         return out
 
@@ -308,6 +326,13 @@ class PartitionDiagnosis:
         due = self._due_ms()
         assert due is not None, "the next sample is"
         return bisect_left(peaks, due, start)
+
+    def _run_all_due(self, until_ms: int) -> list[DiagnosisOutput]:
+        """Do what is due by then, each at its time."""
+        out: list[DiagnosisOutput] = []
+        while (due := self._due_ms()) is not None and due <= until_ms:
+            out += self._run_due(due)
+        return out
 
     def _run_due(self, due_ms: int) -> list[DiagnosisOutput]:
         """Do what is due at `due_ms`, and nothing that is due later."""

@@ -48,7 +48,10 @@ class PartitionCounts:
                     self.stopped_ms[group] = self.stopped_ms.get(group, 0) + item.stopped_partition_ms
             case MemberLeft(group=group, inferred=inferred):
                 cause = Cause.UNKNOWN_DEPARTURE if inferred is None else inferred.cause
-                self.departures.setdefault(group, Counter())[cause] += 1
+                departures = self.departures.get(group)
+                if departures is None:
+                    departures = self.departures[group] = Counter()
+                departures[cause] += 1
             case Finding():
                 self._take(item)
             case GroupDeleted(group=group):

@@ -121,6 +121,28 @@ def _excess(text: str | None) -> int:
     return 0 if text is None or len(text) <= _COMMON_NAME else getsizeof(text)
 
 
+class NotedEvent(NamedTuple):
+    """An event of a partition and a group, to be kept; `finding` is the event itself where it is a finding's."""
+
+    partition: int | None
+    group: str | None
+    item: RecentEvent
+    finding: Event | None
+
+
+def _noted(it: Transition | Finding | Event) -> NotedEvent:
+    # Transitions are kept as the mirror made them; an event is made of one when it is asked for.
+    if isinstance(it, Transition):
+        return NotedEvent(it.at.partition, it.group, RecentEvent(it.at.timestamp_ms, it, False), None)
+    event = event_of(it) if isinstance(it, Finding) else it
+    form: EventForm = event
+    # What cannot be written is said by who writes.
+    with suppress(OverflowError, UnicodeEncodeError):
+        form = _json(event)
+    number = it.at.partition if isinstance(it, Finding) else event["partition"]
+    return NotedEvent(number, event["group"], RecentEvent(event["at_ms"], form, True), event)
+
+
 OpenKey = tuple[str, str | None, int]
 """Which finding it is: analyzer, group, since when."""
 
@@ -258,20 +280,19 @@ class RecentEvents:
 
     def observe(self, items: Iterable[Transition | Finding | Event]) -> None:
         """Keep what happened, in its order; findings are kept as JSON."""
-        for it in items:
-            # Transitions are kept as the mirror made them; an event is made of one when it is asked for.
-            if isinstance(it, Transition):
-                self._keep(it.at.partition, it.group, RecentEvent(it.at.timestamp_ms, it, False))
+        self.keep(self.note(items))
+
+    def note(self, items: Iterable[Transition | Finding | Event]) -> list[NotedEvent]:
+        """What `keep` is to keep of what happened; needs no lock."""
+        return list(map(_noted, items))
+
+    def keep(self, noted: Iterable[NotedEvent]) -> None:
+        """Keep what was noted, in its order."""
+        for number, group, item, finding in noted:
+            partition = self._keep(number, group, item)
+            if finding is None:
                 continue
-            event = event_of(it) if isinstance(it, Finding) else it
-            form: EventForm = event
-            # What cannot be written is said by who writes.
-            with suppress(OverflowError, UnicodeEncodeError):
-                form = _json(event)
-            item = RecentEvent(event["at_ms"], form, True)
-            number = it.at.partition if isinstance(it, Finding) else event["partition"]
-            partition = self._keep(number, event["group"], item)
-            self._note_open(partition.track_open_finding(event, item))
+            self._note_open(partition.track_open_finding(finding, item))
             while self._open > MAX_OPEN_FINDINGS or self._open_bytes > MAX_OPEN_BYTES:
                 self._drop_open()
 

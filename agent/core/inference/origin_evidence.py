@@ -22,7 +22,7 @@ from agent.core.shadow.transitions import (
     Transition,
 )
 from agent.core.shadow.views import Member
-from agent.core.state_fields import StateFields
+from agent.core.state_fields import StateFields, put_or_drop
 
 MAX_DEPARTED = 200
 """Origins of departures that are remembered of a group: more than any analyzer counts in its window."""
@@ -40,6 +40,19 @@ class PartitionOrigins:
         """Of members that are there: how they came."""
         self.departed: dict[str, dict[str, Origin]] = {}
         """Of the latest that left: why, the latest last."""
+
+    def fork(self, group: str) -> PartitionOrigins:
+        """What is known of one group, to be added to aside."""
+        out = PartitionOrigins()
+        for known, its in ((self.joined, out.joined), (self.departed, out.departed)):
+            if group in known:
+                its[group] = dict(known[group])
+        return out
+
+    def adopt(self, fork: PartitionOrigins, group: str) -> None:
+        """Take what a fork has of its group in place of what is here."""
+        put_or_drop(self.joined, fork.joined, group)
+        put_or_drop(self.departed, fork.departed, group)
 
     def attach(self, transitions: Iterable[Transition], source: OriginSource) -> list[Transition]:
         """The transitions of one record, with the origins that the source knows of."""

@@ -40,6 +40,13 @@ class AnomalyLog:
         if not self.latest:
             self.latest = _NONE
 
+    def __copy__(self) -> AnomalyLog:
+        out = AnomalyLog()
+        out.counts = self.counts.copy()
+        if self.latest:
+            out.latest = self.latest.copy()
+        return out
+
     def add(self, kind: str, message: str, at: LogPosition) -> None:
         """Keep one. `kind` is from `ANOMALIES`."""
         assert kind in ANOMALIES, f"{kind} is not described in ANOMALIES"

@@ -8,6 +8,7 @@ between two records, the log does not show.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from copy import copy
 from dataclasses import replace
 from functools import lru_cache
 from typing import ClassVar, Protocol, cast
@@ -124,6 +125,17 @@ class ClassicGroup:
         self._withheld: dict[tuple[str, int], int] = {}
         self.pace = CommitCadence()
         self._raw: dict[str, MemberMetadata] = {}
+
+    def fork(self) -> ClassicGroup:
+        """Another that stands as this one does, to be replayed on while this one stays as it is."""
+        out = copy(self)
+        out.notes, out.pace = copy(self.notes), copy(self.pace)
+        return out
+
+    @property
+    def size(self) -> int:
+        """Members, what they subscribe to and hold: what a record of the whole group costs."""
+        return sum(1 + len(it.subscription) + it.partitions for it in self.members.values())
 
     @property
     def group_type(self) -> GroupType:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from copy import copy
 
 from agent.core.inference.external_evidence import EvidenceSource
 from agent.core.inference.origins import OriginSource
@@ -62,6 +63,12 @@ class ClusterMirror:
             records, errors = self._dropped[mirror.partition]
             self._dropped[mirror.partition] = records - mirror.record_counts, errors - mirror.error_counts
         self.partitions[mirror.partition] = mirror
+
+    def fork(self, partition: int, group: str) -> ClusterMirror:
+        """See `PartitionMirror.fork`."""
+        out = copy(self)
+        out.partitions = {partition: self.partitions[partition].fork(group)}
+        return out
 
     def topic_names(self) -> dict[Uuid, str]:
         """Topic names by id, as all partitions' records have shown them."""

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain, repeat
-from typing import Any, ClassVar, Generic, TypeVar, cast
+from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
 from agent.core.inference.cause_inference import infer_epoch_change, infer_kip848_departure
 from agent.core.inference.commit_cadence import CommitCadence
@@ -96,6 +97,9 @@ class MemberRecords(Generic[Metadata, Assigned]):
     # When the newest record was written that a request of the member's leads to, epoch milliseconds.
     seen_ms: int | None = None
 
+    def __copy__(self) -> MemberRecords[Metadata, Assigned]:
+        return MemberRecords(self.member_id, self.metadata, self.current, self.last, self.seen_ms)
+
     @property
     def epoch(self) -> int:
         """The member epoch; a member without an assignment record has not got any."""
@@ -112,6 +116,9 @@ class PendingChanges:
     resubscribed: bool = False
     # By id of those that left, when they were heard of last (epoch milliseconds), where that is known.
     seen_ms: dict[str, int] = field(default_factory=dict)
+
+    def __copy__(self) -> PendingChanges:
+        return PendingChanges(dict(self.joined), list(self.left), self.resubscribed, dict(self.seen_ms))
 
 
 class EpochGroup:
@@ -180,6 +187,21 @@ class EpochGroup:
         """Set what is no state."""
         self._targets.slots_of = self._target_slots
         self._libraries = (-1, {})
+
+    def fork(self) -> Self:
+        """Another that stands as this one does, to be replayed on while this one stays as it is."""
+        out = copy(self)
+        out.notes, out._pace, out._pending = copy(self.notes), copy(self._pace), copy(self._pending)
+        out.records = {member_id: copy(records) for member_id, records in self.records.items()}
+        out._reconciled, out._vacated, out._targets = set(self._reconciled), dict(self._vacated), copy(self._targets)
+        return out
+
+    @property
+    def size(self) -> int:
+        """Members, those of before and those that went, what they subscribe to, hold and are to have: what an epoch
+        costs."""
+        others = len(self._before) + len(self._pending.left) + len(self._vacated)
+        return others + self._targets.size + sum(map(_record_size, self.records.values()))
 
     def _take_over(self, before: ClassicGroup) -> None:
         # A migration goes on where the classic group stood: its generation becomes the epoch, its members stay.
@@ -679,6 +701,12 @@ def _subscription(metadata: Any) -> tuple[Any, Any]:
     # A streams member has its topology's epoch instead.
     topics = getattr(metadata, "subscribed_topic_names", getattr(metadata, "topology_epoch", None))
     return topics, getattr(metadata, "subscribed_topic_regex", None)
+
+
+def _record_size(records: MemberRecords[Any, Any]) -> int:
+    topics = getattr(records.metadata, "subscribed_topic_names", ())
+    held = getattr(records.current, "assigned_partitions", getattr(records.current, "active_tasks", ()))
+    return 1 + len(topics) + sum(len(it.partitions) for it in held)
 
 
 def partitions_by_topic(

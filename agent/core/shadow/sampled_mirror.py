@@ -69,6 +69,7 @@ class SampledMirror(PartitionMirror):
         }
     )
 
+    has_forks = False
     groups: dict[str, SampledGroup]  # type: ignore[assignment]  # no other type comes from a look
 
     def replay(self, record: RawRecord) -> list[Transition]:

@@ -45,6 +45,18 @@ class TargetAssignments(Generic[Topic, Target]):
         self._held: dict[str, frozenset[TargetSlot]] = {}
         self._owners: Counter[TargetSlot] = Counter()
 
+    def __copy__(self) -> TargetAssignments[Topic, Target]:
+        out = TargetAssignments[Topic, Target](self.slots_of)
+        out.latest, out._changed, out._owner = dict(self.latest), set(self._changed), dict(self._owner)
+        out._held, out._owners = dict(self._held), self._owners.copy()
+        return out
+
+    @property
+    def size(self) -> int:
+        """The slots that have an owner, and those of the targets that came since the newest epoch."""
+        came = self._changed & self.latest.keys()
+        return len(self._owners) + sum(1 for it in came for _ in self.slots_of(self.latest[it]))
+
     def put(self, member_id: str, value: Any) -> None:
         """Take a member's target; None deletes it."""
         if value is not None:

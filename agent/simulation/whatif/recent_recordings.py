@@ -8,7 +8,10 @@ found then. Not thread-safe: whoever asks holds the lock under which it is fille
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from copy import copy
+from functools import partial
+from typing import NamedTuple
 
 from agent.core.shadow.mirror import PartitionMirror
 from agent.core.shadow.transitions import (
@@ -41,24 +44,41 @@ class RecentRecordings:
     def __init__(self, *, max_members: int = MAX_MEMBERS, max_states_per_group: int = MAX_STATES_PER_GROUP) -> None:
         self._max_members, self._max_states = max_members, max_states_per_group
         self._recorders: dict[str, tuple[int, _BoundedRecorder]] = {}
-        self._kept: deque[tuple[_BoundedRecorder, RecordedState]] = deque()
+        self._kept: deque[_WeighedState] = deque()
         self._members = 0
 
     def observe(self, mirror: PartitionMirror, transitions: Sequence[Transition]) -> None:
         """Keep what one record made of its group; the mirror has just applied it."""
+        self.see(mirror, transitions)()
+
+    def see(self, mirror: PartitionMirror, transitions: Sequence[Transition]) -> Callable[[], None]:
+        """The same in two steps: what is returned keeps what was seen. Looking takes longer, and needs no lock."""
         telling = [it for it in transitions if isinstance(it, _TELLING)]
+        seen: list[tuple[str, _BoundedRecorder | None, _WeighedState | None]] = []
         for group in dict.fromkeys(it.group for it in telling):
-            if group not in mirror.groups:
+            if group in mirror.groups:
+                recorder = copy(self._recorder(group, mirror.partition))
+                seen.append((group, recorder, _weighed(group, recorder.take(mirror, telling))))
+            else:
+                seen.append((group, None, None))
+        return partial(self._keep, mirror.partition, seen)
+
+    def _keep(
+        self, partition: int, seen: Iterable[tuple[str, _BoundedRecorder | None, _WeighedState | None]]
+    ) -> None:
+        for group, recorder, state in seen:
+            if recorder is None:
                 self._recorders.pop(group, None)
-                continue
-            recorder = self._recorder(group, mirror.partition)
-            self._count(recorder, recorder.take(mirror, telling))
+            else:
+                self._recorders[group] = partition, recorder
+                self._count(state)
 
     def seed(self, mirror: PartitionMirror) -> None:
         """Keep how the groups of a restored partition were found."""
         for group in mirror.groups:
             recorder = self._recorder(group, mirror.partition)
-            self._count(recorder, recorder.found(mirror))
+            self._recorders[group] = mirror.partition, recorder
+            self._count(_weighed(group, recorder.found(mirror)))
 
     def forget(self, partition: int) -> None:
         """Drop the groups of one partition: its records are to be read anew, or by somebody else."""
@@ -82,24 +102,34 @@ class RecentRecordings:
 
     def _recorder(self, group: str, partition: int) -> _BoundedRecorder:
         found = self._recorders.get(group)
-        if found is None or found[0] != partition:
-            found = self._recorders[group] = (partition, _BoundedRecorder(group, self._max_states))
-        return found[1]
+        return _BoundedRecorder(group, self._max_states) if found is None or found[0] != partition else found[1]
 
-    def _count(self, recorder: _BoundedRecorder, state: RecordedState | None) -> None:
-        if state is None:
+    def _count(self, newest: _WeighedState | None) -> None:
+        if newest is None:
             return
-        self._kept.append((recorder, state))
-        self._members += _weight(state)
+        self._kept.append(newest)
+        self._members += newest.weight
         while self._members > self._max_members:
-            oldest, old = self._kept.popleft()
-            self._members -= _weight(old)
-            oldest.drop(old)
+            oldest = self._kept.popleft()
+            self._members -= oldest.weight
+            if (found := self._recorders.get(oldest.group)) is not None:
+                found[1].drop(oldest.state)
 
 
-def _weight(state: RecordedState) -> int:
-    """In members; what one holds counts as well where it is much: some 40 bytes a partition."""
-    return max(sum(1 + it.partitions // PARTITIONS_AS_MEMBER for it in state.members.values()), 1)
+class _WeighedState(NamedTuple):
+    """A state of a group; its weight in members. What one holds counts as well where it is much: some 40 bytes a
+    partition."""
+
+    group: str
+    state: RecordedState
+    weight: int
+
+
+def _weighed(group: str, state: RecordedState | None) -> _WeighedState | None:
+    if state is None:
+        return None
+    members = sum(1 + it.partitions // PARTITIONS_AS_MEMBER for it in state.members.values())
+    return _WeighedState(group, state, max(members, 1))
 
 
 class _BoundedRecorder(GroupRecorder):
@@ -108,6 +138,11 @@ class _BoundedRecorder(GroupRecorder):
     def __init__(self, group: str, max_states: int) -> None:
         super().__init__(group)
         self._max_states = max_states
+
+    def __copy__(self) -> _BoundedRecorder:
+        out = _BoundedRecorder(self.group, self._max_states)
+        vars(out).update(vars(self) | {"_seen": list(self._seen)})
+        return out
 
     def take(self, mirror: PartitionMirror, transitions: Sequence[Transition]) -> RecordedState | None:
         """Observe a record: the state that it made, None if it made none."""

@@ -24,6 +24,7 @@ import msgspec
 from agent.config.settings import PLAIN_CLUSTER, ClusterSettings, ReadSettings, SnapshotSettings
 from agent.core.diagnosis.cluster import AnalyzerSelection
 from agent.core.events.events import Event
+from agent.core.shadow import mirror as mirror_module
 from agent.core.shadow.mirror import PartitionMirror
 from agent.core.shadow.transitions import LogPosition
 from agent.kafka.source import identity, open_transactions, topic
@@ -97,6 +98,8 @@ class Knobs:
     """How often it is asked."""
     preempted: float
     """How often a thread is made to wait where it could go on."""
+    large_group: int
+    """From which size on a group's records are worked out aside."""
     shares: bool = False
     """Whether it shares the topic with other agents, which take partitions at times."""
 
@@ -114,6 +117,7 @@ class Knobs:
             has_snapshots=rng.random() < 0.9,
             looks_s=rng.choice((60.0, 200.0, 400.0)),
             preempted=rng.choice((0.01, 0.05, 0.3)),
+            large_group=rng.choice((-1, 5, 500)),
             shares=faults.shares(seed),
         )
 
@@ -231,6 +235,8 @@ class World:
                 (sink_worker, "os", self.disk.os_of_sinks()),
                 # Who shares the topic takes a pause of seconds for a sign that the others have its partitions.
                 (reader_loop, "POLL_S", min(self.knobs.poll_s, 2.0) if self.knobs.shares else self.knobs.poll_s),
+                (mirror_module, "LARGE_BYTES", self.knobs.large_group),
+                (mirror_module, "LARGE_GROUP", self.knobs.large_group),
                 (EventBuffer.__init__, "__kwdefaults__", {"clock": self.scheduler.monotonic}),
             ):
                 stack.enter_context(patch.object(module, name, value))
