@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from agent.common import clock
 from agent.core.end_offsets import Lag
 from agent.core.shadow.offsets import CommittedOffsets
+from agent.core.share_positions import SharePosition, ShareState
 from agent.core.wire.offset_commit_fastpath import commit_key, commit_value
 from agent.core.wire.primitives import ZERO_UUID, Uuid
 from agent.kafka.lag.end_offset_history import EndOffsetHistory
@@ -203,3 +204,33 @@ def test_the_longest_of_many_partitions_over_many_looks() -> None:
         ]
         assert it.seconds == pytest.approx(summed("t", every).seconds)
         assert it.records == summed("t", every).records
+
+
+@pytest.mark.parametrize("hidden", [(), ("b",), ("a", "c"), ("a", "b", "c")])
+@pytest.mark.parametrize("share_group", ["s", "g"])
+def test_what_groups_committed_is_told_by_group(hidden: tuple[str, ...], share_group: str) -> None:
+    """Where names of topics are hidden, and where a share group is, of a name that has commits too."""
+    offsets, book = CommittedOffsets(), EndOffsetHistory(INTERVAL_MS)
+    book.add_high_watermarks({(topic, at): 10 for topic in "abc" for at in range(2)}, clock.now_ms())
+    ends = book.publish(clock.now_ms())
+    for group in ("g", "h"):
+        for at, topic in enumerate("abc"):
+            commit(offsets, group, topic, 0, at)
+            commit(offsets, group, topic, 1, 2 * at)
+    state = ShareState(4, 0, 0, NOW)
+    shares = [SharePosition(share_group, topic, ZERO_UUID, at, state) for topic in "ab" for at in range(2)]
+    lags = ScrapedLags(lambda: ends, lambda topic: topic not in hidden, lambda _: shares)
+    taken = lags.take(3, offsets)
+    found = taken.groups(topics=True, partitions=True)
+    assert sorted(found) == sorted({"g", "h", share_group})
+    assert sorted((group, it) for group, of in found.items() for it in of.topics) == sorted(taken.topics())
+    rows = [
+        PartitionLag(group, *place, committed, records)
+        for group, of in found.items()
+        for place, committed, records in zip(*of.shown, strict=True)
+    ]
+    assert sorted(rows) == sorted(it for _, it in taken.partitions())
+    assert found["h"].last_commit_ms == NOW, "hidden or not"
+    assert [*found["h"].places] == [(topic, at) for topic in "abc" for at in range(2)]
+    less = taken.groups(topics=False, partitions=False)
+    assert all(not of.topics and not of.shown.places for of in less.values())
