@@ -23,10 +23,13 @@ if TYPE_CHECKING:
 @contextmanager
 def source_errors_reported() -> Iterator[None]:
     """Turn a source that cannot be read into a message and the exit code of the contract."""
+    from agent.common.workers import WorkerDied
     from agent.kafka.source.errors import SourceDenied, SourceError, SourceUnreachable
 
     try:
         yield
+    except WorkerDied as error:
+        exit_unreachable(f"{error}; --workers 1 reads in this process alone")
     except SourceUnreachable as error:
         exit_unreachable(
             f"{error}; kshadow doctor tries what a connection needs, step by step, and says how to fix it"
@@ -82,7 +85,7 @@ def open_source(
             chosen = choose_analyzers(ctx.params["analyzer_names"], ctx.params["tuned"]) if history else NO_ANALYZERS
             reading = Reading(group=group, keep_events=history, chosen=chosen, recorder=recorder, witness=witness)
             if kind == "from_path":
-                answers = answers_of_files(from_path, until, reading)
+                answers = answers_of_files(from_path, until, reading, ctx.params["workers"])
             else:
                 conf = librdkafka_config(bootstrap_server, ctx.params["properties"])
                 answers = answers_of_brokers(conf, until, reading, ctx.params["group_partitioner"], lag=lag)
@@ -131,6 +134,7 @@ def _history_opened(
 
 
 _GOES_WITH: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "workers": (("from_path",), "--workers goes with --from"),
     "properties": (("bootstrap_server",), "--property goes with --bootstrap-server"),
     "command_config": (("bootstrap_server",), "--command-config goes with --bootstrap-server"),
     "group_partitioner": (("bootstrap_server",), "--group-partitioner goes with --bootstrap-server"),

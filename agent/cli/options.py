@@ -23,6 +23,7 @@ from agent.config.options import (
     PROPERTY,
     TIME,
     TUNE,
+    WORKERS,
     OptionSpec,
 )
 
@@ -107,9 +108,10 @@ broker_options = combined(bootstrap_option, command_config_option, property_opti
 """Which brokers are asked, and how they are reached."""
 analyzer_options = combined(option_of(ANALYZERS), option_of(TUNE))
 """`--analyzers` and `--tune`: what looks for findings, and how."""
+workers_option = option_of(WORKERS)
 broker_log_options = combined(option_of(BROKER_LOG), option_of(BROKER_LOG_TIMEZONE))
 """`--broker-log` and `--broker-log-timezone`: what brokers' own logs add to the topic."""
-source_options = combined(
+place_options = combined(
     option(
         "--from",
         "from_path",
@@ -133,7 +135,9 @@ source_options = combined(
     property_option,
     partitioner_option,
 )
-"""Exactly one of `--from`, `--bootstrap-server`, `--agent`: where to look."""
+"""Exactly one of `--from`, `--bootstrap-server`, `--agent`: where to look. A context keeps these."""
+source_options = combined(place_options, workers_option)
+"""The same, and how it is read."""
 range_options = combined(
     option(
         "--since",

@@ -28,6 +28,9 @@ __all__ = [
     "cell",
     "echo",
     "errors_for_terminal",
+    "flush_output",
+    "line_text",
+    "print_lines",
     "print_rows",
     "print_table",
     "print_value",
@@ -97,6 +100,25 @@ def print_rows(
                 _write("[]\n")
         case _:
             print_table([[row.get(key) for key in columns] for row in rows], list(columns.values()), empty=empty)
+
+
+def line_text(value: Any) -> str:
+    """JSON on one line, as standard output can show it."""
+    return json_text(value, ascii_only=_ascii_only())
+
+
+def print_lines(lines: Iterable[str], *, at_once: bool) -> None:
+    """Lines as they come: each `at_once`, or when enough have come together, which takes less time."""
+    for line in lines:
+        if at_once:
+            echo(line)
+        else:
+            _write(line + "\n")
+
+
+def flush_output() -> None:
+    """What was printed so far stands before what is said next."""
+    _flush()
 
 
 def print_value(value: Mapping[str, Any], output: str) -> None:

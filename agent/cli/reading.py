@@ -35,8 +35,8 @@ class Reading(TypedDict):
     witness: EvidenceSource | None
 
 
-def answers_of_files(path: str, until: TimeSpec | None, reading: Reading) -> Answers:
-    """Of files, to their end or as they were at a time (`until`)."""
+def answers_of_files(path: str, until: TimeSpec | None, reading: Reading, workers: int | None) -> Answers:
+    """Of files, to their end or as they were at a time (`until`), read by so many processes (`workers`)."""
     once = is_single_use(path)
     until_ms = None
     if until is not None:
@@ -46,13 +46,13 @@ def answers_of_files(path: str, until: TimeSpec | None, reading: Reading) -> Ans
                 "can be read only once"
             )
         until_ms = until.before(newest_timestamp_ms(path) if until.at_ms is None else 0)
-    loaded = load([path], on_problem=warn, end=_end(until_ms), **reading)
+    loaded = load([path], on_problem=warn, end=_end(until_ms), workers=workers, **reading)
     if until is not None and not loaded.last_ms:
         raise click.UsageError(f"--until: expected records with times, got none {loaded.where}")
 
     def again(end: ReadLimit) -> OfflineGroups:
         # What is wrong with the data was said when it was read first.
-        return load([path], on_problem=lambda _: None, keep_events=False, end=end)
+        return load([path], on_problem=lambda _: None, keep_events=False, end=end, workers=workers)
 
     return ReadAnswers(loaded, live=False, until_ms=until_ms, read_again=None if once else again)
 

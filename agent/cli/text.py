@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from agent.common.sanitize import printable
@@ -31,11 +32,16 @@ def printable_lines(text: str) -> str:
 
 def json_text(value: Any, *, indent: int | None = None, ascii_only: bool = False) -> str:
     """JSON with the same characters escaped, other letters as they are unless `ascii_only`."""
-    text = json.dumps(
-        value, ensure_ascii=ascii_only, indent=indent, separators=None if indent is not None else (",", ":")
-    )
+    text = _encoder(indent, ascii_only).encode(value)
     # json escapes C0 controls itself. What is left stands inside strings, where the escape is JSON's own.
     return _MAYBE_UNPRINTABLE.sub(_json_escape, text)
+
+
+@cache
+def _encoder(indent: int | None, ascii_only: bool) -> json.JSONEncoder:
+    """To make one takes as long as to write a short line by it."""
+    separators = None if indent is not None else (",", ":")
+    return json.JSONEncoder(ensure_ascii=ascii_only, indent=indent, separators=separators)
 
 
 def _json_escape(match: re.Match[str]) -> str:

@@ -274,6 +274,12 @@ BROKER_LOG_TIMEZONE = OptionSpec(
     help="The time zone of broker logs whose times name none: UTC, local, +02:00, or Europe/Berlin.",
     goes_with=("broker-log",),
 )
+WORKERS = OptionSpec(
+    ("--workers",),
+    type=click.IntRange(1),
+    metavar="N",
+    help="Processes that share the partitions of the files [the processors, where the files are large enough].",
+)
 ANALYZERS = OptionSpec(
     ("--analyzers",),
     parameter="analyzer_names",

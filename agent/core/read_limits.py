@@ -69,6 +69,11 @@ class DepartureTracker:
         """Where a group that has no members now had some last; None: it never had."""
         self._changed, self._before = -1, -1
 
+    @property
+    def has_seen_group(self) -> bool:
+        """Whether a record has changed the group."""
+        return self._changed >= 0
+
     def observe(self, changes: Iterable[object]) -> None:
         """Look at what records changed, in order."""
         for change in changes:

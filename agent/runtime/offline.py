@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+import copy
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack
 
 from agent.common.clock import now_ms
 from agent.common.collector import no_cycle_collection
+from agent.common.workers import Workers, usable_cores
+from agent.core.diagnosis.api import PartitionLoad
 from agent.core.diagnosis.cluster import NO_ANALYZERS, AnalyzerSelection, ClusterDiagnosis
 from agent.core.diagnosis.engine import AnalyzerFailure, DiagnosisOutput
 from agent.core.diagnosis.lag_source import LagSource
+from agent.core.events.counts import PartitionCounts
 from agent.core.events.events import Event, event_of, sort_events
+from agent.core.events.recent import PartitionRecentEvents
 from agent.core.inference.external_evidence import EvidenceSource
 from agent.core.open_transactions import OpenTransaction, OpenTransactions, hiding
 from agent.core.read_limits import BeforeDeparture, DepartureTracker, ReadLimit
 from agent.core.record_time import Context, Lookahead, newest_believed_ms
-from agent.core.records import RawRecord, RecordBatch
+from agent.core.records import RecordBatch
 from agent.core.shadow.cluster import ClusterMirror
+from agent.core.shadow.mirror import PartitionMirror, RejectedRecord
+from agent.core.shadow.offsets import CommittedOffsets
 from agent.core.shadow.views import CommittedOffset
-from agent.core.wire.errors import WireError
-from agent.core.wire.json_form import entry_json, message_json
-from agent.core.wire.payloads import PAYLOADS, decode_payload
-from agent.core.wire.records import TransactionMarker, Undecodable, decode
 from agent.kafka.source.errors import SourcePathError
 from agent.kafka.source.ndjson import STDIN, LineProblem, PayloadLine, is_ndjson
-from agent.kafka.source.paths import committed_batches_of, raw_records
+from agent.kafka.source.paths import committed_batches_of
 from agent.kafka.source.problems import ProblemKind, SegmentProblem
-from agent.kafka.source.segments import discover
+from agent.kafka.source.segments import PartitionLog, discover
+from agent.persistence.snapshot.image_codec import ImageCodec, PartitionState
 from agent.presentation.json_views import LagOf, describe_json, group_json, with_stale
 from agent.presentation.narrative import findings
 from agent.presentation.narrative.events import events_within
@@ -38,27 +44,6 @@ if TYPE_CHECKING:
     from agent.kafka.source.topic import TopicReader
 
 Say = Callable[[str], None]
-
-_PAYLOAD_CLASSES = {message.__name__: message for pair in PAYLOADS.values() for message in pair}
-
-
-def decoded(path: str, *, expand: bool, on_problem: Say) -> Iterator[dict[str, Any]]:
-    """Every record of a PATH in the contract's form, what cannot be decoded among them.
-
-    Raises `SourceError` for a path that holds no records at all.
-    """
-    for item in raw_records(path):
-        match item:
-            case RawRecord():
-                yield record_form(item, expand=expand)
-            case PayloadLine():
-                yield _payload_form(item)
-            case LineProblem():
-                yield _line_form(item)
-            case SegmentProblem(harmless=True):
-                pass
-            case _:
-                on_problem(str(item))
 
 
 def check_readable(paths: Iterable[str]) -> None:
@@ -81,52 +66,28 @@ def is_single_use(path: str) -> bool:
     return path == STDIN or Path(path).is_fifo()
 
 
-def record_form(record: RawRecord, *, expand: bool) -> dict[str, Any]:
-    """One record: its place, its time, and its key and value, or what kind of marker it is, or what is wrong."""
-    place: dict[str, Any] = {"partition": record.partition, "offset": record.offset}
-    entry = decode(record.key, record.value, control=record.control)
-    match entry:
-        case Undecodable(error=error):
-            # Its traceback holds this frame, and that holds the bytes, until the cycle collector looks.
-            error.__traceback__ = None
-            return {
-                **place,
-                "timestamp": record.timestamp_ms,
-                "error": {"kind": error.kind, "message": str(error)},
-                "keyHex": None if record.key is None else record.key.hex(),
-                "valueHex": None if record.value is None else record.value.hex(),
-            }
-        case TransactionMarker(outcome=outcome, coordinator_epoch=epoch):
-            return {**place, "timestamp": record.timestamp_ms, "control": outcome, "coordinatorEpoch": epoch}
-        case _:
-            return {**place, "timestamp": record.timestamp_ms, **entry_json(entry, expand=expand)}
+class MirrorFound(NamedTuple):
+    """A partition's groups as an image, unless nobody asks for them; what could not be decoded; what the partition
+    took in, and its event clock, where analyzers run."""
+
+    partition: int
+    image: bytes | None
+    error_counts: Counter[str]
+    rejects: list[RejectedRecord]
+    loads: tuple[dict[int, tuple[PartitionLoad, int]], int] | None
 
 
-def _line_form(problem: LineProblem) -> dict[str, Any]:
-    """A line that holds no record: in the output, so that lines in are lines out."""
-    return {
-        "partition": None,
-        "offset": None,
-        "line": problem.line,
-        "error": {"kind": "bad_line", "message": str(problem)},
-        "keyHex": None,
-        "valueHex": None,
-    }
+class PartitionFound(NamedTuple):
+    """What came of one partition: what was wrong with it, and whether records are left out that are there; its newest
+    record's time, its events; its mirror, if it has a record; and whoever followed the one group that is asked for,
+    if it has that."""
 
-
-def _payload_form(line: PayloadLine) -> dict[str, Any]:
-    """A line that holds a member's payload alone."""
-    place = {"line": line.line, "name": line.name}
-    message = _PAYLOAD_CLASSES.get(line.name or "")
-    if message is None:
-        known = ", ".join(_PAYLOAD_CLASSES)
-        error = {"kind": "unknown_payload", "message": f"expected one of {known}, got {line.name!r}"}
-        return {**place, "error": error, "valueHex": line.data.hex()}
-    try:
-        version, payload = decode_payload(message, line.data)
-    except WireError as wrong:
-        return {**place, "error": {"kind": wrong.kind, "message": str(wrong)}, "valueHex": line.data.hex()}
-    return {**place, "version": version, "data": message_json(payload, min(version, message.versions[1]))}
+    problems: list[str]
+    is_incomplete: bool
+    last_ms: int
+    events: list[Event]
+    mirror: MirrorFound | None
+    followed: tuple[DepartureTracker, GroupRecorder | None] | None
 
 
 class OfflineGroups:
@@ -154,6 +115,7 @@ class OfflineGroups:
         self._on_problem = on_problem
         # Without analyzers the recorder replays in their place; with some it looks over their shoulder.
         self._recorder = recorder if chosen == NO_ANALYZERS else None
+        self._recorder_given = recorder
         self._diagnosis = ClusterDiagnosis(
             self.mirror,
             chosen,
@@ -210,6 +172,48 @@ class OfflineGroups:
         self._keep(outputs)
         if self._leaving is not None:
             self._leaving.observe(outputs)
+
+    def found(self, problems: list[str], *, keeps_groups: bool) -> PartitionFound:
+        """What came of the one partition that was read here, to be taken by another. Only with `keeps_groups` its
+        groups are in it, and of a followed one's neighbours the names alone."""
+        self.end_of_input()
+        leaving = self._leaving
+        has_group = leaving is not None and leaving.has_seen_group
+        mirror_found = loads = None
+        for number, mirror in self.mirror.partitions.items():
+            diagnosis = self._diagnosis.partition(number)
+            if diagnosis is not None:
+                diagnosis.end_loads()
+                loads = diagnosis.loads, diagnosis.clock_ms or 0
+            if leaving is not None and not has_group:
+                mirror.offsets = CommittedOffsets()
+            image = _image_of(mirror) if keeps_groups else None
+            mirror_found = MirrorFound(number, image, mirror.error_counts, mirror.take_rejects(), loads)
+        followed = (leaving, self._recorder_given) if leaving is not None and has_group else None
+        return PartitionFound(problems, self.is_incomplete, self.last_ms, self._events or [], mirror_found, followed)
+
+    def take(self, found: PartitionFound, say: Say) -> None:
+        """One more partition, read in another process, as if it had been read here; before `finish`."""
+        for text in found.problems:
+            self.problems += 1
+            say(text)
+        self.is_incomplete |= found.is_incomplete
+        self.last_ms = max(self.last_ms, found.last_ms)
+        if self._events is not None:
+            self._events += found.events
+        if found.followed is not None:
+            self._leaving, recorder = found.followed
+            if self._recorder_given is not None and recorder is not None:
+                self._recorder_given.resume(recorder)
+        if found.mirror is None:
+            return
+        number, image, error_counts, rejects, loads = found.mirror
+        mirror = PartitionMirror(number) if image is None else _images().restore(image, number).mirror
+        mirror.error_counts = error_counts
+        mirror.rejects.extend(rejects)
+        self.mirror.partitions[number] = mirror
+        if loads is not None:
+            self._diagnosis.merge_partition(number, *loads)
 
     @property
     def last_departure(self) -> BeforeDeparture | None:
@@ -299,28 +303,117 @@ class ReplayOptions(TypedDict, total=False):
 
 
 def load(
-    paths: Iterable[str], *, on_problem: Say, keep_events: bool = True, **options: Unpack[ReplayOptions]
+    paths: Iterable[str],
+    *,
+    on_problem: Say,
+    keep_events: bool = True,
+    keep_groups: bool = True,
+    workers: int | None = 1,
+    **options: Unpack[ReplayOptions],
 ) -> OfflineGroups:
-    """Read files to their end, as a read_committed consumer would. Raises `SourceError` for what holds no records."""
+    """Read files to their end, as a read_committed consumer would. Raises `SourceError` for what holds no records.
+
+    `workers`: so many processes share the partitions, as far as they can be shared; None: as many as are worth it.
+    What comes of it is the same; `WorkerDied` is raised where one ends before its time. Without `keep_groups` nobody
+    will ask for more than events.
+    """
     paths = list(paths)
-    loaded = OfflineGroups("in " + ", ".join(paths), keep_events=keep_events, on_problem=on_problem, **options)
+
+    def begin() -> OfflineGroups:
+        return OfflineGroups("in " + ", ".join(paths), keep_events=keep_events, on_problem=on_problem, **options)
+
+    logs = _shareable_logs(paths, options)
+    count = worker_count([it.size_bytes for it in logs], workers)
     with no_cycle_collection():
-        for path in paths:
-            for item in committed_batches_of(path):
-                match item:
-                    case RecordBatch():
-                        loaded.apply(item)
-                    case SegmentProblem(harmless=True) | PayloadLine():
-                        # Padding holds no record; a payload without its record belongs to no group.
-                        pass
-                    case _:
-                        loaded.problems += 1
-                        # What is damaged is no group's any more; this is whole.
-                        is_whole = isinstance(item, SegmentProblem) and item.kind is ProblemKind.OVERSIZED
-                        loaded.is_incomplete |= is_whole
-                        on_problem(str(item))
+        loaded = None
+        if count > 1:
+            work = partial(_read_partition, keep_events, keep_groups, options)
+            with Workers(count, work) as processes:
+                found = processes.results(logs, [it.size_bytes for it in logs])
+                loaded = _joined(begin(), found, on_problem, follows=options.get("group") is not None)
+        if loaded is None:
+            loaded = begin()
+            for path in paths:
+                _apply_all(committed_batches_of(path), loaded, on_problem)
         loaded.finish()
     return loaded
+
+
+MIN_WORKER_BYTES = 32 << 20
+"""To start a process costs as much CPU as to read a quarter of this: for less of the log it is not done unasked."""
+
+
+def worker_count(sizes: Collection[int], workers: int | None) -> int:
+    """How many processes read partitions of these sizes in bytes. `workers`: so many at most; None: the processors'
+    number, and no more than are worth it."""
+    if workers is None:
+        workers = min(usable_cores(), sum(sizes) // MIN_WORKER_BYTES)
+    return min(workers, len(sizes))
+
+
+def _shareable_logs(paths: Iterable[str], options: ReplayOptions) -> list[PartitionLog]:
+    """The partitions that may be read apart from each other; none where all must be read together."""
+    if any(options.get(it) is not None for it in ("witness", "lag_source")):
+        return []
+    recorder = options.get("recorder")
+    if any(map(is_ndjson, paths)) or (recorder is not None and not recorder.is_of_one_group):
+        return []
+    logs = [log for path in paths for log in discover(Path(path))]
+    return logs if len({it.partition for it in logs}) == len(logs) else []
+
+
+def _joined(
+    loaded: OfflineGroups, found: Iterable[PartitionFound], say: Say, *, follows: bool
+) -> OfflineGroups | None:
+    """What was found in all partitions; None where the one group that is followed (`follows`) is in several of them,
+    as it may be after the topic was given more: what one record tells of it then depends on another partition's."""
+    if follows:
+        found = list(found)
+        if sum(it.followed is not None for it in found) > 1:
+            return None
+    for it in found:
+        loaded.take(it, say)
+    return loaded
+
+
+def _read_partition(
+    keep_events: bool, keep_groups: bool, options: ReplayOptions, log: PartitionLog
+) -> PartitionFound:
+    """In another process: all that is in a partition."""
+    problems: list[str] = []
+    with no_cycle_collection():
+        # Whoever follows a group begins anew with each partition.
+        apart: ReplayOptions = {**options, "recorder": copy.deepcopy(options.get("recorder"))}
+        loaded = OfflineGroups("", keep_events=keep_events, on_problem=problems.append, **apart)
+        _apply_all(log.committed(), loaded, problems.append)
+        return loaded.found(problems, keeps_groups=keep_groups)
+
+
+def _apply_all(
+    items: Iterable[RecordBatch | PayloadLine | SegmentProblem | LineProblem], loaded: OfflineGroups, say: Say
+) -> None:
+    for item in items:
+        match item:
+            case RecordBatch():
+                loaded.apply(item)
+            case SegmentProblem(harmless=True) | PayloadLine():
+                # Padding holds no record; a payload without its record belongs to no group.
+                pass
+            case _:
+                loaded.problems += 1
+                # What is damaged is no group's any more; this is whole.
+                loaded.is_incomplete |= isinstance(item, SegmentProblem) and item.kind is ProblemKind.OVERSIZED
+                say(str(item))
+
+
+@cache
+def _images() -> ImageCodec:
+    return ImageCodec(NO_ANALYZERS)
+
+
+def _image_of(mirror: PartitionMirror) -> bytes:
+    alone = PartitionState(mirror, None, PartitionCounts(), PartitionRecentEvents(), 0)
+    return _images().encode(_images().capture(alone))
 
 
 def newest_timestamp_ms(path: str) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agent.cli.completion_candidates import ContextName
-from agent.cli.options import FORMATS, long_name, output_option, source_options, typed
+from agent.cli.options import FORMATS, long_name, output_option, place_options, typed
 from agent.cli.output import echo, print_rows, print_value, warn
 from agent.cli.tables import MIN_FOLDED_WIDTH, Column
 from agent.config.options import NameValue
@@ -137,7 +137,7 @@ def _remove_variables(command: click.Command) -> click.Command:
 
 @context.command("set")
 @click.argument("name", type=NAME)
-@source_options
+@place_options
 @click.option("--output", metavar="FORMAT", type=click.Choice(FORMATS), help="How to print.")
 @click.option("--unset", multiple=True, metavar="OPTION", help="Forget this option, such as agent-user. Repeatable.")
 @click.pass_context

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from agent.cli.options import option, output_option
-from agent.cli.output import Column, print_rows, warn
+from agent.cli.output import Column, flush_output, line_text, print_lines, print_rows, warn
 from agent.cli.text import MAX_LIST, iso_time, json_text
 from agent.common.text import printable_truncated
 
@@ -47,25 +47,39 @@ def decode(ctx: click.Context, paths: tuple[str, ...], payloads: str, output: st
       kshadow decode /var/lib/kafka/data/__consumer_offsets-15 | jq 'select(.key.type == 2)'
     """
     from agent.cli.data_source import source_errors_reported
-    from agent.runtime.offline import check_readable, decoded
+    from agent.runtime.decoding import decoded, decoded_lines
+    from agent.runtime.offline import check_readable, is_single_use
 
     undecodable = unreadable = 0
+
+    expand = payloads == "expand"
 
     def rows() -> Iterator[JsonObject]:
         nonlocal undecodable
         for path in paths:
-            for row in decoded(path, expand=payloads == "expand", on_problem=problem):
+            for row in decoded(path, expand=expand, on_problem=problem):
                 undecodable += "error" in row
                 yield row
+
+    def lines() -> Iterator[str]:
+        nonlocal undecodable
+        for path in paths:
+            for line, is_sound in decoded_lines(path, expand=expand, on_problem=problem, to_text=line_text):
+                undecodable += not is_sound
+                yield line
 
     def problem(text: str) -> None:
         nonlocal unreadable
         unreadable += 1
+        flush_output()
         warn(text)
 
     with source_errors_reported():
         check_readable(paths)
-        print_rows(map(_for_table, rows()) if output == "table" else rows(), output, _COLUMNS, empty="no records")
+        if output == "ndjson":
+            print_lines(lines(), at_once=any(map(is_single_use, paths)))
+        else:
+            print_rows(map(_for_table, rows()) if output == "table" else rows(), output, _COLUMNS, empty="no records")
     if undecodable:
         what = "1 record" if undecodable == 1 else f"{undecodable} records"
         warn(f'{what} could not be decoded: in the output with the reason, under "error"')

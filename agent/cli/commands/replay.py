@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agent.cli.options import analyzer_options, broker_log_options, choose_analyzers, option, output_option
+from agent.cli.options import (
+    analyzer_options,
+    broker_log_options,
+    choose_analyzers,
+    option,
+    output_option,
+    workers_option,
+)
 from agent.cli.output import print_rows, warn
 from agent.cli.sort_filter import (
     cause_option,
@@ -49,6 +56,7 @@ _COLUMNS = {
     help="A history with samples of lag (run --history-samples): a file of its events, one a line, or Parquet files. "
     "What the analyzers find by lag is found again.",
 )
+@workers_option
 @output_option("ndjson")
 @click.pass_context
 def replay(
@@ -65,6 +73,7 @@ def replay(
     broker_logs: tuple[str, ...],
     broker_log_timezone: str,
     samples: str | None,
+    workers: int | None,
     output: str,
 ) -> None:
     """Print the history in the log, as events.
@@ -91,6 +100,8 @@ def replay(
             paths,
             cluster=cluster,
             on_problem=warn,
+            keep_groups=False,
+            workers=workers,
             witness=logs if broker_logs else None,
             chosen=chosen,
             lag_source=None if samples is None else _sampled_lags(samples, cluster),

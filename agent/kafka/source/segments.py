@@ -20,6 +20,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -58,6 +59,15 @@ class PartitionLog:
 
     partition: int
     segments: tuple[Path, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """Of its files as they are now; one that is gone has none."""
+        size = 0
+        for segment in self.segments:
+            with suppress(OSError):
+                size += segment.stat().st_size
+        return size
 
     def raw(self) -> Iterator[RawRecord | SegmentProblem]:
         """Every record with the transaction markers, whatever became of its transaction, in offset order."""

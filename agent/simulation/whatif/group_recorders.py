@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import ClassVar
 
 from agent.core.shadow.mirror import PartitionMirror
 from agent.core.shadow.transitions import Transition
@@ -14,6 +15,8 @@ MAX_RECORDS = 20_000
 
 class GroupRecorders(GroupRecorder):
     """A recorder for each of the groups, or for every group there is, while those are few enough."""
+
+    is_of_one_group: ClassVar[bool] = False
 
     def __init__(self, groups: Iterable[str]) -> None:
         """No groups: all of them."""

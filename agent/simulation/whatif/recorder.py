@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from agent.core.inference.facts import Inference
 from agent.core.records import RecordBatch
@@ -59,6 +60,9 @@ class GroupRecording:
 class GroupRecorder:
     """Follows one group while its partition's records are replayed."""
 
+    is_of_one_group: ClassVar[bool] = True
+    """Whether one partition's records are all that it depends on."""
+
     def __init__(self, group: str) -> None:
         self.group = group
         self._seen: list[RecordedState] = []
@@ -84,6 +88,10 @@ class GroupRecorder:
         mine = [it for it in transitions if it.group == self.group]
         if mine:
             self._see(mirror, mine)
+
+    def resume(self, recorder: GroupRecorder) -> None:
+        """Go on from where another of the same group has come to."""
+        vars(self).update(vars(recorder))
 
     def recording(self) -> GroupRecording:
         """The latest beginning of the group, to its end."""

@@ -1,9 +1,10 @@
 """`make bench`: kshadow beside others, each a real process on a real broker, in one run.
 
 Scenarios: catchup (from start to every record read), restart (after kill -9), segments (files against Kafka's dump
-tool), analyzers (what they cost), steady (keeping up with a writer), scrape (GET /metrics of many groups), memory
-(for each 100,000 group-partitions), generate (synthetic histories). Environment: KMINION, BURROW and KAFKA_EXPORTER
-are paths of binaries; a row whose binary is not named is left out, and that is said.
+tool), analyzers (what they cost), workers (files that processes share), steady (keeping up with a writer), scrape
+(GET /metrics of many groups), memory (for each 100,000 group-partitions), generate (synthetic histories).
+Environment: KMINION, BURROW and KAFKA_EXPORTER are paths of binaries; a row whose binary is not named is left out,
+and that is said.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pathlib import Path
 
 from agent.tools.embedded import fetch_jars
 from tests.harness.bench.catchup import catchup
-from tests.harness.bench.files import analyzers, generate, segments
+from tests.harness.bench.files import analyzers, generate, segments, workers
 from tests.harness.bench.frame import FULL, QUICK, TINY, Frame, Sizes, tell
 from tests.harness.bench.memory import memory
 from tests.harness.bench.report import Table
@@ -34,6 +35,7 @@ SCENARIOS: dict[str, Callable[[Frame], Table]] = {
     "restart": restart,
     "segments": segments,
     "analyzers": analyzers,
+    "workers": workers,
     "steady": steady,
     "scrape": scrape,
     "memory": memory,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from agent.common.workers import usable_cores
+from agent.tools.embedded import fetch_tools
 from tests.harness.bench.frame import Frame
 from tests.harness.bench.measure import run
 from tests.harness.bench.report import Column, Row, Table
@@ -26,7 +28,7 @@ def segments(frame: Frame) -> Table:
     partitions = sorted(frame.loaded().log_dirs[0].glob("__consumer_offsets-*"))[:SEGMENTS]
     files = [segment for partition in partitions for segment in sorted(partition.glob("*.log"))]
     tool = "org.apache.kafka.tools.DumpLogSegments"
-    dump = ["java", "-cp", frame.jars.classpath, tool, "--offsets-decoder", "--files", ",".join(map(str, files))]
+    dump = ["java", "-cp", fetch_tools().classpath, tool, "--offsets-decoder", "--files", ",".join(map(str, files))]
     size = sum(file.stat().st_size for file in files) / 1e6
     table = Table("segments", f"Segment files of {len(partitions)} partitions, {size:.0f} MB", COLUMNS)
     replay, decode = "kshadow replay (decode, mirror, analyze)", "kshadow decode (prints each record)"
@@ -40,7 +42,7 @@ def segments(frame: Frame) -> Table:
     )
     theirs = table.value("Kafka's dump tool", "wall_s")
     table.ratio("the dump tool's time / kshadow replay's", theirs, table.value(replay, "wall_s"), at_least=5)
-    table.ratio("the dump tool's time / kshadow decode's", theirs, table.value(decode, "wall_s"))
+    table.ratio("the dump tool's time / kshadow decode's", theirs, table.value(decode, "wall_s"), at_least=1)
     return table
 
 
@@ -53,6 +55,20 @@ def analyzers(frame: Frame) -> Table:
     frame.take_turns(table, {every: _running(frame, replay), none: _running(frame, [*replay, "--analyzers", "none"])})
     cpu_s = table.value(none, "cpu_s")
     table.ratio("CPU with all analyzers / with none", table.value(every, "cpu_s"), cpu_s, at_most=1.3)
+    return table
+
+
+def workers(frame: Frame) -> Table:
+    """All segment files, read by one process and by one for each processor."""
+    log_dir, count = frame.loaded().log_dirs[0], usable_cores()
+    table = Table("workers", f"{frame.sizes.commits:,} commits in files, by one process and by {count}", COLUMNS)
+    names = {number: f"kshadow replay --analyzers none --workers {number}" for number in (1, count)}
+    frame.take_turns(
+        table, {name: _running(frame, [*KSHADOW, *name.split()[1:], str(log_dir)]) for name in names.values()}
+    )
+    alone_s, shared_s = table.value(names[1], "wall_s"), table.value(names[count], "wall_s")
+    table.ratio("one process's time / that of all", alone_s, shared_s)
+    table.ratio("records a second", frame.sizes.commits, shared_s, at_least=1_500_000)
     return table
 
 

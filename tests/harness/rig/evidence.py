@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from agent.runtime.offline import decoded
+from agent.runtime.decoding import decoded
 
 Place = tuple[str, int]  # topic name or id, partition
 _MODERN_SESSION_MS = 6000  # the rig's broker decides it

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import gzip
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from agent.cli.text import json_text
+from agent.core.wire.offset_commit_fastpath import commit_key, commit_value
+from agent.core.wire.primitives import Uuid
+from agent.runtime.decoding import decoded, decoded_lines
 from tests.unit.cli.running import DATA, SEGMENTS, kshadow, lines, ndjson, on_terminal
 from tests.unit.core.shadow import build as b
 from tests.unit.core.wire.vectors import ALL_OWN, CAPTURE, VECTORS, needs
@@ -230,3 +235,38 @@ def test_the_table_on_a_terminal() -> None:
     assert text.count("transaction marker") == 34
     wide, _ = on_terminal("decode", SEGMENTS, "-o", "table", columns=200)
     assert "TIMESTAMP" in wide
+
+
+@pytest.mark.parametrize("path", VECTOR_FILES)
+def test_lines_are_the_rows(path: Path) -> None:
+    """Commits are written without making rows of them."""
+    assert list(decoded_lines(str(path), expand=True, on_problem=pytest.fail, to_text=json_text)) == [
+        (json_text(row), "error" not in row) for row in decoded(str(path), expand=True, on_problem=pytest.fail)
+    ]
+
+
+def test_lines_of_commits_of_strangers(tmp_path: Path) -> None:
+    """Each fixed layout, under keys that are refused, long, or not for every terminal, and as a marker."""
+    values = [
+        commit_value(7, b.T0, 3),
+        commit_value(7, -1, topic_id=Uuid(bytes(range(16)))),
+        b"\0\3" + commit_value(7, b.T0)[2:14] + bytes(10),
+    ]
+    keys = [
+        commit_key("g\x1b[31m\u202e\N{ROCKET}", '"t\\', 2),
+        commit_key("g" * 2_000, "t", 0),
+        b"\0\0" + commit_key("g", "t", 0)[2:],
+        commit_key("g", "t", 0)[:-1],
+        b"\0\x63",
+        None,
+    ]
+    path = tmp_path / "it.ndjson"
+    both = [(key, value) for key in keys for value in values]
+    texts = [line(key, value, control=control) for key, value in both for control in (False, True)]
+    path.write_text("\n".join(texts), encoding="utf-8")
+    for ascii_only in (False, True):
+        to_text = partial(json_text, ascii_only=ascii_only)
+        found = list(decoded_lines(str(path), expand=True, on_problem=pytest.fail, to_text=to_text))
+        rows = list(decoded(str(path), expand=True, on_problem=pytest.fail))
+        assert found == [(to_text(row), "error" not in row) for row in rows]
+        assert {is_sound for _, is_sound in found} == {False, True}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from agent.common.workers import usable_cores
 from agent.core.open_transactions import OpenTransaction
-from agent.runtime.offline import OfflineGroups
+from agent.runtime.offline import MIN_WORKER_BYTES, OfflineGroups, worker_count
 from analyzers.registry import select_analyzers
 from tests.unit.core.shadow import build as b
 from tests.unit.core.shadow.build import T0, Log, run_of
@@ -41,3 +42,14 @@ def test_rows_say_so_and_lag_is_not_known() -> None:
     form = loaded.describe(b.GROUP)
     assert form is not None
     assert form["stale"]["since_ms"] == T0
+
+
+def test_as_many_processes_as_are_worth_it() -> None:
+    small, large = 1 << 20, 4 * MIN_WORKER_BYTES
+    assert worker_count([small] * 50, None) == min(1, usable_cores())
+    assert worker_count([large] * 50, None) == usable_cores()
+    assert worker_count([large], None) == 1
+    # Who says how many is heeded, as far as there are partitions.
+    assert worker_count([small] * 50, 3) == 3
+    assert worker_count([small] * 2, 3) == 2
+    assert worker_count([], 3) == worker_count([], None) == 0

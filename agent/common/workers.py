@@ -1,0 +1,161 @@
+"""Processes that compute beside this one: their start, their end, and what is said where one dies.
+
+Each is a fresh interpreter, since this process may have threads, and those must not be forked. Must not know what is
+computed.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import threading
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from types import TracebackType
+from typing import Generic, NamedTuple, TypeVar
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+_AHEAD = 2
+"""Tasks that a process has at once: the one under way, and the next, so that it need not wait for this process."""
+
+
+class WorkerDied(Exception):
+    """A process ended before its work was done, or could not be started."""
+
+
+def usable_cores() -> int:
+    """Processors that this process may run on."""
+    return len(os.sched_getaffinity(0))
+
+
+class _Worker(NamedTuple):
+    """A process, the pipe to it, and the numbers of the tasks that it has."""
+
+    process: SpawnProcess
+    pipe: Connection
+    has: deque[int]
+
+
+class Workers(Generic[Task, Result]):
+    """So many processes, each of which calls one function, task by task; a context manager that ends them.
+
+    The function, the tasks and what comes of them must be picklable. The processes take no Ctrl-C, which is for this
+    one, and end when this one is gone.
+    """
+
+    def __init__(self, count: int, work: Callable[[Task], Result]) -> None:
+        self._count, self._work = count, work
+        self._workers: list[_Worker] = []
+
+    def __enter__(self) -> Workers[Task, Result]:
+        context = get_context("spawn")
+        # A child inherits what is blocked: from its first moment it is deaf to the terminal.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            for number in range(self._count):
+                pipe, its_pipe = context.Pipe()
+                process = context.Process(target=_serve, args=(its_pipe, self._work), name=f"worker-{number}")
+                process.daemon = True
+                self._workers.append(_Worker(process, pipe, deque()))
+                process.start()
+                its_pipe.close()
+        except OSError as error:
+            self._end()
+            raise WorkerDied(f"cannot start another process: {error.strerror}") from error
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end()
+
+    def results(self, tasks: Sequence[Task], sizes: Sequence[int]) -> Iterator[Result]:
+        """What comes of each task, in their order. By `sizes` the largest are begun first: then all end together.
+
+        Raises `WorkerDied`. Where the function raises, `RuntimeError` has the traceback.
+        """
+        left = sorted(range(len(tasks)), key=lambda it: sizes[it])
+        done: dict[int, Result] = {}
+        for number in range(len(tasks)):
+            while number not in done:
+                while left and len((worker := min(self._workers, key=lambda it: len(it.has))).has) < _AHEAD:
+                    self._give(worker, left.pop(), tasks)
+                by_pipe = {it.pipe: it for it in self._workers if it.has}
+                for pipe in wait(list(by_pipe)):
+                    assert isinstance(pipe, Connection), "one of those that were given"
+                    worker = by_pipe[pipe]
+                    done[worker.has.popleft()] = self._take(worker)
+            yield done.pop(number)
+
+    def _give(self, worker: _Worker, number: int, tasks: Sequence[Task]) -> None:
+        try:
+            worker.pipe.send(tasks[number])
+        except OSError:
+            raise _died(worker) from None
+        worker.has.append(number)
+
+    def _take(self, worker: _Worker) -> Result:
+        try:
+            result, failure = worker.pipe.recv()
+        except (EOFError, OSError):
+            raise _died(worker) from None
+        if failure is not None:
+            raise RuntimeError(f"in {worker.process.name}: {failure}")
+        return result  # type: ignore[no-any-return]  # what the function gave
+
+    def _end(self) -> None:
+        """At once: there is nothing that they would have to write down."""
+        for worker in self._workers:
+            if worker.process.pid is not None:
+                worker.process.kill()
+        for worker in self._workers:
+            if worker.process.pid is not None:
+                worker.process.join()
+            worker.pipe.close()
+        self._workers.clear()
+
+
+def _died(worker: _Worker) -> WorkerDied:
+    worker.process.join()
+    code = worker.process.exitcode or 0
+    if code < 0:
+        how = f"was ended by {signal.Signals(-code).name}"
+        if -code == signal.SIGKILL:
+            how += ", as Linux does where memory runs out"
+    else:
+        how = f"ended with {code}"
+    return WorkerDied(f"{worker.process.name}, one of the processes that share the work, {how}")
+
+
+def _serve(pipe: Connection, work: Callable[[Task], Result]) -> None:
+    """The life of a process: until nobody is there any more who would ask."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    # To look for cycles among what tasks leave took a quarter of their time.
+    gc.disable()
+    while True:
+        try:
+            task = pipe.recv()
+        except EOFError:
+            return
+        try:
+            answer = work(task), None
+        except Exception:  # noqa: BLE001  # whatever it is, the other process raises it
+            pipe.send((None, traceback.format_exc()))
+        else:
+            pipe.send(answer)
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    assert parent is not None, "this is a child"
+    parent.join()
+    os._exit(1)
