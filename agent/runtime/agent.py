@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 
+from agent.common.threads import BackgroundThread
 from agent.config.settings import ClusterSettings
 from agent.kafka.admin_api.sampled_reader import SampledReader
 from agent.runtime.parts import AgentOptions, build_parts
@@ -46,6 +47,9 @@ class Agent:
                 is_current=lambda: self.queries.ready().ready,
                 interval_s=options.settings.history.samples_s,
             )
+        watches = (parts.lags.watcher, parts.lags.share_watcher, self._sampler, parts.rollouts, parts.transactions)
+        self._watches: list[BackgroundThread] = [it for it in watches if it is not None]
+        """What begins once the topic was read to its end."""
 
     def start(self, timeout_s: float = 10.0) -> None:
         """Connect within `timeout_s`, then read in a thread. Raises what `TopicReader.connect` raises."""
@@ -64,29 +68,20 @@ class Agent:
             log.warning("%s", misplaced)
         if self.options.observer is not None:
             self.options.observer.start(self.queries)
-        parts = self._parts
-        for part in (parts.lags.watcher, parts.lags.share_watcher, self._sampler, parts.rollouts, parts.transactions):
-            if part is not None:
-                part.start()
+        for watch in self._watches:
+            watch.start()
 
     def stop(self, timeout_s: float = STOP_S) -> None:
         """Stop reading, make safe what is known and what happened, and let go of the connections."""
         deadline = time.monotonic() + timeout_s
         parts, options = self._parts, self.options
         self._loop.request_stop()
-        if parts.lags.share_watcher is not None:
-            parts.lags.share_watcher.request_stop()
-        parts.rollouts.request_stop()
-        for part in (
-            options.observer,
-            parts.lags.watcher,
-            parts.lags.share_watcher,
-            self._sampler,
-            parts.rollouts,
-            parts.transactions,
-        ):
-            if part is not None:
-                part.stop()
+        for watch in self._watches:
+            watch.request_stop()
+        if options.observer is not None:
+            options.observer.stop()
+        for watch in self._watches:
+            watch.stop()
         self._loop.join(timeout_s / 3)
         # Partitions that are shared are given up here, and kept once more before.
         parts.reader.close()
