@@ -13,6 +13,7 @@ import os
 import random
 import shutil
 import sqlite3
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -103,12 +104,13 @@ class Disk:
                 out[f"{name}-wal"] = log
         return out
 
-    def _sync(self, path: Path) -> None:
+    def _sync(self, path: str) -> None:
         """A file, as it is or is not, is on the disk."""
-        name = str(path.relative_to(self.directory))
-        if path.exists():
-            self._synced[name] = path.read_bytes()
-        else:
+        name = path.removeprefix(f"{self.directory}/")
+        try:
+            with open(path, "rb", buffering=0) as file:
+                self._synced[name] = file.read()
+        except FileNotFoundError:
             self._synced.pop(name, None)
 
     def damage(self, what: str) -> None:
@@ -147,11 +149,11 @@ class Disk:
         def fsync(handle: int) -> None:
             self._called("snapshot fsync")
             path = os.readlink(f"/proc/self/fd/{handle}")
-            if not os.path.isdir(path):
+            if not stat.S_ISDIR(os.fstat(handle).st_mode):
                 synced.append(os.path.basename(path))
                 return
             for name in renamed:
-                self._sync(Path(path) / name)
+                self._sync(f"{path}/{name}")
             renamed.clear()
 
         def rename(source: str, target: str, **more: Any) -> None:
@@ -182,9 +184,9 @@ class Disk:
 
         def fsync(handle: int) -> None:
             self._called("spool fsync")
-            log = Path(os.readlink(f"/proc/self/fd/{handle}"))
+            log = os.readlink(f"/proc/self/fd/{handle}")
             self._sync(log)
-            self._sync(log.with_name(log.name.removesuffix("-wal")))
+            self._sync(log.removesuffix("-wal"))
 
         return _proxy(os, fsync=fsync)
 

@@ -234,7 +234,7 @@ class World:
                 (spool, "sqlite3", self.disk.sqlite()),
                 (sink_worker, "os", self.disk.os_of_sinks()),
                 # Who shares the topic takes a pause of seconds for a sign that the others have its partitions.
-                (reader_loop, "POLL_S", min(self.knobs.poll_s, 2.0) if self.knobs.shares else self.knobs.poll_s),
+                (reader_loop, "POLL_S", min(self.knobs.poll_s, 5.0) if self.knobs.shares else self.knobs.poll_s),
                 (mirror_module, "LARGE_BYTES", self.knobs.large_group),
                 (mirror_module, "LARGE_GROUP", self.knobs.large_group),
                 (EventBuffer.__init__, "__kwdefaults__", {"clock": self.scheduler.monotonic}),
