@@ -28,6 +28,8 @@ class Workload:
     partitions: int
     duration_ms: int = HOUR_MS
     quirks: frozenset[str] = frozenset()
+    commits_ms: int = 60_000
+    """How often members commit."""
 
 
 QUIRKS = ("transactions", "aborted", "poison", "ahead")
@@ -38,7 +40,8 @@ def choose(seed: int) -> Workload:
     """A seed's."""
     rng = random.Random(f"workload {seed}")
     quirks = frozenset(it for it in QUIRKS if rng.random() < 0.3)
-    return Workload(seed, rng.randint(1, 6), rng.choice((1, 2, 2, 4)), quirks=quirks)
+    groups, partitions = rng.randint(1, 6), rng.choice((1, 2, 2, 4))
+    return Workload(seed, groups, partitions, quirks=quirks, commits_ms=rng.choice((60_000, 120_000, 300_000)))
 
 
 def make(workload: Workload, starts_s: float) -> dict[int, PartitionLog]:
@@ -49,7 +52,7 @@ def make(workload: Workload, starts_s: float) -> dict[int, PartitionLog]:
         members=IntegerRange(1, 4),
         topics=4,
         partitions=IntegerRange(1, 4),
-        commit_interval_ms=60_000,
+        commit_interval_ms=workload.commits_ms,
         offsets_partitions=workload.partitions,
         seed=workload.seed,
     )
