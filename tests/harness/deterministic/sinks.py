@@ -26,6 +26,8 @@ class Store:
         """Up to when time was told to have passed (epoch milliseconds), and how many events were there by then."""
         self.excused: Counter[bytes] = Counter()
         """How often an event may be there once more: a write of it was not acknowledged."""
+        self.dropped: set[str] = set()
+        """Of these some were counted as dropped, for want of room in memory and on disk: they may be missing."""
         self.down: list[Span] = []
         self.share_lost = 0.0
         """How often a write is done and not acknowledged, or done in part."""

@@ -34,12 +34,17 @@ class Workload:
 
 QUIRKS = ("transactions", "aborted", "poison", "ahead")
 """Commits within transactions; some of those are aborted; records that cannot be decoded; times an hour ahead."""
+RARE_QUIRKS = ("clock_jumps", "large")
+"""A broker's clock is set back, or a little ahead, for minutes; records as large as brokers take."""
+LARGE_BYTES = 1_000_000
 
 
 def choose(seed: int) -> Workload:
     """A seed's."""
     rng = random.Random(f"workload {seed}")
     quirks = frozenset(it for it in QUIRKS if rng.random() < 0.3)
+    rare = random.Random(f"rare quirks {seed}")
+    quirks |= {it for it in RARE_QUIRKS if rare.random() < 0.1}
     groups, partitions = rng.randint(1, 6), rng.choice((1, 2, 2, 4))
     return Workload(seed, groups, partitions, quirks=quirks, commits_ms=rng.choice((60_000, 120_000, 300_000)))
 
@@ -74,10 +79,12 @@ class _Writer:
         self._transactions: list[Transaction] = []
         self._open: list[_Open] = []
         self._at_s = starts_s
+        self._jumps = _jumps(workload, partition) if "clock_jumps" in workload.quirks else []
 
     def written(self, rows: list[RawRecord]) -> PartitionLog:
         """The log of these, with what the quirks put between."""
         number = 0
+        large = random.Random(f"large {self._partition} {len(rows)}").sample(range(len(rows)), min(3, len(rows)))
         while number < len(rows):
             self._end_transactions(self._written_s(rows[number]))
             if "transactions" in self._quirks and self._random.random() < 0.01:
@@ -85,6 +92,8 @@ class _Writer:
                 continue
             self._append(rows[number])
             number += 1
+            if "large" in self._quirks and number in large:
+                self._append(rows[number - 1]._replace(key=b"\0\1large", value=bytes(LARGE_BYTES)))
             if "poison" in self._quirks and self._random.random() < 0.005:
                 self._append(poison(self._random, rows[number - 1]))
             if "ahead" in self._quirks and self._random.random() < 0.005 and number + 8 < len(rows):
@@ -99,7 +108,14 @@ class _Writer:
     def _append(self, record: RawRecord, timed: RawRecord | None = None, *, is_given: bool = True) -> None:
         """`timed`: whose time tells when it is appended."""
         self._at_s = max(self._at_s, self._written_s(timed or record) + self._random.random() * 0.05)
-        self._entries.append(Entry(record._replace(offset=len(self._entries)), self._at_s, is_given))
+        timestamp_ms = record.timestamp_ms + self._clock_ms()
+        self._entries.append(
+            Entry(record._replace(offset=len(self._entries), timestamp_ms=timestamp_ms), self._at_s, is_given)
+        )
+
+    def _clock_ms(self) -> int:
+        """By how much the broker's clock is wrong now."""
+        return sum(it.by_ms for it in self._jumps if it.begins_s <= self._at_s - self._starts_s < it.ends_s)
 
     def _in_transaction(self, rows: list[RawRecord]) -> int:
         """Some records of a transaction, whose marker comes later; the number of those that were written."""
@@ -133,6 +149,25 @@ class _Open(NamedTuple):
     first: int
     begin_s: float
     again: list[RawRecord]
+
+
+class _ClockJump(NamedTuple):
+    """A broker's clock is wrong for a time; seconds since the hour began."""
+
+    begins_s: float
+    ends_s: float
+    by_ms: int
+
+
+def _jumps(workload: Workload, partition: int) -> list[_ClockJump]:
+    rng = random.Random(f"clock jumps {workload.seed} {partition}")
+    out = []
+    for _ in range(rng.randint(0, 3)):
+        begins_s = rng.uniform(0, workload.duration_ms / 1000)
+        out.append(
+            _ClockJump(begins_s, begins_s + rng.uniform(1, 600), rng.choice((2_000, -1_000, -60_000, -1_800_000)))
+        )
+    return out
 
 
 def poison(rng: random.Random, like: RawRecord) -> RawRecord:

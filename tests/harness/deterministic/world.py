@@ -333,7 +333,7 @@ class World:
             spool=SpoolSettings(directory, "simulated") if knobs.has_spool else None,
             memory_bytes=knobs.memory_bytes if knobs.has_spool else 64 * 1024 * 1024,
         )
-        exports.put = self._checked_put(exports.put)  # type: ignore[assignment, method-assign]
+        exports.put = self._checked_put(exports)  # type: ignore[assignment, method-assign]
 
         def opened(cluster_id: str) -> directory_store.DirectoryStore:
             return directory_store.DirectoryStore(directory / "snapshots")
@@ -347,8 +347,9 @@ class World:
             wall_s=self.scheduler.wall_s,
         )
 
-    def _checked_put(self, put: Callable[[Sequence[Event]], None]) -> Callable[[Sequence[Event]], None]:
+    def _checked_put(self, exports: ExportPipeline) -> Callable[[Sequence[Event]], None]:
         """What is put, unless it was safe by what is on the disk: that must not be told again."""
+        put, buffers = exports.put, [it._buffer for it in exports._workers]
         safe: dict[int, ReplayPosition] = {}
         for number in self.logs:
             path = self.disk.directory / "snapshots" / f"history-parquet.topic-{number}.snapshot"
@@ -362,7 +363,11 @@ class World:
                 at = LogPosition(event["partition"], event["offset"], event["at_ms"])
                 if event["group"] is not None and at.partition in safe and safe[at.partition].includes(at):
                     self.fail(f"told again: {event['event_id']}, position {safe[at.partition]}")
+            before = [it.dropped["full"] for it in buffers]
             put(events)
+            for store, count, buffer in zip(self.stores, before, buffers, strict=True):
+                if buffer.dropped["full"] > count:
+                    store.dropped.update(it["event_id"] for it in events)
 
         return checked
 
