@@ -23,6 +23,7 @@ GROUPS = {
 """Of the scene, by what is done to them."""
 
 EMPTY = {
+    "kshadow-agent / Age of the oldest open transaction, by partition (timeseries) / A": "none is left open",
     "kshadow-agent / annotation Alerts about agents": "alerts about agents wait minutes, longer than the scene",
     "kshadow-fleet / Departures by origin (timeseries) / A": "the scene has no Kubernetes",
     "kshadow-group / Departures by origin (timeseries) / A": "the scene has no Kubernetes",
