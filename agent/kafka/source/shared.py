@@ -113,9 +113,13 @@ class GroupAssignment(Assignment):
         try:
             self._assign(numbers, 5.0)
         except SourceError:
-            # Their bounds are not known, but the beginning is always right, if slow.
-            self.progress = {**self.progress, **{number: PartitionProgress(0, _NO_END, 0) for number in numbers}}
-            self._attach(dict.fromkeys(numbers, OFFSET_BEGINNING))
+            # One without a leader is enough that no bounds are known: so all go on from what is kept of them. Where
+            # the log does not have that offset, its leader says so in answer to the first fetch.
+            assert self.log_id is not None, "the group is joined once it is known of which log"
+            starts = self._start(self.log_id, dict.fromkeys(numbers, LogBounds(0, _NO_END)))
+            added = {number: PartitionProgress(starts.get(number, 0), _NO_END, 0) for number in numbers}
+            self.progress = {**self.progress, **added}
+            self._attach({number: starts.get(number, OFFSET_BEGINNING) for number in numbers})
             self._on_unknown_bounds()
         consumer.pause([TopicPartition(self._topic, number) for number in numbers])
 

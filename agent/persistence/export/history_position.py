@@ -8,7 +8,8 @@ position has is not exported a second time: compaction may have changed what the
 from __future__ import annotations
 
 import json
-from typing import NamedTuple
+import zlib
+from typing import Any, NamedTuple
 
 from agent.persistence.cluster_state import ReplayPosition
 from agent.persistence.export.errors import PositionRefused
@@ -25,10 +26,13 @@ class PartitionLog(NamedTuple):
 
 
 def encode_position(position: ReplayPosition, log: PartitionLog) -> bytes:
-    """The record for a store of snapshots: JSON, some 150 bytes."""
-    return json.dumps(
-        {"version": VERSION, **log._asdict(), **position._asdict()}, separators=(",", ":"), sort_keys=True
-    ).encode()
+    """The record for a store of snapshots: JSON, some 170 bytes."""
+    fields = {"version": VERSION, **log._asdict(), **position._asdict()}
+    return _encoded({**fields, "crc32": zlib.crc32(_encoded(fields))})
+
+
+def _encoded(fields: dict[str, Any]) -> bytes:
+    return json.dumps(fields, separators=(",", ":"), sort_keys=True).encode()
 
 
 def decode_position(data: bytes, log: PartitionLog) -> ReplayPosition:
@@ -46,4 +50,8 @@ def decode_position(data: bytes, log: PartitionLog) -> ReplayPosition:
     next_offset, clock_ms = record.get("next_offset"), record.get("clock_ms")
     if type(next_offset) is not int or type(clock_ms) is not int:
         raise PositionRefused(f"history position: expected numbers, got {next_offset!r} and {clock_ms!r}")
+    # A digit that a disk got wrong would pass for another position, and events before it would never be told. The
+    # releases before wrote no sum.
+    if (crc32 := record.pop("crc32", None)) is not None and crc32 != (expected_crc32 := zlib.crc32(_encoded(record))):
+        raise PositionRefused(f"history position: expected CRC {expected_crc32}, got {crc32!r}: it is damaged")
     return ReplayPosition(next_offset, clock_ms)

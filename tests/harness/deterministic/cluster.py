@@ -74,6 +74,8 @@ class PartitionLog:
     transactions: Sequence[Transaction] = ()
     first: int = 0
     """The offset of what is there first."""
+    firsts: list[int] = field(default_factory=lambda: [0])
+    """What that was over time: who began to read meanwhile has what went later."""
     original: list[Entry] | None = None
     """All that was ever appended, where some of it is not there any more."""
     changed_s: float = float("inf")
@@ -105,6 +107,7 @@ class PartitionLog:
         """The first part of what is there goes."""
         self._changes(now_s)
         self.first += int((self.stable_end(now_s) - self.first) * share)
+        self.firsts.append(self.first)
 
     def cut(self, now_s: float, keeps: int) -> None:
         """All from that offset on goes, and what comes takes its place."""

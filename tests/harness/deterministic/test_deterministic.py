@@ -69,6 +69,10 @@ def test_soak() -> None:
         pytest.param(53, id="time-of-a-record-ahead-and-a-wall-ahead"),
         # The topic was made anew, and counters of records went back, which is a restart to Prometheus.
         pytest.param(86, id="counters-went-back-as-a-topic-was-made-anew"),
+        # A replica began while one partition had no leader: it read all of its partitions anew, and told all again.
+        pytest.param(1238, id="replica-began-anew-since-one-partition-had-no-leader"),
+        # A disk got a digit of a history position wrong, which was believed.
+        pytest.param(2508, id="history-position-with-a-wrong-digit"),
     ],
 )
 def test_bug_that_was_found(seed: int) -> None:
