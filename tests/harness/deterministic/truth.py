@@ -88,7 +88,7 @@ def _judge_changed(world: World, partition: int, told: Events, whole: ClusterSta
     if not all(it.is_noticed for it in log.cuts) or (log.cuts and log.first):
         # Nothing was read as it was cut: that nobody can see who comes later. Or it was read while more was there.
         return {}
-    if log.cuts and log.compacted and "poison" in world.plan.workload.quirks:
+    if log.cuts and log.compacted and "poison" in world.plan.log.quirks:
         # It was read anew, and then compaction took a record for one of the same key that cannot be read.
         return {}
     states = [ClusterState(all_analyzers()) for _ in log.firsts]
