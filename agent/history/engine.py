@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import atexit
 import gc
-import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from agent.common.workers import usable_cores
 from agent.history.errors import HistoryError
 from agent.history.tables import Column
 
@@ -48,7 +48,7 @@ def database(memory_mb: int = DEFAULT_MEMORY_MB, *, keeps_order: bool = False) -
     spill = tempfile.mkdtemp(prefix="kshadow-history-")
     config: dict[str, str | bool | int | float | list[str]] = {
         "memory_limit": f"{memory_mb}MB",
-        "threads": len(os.sched_getaffinity(0)),
+        "threads": usable_cores(),
         "temp_directory": spill,
         "preserve_insertion_order": keeps_order,
         "autoinstall_known_extensions": False,

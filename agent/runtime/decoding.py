@@ -101,8 +101,6 @@ def record_form(record: RawRecord, *, expand: bool) -> dict[str, Any]:
     entry = decode(record.key, record.value, control=record.control)
     match entry:
         case Undecodable(error=error):
-            # Its traceback holds this frame, and that holds the bytes, until the cycle collector looks.
-            error.__traceback__ = None
             return {
                 **place,
                 "timestamp": record.timestamp_ms,

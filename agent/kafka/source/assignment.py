@@ -56,10 +56,17 @@ class Assignment:
         """Take partitions in, with their ends as of now as the targets."""
         first = offsets_at(self._consumer, self._topic, partitions, EARLIEST, timeout_s)
         last = offsets_at(self._consumer, self._topic, partitions, LATEST, timeout_s)
+        self._begin({number: LogBounds(first[number], last[number]) for number in partitions}, last)
+
+    def _begin(self, bounds: Mapping[int, LogBounds], ends: Mapping[int, int]) -> None:
+        """Take partitions in of which this is known; `ends`: where they ended when that was asked last."""
         assert self.log_id is not None, "partitions are taken in once it is known of which log"
-        starts = self._start(self.log_id, {number: LogBounds(first[number], last[number]) for number in partitions})
-        self._attach({number: starts.get(number, OFFSET_BEGINNING) for number in partitions})
-        added = {it: PartitionProgress(starts.get(it, first[it]), last[it], last[it]) for it in partitions}
+        starts = self._start(self.log_id, bounds)
+        self._attach({number: starts.get(number, OFFSET_BEGINNING) for number in bounds})
+        added = {
+            number: PartitionProgress(starts.get(number, it.first), it.end, ends[number])
+            for number, it in bounds.items()
+        }
         self.progress = {**self.progress, **added}
 
     def accepts(self, partition: int) -> bool:

@@ -15,12 +15,12 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from agent.core.records import LogId, RecordBatch
 from agent.kafka.source.assignment import Assignment, ChooseStarts
 from agent.kafka.source.errors import SourceDenied, SourceError
-from agent.kafka.source.progress import LogBounds, PartitionProgress
+from agent.kafka.source.progress import LogBounds
 from agent.kafka.source.topic import TopicReader
 
 SESSION_S = 15.0
@@ -115,11 +115,7 @@ class GroupAssignment(Assignment):
         except SourceError:
             # One without a leader is enough that no bounds are known: so all go on from what is kept of them. Where
             # the log does not have that offset, its leader says so in answer to the first fetch.
-            assert self.log_id is not None, "the group is joined once it is known of which log"
-            starts = self._start(self.log_id, dict.fromkeys(numbers, LogBounds(0, _NO_END)))
-            added = {number: PartitionProgress(starts.get(number, 0), _NO_END, 0) for number in numbers}
-            self.progress = {**self.progress, **added}
-            self._attach({number: starts.get(number, OFFSET_BEGINNING) for number in numbers})
+            self._begin(dict.fromkeys(numbers, LogBounds(0, _NO_END)), dict.fromkeys(numbers, 0))
             self._on_unknown_bounds()
         consumer.pause([TopicPartition(self._topic, number) for number in numbers])
 

@@ -85,9 +85,8 @@ class DirectoryStore:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.ftruncate(lock, 0)
-            with suppress(
-                OSError
-            ):  # a full disk: who has it is for a message only, and what is kept is there to read
+            # On a full disk, too, what is kept is there to read: who has the directory is for a message only.
+            with suppress(OSError):
                 os.write(lock, f"{os.getpid()}\n".encode())
         except BlockingIOError as error:
             holder = os.read(lock, 20).decode("ascii", "replace").strip()

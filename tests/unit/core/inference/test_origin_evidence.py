@@ -267,13 +267,17 @@ def test_history_waits_for_what_is_open_and_keeps_the_order() -> None:
     assert gone["origin"]["kind"] == "oom_killed"
 
 
-def test_what_waits_is_bounded_by_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    sink = Sink()
+def waiting_for_an_origin() -> tuple[Sink, HeldEvents, list[Transition]]:
+    """What came of a departure whose origin is not known yet, and where it is to wait."""
+    sink, log = Sink(), a_departure()
     state = ClusterState(origin_source=Pods())
-    held = HeldEvents(sink, "c")  # type: ignore[arg-type]
-    log = a_departure()
     outputs = play(state, log)
     state.observe_origins(outputs, 100.0, log.now_ms)
+    return sink, HeldEvents(sink, "c"), outputs  # type: ignore[arg-type]  # all that it calls
+
+
+def test_what_waits_is_bounded_by_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    sink, held, outputs = waiting_for_an_origin()
     size = sum(estimated_bytes(it) for it in outputs if isinstance(it, Transition))
     monkeypatch.setattr(held_events, "MAX_BYTES", 3 * size)
     for put in range(1, 6):
@@ -285,12 +289,7 @@ def test_what_waits_is_bounded_by_bytes(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_all_goes_out_at_once_where_it_must() -> None:
-    sink = Sink()
-    state = ClusterState(origin_source=Pods())
-    held = HeldEvents(sink, "c")  # type: ignore[arg-type]
-    log = a_departure()
-    outputs = play(state, log)
-    state.observe_origins(outputs, 100.0, log.now_ms)
+    sink, held, outputs = waiting_for_an_origin()
     held.put(outputs)
     held.release(all_of_them=True)
     assert len(sink.events) == len(outputs)
