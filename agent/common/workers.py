@@ -13,11 +13,12 @@ import threading
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from multiprocessing import get_context, parent_process
-from multiprocessing.connection import Connection, wait
-from multiprocessing.context import SpawnProcess
 from types import TracebackType
-from typing import Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar, cast
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+    from multiprocessing.context import SpawnProcess
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -55,6 +56,9 @@ class Workers(Generic[Task, Result]):
         self._workers: list[_Worker] = []
 
     def __enter__(self) -> Workers[Task, Result]:
+        # Every command knows this module; few start processes.
+        from multiprocessing import get_context
+
         context = get_context("spawn")
         # A child inherits what is blocked: from its first moment it is deaf to the terminal.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -83,6 +87,8 @@ class Workers(Generic[Task, Result]):
 
         Raises `WorkerDied`. Where the function raises, `RuntimeError` has the traceback.
         """
+        from multiprocessing.connection import wait
+
         left = sorted(range(len(tasks)), key=lambda it: sizes[it])
         done: dict[int, Result] = {}
         for number in range(len(tasks)):
@@ -91,8 +97,7 @@ class Workers(Generic[Task, Result]):
                     self._give(worker, left.pop(), tasks)
                 by_pipe = {it.pipe: it for it in self._workers if it.has}
                 for pipe in wait(list(by_pipe)):
-                    assert isinstance(pipe, Connection), "one of those that were given"
-                    worker = by_pipe[pipe]
+                    worker = by_pipe[cast("Connection", pipe)]
                     done[worker.has.popleft()] = self._take(worker)
             yield done.pop(number)
 
@@ -155,6 +160,8 @@ def _serve(pipe: Connection, work: Callable[[Task], Result]) -> None:
 
 
 def _end_with_parent() -> None:
+    from multiprocessing import parent_process
+
     parent = parent_process()
     assert parent is not None, "this is a child"
     parent.join()
