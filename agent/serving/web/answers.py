@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
 import json
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -109,19 +108,14 @@ class LargeAnswer:
         response = self._make(request)
         response.headers.update(VARY)
         if len(response.body) >= MIN_GZIP_BYTES and accepts_gzip(request.headers.get("accept-encoding", "")):
-            response.body = gzip_bytes(response.body)
+            response.body = b"".join(gzip_pieces([response.body]))
             response.headers["Content-Encoding"] = "gzip"
             response.headers["Content-Length"] = str(len(response.body))
         return response
 
 
-def gzip_bytes(body: bytes | memoryview) -> bytes:
-    """The same for the same body."""
-    return gzip.compress(body, GZIP_LEVEL, mtime=0)
-
-
-def gzip_pieces(pieces: Iterable[bytes]) -> list[bytes]:
-    """As one body, of which other threads need not wait for more than a piece."""
+def gzip_pieces(pieces: Iterable[bytes | memoryview]) -> list[bytes]:
+    """As one body, the same for the same pieces, of which other threads need not wait for more than a piece."""
     packer = zlib.compressobj(GZIP_LEVEL, wbits=zlib.MAX_WBITS | _GZIP_FORM)
     return [it for it in (*map(packer.compress, pieces), packer.flush()) if it]
 
