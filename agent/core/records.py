@@ -68,6 +68,12 @@ class RecordBatch:
             return self.timestamps_ms[-1] if len(self) else 0
         return max(self.timestamps_ms)
 
+    @classmethod
+    def of(cls, records: Sequence[RawRecord]) -> RecordBatch:
+        """One record or more of one partition, as columns: what `records` gives."""
+        _, *columns, _ = map(list, zip(*records, strict=True))
+        return cls(records[0].partition, *columns)
+
     def part(self, start: int, stop: int) -> RecordBatch:
         """The records from index `start` on and before `stop`."""
         return RecordBatch(self.partition, *(column[start:stop] for column in self._columns()))

@@ -104,7 +104,7 @@ def committed_batches(
 
     Lines do not say to which transaction a record belongs: they all count as committed.
     """
-    for partition, group in groupby(lines, _partition):
+    for _, group in groupby(lines, _partition):
         records: list[RawRecord] = []
         for item in group:
             if not isinstance(item, RawRecord):
@@ -112,19 +112,14 @@ def committed_batches(
             elif not item.control:
                 records.append(item)
                 if len(records) == MAX_BATCH_RECORDS:
-                    yield _batch(partition, records)
+                    yield RecordBatch.of(records)
                     records = []
         if records:
-            yield _batch(partition, records)
+            yield RecordBatch.of(records)
 
 
 def _partition(item: RawRecord | PayloadLine | LineProblem) -> int:
     return item.partition if isinstance(item, RawRecord) else -1
-
-
-def _batch(partition: int, records: list[RawRecord]) -> RecordBatch:
-    _, offsets, timestamps_ms, keys, values, _ = zip(*records, strict=True)
-    return RecordBatch(partition, offsets, timestamps_ms, keys, values)
 
 
 class _BadLineError(Exception):

@@ -133,13 +133,7 @@ class EndlessLog(PartitionLog):
         """The records of a tick."""
         first, rows, at_ms = self._firsts[tick], self._rows.get(tick, []), START_MS + round(tick * TICK_S * 1000)
         if rows:
-            yield RecordBatch(
-                self._partition,
-                [*range(first, first + len(rows))],
-                [it.timestamp_ms for it in rows],
-                [it.key for it in rows],
-                [it.value for it in rows],
-            )
+            yield RecordBatch.of([it._replace(offset=offset) for offset, it in enumerate(rows, first)])
         first += len(rows)
         self._values["offset"], self._values["ms"] = tick * 100, at_ms
         content, size = self._values.tobytes(), _COMMIT.itemsize

@@ -64,21 +64,11 @@ def _replayed(
         end = bisect_left(rows, end_offset, key=lambda it: it.offset)
         if begin < end:
             following = [it.timestamp_ms for it in rows[end : end + FOLLOWERS]]
-            outputs += state.replay_batch(_batch(partition, rows[begin:end]), Context(following))
+            outputs += state.replay_batch(RecordBatch.of(rows[begin:end]), Context(following))
         begin = max(begin, end)
         while looks and looks[0].next_offset <= end_offset:
             _check_look(world, state, looks.pop(0))
     return outputs
-
-
-def _batch(partition: int, rows: list[RawRecord]) -> RecordBatch:
-    return RecordBatch(
-        partition,
-        [it.offset for it in rows],
-        [it.timestamp_ms for it in rows],
-        [it.key for it in rows],
-        [it.value for it in rows],
-    )
 
 
 def _judge_changed(world: World, partition: int, told: Events, whole: ClusterState) -> Events:

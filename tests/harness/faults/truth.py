@@ -100,10 +100,7 @@ def replayed(
             continue
         size = sum(1 for offset in run.offsets if offset < header.next_offset)
         if size:
-            cut = RecordBatch(
-                run.partition, *(column[:size] for column in (run.offsets, run.timestamps_ms, run.keys, run.values))
-            )
-            outputs += state.replay_batch(cut)
+            outputs += state.replay_batch(run.part(0, size))
     for partition, header in headers.items():
         if partition is not None:
             outputs += state.advance(header.clock_ms, [partition])

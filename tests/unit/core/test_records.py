@@ -25,3 +25,8 @@ def test_parts_follow_each_other() -> None:
     assert [it.offset for it in whole.part(1, 3).records()] == [1, 2]
     assert whole.part(0, 1).followed_by(whole.part(1, 3)) == whole
     assert [*whole.part(2, 3).records()] == [RawRecord(7, 2, 3, b"2", None)]
+
+
+def test_rows_become_columns() -> None:
+    whole = batch(1, 2, 3)
+    assert RecordBatch.of([*whole.records()]) == whole

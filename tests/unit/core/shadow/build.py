@@ -75,13 +75,7 @@ class Log:
 
 def run_of(records: Sequence[RawRecord]) -> RecordBatch:
     """Records of one partition as columns."""
-    return RecordBatch(
-        records[0].partition,
-        [record.offset for record in records],
-        [record.timestamp_ms for record in records],
-        [record.key for record in records],
-        [record.value for record in records],
-    )
+    return RecordBatch.of(records)
 
 
 def topic_id(name: str) -> Uuid:
