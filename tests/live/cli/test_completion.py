@@ -181,10 +181,14 @@ def terminal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Termina
         made.end()
 
 
-def test_a_real_shell(terminal: Terminal) -> None:
+def test_a_real_shell(terminal: Terminal, tmp_path: Path) -> None:
     """Marks that bash parts words at stand in the address and in the name."""
     log = Log().add(b.new_group("pay:eu=1")).add(b.new_group("other")).add(b.new_group("pay;echo oh-no"))
     with served(Replayed(of_log(log))) as url:
+        # Completion waits for an answer no longer than somebody who types does, then it takes what it had before: so
+        # there is something, however busy the machine is.
+        while not offered(f"kshadow describe --agent {url} pa", tmp_path):
+            pass
         terminal.types(f"kshadow descr\t--agent {url} pa\t-o nd\t\n")
         terminal.waits_for('"group":"pay:eu=1"')
         terminal.types(f"kshadow describe pay:eu --agent={url} -o json || echo no''ne\n")
