@@ -55,7 +55,7 @@ class PartitionReducer:
             self._first = run.offsets[0]
         self._records += len(run)
         self._last = run.offsets[-1]
-        return [out for it in self._lookahead.put(run) for out in self._state.replay_batch(*it)]
+        return [out for it in self._lookahead.put(run, now_ms()) for out in self._state.replay_batch(*it)]
 
     def take_rest(self) -> list[DiagnosisOutput]:
         """Nothing follows for now: what comes of the records that are left. To be asked before `finish`, `notes` and

@@ -4,8 +4,8 @@ Whoever may write to the topic gives a record any time that its broker accepts, 
 clock is for all groups of the partition, so one such record would let what is due for others come early, and freeze
 them afterwards. So a record does not move the clock where it is more than `TOLERANCE_MS` ahead of two of the next
 three records of its partition: two, since one of them may have a wrong time itself. What follows the last records of
-a partition is not known: they are held to the time on the wall, where the caller knows one. Records that are late
-never move the clock.
+a partition is not known. Neighbours can agree on a wrong time, where one client wrote three records in a row; so all
+are held to the time on the wall as well, where the caller knows one. Records that are late never move the clock.
 """
 
 from __future__ import annotations
@@ -44,12 +44,15 @@ def believed_times(batch: RecordBatch, context: Context = UNKNOWN) -> Sequence[i
     """The times of consecutive records, with `LATE_MS` in place of those that are ahead; the batch's own column where
     the times are in order and all of them are believed."""
     out = batch.timestamps_ms
-    after = [*context.next_ms[:FOLLOWERS], *[context.latest_ms] * FOLLOWERS][:FOLLOWERS]
-    if not out or (batch.is_in_time_order and out[-1] <= min(after) + TOLERANCE_MS):
+    latest_ms = context.latest_ms
+    after = [*context.next_ms[:FOLLOWERS], *[latest_ms] * FOLLOWERS][:FOLLOWERS]
+    if not out or (batch.is_in_time_order and out[-1] <= min(latest_ms, *after) + TOLERANCE_MS):
         return out
     padded = [*out, *after]
     return [
-        time if time <= _second_of(padded[i + 1], padded[i + 2], padded[i + 3]) + TOLERANCE_MS else LATE_MS
+        time
+        if time <= min(latest_ms, _second_of(padded[i + 1], padded[i + 2], padded[i + 3])) + TOLERANCE_MS
+        else LATE_MS
         for i, time in enumerate(out)
     ]
 
@@ -74,7 +77,7 @@ class Lookahead:
     def __init__(self) -> None:
         self._held: dict[int, RecordBatch] = {}
 
-    def put(self, batch: RecordBatch) -> Iterator[tuple[RecordBatch, Context]]:
+    def put(self, batch: RecordBatch, latest_ms: int = ENDLESS_MS) -> Iterator[tuple[RecordBatch, Context]]:
         """One more batch: all records that are followed by enough."""
         if not len(batch):
             return
@@ -86,7 +89,7 @@ class Lookahead:
             self._held[batch.partition] = batch
             return
         rest = self._held[batch.partition] = batch.part(count, len(batch))
-        yield batch.part(0, count), Context(rest.timestamps_ms)
+        yield batch.part(0, count), Context(rest.timestamps_ms, latest_ms)
 
     def take(self, latest_ms: int = ENDLESS_MS) -> Iterator[tuple[RecordBatch, Context]]:
         """All that is held back: nothing follows, or nobody waits for it."""

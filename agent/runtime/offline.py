@@ -139,7 +139,7 @@ class OfflineGroups:
 
     def apply(self, run: RecordBatch) -> None:
         """Apply consecutive records, up to the end."""
-        for batch, context in self._lookahead.put(run):
+        for batch, context in self._lookahead.put(run, now_ms()):
             self._apply(batch, context)
 
     def pass_over(self, piece: PassedOver) -> None:

@@ -79,10 +79,11 @@ class ReaderLoop(BackgroundThread):
 
     def _read(self, batch: RecordBatch) -> None:
         """Apply a batch: at once, or, while more is there to be read, once it is known what follows it."""
+        latest_ms = self._latest_ms()
         if self.has_caught_up:
-            self._apply(batch, UNKNOWN._replace(latest_ms=self._latest_ms()))
+            self._apply(batch, UNKNOWN._replace(latest_ms=latest_ms))
         else:
-            for held, context in self._lookahead.put(batch):
+            for held, context in self._lookahead.put(batch, latest_ms):
                 self._apply(held, context)
         self._wait_for_sinks()
 

@@ -34,10 +34,11 @@ class Writer:
     def __init__(self, servers: str) -> None:
         self._producer = Producer({"bootstrap.servers": servers, "client.id": "__admin_client", "log_level": 2})
 
-    def write(self, partition: int, pair: b.Pair, ahead_ms: int = 0) -> None:
-        key, value = pair
+    def write(self, partition: int, *pairs: b.Pair, ahead_ms: int = 0) -> None:
+        """In one batch."""
         place: dict[str, Any] = {"partition": partition, "timestamp": now_ms() + ahead_ms}
-        self._producer.produce("__consumer_offsets", key=key, value=value, **place)
+        for key, value in pairs:
+            self._producer.produce("__consumer_offsets", key=key, value=value, **place)
         assert self._producer.flush(30) == 0
 
 
@@ -62,8 +63,7 @@ def test_the_others_are_judged_as_ever(servers: str, tmp_path: Path) -> None:
     try:
         agent.wait_ready()
         assert "ahead" not in agent.get("/readyz")[1].decode()
-        for _ in range(3):
-            writer.write(AHEAD, b.commit(group="stranger", offset=1), AHEAD_MS)
+        writer.write(AHEAD, *[b.commit(group="stranger", offset=1)] * 3, ahead_ms=AHEAD_MS)
         members = [b.member(f"m{it}-1", {"a": [0, 1, 2]} if not it else {}, topics=("a",)) for it in range(3)]
         began_ms = now_ms()
         for partition, group in GROUPS.items():

@@ -58,6 +58,16 @@ def test_what_is_not_known_to_follow_is_believed() -> None:
     assert believed_times(RecordBatch(0, [], [], [], []), Context([NOW])) == []
 
 
+@pytest.mark.parametrize("count", range(1, 9))
+def test_nothing_is_later_than_the_wall_however_many_agree(count: int) -> None:
+    ahead = [NOW + HOUR_MS + number for number in range(count)]
+    believed = [NOW] + [LATE_MS] * count
+    assert believed_times(run_of(at(NOW, *ahead)), Context(latest_ms=NOW)) == believed
+    assert believed_times(run_of(at(NOW, *ahead)), Context(ahead, NOW)) == believed
+    [(_, context)] = Lookahead().put(run_of(at(NOW, *ahead, NOW, NOW, NOW)), NOW)
+    assert context.latest_ms == NOW
+
+
 def test_the_latest_that_is_believed() -> None:
     batch, times = run_of(at(NOW, NOW + HOUR_MS, NOW + 1)), Context([NOW + 1] * 3)
     assert newest_believed_ms(batch, UNKNOWN) == NOW + HOUR_MS
