@@ -82,6 +82,8 @@ class _Image(NamedTuple):
     position: ReplayPosition
     blob: bytes
     log_id: LogId
+    cuts: int
+    """How often that log had been cut."""
 
 
 class _Ledger:
@@ -92,6 +94,10 @@ class _Ledger:
         self.store: SnapshotStore | None = None
         self.log_id: LogId | None = None
         self.stored: dict[int, _Stored] = {}
+        self.cuts: Counter[int | None] = Counter()
+        """By partition how often its log was cut."""
+        self.replacing = threading.Lock()
+        """Held while what is stored of a partition is replaced or deleted."""
         self._sinks = "" if exports is None else ".".join(sorted(exports.names))
 
     def partition_log(self, number: int | None) -> PartitionLog:
@@ -244,7 +250,7 @@ class Restorer:
 class Checkpointer(BackgroundThread):
     """Keeps what is known every `interval_s`, from `start` to `finish`.
 
-    `partitions_revoked` and `restorer` are called in the reader's thread.
+    `partitions_revoked`, `log_cut` and `restorer` are called in the reader's thread.
     """
 
     def __init__(
@@ -345,6 +351,23 @@ class Checkpointer(BackgroundThread):
         for number in partitions:
             self._ledger.stored.pop(number, None)
 
+    def log_cut(self, number: int) -> None:
+        """Records of a partition are gone from its log, and its state was forgotten: so what is stored of it, and
+        what is on its way there, is of a log that there is no more. Nobody goes on from that."""
+        store = self._ledger.store
+        if store is None:
+            return
+        with self._ledger.replacing:
+            self._ledger.cuts[number] += 1
+            self._ledger.stored.pop(number, None)
+            try:
+                store.delete(self._ledger.snapshot_name(number))
+            except StoreError as error:
+                log.error(
+                    "partition %d: the snapshot of before its log was cut cannot be deleted; until the next one, a"
+                    " restart goes on from it: %s", number, error,
+                )  # fmt: skip
+
     def _settle(self, *, all_of_them: bool) -> None:
         with self._lock:
             self._state.settle_origins(time.monotonic(), all_of_them=all_of_them)
@@ -372,17 +395,17 @@ class Checkpointer(BackgroundThread):
                 position, kept = self._state.position(number), self._ledger.stored.get(number)
                 if kept is not None and kept.position == position and now_s - kept.at_s < RENEW_S:
                     continue
-                snapshot = self._state.capture(number)
+                snapshot, cuts = self._state.capture(number), self._ledger.cuts[number]
             # Far behind the end, a state is as old as its last record: that is what its age is told by.
             now_ms = clock.now_ms()
             as_of_ms = now_ms if self._is_current(number) else min(now_ms, position.clock_ms)
             self._say_left_out(snapshot)
-            out[number] = _Image(position, snapshot.encode(as_of_ms), LogId(*snapshot.header.identity[:2]))
+            out[number] = _Image(position, snapshot.encode(as_of_ms), LogId(*snapshot.header.identity[:2]), cuts)
         if out and self._ledger.cluster is not None:
             with self._lock:
                 snapshot, until_ms = self._state.capture_cluster(), self._state.judged_until_ms
             log_id = LogId(*snapshot.header.identity[:2])
-            out[None] = _Image(ReplayPosition(0, until_ms), snapshot.encode(clock.now_ms()), log_id)
+            out[None] = _Image(ReplayPosition(0, until_ms), snapshot.encode(clock.now_ms()), log_id, 0)
         return out
 
     def _say_left_out(self, snapshot: Snapshot) -> None:
@@ -393,13 +416,14 @@ class Checkpointer(BackgroundThread):
 
     def _save(self, store: SnapshotStore, images: Mapping[int | None, _Image]) -> None:
         for number, it in images.items():
-            if it.log_id != self._ledger.log_id:
-                # The topic was made anew meanwhile: of the new one such a position would tell a lie.
-                continue
-            if self._exports is not None:
-                position = encode_position(it.position, self._ledger.partition_log(number))
-                store.save(self._ledger.history_name(number), position)
-            store.save(self._ledger.snapshot_name(number), it.blob)
-            if number is not None:
-                self._ledger.stored[number] = _Stored(it.position, time.monotonic())
-                self._writes["ok"] += 1
+            with self._ledger.replacing:
+                if it.log_id != self._ledger.log_id or it.cuts != self._ledger.cuts[number]:
+                    # The topic was made anew meanwhile, or its log was cut: of what is there now it would tell a lie.
+                    continue
+                if self._exports is not None:
+                    position = encode_position(it.position, self._ledger.partition_log(number))
+                    store.save(self._ledger.history_name(number), position)
+                store.save(self._ledger.snapshot_name(number), it.blob)
+                if number is not None:
+                    self._ledger.stored[number] = _Stored(it.position, time.monotonic())
+                    self._writes["ok"] += 1

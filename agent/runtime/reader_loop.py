@@ -136,6 +136,8 @@ class ReaderLoop(BackgroundThread):
                 with self._exclusive:
                     deduplicator.mark_exported(partition, self._state.position(partition))
                     self._state.forget(partition)
+                if self._parts.checkpointer is not None:
+                    self._parts.checkpointer.log_cut(partition)
             case TopicRecreated():
                 self._lookahead.clear()
                 with self._exclusive:

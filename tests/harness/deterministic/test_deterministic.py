@@ -73,6 +73,8 @@ def test_soak() -> None:
         pytest.param(1238, id="replica-began-anew-since-one-partition-had-no-leader"),
         # A disk got a digit of a history position wrong, which was believed.
         pytest.param(2508, id="history-position-with-a-wrong-digit"),
+        # A log was cut, the snapshot of before stayed, and after a kill it was gone on from.
+        pytest.param(4831, id="snapshot-of-before-a-cut-was-gone-on-from"),
     ],
 )
 def test_bug_that_was_found(seed: int) -> None:

@@ -16,7 +16,7 @@ from agent.persistence.export.sinks import BatchLimits
 from agent.persistence.snapshot.directory_store import DirectoryStore
 from agent.persistence.snapshot.errors import UnwritableState
 from agent.persistence.snapshot.migrations import FORMAT
-from agent.persistence.snapshot.store import StoreError
+from agent.persistence.snapshot.store import StoreError, StoreErrorReason
 from agent.runtime.checkpointer import Checkpointer
 from agent.runtime.export_deduplicator import ExportDeduplicator
 from analyzers.registry import select_analyzers
@@ -151,6 +151,54 @@ def test_what_was_imaged_before_the_topic_was_made_anew_is_not_kept_as_of_the_ne
     monkeypatch.undo()
     it.keeper.finish(5)
     exports.stop(5)
+
+
+@pytest.mark.parametrize("is_under_way", [False, True])
+def test_nobody_goes_on_from_a_snapshot_of_before_the_log_was_cut(tmp_path, records, monkeypatch, is_under_way):
+    sink = Taking()
+    exports = ExportPipeline([sink], spool=None)
+    exports.start()
+    it = Kept(tmp_path, exports=exports)
+    it.keeper.restorer.restore(LOG, ends(records))
+    it.replay(records)
+    cut, *rest = sorted(it.state.partitions)
+    wait_durable = exports.wait_durable
+
+    def cut_now(timeout_s: float) -> bool:
+        it.state.forget(cut)
+        it.keeper.log_cut(cut)
+        return wait_durable(timeout_s)
+
+    if is_under_way:
+        monkeypatch.setattr(exports, "wait_durable", cut_now)
+    assert it.keeper.save(it.state.partitions, 5)
+    monkeypatch.undo()
+    if not is_under_way:
+        cut_now(5)
+    assert it.keeper._ledger.store.load([f"partition-{number}" for number in (cut, *rest)]).keys() == {
+        f"partition-{number}" for number in rest
+    }
+    it.replay([run for run in records if run.partition == cut])
+    it.keeper.finish(5)
+    exports.stop(5)
+    again = Kept(tmp_path)
+    assert again.keeper.restorer.restore(LOG, ends(records)).keys() == {cut, *rest}
+    again.keeper.finish(5)
+
+
+def test_a_snapshot_that_cannot_be_deleted_is_told(tmp_path, records, monkeypatch, caplog):
+    it = Kept(tmp_path)
+    it.keeper.log_cut(0)  # before there is a store
+    it.keeper.restorer.restore(LOG, ends(records))
+
+    def denied(name: str) -> None:
+        raise StoreError(StoreErrorReason.DENIED, "read-only file system")
+
+    monkeypatch.setattr(it.keeper._ledger.store, "delete", denied)
+    it.keeper.log_cut(0)
+    assert "partition 0: the snapshot of before its log was cut cannot be deleted" in caplog.text
+    assert "read-only file system" in caplog.text
+    it.keeper.finish(5)
 
 
 def test_a_damaged_snapshot_is_refused_alone(tmp_path, records):
