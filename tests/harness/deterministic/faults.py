@@ -56,6 +56,9 @@ class Kind(StrEnum):
     MOVE = "move"
     """Of an agent that shares the topic with others a partition is taken, and given back later; where `size` is small
     it is lost: told only when another has it."""
+    RELEASE = "release"
+    """The agent is stopped, and goes on as another release: a later one, whose snapshots have another format, or the
+    one before, which refuses them."""
 
 
 WEIGHTS = {
@@ -120,6 +123,9 @@ def choose(seed: int, partitions: int) -> list[Fault]:
         for _ in range(rng.randint(1, 6)):
             at_s, lasts_s = round(rng.uniform(0.1, HOUR_MS / 1000), 3), round(rng.choice((1.0, 5.0, 60.0, 600.0)), 3)
             out.append(Fault(at_s, Kind.MOVE, lasts_s, 0, rng.randrange(partitions), round(rng.random(), 3)))
+    rng = random.Random(f"releases {seed}")
+    if rng.random() < 0.15:
+        out += [Fault(round(rng.uniform(0.1, HOUR_MS / 1000), 3), Kind.RELEASE) for _ in range(rng.randint(1, 3))]
     return sorted(out, key=lambda it: it.at_s)
 
 

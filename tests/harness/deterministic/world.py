@@ -37,8 +37,9 @@ from agent.persistence.export.history_position import PartitionLog as PartitionL
 from agent.persistence.export.history_position import decode_position
 from agent.persistence.export.pipeline import ExportPipeline, SpoolSettings
 from agent.persistence.export.sinks import BatchLimits
-from agent.persistence.snapshot import directory_store, image_codec
+from agent.persistence.snapshot import directory_store, envelope, image_codec
 from agent.persistence.snapshot.image_codec import _Version
+from agent.persistence.snapshot.migrations import FORMAT
 from agent.persistence.snapshot.store import StoreError
 from agent.presentation.json_views import describe_json
 from agent.runtime import reader_loop, transaction_watch
@@ -47,7 +48,7 @@ from agent.runtime.parts import AgentOptions
 from agent.serving.metrics.exporter import Exporter, MetricsSource
 from analyzers.registry import select_analyzers
 from tests.harness.deterministic import faults, workload
-from tests.harness.deterministic.cluster import AdminClient, Cluster, Consumer, Move, PartitionLog, Span
+from tests.harness.deterministic.cluster import AdminClient, Cluster, Consumer, Cut, Move, PartitionLog, Span
 from tests.harness.deterministic.disk import Disk, Files
 from tests.harness.deterministic.faults import Fault, Kind
 from tests.harness.deterministic.scheduler import STEADY_S, Scheduler, Task
@@ -193,6 +194,7 @@ class World:
         self._process: Process | None = None
         self._armed: tuple[int, Fault] | None = None
         self._is_over = False
+        self._is_later_release = False
 
     # The run.
 
@@ -238,6 +240,8 @@ class World:
                 (mirror_module, "LARGE_BYTES", self.knobs.large_group),
                 (mirror_module, "LARGE_GROUP", self.knobs.large_group),
                 (EventBuffer.__init__, "__kwdefaults__", {"clock": self.scheduler.monotonic}),
+                # Of each release as it starts.
+                (envelope, "FORMAT", FORMAT),
             ):
                 stack.enter_context(patch.object(module, name, value))
             stack.enter_context(self._logged())
@@ -293,6 +297,7 @@ class World:
     def _start(self) -> None:
         # After half a minute without a record of now an agent that has just started believes its wall: as is meant.
         self.scheduler.wall_offset_s = self._right_offset_s
+        envelope.FORMAT = FORMAT + self._is_later_release
         process = self._process = Process(self.seen.lives)
         self.seen.lives += 1
         self.scheduler.note(f"process {process.number} starts")
@@ -464,6 +469,10 @@ class World:
             case Kind.STOP:
                 if self._process is not None and self._process.agent is not None:
                     self._stop_process(self._start)
+            case Kind.RELEASE:
+                self._is_later_release = not self._is_later_release
+                if self._process is not None and self._process.agent is not None:
+                    self._stop_process(self._start)
             case Kind.SILENCE:
                 cluster.silences.append(span)
             case Kind.LEADERLESS:
@@ -491,15 +500,19 @@ class World:
                 self._later(0.0, self._tear)
             case Kind.WALL_JUMP:
                 # A wall that is behind by more than records may be ahead is believed until partitions disagree: an
-                # agent with few of them finds otherwise then, and is meant to.
-                self.scheduler.wall_offset_s = self._right_offset_s + 604 * it.size - 4
+                # agent with few of them finds otherwise then, and is meant to. So is one to which no record has told
+                # another time than its wall.
+                agent = None if self._process is None else self._process.agent
+                if agent is not None and agent._parts.event_clock._ahead_ms is not None:
+                    self.scheduler.wall_offset_s = self._right_offset_s + 604 * it.size - 4
             case Kind.MOVE:
                 cluster.moves.append(Move(of_partition, it.size < 0.3))
                 # What it told of the partition since it was kept last is told again.
                 self.seen.interruptions += 1
             case Kind.OLD_DISK:
                 files = self.disk.backup()
-                self._later(it.lasts_s * 10, lambda: self._give_back(files))
+                noticed = [cut for log in self.logs.values() for cut in log.cuts if cut.is_noticed]
+                self._later(it.lasts_s * 10, lambda: self._give_back(files, noticed))
             case Kind.COMPACT:
                 # What was written lately is in the segment that is written to, which is left alone.
                 self.logs[it.partition].compact(now_s, 900.0)
@@ -511,7 +524,7 @@ class World:
             case Kind.RECREATE:
                 cluster.topic_id += "1"
                 for log in self.logs.values():
-                    log.first = 0
+                    log.first, log.firsts = 0, [0]
                     log.cut(now_s, 0)
 
     def _later(self, seconds: float, what: Callable[[], None]) -> None:
@@ -528,10 +541,14 @@ class World:
 
         self.scheduler.after_step.append(torn)
 
-    def _give_back(self, files: Files) -> None:
+    def _give_back(self, files: Files, noticed: list[Cut]) -> None:
         def given_back() -> None:
             self._crash(machine=False, away_s=1.0)
             self.disk.restore(files)
+            # It may be of before a cut, which nothing shows who goes on from it in a log that has grown since.
+            for log in self.logs.values():
+                for cut in log.cuts:
+                    cut.is_noticed = any(cut is it for it in noticed)
             self.seen.interruptions += 1
 
         self.scheduler.after_step.append(given_back)
