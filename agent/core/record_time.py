@@ -10,7 +10,7 @@ are held to the time on the wall as well, where the caller knows one. Records th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from agent.core.records import RecordBatch
@@ -77,13 +77,18 @@ class Lookahead:
     def __init__(self) -> None:
         self._held: dict[int, RecordBatch] = {}
 
-    def put(self, batch: RecordBatch, latest_ms: int = ENDLESS_MS) -> Iterator[tuple[RecordBatch, Context]]:
-        """One more batch: all records that are followed by enough."""
+    def put(
+        self, batch: RecordBatch, latest_ms: int = ENDLESS_MS, *, is_last: bool = False
+    ) -> Iterator[tuple[RecordBatch, Context]]:
+        """One more batch: all records that are followed by enough; all that there are, if it `is_last` for now."""
         if not len(batch):
             return
-        held = self._held.get(batch.partition)
+        held = self._held.pop(batch.partition, None)
         if held is not None:
             batch = held.followed_by(batch)
+        if is_last:
+            yield batch, Context(latest_ms=latest_ms)
+            return
         count = len(batch) - FOLLOWERS
         if count <= 0:
             self._held[batch.partition] = batch
@@ -91,9 +96,11 @@ class Lookahead:
         rest = self._held[batch.partition] = batch.part(count, len(batch))
         yield batch.part(0, count), Context(rest.timestamps_ms, latest_ms)
 
-    def take(self, latest_ms: int = ENDLESS_MS) -> Iterator[tuple[RecordBatch, Context]]:
-        """All that is held back: nothing follows, or nobody waits for it."""
-        for partition in sorted(self._held):
+    def take(
+        self, latest_ms: int = ENDLESS_MS, *, of: Callable[[int], bool] = lambda partition: True
+    ) -> Iterator[tuple[RecordBatch, Context]]:
+        """All that is held back `of` these partitions: nothing follows, or nobody waits for it."""
+        for partition in sorted(filter(of, self._held)):
             yield self._held.pop(partition), Context(latest_ms=latest_ms)
 
     def forget(self, partition: int) -> None:

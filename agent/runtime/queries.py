@@ -62,8 +62,7 @@ class AgentQueries(ServedQueries):
         alive = self.alive()
         if not alive.ready:
             return alive
-        # The reader is there before the mirror is: the batch that got it there has yet to be applied.
-        if not (self.has_caught_up and self._reader.caught_up):
+        if not self._loop.is_whole:
             return Health(False, self._to_go())
         if not self._reader.healthy:
             return Health(False, f"reading has stopped: {self._reader.last_error}")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection
 
 from agent.common.threads import BackgroundThread
 from agent.core.diagnosis.engine import DiagnosisOutput
-from agent.core.record_time import UNKNOWN, Context
+from agent.core.record_time import Context
 from agent.core.records import RecordBatch
 from agent.core.shadow.transitions import Transition
 from agent.kafka.source.progress import OffsetReset, ReaderNotice, TopicRecreated
@@ -42,6 +42,7 @@ class ReaderLoop(BackgroundThread):
         self._reader, self._state, self._exclusive = parts.reader, parts.state, parts.exclusive
         self._exports, self._observer, self._held = parts.options.exports, parts.options.observer, parts.held
         self.has_caught_up = False
+        self._is_applied = False
         self.failure: BaseException | None = None
         """What ended the thread, if not `stop`."""
         self._advance_at = 0.0
@@ -51,6 +52,12 @@ class ReaderLoop(BackgroundThread):
         self._tells_time = not (settings.read.partitions or settings.read.groups or settings.read.share_group)
         shard = None if settings.read.shard is None else settings.read.shard.resolve(socket.gethostname())
         self._shard = None if shard is None or shard.index is None else (shard.index, shard.count)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all is applied that had been written when reading began, or began to work again."""
+        # The reader is there before the mirror is: the batch that got it there has yet to be applied.
+        return self.has_caught_up and self._is_applied and self._reader.caught_up
 
     def _run(self) -> None:
         try:
@@ -62,13 +69,16 @@ class ReaderLoop(BackgroundThread):
             log.exception("the reader stopped; the agent is blind")
 
     def _step(self) -> None:
-        for batch in self._reader.poll(POLL_S):
-            self._read(batch)
+        batches = self._reader.poll(POLL_S)
+        reached = self._reader.caught_up_partitions
+        last = {batch.partition: batch for batch in batches if reached.get(batch.partition)}
+        for batch in batches:
+            self._read(batch, is_last=batch is last.get(batch.partition))
+        self._take(lambda partition: reached.get(partition, False))
         for notice in self._reader.take_notices():
             self._handle_notice(notice)
-        if not self.has_caught_up and self._reader.caught_up:
-            for batch, context in self._lookahead.take(self._latest_ms()):
-                self._apply(batch, context)
+        self._is_applied = self._reader.caught_up
+        if not self.has_caught_up and self._is_applied:
             if self._parts.transactions is not None:
                 self._parts.transactions.look(time.monotonic())
             self.has_caught_up = True
@@ -77,15 +87,17 @@ class ReaderLoop(BackgroundThread):
         self._settle_origins()
         self._advance_time()
 
-    def _read(self, batch: RecordBatch) -> None:
-        """Apply a batch: at once, or, while more is there to be read, once it is known what follows it."""
-        latest_ms = self._latest_ms()
-        if self.has_caught_up:
-            self._apply(batch, UNKNOWN._replace(latest_ms=latest_ms))
-        else:
-            for held, context in self._lookahead.put(batch, latest_ms):
-                self._apply(held, context)
+    def _read(self, batch: RecordBatch, *, is_last: bool) -> None:
+        """Apply a batch: at once, or, while more of its partition is there to be read, once it is known what follows
+        it."""
+        for held, context in self._lookahead.put(batch, self._latest_ms(), is_last=is_last):
+            self._apply(held, context)
         self._wait_for_sinks()
+
+    def _take(self, of: Callable[[int], bool]) -> None:
+        """Apply what is held back of partitions that were read to their ends."""
+        for batch, context in self._lookahead.take(self._latest_ms(), of=of):
+            self._apply(batch, context)
 
     def _latest_ms(self) -> int:
         """The latest time that a record can honestly have."""

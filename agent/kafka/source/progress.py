@@ -62,8 +62,8 @@ class LogBounds(NamedTuple):
 class PartitionProgress:
     """One partition.
 
-    `position` is the offset of the next record to come, `target` its end when the reading started, `end` its
-    end as last asked for, `reached` whether it was caught up once, `error` why it cannot be read.
+    `position` is the offset of the next record to come, `target` its end when the reading started, or began to work
+    again, `end` its end as last asked for, `reached` whether the target was, `error` why it cannot be read.
     """
 
     position: int
@@ -81,6 +81,10 @@ class PartitionProgress:
         self.position = max(self.position, position)
         self.error = None
         self.reached = self.reached or at_end or self.position >= self.target
+
+    def catch_up(self, end: int) -> None:
+        """Nobody answered for a time: what was written meanwhile, up to `end`, has yet to be read."""
+        self.target, self.reached = end, self.position >= end
 
     def check_stalled(self, end: int) -> bool:
         """The partition now ends at `end`; whether it stalls.

@@ -105,13 +105,13 @@ class TopicReader:
 
     @property
     def caught_up(self) -> bool:
-        """Whether every partition was read to where it ended at the start."""
+        """Whether every partition was read to where it ended at the start, or when brokers answered again."""
         progress = self._assignment.progress
         return bool(progress) and all(it.reached for it in progress.values())
 
     @property
     def caught_up_partitions(self) -> dict[int, bool]:
-        """For each partition whether it was read to where it ended at the start."""
+        """For each partition whether it was read to where it ended at the start, or when brokers answered again."""
         return {partition: it.reached for partition, it in self._assignment.progress.items()}
 
     @property

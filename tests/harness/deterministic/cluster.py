@@ -236,6 +236,8 @@ class Consumer:
         self._was_silent = False
         self._nothing_until_s = 0.0
         """Until when there is nothing more to fetch."""
+        self._waiting: list[Message] = []
+        """What was fetched and not taken yet."""
 
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> SimpleNamespace:
         """The topic and its leaders."""
@@ -320,6 +322,7 @@ class Consumer:
             self._positions.pop(it.partition, None)
             self._assigned.discard(it.partition)
             self._paused.discard(it.partition)
+            self._forget_waiting(it.partition)
 
     def seek(self, to: TopicPartition) -> None:
         """Go on from there."""
@@ -327,15 +330,21 @@ class Consumer:
         is_first = to.offset == OFFSET_BEGINNING
         self._positions[to.partition] = self._cluster.logs[to.partition].first if is_first else to.offset
         self._told_end.pop(to.partition, None)
+        self._forget_waiting(to.partition)
+
+    def _forget_waiting(self, partition: int) -> None:
+        self._waiting = [it for it in self._waiting if it.partition() != partition]
 
     def poll(self, timeout: float = -1) -> Message | None:
         """One message."""
-        found = self._take(1, timeout, fill=False)
-        return found[0] if found else None
+        if not self._waiting:
+            self._waiting = self._take(1, timeout, fill=False)
+        return self._waiting.pop(0) if self._waiting else None
 
     def consume(self, count: int = 1, timeout: float = -1) -> list[Message]:
         """So many, or what there is after the time."""
-        return self._take(count, timeout, fill=True)
+        waiting, self._waiting = self._waiting, []
+        return waiting or self._take(count, timeout, fill=True)
 
     def close(self) -> None:
         """Nothing is fetched any more."""

@@ -69,10 +69,14 @@ def test_soak() -> None:
         pytest.param(53, id="time-of-a-record-ahead-and-a-wall-ahead"),
         # The topic was made anew, and counters of records went back, which is a restart to Prometheus.
         pytest.param(86, id="counters-went-back-as-a-topic-was-made-anew"),
+        # Brokers were away for two minutes: ready as soon as they answered, with what was written meanwhile unread.
+        pytest.param(254, id="ready-before-what-was-written-in-an-outage-was-read"),
         # A replica began while one partition had no leader: it read all of its partitions anew, and told all again.
         pytest.param(1238, id="replica-began-anew-since-one-partition-had-no-leader"),
         # A disk got a digit of a history position wrong, which was believed.
         pytest.param(2508, id="history-position-with-a-wrong-digit"),
+        # A partition that came back was read from its beginning without a look ahead: a record ahead moved its clock.
+        pytest.param(9221, id="record-ahead-in-a-partition-that-came-back"),
         # A log was cut, the snapshot of before stayed, and after a kill it was gone on from.
         pytest.param(4831, id="snapshot-of-before-a-cut-was-gone-on-from"),
     ],

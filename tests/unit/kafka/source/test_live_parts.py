@@ -76,6 +76,16 @@ def test_caught_up(position, target, steps, reached, why):
     assert progress.reached is reached, why
 
 
+def test_what_was_written_in_an_outage_is_caught_up_with():
+    progress = PartitionProgress(9, 9, 9)
+    progress.catch_up(9)
+    assert progress.reached
+    progress.catch_up(11)
+    assert not progress.reached
+    progress.advance(11)
+    assert progress.reached
+
+
 def test_stalled_is_an_end_ahead_and_not_one_record_from_probe_to_probe():
     progress = PartitionProgress(0, 9, 9)
     assert not progress.check_stalled(9)  # just begun
