@@ -57,7 +57,8 @@ class ReaderLoop(BackgroundThread):
     def is_whole(self) -> bool:
         """Whether all is applied that had been written when reading began, or began to work again."""
         # The reader is there before the mirror is: the batch that got it there has yet to be applied.
-        return self.has_caught_up and self._is_applied and self._reader.caught_up
+        is_read = self._reader.caught_up and all(self._reader.current_partitions.values())
+        return is_read and self._is_applied and self.has_caught_up
 
     def _run(self) -> None:
         try:
@@ -70,15 +71,15 @@ class ReaderLoop(BackgroundThread):
 
     def _step(self) -> None:
         batches = self._reader.poll(POLL_S)
-        reached = self._reader.caught_up_partitions
-        last = {batch.partition: batch for batch in batches if reached.get(batch.partition)}
+        current = self._reader.current_partitions
+        last = {batch.partition: batch for batch in batches if current.get(batch.partition, True)}
         for batch in batches:
             self._read(batch, is_last=batch is last.get(batch.partition))
-        self._take(lambda partition: reached.get(partition, False))
+        self._take(lambda partition: current.get(partition, True))
         for notice in self._reader.take_notices():
             self._handle_notice(notice)
-        self._is_applied = self._reader.caught_up
-        if not self.has_caught_up and self._is_applied:
+        self._is_applied = all(current.values())
+        if not self.has_caught_up and self._reader.caught_up:
             if self._parts.transactions is not None:
                 self._parts.transactions.look(time.monotonic())
             self.has_caught_up = True

@@ -40,7 +40,7 @@ class ScrapeReader:
     def read(self) -> Readings:
         """As of now."""
         parts, reader, state = self._parts, self._parts.reader, self._parts.state
-        is_whole = self._loop.is_whole and parts.is_sole_owner
+        is_whole = self._loop.has_caught_up and reader.caught_up and parts.is_sole_owner
         with parts.lock:
             readings = Readings(
                 caught_up=reader.caught_up_partitions,

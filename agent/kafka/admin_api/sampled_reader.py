@@ -199,6 +199,11 @@ class SampledReader:
         return {}
 
     @property
+    def current_partitions(self) -> dict[int, bool]:
+        """Likewise."""
+        return {}
+
+    @property
     def positions(self) -> dict[int, int]:
         """Likewise."""
         return {}

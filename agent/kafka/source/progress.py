@@ -63,28 +63,31 @@ class PartitionProgress:
     """One partition.
 
     `position` is the offset of the next record to come, `target` its end when the reading started, or began to work
-    again, `end` its end as last asked for, `reached` whether the target was, `error` why it cannot be read.
+    again, `end` its end as last asked for, `reached` whether it was caught up once, `is_current` whether the target
+    was reached, `error` why it cannot be read.
     """
 
     position: int
     target: int
     end: int
     reached: bool = False
+    is_current: bool = False
     error: SourceError | None = None
     _probed_position: int = -1
 
     def __post_init__(self) -> None:
-        self.reached = self.position >= self.target
+        self.reached = self.is_current = self.position >= self.target
 
     def advance(self, position: int, *, at_end: bool = False) -> None:
         """Records before `position` came, or the log holds none before it for us."""
         self.position = max(self.position, position)
         self.error = None
-        self.reached = self.reached or at_end or self.position >= self.target
+        self.is_current = self.is_current or at_end or self.position >= self.target
+        self.reached = self.reached or self.is_current
 
     def catch_up(self, end: int) -> None:
         """Nobody answered for a time: what was written meanwhile, up to `end`, has yet to be read."""
-        self.target, self.reached = end, self.position >= end
+        self.target, self.is_current = end, self.position >= end
 
     def check_stalled(self, end: int) -> bool:
         """The partition now ends at `end`; whether it stalls.

@@ -105,14 +105,19 @@ class TopicReader:
 
     @property
     def caught_up(self) -> bool:
-        """Whether every partition was read to where it ended at the start, or when brokers answered again."""
+        """Whether every partition was read to where it ended at the start."""
         progress = self._assignment.progress
         return bool(progress) and all(it.reached for it in progress.values())
 
     @property
     def caught_up_partitions(self) -> dict[int, bool]:
-        """For each partition whether it was read to where it ended at the start, or when brokers answered again."""
+        """For each partition whether it was read to where it ended at the start."""
         return {partition: it.reached for partition, it in self._assignment.progress.items()}
+
+    @property
+    def current_partitions(self) -> dict[int, bool]:
+        """The same, and after an outage whether it was read to where it ended when brokers answered again."""
+        return {partition: it.is_current for partition, it in self._assignment.progress.items()}
 
     @property
     def positions(self) -> dict[int, int]:
