@@ -98,6 +98,23 @@ def test_all_but_the_last_records_come_out_in_order_with_what_follows_them(sizes
     assert not [*ahead.take()]
 
 
+def test_the_last_batch_for_now_comes_with_what_was_held_back() -> None:
+    ahead = Lookahead()
+    records = at(*range(6))
+    assert not [*ahead.put(run_of(records[:2]), 99)]
+    [(batch, context)] = ahead.put(run_of(records[2:]), 99, is_last=True)
+    assert (list(batch.records()), context) == (records, Context(latest_ms=99))
+    assert not [*ahead.take()]
+
+
+def test_what_is_held_back_is_taken_by_partition() -> None:
+    ahead = Lookahead()
+    for partition in range(3):
+        assert not [*ahead.put(run_of(at(NOW, partition=partition)))]
+    assert [batch.partition for batch, _ in ahead.take(of=lambda it: it != 1)] == [0, 2]
+    assert [batch.partition for batch, _ in ahead.take()] == [1]
+
+
 @st.composite
 def honest(draw: st.DrawFn) -> list[RawRecord]:
     """A plausible history whose times never go back, with pauses from nothing to hours."""
