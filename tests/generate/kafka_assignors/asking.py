@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import select
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,11 +18,14 @@ from agent.core.protocol.assignors import (
     MemberSubscription,
 )
 from agent.tools.embedded import fetch_jars
-from agent.tools.embedded.java import find_java
+from agent.tools.embedded.java import find_java, jvm_options
 from tests import ROOT
 
 RECORDED = ROOT / "tests" / "data" / "assignors" / "kafka-4.3.1.ndjson"
 PROGRAM = Path(__file__).with_name("KafkaAssignors.java")
+
+PATIENCE_S = 60
+"""For an answer, which takes milliseconds."""
 
 Form = dict[str, Any]
 """A problem as the contract has it; with `server` for an assignor of the coordinator, `racks` by topic and partition,
@@ -59,11 +63,16 @@ class Kafka:
         self._process = process
 
     def answer(self, form: Form) -> Assignment:
-        """What Kafka's class answers, sorted."""
+        """What Kafka's class answers, sorted. Without an answer in time the program is killed: nobody waits anew."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
+        assert self._process.poll() is None, f"expected the program to run, it ended with {self._process.returncode}"
         self._process.stdin.write(json.dumps(form) + "\n")
         self._process.stdin.flush()
+        if not select.select([self._process.stdout], [], [], PATIENCE_S)[0]:
+            self._process.kill()
+            self._process.wait()
+            raise AssertionError(f"no answer within {PATIENCE_S} s to {json.dumps(form)}")
         answer = json.loads(self._process.stdout.readline())
         assert "error" not in answer, (answer, form)
         return expected_of(answer["assignment"])
@@ -77,10 +86,12 @@ def expected_of(assignment: Mapping[str, list[list[Any]]]) -> Assignment:
 def kafka() -> Iterator[Kafka]:
     jars = fetch_jars("4.3.1")
     # Without a configuration log4j 2 writes errors to standard output.
-    command = [str(find_java()), "-Dlog4j2.level=OFF", "-cp", jars.classpath, str(PROGRAM)]
+    options = [*jvm_options(jars.classpath), "-Dlog4j2.level=OFF", "-cp", jars.classpath]
+    command = [str(find_java()), *options, str(PROGRAM)]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, encoding="utf-8"
     ) as process:
-        yield Kafka(process)
-        assert process.stdin is not None
-        process.stdin.close()
+        try:
+            yield Kafka(process)
+        finally:
+            process.kill()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.tools.embedded import fetch_tools
-from agent.tools.embedded.java import find_java
+from agent.tools.embedded.java import find_java, jvm_options
 from tests import ROOT
 from tests.generate.kafka_connect.stories import Cluster, Story, comparable, make_story
 
@@ -28,7 +28,8 @@ def told_by_kafka(stories: Iterable[Story]) -> list[list[dict[str, Any]]]:
     """The same, with all that `KafkaConnect.java` tells."""
     jars = fetch_tools("4.3.1", extra=EXTRA)
     # Without a configuration log4j 2 writes errors to standard output.
-    command = [str(find_java()), "-Dlog4j2.level=OFF", "-cp", jars.classpath, str(PROGRAM)]
+    options = [*jvm_options(jars.classpath), "-Dlog4j2.level=OFF", "-cp", jars.classpath]
+    command = [str(find_java()), *options, str(PROGRAM)]
     asked = "".join(json.dumps(story) + "\n" for story in stories)
     ended = subprocess.run(command, input=asked, capture_output=True, text=True, check=True, timeout=300)
     return [json.loads(line) for line in ended.stdout.splitlines()]
