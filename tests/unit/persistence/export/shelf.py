@@ -13,7 +13,7 @@ from agent.persistence.export.sinks import BatchLimits, RejectedEvent
 EAGER = BatchLimits(1_000, 1 << 20, 0)
 
 
-def until(condition: Callable[[], bool], timeout_s: float = 10.0) -> None:
+def until(condition: Callable[[], bool], timeout_s: float = 30.0) -> None:
     """Wait for it; fail if it does not come."""
     deadline = time.monotonic() + timeout_s
     while not condition():
