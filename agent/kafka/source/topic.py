@@ -133,7 +133,9 @@ class TopicReader:
     def read_until_s(self) -> Mapping[int, float]:
         """For each partition up to when (`time.monotonic`) all that was written is known to be read: asked for about
         each second. Absent where there is more to read, or where nobody answers."""
-        return self._health.read_until_s
+        # What was known of a partition that is read anew since is not of this reading.
+        current = self.current_partitions
+        return {it: at_s for it, at_s in self._health.read_until_s.items() if current.get(it)}
 
     @property
     def held_back(self) -> Mapping[int, int]:

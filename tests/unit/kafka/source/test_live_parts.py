@@ -187,6 +187,15 @@ def test_errors_say_what_is_missing(code, kind, says):
     assert says in str(error)
 
 
+def test_a_partition_that_is_read_anew_is_not_read_until_it_is_at_its_end_again():
+    with TopicReader(NOBODY) as reader:
+        reader._health.read_until_s = {0: 3.0, 1: 3.0}
+        reader._assignment.progress = {0: PartitionProgress(9, 9, 9), 1: PartitionProgress(0, 9, 9)}
+        assert (reader.read_until_s, reader.current_partitions) == ({0: 3.0}, {0: True, 1: False})
+        reader._assignment.progress[1].advance(9, at_end=True)
+        assert reader.read_until_s == {0: 3.0, 1: 3.0}
+
+
 def test_nobody_answers():
     with TopicReader(NOBODY) as reader:
         assert (reader.poll(0.2), reader.healthy, reader.caught_up) == ([], False, False)
