@@ -94,10 +94,6 @@ class _Ledger:
         self.store: SnapshotStore | None = None
         self.log_id: LogId | None = None
         self.stored: dict[int, _Stored] = {}
-        self.cuts: Counter[int | None] = Counter()
-        """By partition how often its log was cut."""
-        self.replacing = threading.Lock()
-        """Held while what is stored of a partition is replaced or deleted."""
         self._sinks = "" if exports is None else ".".join(sorted(exports.names))
 
     def partition_log(self, number: int | None) -> PartitionLog:
@@ -285,6 +281,10 @@ class Checkpointer(BackgroundThread):
         self._said: set[str] = set()
         # Held from a state's image to its place in the store: so that an older one never follows a newer one there.
         self._storing = threading.Lock()
+        # By partition how often its log was cut; None, what spans partitions, is of none.
+        self._cuts: Counter[int | None] = Counter()
+        # Held while what is stored of one is replaced or deleted: not for long, as `_storing` may be.
+        self._replacing = threading.Lock()
 
     def finish(self, timeout_s: float) -> None:
         """Stop, keep what is known once more, and let go of the store."""
@@ -357,8 +357,8 @@ class Checkpointer(BackgroundThread):
         store = self._ledger.store
         if store is None:
             return
-        with self._ledger.replacing:
-            self._ledger.cuts[number] += 1
+        with self._replacing:
+            self._cuts[number] += 1
             self._ledger.stored.pop(number, None)
             try:
                 store.delete(self._ledger.snapshot_name(number))
@@ -395,7 +395,7 @@ class Checkpointer(BackgroundThread):
                 position, kept = self._state.position(number), self._ledger.stored.get(number)
                 if kept is not None and kept.position == position and now_s - kept.at_s < RENEW_S:
                     continue
-                snapshot, cuts = self._state.capture(number), self._ledger.cuts[number]
+                snapshot, cuts = self._state.capture(number), self._cuts[number]
             # Far behind the end, a state is as old as its last record: that is what its age is told by.
             now_ms = clock.now_ms()
             as_of_ms = now_ms if self._is_current(number) else min(now_ms, position.clock_ms)
@@ -416,8 +416,8 @@ class Checkpointer(BackgroundThread):
 
     def _save(self, store: SnapshotStore, images: Mapping[int | None, _Image]) -> None:
         for number, it in images.items():
-            with self._ledger.replacing:
-                if it.log_id != self._ledger.log_id or it.cuts != self._ledger.cuts[number]:
+            with self._replacing:
+                if it.log_id != self._ledger.log_id or it.cuts != self._cuts[number]:
                     # The topic was made anew meanwhile, or its log was cut: of what is there now it would tell a lie.
                     continue
                 if self._exports is not None:

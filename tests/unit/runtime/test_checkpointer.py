@@ -2,6 +2,8 @@
 
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -132,55 +134,54 @@ def test_what_cannot_be_gone_on_from_is_refused(tmp_path, records, log, bounds, 
     again.keeper.finish(5)
 
 
-def test_what_was_imaged_before_the_topic_was_made_anew_is_not_kept_as_of_the_new_one(tmp_path, records, monkeypatch):
-    sink = Taking()
-    exports = ExportPipeline([sink], spool=None)
+@contextmanager
+def exporting(directory: Path, some) -> Iterator[Kept]:
+    """Somebody who has read these, and hands on what happened."""
+    exports = ExportPipeline([Taking()], spool=None)
     exports.start()
-    it = Kept(tmp_path, exports=exports)
-    it.keeper.restorer.restore(LOG, ends(records))
-    it.replay(records)
-    wait_durable, anew = exports.wait_durable, LogId("cluster", "made anew")
-
-    def recreated(timeout_s: float) -> bool:
-        it.keeper.restorer.restore(anew, ends(records))
-        return wait_durable(timeout_s)
-
-    monkeypatch.setattr(exports, "wait_durable", recreated)
-    assert it.keeper.save(it.state.partitions, 5)
-    assert not [*(tmp_path / "cluster").glob("*.snapshot")]
-    monkeypatch.undo()
+    it = Kept(directory, exports=exports)
+    it.keeper.restorer.restore(LOG, ends(some))
+    it.replay(some)
+    yield it
     it.keeper.finish(5)
     exports.stop(5)
+
+
+def test_what_was_imaged_before_the_topic_was_made_anew_is_not_kept_as_of_the_new_one(tmp_path, records, monkeypatch):
+    with exporting(tmp_path, records) as it:
+        wait_durable, anew = it.exports.wait_durable, LogId("cluster", "made anew")
+
+        def recreated(timeout_s: float) -> bool:
+            it.keeper.restorer.restore(anew, ends(records))
+            return wait_durable(timeout_s)
+
+        monkeypatch.setattr(it.exports, "wait_durable", recreated)
+        assert it.keeper.save(it.state.partitions, 5)
+        assert not [*(tmp_path / "cluster").glob("*.snapshot")]
+        monkeypatch.undo()
 
 
 @pytest.mark.parametrize("is_under_way", [False, True])
 def test_nobody_goes_on_from_a_snapshot_of_before_the_log_was_cut(tmp_path, records, monkeypatch, is_under_way):
-    sink = Taking()
-    exports = ExportPipeline([sink], spool=None)
-    exports.start()
-    it = Kept(tmp_path, exports=exports)
-    it.keeper.restorer.restore(LOG, ends(records))
-    it.replay(records)
-    cut, *rest = sorted(it.state.partitions)
-    wait_durable = exports.wait_durable
+    with exporting(tmp_path, records) as it:
+        cut, *rest = sorted(it.state.partitions)
+        wait_durable = it.exports.wait_durable
 
-    def cut_now(timeout_s: float) -> bool:
-        it.state.forget(cut)
-        it.keeper.log_cut(cut)
-        return wait_durable(timeout_s)
+        def cut_now(timeout_s: float) -> bool:
+            it.state.forget(cut)
+            it.keeper.log_cut(cut)
+            return wait_durable(timeout_s)
 
-    if is_under_way:
-        monkeypatch.setattr(exports, "wait_durable", cut_now)
-    assert it.keeper.save(it.state.partitions, 5)
-    monkeypatch.undo()
-    if not is_under_way:
-        cut_now(5)
-    assert it.keeper._ledger.store.load([f"partition-{number}" for number in (cut, *rest)]).keys() == {
-        f"partition-{number}" for number in rest
-    }
-    it.replay([run for run in records if run.partition == cut])
-    it.keeper.finish(5)
-    exports.stop(5)
+        if is_under_way:
+            monkeypatch.setattr(it.exports, "wait_durable", cut_now)
+        assert it.keeper.save(it.state.partitions, 5)
+        monkeypatch.undo()
+        if not is_under_way:
+            cut_now(5)
+        assert it.keeper._ledger.store.load([f"partition-{number}" for number in (cut, *rest)]).keys() == {
+            f"partition-{number}" for number in rest
+        }
+        it.replay([run for run in records if run.partition == cut])
     again = Kept(tmp_path)
     assert again.keeper.restorer.restore(LOG, ends(records)).keys() == {cut, *rest}
     again.keeper.finish(5)
