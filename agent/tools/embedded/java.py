@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -71,14 +71,22 @@ def _check_version(java: Path, needed_by: str) -> None:
         raise JavaTooOldError(f"{java} is Java {major}, and {needed_by} needs {MINIMUM_MAJOR}: {_INSTALL}")
 
 
+def java_command(classpath: str, *arguments: str, options: Sequence[str] = ()) -> list[str]:
+    """What runs a class (or a program's source file) with its arguments. `options` are more of the JVM's.
+
+    Raises as `find_java`.
+    """
+    # Without a configuration log4j 2 writes errors to standard output, into what callers parse.
+    all_options = (*jvm_options(classpath), *options, "-Dlog4j2.level=OFF", "-cp", classpath)
+    return [str(find_java()), *all_options, *arguments]
+
+
 def run_class(classpath: str, main_class: str, *arguments: str, timeout_s: float = 60.0) -> str:
     """Run a Java class to its end and give what it wrote to standard output.
 
     `kafka.tools.DumpLogSegments` and the like. Raises `ToolFailedError` with the end of its output.
     """
-    # Without a configuration log4j 2 writes errors to standard output, into what callers parse.
-    options = (*jvm_options(classpath), "-Xmx256m", "-Dlog4j2.level=OFF", "-cp", classpath)
-    command = [str(find_java()), *options, main_class, *arguments]
+    command = java_command(classpath, main_class, *arguments, options=["-Xmx256m"])
     try:
         ended = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
     except subprocess.TimeoutExpired as error:

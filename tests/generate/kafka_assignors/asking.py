@@ -18,7 +18,7 @@ from agent.core.protocol.assignors import (
     MemberSubscription,
 )
 from agent.tools.embedded import fetch_jars
-from agent.tools.embedded.java import find_java, jvm_options
+from agent.tools.embedded.java import java_command
 from tests import ROOT
 
 RECORDED = ROOT / "tests" / "data" / "assignors" / "kafka-4.3.1.ndjson"
@@ -85,9 +85,7 @@ def expected_of(assignment: Mapping[str, list[list[Any]]]) -> Assignment:
 @contextmanager
 def kafka() -> Iterator[Kafka]:
     jars = fetch_jars("4.3.1")
-    # Without a configuration log4j 2 writes errors to standard output.
-    options = [*jvm_options(jars.classpath), "-Dlog4j2.level=OFF", "-cp", jars.classpath]
-    command = [str(find_java()), *options, str(PROGRAM)]
+    command = java_command(jars.classpath, str(PROGRAM))
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, encoding="utf-8"
     ) as process:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.tools.embedded import fetch_tools
-from agent.tools.embedded.java import find_java, jvm_options
+from agent.tools.embedded.java import java_command
 from tests import ROOT
 from tests.generate.kafka_connect.stories import Cluster, Story, comparable, make_story
 
@@ -27,9 +27,7 @@ def kafkas(stories: Iterable[Story]) -> list[list[dict[str, Any]]]:
 def told_by_kafka(stories: Iterable[Story]) -> list[list[dict[str, Any]]]:
     """The same, with all that `KafkaConnect.java` tells."""
     jars = fetch_tools("4.3.1", extra=EXTRA)
-    # Without a configuration log4j 2 writes errors to standard output.
-    options = [*jvm_options(jars.classpath), "-Dlog4j2.level=OFF", "-cp", jars.classpath]
-    command = [str(find_java()), *options, str(PROGRAM)]
+    command = java_command(jars.classpath, str(PROGRAM))
     asked = "".join(json.dumps(story) + "\n" for story in stories)
     ended = subprocess.run(command, input=asked, capture_output=True, text=True, check=True, timeout=300)
     return [json.loads(line) for line in ended.stdout.splitlines()]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.tools.embedded import Jars
-from agent.tools.embedded.java import find_java, jvm_options
+from agent.tools.embedded.java import java_command
 from tests.generate.record_schemas.definitions import PAYLOADS, definitions_of, versions
 
 PROGRAM = Path(__file__).with_name("KafkaRecords.java")
@@ -23,8 +23,7 @@ BITS = {"int8": 8, "int16": 16, "uint16": 16, "int32": 32, "int64": 64}
 def written_by_kafka(jars: Jars) -> list[dict[str, Any]]:
     """A row for each record: its bytes as hex, and its fields in Kafka's JSON form. Tombstones have no value."""
     asked = "".join(json.dumps(it) + "\n" for it in _records(jars))
-    options = [*jvm_options(jars.classpath), "-Dlog4j2.level=OFF", "-cp", jars.classpath]
-    command = [str(find_java()), *options, str(PROGRAM)]
+    command = java_command(jars.classpath, str(PROGRAM))
     ended = subprocess.run(command, input=asked, capture_output=True, text=True, check=True, timeout=300)
     return [json.loads(line) for line in ended.stdout.splitlines()]
 

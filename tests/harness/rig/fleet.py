@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from agent.tools.embedded import Jars, ProcessReaper
-from agent.tools.embedded.java import find_java, jvm_options
+from agent.tools.embedded.java import java_command
 from tests.harness.rig.ledger import Ledger
 
 _CLIENT = Path(__file__).with_name("client.py")
@@ -113,8 +113,8 @@ class Fleet:
 
     def java(self, name: str, group: str, jars: Jars, main_class: str, arguments: Sequence[str]) -> Client:
         """A Java client; SIGTERM closes it in order. What it says is not for the ledger."""
-        options = [*jvm_options(jars.classpath), "-Xmx96m", "-Dlog4j2.level=OFF", "-cp", jars.classpath]
-        return self._start(name, group, [str(find_java()), *options, main_class, *arguments], java=True)
+        command = java_command(jars.classpath, main_class, *arguments, options=["-Xmx96m"])
+        return self._start(name, group, command, java=True)
 
     def close(self, timeout_s: float = 15.0) -> None:
         """End what still runs: in order if it manages, else not."""
