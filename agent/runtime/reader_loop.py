@@ -42,6 +42,7 @@ class ReaderLoop(BackgroundThread):
         self._reader, self._state, self._exclusive = parts.reader, parts.state, parts.exclusive
         self._exports, self._observer, self._held = parts.options.exports, parts.options.observer, parts.held
         self.has_caught_up = False
+        # Whether what brought the reader to the ends of all partitions reached the mirror.
         self._is_applied = False
         self.failure: BaseException | None = None
         """What ended the thread, if not `stop`."""
@@ -56,7 +57,6 @@ class ReaderLoop(BackgroundThread):
     @property
     def is_whole(self) -> bool:
         """Whether all is applied that had been written when reading began, or began to work again."""
-        # The reader is there before the mirror is: the batch that got it there has yet to be applied.
         is_read = self._reader.caught_up and all(self._reader.current_partitions.values())
         return is_read and self._is_applied and self.has_caught_up
 

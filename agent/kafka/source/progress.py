@@ -88,6 +88,7 @@ class PartitionProgress:
     def catch_up(self, end: int) -> None:
         """Nobody answered for a time: what was written meanwhile, up to `end`, has yet to be read."""
         self.target, self.is_current = end, self.position >= end
+        self.reached = self.reached or self.is_current
 
     def check_stalled(self, end: int) -> bool:
         """The partition now ends at `end`; whether it stalls.
