@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import os
 import signal
 import sys
@@ -10,6 +11,7 @@ import tempfile
 import threading
 import types
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,11 +37,14 @@ for name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
 use_for_spark(os.environ)
 
 
-def _is_valid_syntax(term: str, text: str) -> bool:
+@cache
+def _rfc3987_syntax() -> types.ModuleType:
     del sys.modules["rfc3987_syntax"]
-    from rfc3987_syntax import is_valid_syntax
+    return importlib.import_module("rfc3987_syntax")
 
-    return is_valid_syntax(term, text)
+
+def _is_valid_syntax(term: str, text: str) -> bool:
+    return bool(_rfc3987_syntax().is_valid_syntax(term, text))
 
 
 # Whoever imports jsonschema imports this, and it makes parsers of 38 grammars (2.4 s in each process), which only

@@ -466,11 +466,9 @@ class World:
         match it.kind:
             case Kind.KILL | Kind.POWER:
                 self._arm((it.calls, it))
-            case Kind.STOP:
-                if self._process is not None and self._process.agent is not None:
-                    self._stop_process(self._start)
-            case Kind.RELEASE:
-                self._is_later_release = not self._is_later_release
+            case Kind.STOP | Kind.RELEASE:
+                if it.kind is Kind.RELEASE:
+                    self._is_later_release = not self._is_later_release
                 if self._process is not None and self._process.agent is not None:
                     self._stop_process(self._start)
             case Kind.SILENCE:
