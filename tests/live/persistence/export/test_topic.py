@@ -252,6 +252,8 @@ def test_a_topic_that_is_deleted_under_it_is_made_again(conf: dict[str, str], tm
     assert exports.wait_durable(20)
     admin = AdminClient({**conf, "log_level": 0})
     admin.delete_topics(["deleted"])["deleted"].result(20)
+    # The controller has answered; until the broker has heard of it, it takes what then goes with the topic.
+    until(lambda: "deleted" not in admin.list_topics(timeout=20).topics, 30)
     exports.put(some(100, 100))
     until(lambda: exports.readings()[0].events == 200, 90)
     exports.stop(10)
