@@ -22,7 +22,7 @@ from pathlib import Path
 from agent.tools.embedded import fetch_jars
 from tests.harness.bench.catchup import catchup
 from tests.harness.bench.files import analyzers, generate, segments, workers
-from tests.harness.bench.frame import FULL, QUICK, TINY, Frame, Sizes, tell
+from tests.harness.bench.frame import FULL, MILLION, QUICK, TINY, Frame, Sizes, tell
 from tests.harness.bench.memory import memory
 from tests.harness.bench.report import Table
 from tests.harness.bench.restart import restart
@@ -80,6 +80,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", metavar="NAMES", help="these scenarios, by commas")
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", dest="sizes", action="store_const", const=QUICK, help="small: does it work at all?")
+    size.add_argument(
+        "--million", dest="sizes", action="store_const", const=MILLION, help="that many group-partitions"
+    )
     size.add_argument("--tiny", dest="sizes", action="store_const", const=TINY, help="smaller still, for the tests")
     parser.add_argument("--commits", type=int, help="offset commits to load")
     parser.add_argument("--groups", type=int, help="groups that commit them")

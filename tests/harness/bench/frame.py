@@ -41,11 +41,17 @@ class Sizes:
     settle_s: float = 5.0
     """From ready to what is measured at rest."""
     topics: int = 100
+    topic_partitions: int = Shape().topic_partitions
+    topics_of_a_group: int = Shape().topics_of_a_group
+    shards: tuple[int, ...] = ()
+    """In how many agents at once the steady state is measured, besides in one."""
 
     @property
     def shape(self) -> Shape:
         """Of the load of commits."""
-        return Shape(topics=self.topics, rounds=max(self.commits // (self.groups * Shape().positions), 1))
+        positions = self.topic_partitions * self.topics_of_a_group
+        rounds = max(self.commits // (self.groups * positions), 1)
+        return Shape(self.topics, self.topic_partitions, self.topics_of_a_group, rounds)
 
     @property
     def scrape_shape(self) -> Shape:
@@ -80,7 +86,21 @@ TINY = Sizes(
     generate_records=2_000,
     settle_s=0.2,
     topics=10,
+    shards=(2,),
 )
+MILLION = Sizes(
+    rounds=1,
+    commits=2_000_000,
+    groups=20_000,
+    rate=100_000,
+    seconds=600.0,
+    settle_s=30.0,
+    topics=1_000,
+    topic_partitions=5,
+    topics_of_a_group=10,
+    shards=(2, 4),
+)
+"""A million group-partitions, each committed every ten seconds."""
 
 
 @dataclass

@@ -7,7 +7,7 @@ import time
 
 from tests.harness.bench.frame import READY_S, Frame, tell_row, usage_row
 from tests.harness.bench.report import COSTS, Column, Row, Table
-from tests.harness.bench.tools import Running, Tool
+from tests.harness.bench.tools import KShadow, Running, Shards, Tool
 from tests.harness.bench.writing import Writer, writing
 
 COLUMNS = (
@@ -18,6 +18,9 @@ COLUMNS = (
     Column("age_max_s", "oldest s", 2),
     Column("behind", "behind", 0),
     Column("after_s", "then s", 2),
+    Column("scrape_s", "scrape s", 2),
+    Column("scrape_max", "slowest s", 2),
+    Column("page_s", "page s", 2),
     *COSTS[1:],
 )
 LOOK_S = 0.25
@@ -32,7 +35,8 @@ def steady(frame: Frame) -> Table:
     table = Table("steady", title, COLUMNS)
     first = 1
     servers = frame.loaded().bootstrap_servers
-    for tool in frame.readers:
+    shards = [Shards(f"kshadow, {count} shards", count=count) for count in sizes.shards]
+    for tool in [*shards, *frame.readers]:
         with tool.running(servers, frame.directory) as it:
             row, first = _kept_up(frame, tool, it, first)
         table.rows[tool.name] = row
@@ -44,7 +48,8 @@ def steady(frame: Frame) -> Table:
         table.ratio(f"our CPU / {name}'s", ours, theirs)
     table.notes += [
         "age: of the newest of a group's commits (one each 20 ms) that the tool shows, median and largest;",
-        f"all are scraped every {SCRAPE_S:g} s; one that shows a group only so is looked at then;",
+        f"each {SCRAPE_S:g} s all are scraped and our page loaded; one that shows a group only so is looked at then;",
+        "shards: CPU and memory of all together; asked one after the other, which is one scrape or page;",
         "behind: records, by what the tool itself says at the end; then: from the last commit to its being shown",
     ]
     return table
@@ -55,6 +60,8 @@ def _kept_up(frame: Frame, tool: Tool, it: Running, first: int) -> tuple[Row, in
     it.service.until(lambda: tool.is_ready(it), READY_S)
     time.sleep(sizes.settle_s)
     ages: list[float] = []
+    scrapes: list[float] = []
+    pages: list[float] = []
     with writing(it.servers, sizes.shape, sizes.groups, sizes.rate, sizes.seconds, frame.directory, first) as writer:
         before, began = it.service.usage(), time.monotonic()
         scrape_at = began + min(SCRAPE_S, sizes.seconds / 2)
@@ -64,7 +71,9 @@ def _kept_up(frame: Frame, tool: Tool, it: Running, first: int) -> tuple[Row, in
             if is_due:
                 scrape_at += SCRAPE_S
                 if tool.asks_cheaply:
-                    it.get("/metrics", READY_S)
+                    scrapes.append(_timed(it, "/metrics"))
+                if isinstance(tool, KShadow):
+                    pages.append(_timed(it, "/"))
             if (is_due or tool.asks_cheaply) and (seen := tool.seen(it)) is not None and writer.is_at_work:
                 ages.append(writer.age_s(seen))
         lasted, usage = time.monotonic() - began, it.service.usage()
@@ -80,9 +89,18 @@ def _kept_up(frame: Frame, tool: Tool, it: Running, first: int) -> tuple[Row, in
         "age_max_s": max(ages, default=None),
         "behind": behind,
         "after_s": after_s,
+        "scrape_s": statistics.median(scrapes) if scrapes else None,
+        "scrape_max": max(scrapes, default=None),
+        "page_s": statistics.median(pages) if pages else None,
         **used,
     }
     return row, writer.last() + 1
+
+
+def _timed(it: Running, path: str) -> float:
+    began = time.monotonic()
+    it.get(path, READY_S)
+    return time.monotonic() - began
 
 
 def _shown_after(tool: Tool, it: Running, writer: Writer) -> float | None:

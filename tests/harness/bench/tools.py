@@ -13,12 +13,12 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.harness.bench import load
-from tests.harness.bench.measure import Service, get, service
+from tests.harness.bench.measure import Service, Services, get, service
 
 KSHADOW = [sys.executable, "-m", "agent.cli.main"]
 BINARIES = {"kminion": "KMINION", "Burrow": "BURROW", "kafka_exporter": "KAFKA_EXPORTER"}
@@ -97,6 +97,35 @@ class KShadow(Tool):
     def behind(self, it: Running) -> int | None:
         body = it.get("/metrics", 120.0)
         return None if body is None else sum(_values(body, b"kshadow_topic_behind_records"))
+
+
+@dataclass
+class Shards(KShadow):
+    """So many of ours at once, each with its share of the partitions; what they use is added up."""
+
+    count: int = 1
+
+    @contextmanager
+    def running(self, servers: str, directory: Path) -> Iterator[Running]:
+        with ExitStack() as stack:
+            agents = [KShadow(f"{self.name} {at}", ("--shard", f"{at}/{self.count}")) for at in range(self.count)]
+            yield RunningShards([stack.enter_context(agent.running(servers, directory)) for agent in agents])
+
+
+class RunningShards(Running):
+    """Agents at work: each is asked, and the bodies of those that answer follow each other."""
+
+    def __init__(self, shards: Sequence[Running]) -> None:
+        """At least one."""
+        first = shards[0]
+        super().__init__(Services([it.service for it in shards]), first.url, first.servers)
+        self._shards = shards
+
+    def get(self, path: str, timeout_s: float = 2.0) -> bytes | None:
+        bodies = [it.get(path, timeout_s) for it in self._shards]
+        if path == "/readyz" and None in bodies:
+            return None
+        return b"".join(filter(None, bodies)) or None
 
 
 @dataclass
