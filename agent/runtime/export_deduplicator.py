@@ -18,11 +18,13 @@ class ExportDeduplicator:
     """By partition, how far its events are safe. Not thread-safe: its owner holds the lock."""
 
     def __init__(self) -> None:
-        self._safe: dict[int | None, ReplayPosition] = {}
+        self._safe: dict[int | None, list[ReplayPosition]] = {}
 
     def mark_exported(self, partition: int | None, position: ReplayPosition) -> None:
-        """Of this partition (None: of the cluster's findings) everything up to there is safe."""
-        self._safe[partition] = position
+        """Of this partition (None: of the cluster's findings) everything up to there is safe too: a state that is
+        dropped while it is read again has not come as far as what is safe from before."""
+        self.advance(partition, position)
+        self._safe.setdefault(partition, []).append(position)
 
     def forget(self, partitions: Collection[int] | None = None) -> None:
         """Nothing is known of these, or of any: it is another log, or another's partition."""
@@ -33,14 +35,15 @@ class ExportDeduplicator:
         """Those that are to be told."""
         return [it for it in outputs if not self._is_exported(it)]
 
-    def advance(self, partition: int, position: ReplayPosition) -> None:
+    def advance(self, partition: int | None, position: ReplayPosition) -> None:
         """The partition's state has come this far: behind what was safe there is nothing left to compare with."""
-        safe = self._safe.get(partition)
-        if safe is not None and safe.next_offset <= position.next_offset and safe.clock_ms <= position.clock_ms:
-            del self._safe[partition]
+        next_offset, clock_ms = position
+        safe = self._safe.pop(partition, ())
+        if left := [it for it in safe if it.next_offset > next_offset or it.clock_ms > clock_ms]:
+            self._safe[partition] = left
 
     def _is_exported(self, output: DiagnosisOutput) -> bool:
-        safe = self._safe.get(None if output.group is None else output.at.partition)
-        if safe is None:
-            return False
-        return output.at.timestamp_ms <= safe.clock_ms if output.group is None else safe.includes(output.at)
+        safe = self._safe.get(None if output.group is None else output.at.partition, ())
+        if output.group is None:
+            return any(output.at.timestamp_ms <= it.clock_ms for it in safe)
+        return any(it.includes(output.at) for it in safe)

@@ -51,6 +51,17 @@ def test_what_the_state_has_passed_is_compared_no_longer():
     assert exported.unexported([created(0, 50, 50)]) == [created(0, 50, 50)]
 
 
+def test_what_was_safe_before_stays_so_where_a_state_is_dropped_that_had_not_come_as_far():
+    exported = ExportDeduplicator()
+    exported.mark_exported(0, ReplayPosition(100, 1_000))
+    exported.advance(0, ReplayPosition(10, 100))
+    exported.mark_exported(0, ReplayPosition(10, 100))
+    outputs = [created(0, 5, 50), created(0, 99, 1_000), created(0, 100, 1_001)]
+    assert exported.unexported(outputs) == outputs[2:]
+    exported.advance(0, ReplayPosition(100, 1_000))
+    assert exported.unexported(outputs) == outputs
+
+
 def test_the_clusters_findings_have_a_time_of_their_own():
     exported = ExportDeduplicator()
     exported.mark_exported(None, ReplayPosition(0, 1_000))
