@@ -35,13 +35,13 @@ def recipes() -> Iterator[Recipe]:
 
 RECIPES = list(recipes())
 
-# By how the title begins: what is in the result on the real log of the tests (or, there, on the whole capture).
+# By how the title begins: what is in the result on the real log of the tests, or, of some, on the whole capture only.
 EXPECTED = {
     "Rebalances of each group by cause": '{"group": "ads-eos", "rebalances": ',
-    "Which members timed out most often": "1\tfraud-848\tfraud-848-1\t/127.0.0.1\tsession_timeout\n",
+    "Which members timed out most often": "1\tgeo-stream\tgeo-stream-0-StreamThread-1-consumer\t/127.0.0.1\tsession",
     "For how long rebalances stopped partitions": '"2026-11-21","fraud-848",',
-    "The five most expensive rebalances": '"cause": "session_timeout", "stopped_s": ',
-    "Findings as CSV": '"info","session_timeout","fraud-848",',
+    "The five most expensive rebalances": '"cause": "member_joined", "stopped_s": ',
+    "Findings as CSV": '"info","session_timeout","geo-stream",',
     "The last generation of each group": '"ads-eos": ',
     "Causes with a confidence below 0.9": '"cause": "unknown_departure"',
     "Rebalances in each minute": '{"minute": "2026-11-21T07:28:00Z", "rebalances": ',
@@ -55,6 +55,7 @@ EXPECTED = {
     "A CI job that fails": "true\n",
     "The settings that save most rebalances": "\t",
 }
+OF_THE_CAPTURE = ("Clients that joined more than once", "also compares two copies")
 
 
 def test_the_tables_are_those_of_the_code() -> None:
@@ -71,6 +72,8 @@ def test_there_are_recipes() -> None:
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda it: it.title[:40])
 def test_recipes_give_what_they_say(recipe: Recipe, tmp_path: Path) -> None:
     (expected,) = (text for beginning, text in EXPECTED.items() if recipe.title.startswith(beginning))
+    if LOG == SEGMENTS and recipe.title.startswith(OF_THE_CAPTURE):
+        pytest.skip("the captures are not beside the checkout (../shared)")
     out = ""
     for log in dict.fromkeys((SEGMENTS, LOG)):
         for words in recipe.commands:
