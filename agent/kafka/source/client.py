@@ -41,6 +41,9 @@ DEFAULTS: Mapping[str, str] = {
     "queued.min.messages": "20000",
     "queued.max.messages.kbytes": "16384",
     "fetch.max.bytes": "4194304",  # a response becomes messages all at once
+    # How long a broker that has nothing new waits with its answer (default 500). A start on a quiet topic sees two of
+    # them: librdkafka asks for one partition at first, and for the others when that was answered.
+    "fetch.wait.max.ms": "100",
     # Also what one zstd batch may be unpacked; a coordinator's batch is one of 1 MB unless brokers allow more.
     "receive.message.max.bytes": "33554432",
     "check.crcs": "true",  # damage is passed over where it is; unchecked, it stops a partition without a word

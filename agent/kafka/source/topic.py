@@ -46,7 +46,7 @@ each other's memory in the processor's cache, and making and reading them takes 
 PROBE_S = 30.0
 _FILL_S = 0.05  # how long a batch may take to fill; then what is there is handed on
 _PAUSE_S = 0.2
-_FIRST_FETCH_S = 2.0  # for a first fetch; with nothing to read a broker answers after half a second
+_FIRST_FETCH_S = 2.0  # for a first fetch; with nothing to read a broker answers after `fetch.wait.max.ms`
 _IDENTIFY_S = 5.0  # from look to look whether the topic is still the one that it was
 
 
