@@ -8,9 +8,9 @@ from __future__ import annotations
 import pkgutil
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import fields, replace
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from math import isfinite
 from typing import Any
 
@@ -33,7 +33,7 @@ def known_analyzers() -> dict[str, AnalyzerClass]:
     found: dict[str, AnalyzerClass] = {}
     for module in sorted(pkgutil.iter_modules(analyzers.__path__), key=lambda it: it.name):
         found.update((kind.name, kind) for kind in _analyzer_classes(import_module(f"analyzers.{module.name}")))
-    for entry in sorted(entry_points(group=ENTRY_POINT), key=lambda it: it.name):
+    for entry in _installed():
         where = f"entry point {entry.name} = {entry.value}"
         try:
             kind = entry.load()
@@ -45,6 +45,12 @@ def known_analyzers() -> dict[str, AnalyzerClass]:
             raise AnalyzerConfigError(f"{where}: there is an analyzer {kind.name} already")
         found[kind.name] = kind
     return found
+
+
+@cache
+def _installed() -> list[EntryPoint]:
+    """The entry points, by name. Looked for once: for that the names of all packages that are installed are read."""
+    return sorted(entry_points(group=ENTRY_POINT), key=lambda it: it.name)
 
 
 def parse_analyzer_names(names: str) -> list[str] | None:

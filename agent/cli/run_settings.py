@@ -123,8 +123,8 @@ def _flag(option: click.Option, value: Any) -> str:
 def _late_problems(cluster: ClusterSettings) -> list[str]:
     """What only those know who will use it: which analyzers and time zones there are."""
     from agent.cli.options import choose_analyzers
-    from agent.kafka.source.brokerlog import time_zone
     from agent.kafka.source.errors import SourceMisconfigured
+    from agent.kafka.source.time_zones import time_zone
 
     about = "" if cluster.name is None else f"cluster {cluster.name}: "
     out = []

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, Final, NamedTuple, TypeVar, get_type_hints
 
 import msgspec
@@ -86,5 +87,10 @@ def declared_state(cls: type) -> StateFields | None:
         names = list(cls.__struct_fields__)
     else:
         return None
-    hints = get_type_hints(cls, include_extras=True)
+    hints = _hints(cls)
     return StateFields({name: hints[name] for name in names})
+
+
+@cache
+def _hints(cls: type) -> dict[str, Any]:
+    return get_type_hints(cls, include_extras=True)

@@ -100,7 +100,8 @@ def compat_of(settings: ClusterSettings) -> CompatOptions:
 def _follower(settings: BrokerLogSettings) -> BrokerLogFollower | None:
     if not settings.paths:
         return None
-    from agent.kafka.source.brokerlog import BrokerLogFollower, time_zone
+    from agent.kafka.source.brokerlog import BrokerLogFollower
+    from agent.kafka.source.time_zones import time_zone
 
     return BrokerLogFollower(settings.paths, time_zone(settings.time_zone))
 

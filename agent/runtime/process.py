@@ -1,16 +1,19 @@
 """The process of `kshadow run`: an agent for each cluster, the web server, and what a changed file changes of them.
 
-Owns their order: agents first, since the web server takes longest to import. `factory` says what each is made of.
+Owns their order: agents first, and while they wait for brokers the web server is imported. `factory` says what each
+is made of.
 """
 
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import astuple
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -59,6 +62,7 @@ def run_process(read: ReadSettings, file: tuple[Path, ReadSettings] | None) -> i
         for server in servers:
             server.drain()
 
+    threading.Thread(target=import_module, args=("agent.serving.server",), name="importing").start()
     with ExitStack() as stack, Shutdown(on_request=drain) as stopping:
         clusters = _Clusters(settings)
         clusters.start()

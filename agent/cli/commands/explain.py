@@ -119,7 +119,8 @@ def open_broker_logs(ctx: click.Context, paths: tuple[str, ...], zone: str) -> B
             return None
         raise click.UsageError("--broker-log goes with --from and --bootstrap-server; an agent is run with its own")
     from agent.cli.data_source import source_errors_reported
-    from agent.kafka.source.brokerlog import BrokerLogs, time_zone
+    from agent.kafka.source.brokerlog import BrokerLogs
+    from agent.kafka.source.time_zones import time_zone
 
     with source_errors_reported():
         return BrokerLogs(paths, time_zone(zone))

@@ -89,7 +89,8 @@ def replay(
       kshadow replay /var/lib/kafka/data --broker-log /opt/kafka/logs/server.log
     """
     from agent.cli.data_source import source_errors_reported
-    from agent.kafka.source.brokerlog import BrokerLogs, time_zone
+    from agent.kafka.source.brokerlog import BrokerLogs
+    from agent.kafka.source.time_zones import time_zone
     from agent.runtime.offline import check_readable, load
 
     chosen = choose_analyzers(analyzer_names, tuned)

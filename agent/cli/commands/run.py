@@ -30,8 +30,11 @@ def run(ctx: click.Context, /, **given: Any) -> None:
       kshadow run --bootstrap-server localhost:9092 --broker-log /opt/kafka/logs/server.log
       kshadow run --bootstrap-server localhost:9092 --state-dir /var/lib/kshadow --history-topic kshadow-history
     """
-    from agent.cli.run_settings import rereader, run_settings
-    from agent.runtime.process import run_process
+    from agent.common.collector import no_cycle_collection
+
+    with no_cycle_collection():
+        from agent.cli.run_settings import rereader, run_settings
+        from agent.runtime.process import run_process
 
     file = rereader(ctx)
     with _errors_reported():

@@ -1,25 +1,20 @@
 """Brokers' logs as witnesses: read whole before a replay, or followed while the agent runs.
 
-Owns files, time zones, the thread and the waiting; `agent.core.brokerlog` knows what lines mean.
+Owns files, the thread and the waiting; `agent.core.brokerlog` knows what lines mean.
 """
 
 from __future__ import annotations
 
 import logging
-import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from datetime import UTC, datetime, timedelta, timezone, tzinfo
-from functools import lru_cache
 from pathlib import Path
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from agent.common.threads import BackgroundThread
 from agent.core.brokerlog.lines import LineReader, LocalToEpochMs
 from agent.core.brokerlog.rebalances import BrokerLog
 from agent.core.inference.external_evidence import RebalanceReport
-from agent.kafka.source.errors import SourceMisconfigured
 from agent.kafka.source.logfile import FileTail, broker_log_file, lines_of, with_siblings
 
 log = logging.getLogger("kshadow")
@@ -33,44 +28,6 @@ FRESH_MS = 10_000
 """Only what happened so recently is worth waiting for."""
 
 _STEP_S = 0.02
-_OFFSET = re.compile(r"([+-])(\d\d):?(\d\d)")
-
-
-def time_zone(name: str) -> LocalToEpochMs:
-    """What local times of a zone mean: `UTC`, `local`, `+02:00` or a name such as Europe/Berlin.
-
-    Raises `SourceMisconfigured`. Of an hour that a clock shows twice, the first is taken.
-    """
-    if name.upper() in ("UTC", "Z"):
-        return lambda local_ms: local_ms
-    if name.lower() == "local":
-        return _by_minutes(lambda local: local.replace(tzinfo=None).astimezone())
-    zone: tzinfo
-    if found := _OFFSET.fullmatch(name):
-        minutes = int(found[2]) * 60 + int(found[3])
-        if minutes >= 24 * 60:
-            raise SourceMisconfigured(f"time zone: expected an offset below 24 hours, got {name!r}")
-        zone = timezone(timedelta(minutes=-minutes if found[1] == "-" else minutes))
-    else:
-        try:
-            zone = ZoneInfo(name)
-        except (ZoneInfoNotFoundError, ValueError, OSError):
-            raise SourceMisconfigured(
-                "time zone: expected UTC, local, an offset such as +02:00, or a name such as Europe/Berlin that this "
-                f"machine knows, got {name!r}"
-            ) from None
-    return _by_minutes(lambda local: local.replace(tzinfo=zone))
-
-
-def _by_minutes(place: Callable[[datetime], datetime]) -> LocalToEpochMs:
-    """No zone changes within a minute."""
-
-    @lru_cache(maxsize=256)
-    def offset_ms(minute: int) -> int:
-        local = datetime.fromtimestamp(minute * 60, UTC)
-        return minute * 60_000 - round(place(local).timestamp() * 1000)
-
-    return lambda local_ms: local_ms - offset_ms(local_ms // 60_000)
 
 
 class _BrokerLogFile:

@@ -13,9 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-import yaml
-
-from agent.common.bounded_yaml import BoundedLoader
 from agent.kafka.source.errors import SourceMisconfigured
 
 T = TypeVar("T")
@@ -105,6 +102,10 @@ _UNSUPPORTED = {
 
 def parse(text: str, directory: Path) -> WebConfig:
     """The file's text; paths in it are relative to its `directory`. Raises `WebConfigError`."""
+    import yaml  # most agents have no such file, and one that starts is waited for
+
+    from agent.common.bounded_yaml import BoundedLoader
+
     try:
         form = yaml.load(text, BoundedLoader)
     except (yaml.YAMLError, RecursionError) as error:

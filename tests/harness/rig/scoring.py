@@ -16,7 +16,8 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from agent.kafka.source.brokerlog import BrokerLogs, time_zone
+from agent.kafka.source.brokerlog import BrokerLogs
+from agent.kafka.source.time_zones import time_zone
 from agent.runtime.offline import load
 from tests.harness.rig.brokerlog import parse_log
 from tests.harness.rig.evidence import EITHER, GOOD, NONE, WEAK, Topic

@@ -13,8 +13,9 @@ import pytest
 
 from agent.core.causes import Cause
 from agent.kafka.source import brokerlog
-from agent.kafka.source.brokerlog import BrokerLogFollower, BrokerLogs, time_zone
+from agent.kafka.source.brokerlog import BrokerLogFollower, BrokerLogs
 from agent.kafka.source.errors import SourceMisconfigured, SourcePathError
+from agent.kafka.source.time_zones import time_zone
 from tests.unit.core.brokerlog.test_lines import REAL
 from tests.unit.core.brokerlog.test_rebalances import T0, preparing, stabilized
 
