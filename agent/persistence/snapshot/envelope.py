@@ -73,7 +73,7 @@ def seal(header: Header, image: bytes) -> bytes:
 
 def open_sealed(
     blob: bytes, expected: SnapshotIdentity, fingerprints_of: Callable[[int], Fingerprints]
-) -> tuple[Header, bytes]:
+) -> tuple[Header, bytearray]:
     """The header of a snapshot and its image. `fingerprints_of` gives those of a version of the format.
 
     Raises `SnapshotRefused` for a snapshot that is not of this state.
@@ -96,7 +96,7 @@ def open_sealed(
         raise SnapshotRefused(RefusalReason.CORRUPT, f"the image cannot be decompressed: {error}") from error
     if size != header.size:
         raise SnapshotRefused(RefusalReason.CORRUPT, f"expected an image of {header.size} bytes, got {size}")
-    return header, bytes(image)
+    return header, image
 
 
 def read_header(blob: bytes) -> tuple[Header, bytes]:

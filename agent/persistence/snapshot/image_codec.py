@@ -126,7 +126,7 @@ class ImageCodec:
             self._fingerprints[version] = Fingerprints(fingerprint(self.layout(version)), fingerprint(settings))
         return self._fingerprints[version]
 
-    def open(self, blob: bytes, expected: SnapshotIdentity) -> tuple[Header, bytes]:
+    def open(self, blob: bytes, expected: SnapshotIdentity) -> tuple[Header, bytearray]:
         """The header and the image of a snapshot. Raises `SnapshotRefused` for one that is not of this state."""
         return open_sealed(blob, expected, self.fingerprints)
 
@@ -165,7 +165,7 @@ class ImageCodec:
                 f"what a finding says cannot be written: {type(error).__name__}: {error}"
             ) from error
 
-    def restore(self, image: bytes, partition: int, version: int = FORMAT) -> PartitionState:
+    def restore(self, image: bytes | bytearray, partition: int, version: int = FORMAT) -> PartitionState:
         """What there was of a partition, put together anew. Raises `SnapshotRefused`."""
         forms = self._version(version)
         try:
@@ -182,7 +182,7 @@ class ImageCodec:
             raise _corrupt(error) from error
 
     def restore_cluster(
-        self, image: bytes, diagnosis: ClusterDiagnosis, version: int = FORMAT
+        self, image: bytes | bytearray, diagnosis: ClusterDiagnosis, version: int = FORMAT
     ) -> tuple[PartitionCounts, PartitionRecentEvents]:
         """Give a diagnosis back what spans partitions. Raises `SnapshotRefused`, and nothing is done then."""
         forms = self._version(version)
