@@ -91,6 +91,8 @@ class AutoscalerStorm(Analyzer):
     settings_class: ClassVar[type[Settings]] = AutoscalerStormSettings
     settings: AutoscalerStormSettings
 
+    __slots__ = ("_lag", "_rounds")
+
     def __init__(self, settings: AutoscalerStormSettings) -> None:
         super().__init__(settings)
         self._rounds: RecentItems[ScaleRound] = RecentItems(milliseconds(settings.window_s))

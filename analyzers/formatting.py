@@ -6,6 +6,7 @@ Names are strangers': few, and none long. Whoever shows them makes them fit for 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from agent.common import text
 
@@ -66,6 +67,7 @@ def round_up_to_seconds_ms(ms: int) -> int:
     return -(-ms // 1000) * 1000
 
 
+@lru_cache(maxsize=256)
 def milliseconds(seconds: float) -> int:
-    """A setting's seconds as whole milliseconds."""
+    """A setting's seconds as whole milliseconds; the same object for all groups."""
     return round(seconds * 1000)

@@ -40,6 +40,8 @@ class IdleMembers(Analyzer):
 
     STATE: ClassVar = StateFields({})
 
+    __slots__ = ()
+
     name = "idle_members"
     rule = (
         "Members hold no partition (Connect, Streams: no task) while others of the group do, and they are more than "

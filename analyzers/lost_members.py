@@ -72,6 +72,8 @@ class LostMembersAnalyzer(Analyzer):
     cause: ClassVar[Cause]
     settings: LostMembersSettings
 
+    __slots__ = ("_condition", "_losses")
+
     def __init__(self, settings: LostMembersSettings) -> None:
         super().__init__(settings)
         self._losses = LostMembers(

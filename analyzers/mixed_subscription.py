@@ -32,6 +32,8 @@ class MixedSubscription(Analyzer):
 
     STATE: ClassVar = StateFields({})
 
+    __slots__ = ()
+
     name = "mixed_subscription"
     rule = (
         "For `open_after_s`, members of one group have subscribed to different topics (a warning), or have different "

@@ -61,6 +61,8 @@ class OrphanedOffsets(Analyzer):
     settings_class: ClassVar[type[Settings]] = OrphanedOffsetsSettings
     settings: OrphanedOffsetsSettings
 
+    __slots__ = ("_condition", "_is_empty", "_look_ms")
+
     def __init__(self, settings: OrphanedOffsetsSettings) -> None:
         super().__init__(settings)
         self._look_ms: int | None = None

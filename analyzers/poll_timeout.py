@@ -28,6 +28,8 @@ class PollTimeout(LostMembersAnalyzer):
 
     STATE: ClassVar = LostMembersAnalyzer.STATE
 
+    __slots__ = ()
+
     name: ClassVar[str] = "poll_timeout"
     rule: ClassVar[str] = (
         "A member left because it did not poll for its max.poll.interval.ms (inferred, with at least min_confidence) "

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -35,7 +36,14 @@ from analyzers.api import Analyzer, Condition, GroupContext, Settings, Severity,
 from analyzers.formatting import count_text, distinct_names, duration_text, milliseconds
 from analyzers.origins import with_origins
 from analyzers.storms import PATTERN_ADVICE, BaselineRate, StormPattern, dominant_pattern, pattern_clause
-from analyzers.windows import DepartureCounter, RecentItems, SeatChains, identity_of, leaves_without_goodbye
+from analyzers.windows import (
+    ClientIdentity,
+    DepartureCounter,
+    RecentItems,
+    SeatChains,
+    identity_of,
+    leaves_without_goodbye,
+)
 
 EXPECTED_FOLLOWUPS = 2
 """How many cooperative rounds may follow one change: one gives away what was taken back, and one for who came in."""
@@ -66,22 +74,18 @@ class RebalanceStormSettings(Settings):
     critical_after_s: float = setting(1800.0, "seconds after which a storm that goes on is critical")
 
 
-class DepartureKey(NamedTuple):
-    """What may be left again and again: a seat, all seats of a client id (no host), or the group."""
+WHOLE_GROUP = ClientIdentity("", "*")
+"""What may be left again and again: a seat, all seats of a client id (no host), or the group."""
 
-    client_id: str
-    host: str = ""
-    instance_id: str | None = None
-
-
-WHOLE_GROUP = DepartureKey("", "*")
+_NO_EXCESS: Counter[StormPattern] = Counter()
+"""Stands for none, and stays empty."""
 
 
 class CountedDeparture(NamedTuple):
     """A departure that disturbed someone. `overlapped`: its successor came before its time had run out."""
 
     at_ms: int
-    seat: DepartureKey
+    seat: ClientIdentity
     cause: Cause
     overlapped: bool
     library: str = UNKNOWN
@@ -121,9 +125,9 @@ class RebalanceStorm(Analyzer):
             "_excess": Counter[StormPattern],
             "_generations": int,
             "_gone": RecentItems[CountedDeparture],
-            "_turnover": DepartureCounter[DepartureKey],
-            "_chains": SeatChains[DepartureKey],
-            "_often": set[DepartureKey],
+            "_turnover": DepartureCounter[ClientIdentity],
+            "_chains": SeatChains[ClientIdentity],
+            "_often": set[ClientIdentity],
             "_normal": BaselineRate,
             "_last": StormRound | None,
             "_last_ms": int | None,
@@ -150,20 +154,39 @@ class RebalanceStorm(Analyzer):
     settings_class: ClassVar[type[Settings]] = RebalanceStormSettings
     settings: RebalanceStormSettings
 
+    __slots__ = (
+        "_assigned",
+        "_chains",
+        "_excess",
+        "_followups",
+        "_generations",
+        "_gone",
+        "_is_classic",
+        "_last",
+        "_last_ms",
+        "_normal",
+        "_often",
+        "_rounds",
+        "_since_ms",
+        "_storm",
+        "_turnover",
+        "_window_ms",
+    )
+
     def __init__(self, settings: RebalanceStormSettings) -> None:
         super().__init__(settings)
         self._window_ms = milliseconds(settings.window_s)
         loop_ms = milliseconds(settings.loop_window_s)
         self._rounds: RecentItems[StormRound] = RecentItems(self._window_ms)
-        self._excess: Counter[StormPattern] = Counter()
+        self._excess = _NO_EXCESS
         self._generations = 0
         self._gone: RecentItems[CountedDeparture] = RecentItems(loop_ms, MIN_DEPARTURES_KEPT)
-        self._turnover: DepartureCounter[DepartureKey] = DepartureCounter(
+        self._turnover: DepartureCounter[ClientIdentity] = DepartureCounter(
             loop_ms, settings.loop_departures, MIN_DEPARTURES_KEPT
         )
-        self._chains: SeatChains[DepartureKey] = SeatChains()
+        self._chains: SeatChains[ClientIdentity] = SeatChains()
         # Seats and client ids of which a place was left again and again: looked at again as long as they are.
-        self._often: set[DepartureKey] = set()
+        self._often: AbstractSet[ClientIdentity] = frozenset()
         self._normal = BaselineRate(milliseconds(settings.normal_s))
         self._last: StormRound | None = None
         self._last_ms: int | None = None
@@ -200,14 +223,15 @@ class RebalanceStorm(Analyzer):
             rebalance.at.offset,
             rebalance.inferred.cause,
             skipped,
-            self._unexplained(rebalance, skipped, stayed) if self._is_classic else Counter(),
+            self._unexplained(rebalance, skipped, stayed) if self._is_classic else _NO_EXCESS,
             sum(waited) if waited else None,
             rebalance.stopped_partition_ms,
             None if self._last_ms is None else max(rebalance.at.timestamp_ms - self._last_ms, 0),
             self._assigned,
         )
         self._last_ms = rebalance.at.timestamp_ms
-        self._excess += self._last.excess
+        if self._last.excess:
+            self._excess = self._excess + self._last.excess
         self._generations += 1 + skipped
         self._learn_baseline(self._rounds.add(now_ms, self._last))
 
@@ -216,7 +240,7 @@ class RebalanceStorm(Analyzer):
         nobody."""
         self._gone.kept = max(self._gone.kept, self.settings.loop_departures * rebalance.members)
         self._turnover.raise_capacity(self._gone.kept)
-        back = {_seat(member) for member in rebalance.joined}
+        back = {identity_of(member) for member in rebalance.joined}
         departures = rebalance.inferred.departures
         # Dead members in the order in which they died: each may have taken the place of the one before.
         for member in sorted(rebalance.left, key=lambda it: _alive_ms(it, departures.get(it.member_id)) or now_ms):
@@ -224,14 +248,14 @@ class RebalanceStorm(Analyzer):
             cause = Cause.UNKNOWN_DEPARTURE if how is None else how.cause
             counts = stayed or cause in TIMEOUT_CAUSES
             self._turnover.leave(WHOLE_GROUP, now_ms if counts else None)
-            seat = _seat(member)
-            for key in (seat, DepartureKey(member.client_id)):
+            seat = identity_of(member)
+            for key in (seat, ClientIdentity(member.client_id)):
                 if not counts:
                     self._chains.discard(key, member.member_id)
                     continue
                 self._chains.leave(key, member.member_id, now_ms, _alive_ms(member, how))
                 if self._is_often(key, now_ms):
-                    self._often.add(key)
+                    self._often |= {key}
             if counts:
                 self._gone.add(
                     now_ms,
@@ -241,10 +265,10 @@ class RebalanceStorm(Analyzer):
                 )
         for member in rebalance.joined:
             self._turnover.join(WHOLE_GROUP)
-            for key in (_seat(member), DepartureKey(member.client_id)):
+            for key in (identity_of(member), ClientIdentity(member.client_id)):
                 self._chains.join(key, member.member_id, now_ms)
 
-    def _is_often(self, key: DepartureKey, now_ms: int) -> bool:
+    def _is_often(self, key: ClientIdentity, now_ms: int) -> bool:
         since_ms = now_ms - milliseconds(self.settings.loop_window_s)
         return self._chains.restarts(key, since_ms) >= self.settings.loop_departures
 
@@ -266,7 +290,7 @@ class RebalanceStorm(Analyzer):
             out[StormPattern.COOPERATIVE_ROUNDS] = 1
         elif not changes and not self._followups:
             out += self._unexplained_same_members(rebalance)
-        return +out
+        return +out or _NO_EXCESS
 
     def _is_lost(self, member: Member, rebalance: Rebalanced) -> bool:
         """Whether a session ran out that a stop in good order would not have left to run out; else, that it ran out
@@ -276,7 +300,7 @@ class RebalanceStorm(Analyzer):
             return False
         if not leaves_without_goodbye(member):
             return True
-        seat = _seat(member)
+        seat = identity_of(member)
         return sum(it.seat == seat and it.cause is Cause.SESSION_TIMEOUT for it in self._gone) > 1
 
     def _unexplained_same_members(self, rebalance: Rebalanced) -> Counter[StormPattern]:
@@ -295,13 +319,15 @@ class RebalanceStorm(Analyzer):
         self._gone.prune(now_ms)
         self._turnover.prune(now_ms)
         self._chains.forget_before(now_ms - milliseconds(self.settings.loop_window_s))
-        self._often = {key for key in self._often if self._is_often(key, now_ms)}
+        if self._often:
+            self._often = {key for key in self._often if self._is_often(key, now_ms)}
 
     def _learn_baseline(self, gone: Iterable[tuple[int, StormRound]]) -> None:
         """What leaves the window becomes normal, unless it was a storm."""
         start, end = self._storm
         for at_ms, round_ in gone:
-            self._excess -= round_.excess
+            if round_.excess:
+                self._excess = self._excess - round_.excess
             self._generations -= 1 + round_.skipped
             if not start <= at_ms <= end:
                 self._normal.add(at_ms, 1 + round_.skipped)
@@ -336,10 +362,10 @@ class RebalanceStorm(Analyzer):
         changes += [self._gone.expires_ms, loops[-1].at_ms + self._window_ms if loops else None]
         return Verdict(condition, min(it for it in changes if it is not None and it > now_ms))
 
-    def _loops(self, often: set[DepartureKey], now_ms: int) -> list[CountedDeparture]:
+    def _loops(self, often: set[ClientIdentity], now_ms: int) -> list[CountedDeparture]:
         """The departures of those who go again and again, if they still do."""
         loops = [
-            it for it in self._gone if often.intersection((it.seat, DepartureKey(it.seat.client_id), WHOLE_GROUP))
+            it for it in self._gone if often.intersection((it.seat, ClientIdentity(it.seat.client_id), WHOLE_GROUP))
         ]
         return loops if loops and now_ms < loops[-1].at_ms + self._window_ms else []
 
@@ -353,7 +379,7 @@ class RebalanceStorm(Analyzer):
         now_ms: int,
         since_ms: int,
         loops: list[CountedDeparture],
-        often: set[DepartureKey],
+        often: set[ClientIdentity],
         normal: float | None,
     ) -> Condition:
         rounds = list(self._rounds)
@@ -393,7 +419,7 @@ class RebalanceStorm(Analyzer):
         advice = spell_settings(PATTERN_ADVICE[pattern], {it.library for it in self._gone})
         return Condition(severity, f"{summary}.", advice, numbers)
 
-    def _seen(self, loops: list[CountedDeparture], often: set[DepartureKey]) -> Counter[StormPattern]:
+    def _seen(self, loops: list[CountedDeparture], often: set[ClientIdentity]) -> Counter[StormPattern]:
         """What it looks like: loops by how they went, and what no loop explains."""
         if not loops:
             return self._excess
@@ -415,17 +441,13 @@ class RebalanceStorm(Analyzer):
                 seen[pattern] += count
         return seen
 
-    def _is_one_client(self, seat: DepartureKey, often: set[DepartureKey]) -> bool:
+    def _is_one_client(self, seat: ClientIdentity, often: set[ClientIdentity]) -> bool:
         """Whether the same client went again and again: by its seat, or by a client id that is its own."""
-        client = DepartureKey(seat.client_id)
+        client = ClientIdentity(seat.client_id)
         if seat in often or client not in often:
             return seat in often
         gone = sum(it.seat.client_id == seat.client_id for it in self._gone)
         return 2 * self._chains.restarts(client, 0) > gone
-
-
-def _seat(member: Member) -> DepartureKey:
-    return DepartureKey(*identity_of(member))
 
 
 def _alive_ms(member: Member, how: Departure | None) -> int | None:

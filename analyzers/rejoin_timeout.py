@@ -24,6 +24,8 @@ class RejoinTimeout(LostMembersAnalyzer):
 
     STATE: ClassVar = LostMembersAnalyzer.STATE
 
+    __slots__ = ()
+
     name: ClassVar[str] = "rejoin_timeout"
     rule: ClassVar[str] = (
         "A member was removed because it did not rejoin within the group's rebalance timeout (inferred, with at "

@@ -28,6 +28,8 @@ class SessionTimeout(LostMembersAnalyzer):
 
     STATE: ClassVar = LostMembersAnalyzer.STATE
 
+    __slots__ = ()
+
     name: ClassVar[str] = "session_timeout"
     rule: ClassVar[str] = (
         "A member was removed because its session timed out (inferred, with at least min_confidence) within the last "

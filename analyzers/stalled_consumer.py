@@ -115,6 +115,18 @@ class StalledConsumer(Analyzer):
     settings: StalledSettings
     samples = True
 
+    __slots__ = (
+        "_back",
+        "_looked_ms",
+        "_members_ms",
+        "_owned_ms",
+        "_progress",
+        "_recommits",
+        "_set_aside",
+        "_stuck",
+        "_tracks",
+    )
+
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self._tracks: dict[TopicPartition, PartitionTrack] = {}

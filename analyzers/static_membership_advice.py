@@ -113,6 +113,8 @@ class StaticMembershipAdvice(Analyzer):
     settings_class: ClassVar[type[Settings]] = StaticMembershipAdviceSettings
     settings: StaticMembershipAdviceSettings
 
+    __slots__ = ("_away", "_away_by_client", "_changed", "_condition", "_here", "_last", "_restarts", "_rounds")
+
     def __init__(self, settings: StaticMembershipAdviceSettings) -> None:
         super().__init__(settings)
         window_ms = milliseconds(settings.window_s)

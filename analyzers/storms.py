@@ -122,6 +122,8 @@ class BaselineRate:
         }
     )
 
+    __slots__ = ("_at_ms", "_constant_ms", "_level", "since_ms")
+
     def __init__(self, constant_ms: int) -> None:
         """`constant_ms`: over how long to average."""
         self._constant_ms = constant_ms

@@ -95,6 +95,8 @@ class UnbalancedAssignment(Analyzer):
     settings: UnbalancedSettings
     samples = True
 
+    __slots__ = ("_condition", "_first_sample_ms", "_has_changed", "_held", "_looked_ms", "_settles_ms", "_view")
+
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self._condition: Condition | None = None

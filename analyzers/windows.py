@@ -8,10 +8,11 @@ seat; so what counts is how often a seat changed hands *compared to* how many me
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
+from agent.common.interning import Interner
 from agent.core.causes import Cause
 from agent.core.inference.parameters import PARAMETERS
 from agent.core.protocol.client_libraries import library_named
@@ -204,11 +205,32 @@ class SeatChains(Generic[Key]):
     KEPT = 16
     """Restarts of one place, and places of one seat that nobody took, that are remembered."""
 
-    __slots__ = ("_here", "_vacant")
+    __slots__ = ("_seats", "_vacant")
 
     def __init__(self) -> None:
-        self._here: dict[Key, dict[str, Occupant]] = {}
+        self._seats: dict[Key, tuple[str, Occupant] | dict[str, Occupant]] = {}
+        """Who sits in a seat, by member id. One alone, as in most, is no dict: that would take 200 bytes more."""
         self._vacant: dict[Key, list[Occupant]] = {}
+
+    @property
+    def _here(self) -> dict[Key, dict[str, Occupant]]:
+        return {key: self._members(key) for key in self._seats}
+
+    @_here.setter
+    def _here(self, here: Mapping[Key, dict[str, Occupant]]) -> None:
+        self._seats = {}
+        for key, members in here.items():
+            self._put(key, members)
+
+    def _members(self, key: Key) -> dict[str, Occupant]:
+        found = self._seats.get(key, {})
+        return dict([found]) if isinstance(found, tuple) else found
+
+    def _put(self, key: Key, members: dict[str, Occupant]) -> None:
+        if members:
+            self._seats[key] = members if len(members) > 1 else next(iter(members.items()))
+        else:
+            self._seats.pop(key, None)
 
     def join(self, key: Key, member_id: str, now_ms: int) -> None:
         """A member is there that was not."""
@@ -217,14 +239,15 @@ class SeatChains(Generic[Key]):
             occupant.restarts_ms, occupant.took_place = self._vacant[key].pop().restarts_ms, True
             if not self._vacant[key]:
                 del self._vacant[key]
-        self._here.setdefault(key, {})[member_id] = occupant
+        members = self._members(key)
+        members[member_id] = occupant
+        self._put(key, members)
 
     def leave(self, key: Key, member_id: str, now_ms: int, alive_ms: int | None) -> None:
         """A member is gone that was alive last at `alive_ms` (None: until it went)."""
-        members = self._here.get(key, {})
+        members = self._members(key)
         gone = members.pop(member_id, None) or Occupant(now_ms)
-        if not members:
-            self._here.pop(key, None)
+        self._put(key, members)
         gone.restarts_ms = (*gone.restarts_ms, now_ms)[-self.KEPT :]
         successors = [] if alive_ms is None else [it for it in members.values() if _took_over(it, gone, alive_ms)]
         if successors:
@@ -235,14 +258,13 @@ class SeatChains(Generic[Key]):
 
     def discard(self, key: Key, member_id: str) -> None:
         """A member is gone whose departure is not to be counted."""
-        if members := self._here.get(key):
-            members.pop(member_id, None)
-            if not members:
-                del self._here[key]
+        members = self._members(key)
+        members.pop(member_id, None)
+        self._put(key, members)
 
     def restarts(self, key: Key, since_ms: int) -> int:
         """How often one place of the seat was left since then: of the place that was most often."""
-        places = (*self._here.get(key, {}).values(), *self._vacant.get(key, ()))
+        places = (*self._members(key).values(), *self._vacant.get(key, ()))
         return max((sum(at_ms > since_ms for at_ms in it.restarts_ms) for it in places), default=0)
 
     def forget_before(self, since_ms: int) -> None:
@@ -265,8 +287,8 @@ class ClientIdentity(NamedTuple):
     """Who a member is across restarts. A static member's host does not matter, and is empty."""
 
     client_id: str
-    host: str
-    instance_id: str | None
+    host: str = ""
+    instance_id: str | None = None
 
     @property
     def name(self) -> str:
@@ -277,8 +299,12 @@ class ClientIdentity(NamedTuple):
 def identity_of(member: Member) -> ClientIdentity:
     """The seat of a member."""
     if member.instance_id is not None:
-        return ClientIdentity(member.client_id, "", member.instance_id)
-    return ClientIdentity(member.client_id, member.client_host, None)
+        return _one_identity(ClientIdentity(member.client_id, "", member.instance_id))
+    return _one_identity(ClientIdentity(member.client_id, member.client_host, None))
+
+
+_one_identity = Interner(4_096)
+"""Each analyzer keeps the members' seats."""
 
 
 def leaves_without_goodbye(member: Member) -> bool:

@@ -119,7 +119,9 @@ class GroupContext(Protocol):
 
 
 class Analyzer(ABC):
-    """Watches one group; one instance for each group."""
+    """Watches one group; one instance for each group: of many groups, so those shipped here have slots."""
+
+    __slots__ = ("settings",)
 
     name: ClassVar[str]
     rule: ClassVar[str]

@@ -18,6 +18,7 @@ from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate
+from sys import intern
 from typing import ClassVar, NamedTuple
 
 from agent.core.diagnosis.api import WINDOW_MS, Analyzer, Finding, LagLook, PartitionLoad, Sample, TopicPartition
@@ -109,7 +110,7 @@ class AnalyzerRun:
     STATE: ClassVar = StateFields(
         {
             "analyzer": Analyzer,
-            "hysteresis": Hysteresis,
+            "hysteresis": Hysteresis | None,
         }
     )
 
@@ -117,7 +118,20 @@ class AnalyzerRun:
 
     def __init__(self, analyzer: Analyzer) -> None:
         self.analyzer = analyzer
-        self.hysteresis = Hysteresis.of(analyzer.settings)
+        self.hysteresis: Hysteresis | None = None
+        """None: nothing was found yet, and nothing is due."""
+
+    def judge(self, group: MirroredGroup) -> FindingChange | None:
+        """Ask the analyzer; what its answer changes."""
+        verdict, hysteresis = self.analyzer.judge(group), self.hysteresis
+        if hysteresis is None:
+            if verdict.condition is None and verdict.wake_ms is None:
+                return None
+            hysteresis = self.hysteresis = Hysteresis.of(self.analyzer.settings)
+        change = hysteresis.apply(verdict, group.now_ms)
+        if hysteresis.is_idle:
+            self.hysteresis = None
+        return change
 
 
 class GroupAnalyzers:
@@ -348,9 +362,7 @@ class PartitionDiagnosis:
             due, name = heapq.heappop(self._wakes)
             watched = self._groups.get(name)
             if watched is not None and watched.due_ms == due:
-                ripe = [
-                    it for it in watched.watches if it.hysteresis.due_ms is not None and it.hysteresis.due_ms <= due
-                ]
+                ripe = [it for it in watched.watches if it.hysteresis is not None and it.hysteresis.is_due(due)]
                 out += self._judge(name, watched, ripe, self._context_of(name, watched))
         return out
 
@@ -368,7 +380,7 @@ class PartitionDiagnosis:
 
     def _group_changed(self, name: str, changes: Sequence[Transition]) -> list[DiagnosisOutput]:
         watched = self._analyzers_of(name)
-        watched.group_type = str(changes[-1].group_type)
+        watched.group_type = intern(str(changes[-1].group_type))
         deleted = None
         for position, change in enumerate(changes):
             if isinstance(change, OffsetsDeleted):
@@ -382,7 +394,7 @@ class PartitionDiagnosis:
             if name not in self._mirror.groups:
                 return out
             watched = self._analyzers_of(name)
-            watched.group_type = str(self._mirror.groups[name].group_type)
+            watched.group_type = intern(str(self._mirror.groups[name].group_type))
         return out + self._judge(name, watched, watched.watches, self._context_of(name, watched), changes)
 
     def _group_deleted(self, name: str, watched: GroupAnalyzers) -> list[DiagnosisOutput]:
@@ -390,7 +402,7 @@ class PartitionDiagnosis:
         del self._groups[name]
         out: list[DiagnosisOutput] = []
         for watch in watched.watches:
-            if (change := watch.hysteresis.close()) is not None:
+            if watch.hysteresis is not None and (change := watch.hysteresis.close()) is not None:
                 out.append(self._finding(name, watched, watch, change))
         return out
 
@@ -495,7 +507,7 @@ class PartitionDiagnosis:
                     analyzer.sample(sample, group)
                 if look is not None:
                     analyzer.look(look, group)
-                change = watch.hysteresis.apply(analyzer.judge(group), group.now_ms)
+                change = watch.judge(group)
             except Exception as error:
                 failure = AnalyzerFailure(
                     f"analyzer {analyzer.name} on group {name!r}: {type(error).__name__}: {error}"
@@ -508,7 +520,8 @@ class PartitionDiagnosis:
                 continue
             if change is not None:
                 out.append(self._finding(name, watched, watch, change))
-        dues = [watch.hysteresis.due_ms for watch in watched.watches if watch.hysteresis.due_ms is not None]
+        found = [watch.hysteresis for watch in watched.watches if watch.hysteresis is not None]
+        dues = [it.due_ms for it in found if it.due_ms is not None]
         due = min(dues, default=None)
         if due is not None and due != watched.due_ms:
             heapq.heappush(self._wakes, (due, name))

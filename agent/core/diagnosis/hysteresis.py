@@ -64,6 +64,15 @@ class Hysteresis:
         self.due_ms = deadline if wake is None else wake if deadline is None else min(wake, deadline)
         return change
 
+    def is_due(self, now_ms: int) -> bool:
+        """Whether it is to be judged by now."""
+        return self.due_ms is not None and self.due_ms <= now_ms
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it is as a new one."""
+        return self.due_ms is None and self.open is None and not self.since_ms
+
     def close(self) -> FindingChange | None:
         """The group is gone: so is its finding."""
         if self.open is None:

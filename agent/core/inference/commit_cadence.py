@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple
 from agent.core.inference.facts import CommitActivity
 from agent.core.inference.parameters import PARAMETERS as P
 from agent.core.shadow.diff import owner_key, owners_by_partition
-from agent.core.shadow.offsets import CommittedOffsets
+from agent.core.shadow.offsets import CommittedOffsets, one_slot
 from agent.core.shadow.views import Member
 from agent.core.state_fields import StateFields
 
@@ -73,7 +73,7 @@ class CommitCadence:
         before_of, count_of = self._holds.get, counts.get
         fresh = {owner: PartitionOwnership(owner, at_ms, 0) for owner in set(held.values())}
         self._holds = {
-            partition: before
+            one_slot(partition): before
             if (before := before_of(partition)) is not None and before.owner == owner
             else PartitionOwnership(owner, at_ms, commits)
             if (commits := count_of(partition))

@@ -16,7 +16,8 @@ MAX_MESSAGE = 500
 """Characters of what is said of one: it may name a member, whose name may be of any length."""
 
 _NONE: deque[Anomaly] = deque(maxlen=MAX_ANOMALIES)
-"""Stands for no anomalies, and stays empty."""
+_NO_COUNTS: Counter[str] = Counter()
+"""Stand for no anomalies, and stay empty."""
 
 
 class AnomalyLog:
@@ -32,26 +33,25 @@ class AnomalyLog:
     __slots__ = ("counts", "latest")
 
     def __init__(self) -> None:
-        self.counts: Counter[str] = Counter()
+        self.counts: Counter[str] = _NO_COUNTS
         self.latest: deque[Anomaly] = _NONE
 
     def after_restore(self) -> None:
         """Who has none shares one: most groups have none, and a deque takes 600 bytes."""
         if not self.latest:
-            self.latest = _NONE
+            self.latest, self.counts = _NONE, _NO_COUNTS
 
     def __copy__(self) -> AnomalyLog:
         out = AnomalyLog()
-        out.counts = self.counts.copy()
         if self.latest:
-            out.latest = self.latest.copy()
+            out.latest, out.counts = self.latest.copy(), self.counts.copy()
         return out
 
     def add(self, kind: str, message: str, at: LogPosition) -> None:
         """Keep one. `kind` is from `ANOMALIES`."""
         assert kind in ANOMALIES, f"{kind} is not described in ANOMALIES"
         if self.latest is _NONE:
-            self.latest = deque(maxlen=MAX_ANOMALIES)
+            self.latest, self.counts = deque(maxlen=MAX_ANOMALIES), Counter()
         self.counts[kind] += 1
         self.latest.append(Anomaly(kind, truncated(message, MAX_MESSAGE), at.offset, at.timestamp_ms))
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import replace
 from functools import lru_cache
-from typing import ClassVar, Protocol, cast
+from typing import Any, ClassVar, Protocol, cast
 
 from agent.core.inference.cause_inference import infer_rebalance, notice_time_ms
 from agent.core.inference.commit_cadence import CommitCadence
@@ -56,6 +56,9 @@ from agent.core.wire.payloads import (
 
 _MAX_CACHED_BYTES = 4096
 """Longer subscriptions are read anew each time, so that what is remembered of them stays within 4 MB."""
+
+_NOTHING: dict[Any, Any] = {}
+"""Stands for what is empty, and stays so."""
 
 SIMPLE_GENERATION = -1
 """The generation of a group that only commits offsets: the broker's own number for it."""
@@ -102,6 +105,28 @@ class ClassicGroup:
         }
     )
 
+    __slots__ = (
+        "_is_first",
+        "_metadata",
+        "_migrated",
+        "_told_before",
+        "_withheld",
+        "created_at",
+        "generation",
+        "generations_skipped",
+        "leader",
+        "left_before",
+        "members",
+        "name",
+        "notes",
+        "pace",
+        "protocol",
+        "protocol_type",
+        "rebalances",
+        "state_since_ms",
+        "version",
+    )
+
     def __init__(self, name: str, at: LogPosition) -> None:
         self.name = name
         self.created_at = at
@@ -119,18 +144,27 @@ class ClassicGroup:
         # Members that left with a migration back from KIP-848.
         self.left_before: tuple[Member, ...] = ()
         self._migrated = False
-        self._told_before: Mapping[str, Departure] = {}
+        self._told_before: Mapping[str, Departure] = _NOTHING
         # Whether the generation began in an empty group.
         self._is_first = False
-        self._withheld: dict[tuple[str, int], int] = {}
+        self._withheld: dict[tuple[str, int], int] = _NOTHING
         self.pace = CommitCadence()
-        self._raw: dict[str, MemberMetadata] = {}
+        self._metadata: tuple[MemberMetadata, ...] = ()
+        """What the members were read from."""
 
     def fork(self) -> ClassicGroup:
         """Another that stands as this one does, to be replayed on while this one stays as it is."""
         out = copy(self)
         out.notes, out.pace = copy(self.notes), copy(self.pace)
         return out
+
+    @property
+    def _raw(self) -> dict[str, MemberMetadata]:
+        return {it.member_id: it for it in self._metadata}
+
+    @_raw.setter
+    def _raw(self, raw: Mapping[str, MemberMetadata]) -> None:
+        self._metadata = tuple(raw.values())
 
     @property
     def size(self) -> int:
@@ -159,9 +193,12 @@ class ClassicGroup:
         previous = None if self.is_simple else self.generation
         self.protocol_type = value.protocol_type or None
         leader = self.leader
-        self.protocol, self.leader = value.protocol, value.leader
+        self.protocol = value.protocol
         self.generation = value.generation
         self.members = self._read_members(value, at, offsets)
+        leads = self.members.get(value.leader or "")
+        # One object for the same id.
+        self.leader = value.leader if leads is None else leads.member_id
         if value.current_state_timestamp >= 0:
             self.state_since_ms = value.current_state_timestamp
         else:
@@ -255,9 +292,9 @@ class ClassicGroup:
         stopped_ms = stopped_partition_ms(
             facts, inferred.began_ms, at.timestamp_ms, self._withheld, cooperative=cooperative
         )
-        self._migrated, self._told_before = False, {}
+        self._migrated, self._told_before = False, _NOTHING
         self._is_first = not old
-        self._withheld = self._newly_withheld(old, at) if cooperative else {}
+        self._withheld = self._newly_withheld(old, at) if cooperative else _NOTHING
         who = (at, self.name, self.group_type)
         out: list[Transition] = [
             Rebalanced(
@@ -336,17 +373,19 @@ class ClassicGroup:
         self, value: GroupMetadataValue, at: LogPosition, offsets: CommittedOffsets
     ) -> dict[str, Member]:
         members: dict[str, Member] = {}
-        raw: dict[str, MemberMetadata] = {}
+        before, raw = self._raw, dict[str, MemberMetadata]()
         # One leader writes all assignments, in one version; a client that gets nothing may get no bytes at all.
         assigned = next((it.assignment for it in value.members if len(it.assignment) >= 2), None)
         version = None if assigned is None else int.from_bytes(assigned[:2], signed=True)
         for metadata in value.members:
             member_id = metadata.member_id
-            raw[member_id] = metadata
             # Most members come out of a rebalance as they went in; their payloads need no second reading.
-            if self._raw.get(member_id) == metadata and member_id in self.members:
-                members[member_id] = self.members[member_id]
+            known = before.get(member_id)
+            if known is not None and known == metadata and member_id in self.members:
+                # As it was before, which shares its texts with the member.
+                raw[member_id], members[member_id] = known, self.members[member_id]
             else:
+                raw[member_id] = metadata
                 read = self._read_member(metadata, version, at, offsets)
                 members[member_id] = _keep_library(read, self.members.get(member_id))
         self._raw = raw
@@ -375,7 +414,7 @@ class ClassicGroup:
             if wanted is not None:
                 joined = wanted.message
                 subscription, rack_id = joined.topics, joined.rack_id
-                owned = _partitions_by_topic(joined.owned_partitions)
+                owned = _partitions_by_topic(joined.owned_partitions) or _NOTHING
                 form = JoinForm(wanted.version, wanted.fields_version, joined.user_data, rack_id, assignment_version)
         # Where the version has no rebalance timeout the broker uses the session timeout.
         has_rebalance_timeout = metadata.rebalance_timeout != -1

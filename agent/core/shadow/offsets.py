@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from itertools import islice
 from typing import Annotated, ClassVar
 
+from agent.common.interning import Interner
 from agent.core.shadow.views import CommittedOffset, Position
 from agent.core.state_fields import ORDERED, StateFields
 from agent.core.wire.json_form import uuid_text
@@ -32,10 +32,9 @@ Slots = dict[bytes, tuple[str, int]]
 """The raw keys of one group, each with its topic and partition."""
 
 
-@lru_cache(maxsize=4_096)
-def interned_topic(topic: str) -> str:
-    """One object for equal names of topics, as long as not too many others come in between."""
-    return topic
+one_topic = Interner(4_096)
+one_slot = Interner(1 << 16)
+"""One object for equal names of topics, and one for a topic and partition, as long as there are not too many."""
 
 
 METADATA_LOOKS = 100
@@ -152,7 +151,7 @@ class CommittedOffsets:
             slots = self._groups.setdefault(group, {})
             # Names spelt anew by each record were a fifth of what a position takes: they are kept once.
             group = self._group_of[next(iter(slots))] if slots else group
-            slots[raw_key] = (interned_topic(topic), partition)
+            slots[raw_key] = one_slot((one_topic(topic), partition))
             self._group_of[raw_key] = group
             self.version += 1
         if self.moved.groups:

@@ -29,10 +29,10 @@ class MemberMetadata(Message):
     member_id: str = wire(STRING)
     group_instance_id: str | None = wire(STRING, since=3, nullable=3, default=None)  # KIP-345
     client_id: str = wire(STRING)
-    client_host: str = wire(STRING)
-    rebalance_timeout: int = wire(INT32, since=1, default=-1)
-    session_timeout: int = wire(INT32)
-    subscription: bytes = wire(BYTES)
+    client_host: str = wire(STRING, repeats=True)
+    rebalance_timeout: int = wire(INT32, since=1, default=-1, repeats=True)
+    session_timeout: int = wire(INT32, repeats=True)
+    subscription: bytes = wire(BYTES, repeats=True)
     assignment: bytes = wire(BYTES)
 
 
@@ -46,9 +46,9 @@ class GroupMetadataValue(Message):
     versions = (0, 4)
     flexible = 4
 
-    protocol_type: str = wire(STRING)
+    protocol_type: str = wire(STRING, repeats=True)
     generation: int = wire(INT32)
-    protocol: str | None = wire(STRING, nullable=0)
+    protocol: str | None = wire(STRING, nullable=0, repeats=True)
     leader: str | None = wire(STRING, nullable=0)
     current_state_timestamp: int = wire(INT64, since=2, default=-1)
     members: tuple[MemberMetadata, ...] = wire(array(MemberMetadata))

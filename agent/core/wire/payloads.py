@@ -22,8 +22,8 @@ class TopicPartition(Message):
 
     versions = (0, 3)
 
-    topic: str = wire(STRING)
-    partitions: tuple[int, ...] = wire(array(INT32))
+    topic: str = wire(STRING, repeats=True)
+    partitions: tuple[int, ...] = wire(array(INT32), repeats=True)
 
 
 @dataclass(frozen=True, slots=True)

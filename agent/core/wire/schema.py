@@ -12,10 +12,17 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
+from agent.common.interning import Interner
 from agent.core.wire import primitives as p
 from agent.core.wire.errors import Invalid, TrailingBytes, Truncated, WireError
 
 _DEFAULT: Any = object()
+
+MOST_REPEATED_BYTES = 1_000
+"""What is longer is not looked up among values that were read before."""
+
+MOST_REPEATED = 4_096
+"""So many values of a field are known at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +56,16 @@ def nested(message: type[Message]) -> WireType:
 
 @dataclass(frozen=True, slots=True)
 class FieldSpec:
-    """What a field's declaration says beyond its Python type. `nullable` is the first version that may be null."""
+    """What a field's declaration says beyond its Python type. `nullable` is the first version that may be null.
+
+    `repeats`: most messages have one of few values, which are kept as one object each."""
 
     type: WireType
     since: int = 0
     until: int | None = None
     nullable: int | None = None
     tag: int | None = None
+    repeats: bool = False
 
     def in_version(self, version: int) -> bool:
         """Whether `version` has the field."""
@@ -70,6 +80,7 @@ def wire(
     nullable: int | None = None,
     tag: int | None = None,
     default: Any = _DEFAULT,
+    repeats: bool = False,
 ) -> Any:
     """Declare a field. `default` is what a version without the field, or without its tag, stands for.
 
@@ -77,7 +88,9 @@ def wire(
     """
     if default is _DEFAULT:
         default = _ZERO_VALUES[type.name]
-    return dataclasses.field(default=default, metadata={"wire": FieldSpec(type, since, until, nullable, tag)})
+    return dataclasses.field(
+        default=default, metadata={"wire": FieldSpec(type, since, until, nullable, tag, repeats)}
+    )
 
 
 _ZERO_VALUES = dict.fromkeys(("int8", "int16", "uint16", "int32", "int64"), 0) | {
@@ -202,6 +215,8 @@ def _compile(message: type[Message], version: int) -> tuple[p.Reader, p.Writer]:
         read, write = _field_codec(
             spec.type, version, compact=compact, nullable=nullable, tagged=spec.tag is not None
         )
+        if spec.repeats:
+            read = _as_one_object(read)
         if spec.tag is None:
             plain.append((index, name, read, write))
         else:
@@ -231,6 +246,16 @@ def _compile(message: type[Message], version: int) -> tuple[p.Reader, p.Writer]:
             _write_tags(out, value, tagged, defaults)
 
     return read_message, write_message
+
+
+def _as_one_object(read: p.Reader) -> p.Reader:
+    one_object = Interner(MOST_REPEATED)
+
+    def read_one(buffer: bytes, at: int) -> tuple[Any, int]:
+        value, end = read(buffer, at)
+        return (one_object(value) if end - at <= MOST_REPEATED_BYTES else value), end
+
+    return read_one
 
 
 _Tagged = dict[int, tuple[int, str, p.Reader, p.Writer]]

@@ -34,11 +34,13 @@ def analyzer_form(forms: Forms, analyzer: Analyzer | ClusterAnalyzer, make: Call
         return _third_party_form(analyzer, make)
     if not declared:
         return Form(None, "", lambda it, to: None, lambda state, by: make())
-    settings = {name: value for name, value in vars(analyzer).items() if name not in declared}
+    fields = third_party_state.fields_of(analyzer)
+    settings = {name: value for name, value in fields.items() if name not in declared}
 
     def blank() -> Any:
         it = cls.__new__(cls)
-        it.__dict__.update(settings)
+        for name, value in settings.items():
+            setattr(it, name, value)
         return it
 
     form = forms.of_class(cls, make=blank)
@@ -120,9 +122,12 @@ class AnalyzerStates:
             if run is None or type(run.analyzer) is not cls:
                 out.append(False)
                 continue
-            finding, state = hysteresis.pack(run.hysteresis, to), analyzer.pack(run.analyzer, to)
-            is_closed = finding == self._closed
-            out.append(True if is_closed and state is None else (None if is_closed else finding, state))
+            finding, state = None, analyzer.pack(run.analyzer, to)
+            if run.hysteresis is not None:
+                finding = hysteresis.pack(run.hysteresis, to)
+            if finding == self._closed:
+                finding = None
+            out.append(True if finding is None and state is None else (finding, state))
             run = next(left, None)
         return tuple(out)
 

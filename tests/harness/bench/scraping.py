@@ -113,7 +113,7 @@ def main(groups: int = GROUPS, rounds: int = ROUNDS) -> None:
     for granularity in Granularity:
         lags = None if granularity is Granularity.GROUP else watched(state)
         for openmetrics in (False, True):
-            exporter = _exporter(state, lock, granularity, lags)
+            exporter = exporter_of(state, lock, granularity, lags)
             name = f"{granularity}{', OpenMetrics, gzip' if openmetrics else ''}"
             sizes: list[int] = []
 
@@ -127,7 +127,7 @@ def main(groups: int = GROUPS, rounds: int = ROUNDS) -> None:
     _memory(state, lock)
 
 
-def _exporter(
+def exporter_of(
     state: ClusterState, lock: threading.Lock, granularity: Granularity, lags: ScrapedLags | None
 ) -> Exporter:
     groups = GroupCollector(state, lock, granularity=granularity, lags=lags)
@@ -178,7 +178,7 @@ def _memory(state: ClusterState, lock: threading.Lock) -> None:
     """What scrapes keep between them, and what they take at their peak."""
     for granularity in Granularity:
         lags = None if granularity is Granularity.GROUP else watched(state)
-        exporter = _exporter(state, lock, granularity, lags)
+        exporter = exporter_of(state, lock, granularity, lags)
         gc.collect()
         tracemalloc.start()
         exporter.render()

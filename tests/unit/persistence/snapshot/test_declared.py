@@ -17,6 +17,7 @@ from agent.core.diagnosis.consumption import Consumption
 from agent.core.diagnosis.engine import PartitionDiagnosis
 from agent.core.events.recent import RecentEvent
 from agent.core.records import LogId
+from agent.core.shadow.classic import ClassicGroup
 from agent.core.shadow.kip848 import ConsumerGroup, ShareGroup, StreamsGroup
 from agent.core.shadow.mirror import PartitionMirror
 from agent.core.shadow.offsets import CommittedOffsets
@@ -42,6 +43,8 @@ NO_STATE: dict[type, set[str]] = {
     # They follow from the keys; `moved` is the mirror's.
     CommittedOffsets: {"_groups", "_keys", "_group_of", "version", "moved"},
     Consumption: {"_ends"},  # what `_bases` tells
+    ClassicGroup: {"_metadata"},  # what `_raw` tells
+    windows.SeatChains: {"_seats"},  # what `_here` tells
     TargetAssignments: {"slots_of"},
     ConsumerGroup: {"_libraries"},  # follows from the members
     ShareGroup: {"_libraries"},

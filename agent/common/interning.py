@@ -1,0 +1,25 @@
+"""Equal values that are kept in many places, as one object."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TypeVar
+
+Value = TypeVar("Value", bound=Hashable)
+
+
+class Interner:
+    """Gives for each value one that is equal to it: the first that came, until there are `most`; then it begins anew.
+
+    For values of one immutable type: `True` and 1 are equal, and not the same.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._known: dict[Hashable, Hashable] = {}
+
+    def __call__(self, value: Value) -> Value:
+        """The value to keep."""
+        if len(self._known) >= self._most:
+            self._known.clear()
+        return self._known.setdefault(value, value)  # type: ignore[return-value]  # what is equal is of its type
