@@ -78,7 +78,8 @@ WHOLE_GROUP = ClientIdentity("", "*")
 """What may be left again and again: a seat, all seats of a client id (no host), or the group."""
 
 _NO_EXCESS: Counter[StormPattern] = Counter()
-"""Stands for none, and stays empty."""
+_NOBODY: AbstractSet[ClientIdentity] = frozenset()
+"""Stand for none, and stay empty."""
 
 
 class CountedDeparture(NamedTuple):
@@ -186,7 +187,7 @@ class RebalanceStorm(Analyzer):
         )
         self._chains: SeatChains[ClientIdentity] = SeatChains()
         # Seats and client ids of which a place was left again and again: looked at again as long as they are.
-        self._often: AbstractSet[ClientIdentity] = frozenset()
+        self._often = _NOBODY
         self._normal = BaselineRate(milliseconds(settings.normal_s))
         self._last: StormRound | None = None
         self._last_ms: int | None = None
@@ -320,7 +321,7 @@ class RebalanceStorm(Analyzer):
         self._turnover.prune(now_ms)
         self._chains.forget_before(now_ms - milliseconds(self.settings.loop_window_s))
         if self._often:
-            self._often = {key for key in self._often if self._is_often(key, now_ms)}
+            self._often = {key for key in self._often if self._is_often(key, now_ms)} or _NOBODY
 
     def _learn_baseline(self, gone: Iterable[tuple[int, StormRound]]) -> None:
         """What leaves the window becomes normal, unless it was a storm."""

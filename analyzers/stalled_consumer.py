@@ -235,7 +235,7 @@ class StalledConsumer(Analyzer):
         return out
 
     def _stuck_partition(self, status: Status, track: ProgressTrack, client: str, now_ms: int) -> StuckPartition:
-        members_ms, offset = self._members_ms or 0, track.position.offset
+        members_ms, offset = self._members_ms or 0, track.offset
         if status is Status.WARN:
             return StuckPartition(status, client, track.growing_ms, offset, track.lag, 0)
         if status is Status.STALL and is_reread(track, now_ms, self.settings, members_ms):

@@ -170,6 +170,8 @@ class ProgressTrack:
     __slots__ = (
         "best",
         "best_ms",
+        "commit_ms",
+        "commits",
         "growing_from",
         "growing_ms",
         "grown",
@@ -181,8 +183,8 @@ class ProgressTrack:
         "mark_ms",
         "moved_ms",
         "moves",
+        "offset",
         "pause_ms",
-        "position",
         "returns",
         "seen_ms",
         "work_ms",
@@ -190,7 +192,8 @@ class ProgressTrack:
 
     def __init__(self, position: Position, lag: int, seen_ms: int, pause_ms: int = 0) -> None:
         """`pause_ms`: between its commits, as far as the log tells it; 0 if it does not."""
-        self.position, self.lag, self.seen_ms = position, lag, seen_ms
+        self.offset, self.commit_ms, self.commits = position
+        self.lag, self.seen_ms = lag, seen_ms
         self.moved_ms = self.best_ms = position.commit_ms
         """When it came to its offset, and to the furthest one, as far as is known."""
         self.grown = 0
@@ -214,37 +217,50 @@ class ProgressTrack:
         """Since when the lag has not fallen, and what it was then."""
 
     @property
+    def position(self) -> Position:
+        """As last seen; in parts, since a track of each position is kept."""
+        return Position(self.offset, self.commit_ms, self.commits)
+
+    @position.setter
+    def position(self, position: Position) -> None:
+        self.offset, self.commit_ms, self.commits = position
+
+    @property
     def end(self) -> int:
         """Where the partition ended, as last seen."""
-        return self.position.offset + self.lag
+        return self.offset + self.lag
 
     def follow(self, position: Position, lag: int, seen_ms: int, at_ms: int) -> None:
         """Take how it stands at `at_ms`, with the lag as seen at `seen_ms`."""
-        before, before_end, before_ms = self.position, self.end, self.seen_ms
+        (offset, commit_ms, commits), before = position, self.offset
+        before_end, before_ms = self.end, self.seen_ms
         fell = lag < self.lag
-        if position.offset > before.offset:
+        if offset > before:
             self._learn_pace(position)
-        self.position, self.lag, self.seen_ms = position, lag, seen_ms
-        end = self.end
-        if position.offset != before.offset:
-            self.moved_ms, self.grown = position.commit_ms, 0
-            self.returns += position.offset < before.offset
+        self.offset, self.commit_ms, self.commits, self.lag, self.seen_ms = offset, commit_ms, commits, lag, seen_ms
+        end = offset + lag
+        if offset != before:
+            self.moved_ms, self.grown = commit_ms, 0
+            self.returns += offset < before
         elif end > before_end:
             self.grown += 1
-        self.low, self.high = min(self.low, position.offset), max(self.high, position.offset)
-        if position.offset > self.best + (self.best - self.low if self.returns else 0) or not lag:
-            self.best = self.high = self.low = position.offset
-            self.best_ms, self.returns = position.commit_ms, 0
+        if offset < self.low:
+            self.low = offset
+        if offset > self.high:
+            self.high = offset
+        if offset > self.best + (self.best - self.low if self.returns else 0) or not lag:
+            self.best = self.high = self.low = offset
+            self.best_ms, self.returns = commit_ms, 0
         if not lag:
             self.work_ms = None
-        elif self.work_ms is None or position.offset != before.offset:
-            passed = before_end > position.offset or seen_ms <= before_ms
+        elif self.work_ms is None or offset != before:
+            passed = before_end > offset or seen_ms <= before_ms
             ends = (before_ms, before_end), (seen_ms, end)
-            self.work_ms = before_ms if passed else round(interpolated_ms(*ends, position.offset))
-        if position.offset >= self.mark:
+            self.work_ms = before_ms if passed else round(interpolated_ms(*ends, offset))
+        if offset >= self.mark:
             self.idle_ms = self.mark_ms if lag else seen_ms
             self.mark, self.mark_ms = end, seen_ms
-        if fell or not lag or position.offset < before.offset:
+        if fell or not lag or offset < before:
             self.growing_ms, self.growing_from = at_ms, lag
 
     def _learn_pace(self, position: Position) -> None:
@@ -252,9 +268,9 @@ class ProgressTrack:
         stood_ms = 0
         if self.work_ms is not None:
             # Of many moves between two looks only the mean is known; of many commits of one offset, not that.
-            commits = max(position.commits - self.position.commits, 1)
+            commits = max(position.commits - self.commits, 1)
             stood_ms = max(position.commit_ms - max(self.moved_ms, self.work_ms), 0) // commits
-            stood_ms = max(stood_ms, self.position.commit_ms - max(self.moved_ms, self.work_ms))
+            stood_ms = max(stood_ms, self.commit_ms - max(self.moved_ms, self.work_ms))
         faded_ms = self.pause_ms - self.pause_ms // FADING if self.moves else 0
         self.pause_ms = max(stood_ms, faded_ms)
         self.moves = min(self.moves + 1, REPEATS)
@@ -287,7 +303,7 @@ def stands(track: ProgressTrack, now_ms: int, settings: StalledSettings, since_m
 
 def is_stopped(track: ProgressTrack, now_ms: int, settings: StalledSettings, since_ms: int) -> bool:
     """STOP: it stands, and is not committed any more."""
-    silent_ms = now_ms - max(track.position.commit_ms, standing_since_ms(track, since_ms))
+    silent_ms = now_ms - max(track.commit_ms, standing_since_ms(track, since_ms))
     return stands(track, now_ms, settings, since_ms) and silent_ms >= patience_ms(track, settings) / 2
 
 

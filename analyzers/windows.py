@@ -186,9 +186,12 @@ class Occupant:
     """A member in a seat, or gone from it. `restarts_ms` is when those went whose place it took, one after the other,
     the newest last; `took_place` whether it is known whose place it took. Times are of the group's clock."""
 
+    STATE: ClassVar = StateFields({"joined_ms": int, "restarts_ms": tuple[int, ...], "took_place": bool})
+
     joined_ms: int
     restarts_ms: tuple[int, ...] = ()
     took_place: bool = False
+    member_id: str = ""
 
 
 class SeatChains(Generic[Key]):
@@ -208,7 +211,7 @@ class SeatChains(Generic[Key]):
     __slots__ = ("_seats", "_vacant")
 
     def __init__(self) -> None:
-        self._seats: dict[Key, tuple[str, Occupant] | dict[str, Occupant]] = {}
+        self._seats: dict[Key, Occupant | dict[str, Occupant]] = {}
         """Who sits in a seat, by member id. One alone, as in most, is no dict: that would take 200 bytes more."""
         self._vacant: dict[Key, list[Occupant]] = {}
 
@@ -220,21 +223,23 @@ class SeatChains(Generic[Key]):
     def _here(self, here: Mapping[Key, dict[str, Occupant]]) -> None:
         self._seats = {}
         for key, members in here.items():
+            for member_id, occupant in members.items():
+                occupant.member_id = member_id
             self._put(key, members)
 
     def _members(self, key: Key) -> dict[str, Occupant]:
         found = self._seats.get(key, {})
-        return dict([found]) if isinstance(found, tuple) else found
+        return {found.member_id: found} if isinstance(found, Occupant) else found
 
     def _put(self, key: Key, members: dict[str, Occupant]) -> None:
         if members:
-            self._seats[key] = members if len(members) > 1 else next(iter(members.items()))
+            self._seats[key] = members if len(members) > 1 else next(iter(members.values()))
         else:
             self._seats.pop(key, None)
 
     def join(self, key: Key, member_id: str, now_ms: int) -> None:
         """A member is there that was not."""
-        occupant = Occupant(now_ms)
+        occupant = Occupant(now_ms, member_id=member_id)
         if key in self._vacant:
             occupant.restarts_ms, occupant.took_place = self._vacant[key].pop().restarts_ms, True
             if not self._vacant[key]:

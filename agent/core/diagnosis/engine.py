@@ -142,14 +142,14 @@ class GroupAnalyzers:
             "consumption": Consumption,
             "due_ms": int | None,
             "group_type": str,
-            "watches": list[AnalyzerRun],
+            "watches": tuple[AnalyzerRun, ...],
         }
     )
 
     __slots__ = ("consumption", "due_ms", "group_type", "watches")
 
     def __init__(self, makes: Iterable[AnalyzerFactory]) -> None:
-        self.watches = [AnalyzerRun(make()) for make in makes]
+        self.watches = tuple(AnalyzerRun(make()) for make in makes)
         self.consumption = Consumption()
         self.due_ms: int | None = None
         self.group_type = ""
@@ -474,7 +474,10 @@ class PartitionDiagnosis:
             ]
             if not wanting:
                 continue
-            columns = CommitColumns(*self._mirror.offsets.commit_columns(name))
+            slots, offsets, times_ms, topic_ids = self._mirror.offsets.commit_columns(name)
+            # What was committed together as one object: it is kept with each position.
+            same = {at_ms: at_ms for at_ms in times_ms}
+            columns = CommitColumns(slots, offsets, [same[at_ms] for at_ms in times_ms], topic_ids)
             seen_ms, lags = source.lags(name, columns, due_ms)
             counts = self._mirror.offsets.commit_counts(name)
             positions = {
@@ -498,7 +501,7 @@ class PartitionDiagnosis:
     ) -> list[DiagnosisOutput]:
         """Tell analyzers what came, ask them, and open and close findings. One that raises is dropped."""
         out: list[DiagnosisOutput] = []
-        for watch in tuple(watches):
+        for watch in watches:
             analyzer = watch.analyzer
             try:
                 for transition in changes:
@@ -515,7 +518,7 @@ class PartitionDiagnosis:
                 if self._on_failure is None:
                     raise failure from error
                 failure.__cause__ = error
-                watched.watches.remove(watch)
+                watched.watches = tuple(it for it in watched.watches if it is not watch)
                 self._on_failure(failure)
                 continue
             if change is not None:

@@ -131,7 +131,7 @@ class AnalyzerStates:
             run = next(left, None)
         return tuple(out)
 
-    def _unpack_runs(self, plain: Any, by: Unpacking) -> list[AnalyzerRun]:
+    def _unpack_runs(self, plain: Any, by: Unpacking) -> tuple[AnalyzerRun, ...]:
         out: list[AnalyzerRun] = []
         left = iter(plain)
         for make, analyzer, hysteresis, is_stored in zip(
@@ -145,7 +145,7 @@ class AnalyzerStates:
             if finding is not None:
                 run.hysteresis = hysteresis.unpack(finding, by)
             out.append(run)
-        return out
+        return tuple(out)
 
     def unpack(
         self,

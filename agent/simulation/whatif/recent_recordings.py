@@ -128,7 +128,7 @@ class _WeighedState(NamedTuple):
 def _weighed(group: str, state: RecordedState | None) -> _WeighedState | None:
     if state is None:
         return None
-    members = sum(1 + it.partitions // PARTITIONS_AS_MEMBER for it in state.members.values())
+    members = sum(1 + it.partitions // PARTITIONS_AS_MEMBER for it in state.view.members)
     return _WeighedState(group, state, max(members, 1))
 
 
@@ -141,7 +141,8 @@ class _BoundedRecorder(GroupRecorder):
 
     def __copy__(self) -> _BoundedRecorder:
         out = _BoundedRecorder(self.group, self._max_states)
-        vars(out).update(vars(self) | {"_seen": list(self._seen)})
+        out.resume(self)
+        out._seen = list(self._seen)
         return out
 
     def take(self, mirror: PartitionMirror, transitions: Sequence[Transition]) -> RecordedState | None:
@@ -158,7 +159,7 @@ class _BoundedRecorder(GroupRecorder):
         if view is None or view.generation < 1:
             return None
         at_ms = max(view.state_since_ms, 0)
-        state = RecordedState(at_ms, at_ms, view, {it.member_id: it for it in view.members}, None)
+        state = RecordedState(at_ms, at_ms, view, None)
         self._seen.append(state)
         return state
 

@@ -18,7 +18,7 @@ class RecordedState:
     """A group as of one of its records. Times are epoch milliseconds.
 
     `joined_ms` is when the join phase ended, `at_ms` when the assignment was written: both never before those of the
-    record before. `members` are the view's by id. `inferred` is None in a record that completes no rebalance.
+    record before. `inferred` is None in a record that completes no rebalance.
     `join_ms` is how long the join phase took, None if nobody saw it; `stopped_ms` the standstill that the mirror
     makes of it, in partition-milliseconds, None if that is not known. `last_ms`: of members of the record before, the
     last commit by now of what they held, by member id.
@@ -27,11 +27,15 @@ class RecordedState:
     at_ms: int
     joined_ms: int
     view: GroupView
-    members: Mapping[str, Member]
     inferred: Inference | None
     join_ms: int | None = None
     stopped_ms: int | None = None
     last_ms: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def members(self) -> dict[str, Member]:
+        """The view's by id, made anew each time: the newest state of each group is kept."""
+        return {it.member_id: it for it in self.view.members}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +120,10 @@ class GroupRecorder:
         if view is None or view.generation < 1:
             return
         before = self._before(view)
-        if rebalanced is None and before is not None and view.members == tuple(before.members.values()):
+        if rebalanced is None and before is not None and view.members == before.view.members:
             return
         least_ms = 0 if before is None else before.at_ms
         at_ms = max(at_ms, least_ms)
-        members = {member.member_id: member for member in view.members}
         old = {} if before is None else before.members
         # Only groups whose members can be thrown out for silence are replayed.
         of = old if view.group_type == "classic" else {}
@@ -130,7 +133,6 @@ class GroupRecorder:
                 at_ms=at_ms,
                 joined_ms=at_ms if rebalanced is None else min(max(view.state_since_ms, least_ms), at_ms),
                 view=view,
-                members=members,
                 inferred=None if rebalanced is None else rebalanced.inferred,
                 join_ms=None if rebalanced is None else rebalanced.join_ms,
                 stopped_ms=None if rebalanced is None else rebalanced.stopped_partition_ms,

@@ -149,9 +149,10 @@ class ScriptBuilder:
         """When a member came that waited for the session of a dead one to end: after it died, and so early that its
         coming was what the others noticed. Their last commits tell, if they give up partitions; else half way."""
         latest_ms = max(seen.joined_ms - self.heartbeat_ms, died_ms + 1)
-        stayed = before.members.keys() & seen.members.keys()
+        members = seen.members
+        stayed = before.members.keys() & members.keys()
         gave_up_ms = max((seen.last_ms.get(member_id, 0) for member_id in stayed), default=0)
-        if died_ms < gave_up_ms and not any((seen.members[member_id].owned or {}) for member_id in stayed):
+        if died_ms < gave_up_ms and not any((members[member_id].owned or {}) for member_id in stayed):
             return min(max(gave_up_ms - self.heartbeat_ms // 2, died_ms + 1), latest_ms)
         return (died_ms + latest_ms) // 2
 
@@ -258,9 +259,10 @@ class ScriptBuilder:
 
     def _stayed(self, before: RecordedState, seen: RecordedState, at_ms: int) -> None:
         """What members that stayed changed: their subscriptions."""
-        for member_id in sorted(before.members.keys() & seen.members.keys()):
-            wanted = set(seen.members[member_id].subscription)
-            if wanted != set(before.members[member_id].subscription):
+        old, new = before.members, seen.members
+        for member_id in sorted(old.keys() & new.keys()):
+            wanted = set(new[member_id].subscription)
+            if wanted != set(old[member_id].subscription):
                 client = self.clients.by_member_id[member_id]
                 self.steps.append(Resubscribe(at_ms, client, frozenset(wanted)))
 

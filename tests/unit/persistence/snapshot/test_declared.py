@@ -25,6 +25,7 @@ from agent.core.shadow.targets import TargetAssignments
 from agent.core.state_fields import INTERNED, SHARED, declared_state
 from agent.persistence.cluster_state import ClusterState
 from analyzers import windows
+from analyzers.stalled_rules import ProgressTrack
 from tests import examples
 from tests.unit.analyzers.test_stalled_consumer import play, stable
 from tests.unit.cli.running import SEGMENTS
@@ -44,6 +45,7 @@ NO_STATE: dict[type, set[str]] = {
     CommittedOffsets: {"_groups", "_keys", "_group_of", "version", "moved"},
     Consumption: {"_ends"},  # what `_bases` tells
     ClassicGroup: {"_metadata"},  # what `_raw` tells
+    ProgressTrack: {"offset", "commit_ms", "commits"},  # what `position` tells
     windows.SeatChains: {"_seats"},  # what `_here` tells
     TargetAssignments: {"slots_of"},
     ConsumerGroup: {"_libraries"},  # follows from the members
