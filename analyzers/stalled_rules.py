@@ -46,6 +46,10 @@ FADING = 4
 not hide the next one."""
 
 
+NOT_KNOWN = -1
+"""Of a number of commits."""
+
+
 class Status(StrEnum):
     """Of a partition, in Burrow's words."""
 
@@ -91,12 +95,20 @@ class PartitionTrack:
         }
     )
 
-    __slots__ = ("back_by", "back_from", "back_ms", "first", "pause_ms", "position", "repeats")
+    __slots__ = (
+        "back_by",
+        "back_from",
+        "back_ms",
+        "first_commit_ms",
+        "first_commits",
+        "first_offset",
+        "pause_ms",
+        "position",
+        "repeats",
+    )
 
     def __init__(self, position: Position) -> None:
-        self.position = position
-        self.first: Position | None = position
-        """As it was seen first; None: not known."""
+        self.position = self.first = position
         self.pause_ms = 0
         """The longest pause between commits of its owner, as a mean over a minute at least; 0: not known."""
         self.repeats = 0
@@ -121,12 +133,23 @@ class PartitionTrack:
             self.back_from = 0
 
     @property
+    def first(self) -> Position | None:
+        """As it was seen first; None: not known. In parts, since a track of each position is kept."""
+        if self.first_commits == NOT_KNOWN:
+            return None
+        return Position(self.first_offset, self.first_commit_ms, self.first_commits)
+
+    @first.setter
+    def first(self, position: Position | None) -> None:
+        self.first_offset, self.first_commit_ms, self.first_commits = position or Position(0, 0, NOT_KNOWN)
+
+    @property
     def mean_pause_ms(self) -> int:
         """Between commits, since it was seen first; 0: not known."""
-        first, last = self.first, self.position
-        if first is None or first.commits == last.commits:
+        last = self.position
+        if self.first_commits in (NOT_KNOWN, last.commits):
             return 0
-        return (last.commit_ms - first.commit_ms) // (last.commits - first.commits)
+        return (last.commit_ms - self.first_commit_ms) // (last.commits - self.first_commits)
 
     def mark_rewind(self, from_offset: int) -> None:
         """What `follow` took last went back."""

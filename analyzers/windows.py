@@ -193,6 +193,10 @@ class Occupant:
     took_place: bool = False
     member_id: str = ""
 
+    def after_restore(self) -> None:
+        """Who holds it says whose it is."""
+        self.member_id = ""
+
 
 class SeatChains(Generic[Key]):
     """How often the place of one member was taken by another, for each seat: restarts, one after the other.

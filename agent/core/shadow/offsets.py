@@ -1,11 +1,13 @@
 """Committed offsets of one partition of the topic: the newest raw value by raw key, read when asked for.
+A position has a number, under which columns have what is known of it.
 
 Nearly every record of the topic only replaces one of these; see `agent.core.wire.offset_commit_fastpath`.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from array import array
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Annotated, ClassVar
@@ -28,8 +30,8 @@ from agent.core.wire.offset_commit_fastpath import (
 )
 from agent.core.wire.primitives import ZERO_UUID, Uuid
 
-Slots = dict[bytes, tuple[str, int]]
-"""The raw keys of one group, each with its topic and partition."""
+Slots = dict[int, tuple[str, int]]
+"""The numbers of one group's positions, each with its topic and partition."""
 
 
 one_topic = Interner(4_096)
@@ -86,21 +88,24 @@ class CommittedOffsets:
     )
 
     def __init__(self) -> None:
-        self.latest: dict[bytes, bytes] = {}
-        self.counts: Counter[bytes] = Counter()
-        """How often each position was committed: what a member's pace is told by."""
+        self._numbers: dict[bytes, int] = {}
+        """By raw key."""
+        # By number: the newest raw value, how often it was committed, and whose it is.
+        self._values: list[bytes] = []
+        self._counts = array("q")
+        self._group_of: list[str] = []
+        self._free: list[int] = []
+        """Numbers of positions that are gone."""
         self._groups: dict[str, Slots] = {}
-        self._group_of: dict[bytes, str] = {}
-        self._keys: dict[bytes, bytes] = {}
-        """Each key under itself: the one object that all else here is kept by."""
-        self._touched: dict[bytes, bytes] | None = None
+        self._fresh: dict[int, bytes] | None = None
+        """By number, what was committed since the last `take_touched`."""
         self.moved = MovedPositions()
         """Kept by who keeps this: no part of its state."""
         self.version = 0
         """Another one each time that a position comes or goes: where groups have any."""
 
     def __len__(self) -> int:
-        return len(self.latest)
+        return len(self._numbers)
 
     def put_known_batch(self, keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> bool:
         """Apply a batch of commits, if every key is known and all values have one fixed layout; else do nothing and
@@ -109,94 +114,114 @@ class CommittedOffsets:
         For the common case all of it runs in C: no Python code for each commit.
         """
         try:
-            # A record's key is looked up once. The one that is kept here has its hash, and is found by identity.
-            known = list(map(self._keys.__getitem__, keys))  # type: ignore[arg-type]  # None is no known key
+            known = list(map(self._numbers.__getitem__, keys))  # type: ignore[arg-type]  # None is no known key
         except KeyError:
             return False
         if not known or not have_one_fixed_layout(values):
             return False
         if self.moved.groups:
-            for key, value in zip(known, values, strict=True):
-                self._note_moved(key, value)  # type: ignore[arg-type]  # None is no plain value
-        self.counts.update(known)
+            for number, value in zip(known, values, strict=True):
+                self._note_moved(number, value)  # type: ignore[arg-type]  # None is no plain value
         # A batch has each key many times over: so first the newest of each.
-        newest = dict(zip(known, values, strict=True))
-        self.latest.update(newest)  # type: ignore[arg-type]  # likewise
-        if self._touched is not None:
-            self._touched.update(newest)  # type: ignore[arg-type]  # likewise
+        newest: dict[int, bytes] = dict(zip(known, values, strict=True))  # type: ignore[arg-type]  # likewise
+        deque(map(self._values.__setitem__, newest, newest.values()), 0)
+        counts = self._counts
+        if len(newest) == len(known):  # as live, and a counter would take twice as long
+            for number in known:
+                counts[number] += 1
+        else:
+            for number, times in Counter(known).items():
+                counts[number] += times
+        if self._fresh is not None:
+            self._fresh.update(newest)
         return True
 
     def put_known(self, raw_key: bytes | None, raw_value: bytes) -> bool:
         """Apply one commit with a plain value, if its key is known; whether it is."""
-        key = self._keys.get(raw_key)  # type: ignore[arg-type]  # None is no known key
-        if key is None:
+        number = self._numbers.get(raw_key)  # type: ignore[arg-type]  # None is no known key
+        if number is None:
             return False
         if self.moved.groups:
-            self._note_moved(key, raw_value)
-        self.latest[key] = raw_value
-        self.counts[key] += 1
-        if self._touched is not None:
-            self._touched[key] = raw_value
+            self._note_moved(number, raw_value)
+        self._set(number, raw_value)
         return True
+
+    def _set(self, number: int, raw_value: bytes) -> None:
+        self._values[number] = raw_value
+        self._counts[number] += 1
+        if self._fresh is not None:
+            self._fresh[number] = raw_value
 
     def put(self, raw_key: bytes, group: str, topic: str, partition: int, raw_value: bytes) -> bool:
         """Apply one commit that is known to decode; whether its group had none for the partition before."""
-        known = raw_key in self._keys
-        raw_key = self._keys.setdefault(raw_key, raw_key)
-        self.latest[raw_key] = raw_value
-        self.counts[raw_key] += 1
-        if self._touched is not None:
-            self._touched[raw_key] = raw_value
-        if not known:
-            slots = self._groups.setdefault(group, {})
-            # Names spelt anew by each record were a fifth of what a position takes: they are kept once.
-            group = self._group_of[next(iter(slots))] if slots else group
-            slots[raw_key] = one_slot((one_topic(topic), partition))
-            self._group_of[raw_key] = group
-            self.version += 1
+        number = self._numbers.get(raw_key)
+        is_new = number is None
+        if number is None:
+            number = self._add(raw_key, group, one_slot((one_topic(topic), partition)))
+        self._set(number, raw_value)
         if self.moved.groups:
-            self._note_moved(raw_key, raw_value)
-        return not known
+            self._note_moved(number, raw_value)
+        return is_new
 
-    def _note_moved(self, raw_key: bytes, raw_value: bytes) -> None:
-        group = self._group_of[raw_key]
+    def _add(self, raw_key: bytes, group: str, slot: tuple[str, int]) -> int:
+        """Give a position its number."""
+        slots = self._groups.setdefault(group, {})
+        # Names spelt anew by each record were a fifth of what a position takes: they are kept once.
+        group = self._group_of[next(iter(slots))] if slots else group
+        if self._free:
+            number = self._free.pop()
+            self._group_of[number] = group
+        else:
+            number = len(self._values)
+            self._values.append(b"")
+            self._counts.append(0)
+            self._group_of.append(group)
+        self._numbers[raw_key] = number
+        slots[number] = slot
+        self.version += 1
+        return number
+
+    def _note_moved(self, number: int, raw_value: bytes) -> None:
+        group = self._group_of[number]
         if group in self.moved.groups:
-            self.moved.note(group, self._groups[group][raw_key], raw_value)
+            self.moved.note(group, self._groups[group][number], raw_value)
 
     def remove(self, raw_key: bytes, group: str) -> Commit | None:
         """Apply a tombstone; the commit that it deletes, if there was one."""
-        raw_value = self.latest.pop(raw_key, None)
-        if raw_value is None:
+        number = self._numbers.pop(raw_key, None)
+        if number is None:
             return None
-        del self.counts[raw_key], self._group_of[raw_key], self._keys[raw_key]
-        if self._touched is not None:
-            self._touched.pop(raw_key, None)
+        raw_value = self._values[number]
+        self._values[number], self._counts[number] = b"", 0
+        self._free.append(number)
+        if self._fresh is not None:
+            self._fresh.pop(number, None)
         self.version += 1
         slots = self._groups[group]
-        del slots[raw_key]
+        del slots[number]
         if not slots:
             del self._groups[group]
         return read_commit(raw_value)
 
     def track_touched(self) -> None:
         """From now on remember which positions were committed, for `take_touched`."""
-        if self._touched is None:
-            self._touched = {}
+        if self._fresh is None:
+            self._fresh = {}
 
     @property
     def touched(self) -> int:
         """How many positions were committed since the last `take_touched`."""
-        return len(self._touched or ())
+        return len(self._fresh or ())
 
     def take_touched(self) -> dict[str, dict[tuple[str, int], Position]]:
         """By group, the positions that were committed since the last call, as they stand."""
-        touched, self._touched = self._touched or {}, {}
+        fresh, self._fresh = self._fresh or {}, {}
         out: dict[str, dict[tuple[str, int], Position]] = {}
-        groups = map(self._group_of.__getitem__, touched)
-        counts = map(self.counts.__getitem__, touched)
+        groups = map(self._group_of.__getitem__, fresh)
+        counts = map(self._counts.__getitem__, fresh)
         last, slots, found, last_ms = None, Slots(), dict[tuple[str, int], Position](), 0
-        for raw_key, group, (offset, commit_ms), count in zip(
-            touched, groups, read_positions(touched.values()), counts, strict=True
+        for number, group, (offset, commit_ms), count in zip(
+            fresh, groups, read_positions(fresh.values()), counts, strict=True
         ):
             if group is not last:
                 # A client commits its partitions together.
@@ -204,16 +229,15 @@ class CommittedOffsets:
             if commit_ms != last_ms:
                 last_ms = commit_ms
             # At the same time, as one object: samples keep it of each position.
-            found[slots[raw_key]] = Position(offset, last_ms, count)
+            found[slots[number]] = Position(offset, last_ms, count)
         return out
 
     def commit(self, group: str, topic: str, partition: int) -> tuple[Commit, int] | None:
         """One position and how often it was committed."""
         if group not in self._groups:
             return None
-        raw_key = commit_key(group, topic, partition)
-        raw_value = self.latest.get(raw_key)
-        return None if raw_value is None else (read_commit(raw_value), self.counts[raw_key])
+        number = self._numbers.get(commit_key(group, topic, partition))
+        return None if number is None else (read_commit(self._values[number]), self._counts[number])
 
     @property
     def groups(self) -> Mapping[str, Slots]:
@@ -222,7 +246,7 @@ class CommittedOffsets:
 
     def commit_counts(self, group: str) -> dict[tuple[str, int], int]:
         """How often each of a group's positions was committed."""
-        return {slot: self.counts[raw_key] for raw_key, slot in self._groups.get(group, {}).items()}
+        return {slot: self._counts[number] for number, slot in self._groups.get(group, {}).items()}
 
     def count(self, group: str) -> int:
         """How many offsets a group keeps."""
@@ -230,8 +254,8 @@ class CommittedOffsets:
 
     def commits(self, group: str) -> Iterator[tuple[str, int, Commit]]:
         """A group's positions: topic, partition, commit."""
-        for raw_key, (topic, partition) in self._groups.get(group, {}).items():
-            yield topic, partition, read_commit(self.latest[raw_key])
+        for number, (topic, partition) in self._groups.get(group, {}).items():
+            yield topic, partition, read_commit(self._values[number])
 
     def has_metadata(self, group: str) -> bool:
         """Whether a client wrote something beside one of a group's first `METADATA_LOOKS` offsets."""
@@ -243,7 +267,11 @@ class CommittedOffsets:
 
     def values(self, group: str) -> list[bytes]:
         """The values of a group's positions in the order of `slots`, as they are, to be read later."""
-        return list(map(self.latest.__getitem__, self._groups.get(group, ())))
+        return self.values_of(self._groups.get(group, ()))
+
+    def values_of(self, numbers: Iterable[int]) -> list[bytes]:
+        """The same of positions by their numbers."""
+        return list(map(self._values.__getitem__, numbers))
 
     def commit_columns(
         self, group: str
@@ -258,7 +286,7 @@ class CommittedOffsets:
     def last_moved_ms(self, group: str) -> int | None:
         """When one of the group's positions was committed that had been committed before."""
         slots = self._groups.get(group, ())
-        moved = [self.latest[raw_key] for raw_key in slots if self.counts[raw_key] > 1]
+        moved = [self._values[number] for number in slots if self._counts[number] > 1]
         return max((commit_ms for _, commit_ms in read_positions(moved)), default=None)
 
     def view(self, group: str) -> tuple[CommittedOffset, ...]:
@@ -283,13 +311,28 @@ class CommittedOffsets:
 
     # Snapshots.
 
+    @property
+    def latest(self) -> dict[bytes, bytes]:
+        """The newest raw values by raw key."""
+        return {key: self._values[number] for key, number in self._numbers.items()}
+
+    @property
+    def counts(self) -> Counter[bytes]:
+        """How often each position was committed, by raw key."""
+        return Counter({key: self._counts[number] for key, number in self._numbers.items()})
+
+    @property
+    def _touched(self) -> dict[bytes, bytes] | None:
+        keys = {number: key for key, number in self._numbers.items()}
+        return None if self._fresh is None else {keys[number]: value for number, value in self._fresh.items()}
+
     def pack_state(self) -> tuple[list[bytes], list[bytes], list[int], list[int] | None]:
         """Keys, values, counts, and the numbers of touched keys in the order in which analyzers see them."""
-        touched = None
-        if self._touched is not None:
-            places = dict(zip(self.latest, range(len(self.latest)), strict=True)) if self._touched else {}
-            touched = [places[key] for key in self._touched]
-        return list(self.latest), list(self.latest.values()), list(map(self.counts.__getitem__, self.latest)), touched
+        keys, numbers, touched = list(self._numbers), list(self._numbers.values()), None
+        if self._fresh is not None:
+            places = dict(zip(numbers, range(len(numbers)), strict=True)) if self._fresh else {}
+            touched = [places[number] for number in self._fresh]
+        return keys, self.values_of(numbers), [self._counts[number] for number in numbers], touched
 
     @classmethod
     def from_state(
@@ -302,15 +345,16 @@ class CommittedOffsets:
                 if not has_fixed_layout(value):
                     read_commit(value)
         out = cls()
-        out.latest = dict(zip(keys, values, strict=True))
-        out._keys = dict(zip(keys, keys, strict=True))
-        out.counts = Counter(dict(zip(keys, counts, strict=True)))
+        out._numbers = dict(zip(keys, range(len(keys)), strict=True))
+        if not len(out._numbers) == len(keys) == len(values) == len(counts):
+            raise ValueError("expected each key once, with its value and count")
+        out._values, out._counts = values, array("q", counts)
         same = {slot: slot for slot in slots}
         # Keys of one group stand together and begin alike, and groups have the same topics: what is the same again is
         # not read again, which takes ten times as long.
-        last, start, group_slots = "", b"", dict[bytes, tuple[str, int]]()
+        last, start, group_slots = "", b"", Slots()
         by_end: dict[bytes, tuple[str, int]] = {}
-        for key in keys:
+        for at, key in enumerate(keys):
             slot = by_end.get(key[len(start) :]) if start and key.startswith(start) else None
             if slot is None:
                 parsed = read_commit_key(key)
@@ -320,8 +364,8 @@ class CommittedOffsets:
                 if group != last or not start:
                     last, start, group_slots = group, commit_key_start(group), out._groups.setdefault(group, {})
                 slot = by_end[key[len(start) :]] = same.setdefault((topic, number), (topic, number))
-            group_slots[key] = slot
-            out._group_of[key] = last
+            group_slots[at] = slot
+            out._group_of.append(last)
         if touched is not None:
-            out._touched = {key: out.latest[key] for key in map(keys.__getitem__, touched)}
+            out._fresh = {number: values[number] for number in touched}
         return out

@@ -27,6 +27,7 @@ from agent.core.shadow.views import GroupView
 from agent.core.state_fields import StateFields
 from agent.core.wire.classic import GroupMetadataKey
 from agent.core.wire.errors import Invalid
+from agent.core.wire.offset_commit_fastpath import commit_key
 from agent.core.wire.primitives import Uuid
 from agent.core.wire.records import RECORD_TYPES, decode_key, encode_key
 
@@ -112,8 +113,8 @@ class SampledMirror(PartitionMirror):
 
     def _forget_group(self, name: str, at: LogPosition) -> list[Transition]:
         group = self.groups.pop(name, None)
-        for key in list(self.offsets.groups.get(name, ())):
-            self.offsets.remove(key, name)
+        for topic, partition in self.offsets.slots(name):
+            self.offsets.remove(commit_key(name, topic, partition), name)
         return [] if group is None else [GroupDeleted(at, name, group.group_type)]
 
     def view(

@@ -10,6 +10,7 @@ Pure, and one thread's at a time. `take` must see the mirror at rest; the rest d
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, repeat
@@ -71,7 +72,8 @@ class PositionLayout:
 
     offsets: CommittedOffsets
     version: int
-    keys: list[bytes]
+    positions: array[int]
+    """Their numbers in `offsets`."""
     places: list[PartitionId]
     rows: list[GroupTopicRange]
     numbered: tuple[Mapping[PartitionId, int], Sequence[int]] = ({}, ())
@@ -96,22 +98,22 @@ class LagCalculator:
         layout = self._layouts.get(partition)
         if layout is None or layout.offsets is not offsets or layout.version != offsets.version:
             layout = self._layouts[partition] = _layout(offsets)
-        return CommittedPositions(layout, list(map(offsets.latest.__getitem__, layout.keys)))
+        return CommittedPositions(layout, offsets.values_of(layout.positions))
 
 
 def _layout(offsets: CommittedOffsets) -> PositionLayout:
-    keys: list[bytes] = []
+    numbers = array("q")
     places: list[PartitionId] = []
     rows: list[GroupTopicRange] = []
     for group, slots in offsets.groups.items():
         ordered = sorted(slots.items(), key=lambda item: item[1])
         for topic, items in groupby(ordered, key=lambda item: item[1][0]):
-            start = len(keys)
-            for key, place in items:
-                keys.append(key)
+            start = len(numbers)
+            for number, place in items:
+                numbers.append(number)
                 places.append(place)
-            rows.append(GroupTopicRange(group, topic, start, len(keys)))
-    return PositionLayout(offsets, offsets.version, keys, places, rows)
+            rows.append(GroupTopicRange(group, topic, start, len(numbers)))
+    return PositionLayout(offsets, offsets.version, numbers, places, rows)
 
 
 def lowest_committed(all_positions: Sequence[CommittedPositions]) -> dict[str, dict[int, int]]:

@@ -25,7 +25,7 @@ from agent.core.shadow.targets import TargetAssignments
 from agent.core.state_fields import INTERNED, SHARED, declared_state
 from agent.persistence.cluster_state import ClusterState
 from analyzers import windows
-from analyzers.stalled_rules import ProgressTrack
+from analyzers.stalled_rules import PartitionTrack, ProgressTrack
 from tests import examples
 from tests.unit.analyzers.test_stalled_consumer import play, stable
 from tests.unit.cli.running import SEGMENTS
@@ -42,10 +42,22 @@ NO_STATE: dict[type, set[str]] = {
     PartitionMirror: {"partition", "rejects", "_evidence_source", "_origin_source", "names_version"},
     PartitionDiagnosis: {"_mirror", "_makes", "observer", "_on_failure", "_wakes", "lag_source", "_look_ms"},
     # They follow from the keys; `moved` is the mirror's.
-    CommittedOffsets: {"_groups", "_keys", "_group_of", "version", "moved"},
+    CommittedOffsets: {
+        "_groups",
+        "_numbers",
+        "_values",
+        "_counts",
+        "_group_of",
+        "_free",
+        "_fresh",
+        "version",
+        "moved",
+    },
     Consumption: {"_ends"},  # what `_bases` tells
     ClassicGroup: {"_metadata"},  # what `_raw` tells
+    PartitionTrack: {"first_offset", "first_commit_ms", "first_commits"},  # what `first` tells
     ProgressTrack: {"offset", "commit_ms", "commits"},  # what `position` tells
+    windows.Occupant: {"member_id"},
     windows.SeatChains: {"_seats"},  # what `_here` tells
     TargetAssignments: {"slots_of"},
     ConsumerGroup: {"_libraries"},  # follows from the members
