@@ -161,19 +161,21 @@ class StalledConsumer(Analyzer):
 
     def sample(self, sample: Sample, group: GroupContext) -> None:
         """Follow what was committed since the sample before."""
-        tracks, owned_ms = self._tracks, self._owned_ms
+        silent, committed, owned_ms = self._tracks, dict[TopicPartition, PartitionTrack](), self._owned_ms
         for slot, position in sample.positions.items():
-            track = tracks.pop(slot, None) or self._set_aside.pop(slot, None)
+            track = silent.pop(slot, None) or self._set_aside.pop(slot, None)
             if track is None:
-                tracks[slot] = PartitionTrack(position)
+                committed[slot] = PartitionTrack(position)
                 continue
-            tracks[slot] = track
+            committed[slot] = track
             before = track.position
             track.follow(position, owned_ms)
             if position.offset < before.offset:
                 self._note_rewind(slot, track, before)
             elif track.repeats >= REPEATS:
                 self._recommits = self._members_ms is not None
+        # A dict that is taken from and put into takes twice the room.
+        self._tracks = silent | committed if silent else committed
 
     def _note_rewind(self, slot: TopicPartition, track: PartitionTrack, before: Position) -> None:
         has_members = self._members_ms is not None and before.commit_ms >= self._members_ms

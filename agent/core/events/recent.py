@@ -16,6 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
+from agent.common.interning import Interner
 from agent.core.diagnosis.api import Finding
 from agent.core.events.events import Event, event_of, sort_events
 from agent.core.shadow.transitions import (
@@ -51,6 +52,8 @@ MAX_OPEN_BYTES = 16 << 20
 
 _COMMON_NAME, _JSON_BYTES = 100, 150
 
+_one_size = Interner(1_024)
+
 EventForm = Transition | Event | bytes
 """What is kept of an event: what the mirror made, or its JSON, or the event itself where JSON cannot say it."""
 
@@ -63,7 +66,7 @@ class RecentEvent:
     def __init__(self, at_ms: int, form: EventForm, is_finding: bool, number: int = 0) -> None:
         """`number`: the how many-th it is; those of before have none."""
         self.at_ms, self.form, self.is_finding, self.number = at_ms, form, is_finding, number
-        self.size = estimated_bytes(form)
+        self.size = _one_size(estimated_bytes(form))
         """What it takes at most, in whatever form, by estimate."""
 
     def encoded(self) -> bytes:

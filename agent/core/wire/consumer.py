@@ -103,13 +103,13 @@ class ConsumerGroupMemberMetadataValue(Message):
     flexible = 0
 
     instance_id: str | None = wire(STRING, nullable=0)
-    rack_id: str | None = wire(STRING, nullable=0)
+    rack_id: str | None = wire(STRING, nullable=0, repeats=True)
     client_id: str = wire(STRING)
-    client_host: str = wire(STRING)
-    subscribed_topic_names: tuple[str, ...] = wire(array(STRING))
+    client_host: str = wire(STRING, repeats=True)
+    subscribed_topic_names: tuple[str, ...] = wire(array(STRING), repeats=True)
     subscribed_topic_regex: str | None = wire(STRING, nullable=0)
-    rebalance_timeout_ms: int = wire(INT32, default=-1)
-    server_assignor: str | None = wire(STRING, nullable=0)
+    rebalance_timeout_ms: int = wire(INT32, default=-1, repeats=True)
+    server_assignor: str | None = wire(STRING, nullable=0, repeats=True)
     classic_member_metadata: ClassicMemberMetadata | None = wire(
         nested(ClassicMemberMetadata), nullable=0, tag=0, default=ClassicMemberMetadata()
     )
@@ -134,8 +134,8 @@ class TopicPartitions(Message):
 
     flexible = 0
 
-    topic_id: Uuid = wire(UUID)
-    partitions: tuple[int, ...] = wire(array(INT32))
+    topic_id: Uuid = wire(UUID, repeats=True)
+    partitions: tuple[int, ...] = wire(array(INT32), repeats=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +156,8 @@ class OwnedTopicPartitions(Message):
 
     flexible = 0
 
-    topic_id: Uuid = wire(UUID)
-    partitions: tuple[int, ...] = wire(array(INT32))
+    topic_id: Uuid = wire(UUID, repeats=True)
+    partitions: tuple[int, ...] = wire(array(INT32), repeats=True)
     assignment_epochs: tuple[int, ...] | None = wire(array(INT32), nullable=0, tag=0, default=())
 
 

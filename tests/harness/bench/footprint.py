@@ -12,7 +12,7 @@ import argparse
 import gc
 import threading
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from resource import getpagesize
@@ -59,7 +59,7 @@ class Fleet:
                 )
                 for name, topics in groups
             ]
-            yield self._run(partition, T0, *map(list, zip(*records, strict=True)))
+            yield self._run(partition, T0, [key for key, _ in records], [value for _, value in records])
 
     def commits(self, offset: int, at_ms: int) -> Iterator[RecordBatch]:
         """Each position once."""
@@ -72,7 +72,7 @@ class Fleet:
                     values += [commit_value(offset, at_ms, topic_id=topic_id) for _ in range(TOPIC_PARTITIONS)]
             yield self._run(partition, at_ms, keys, values)
 
-    def _run(self, partition: int, at_ms: int, keys: list[bytes], values: list[bytes]) -> RecordBatch:
+    def _run(self, partition: int, at_ms: int, keys: Sequence[bytes], values: Sequence[bytes | None]) -> RecordBatch:
         first = self._next_offsets[partition]
         self._next_offsets[partition] += len(keys)
         return RecordBatch(partition, [*range(first, first + len(keys))], [at_ms] * len(keys), keys, values)
@@ -93,9 +93,9 @@ def resident_mb() -> float:
     return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * getpagesize() / 1e6
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Load, commit, scrape, and tell of each what it took."""
-    options = _parser().parse_args()
+    options = _parser().parse_args(arguments)
     # As `agent.cli.main` sets it.
     gc.set_threshold(50_000, 50, 100)
     fleet, positions = Fleet(options.groups), options.groups * TOPICS_OF_A_GROUP * TOPIC_PARTITIONS

@@ -25,7 +25,7 @@ from agent.core.wire.payloads import (
 )
 from agent.core.wire.primitives import ZERO_UUID, Uuid
 from agent.core.wire.records import RECORD_TYPES, Record
-from agent.core.wire.schema import Message
+from agent.core.wire.schema import MOST_REPEATED_BYTES, Message
 
 # A subscription to "t" without user data, owning t-0 of generation 7, in rack "r"; its version goes in front.
 SUBSCRIPTION_3 = bytes.fromhex("00000001 0001 74 ffffffff 00000001 0001 74 00000001 00000000 00000007 0001 72")
@@ -197,3 +197,18 @@ UUIDS = [
 @pytest.mark.parametrize(("value", "text"), UUIDS)
 def test_uuids(value: Uuid, text: str) -> None:
     assert uuid_text(value) == text
+
+
+def test_what_repeats_is_read_as_one_object_unless_it_is_long() -> None:
+    def read(topic: str, partitions: tuple[int, ...]) -> TopicPartition:
+        out = bytearray()
+        TopicPartition(topic, partitions).write(out, 3)
+        return TopicPartition.read_whole(bytes(out), 0, 3)
+
+    one, other = read("orders-of-this-test", (1_000, 2)), read("orders-of-this-test", (1_000, 2))
+    assert one == other
+    assert one.topic is other.topic
+    assert one.partitions is other.partitions
+    many = tuple(range(MOST_REPEATED_BYTES))
+    assert read("t", many).partitions == many
+    assert read("t", many).partitions is not read("t", many).partitions
