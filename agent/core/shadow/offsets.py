@@ -38,6 +38,9 @@ one_topic = Interner(4_096)
 one_slot = Interner(1 << 16)
 """One object for equal names of topics, and one for a topic and partition, as long as there are not too many."""
 
+_one_number = Interner(1 << 16)
+"""Partitions number their positions alike."""
+
 
 METADATA_LOOKS = 100
 
@@ -172,7 +175,7 @@ class CommittedOffsets:
             number = self._free.pop()
             self._group_of[number] = group
         else:
-            number = len(self._values)
+            number = _one_number(len(self._values))
             self._values.append(b"")
             self._counts.append(0)
             self._group_of.append(group)
@@ -219,7 +222,7 @@ class CommittedOffsets:
         out: dict[str, dict[tuple[str, int], Position]] = {}
         groups = map(self._group_of.__getitem__, fresh)
         counts = map(self._counts.__getitem__, fresh)
-        last, slots, found, last_ms = None, Slots(), dict[tuple[str, int], Position](), 0
+        last, slots, found, last_ms, last_count = None, Slots(), dict[tuple[str, int], Position](), 0, 0
         for number, group, (offset, commit_ms), count in zip(
             fresh, groups, read_positions(fresh.values()), counts, strict=True
         ):
@@ -228,8 +231,10 @@ class CommittedOffsets:
                 last, slots, found = group, self._groups[group], out.setdefault(group, {})
             if commit_ms != last_ms:
                 last_ms = commit_ms
-            # At the same time, as one object: samples keep it of each position.
-            found[slots[number]] = Position(offset, last_ms, count)
+            if count != last_count:
+                last_count = count
+            # At the same time and as often, as one object: samples keep them of each position.
+            found[slots[number]] = Position(offset, last_ms, last_count)
         return out
 
     def commit(self, group: str, topic: str, partition: int) -> tuple[Commit, int] | None:
@@ -246,7 +251,11 @@ class CommittedOffsets:
 
     def commit_counts(self, group: str) -> dict[tuple[str, int], int]:
         """How often each of a group's positions was committed."""
-        return {slot: self._counts[number] for number, slot in self._groups.get(group, {}).items()}
+        slots = self._groups.get(group, {})
+        counts = list(map(self._counts.__getitem__, slots))
+        # As one object each: they are kept of each position, and most were committed equally often.
+        same = dict(zip(counts, counts, strict=True))
+        return dict(zip(slots.values(), map(same.__getitem__, counts), strict=True))
 
     def count(self, group: str) -> int:
         """How many offsets a group keeps."""
@@ -345,7 +354,8 @@ class CommittedOffsets:
                 if not has_fixed_layout(value):
                     read_commit(value)
         out = cls()
-        out._numbers = dict(zip(keys, range(len(keys)), strict=True))
+        numbers = list(map(_one_number, range(len(keys))))
+        out._numbers = dict(zip(keys, numbers, strict=True))
         if not len(out._numbers) == len(keys) == len(values) == len(counts):
             raise ValueError("expected each key once, with its value and count")
         out._values, out._counts = values, array("q", counts)
@@ -354,7 +364,7 @@ class CommittedOffsets:
         # not read again, which takes ten times as long.
         last, start, group_slots = "", b"", Slots()
         by_end: dict[bytes, tuple[str, int]] = {}
-        for at, key in enumerate(keys):
+        for at, key in zip(numbers, keys, strict=True):
             slot = by_end.get(key[len(start) :]) if start and key.startswith(start) else None
             if slot is None:
                 parsed = read_commit_key(key)
@@ -367,5 +377,5 @@ class CommittedOffsets:
             group_slots[at] = slot
             out._group_of.append(last)
         if touched is not None:
-            out._fresh = {number: values[number] for number in touched}
+            out._fresh = {at: values[at] for at in map(numbers.__getitem__, touched)}
         return out
