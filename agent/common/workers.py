@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import signal
 import threading
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar, cast
 
@@ -27,13 +29,42 @@ _AHEAD = 2
 """Tasks that a process has at once: the one under way, and the next, so that it need not wait for this process."""
 
 
+_MEANWHILE_S = 0.1
+
+
 class WorkerDied(Exception):
     """A process ended before its work was done, or could not be started."""
 
 
+_CGROUP = Path("/sys/fs/cgroup")
+"""Of a container that is its own: version 2."""
+
+
 def usable_cores() -> int:
-    """Processors that this process may run on."""
-    return len(os.sched_getaffinity(0))
+    """Processors that this process may run on, and no more than it may use of them at once."""
+    cores = len(os.sched_getaffinity(0))
+    quota, _, period = _content(_CGROUP / "cpu.max").partition(" ")
+    return min(cores, max(1, int(quota) // int(period))) if quota.isdecimal() and period.isdecimal() else cores
+
+
+def affordable_processes(size_bytes: int) -> int:
+    """How many processes that take so much memory may be started beside this one."""
+    found = re.search(r"MemAvailable: *(\d+) kB", _content(Path("/proc/meminfo")))
+    available = 0 if found is None else int(found[1]) << 10
+    most = _content(_CGROUP / "memory.max")
+    # Half of what is allowed is for this one, and for what the kernel keeps of files.
+    return (min(available, int(most) // 2) if most.isdecimal() else available) // size_bytes
+
+
+def _content(path: Path) -> str:
+    try:
+        return path.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+class WorkFailed(RuntimeError):
+    """The function that a process calls has raised: its traceback."""
 
 
 class _Worker(NamedTuple):
@@ -70,9 +101,11 @@ class Workers(Generic[Task, Result]):
                 self._workers.append(_Worker(process, pipe, deque()))
                 process.start()
                 its_pipe.close()
-        except OSError as error:
+        except BaseException as error:
             self._end()
-            raise WorkerDied(f"cannot start another process: {error.strerror}") from error
+            if isinstance(error, OSError):
+                raise WorkerDied(f"cannot start another process: {error.strerror}") from error
+            raise
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return self
@@ -82,10 +115,13 @@ class Workers(Generic[Task, Result]):
     ) -> None:
         self._end()
 
-    def results(self, tasks: Sequence[Task], sizes: Sequence[int]) -> Iterator[Result]:
+    def results(
+        self, tasks: Sequence[Task], sizes: Sequence[int], meanwhile: Callable[[], None] | None = None
+    ) -> Iterator[Result]:
         """What comes of each task, in their order. By `sizes` the largest are begun first: then all end together.
+        `meanwhile` is called each tenth of a second in which there is nothing new.
 
-        Raises `WorkerDied`. Where the function raises, `RuntimeError` has the traceback.
+        Raises `WorkerDied`, and `WorkFailed` where the function raises.
         """
         from multiprocessing.connection import wait
 
@@ -96,7 +132,10 @@ class Workers(Generic[Task, Result]):
                 while left and len((worker := min(self._workers, key=lambda it: len(it.has))).has) < _AHEAD:
                     self._give(worker, left.pop(), tasks)
                 by_pipe = {it.pipe: it for it in self._workers if it.has}
-                for pipe in wait(list(by_pipe)):
+                ready = wait(list(by_pipe), None if meanwhile is None else _MEANWHILE_S)
+                if not ready and meanwhile is not None:
+                    meanwhile()
+                for pipe in ready:
                     worker = by_pipe[cast("Connection", pipe)]
                     done[worker.has.popleft()] = self._take(worker)
             yield done.pop(number)
@@ -114,7 +153,7 @@ class Workers(Generic[Task, Result]):
         except (EOFError, OSError):
             raise _died(worker) from None
         if failure is not None:
-            raise RuntimeError(f"in {worker.process.name}: {failure}")
+            raise WorkFailed(f"in {worker.process.name}: {failure}")
         return result  # type: ignore[no-any-return]  # what the function gave
 
     def _end(self) -> None:

@@ -130,6 +130,13 @@ class ReadSettings:
         goes_with=("share-group",),
         help="This agent's group.instance.id in the --share-group.",
     )
+    workers: int | None = option(
+        "--workers",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Processes that share the partitions until the topic's end is reached first "
+        "[the processors, where there is enough to read].",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

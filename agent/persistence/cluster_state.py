@@ -8,7 +8,7 @@ lock, but for `Snapshot.encode` and `partitions`.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple, Protocol
 
 from agent.core.diagnosis.cluster import NO_ANALYZERS, AnalyzerSelection, ClusterDiagnosis
@@ -292,8 +292,11 @@ class ClusterState:
         captured = self._codec.capture_cluster(self.diagnosis, *self.cluster_parts())
         return self._snapshot(None, ReplayPosition(0, self.judged_until_ms), captured)
 
-    def restore(self, partition: int, image: bytes) -> ReplayPosition:
+    def restore(
+        self, partition: int, image: bytes, answers: AbstractContextManager[object] | None = None
+    ) -> ReplayPosition:
         """Put a snapshot in place of what there is of a partition: read on from the position that it gives.
+        `answers`: see `replay_batch`.
 
         Raises `SnapshotRefused`, and nothing is changed then.
         """
@@ -302,16 +305,17 @@ class ClusterState:
         if parts.mirror.next_offset != header.next_offset:
             at = f"expected offset {header.next_offset}, got {parts.mirror.next_offset}"
             raise SnapshotRefused(RefusalReason.CORRUPT, f"the image is of another moment than its header: {at}")
-        self.forget(partition)
-        self.mirror.put(parts.mirror)
-        if parts.diagnosis is not None:
-            self.diagnosis.put(partition, parts.diagnosis)
-        self.counts.partitions[partition] = parts.counts
-        self.recent.put(partition, parts.recent)
-        self._latest_ms[partition] = parts.clock_ms
-        if self._members is not None:
-            self._members.seed(parts.mirror)
-        return self.position(partition)
+        with nullcontext() if answers is None else answers:
+            self.forget(partition)
+            self.mirror.put(parts.mirror)
+            if parts.diagnosis is not None:
+                self.diagnosis.put(partition, parts.diagnosis)
+            self.counts.partitions[partition] = parts.counts
+            self.recent.put(partition, parts.recent)
+            self._latest_ms[partition] = parts.clock_ms
+            if self._members is not None:
+                self._members.seed(parts.mirror)
+            return self.position(partition)
 
     def restore_cluster(self, image: bytes) -> None:
         """Put a snapshot in place of what spans partitions. It may be of an earlier or a later moment than theirs.

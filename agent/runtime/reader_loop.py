@@ -9,16 +9,20 @@ from __future__ import annotations
 import logging
 import socket
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 
+from agent.common.collector import no_cycle_collection
 from agent.common.threads import BackgroundThread
 from agent.core.diagnosis.engine import DiagnosisOutput
 from agent.core.record_time import Context
 from agent.core.records import RecordBatch
+from agent.core.shadow.mirror import RejectedRecord
 from agent.core.shadow.transitions import Transition
 from agent.kafka.source.progress import OffsetReset, ReaderNotice, TopicRecreated
 from agent.persistence.export.log_clock import LogClock
 from agent.runtime.parts import AgentParts
+from agent.runtime.shared_catch_up import PieceRead, Stopped, plan_sharing, share_catch_up
 
 log = logging.getLogger("kshadow")
 
@@ -62,15 +66,25 @@ class ReaderLoop(BackgroundThread):
 
     def _run(self) -> None:
         try:
+            sharing = plan_sharing(self._parts)
+            if sharing is not None:
+                with suppress(Stopped):
+                    share_catch_up(self._parts, sharing, self._latest_ms, self._take_piece, self._meanwhile)
             while not self._stop.is_set():
-                self._step()
+                self._step(POLL_S)
         except BaseException as error:
             # A dead reader must show in /healthz, whatever killed it.
             self.failure = error
             log.exception("the reader stopped; the agent is blind")
 
-    def _step(self) -> None:
-        batches = self._reader.poll(POLL_S)
+    def _meanwhile(self) -> None:
+        """Read what is not shared."""
+        if self._stop.is_set():
+            raise Stopped
+        self._step(0.0)
+
+    def _step(self, timeout_s: float) -> None:
+        batches = self._reader.poll(timeout_s)
         current = self._reader.current_partitions
         last = {batch.partition: batch for batch in batches if current.get(batch.partition, True)}
         for batch in batches:
@@ -118,9 +132,7 @@ class ReaderLoop(BackgroundThread):
 
     def _apply(self, batch: RecordBatch, context: Context) -> None:
         newest_ms = batch.timestamps_ms[-1]
-        if self._observer is not None:
-            self._observer.record_arrived(batch.partition, newest_ms)
-        self._event_clock.record_read(batch.partition, newest_ms, time.monotonic())
+        self._note_time(batch.partition, newest_ms)
         if self.has_caught_up:
             self._event_clock.record_arrived(newest_ms, time.monotonic(), context.latest_ms)
         lock = self._parts.lock
@@ -132,8 +144,31 @@ class ReaderLoop(BackgroundThread):
             self._export(outputs)
             self._parts.deduplicator.advance(batch.partition, self._state.position(batch.partition))
         self._notify(outputs)
+        self._tell({it.group for it in outputs if isinstance(it, Transition)}, rejects)
+
+    def _take_piece(self, piece: PieceRead) -> None:
+        """What another process has read, as if it had been read here."""
+        parts, number = self._parts, piece.partition
+        self._note_time(number, piece.last_ms)
+        with no_cycle_collection(), parts.writing:
+            self._state.restore(number, piece.image, parts.lock)
+            with parts.lock:
+                parts.recordings.put(self._state.mirror.partition(number), piece.recordings)
+            self._export(piece.outputs)
+            parts.deduplicator.advance(number, self._state.position(number))
+        self._tell(piece.groups, piece.rejects)
+        self._wait_for_sinks()
+
+    def _note_time(self, partition: int, newest_ms: int) -> None:
+        """Records of a partition came, the last of that time, and are about to be applied."""
         if self._observer is not None:
-            self._observer.groups_changed(it.group for it in outputs if isinstance(it, Transition))
+            self._observer.record_arrived(partition, newest_ms)
+        self._event_clock.record_read(partition, newest_ms, time.monotonic())
+
+    def _tell(self, groups: Collection[str], rejects: Iterable[RejectedRecord]) -> None:
+        """Say which groups have changed, and what could not be decoded."""
+        if self._observer is not None:
+            self._observer.groups_changed(groups)
         for reject in rejects:
             at = reject.at
             log.warning("partition %d offset %d: %s: %s", at.partition, at.offset, reject.error.kind, reject.error)
@@ -158,7 +193,7 @@ class ReaderLoop(BackgroundThread):
                     for partition in list(self._state.partitions):
                         self._state.forget(partition)
 
-    def _export(self, outputs: list[DiagnosisOutput]) -> None:
+    def _export(self, outputs: Sequence[DiagnosisOutput]) -> None:
         """Hand on what happened. The caller holds `writing`: so what an image has told, the exports have."""
         if self._held is not None and outputs:
             self._held.put(self._parts.deduplicator.unexported(outputs))

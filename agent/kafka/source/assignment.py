@@ -85,6 +85,14 @@ class Assignment:
         self._detach([partition])
         self._attach({partition: self.progress[partition].position or OFFSET_BEGINNING})
 
+    def leave(self, partitions: Collection[int]) -> None:
+        """Fetch these no more until `go_on`."""
+        self._detach(partitions)
+
+    def go_on(self, starts: Mapping[int, int]) -> None:
+        """Fetch these, which were left, from these offsets."""
+        self._attach(starts)
+
     def clear(self) -> None:
         """Read none any more."""
         numbers, self.progress = list(self.progress), {}

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import TracebackType
 
-from confluent_kafka import KafkaError, Message
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, Message
 
 from agent.common.logs import LIBRDKAFKA
 from agent.core.records import LogId, RecordBatch
@@ -31,6 +31,7 @@ from agent.kafka.source.errors import SourceDenied, SourceError, SourceUnreachab
 from agent.kafka.source.health import PROBE_TIMEOUT_S, ReaderHealth
 from agent.kafka.source.identity import IdentityClient
 from agent.kafka.source.progress import (
+    LogBounds,
     OffsetReset,
     PartitionCountChanged,
     PartitionProgress,
@@ -87,6 +88,7 @@ class TopicReader:
         self._moved: set[int] = set()
         """Partitions that were moved past something, and of which nothing came since. librdkafka (2.16) goes on
         within a batch whose checksum is wrong, and asks for offsets that it finds there: those were never lost."""
+        self._left: dict[int, int] = {}
         choose_starts = start if callable(start) else _fixed(start or {})
         self._assignment = Assignment(self._consumer, topic, partitions, choose_starts)
 
@@ -154,6 +156,32 @@ class TopicReader:
         if self._health.error is not None:
             return self._health.error
         return next((it.error for it in self._assignment.progress.values() if it.error is not None), None)
+
+    @property
+    def unread(self) -> dict[int, LogBounds]:
+        """For each partition the offset of the next record to come, and where it ended at the start."""
+        return {it: LogBounds(state.position, state.target) for it, state in self._assignment.progress.items()}
+
+    @property
+    def left(self) -> Collection[int]:
+        """The partitions that somebody else reads by now."""
+        return self._left.keys()
+
+    def leave(self, partitions: Collection[int]) -> None:
+        """Somebody else reads these, until `take_back`. Only where partitions are assigned, right after `connect`."""
+        self._left |= dict.fromkeys(partitions, OFFSET_BEGINNING)
+        self._first_messages = [it for it in self._first_messages if it.partition() not in self._left]
+        self._assignment.leave(partitions)
+
+    def read_elsewhere(self, partition: int, next_offset: int) -> None:
+        """One that was left was read up to there."""
+        self._left[partition] = next_offset
+        self._assignment.progress[partition].advance(next_offset)
+
+    def take_back(self, partitions: Collection[int]) -> None:
+        """Read those of them that were left, from where others have come to."""
+        starts = {it: self._left.pop(it) for it in partitions if it in self._left}
+        self._assignment.go_on(starts)
 
     def take_notices(self) -> list[ReaderNotice]:
         """What happened since the last call that a caller must act upon, in order."""
@@ -226,7 +254,7 @@ class TopicReader:
         self._health.look(self._consumer, self._assignment.progress)
         if self._health.is_probe_due:
             # During catch-up some partitions wait until the queue has room for them: that is no stall.
-            self._probe(may_wait=bool(runs) and not self.caught_up)
+            self._probe(may_wait=bool(self._left) or (bool(runs) and not self.caught_up))
         return runs
 
     def close(self) -> None:
@@ -313,6 +341,7 @@ class TopicReader:
         self._notices.append(TopicRecreated(self.log_id, found))
         self._assignment.log_id = found
         self._assignment.clear()
+        self._left.clear()
         self.quarantine.forget()
         self._is_connected = False
         return True

@@ -8,8 +8,9 @@ found then. Not thread-safe: whoever asks holds the lock under which it is fille
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -22,6 +23,7 @@ from agent.core.shadow.transitions import (
     StaticMemberReplaced,
     Transition,
 )
+from agent.core.shadow.views import Member
 from agent.simulation.whatif.recorder import GroupRecorder, GroupRecording, RecordedState
 
 MAX_MEMBERS = 20_000
@@ -85,6 +87,25 @@ class RecentRecordings:
         for group in [name for name, (number, _) in self._recorders.items() if number == partition]:
             del self._recorders[group]
 
+    def kept(self, mirror: PartitionMirror) -> PartitionRecordings:
+        """What is kept of a mirror's groups, but for members that the mirror has as well: whoever goes on from it has
+        a mirror like that."""
+        mine = {name: it for name, (number, it) in self._recorders.items() if number == mirror.partition}
+        all_of_it = PartitionRecordings(mine, [it for it in self._kept if it.group in mine], ())
+        alike = [name for name, it in mine.items() if it.newest and it.newest.view.members == _members(mirror, name)]
+        return _with_members(all_of_it, dict.fromkeys(alike, ()))._replace(alike=alike)
+
+    def put(self, mirror: PartitionMirror, kept: PartitionRecordings) -> None:
+        """Go on from what is kept of a partition somewhere else, in place of what there is here."""
+        recorders, states, _ = _with_members(kept, {name: _members(mirror, name) for name in kept.alike})
+        self.forget(mirror.partition)
+        self._recorders |= {name: (mirror.partition, recorder) for name, recorder in recorders.items()}
+        # What goes first is what is oldest, whichever partition was read first.
+        others = [it for it in self._kept if it.group in self._recorders and it.group not in recorders]
+        self._kept = deque(sorted([*others, *states], key=lambda it: it.state.at_ms))
+        self._members = sum(it.weight for it in self._kept)
+        self._count(None)
+
     def recording(self, group: str) -> GroupRecording | None:
         """The newest states of a group; None where none is kept."""
         found = self._recorders.get(group)
@@ -105,15 +126,37 @@ class RecentRecordings:
         return _BoundedRecorder(group, self._max_states) if found is None or found[0] != partition else found[1]
 
     def _count(self, newest: _WeighedState | None) -> None:
-        if newest is None:
-            return
-        self._kept.append(newest)
-        self._members += newest.weight
+        if newest is not None:
+            self._kept.append(newest)
+            self._members += newest.weight
         while self._members > self._max_members:
             oldest = self._kept.popleft()
             self._members -= oldest.weight
             if (found := self._recorders.get(oldest.group)) is not None:
                 found[1].drop(oldest.state)
+
+
+class PartitionRecordings(NamedTuple):
+    """What is kept of the groups of a partition: their recorders by name, and the states that count, oldest first.
+    The newest states of groups that are `alike` come without their members, which the mirror has."""
+
+    recorders: Mapping[str, _BoundedRecorder]
+    states: list[_WeighedState]
+    alike: Sequence[str]
+
+
+def _with_members(kept: PartitionRecordings, members: Mapping[str, tuple[Member, ...]]) -> PartitionRecordings:
+    """The same with these members in the newest states."""
+    recorders = {name: copy(it) if name in members else it for name, it in kept.recorders.items()}
+    changed = {id(recorders[name].newest): recorders[name].replace_members(its) for name, its in members.items()}
+    return kept._replace(
+        recorders=recorders, states=[it._replace(state=changed.get(id(it.state), it.state)) for it in kept.states]
+    )
+
+
+def _members(mirror: PartitionMirror, group: str) -> tuple[Member, ...]:
+    view = mirror.view(group, with_commit=False)
+    return () if view is None else view.members
 
 
 class _WeighedState(NamedTuple):
@@ -145,13 +188,24 @@ class _BoundedRecorder(GroupRecorder):
         out._seen = list(self._seen)
         return out
 
+    @property
+    def newest(self) -> RecordedState | None:
+        """The newest state; None before the first."""
+        return self._seen[-1] if self._seen else None
+
+    def replace_members(self, members: tuple[Member, ...]) -> RecordedState:
+        """Give the newest state, which there must be, other members."""
+        newest = self._seen[-1]
+        view, by_id = replace(newest.view, members=members), {it.member_id: it for it in members}
+        self._seen[-1] = replace(newest, view=view, members=by_id)
+        return self._seen[-1]
+
     def take(self, mirror: PartitionMirror, transitions: Sequence[Transition]) -> RecordedState | None:
         """Observe a record: the state that it made, None if it made none."""
-        before = self._seen[-1] if self._seen else None
+        before = self.newest
         self.observe(mirror, transitions)
         del self._seen[: -self._max_states]
-        newest = self._seen[-1] if self._seen else None
-        return None if newest is before else newest
+        return None if self.newest is before else self.newest
 
     def found(self, mirror: PartitionMirror) -> RecordedState | None:
         """The state in which the group is found, where nothing tells of how it came to it."""

@@ -33,6 +33,7 @@ OTHER = {
     "partitions": "1",
     "shard": "0/2",
     "share-group": "x",
+    "workers": "2",
     "broker-log": "/l",
     "state-dir": "/s",
     "snapshots": "kafka:s",

@@ -1,0 +1,342 @@
+"""A topic that several processes read at first: what is known then is what one process knows, to the byte."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import random
+import re
+import signal
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from multiprocessing import active_children
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from confluent_kafka import Producer
+
+from agent.config.settings import PLAIN_CLUSTER, ReadSettings
+from agent.core.diagnosis.api import WINDOW_MS
+from agent.core.records import RawRecord
+from agent.core.wire.offset_commit_fastpath import commit_key, commit_value
+from agent.kafka.writer.topic import partition_count
+from agent.persistence.export.encoded_event import EncodedEvent
+from agent.persistence.export.pipeline import ExportPipeline
+from agent.persistence.export.sinks import BatchLimits, RejectedEvent
+from agent.persistence.snapshot.directory_store import DirectoryStore
+from agent.runtime import shared_catch_up
+from agent.runtime.agent import Agent
+from agent.runtime.parts import AgentOptions
+from agent.runtime.reader_loop import ReaderLoop
+from agent.runtime.shared_catch_up import PieceRead, read_task
+from agent.simulation.generator.histories import generate
+from agent.simulation.generator.settings import GeneratorSettings
+from agent.tools.embedded import EmbeddedBroker, fetch_jars
+from analyzers.registry import select_analyzers
+from tests.harness.faults.agents import wait_until
+from tests.harness.state_digest import cluster_digest, digest
+
+pytestmark = pytest.mark.usefixtures("kafka")
+
+TOPIC = "__consumer_offsets"
+PARTITIONS = 5
+PLAIN, DAMAGED, AHEAD, JUNK, EMPTY = range(PARTITIONS)
+"""The partitions, by what is in them beside groups."""
+
+START_MS = round(time.time() * 1000) - 7_200_000
+SETTINGS = GeneratorSettings(START_MS, groups=30, duration_ms=1_200_000, offsets_partitions=PARTITIONS, seed=5)
+PIECE_RECORDS = 2_000
+JUNK_RECORDS = 30
+
+
+class Written(NamedTuple):
+    servers: str
+    newest_ms: int
+    wrong: dict[int, int]
+    """By partition the offset in its midst at which others were written."""
+    ends: dict[int, int]
+
+
+class Kept:
+    """A sink that keeps all."""
+
+    name = "kept"
+    batching = BatchLimits(1, 1, 0.0)
+
+    def __init__(self) -> None:
+        self.bodies: list[bytes] = []
+
+    def write(self, batch: Sequence[EncodedEvent]) -> Sequence[RejectedEvent]:
+        self.bodies += [it.body for it in batch]
+        return ()
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def by_group(self) -> dict[str | None, list[bytes]]:
+        """In order within each group."""
+        out: dict[str | None, list[bytes]] = defaultdict(list)
+        for body in self.bodies:
+            out[json.loads(body)["group"]].append(body)
+        return dict(out)
+
+
+@pytest.fixture(scope="module")
+def written() -> Iterator[Written]:
+    """A history, and in its midst what no reader likes."""
+    properties = {"offsets.topic.num.partitions": str(PARTITIONS)}
+    with EmbeddedBroker(fetch_jars(), properties=properties, heap="512m") as broker:
+        servers = broker.bootstrap_servers
+        assert partition_count({"bootstrap.servers": servers}, create=True) == PARTITIONS
+        by_partition: dict[int, list[RawRecord]] = defaultdict(list)
+        for record in generate(SETTINGS):
+            if record.partition != EMPTY:
+                by_partition[record.partition].append(record)
+        assert all(len(it) > 2 * PIECE_RECORDS for it in by_partition.values()), {
+            k: len(v) for k, v in by_partition.items()
+        }
+        halves = [[r for it in by_partition.values() for r in it[: len(it) // 2]]]
+        halves += [[r for it in by_partition.values() for r in it[len(it) // 2 :]]]
+        produce(servers, halves[0])
+        damage(broker)
+        now_ms = round(time.time() * 1000)
+        commit = commit_key("stranger", "orders", 0), commit_value(1, now_ms)
+        produce(servers, [RawRecord(AHEAD, 0, now_ms + 1_800_000, *commit)])
+        produce(servers, [RawRecord(JUNK, 0, START_MS, b"\0\x63%d" % it, b"") for it in range(JUNK_RECORDS)])
+        produce(servers, halves[1])
+        middles = {it: len(its) // 2 for it, its in by_partition.items()}
+        more = {DAMAGED: 2, AHEAD: 1, JUNK: JUNK_RECORDS}
+        ends = {it: len(its) + more.get(it, 0) for it, its in by_partition.items()}
+        yield Written(servers, max(it.timestamp_ms for half in halves for it in half), middles, ends)
+
+
+def produce(servers: str, records: Sequence[RawRecord]) -> None:
+    own = {"client.id": "__admin_client", "compression.type": "none", "linger.ms": 50, "log_level": 0}
+    producer = Producer({"bootstrap.servers": servers, "queue.buffering.max.messages": 1_000_000, **own})
+    for it in records:
+        producer.produce(TOPIC, it.value, it.key, it.partition, timestamp=it.timestamp_ms)
+    assert producer.flush(60) == 0
+
+
+def damage(broker: EmbeddedBroker) -> None:
+    """One batch that the disk has changed."""
+    produce(broker.bootstrap_servers, [RawRecord(DAMAGED, 0, START_MS, b"\0\0", random.Random(1).randbytes(500))] * 2)
+    (segment,) = broker.log_dirs[0].glob(f"{TOPIC}-{DAMAGED}/*.log")
+    with segment.open("r+b") as file:
+        file.seek(segment.stat().st_size - 300)
+        file.write(b"changed")
+
+
+class Known(NamedTuple):
+    """All that an agent knows and has told, as far as it is not of the clock on the wall."""
+
+    states: dict[int, str]
+    cluster: str
+    groups: Any
+    described: Any
+    timelines: Any
+    findings: Any
+    recordings: Any
+    counts: Any
+    quarantined: Any
+    events: dict[str | None, list[bytes]]
+    rejects: list[str]
+
+
+def agent_of(written: Written, workers: int, sink: Kept, snapshots: Path | None) -> Agent:
+    """One for which it is the time of the newest record."""
+    return Agent(
+        AgentOptions(
+            conf={"bootstrap.servers": written.servers},
+            settings=replace(PLAIN_CLUSTER, read=ReadSettings(workers=workers)),
+            analyzers=select_analyzers(),
+            exports=ExportPipeline([sink], spool=None),
+            open_store=None if snapshots is None else lambda _: DirectoryStore(str(snapshots)),
+            wall_s=lambda: (written.newest_ms + 1_000) / 1000,
+        )
+    )
+
+
+def read(
+    written: Written, workers: int, caplog: pytest.LogCaptureFixture, snapshots: Path | None = None
+) -> tuple[Known, str]:
+    """What an agent knows that has read the topic with so many processes; and what it said."""
+    caplog.clear()
+    caplog.set_level(logging.INFO, "kshadow")
+    sink = Kept()
+    agent = agent_of(written, workers, sink, snapshots)
+    agent.start()
+    try:
+        passed_ms = written.newest_ms - 4_000
+        state = agent.state
+        judged_ms = passed_ms // WINDOW_MS * WINDOW_MS
+        wait_until(
+            lambda: (
+                agent.queries.has_caught_up
+                and state.judged_until_ms >= judged_ms
+                and all(state.position(it).clock_ms >= passed_ms for it in state.partitions)
+            ),
+            120,
+        )
+        with agent.lock:
+            known = known_by(agent)
+    finally:
+        agent.stop()
+    said = [it.getMessage() for it in caplog.records]
+    rejects = sorted(it for it in said if it.startswith("partition ") and "passed over" not in it)
+    return known._replace(events=sink.by_group(), rejects=rejects), "\n".join(said)
+
+
+def known_by(agent: Agent) -> Known:
+    state, recordings = agent.state, agent._parts.recordings
+    mirror = state.mirror
+    groups = sorted(name for it in mirror.partitions.values() for name in it.groups)
+    return Known(
+        states={it: digest(state, it) for it in state.partitions},
+        cluster=cluster_digest(state),
+        groups=[*mirror.views()],
+        described=[mirror.find(it) for it in groups],
+        timelines={it: [*state.recent.timeline(it)[0]] for it in groups},
+        findings=[*state.recent.findings()],
+        recordings={it: recordings.recording(it) for it in groups},
+        counts=[
+            mirror.record_counts(),
+            mirror.error_counts(),
+            state.counts.totals(),
+            state.diagnosis.records_ahead(),
+        ],
+        quarantined=agent._parts.reader.quarantine.records,
+        events={},
+        rejects=[],
+    )
+
+
+@pytest.fixture
+def pieces(monkeypatch: pytest.MonkeyPatch) -> list[PieceRead]:
+    """Those that are taken, which are small."""
+    taken: list[PieceRead] = []
+    take = ReaderLoop._take_piece
+
+    def noting(loop: ReaderLoop, piece: PieceRead) -> None:
+        taken.append(piece)
+        take(loop, piece)
+
+    monkeypatch.setattr(ReaderLoop, "_take_piece", noting)
+    monkeypatch.setattr(shared_catch_up, "PIECE_RECORDS", PIECE_RECORDS)
+    return taken
+
+
+@pytest.fixture(scope="module")
+def alone() -> dict[str, Known]:
+    """What one process knows, once it was asked."""
+    return {}
+
+
+def known_alone(written: Written, alone: dict[str, Known], caplog: pytest.LogCaptureFixture) -> Known:
+    if not alone:
+        alone["all"], said = read(written, 1, caplog)
+        assert "processes" not in said
+    return alone["all"]
+
+
+def assert_same(shared: Known, one: Known) -> None:
+    for name in Known._fields:
+        assert getattr(shared, name) == getattr(one, name), name
+
+
+def test_what_is_known_is_the_same(
+    written: Written, alone: dict[str, Known], pieces: list[PieceRead], caplog: pytest.LogCaptureFixture
+) -> None:
+    one = known_alone(written, alone, caplog)
+    assert len(one.rejects) == JUNK_RECORDS
+    assert sum(one.quarantined.values()) == 2
+    assert len(one.events) > 20
+    for workers in (2, 3):
+        pieces.clear()
+        shared, said = read(written, workers, caplog)
+        assert f"{workers} processes read 4 partitions" in said
+        assert_same(shared, one)
+        taken = {it: [piece for piece in pieces if piece.partition == it] for it in range(PARTITIONS)}
+        ends = {it: its[-1].next_offset for it, its in taken.items() if its}
+        assert min(len(its) for it, its in taken.items() if it != EMPTY) > 1
+        # To the last three records of the sound ones; and to the last three before what is wrong.
+        assert {it: written.ends[it] - end for it, end in ends.items() if it in (PLAIN, JUNK)} == {PLAIN: 3, JUNK: 3}
+        assert {it: written.wrong[it] - end for it, end in ends.items() if it in (DAMAGED, AHEAD)} == {
+            DAMAGED: 3,
+            AHEAD: 3,
+        }
+
+
+def die_at_second_pieces(*arguments: Any) -> list[PieceRead | None]:
+    """In place of `read_task`."""
+    if any(it.before is not None for it in arguments[-1].pieces):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return read_task(*arguments)
+
+
+def raise_at_second_pieces(*arguments: Any) -> list[PieceRead | None]:
+    """In place of `read_task`."""
+    if any(it.before is not None for it in arguments[-1].pieces):
+        raise ValueError("no such thing")
+    return read_task(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("instead", "why"),
+    [
+        pytest.param(die_at_second_pieces, "was ended by SIGKILL", id="killed"),
+        pytest.param(raise_at_second_pieces, "ValueError: no such thing", id="raises"),
+    ],
+)
+def test_without_a_process_it_goes_on_alone(
+    instead: Any,
+    why: str,
+    written: Written,
+    alone: dict[str, Known],
+    pieces: list[PieceRead],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one = known_alone(written, alone, caplog)
+    monkeypatch.setattr(shared_catch_up, "read_task", instead)
+    shared, said = read(written, 2, caplog)
+    assert sorted(it.partition for it in pieces) == [PLAIN, DAMAGED, AHEAD, JUNK]
+    assert re.search(rf"(?s){why}.*; what is left is read by this process alone", said)
+    assert active_children() == []
+    assert_same(shared, one)
+
+
+def test_a_stop_is_heeded_and_the_next_start_goes_on(
+    written: Written,
+    alone: dict[str, Known],
+    pieces: list[PieceRead],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """What was taken is in the snapshots; each event is told once."""
+    one = known_alone(written, alone, caplog)
+    sink = Kept()
+    agent = agent_of(written, 2, sink, tmp_path)
+    agent.start()
+    try:
+        wait_until(lambda: len(pieces) >= 3, 60)
+        status = agent.queries.status()["partitions"]
+        behind = sum(it["behind_records"] for it in status.values())
+        assert 0 < behind < sum(written.ends.values())
+        assert not agent.queries.ready().ready
+    finally:
+        agent.stop()
+    assert active_children() == []
+    assert not agent.queries.has_caught_up
+    known, said = read(written, 1, caplog, tmp_path)
+    assert re.search(r"\d of 5 partitions go on from their snapshots", said)
+    first = sink.by_group()
+    told = {group: first.get(group, []) + known.events.get(group, []) for group in {*first, *known.events}}
+    assert told == one.events
+    assert known.states == one.states
+    assert known.described == one.described
