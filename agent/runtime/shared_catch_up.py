@@ -39,8 +39,8 @@ from agent.simulation.whatif.recent_recordings import PartitionRecordings, Recen
 log = logging.getLogger("kshadow")
 
 MIN_WORKER_RECORDS = 2_000_000
-"""To start a process, and to hand over what it read, costs what reading some 500,000 records does: for fewer than
-this for each it is not done unasked."""
+"""To start a process, and to hand over what it read, costs a second of CPU, as reading some 700,000 records does: for
+fewer than this for each it is not done unasked."""
 
 WORKER_BYTES = 200 << 20
 """What a process may take: itself, what it fetched, and the groups of a piece."""
@@ -53,6 +53,10 @@ PIECE_EVENTS = 10_000
 
 TASKS_OF_EACH = 4
 """Into so many tasks at least the reading is cut for each process, so that all end at about the same time."""
+
+FETCHING = {"fetch.wait.max.ms": "5"}
+"""Where some partitions were read to their ends and the queues of the others are full, librdkafka asks for the former
+alone; until a broker has answered that it is asked for nothing else, which may take half a second by default."""
 
 CONNECT_S, POLL_S, SILENT_S = 10.0, 0.5, 10.0
 """How long a process tries to connect, waits for records, and gets none before it gives up: this one does not."""
@@ -135,8 +139,8 @@ def share_catch_up(
     take: Callable[[PieceRead], None],
     meanwhile: Callable[[], None],
 ) -> None:
-    """Have processes read. What they have read is given to `take`, in the order of each partition, and read on from
-    there once no process does. `meanwhile` is called while there is nothing to take: what it raises ends it all."""
+    """Have processes read. What they have read is given to `take`, in the order of each partition; at the end the
+    reader goes on from there. `meanwhile` is called while there is nothing to take: what it raises ends it all."""
     reader, options = parts.reader, parts.options
     assert isinstance(reader, TopicReader), "only then it is shared"
     log_id = reader.log_id
@@ -159,13 +163,12 @@ def share_catch_up(
                     for piece, it in zip(task.pieces, found, strict=True):
                         if reader.log_id != log_id:
                             break
-                        if it is not None:
-                            take(it)
-                            reader.read_elsewhere(it.partition, it.next_offset)
-                        if it is not None and it.goes_on:
+                        if it is None:
+                            continue
+                        take(it)
+                        reader.read_elsewhere(it.partition, it.next_offset)
+                        if it.goes_on:
                             pieces.append(Piece(piece.partition, it._replace(outputs=(), rejects=()), piece.end))
-                        else:
-                            reader.take_back([piece.partition])
     except (WorkerDied, WorkFailed, SnapshotRefused) as error:
         log.warning("%s; what is left is read by this process alone", error)
     finally:
@@ -201,7 +204,7 @@ def read_task(
     reading = {it.partition: PieceReading(it, task, state, recordings, keeps_outputs) for it in task.pieces}
     starts = {it.partition: it.before.next_offset for it in task.pieces if it.before is not None}
     try:
-        with TopicReader(conf, partitions=list(reading), start=starts) as reader:
+        with TopicReader({**FETCHING, **conf}, partitions=list(reading), start=starts) as reader:
             reader.connect(CONNECT_S)
             is_same = reader.log_id == task.reads and _read(reader, reading)
     except SourceError:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.common.workers import WorkerDied, Workers
+from agent.common.workers import WorkerDied, Workers, WorkFailed
 from tests import ROOT
 
 pytestmark = pytest.mark.usefixtures("process")
@@ -73,8 +73,25 @@ def test_one_that_dies_is_missed(task: str, said: str) -> None:
 
 
 def test_what_goes_wrong_there_goes_wrong_here() -> None:
-    with pytest.raises(RuntimeError, match="ValueError: no such thing"), Workers(1, fail) as workers:
+    with pytest.raises(WorkFailed, match="ValueError: no such thing"), Workers(1, fail) as workers:
         list(workers.results(["raise"], [1]))
+
+
+def test_what_is_done_meanwhile_may_end_it() -> None:
+    class Enough(Exception):
+        pass
+
+    calls = 0
+
+    def meanwhile() -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            raise Enough
+
+    with pytest.raises(Enough), Workers(1, square_slowly) as workers:
+        list(workers.results([(1, 600.0)], [1], meanwhile))
+    assert active_children() == []
 
 
 @pytest.mark.parametrize(("number", "of_all"), [(signal.SIGINT, True), (signal.SIGKILL, False)])
