@@ -13,6 +13,7 @@ a snapshot, and those that other replicas may take.
 from __future__ import annotations
 
 import logging
+import pickle
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
@@ -147,11 +148,16 @@ def share_catch_up(
     assert log_id is not None, "it is connected"
     pieces = [Piece(number, None, end) for number, end in sharing.ends.items()]
     work = partial(read_task, dict(options.conf), options.analyzers, options.exports is not None)
+    try:
+        pickle.dumps(work)
+    except (AttributeError, TypeError, pickle.PicklingError) as error:
+        log.warning("analyzers that cannot be handed to other processes, so this one reads alone: %s", error)
+        return
     log.info("%d processes read %d partitions, %d records", sharing.processes, len(pieces), sharing.records)
     reader.leave(sharing.ends)
     try:
         with Workers(sharing.processes, work) as workers:
-            while pieces and reader.log_id == log_id:
+            while pieces:
                 tasks = [
                     Task(log_id, parts.state.log, latest_ms(), options.visibility, PIECE_RECORDS, some)
                     for some in cut_into_tasks(pieces, reader.positions, sharing.processes)
@@ -162,7 +168,7 @@ def share_catch_up(
                 for task, found in zip(tasks, workers.results(tasks, in_order, meanwhile), strict=True):
                     for piece, it in zip(task.pieces, found, strict=True):
                         if reader.log_id != log_id:
-                            break
+                            return
                         if it is None:
                             continue
                         take(it)

@@ -34,6 +34,8 @@ class Assignment:
         """Which log the partitions are of; None before that was asked."""
         self.progress: dict[int, PartitionProgress] = {}
         """Of each partition that is read. Its keys do not change: other threads read it, so it is made anew."""
+        self.left: dict[int, int] = {}
+        """Of these, the ones that somebody else reads by now, and at which offset reading goes on here."""
 
     def begin(self, count: int, timeout_s: float) -> None:
         """Take in what is wanted of `count` partitions. Raises `SourceMisconfigured` where others are wanted, and
@@ -86,16 +88,24 @@ class Assignment:
         self._attach({partition: self.progress[partition].position or OFFSET_BEGINNING})
 
     def leave(self, partitions: Collection[int]) -> None:
-        """Fetch these no more until `go_on`."""
+        """Somebody else reads these, until `take_back`."""
+        self.left |= dict.fromkeys(partitions, OFFSET_BEGINNING)
         self._detach(partitions)
 
-    def go_on(self, starts: Mapping[int, int]) -> None:
-        """Fetch these, which were left, from these offsets."""
-        self._attach(starts)
+    def read_elsewhere(self, partition: int, next_offset: int) -> None:
+        """One that was left was read up to there."""
+        self.left[partition] = next_offset
+        self.progress[partition].advance(next_offset)
+
+    def take_back(self, partitions: Collection[int]) -> None:
+        """Read those of them that were left from where others have come to."""
+        if starts := {it: self.left.pop(it) for it in partitions if it in self.left}:
+            self._attach(starts)
 
     def clear(self) -> None:
         """Read none any more."""
-        numbers, self.progress = list(self.progress), {}
+        numbers = [it for it in self.progress if it not in self.left]
+        self.progress, self.left = {}, {}
         self._detach(numbers)
 
     def seek_failed(self) -> bool:

@@ -18,7 +18,7 @@ import time
 from collections.abc import Collection, Mapping
 from types import TracebackType
 
-from confluent_kafka import OFFSET_BEGINNING, KafkaError, Message
+from confluent_kafka import KafkaError, Message
 
 from agent.common.logs import LIBRDKAFKA
 from agent.core.records import LogId, RecordBatch
@@ -88,7 +88,6 @@ class TopicReader:
         self._moved: set[int] = set()
         """Partitions that were moved past something, and of which nothing came since. librdkafka (2.16) goes on
         within a batch whose checksum is wrong, and asks for offsets that it finds there: those were never lost."""
-        self._left: dict[int, int] = {}
         choose_starts = start if callable(start) else _fixed(start or {})
         self._assignment = Assignment(self._consumer, topic, partitions, choose_starts)
 
@@ -162,26 +161,18 @@ class TopicReader:
         """For each partition the offset of the next record to come, and where it ended at the start."""
         return {it: LogBounds(state.position, state.target) for it, state in self._assignment.progress.items()}
 
-    @property
-    def left(self) -> Collection[int]:
-        """The partitions that somebody else reads by now."""
-        return self._left.keys()
-
     def leave(self, partitions: Collection[int]) -> None:
-        """Somebody else reads these, until `take_back`. Only where partitions are assigned, right after `connect`."""
-        self._left |= dict.fromkeys(partitions, OFFSET_BEGINNING)
-        self._first_messages = [it for it in self._first_messages if it.partition() not in self._left]
+        """Somebody else reads these from their beginnings, until `take_back`; before the first `poll`."""
+        self._first_messages = [it for it in self._first_messages if it.partition() not in partitions]
         self._assignment.leave(partitions)
 
     def read_elsewhere(self, partition: int, next_offset: int) -> None:
         """One that was left was read up to there."""
-        self._left[partition] = next_offset
-        self._assignment.progress[partition].advance(next_offset)
+        self._assignment.read_elsewhere(partition, next_offset)
 
     def take_back(self, partitions: Collection[int]) -> None:
-        """Read those of them that were left, from where others have come to."""
-        starts = {it: self._left.pop(it) for it in partitions if it in self._left}
-        self._assignment.go_on(starts)
+        """Read those of them that were left, if they still are, from where others have come to."""
+        self._assignment.take_back(partitions)
 
     def take_notices(self) -> list[ReaderNotice]:
         """What happened since the last call that a caller must act upon, in order."""
@@ -254,7 +245,7 @@ class TopicReader:
         self._health.look(self._consumer, self._assignment.progress)
         if self._health.is_probe_due:
             # During catch-up some partitions wait until the queue has room for them: that is no stall.
-            self._probe(may_wait=bool(self._left) or (bool(runs) and not self.caught_up))
+            self._probe(may_wait=bool(self._assignment.left) or (bool(runs) and not self.caught_up))
         return runs
 
     def close(self) -> None:
@@ -341,7 +332,6 @@ class TopicReader:
         self._notices.append(TopicRecreated(self.log_id, found))
         self._assignment.log_id = found
         self._assignment.clear()
-        self._left.clear()
         self.quarantine.forget()
         self._is_connected = False
         return True

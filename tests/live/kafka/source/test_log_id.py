@@ -33,6 +33,40 @@ def make_topic(conf):
     consumer.close()
 
 
+def make_topic_anew(conf, identity, first):
+    admin = AdminClient({**conf, **QUIET})
+    await_all(admin.delete_topics([TOPIC]))
+    deadline = time.monotonic() + 20
+    while True:
+        try:
+            if identity.ask(TOPIC, 3) != first:
+                break
+        except TopicMissing:
+            make_topic(conf)
+        assert time.monotonic() < deadline
+
+
+def test_what_was_left_to_others_is_read_anew_with_the_rest(broker):
+    conf = {"bootstrap.servers": broker.bootstrap_servers, "client.id": "__admin_client"}
+    make_topic(conf)
+    produce(conf, TOPIC, 5, partition=0)
+    produce(conf, TOPIC, 5, partition=1)
+    with TopicReader(conf) as reader:
+        reader.connect()
+        reader.leave([0])
+        first = reader.log_id
+        reader.read_elsewhere(0, 3)
+        assert {it.partition for it in poll_until(reader, lambda: reader.positions[1] == 5)} == {1}
+        identity = IdentityClient(Consumer({**conf, "group.id": "any", **QUIET}), conf)
+        make_topic_anew(conf, identity, first)
+        produce(conf, TOPIC, 8, partition=0)
+        records = poll_until(reader, lambda: reader.log_id != first and reader.caught_up)
+        assert [it.offset for it in records if it.partition == 0] == [*range(8)]
+        # It is of a log that is no more what others have read.
+        reader.take_back([0])
+        assert poll_until(reader, lambda: reader.caught_up) == []
+
+
 def test_a_topic_that_was_made_anew_is_another_log(broker):
     conf = {"bootstrap.servers": broker.bootstrap_servers, "client.id": "__admin_client"}
     consumer = Consumer({**conf, "group.id": "any", **QUIET})
@@ -56,16 +90,7 @@ def test_a_topic_that_was_made_anew_is_another_log(broker):
         assert asked == [(first, {0: LogBounds(0, 5), 2: LogBounds(0, 9)})]
         assert reader.take_notices() == []
 
-        admin = AdminClient({**conf, **QUIET})
-        await_all(admin.delete_topics([TOPIC]))
-        deadline = time.monotonic() + 20
-        while True:
-            try:
-                if identity.ask(TOPIC, 3) != first:
-                    break
-            except TopicMissing:
-                make_topic(conf)
-            assert time.monotonic() < deadline
+        make_topic_anew(conf, identity, first)
         # More than there was, so that going on from the old offset would find records too.
         produce(conf, TOPIC, 8, partition=0)
         records = poll_until(reader, lambda: reader.log_id != first and reader.caught_up)

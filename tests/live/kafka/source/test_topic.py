@@ -25,7 +25,7 @@ from agent.kafka.source import open_transactions
 from agent.kafka.source.errors import SourceDenied, SourceMisconfigured, SourceUnreachable, TopicMissing
 from agent.kafka.source.once import read_to_end
 from agent.kafka.source.open_transactions import transactional_ids
-from agent.kafka.source.progress import OffsetReset, PartitionCountChanged
+from agent.kafka.source.progress import LogBounds, OffsetReset, PartitionCountChanged
 from agent.kafka.source.topic import TopicReader
 from agent.tools.embedded import EmbeddedBroker, fetch_jars
 
@@ -112,6 +112,27 @@ def test_offsets_topic_of_a_new_cluster_is_waited_for_and_then_read():
         records = poll_until(reader, lambda: reader.positions[1] == 2)
         assert records == [RawRecord(1, i, 1000 + i, b"k%d" % i, b"v") for i in range(2)]
         assert sum(reader.behind_records.values()) == 0
+
+
+def test_what_others_read_is_read_on_from_there(conf, topic):
+    for partition in range(3):
+        produce(conf, topic, 10, partition=partition)
+    with TopicReader(conf, topic=topic) as reader:
+        reader.connect()
+        assert reader.unread == dict.fromkeys(range(3), LogBounds(0, 10))
+        reader.leave([0, 1])
+        alone = poll_until(reader, lambda: reader.positions[2] == 10)
+        reader.read_elsewhere(0, 7)
+        assert (reader.positions, reader.caught_up) == ({0: 7, 1: 0, 2: 10}, False)
+        assert sum(reader.behind_records.values()) == 13
+        reader.take_back([0, 1, 2])
+        rest = caught_up(reader)
+        assert {it.partition for it in alone} == {2}
+        assert sorted((it.partition, it.offset) for it in rest) == [
+            *((0, offset) for offset in range(7, 10)),
+            *((1, offset) for offset in range(10)),
+        ]
+        assert reader.take_notices() == []
 
 
 def test_runs_positions_and_going_on_from_them(conf, topic):
