@@ -86,8 +86,9 @@ class TopicReader:
         """What was passed over."""
         self._way_past = WayPast(properties, topic)
         self._moved: set[int] = set()
-        """Partitions that were moved past something, and of which nothing came since. librdkafka (2.16) goes on
-        within a batch whose checksum is wrong, and asks for offsets that it finds there: those were never lost."""
+        """Partitions that were moved past something, and have not come to their ends since. librdkafka (2.16) goes
+        on within a batch whose checksum is wrong, and asks for offsets that it finds there: those were never lost,
+        and that they are may be told when records from behind the batch have come."""
         choose_starts = start if callable(start) else _fixed(start or {})
         self._assignment = Assignment(self._consumer, topic, partitions, choose_starts)
 
@@ -279,7 +280,6 @@ class TopicReader:
         runs = [run for run in record_batches_of(messages) if self._assignment.accepts(run.partition)]
         for run in runs:
             self._assignment.progress[run.partition].advance(run.offsets[-1] + 1)
-            self._moved.discard(run.partition)
         for message in events:
             self._on_event(message)
         return runs
