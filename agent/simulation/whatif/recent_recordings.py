@@ -196,8 +196,7 @@ class _BoundedRecorder(GroupRecorder):
     def replace_members(self, members: tuple[Member, ...]) -> RecordedState:
         """Give the newest state, which there must be, other members."""
         newest = self._seen[-1]
-        view, by_id = replace(newest.view, members=members), {it.member_id: it for it in members}
-        self._seen[-1] = replace(newest, view=view, members=by_id)
+        self._seen[-1] = replace(newest, view=replace(newest.view, members=members))
         return self._seen[-1]
 
     def take(self, mirror: PartitionMirror, transitions: Sequence[Transition]) -> RecordedState | None:
