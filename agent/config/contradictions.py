@@ -51,6 +51,7 @@ def check_cluster(values: GivenValues, defaults: GivenValues, found: Diagnostics
             _data_loss_warnings(values),
             _pattern_warnings(values),
             _granularity_warnings(values),
+            _worker_warnings(values),
             () if file is None else file.warnings,
         )
         for text in texts
@@ -172,6 +173,17 @@ def _granularity_warnings(values: GivenValues) -> list[str]:
         f"{it.place}: those of its metrics that are of single partitions, and sums of offsets, are there with "
         f"--granularity partition; it is {granularity}"
     ]
+
+
+def _worker_warnings(values: GivenValues) -> list[str]:
+    """What keeps the topic from being shared among processes."""
+    it, source = values["workers"], values["source"]
+    if (it.value or 1) == 1:
+        return []
+    alone = [values[name] for name in ("share-group", "broker-log", "kubernetes") if values[name].value]
+    if source.value == "admin":
+        alone.append(source)
+    return [f"{it.place}: one process reads all, because of {_places(alone)}"] if alone else []
 
 
 def _pattern_warnings(values: GivenValues) -> list[str]:

@@ -252,6 +252,9 @@ def test_contradictions_of_clusters(tmp_path: Path, text: str, arguments: str, s
             ["clusters a and b have the same bootstrap-server"],
         ),  # 9
         ("clusters: {a: {bootstrap-server: x, share-group: g}}", ["cluster a: "]),  # 10
+        ("{workers: 2, kubernetes: true}", ["workers: one process reads all, because of "]),  # 11
+        ("{workers: 1, kubernetes: true}", []),  # 12
+        ("{workers: 2, source: admin}", ["workers: one process reads all, because of "]),  # 13
     ],
 )
 def test_warnings(tmp_path: Path, text: str, said: list[str]) -> None:
