@@ -38,6 +38,7 @@
     openTransactionFor: '0m',
     readingStoppedFor: '5m',
     decodeErrorsFor: '5m',
+    recordsPassedOverFor: '5m',
     // Twice the range that is looked at: what happens once is no alert.
     timestampsAheadFor: '20m',
     divergenceFor: '15m',

@@ -4,6 +4,12 @@
   local lib = (import '../lib.libsonnet')(config),
   local agent = lib.agent,
   local lagRequests = 'kshadow_lag_requests_total',
+  // An increase is not seen of what a counter begins with.
+  local grewWithinAnHour(counter) = |||
+    increase(%(counter)s[1h]) > 0
+    or
+    (%(counter)s unless %(counter)s offset 1h) > 0
+  ||| % { counter: lib.metric(counter) },
 
   prometheusAlerts+:: {
     groups+: [
@@ -86,15 +92,21 @@
             'KshadowDecodeErrors',
             'warning',
             config.decodeErrorsFor,
-            |||
-              increase(%(errors)s[1h]) > 0
-              or
-              (%(errors)s unless %(errors)s offset 1h) > 0
-            ||| % { errors: lib.metric('kshadow_decode_errors_total') },
+            grewWithinAnHour('kshadow_decode_errors_total'),
             'The kshadow agent %s cannot decode records of the topic.' % agent,
             'Records of __consumer_offsets that the kshadow agent %s could not decode within the last hour ' % agent +
             '({{ $labels.reason }}): about {{ printf "%.0f" $value }}. It goes on without them, so a group may be ' +
             'shown wrong. Its log has each with its offset.'
+          ),
+          lib.alert(
+            'KshadowRecordsPassedOver',
+            'warning',
+            config.recordsPassedOverFor,
+            grewWithinAnHour('kshadow_records_quarantined_total'),
+            'The kshadow agent %s cannot read records of the topic.' % agent,
+            'Batches of __consumer_offsets that the kshadow agent %s could not fetch or unpack within the last ' % agent +
+            'hour ({{ $labels.reason }}): about {{ printf "%.0f" $value }} records. It has passed them over, so groups ' +
+            'of those partitions may be shown wrong. Its log and its /readyz say which, and which setting reads them.'
           ),
           lib.alert(
             'KshadowTimestampsAhead',
