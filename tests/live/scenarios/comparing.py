@@ -158,8 +158,8 @@ class WatchedAgent(Agent):
         super().__init__(options)
         step = self._loop._step
 
-        def watched() -> None:
-            step()
+        def watched(timeout_s: float) -> None:
+            step(timeout_s)
             self.applied = self._parts.reader.positions
 
         self._loop._step = watched  # type: ignore[method-assign]
