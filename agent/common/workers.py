@@ -88,9 +88,11 @@ class Workers(Generic[Task, Result]):
 
     def __enter__(self) -> Workers[Task, Result]:
         # Every command knows this module; few start processes.
-        from multiprocessing import get_context
+        from multiprocessing import get_context, resource_tracker
 
         context = get_context("spawn")
+        # It starts a process of its own with the first of these, and unblocks the signal then.
+        resource_tracker.ensure_running()
         # A child inherits what is blocked: from its first moment it is deaf to the terminal.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:

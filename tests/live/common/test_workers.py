@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -103,6 +104,7 @@ def test_none_is_left_behind(number: signal.Signals, of_all: bool, tmp_path: Pat
     with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, start_new_session=True) as process:
         try:
             pids = [int(_content(Path(path))) for path in paths]
+            assert all(map(_is_deaf_to_the_terminal, pids))
             (os.killpg if of_all else os.kill)(process.pid, number)
             said = process.communicate(timeout=60)[1].decode()
         finally:
@@ -121,6 +123,13 @@ def _content(path: Path) -> str:
         assert time.monotonic() < deadline, path
         time.sleep(0.05)
     return text
+
+
+def _is_deaf_to_the_terminal(pid: int) -> bool:
+    (blocked,) = re.findall(
+        r"^SigBlk:\s*(\w+)$", Path(f"/proc/{pid}/status").read_text(encoding="ascii"), re.MULTILINE
+    )
+    return bool(int(blocked, 16) >> (signal.SIGINT - 1) & 1)
 
 
 def _is_there(pid: int) -> bool:
