@@ -130,7 +130,7 @@ class Cluster:
         return comparison
 
 
-@pytest.fixture(scope="session", params=COORDINATORS)
+@pytest.fixture(scope="package", params=COORDINATORS)
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     version: str = request.param
     jars = fetch_jars(version)
@@ -159,7 +159,7 @@ TRIES = Counter[str]()
 """A play that breaks off is tried twice, not for each test anew."""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def performance(request: pytest.FixtureRequest, cluster: Cluster) -> Performance:
     if cluster.version not in PERFORMANCES:
         # Other folders have scenarios of their own: ours are those with a cluster.

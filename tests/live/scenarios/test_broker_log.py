@@ -12,7 +12,8 @@ import pytest
 
 from agent.core.causes import Cause
 from agent.core.shadow.transitions import MemberLeft, Rebalanced, Transition
-from agent.kafka.source.brokerlog import BrokerLogFollower, time_zone
+from agent.kafka.source.brokerlog import BrokerLogFollower
+from agent.kafka.source.time_zones import time_zone
 from agent.runtime.agent import Agent
 from agent.runtime.parts import AgentOptions
 from tests.live.scenarios.conftest import Cluster
