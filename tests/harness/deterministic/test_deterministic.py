@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
 import pytest
 
 from tests.harness.deterministic.seeds import play_some, played
@@ -24,6 +28,13 @@ PATIENCE = 150
 """How many seeds more are tried."""
 
 
+@pytest.fixture(scope="module")
+def alone() -> Iterator[ProcessPoolExecutor]:
+    """A process without the threads of other tests: in a play's process all time and all locks are the play's."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        yield pool
+
+
 def test_seeds() -> None:
     """What an agent tells, keeps and answers is that of one replay, whatever goes wrong meanwhile."""
     failures = {seed: run.failures[0] for seed, run, _ in played(0, CI_SEEDS, 2) if run.failures}
@@ -31,35 +42,44 @@ def test_seeds() -> None:
 
 
 @pytest.mark.parametrize("name", FOUND_AT)
-def test_planted_bug_is_found(name: str) -> None:
+def test_planted_bug_is_found(name: str, alone: ProcessPoolExecutor) -> None:
     """That the simulation can fail."""
+    assert alone.submit(is_found, name).result()
+
+
+def is_found(name: str) -> bool:
+    """Whether a planted bug is found by the seed that is known to, or soon after."""
     seeds = range(FOUND_AT[name], FOUND_AT[name] + PATIENCE)
-    assert any(run.failures for seed in seeds for _, run, _ in play_some(range(seed, seed + 1), name))
+    return any(run.failures for seed in seeds for _, run, _ in play_some(range(seed, seed + 1), name))
 
 
-def test_a_seed_plays_the_same_again() -> None:
+def test_a_seed_plays_the_same_again(alone: ProcessPoolExecutor) -> None:
     """To the byte: the order of all steps, and what came of them."""
     plan = Plan.of(11)
     assert plan.faults
-    one, other = play(plan), play(plan)
+    one, other, another = alone.map(play, [plan, plan, Plan.of(12)])
     assert one.trace == other.trace
     assert one.steps == other.steps > 1_000
-    assert play(Plan.of(12)).trace != one.trace
+    assert another.trace != one.trace
 
 
-def test_shrinking_keeps_what_fails() -> None:
+def test_shrinking_keeps_what_fails(alone: ProcessPoolExecutor) -> None:
     """Of a plan only what is needed stays."""
     plan = Plan.of(11)
-    wanted = plan.faults[0]
-    small = shrunk(plan, lambda it: wanted in it.faults)
-    assert small.faults == (wanted,)
+    small = alone.submit(shrunk_to_first_fault, plan).result()
+    assert small.faults == plan.faults[:1]
     assert small.log.groups == 1
     assert not small.log.quirks
 
 
-def test_soak() -> None:
+def shrunk_to_first_fault(plan: Plan) -> Plan:
+    """As if that were what fails."""
+    return shrunk(plan, lambda it: plan.faults[0] in it.faults)
+
+
+def test_soak(alone: ProcessPoolExecutor) -> None:
     """A minute of the hours that are played by hand: the log that is made as it is read, and what is held to it."""
-    assert soak(1 / 60) == 0
+    assert alone.submit(soak, 1 / 60).result() == 0
 
 
 @pytest.mark.parametrize(
@@ -84,6 +104,6 @@ def test_soak() -> None:
         pytest.param(9221, id="record-ahead-in-a-partition-that-came-back"),
     ],
 )
-def test_bug_that_was_found(seed: int) -> None:
+def test_bug_that_was_found(seed: int, alone: ProcessPoolExecutor) -> None:
     """Each by the seed that found it."""
-    assert play(Plan.of(seed)).failures == ()
+    assert alone.submit(play, Plan.of(seed)).result().failures == ()
