@@ -68,7 +68,7 @@ def stage(directory: Path) -> Iterator[Stage]:
         for thread in threads:
             thread.start()
         try:
-            deadline = time.monotonic() + 90
+            deadline = time.monotonic() + 180
             while len(joined) < len(threads):
                 assert time.monotonic() < deadline, (len(joined), len(threads))
                 time.sleep(0.1)
