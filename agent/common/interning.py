@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import TypeVar
 
 Value = TypeVar("Value", bound=Hashable)
@@ -23,3 +23,9 @@ class Interner:
         if len(self._known) >= self._most:
             self._known.clear()
         return self._known.setdefault(value, value)  # type: ignore[return-value]  # what is equal is of its type
+
+
+def share_equal(values: Sequence[Value]) -> list[Value]:
+    """The values, those that are equal as one object. For values of one immutable type."""
+    same = dict(zip(values, values, strict=True))
+    return list(map(same.__getitem__, values))

@@ -57,7 +57,7 @@ TASKS_OF_EACH = 4
 
 FETCHING = {"fetch.wait.max.ms": "5"}
 """Where some partitions were read to their ends and the queues of the others are full, librdkafka asks for the former
-alone; until a broker has answered that it is asked for nothing else, which may take half a second by default."""
+alone; until a broker has answered that it is asked for nothing else, which takes as long as it waits for records."""
 
 CONNECT_S, POLL_S, SILENT_S = 10.0, 0.5, 10.0
 """How long a process tries to connect, waits for records, and gets none before it gives up: this one does not."""

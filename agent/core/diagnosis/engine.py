@@ -21,6 +21,7 @@ from itertools import accumulate
 from sys import intern
 from typing import ClassVar, NamedTuple
 
+from agent.common.interning import share_equal
 from agent.core.diagnosis.api import WINDOW_MS, Analyzer, Finding, LagLook, PartitionLoad, Sample, TopicPartition
 from agent.core.diagnosis.consumption import Consumption
 from agent.core.diagnosis.hysteresis import FindingChange, Hysteresis
@@ -475,9 +476,8 @@ class PartitionDiagnosis:
             if not wanting:
                 continue
             slots, offsets, times_ms, topic_ids = self._mirror.offsets.commit_columns(name)
-            # What was committed together as one object: it is kept with each position.
-            same = {at_ms: at_ms for at_ms in times_ms}
-            columns = CommitColumns(slots, offsets, [same[at_ms] for at_ms in times_ms], topic_ids)
+            # They are kept with each position, and most were committed together.
+            columns = CommitColumns(slots, offsets, share_equal(times_ms), topic_ids)
             seen_ms, lags = source.lags(name, columns, due_ms)
             counts = self._mirror.offsets.commit_counts(name)
             positions = {

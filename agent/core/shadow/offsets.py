@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Annotated, ClassVar
 
-from agent.common.interning import Interner
+from agent.common.interning import Interner, share_equal
 from agent.core.shadow.views import CommittedOffset, Position
 from agent.core.state_fields import ORDERED, StateFields
 from agent.core.wire.json_form import uuid_text
@@ -252,10 +252,9 @@ class CommittedOffsets:
     def commit_counts(self, group: str) -> dict[tuple[str, int], int]:
         """How often each of a group's positions was committed."""
         slots = self._groups.get(group, {})
-        counts = list(map(self._counts.__getitem__, slots))
-        # As one object each: they are kept of each position, and most were committed equally often.
-        same = dict(zip(counts, counts, strict=True))
-        return dict(zip(slots.values(), map(same.__getitem__, counts), strict=True))
+        # They are kept of each position, and most were committed equally often.
+        counts = share_equal([self._counts[number] for number in slots])
+        return dict(zip(slots.values(), counts, strict=True))
 
     def count(self, group: str) -> int:
         """How many offsets a group keeps."""
