@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -94,13 +94,19 @@ class Quarantine:
         """How many offsets, by reason, since the start; what is read anew is counted anew."""
 
     def add(self, piece: PassedOver) -> None:
-        """Remember and count it."""
-        self.pieces = (*self.pieces[-MAX_PIECES + 1 :], piece)
+        """Remember and count it. What goes on where a search ran out of time makes one piece with what that found."""
+        before = [it for it in self.pieces if not _goes_on(it, piece)]
+        first = next((it.first for it in self.pieces if _goes_on(it, piece)), piece.first)
+        self.pieces = (*before[-MAX_PIECES + 1 :], replace(piece, first=first))
         self.records = {**self.records, piece.reason: self.records.get(piece.reason, 0) + piece.end - piece.first}
 
     def forget(self, partition: int | None = None) -> None:
         """What was remembered of a partition, or of all, is of a log that is no more."""
         self.pieces = tuple(it for it in self.pieces if partition is not None and it.partition != partition)
+
+
+def _goes_on(before: PassedOver, piece: PassedOver) -> bool:
+    return before.partition == piece.partition and before.end == piece.first and before.reason is piece.reason
 
 
 class _Unreadable(NamedTuple):
@@ -143,10 +149,11 @@ class WayPast:
             if passed is None:
                 break
             position, following = passed
-            if pieces and pieces[-1].reason is reason and pieces[-1].end == first:
-                pieces[-1] = PassedOver(partition, pieces[-1].first, position, reason, pieces[-1].detail)
+            piece = PassedOver(partition, first, position, reason, found.detail)
+            if pieces and _goes_on(pieces[-1], piece):
+                pieces[-1] = replace(pieces[-1], end=position)
             else:
-                pieces.append(PassedOver(partition, first, position, reason, found.detail))
+                pieces.append(piece)
             found = following
         return pieces or None
 

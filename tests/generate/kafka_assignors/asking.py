@@ -6,7 +6,7 @@ import json
 import select
 import subprocess
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -57,25 +57,46 @@ def ours(form: Mapping[str, Any]) -> Assignment:
 
 
 class Kafka:
-    """The running program."""
+    """The program, running from the first question on."""
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        self._process = process
+    def __init__(self, command: list[str]) -> None:
+        self._command = command
+        self._process: subprocess.Popen[str] | None = None
 
     def answer(self, form: Form) -> Assignment:
-        """What Kafka's class answers, sorted. Without an answer in time the program is killed: nobody waits anew."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        assert self._process.poll() is None, f"expected the program to run, it ended with {self._process.returncode}"
-        self._process.stdin.write(json.dumps(form) + "\n")
-        self._process.stdin.flush()
-        if not select.select([self._process.stdout], [], [], PATIENCE_S)[0]:
-            self._process.kill()
-            self._process.wait()
+        """What Kafka's class answers, sorted. Without an answer in time the program is killed; the next question
+        starts it anew."""
+        process = self._process = self._process or subprocess.Popen(
+            self._command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            encoding="utf-8",
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with suppress(BrokenPipeError):  # it has ended, which the answer tells
+            process.stdin.write(json.dumps(form) + "\n")
+            process.stdin.flush()
+        if not select.select([process.stdout], [], [], PATIENCE_S)[0]:
+            self.close()
             raise AssertionError(f"no answer within {PATIENCE_S} s to {json.dumps(form)}")
-        answer = json.loads(self._process.stdout.readline())
+        line = process.stdout.readline()
+        if not line:
+            self.close()
+            raise AssertionError(f"the program ended with {process.returncode}, asked {json.dumps(form)}")
+        answer = json.loads(line)
         assert "error" not in answer, (answer, form)
         return expected_of(answer["assignment"])
+
+    def close(self) -> None:
+        """End it, if it runs."""
+        if self._process is not None:
+            self._process.kill()
+            with suppress(BrokenPipeError), self._process:
+                pass
+            self._process = None
 
 
 def expected_of(assignment: Mapping[str, list[list[Any]]]) -> Assignment:
@@ -84,12 +105,9 @@ def expected_of(assignment: Mapping[str, list[list[Any]]]) -> Assignment:
 
 @contextmanager
 def kafka() -> Iterator[Kafka]:
-    jars = fetch_jars("4.3.1")
-    command = java_command(jars.classpath, str(PROGRAM))
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, encoding="utf-8"
-    ) as process:
-        try:
-            yield Kafka(process)
-        finally:
-            process.kill()
+    """The program of Kafka 4.3.1."""
+    asked = Kafka(java_command(fetch_jars("4.3.1").classpath, str(PROGRAM)))
+    try:
+        yield asked
+    finally:
+        asked.close()

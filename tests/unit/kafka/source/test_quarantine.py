@@ -19,6 +19,14 @@ def test_all_are_counted_and_the_newest_kept() -> None:
     assert [one.first for one in it.pieces] == [*(10 * number for number in range(6, MAX_PIECES + 5)), 0]
 
 
+def test_a_search_that_goes_on_adds_to_what_the_one_before_found() -> None:
+    it = Quarantine()
+    for one in (piece(0, 1, 5), piece(1, 5, 6), piece(0, 5, 9), piece(0, 9, 10, QuarantineReason.CORRUPT)):
+        it.add(one)
+    assert it.pieces == (piece(1, 5, 6), piece(0, 1, 9), piece(0, 9, 10, QuarantineReason.CORRUPT))
+    assert it.records == {QuarantineReason.UNPACK: 9, QuarantineReason.CORRUPT: 1}
+
+
 def test_of_a_log_that_is_no_more_nothing_is_remembered() -> None:
     it = Quarantine()
     it.add(piece(0, 1, 2))
