@@ -22,7 +22,7 @@ Known false alarms: `StalledConsumer.false_alarms`.
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from agent.core.protocol.states import GroupState
 from agent.core.shadow.diff import owners_by_partition
@@ -50,10 +50,19 @@ from analyzers.stalled_rules import (
     is_reread,
     is_silent,
     lag_status,
+    packed,
+    partition_track,
+    progress_track,
     standing_since_ms,
     was_rewound,
 )
-from analyzers.stalled_texts import StuckPartition, lag_condition, rewind_condition, silence_condition
+from analyzers.stalled_texts import (
+    SilentPartition,
+    StuckPartition,
+    lag_condition,
+    rewind_condition,
+    silence_condition,
+)
 
 UNSTABLE_RECHECK_MS = 60_000
 """When to look again at a group that is not stable."""
@@ -71,21 +80,30 @@ STALE_LOOKS = 4
 class StalledConsumer(Analyzer):
     """Follows every position of a group, and looks at those that are silent, went back, or stand with work to do.
 
-    `_tracks` is in the order in which positions were committed last, so that the silent ones come first.
+    Tracks are kept as bytes. `_tracks` is in the order in which positions were committed last, so that the silent
+    ones come first.
     """
 
     STATE: ClassVar = StateFields(
         {
-            "_tracks": Annotated[dict[TopicPartition, PartitionTrack], ORDERED],
-            "_set_aside": dict[TopicPartition, PartitionTrack],
-            "_back": dict[TopicPartition, PartitionTrack],
-            "_progress": dict[TopicPartition, ProgressTrack],
+            "_tracks": Annotated[dict[TopicPartition, bytes], ORDERED],
+            "_set_aside": dict[TopicPartition, bytes],
+            "_back": dict[TopicPartition, None],
+            "_progress": dict[TopicPartition, bytes],
             "_stuck": dict[TopicPartition, StuckPartition],
             "_looked_ms": int,
             "_recommits": bool,
             "_members_ms": int | None,
             "_owned_ms": int,
-        }
+        },
+        until={
+            7: {
+                "_tracks": Annotated[dict[TopicPartition, PartitionTrack], ORDERED],
+                "_set_aside": dict[TopicPartition, PartitionTrack],
+                "_back": dict[TopicPartition, PartitionTrack],
+                "_progress": dict[TopicPartition, ProgressTrack],
+            }
+        },
     )
 
     name = "stalled_consumer"
@@ -129,11 +147,11 @@ class StalledConsumer(Analyzer):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        self._tracks: dict[TopicPartition, PartitionTrack] = {}
-        self._set_aside: dict[TopicPartition, PartitionTrack] = {}
+        self._tracks: dict[TopicPartition, bytes] = {}
+        self._set_aside: dict[TopicPartition, bytes] = {}
         """Silent, and of no account until they are committed again."""
-        self._back: dict[TopicPartition, PartitionTrack] = {}
-        self._progress: dict[TopicPartition, ProgressTrack] = {}
+        self._back: dict[TopicPartition, None] = {}
+        self._progress: dict[TopicPartition, bytes] = {}
         """Of the positions whose lag is known, or was."""
         self._stuck: dict[TopicPartition, StuckPartition] = {}
         """As of the last look at lag: what is not OK."""
@@ -142,6 +160,16 @@ class StalledConsumer(Analyzer):
         # Since when: there are members, and the assignment is what it is. None: there are no members.
         self._members_ms: int | None = None
         self._owned_ms = 0
+
+    def after_restore(self) -> None:
+        """What images of versions before have as objects."""
+        self._back = dict.fromkeys(self._back)
+        kept: list[dict[TopicPartition, Any]] = [self._tracks, self._set_aside, self._progress]
+        for tracks in kept:
+            for slot, it in tracks.items():
+                if isinstance(it, bytes):
+                    break
+                tracks[slot] = packed(it)
 
     def observe(self, transition: Transition, group: GroupContext) -> None:
         """Keep who may commit, and since when."""
@@ -161,19 +189,20 @@ class StalledConsumer(Analyzer):
 
     def sample(self, sample: Sample, group: GroupContext) -> None:
         """Follow what was committed since the sample before."""
-        silent, committed, owned_ms = self._tracks, dict[TopicPartition, PartitionTrack](), self._owned_ms
+        silent, committed, owned_ms = self._tracks, dict[TopicPartition, bytes](), self._owned_ms
         for slot, position in sample.positions.items():
-            track = silent.pop(slot, None) or self._set_aside.pop(slot, None)
-            if track is None:
-                committed[slot] = PartitionTrack(position)
+            known = silent.pop(slot, None) or self._set_aside.pop(slot, None)
+            if known is None:
+                committed[slot] = packed(PartitionTrack.begin(position))
                 continue
-            committed[slot] = track
+            track = partition_track(known)
             before = track.position
             track.follow(position, owned_ms)
             if position.offset < before.offset:
                 self._note_rewind(slot, track, before)
             elif track.repeats >= REPEATS:
                 self._recommits = self._members_ms is not None
+            committed[slot] = packed(track)
         # A dict that is taken from and put into takes twice the room.
         self._tracks = silent | committed if silent else committed
 
@@ -181,7 +210,15 @@ class StalledConsumer(Analyzer):
         has_members = self._members_ms is not None and before.commit_ms >= self._members_ms
         if has_members and before.offset - track.position.offset >= self.settings.rewind_records:
             track.mark_rewind(before.offset)
-            self._back[slot] = track
+            self._back[slot] = None
+
+    def _track(self, slot: TopicPartition) -> PartitionTrack | None:
+        known = self._tracks.get(slot) or self._set_aside.get(slot)
+        return None if known is None else partition_track(known)
+
+    def _progress_of(self, slot: TopicPartition) -> ProgressTrack | None:
+        known = self._progress.get(slot)
+        return None if known is None else progress_track(known)
 
     # Lag.
 
@@ -202,18 +239,19 @@ class StalledConsumer(Analyzer):
         self._looked_ms = at_ms
         found: dict[TopicPartition, Status] = {}
         for slot, lag in look.lags.items():
-            track = progress.get(slot)
+            track = self._progress_of(slot)
             if track is None:
-                progress[slot] = ProgressTrack(look.positions[slot], lag, look.seen_ms, self._pause_ms(slot))
-                continue
-            track.follow(look.positions[slot], lag, look.seen_ms, at_ms)
-            if lag and (status := lag_status(track, at_ms, settings, since_ms)) is not Status.OK:
-                found[slot] = status
+                track = ProgressTrack.begin(look.positions[slot], lag, look.seen_ms, self._pause_ms(slot))
+            else:
+                track.follow(look.positions[slot], lag, look.seen_ms, at_ms)
+                if lag and (status := lag_status(track, at_ms, settings, since_ms)) is not Status.OK:
+                    found[slot] = status
+            progress[slot] = packed(track)
         self._stuck = self._held(found, group) if found else {}
 
     def _pause_ms(self, slot: TopicPartition) -> int:
         """What the log tells of a partition's pace, which may be that of its producers: no more of it than this."""
-        track = self._tracks.get(slot) or self._set_aside.get(slot)
+        track = self._track(slot)
         return 0 if track is None else min(track.mean_pause_ms, milliseconds(self.settings.silent_after_s))
 
     def _held(self, found: dict[TopicPartition, Status], group: GroupContext) -> dict[TopicPartition, StuckPartition]:
@@ -226,9 +264,10 @@ class StalledConsumer(Analyzer):
         holders = owners_by_partition({member.member_id: member.assignment for member in view.members})
         out: dict[TopicPartition, StuckPartition] = {}
         now_ms = group.now_ms
-        busy = {holders.get(slot) for slot, track in self._progress.items() if is_busy(track, now_ms, self.settings)}
+        tracks = {slot: progress_track(it) for slot, it in self._progress.items()}
+        busy = {holders.get(slot) for slot, track in tracks.items() if is_busy(track, now_ms, self.settings)}
         for slot, status in found.items():
-            holder, track = holders.get(slot), self._progress[slot]
+            holder, track = holders.get(slot), tracks[slot]
             if holder is None:
                 continue
             stuck = self._stuck_partition(status, track, clients[holder], now_ms)
@@ -245,9 +284,12 @@ class StalledConsumer(Analyzer):
             return StuckPartition(status, client, since_ms, track.high, track.lag, track.returns)
         return StuckPartition(status, client, standing_since_ms(track, members_ms), offset, track.lag, 0)
 
-    def _is_lag_known(self, slot: TopicPartition, now_ms: int) -> bool:
-        track = self._progress.get(slot)
-        return track is not None and self._is_fresh(now_ms) and self._looked_ms - track.seen_ms < WINDOW_MS
+    def _known_lag(self, slot: TopicPartition, now_ms: int) -> int | None:
+        """A partition's lag; None where it is not known, or not any more."""
+        track = self._progress_of(slot)
+        if track is None or not self._is_fresh(now_ms) or self._looked_ms - track.seen_ms >= WINDOW_MS:
+            return None
+        return track.lag
 
     def _is_fresh(self, now_ms: int) -> bool:
         return now_ms < self._looked_ms + STALE_LOOKS * self.look_ms
@@ -261,12 +303,13 @@ class StalledConsumer(Analyzer):
         now_ms = group.now_ms
         wakes: list[int] = []
         silent = self._stopped(group, wakes) if self._recommits else {}
-        for slot, track in list(self._back.items()):
-            is_made_up_for = self._is_lag_known(slot, now_ms) and not self._progress[slot].lag
-            if was_rewound(track, now_ms, self.settings) and not is_made_up_for:
+        back = {slot: track for slot in self._back if (track := self._track(slot)) is not None}
+        for slot, track in list(back.items()):
+            lag = self._known_lag(slot, now_ms)
+            if was_rewound(track, now_ms, self.settings) and lag != 0:
                 wakes.append(track.back_ms + round(self.settings.rewind_s * 1000))
             else:
-                del self._back[slot]
+                del self._back[slot], back[slot]
         stuck = {}
         if self._stuck and self._is_fresh(now_ms):
             stuck = self._stuck
@@ -275,16 +318,20 @@ class StalledConsumer(Analyzer):
         window_end_ms = (now_ms // WINDOW_MS + 1) * WINDOW_MS
         wake_ms = min((at_ms if at_ms > now_ms else window_end_ms for at_ms in wakes), default=None)
         if any(it.status is not Status.WARN for it in stuck.values()):
-            return Verdict(lag_condition(stuck, self._back, now_ms), wake_ms)
+            return Verdict(lag_condition(stuck, back, now_ms), wake_ms)
         if silent:
-            return Verdict(silence_condition(silent, self._tracks, self._back, now_ms), wake_ms)
-        if self._back:
-            return Verdict(rewind_condition(self._back), wake_ms)
-        return Verdict(lag_condition(stuck, self._back, now_ms) if stuck else None, wake_ms)
+            return Verdict(silence_condition(silent, back, now_ms), wake_ms)
+        if back:
+            return Verdict(rewind_condition(back), wake_ms)
+        return Verdict(lag_condition(stuck, back, now_ms) if stuck else None, wake_ms)
 
-    def _stopped(self, group: GroupContext, wakes: list[int]) -> dict[TopicPartition, str]:
-        """The partitions that are stopped, with the client that holds each; adds to `wakes` when to look again."""
-        silent = [it for it in self._silent(group.known_ms, wakes) if not self._is_lag_known(it, group.now_ms)]
+    def _stopped(self, group: GroupContext, wakes: list[int]) -> dict[TopicPartition, SilentPartition]:
+        """The partitions that are stopped; adds to `wakes` when to look again."""
+        silent = {
+            slot: track
+            for slot, track in self._silent(group.known_ms, wakes).items()
+            if self._known_lag(slot, group.now_ms) is None
+        }
         view = group.view if silent else None
         if view is None:
             return {}
@@ -294,20 +341,21 @@ class StalledConsumer(Analyzer):
             return {}
         clients = {member.member_id: member.client_id for member in view.members}
         holders = owners_by_partition({member.member_id: member.assignment for member in view.members})
-        out: dict[TopicPartition, str] = {}
-        for slot in silent:
-            track, holder = self._tracks[slot], holders.get(slot)
+        out: dict[TopicPartition, SilentPartition] = {}
+        for slot, track in silent.items():
+            holder = holders.get(slot)
             if holder is not None and is_silent(track, group.known_ms, self.settings, self._owned_ms):
-                out[slot] = clients[holder]
+                out[slot] = SilentPartition(clients[holder], track.position.commit_ms)
             else:
                 self._set_aside[slot] = self._tracks.pop(slot)
         return out
 
-    def _silent(self, known_ms: int, wakes: list[int]) -> list[TopicPartition]:
+    def _silent(self, known_ms: int, wakes: list[int]) -> dict[TopicPartition, PartitionTrack]:
         """The positions that are silent for too long, as far as commits are known; and when the next may be."""
         floor_ms = round(self.settings.silent_after_s * 1000)
-        out: list[TopicPartition] = []
-        for slot, track in self._tracks.items():
+        out: dict[TopicPartition, PartitionTrack] = {}
+        for slot, known in self._tracks.items():
+            track = partition_track(known)
             if known_ms < track.position.commit_ms + floor_ms:
                 wakes.append(track.position.commit_ms + floor_ms)
                 break
@@ -315,5 +363,5 @@ class StalledConsumer(Analyzer):
             if known_ms < due_ms:
                 wakes.append(due_ms)
             else:
-                out.append(slot)
+                out[slot] = track
         return out

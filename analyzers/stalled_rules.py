@@ -11,17 +11,21 @@ of aborted transactions (`has_work`).
 *Pace.* How long a consumer pauses while there is work is its own affair: one that commits every twenty minutes is
 slow, not stuck. So a standstill must last a multiple of the longest pause that it made, which fades with each
 move that comes sooner; and half as long again as `silent_after_s` while its pace is not known (`patience_ms`).
+
+*Bytes.* There are more tracks than anything else: two of each position. Between samples and looks they are kept as
+bytes, a third of what objects take.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import ClassVar
+
+import msgspec
 
 from agent.core.end_offsets import interpolated_ms
 from agent.core.shadow.views import Position
-from agent.core.state_fields import StateFields, shared
+from agent.core.state_fields import shared
 from analyzers.api import Settings, Severity, setting
 
 REPEATS = 3
@@ -44,10 +48,6 @@ GROWING_MS = 1_800_000
 FADING = 4
 """A pause that was made loses one part in so many with each move after a shorter one: a standstill that is over does
 not hide the next one."""
-
-
-NOT_KNOWN = -1
-"""Of a number of commits."""
 
 
 class Status(StrEnum):
@@ -80,43 +80,25 @@ class StalledSettings(Settings):
 
 
 @shared
-class PartitionTrack:
+class PartitionTrack(msgspec.Struct, array_like=True):
     """What the log tells of one partition's commits. Times are epoch milliseconds."""
 
-    STATE: ClassVar = StateFields(
-        {
-            "position": Position,
-            "first": Position | None,
-            "pause_ms": int,
-            "repeats": int,
-            "back_from": int,
-            "back_by": int,
-            "back_ms": int,
-        }
-    )
+    position: Position
+    first: Position | None
+    """As it was seen first; None: not known."""
+    pause_ms: int = 0
+    """The longest pause between commits of its owner, as a mean over a minute at least; 0: not known."""
+    repeats: int = 0
+    """In how many samples in a row its owner had committed the same offset again."""
+    back_from: int = 0
+    """The offset that it went back from, until that is reached again; 0: it did not."""
+    back_by: int = 0
+    back_ms: int = 0
 
-    __slots__ = (
-        "back_by",
-        "back_from",
-        "back_ms",
-        "first_commit_ms",
-        "first_commits",
-        "first_offset",
-        "pause_ms",
-        "position",
-        "repeats",
-    )
-
-    def __init__(self, position: Position) -> None:
-        self.position = self.first = position
-        self.pause_ms = 0
-        """The longest pause between commits of its owner, as a mean over a minute at least; 0: not known."""
-        self.repeats = 0
-        """In how many samples in a row its owner had committed the same offset again."""
-        self.back_from = 0
-        """The offset that it went back from, until that is reached again; 0: it did not."""
-        self.back_by = 0
-        self.back_ms = 0
+    @classmethod
+    def begin(cls, position: Position) -> PartitionTrack:
+        """One that is seen for the first time."""
+        return cls(position, position)
 
     def follow(self, position: Position, owned_ms: int = 0) -> None:
         """Take the newest position; its owner has had the partition since `owned_ms`."""
@@ -133,23 +115,12 @@ class PartitionTrack:
             self.back_from = 0
 
     @property
-    def first(self) -> Position | None:
-        """As it was seen first; None: not known. In parts, since a track of each position is kept."""
-        if self.first_commits == NOT_KNOWN:
-            return None
-        return Position(self.first_offset, self.first_commit_ms, self.first_commits)
-
-    @first.setter
-    def first(self, position: Position | None) -> None:
-        self.first_offset, self.first_commit_ms, self.first_commits = position or Position(0, 0, NOT_KNOWN)
-
-    @property
     def mean_pause_ms(self) -> int:
         """Between commits, since it was seen first; 0: not known."""
-        last = self.position
-        if self.first_commits in (NOT_KNOWN, last.commits):
+        first, last = self.first, self.position
+        if first is None or first.commits == last.commits:
             return 0
-        return (last.commit_ms - self.first_commit_ms) // (last.commits - self.first_commits)
+        return (last.commit_ms - first.commit_ms) // (last.commits - first.commits)
 
     def mark_rewind(self, from_offset: int) -> None:
         """What `follow` took last went back."""
@@ -164,103 +135,80 @@ class PartitionTrack:
 
 
 @shared
-class ProgressTrack:
+class ProgressTrack(msgspec.Struct, array_like=True):
     """What looks at its lag tell of one partition. Times are epoch milliseconds."""
 
-    STATE: ClassVar = StateFields(
-        {
-            "position": Position,
-            "lag": int,
-            "seen_ms": int,
-            "moved_ms": int,
-            "grown": int,
-            "work_ms": int | None,
-            "best": int,
-            "best_ms": int,
-            "high": int,
-            "idle_ms": int,
-            "low": int,
-            "mark": int,
-            "mark_ms": int,
-            "returns": int,
-            "pause_ms": int,
-            "moves": int,
-            "growing_ms": int,
-            "growing_from": int,
-        }
-    )
+    position: Position
+    lag: int
+    seen_ms: int
+    moved_ms: int
+    best_ms: int
+    """When it came to its offset, and to the furthest one, as far as is known."""
+    work_ms: int | None
+    """Since when there has been something to read at its offset; None: there is nothing."""
+    best: int
+    high: int
+    low: int
+    """The furthest offset; and of what was seen since it came there the highest and the lowest: who reads some
+    records again and again is seen anywhere among them, and not beyond `best` by more than they are."""
+    pause_ms: int
+    """The longest of its latest pauses between moves, of those with work to do; 0: not known."""
+    idle_ms: int
+    """All that was there then is consumed, as far as is known; 0: not known."""
+    mark: int
+    mark_ms: int
+    """Where the partition ended once, to be reached."""
+    growing_ms: int
+    growing_from: int
+    """Since when the lag has not fallen, and what it was then."""
+    grown: int = 0
+    """In how many looks the end had moved since it came to its offset."""
+    returns: int = 0
+    """How often it went back since it came to the furthest offset."""
+    moves: int = 0
+    """In how many looks it had moved on, up to `REPEATS`."""
 
-    __slots__ = (
-        "best",
-        "best_ms",
-        "commit_ms",
-        "commits",
-        "growing_from",
-        "growing_ms",
-        "grown",
-        "high",
-        "idle_ms",
-        "lag",
-        "low",
-        "mark",
-        "mark_ms",
-        "moved_ms",
-        "moves",
-        "offset",
-        "pause_ms",
-        "returns",
-        "seen_ms",
-        "work_ms",
-    )
-
-    def __init__(self, position: Position, lag: int, seen_ms: int, pause_ms: int = 0) -> None:
-        """`pause_ms`: between its commits, as far as the log tells it; 0 if it does not."""
-        self.offset, self.commit_ms, self.commits = position
-        self.lag, self.seen_ms = lag, seen_ms
-        self.moved_ms = self.best_ms = position.commit_ms
-        """When it came to its offset, and to the furthest one, as far as is known."""
-        self.grown = 0
-        """In how many looks the end had moved since it came to its offset."""
-        self.work_ms: int | None = seen_ms if lag else None
-        """Since when there has been something to read at its offset; None: there is nothing."""
-        self.best = self.high = self.low = position.offset
-        """The furthest offset; and of what was seen since it came there the highest and the lowest: who reads some
-        records again and again is seen anywhere among them, and not beyond `best` by more than they are."""
-        self.returns = 0
-        """How often it went back since it came to the furthest offset."""
-        self.pause_ms = pause_ms
-        """The longest of its latest pauses between moves, of those with work to do; 0: not known."""
-        self.moves = 0
-        """In how many looks it had moved on, up to `REPEATS`."""
-        self.idle_ms = 0 if lag > TAIL_RECORDS else seen_ms
-        """All that was there then is consumed, as far as is known; 0: not known."""
-        self.mark, self.mark_ms = self.end, seen_ms
-        """Where the partition ended once, to be reached."""
-        self.growing_ms, self.growing_from = seen_ms, lag
-        """Since when the lag has not fallen, and what it was then."""
+    @classmethod
+    def begin(cls, position: Position, lag: int, seen_ms: int, pause_ms: int = 0) -> ProgressTrack:
+        """One that is looked at for the first time. `pause_ms`: between its commits, as far as the log tells it; 0 if
+        it does not."""
+        offset, commit_ms, _ = position
+        return cls(
+            position,
+            lag,
+            seen_ms,
+            moved_ms=commit_ms,
+            best_ms=commit_ms,
+            work_ms=seen_ms if lag else None,
+            best=offset,
+            high=offset,
+            low=offset,
+            pause_ms=pause_ms,
+            idle_ms=0 if lag > TAIL_RECORDS else seen_ms,
+            mark=offset + lag,
+            mark_ms=seen_ms,
+            growing_ms=seen_ms,
+            growing_from=lag,
+        )
 
     @property
-    def position(self) -> Position:
-        """As last seen; in parts, since a track of each position is kept."""
-        return Position(self.offset, self.commit_ms, self.commits)
-
-    @position.setter
-    def position(self, position: Position) -> None:
-        self.offset, self.commit_ms, self.commits = position
+    def offset(self) -> int:
+        """Where it is, as last seen."""
+        return self.position.offset
 
     @property
     def end(self) -> int:
         """Where the partition ended, as last seen."""
-        return self.offset + self.lag
+        return self.position.offset + self.lag
 
     def follow(self, position: Position, lag: int, seen_ms: int, at_ms: int) -> None:
         """Take how it stands at `at_ms`, with the lag as seen at `seen_ms`."""
-        (offset, commit_ms, commits), before = position, self.offset
-        before_end, before_ms = self.end, self.seen_ms
+        (offset, commit_ms, _), before = position, self.position.offset
+        before_end, before_ms = before + self.lag, self.seen_ms
         fell = lag < self.lag
         if offset > before:
             self._learn_pace(position)
-        self.offset, self.commit_ms, self.commits, self.lag, self.seen_ms = offset, commit_ms, commits, lag, seen_ms
+        self.position, self.lag, self.seen_ms = position, lag, seen_ms
         end = offset + lag
         if offset != before:
             self.moved_ms, self.grown = commit_ms, 0
@@ -288,15 +236,23 @@ class ProgressTrack:
 
     def _learn_pace(self, position: Position) -> None:
         """It moves on from where it stood."""
-        stood_ms = 0
+        stood_ms, before = 0, self.position
         if self.work_ms is not None:
             # Of many moves between two looks only the mean is known; of many commits of one offset, not that.
-            commits = max(position.commits - self.commits, 1)
+            commits = max(position.commits - before.commits, 1)
             stood_ms = max(position.commit_ms - max(self.moved_ms, self.work_ms), 0) // commits
-            stood_ms = max(stood_ms, self.commit_ms - max(self.moved_ms, self.work_ms))
+            stood_ms = max(stood_ms, before.commit_ms - max(self.moved_ms, self.work_ms))
         faded_ms = self.pause_ms - self.pause_ms // FADING if self.moves else 0
         self.pause_ms = max(stood_ms, faded_ms)
         self.moves = min(self.moves + 1, REPEATS)
+
+
+packed = msgspec.msgpack.Encoder().encode
+"""A track's bytes."""
+
+partition_track = msgspec.msgpack.Decoder(PartitionTrack).decode
+progress_track = msgspec.msgpack.Decoder(ProgressTrack).decode
+"""The tracks again. They raise `msgspec.MsgspecError` for other bytes."""
 
 
 # The rules of lag. `since_ms` is from when on a standstill counts: the group had no members before, say.
@@ -326,7 +282,7 @@ def stands(track: ProgressTrack, now_ms: int, settings: StalledSettings, since_m
 
 def is_stopped(track: ProgressTrack, now_ms: int, settings: StalledSettings, since_ms: int) -> bool:
     """STOP: it stands, and is not committed any more."""
-    silent_ms = now_ms - max(track.commit_ms, standing_since_ms(track, since_ms))
+    silent_ms = now_ms - max(track.position.commit_ms, standing_since_ms(track, since_ms))
     return stands(track, now_ms, settings, since_ms) and silent_ms >= patience_ms(track, settings) / 2
 
 

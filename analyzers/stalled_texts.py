@@ -25,6 +25,14 @@ class StuckPartition(NamedTuple):
     returns: int
 
 
+class SilentPartition(NamedTuple):
+    """A partition that is not committed any more, where lag is not known: who holds it, and its last commit (epoch
+    milliseconds)."""
+
+    client: str
+    commit_ms: int
+
+
 STANDING_ADVICE = (
     "Take a stack dump of these clients, and read the record at that offset. If one record fails each time, skip it "
     "or write it to a dead-letter topic; its order is then lost. If a call does not return, give it a timeout; if "
@@ -92,14 +100,13 @@ def _count(stuck: Mapping[TopicPartition, StuckPartition], of: Status) -> int:
 
 
 def silence_condition(
-    stopped: Mapping[TopicPartition, str],
-    tracks: Mapping[TopicPartition, PartitionTrack],
+    stopped: Mapping[TopicPartition, SilentPartition],
     back: Collection[TopicPartition],
     now_ms: int,
 ) -> Condition:
     """Of partitions that are not committed any more, where lag is not known."""
-    longest_s = max(now_ms - tracks[slot].position.commit_ms for slot in stopped) // 1000
-    clients = sorted(set(stopped.values()))
+    longest_s = max(now_ms - it.commit_ms for it in stopped.values()) // 1000
+    clients = sorted({it.client for it in stopped.values()})
     names = partition_names(stopped)
     summary = (
         f"{count_text(len(stopped), 'partition')} of {list_text(clients)} not committed for up to {longest_s} s, "

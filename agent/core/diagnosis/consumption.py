@@ -5,7 +5,6 @@ from __future__ import annotations
 from array import array
 from collections import deque
 from collections.abc import Iterable
-from itertools import islice
 from typing import Annotated, ClassVar, NamedTuple
 
 from agent.core.diagnosis.api import WINDOW_MS, Sample, TopicPartition
@@ -47,12 +46,16 @@ class Consumption:
         }
     )
 
-    __slots__ = ("_commits", "_ends", "_now", "_window", "version")
+    __slots__ = ("_commits", "_counts", "_ends", "_offsets", "_places", "_window", "version")
 
     def __init__(self) -> None:
         self.version = 0
         """Raised by what changes an answer of `at` for the same window."""
-        self._now: dict[TopicPartition, Position] = {}
+        self._places: dict[TopicPartition, int] = {}
+        # By place: the offset, and how often it was committed. Places of positions that are gone stay until they are
+        # half of all.
+        self._offsets = array("q")
+        self._counts = array("q")
         self._ends: list[WindowEndOffsets] = []
         """The last `WINDOWS`."""
         self._window = -1
@@ -63,29 +66,37 @@ class Consumption:
         self.version += 1
         window = window_of(sample.at_ms)
         if window != self._window:
-            ended = WindowEndOffsets(self._window, array("q", [it[0] for it in self._now.values()]))
-            self._ends = [*self._ends[1 - WINDOWS :], ended]
+            self._ends = [*self._ends[1 - WINDOWS :], WindowEndOffsets(self._window, self._offsets[:])]
             self._window = window
-        self._now.update(sample.positions)
+        places, offsets, counts = self._places, self._offsets, self._counts
+        for slot, (offset, _, count) in sample.positions.items():
+            place = places.get(slot)
+            if place is None:
+                places[slot] = len(offsets)
+                offsets.append(offset)
+                counts.append(count)
+            else:
+                offsets[place], counts[place] = offset, count
         newest = self._ends[-1].offsets
-        if len(newest) < len(self._now):
-            # What is seen for the first time has consumed nothing yet that could be told.
-            newest.extend([it[0] for it in islice(self._now.values(), len(newest), None)])
+        # What is seen for the first time has consumed nothing yet that could be told.
+        newest.extend(offsets[len(newest) :])
 
     def take_commit_count(self) -> int:
         """Commits since this was asked last."""
-        total = sum([position.commits for position in self._now.values()])
+        total = sum(self._counts)
         new, self._commits = max(total - self._commits, 0), total
         return new
 
     def drop(self, slot: TopicPartition) -> None:
         """A position was deleted: what it consumed is of no account any more."""
-        if slot in self._now:
+        place = self._places.pop(slot, None)
+        if place is not None:
             self.version += 1
-            at = list(self._now).index(slot)
-            for end in self._ends:
-                del end.offsets[at : at + 1]
-            del self._now[slot]
+            self._counts[place] = 0
+            if 2 * len(self._places) <= len(self._offsets):
+                now, bases = self._now, self._bases
+                self._bases, self._now = bases, now
+                self.after_restore()
 
     def records_until(self, now_ms: int) -> dict[TopicPartition, int]:
         """Records by partition in the windows that reach to `now_ms`."""
@@ -97,19 +108,32 @@ class Consumption:
             began = end.offsets + began[len(end.offsets) :]
             if end.window <= least:
                 break
-        # By index and without `max`: half the time, and every group is asked at once when metrics are scraped.
-        positions = zip(self._now.items(), began, strict=True)
-        return {slot: new if (new := it[0] - before) > 0 else 0 for (slot, it), before in positions}
+        # Without `max`: half the time, and every group is asked at once when metrics are scraped.
+        offsets = self._offsets
+        return {
+            slot: new if (new := offsets[place] - began[place]) > 0 else 0 for slot, place in self._places.items()
+        }
 
     # Snapshots.
 
     @property
-    def _bases(self) -> Iterable[WindowEndPositions]:
+    def _now(self) -> dict[TopicPartition, Position]:
+        return {slot: Position(self._offsets[it], 0, self._counts[it]) for slot, it in self._places.items()}
+
+    @_now.setter
+    def _now(self, now: dict[TopicPartition, Position]) -> None:
+        self._places = dict(zip(now, range(len(now)), strict=True))
+        self._offsets = array("q", [it.offset for it in now.values()])
+        self._counts = array("q", [it.commits for it in now.values()])
+
+    @property
+    def _bases(self) -> list[WindowEndPositions]:
+        places = self._places.items()
         return [
             WindowEndPositions(
-                end.window, {slot: Position(it, 0, 0) for slot, it in zip(self._now, end.offsets, strict=False)}
+                window, {slot: Position(offsets[it], 0, 0) for slot, it in places if it < len(offsets)}
             )
-            for end in self._ends
+            for window, offsets in self._ends
         ]
 
     @_bases.setter
@@ -120,9 +144,10 @@ class Consumption:
     def after_restore(self) -> None:
         """Put the positions in the order in which they came: who is in an older window is in the newer ones too."""
         bases: list[WindowEndPositions] = self._ends  # type: ignore[assignment]
-        self._now = {slot: self._now[slot] for _, positions in bases for slot in positions} | self._now
+        now = self._now
+        self._now = {slot: now[slot] for _, positions in bases for slot in positions} | now
         self._ends = [
-            WindowEndOffsets(window, array("q", [positions[slot].offset for slot in self._now if slot in positions]))
+            WindowEndOffsets(window, array("q", [positions[it].offset for it in self._places if it in positions]))
             for window, positions in bases
         ]
 

@@ -105,34 +105,14 @@ class MirroredGroup:
         return self._consumption.records_until(self.now_ms)
 
 
-class AnalyzerRun:
-    """One analyzer on one group."""
+class AnalyzerRun(NamedTuple):
+    """One analyzer of a group, and what it found; None: nothing was found yet, and nothing is due."""
 
-    STATE: ClassVar = StateFields(
-        {
-            "analyzer": Analyzer,
-            "hysteresis": Hysteresis | None,
-        }
-    )
+    analyzer: Analyzer
+    hysteresis: Hysteresis | None = None
 
-    __slots__ = ("analyzer", "hysteresis")
 
-    def __init__(self, analyzer: Analyzer) -> None:
-        self.analyzer = analyzer
-        self.hysteresis: Hysteresis | None = None
-        """None: nothing was found yet, and nothing is due."""
-
-    def judge(self, group: MirroredGroup) -> FindingChange | None:
-        """Ask the analyzer; what its answer changes."""
-        verdict, hysteresis = self.analyzer.judge(group), self.hysteresis
-        if hysteresis is None:
-            if verdict.condition is None and verdict.wake_ms is None:
-                return None
-            hysteresis = self.hysteresis = Hysteresis.of(self.analyzer.settings)
-        change = hysteresis.apply(verdict, group.now_ms)
-        if hysteresis.is_idle:
-            self.hysteresis = None
-        return change
+_NOTHING_FOUND: Mapping[str, Hysteresis] = {}
 
 
 class GroupAnalyzers:
@@ -147,13 +127,55 @@ class GroupAnalyzers:
         }
     )
 
-    __slots__ = ("consumption", "due_ms", "group_type", "watches")
+    __slots__ = ("_found", "analyzers", "consumption", "due_ms", "group_type")
 
     def __init__(self, makes: Iterable[AnalyzerFactory]) -> None:
-        self.watches = tuple(AnalyzerRun(make()) for make in makes)
+        self.analyzers = tuple(make() for make in makes)
+        self._found = _NOTHING_FOUND
+        """By analyzer's name."""
         self.consumption = Consumption()
         self.due_ms: int | None = None
         self.group_type = ""
+
+    @property
+    def watches(self) -> tuple[AnalyzerRun, ...]:
+        """The analyzers with what they found."""
+        return tuple(AnalyzerRun(it, self._found.get(it.name)) for it in self.analyzers)
+
+    @watches.setter
+    def watches(self, runs: Iterable[AnalyzerRun]) -> None:
+        self.analyzers = tuple(it.analyzer for it in runs)
+        self._found = {it.analyzer.name: it.hysteresis for it in runs if it.hysteresis is not None} or _NOTHING_FOUND
+
+    def judge(self, analyzer: Analyzer, group: MirroredGroup) -> FindingChange | None:
+        """Ask one; what its answer changes."""
+        verdict, hysteresis = analyzer.judge(group), self._found.get(analyzer.name)
+        if hysteresis is None:
+            if verdict.condition is None and verdict.wake_ms is None:
+                return None
+            hysteresis = Hysteresis.of(analyzer.settings)
+            self._found = {**self._found, analyzer.name: hysteresis}
+        change = hysteresis.apply(verdict, group.now_ms)
+        if hysteresis.is_idle:
+            self._found = {name: it for name, it in self._found.items() if it is not hysteresis} or _NOTHING_FOUND
+        return change
+
+    def drop(self, analyzer: Analyzer) -> None:
+        """Ask one no more."""
+        self.watches = tuple(it for it in self.watches if it.analyzer is not analyzer)
+
+    def ripe(self, now_ms: int) -> list[Analyzer]:
+        """Those of which something is due."""
+        return [it for it in self.analyzers if it.name in self._found and self._found[it.name].is_due(now_ms)]
+
+    def next_due_ms(self) -> int | None:
+        """When something is due next."""
+        return min((it.due_ms for it in self._found.values() if it.due_ms is not None), default=None)
+
+    def close(self) -> list[tuple[Analyzer, FindingChange]]:
+        """The group is gone: what is open closes."""
+        changes = ((it, it.name in self._found and self._found[it.name].close()) for it in self.analyzers)
+        return [(analyzer, change) for analyzer, change in changes if change]
 
 
 class PartitionDiagnosis:
@@ -363,8 +385,7 @@ class PartitionDiagnosis:
             due, name = heapq.heappop(self._wakes)
             watched = self._groups.get(name)
             if watched is not None and watched.due_ms == due:
-                ripe = [it for it in watched.watches if it.hysteresis is not None and it.hysteresis.is_due(due)]
-                out += self._judge(name, watched, ripe, self._context_of(name, watched))
+                out += self._judge(name, watched, watched.ripe(due), self._context_of(name, watched))
         return out
 
     # The analyzers.
@@ -396,16 +417,12 @@ class PartitionDiagnosis:
                 return out
             watched = self._analyzers_of(name)
             watched.group_type = intern(str(self._mirror.groups[name].group_type))
-        return out + self._judge(name, watched, watched.watches, self._context_of(name, watched), changes)
+        return out + self._judge(name, watched, watched.analyzers, self._context_of(name, watched), changes)
 
     def _group_deleted(self, name: str, watched: GroupAnalyzers) -> list[DiagnosisOutput]:
         """A group was deleted: its findings close."""
         del self._groups[name]
-        out: list[DiagnosisOutput] = []
-        for watch in watched.watches:
-            if watch.hysteresis is not None and (change := watch.hysteresis.close()) is not None:
-                out.append(self._finding(name, watched, watch, change))
-        return out
+        return [self._finding(name, watched, analyzer, change) for analyzer, change in watched.close()]
 
     def end_loads(self) -> None:
         """The input has ended, and with it the window that is under way."""
@@ -453,7 +470,7 @@ class PartitionDiagnosis:
         if not is_window_end and self._records < MIN_RECORDS_PER_POSITION * self._mirror.offsets.touched:
             return out
         for name, watched, sample in self._count(due_ms):
-            wanting = [watch for watch in watched.watches if watch.analyzer.samples]
+            wanting = [it for it in watched.analyzers if it.samples]
             if not wanting:
                 continue
             out += self._judge(name, watched, wanting, self._context_of(name, watched), sample=sample)
@@ -467,11 +484,9 @@ class PartitionDiagnosis:
         assert source is not None, "else no look is due"
         for name, watched in self._groups.items():
             wanting = [
-                watch
-                for watch in watched.watches
-                if (look_ms := watch.analyzer.look_ms) is not None
-                and not due_ms % look_ms
-                and watch.analyzer.wants_look
+                it
+                for it in watched.analyzers
+                if (look_ms := it.look_ms) is not None and not due_ms % look_ms and it.wants_look
             ]
             if not wanting:
                 continue
@@ -493,7 +508,7 @@ class PartitionDiagnosis:
         self,
         name: str,
         watched: GroupAnalyzers,
-        watches: Iterable[AnalyzerRun],
+        analyzers: Iterable[Analyzer],
         group: MirroredGroup,
         changes: Sequence[Transition] = (),
         sample: Sample | None = None,
@@ -501,8 +516,7 @@ class PartitionDiagnosis:
     ) -> list[DiagnosisOutput]:
         """Tell analyzers what came, ask them, and open and close findings. One that raises is dropped."""
         out: list[DiagnosisOutput] = []
-        for watch in watches:
-            analyzer = watch.analyzer
+        for analyzer in analyzers:
             try:
                 for transition in changes:
                     analyzer.observe(transition, group)
@@ -510,7 +524,7 @@ class PartitionDiagnosis:
                     analyzer.sample(sample, group)
                 if look is not None:
                     analyzer.look(look, group)
-                change = watch.judge(group)
+                change = watched.judge(analyzer, group)
             except Exception as error:
                 failure = AnalyzerFailure(
                     f"analyzer {analyzer.name} on group {name!r}: {type(error).__name__}: {error}"
@@ -518,23 +532,21 @@ class PartitionDiagnosis:
                 if self._on_failure is None:
                     raise failure from error
                 failure.__cause__ = error
-                watched.watches = tuple(it for it in watched.watches if it is not watch)
+                watched.drop(analyzer)
                 self._on_failure(failure)
                 continue
             if change is not None:
-                out.append(self._finding(name, watched, watch, change))
-        found = [watch.hysteresis for watch in watched.watches if watch.hysteresis is not None]
-        dues = [it.due_ms for it in found if it.due_ms is not None]
-        due = min(dues, default=None)
+                out.append(self._finding(name, watched, analyzer, change))
+        due = watched.next_due_ms()
         if due is not None and due != watched.due_ms:
             heapq.heappush(self._wakes, (due, name))
         watched.due_ms = due
         return out
 
-    def _finding(self, name: str, watched: GroupAnalyzers, watch: AnalyzerRun, change: FindingChange) -> Finding:
+    def _finding(self, name: str, watched: GroupAnalyzers, analyzer: Analyzer, change: FindingChange) -> Finding:
         assert self.clock_ms is not None, "findings come of records"
         at = LogPosition(self._mirror.partition, self._mirror.next_offset - 1, self.clock_ms)
-        found = finding(at, name, watched.group_type, watch.analyzer.name, change)
+        found = finding(at, name, watched.group_type, analyzer.name, change)
         every_ms = self._mirror.sampled_every_ms
         return found if every_ms is None else replace(found, sampled_every_ms=every_ms)
 
@@ -547,8 +559,8 @@ class PartitionDiagnosis:
 
     def _note_looks(self, watched: GroupAnalyzers) -> None:
         """Lag is looked at as often as who wants that most often does."""
-        for watch in watched.watches:
-            look_ms = watch.analyzer.look_ms
+        for analyzer in watched.analyzers:
+            look_ms = analyzer.look_ms
             if look_ms is not None:
                 self._look_ms = look_ms if self._look_ms is None else min(self._look_ms, look_ms)
 

@@ -141,10 +141,8 @@ class AnalyzerStates:
             if packed is False:
                 continue
             finding, state = (None, None) if packed is True else packed
-            run = AnalyzerRun(make() if state is None else analyzer.unpack(state, by))
-            if finding is not None:
-                run.hysteresis = hysteresis.unpack(finding, by)
-            out.append(run)
+            found = None if finding is None else hysteresis.unpack(finding, by)
+            out.append(AnalyzerRun(make() if state is None else analyzer.unpack(state, by), found))
         return tuple(out)
 
     def unpack(

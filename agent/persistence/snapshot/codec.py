@@ -20,7 +20,7 @@ from functools import cache, partial
 from operator import attrgetter
 from typing import Annotated, Any, NamedTuple, TypeVar, Union, get_args, get_origin
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from agent.core.state_fields import INTERNED, SHARED, MaxLength, StateFields, declared_state
 from agent.persistence.snapshot.migrations import FORMAT, stored_fields
@@ -321,6 +321,8 @@ class Forms:
         is_frozen = parameters_of is not None and parameters_of.frozen
         put_all: Callable[[Any, Any, Unpacking], None] | None = None
         restored = getattr(cls, "after_restore", None)
+        if issubclass(cls, Struct):
+            make = make or partial(cls, *[None] * len(cls.__struct_fields__))
         make = make or partial(cls.__new__, cls)
 
         def pack(it: Any, to: Packing) -> Any:

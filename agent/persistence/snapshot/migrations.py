@@ -5,6 +5,9 @@ the new number in `MIGRATIONS` what changed. Images of every version since `OLDE
 declarations of that version are derived by undoing the changes. `tests/unit/persistence/snapshot` holds an image and
 the layout of each version, and fails where a declaration changed without a version.
 
+A field that has another type now: raise `FORMAT`, and say in the class's declaration until which version it had
+which.
+
 A new analyzer: raise `FORMAT`, and say in `ANALYZERS_SINCE` that it came with it.
 
 Needs no entry: a class that is renamed or moved, an enum with one more value.
@@ -22,8 +25,9 @@ from agent.core.inference.origin_evidence import PartitionOrigins
 from agent.core.shadow.mirror import PartitionMirror
 from agent.core.shadow.sampled_mirror import SampledMirror
 from agent.core.shadow.views import GroupView
+from agent.core.state_fields import StateFields
 
-FORMAT = 7
+FORMAT = 8
 """Of the container and of the fields; also raised where images must not be used though the fields are the same."""
 
 OLDEST_FORMAT = 3
@@ -91,9 +95,12 @@ class StoredFields(NamedTuple):
     added: list[tuple[str, Callable[[], Any]]]
 
 
-def stored_fields(cls: type, declared: Mapping[str, Any], version: int) -> StoredFields:
+def stored_fields(cls: type, declared: StateFields, version: int) -> StoredFields:
     """The fields of a class that declares these now."""
     fields = {name: StoredField(name, kind, name) for name, kind in declared.items()}
+    for last in sorted(declared.until, reverse=True):
+        if version <= last:
+            fields |= {name: StoredField(name, kind, name) for name, kind in declared.until[last].items()}
     added: list[tuple[str, Callable[[], Any]]] = []
     for number in range(FORMAT, version, -1):
         for change in MIGRATIONS.get(number, ()):

@@ -45,7 +45,7 @@ def progress(rows: list[Row]) -> tuple[ProgressTrack, int]:
     """One look each 30 s, with the ends as of then; and the time of the last one. A commit that is new counts one."""
     offset, end, ago = rows[0]
     position = Position(offset, -ago * SECOND_MS, 1)
-    made = ProgressTrack(position, end - offset, 0)
+    made = ProgressTrack.begin(position, end - offset, 0)
     at_ms = 0
     for number, (offset, end, ago) in enumerate(rows[1:], 1):
         at_ms = number * LOOK_MS
@@ -161,7 +161,7 @@ def test_what_is_stopped_again_after_it_was_committed_at_one_offset() -> None:
 
 def track(rows: list[int], *, commits_a_minute: int = 12, owned_ms: int = 0) -> tuple[PartitionTrack, int]:
     """Offsets, of one sample a minute; and the time of the last commit."""
-    made = PartitionTrack(Position(rows[0], 0, commits_a_minute))
+    made = PartitionTrack.begin(Position(rows[0], 0, commits_a_minute))
     at_ms = 0
     for number, offset in enumerate(rows[1:], 1):
         at_ms = number * MINUTE_MS
@@ -208,7 +208,7 @@ def test_a_mean_pause_is_over_all_that_was_seen() -> None:
     assert followed.mean_pause_ms == MINUTE_MS
     followed.follow(Position(400, at_ms + 40 * MINUTE_MS, 7), 0)
     assert followed.mean_pause_ms == 7 * MINUTE_MS
-    assert PartitionTrack(Position(1, 1, 1)).mean_pause_ms == 0
+    assert PartitionTrack.begin(Position(1, 1, 1)).mean_pause_ms == 0
     # As an image of an earlier version has it.
     followed.first = None
     assert followed.mean_pause_ms == 0

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 
 from agent.core.diagnosis.api import Analyzer, ClusterAnalyzer, Settings
 from agent.core.diagnosis.consumption import Consumption
-from agent.core.diagnosis.engine import PartitionDiagnosis
+from agent.core.diagnosis.engine import GroupAnalyzers, PartitionDiagnosis
 from agent.core.events.recent import RecentEvent
 from agent.core.records import LogId
 from agent.core.shadow.classic import ClassicGroup
@@ -25,12 +25,10 @@ from agent.core.shadow.targets import TargetAssignments
 from agent.core.state_fields import INTERNED, SHARED, declared_state
 from agent.persistence.cluster_state import ClusterState
 from analyzers import windows
-from analyzers.stalled_rules import PartitionTrack, ProgressTrack
 from tests import examples
-from tests.unit.analyzers.test_stalled_consumer import play, stable
 from tests.unit.cli.running import SEGMENTS
 from tests.unit.core.diagnosis.test_properties import timed
-from tests.unit.core.shadow.build import Log, run_of
+from tests.unit.core.shadow.build import run_of
 from tests.unit.core.wire.vectors import CAPTURE, needs
 from tests.unit.persistence.snapshot.cutting import ALL
 from tests.unit.serving.routes.replayed import of_path
@@ -53,10 +51,9 @@ NO_STATE: dict[type, set[str]] = {
         "version",
         "moved",
     },
-    Consumption: {"_ends"},  # what `_bases` tells
+    GroupAnalyzers: {"analyzers", "_found"},  # what `watches` tells
+    Consumption: {"_ends", "_places", "_offsets", "_counts"},  # what `_now` and `_bases` tell
     ClassicGroup: {"_metadata"},  # what `_raw` tells
-    PartitionTrack: {"first_offset", "first_commit_ms", "first_commits"},  # what `first` tells
-    ProgressTrack: {"offset", "commit_ms", "commits"},  # what `position` tells
     windows.Occupant: {"member_id"},
     windows.SeatChains: {"_seats"},  # what `_here` tells
     TargetAssignments: {"slots_of"},
@@ -184,11 +181,6 @@ def test_a_generated_cluster() -> None:
 def test_any_history(records: list[Any]) -> None:
     if records:
         check(replayed([run_of(records)]))
-
-
-def test_a_track_that_went_back_is_one() -> None:
-    log = play(Log().add(stable()), 5, {0: lambda n: 1000 + 10 * n})
-    assert "PartitionTrack" in check(replayed([run_of(play(log, 3, {0: lambda n: 100 + n}).records)]))
 
 
 def test_what_is_not_declared_is_found() -> None:

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from agent.core.shadow.classic import ClassicGroup
+from agent.core.shadow.views import Position
 from agent.core.state_fields import StateFields
 from agent.persistence.cluster_state import ClusterState
 from agent.persistence.snapshot import codec, migrations
@@ -17,6 +18,8 @@ from agent.persistence.snapshot.envelope import Header, read_header, seal
 from agent.persistence.snapshot.errors import RefusalReason, SnapshotRefused
 from agent.persistence.snapshot.image_codec import ImageCodec
 from agent.persistence.snapshot.migrations import FORMAT, MIGRATIONS, OLDEST_FORMAT, Added, Removed, Renamed
+from analyzers.stalled_consumer import StalledConsumer
+from analyzers.stalled_rules import PartitionTrack, ProgressTrack, StalledSettings, packed, partition_track
 from tests.harness.state_digest import digest
 from tests.unit.persistence.snapshot.cutting import ALL
 from tests.unit.persistence.snapshot.making_images import DATA, LOG, PARTITION, replayed
@@ -101,6 +104,32 @@ def test_added_renamed_and_removed_fields(monkeypatch: pytest.MonkeyPatch) -> No
     assert (one.a, one.fresh, one.named) == (1, {}, "x")
     assert one.fresh is not other.fresh
     assert Forms(5).of(Thing).pack(one, Packing()) == (1, {}, "x")
+
+
+def test_tracks_that_were_objects_are_read() -> None:
+    def make() -> Any:
+        return StalledConsumer(StalledSettings())
+
+    before, a, b = make(), ("t", 0), ("t", 1)
+    track, progress = (
+        PartitionTrack.begin(Position(5, 60_000, 7)),
+        ProgressTrack.begin(Position(5, 60_000, 7), 3, 61_000),
+    )
+    track.mark_rewind(9)
+    before._tracks, before._back, before._progress = {a: track}, {a: track}, {a: progress, b: progress}
+    state = StateFields({**StalledConsumer.STATE, **StalledConsumer.STATE.until[7]})
+    to = Packing()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(StalledConsumer, "STATE", state)
+        packed_then = Forms().of_class(StalledConsumer).pack(before, to)
+    form = Forms(7).of_class(StalledConsumer, make=make)
+    plain: Any = msgspec.msgpack.Decoder(form.plain).decode(msgspec.msgpack.encode(packed_then))
+    by = Unpacking(list(to.slots), {cls: list(numbers) for cls, numbers in to.interned.items()})
+    again = form.unpack(plain, by)
+    assert again._tracks == {a: packed(track)}
+    assert again._progress == {a: packed(progress), b: packed(progress)}
+    assert (again._back, again._set_aside) == ({a: None}, {})
+    assert partition_track(again._tracks[a]) == track
 
 
 def test_data_is_there_for_each_version() -> None:
