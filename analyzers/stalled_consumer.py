@@ -238,12 +238,14 @@ class StalledConsumer(Analyzer):
         since_ms = self._members_ms or 0
         self._looked_ms = at_ms
         found: dict[TopicPartition, Status] = {}
+        positions, seen_ms = look.positions, look.seen_ms
         for slot, lag in look.lags.items():
-            track = self._progress_of(slot)
-            if track is None:
-                track = ProgressTrack.begin(look.positions[slot], lag, look.seen_ms, self._pause_ms(slot))
+            known = progress.get(slot)
+            if known is None:
+                track = ProgressTrack.begin(positions[slot], lag, seen_ms, self._pause_ms(slot))
             else:
-                track.follow(look.positions[slot], lag, look.seen_ms, at_ms)
+                track = progress_track(known)
+                track.follow(positions[slot], lag, seen_ms, at_ms)
                 if lag and (status := lag_status(track, at_ms, settings, since_ms)) is not Status.OK:
                     found[slot] = status
             progress[slot] = packed(track)

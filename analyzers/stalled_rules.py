@@ -314,6 +314,9 @@ def has_growing_lag(track: ProgressTrack, now_ms: int, since_ms: int) -> bool:
 
 def lag_status(track: ProgressTrack, now_ms: int, settings: StalledSettings, since_ms: int) -> Status:
     """The worst of what lag tells."""
+    moved = now_ms - track.moved_ms < settings.silent_after_s * 1000
+    if moved and not track.returns and now_ms - track.growing_ms < GROWING_MS:
+        return Status.OK  # as nearly always: none of them can be
     if is_stopped(track, now_ms, settings, since_ms):
         return Status.STOP
     if is_stalled(track, now_ms, settings, since_ms) or is_reread(track, now_ms, settings, since_ms):

@@ -21,7 +21,6 @@ from itertools import accumulate
 from sys import intern
 from typing import ClassVar, NamedTuple
 
-from agent.common.interning import share_equal
 from agent.core.diagnosis.api import WINDOW_MS, Analyzer, Finding, LagLook, PartitionLoad, Sample, TopicPartition
 from agent.core.diagnosis.consumption import Consumption
 from agent.core.diagnosis.hysteresis import FindingChange, Hysteresis
@@ -490,16 +489,12 @@ class PartitionDiagnosis:
             ]
             if not wanting:
                 continue
-            slots, offsets, times_ms, topic_ids = self._mirror.offsets.commit_columns(name)
-            # They are kept with each position, and most were committed together.
-            columns = CommitColumns(slots, offsets, share_equal(times_ms), topic_ids)
+            columns = CommitColumns(*self._mirror.offsets.commit_columns(name))
             seen_ms, lags = source.lags(name, columns, due_ms)
-            counts = self._mirror.offsets.commit_counts(name)
-            positions = {
-                slot: Position(offset, commit_ms, counts[slot])
-                for slot, offset, commit_ms in zip(*columns[:3], strict=True)
-                if slot in lags
-            }
+            counts = self._mirror.offsets.commit_counts(name).values()
+            positions = dict(zip(columns.slots, map(Position, *columns[1:3], counts), strict=True))
+            if len(lags) < len(positions):
+                positions = {slot: position for slot, position in positions.items() if slot in lags}
             look = LagLook(due_ms, seen_ms, positions, lags)
             out += self._judge(name, watched, wanting, self._context_of(name, watched), look=look)
         return out

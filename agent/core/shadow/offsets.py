@@ -253,7 +253,7 @@ class CommittedOffsets:
         """How often each of a group's positions was committed."""
         slots = self._groups.get(group, {})
         # They are kept of each position, and most were committed equally often.
-        counts = share_equal([self._counts[number] for number in slots])
+        counts = share_equal(list(map(self._counts.__getitem__, slots)))
         return dict(zip(slots.values(), counts, strict=True))
 
     def count(self, group: str) -> int:
