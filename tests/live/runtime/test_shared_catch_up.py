@@ -17,10 +17,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from agent.config.settings import PLAIN_CLUSTER, ReadSettings
 from agent.core.diagnosis.api import WINDOW_MS
+from agent.core.protocol.hashing import partition_for_group
 from agent.core.records import RawRecord
 from agent.core.wire.offset_commit_fastpath import commit_key, commit_value
 from agent.kafka.writer.topic import partition_count
@@ -340,3 +342,34 @@ def test_a_stop_is_heeded_and_the_next_start_goes_on(
     assert told == one.events
     assert known.states == one.states
     assert known.described == one.described
+
+
+def test_what_is_behind_an_open_transaction(written: Written, pieces: list[PieceRead]) -> None:
+    """A process ends there as one that reads alone does, and once it has ended the rest is read. It writes, so it is
+    last."""
+    names = (f"{kind}-{number}" for number in range(1_000) for kind in ("holder", "behind"))
+    holder, behind = [it for it in names if partition_for_group(it, PARTITIONS) == PLAIN][:2]
+    bootstrap = {"bootstrap.servers": written.servers, "log_level": 0}
+    admin = AdminClient(bootstrap)
+    admin.create_topics([NewTopic("orders", 1)])["orders"].result(20)
+    producer = Producer({**bootstrap, "transactional.id": "opened", "transaction.timeout.ms": 600_000})
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    asking = Consumer({**bootstrap, "group.id": holder})
+    producer.send_offsets_to_transaction([TopicPartition("orders", 0, 1)], asking.consumer_group_metadata(), 60)
+    asking.close()
+    value = commit_value(1, round(time.time() * 1000))
+    produce(written.servers, [RawRecord(PLAIN, 0, written.newest_ms, commit_key(behind, "orders", 0), value)])
+    agent = agent_of(written, 2, Kept(), None)
+    agent.start()
+    try:
+        wait_until(lambda: agent.queries.has_caught_up, 60)
+        assert max(it.next_offset for it in pieces if it.partition == PLAIN) == written.ends[PLAIN] - 3
+        status = agent.queries.status()["partitions"][str(PLAIN)]
+        assert status["open_transaction"]["group"] == holder
+        assert agent.state.mirror.find(behind) is None
+        producer.commit_transaction(60)
+        wait_until(lambda: agent.state.mirror.find(behind) is not None, 60)
+        assert agent.state.mirror.find(holder) is not None
+    finally:
+        agent.stop()
