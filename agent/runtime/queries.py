@@ -138,9 +138,9 @@ class AgentQueries(ServedQueries):
         records = sum(it.records for it in recent.values())
         farthest = duration(max(it.farthest_ms for it in recent.values()))
         return (
-            f"timestamps of {records} records are up to {farthest} ahead of this machine's clock or of the records"
-            f" around them (partitions {places}{', …' if many else ''}): they are passed over as a clock; see who"
-            " writes to the topic"
+            f"timestamps of {records} record{'s' if records > 1 else ''} are up to {farthest} ahead of this machine's"
+            f" clock or of the records around them (partitions {places}{', …' if many else ''}): they are"
+            " passed over as a clock; see who writes to the topic"
         )
 
     def misplaced_groups(self) -> str | None:
@@ -349,7 +349,8 @@ def passed_over_text(pieces: Sequence[PassedOver]) -> str:
     more = ", …" if len(partitions) > PARTITIONS_NAMED else ""
     places = ", ".join(map(str, partitions[:PARTITIONS_NAMED])) + more
     records = sum(it.end - it.first for it in pieces)
+    what = "1 record could not be read and was" if records == 1 else f"{records} records could not be read and were"
     return (
-        f"{records} records could not be read and were passed over (partitions {places}): until their next records,"
-        f" groups there may stand otherwise than is told; {pieces[-1]}"
+        f"{what} passed over (partitions {places}): until their next records, groups there may stand otherwise than"
+        f" is told; {pieces[-1]}"
     )
