@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from sys import intern
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
-from agent.common.interning import Interner
+from agent.common.interning import Interner, share_texts_and_numbers
 from agent.core.causes import Cause
 from agent.core.inference.parameters import PARAMETERS
 from agent.core.protocol.client_libraries import library_named
@@ -55,6 +56,7 @@ class RecentItems(Generic[Item]):
 
     def after_restore(self) -> None:
         """All empty windows share one list."""
+        share_texts_and_numbers(self, "window_ms", "kept")
         self._items = list(self._items) or _NOTHING
 
     def __len__(self) -> int:
@@ -118,7 +120,7 @@ class DepartureCounter(Generic[Key]):
 
     def after_restore(self) -> None:
         """What is empty is shared, and a dict takes half the room of a counter."""
-        self._here = dict(self._here)
+        self._here = {_shared_key(key): here for key, here in self._here.items()}
         self._share_what_is_empty()
 
     def _share_what_is_empty(self) -> None:
@@ -229,8 +231,8 @@ class SeatChains(Generic[Key]):
         self._seats = {}
         for key, members in here.items():
             for member_id, occupant in members.items():
-                occupant.member_id = member_id
-            self._put(key, members)
+                occupant.member_id = intern(member_id)
+            self._put(_shared_key(key), {it.member_id: it for it in members.values()})
 
     def _members(self, key: Key) -> dict[str, Occupant]:
         found = self._seats.get(key, {})
@@ -315,6 +317,14 @@ def identity_of(member: Member) -> ClientIdentity:
 
 _one_identity = Interner(4_096)
 """Each analyzer keeps the members' seats."""
+
+
+def _shared_key(key: Key) -> Key:
+    """A key that was read anew, as one object with what is equal."""
+    if isinstance(key, ClientIdentity):
+        client_id, host, instance_id = key
+        return _one_identity(ClientIdentity(intern(client_id), intern(host), instance_id))  # type: ignore[return-value]
+    return key
 
 
 def leaves_without_goodbye(member: Member) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from sys import intern
 from typing import TypeVar
 
 Value = TypeVar("Value", bound=Hashable)
@@ -23,6 +24,22 @@ class Interner:
         if len(self._known) >= self._most:
             self._known.clear()
         return self._known.setdefault(value, value)  # type: ignore[return-value]  # what is equal is of its type
+
+
+_one_number = Interner(4_096)
+
+
+def share_texts_and_numbers(it: object, *attributes: str) -> None:
+    """Have these attributes, also of a frozen object, be one object with those that are equal elsewhere.
+
+    What is read anew, as from a snapshot, has a text of its own in each place where the live agent had one in all.
+    """
+    for name in attributes:
+        value = getattr(it, name)
+        if type(value) is str:
+            object.__setattr__(it, name, intern(value))
+        elif type(value) is int:
+            object.__setattr__(it, name, _one_number(value))
 
 
 def share_equal(values: Sequence[Value]) -> list[Value]:

@@ -4,6 +4,7 @@ pause."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from sys import intern
 from typing import ClassVar, NamedTuple
 
 from agent.core.inference.facts import CommitActivity
@@ -63,6 +64,11 @@ class CommitCadence:
         self._counts: Mapping[Partition, int] = {}
         self._notices = 0
         self._slowest_ms = 0
+
+    def after_restore(self) -> None:
+        """Most partitions of an owner came to it at once."""
+        shared = {it: it._replace(owner=intern(it.owner)) for it in set(self._holds.values())}
+        self._holds = {partition: shared[it] for partition, it in self._holds.items()}
 
     def begin_generation(self, at_ms: int, members: Iterable[Member], counts: Mapping[Partition, int]) -> None:
         """A generation begins; `counts` is how often each position was committed so far."""

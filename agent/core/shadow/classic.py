@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, ClassVar, Protocol, cast
 
+from agent.common.interning import share_texts_and_numbers
 from agent.core.inference.cause_inference import infer_rebalance, notice_time_ms
 from agent.core.inference.commit_cadence import CommitCadence
 from agent.core.inference.facts import Departure, RebalanceFacts
@@ -151,6 +152,14 @@ class ClassicGroup:
         self.pace = CommitCadence()
         self._metadata: tuple[MemberMetadata, ...] = ()
         """What the members were read from."""
+
+    def after_restore(self) -> None:
+        """What the members were read from shares its texts with them."""
+        self.members = {it.member_id: it for it in self.members.values()}
+        for it in self._metadata:
+            share_texts_and_numbers(
+                it, "member_id", "client_id", "client_host", "rebalance_timeout", "session_timeout"
+            )
 
     def fork(self) -> ClassicGroup:
         """Another that stands as this one does, to be replayed on while this one stays as it is."""

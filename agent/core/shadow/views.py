@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from sys import intern
 from typing import NamedTuple
 
+from agent.common.interning import share_texts_and_numbers
 from agent.core.inference.origins import Origin
 from agent.core.protocol.client_libraries import UNKNOWN
 from agent.core.state_fields import interned
+
+_SHARED = (
+    "member_id",
+    "client_id",
+    "client_host",
+    "session_timeout_ms",
+    "rebalance_timeout_ms",
+    "client_library",
+    "library_evidence",
+)
 
 
 @interned
@@ -41,6 +53,12 @@ class Member:
     uses_classic_protocol: bool = True
     client_library: str = UNKNOWN
     library_evidence: str = ""
+
+    def after_restore(self) -> None:
+        """Texts are one object in all members and analyzers, as they were before."""
+        share_texts_and_numbers(self, *_SHARED)
+        object.__setattr__(self, "subscription", tuple(map(intern, self.subscription)))
+        object.__setattr__(self, "assignment", {intern(topic): held for topic, held in self.assignment.items()})
 
     @property
     def partitions(self) -> int:

@@ -21,6 +21,7 @@ from agent.core.events.recent import PartitionRecentEvents, RecentEvent
 from agent.core.inference.external_evidence import EvidenceSource
 from agent.core.inference.origins import OriginSource
 from agent.core.shadow.mirror import PartitionMirror
+from agent.core.shadow.offsets import one_slot, one_topic
 from agent.core.state_fields import INTERNED, declared_state
 from agent.persistence.snapshot.analyzer_state import (
     AnalyzerStates,
@@ -241,4 +242,8 @@ def _unpacking(tables: Any) -> Unpacking:
     values: dict[type, Any] = {}
     for cls, table in zip(_TABLES, columns, strict=True):
         values[cls] = list(map(row_maker(cls), zip(*table, strict=True))) if issubclass(cls, tuple) else table
-    return Unpacking(slots, values)
+        if (restored := getattr(cls, "after_restore", None)) is not None:
+            for it in values[cls]:
+                restored(it)
+    # Partitions of the offsets topic have the same.
+    return Unpacking([one_slot((one_topic(topic), partition)) for topic, partition in slots], values)

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import pytest
 
+from agent.common.interning import Interner
 from agent.core.diagnosis.api import (
     Analyzer,
     ClusterAnalyzer,
@@ -20,15 +21,19 @@ from agent.core.diagnosis.api import (
 from agent.core.diagnosis.cluster import AnalyzerSelection
 from agent.core.diagnosis.engine import AnalyzerFailure
 from agent.core.events.recent import RecentEvents
+from agent.core.shadow.classic import ClassicGroup
 from agent.core.shadow.transitions import LogPosition
 from agent.persistence.cluster_state import ClusterState, ReplayPosition
 from agent.persistence.snapshot.errors import UnwritableState
+from analyzers import windows
+from analyzers.lost_members import LostMembersAnalyzer
 from tests.harness.state_digest import canonical_form, digest
 from tests.unit.core.diagnosis.doubles import Raises, Twice, chosen, generations
 from tests.unit.core.shadow import build as b
 from tests.unit.core.shadow.build import Log, run_of
-from tests.unit.persistence.snapshot.cutting import LOG, WITH_DOUBLES, digests, lines, new, reborn, take
+from tests.unit.persistence.snapshot.cutting import ALL, LOG, WITH_DOUBLES, digests, lines, new, reborn, take
 from tests.unit.persistence.snapshot.test_windows import FIRST, MINUTE
+from tests.unit.simulation.generator.making import a_cluster, runs
 
 
 class Fails(ClusterAnalyzer):
@@ -195,3 +200,27 @@ def test_what_is_no_number_is_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
     other.restore(1, state.capture(1).encode())
     (finding,) = other.recent.findings()
     assert finding["numbers"] == {"what": "somewhere"}
+
+
+def test_texts_are_one_object_after_a_restart_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each place would have one of its own else, which takes nearly as much memory as all the rest."""
+    state = new(ALL)
+    for run in runs(a_cluster().records):
+        state.replay_batch(run)
+    monkeypatch.setattr(windows, "_one_identity", Interner(10_000))  # as in a process that has just begun
+    again, seats = reborn(state, ALL), 0
+    for number in again.partitions:
+        mirror, diagnosis, *_ = again.partition_state(number)
+        for name, group in mirror.groups.items():
+            if not isinstance(group, ClassicGroup):
+                continue
+            members = {it.client_id: it for it in group.members.values()}
+            for raw in group._metadata:
+                member = group.members[raw.member_id]
+                assert (raw.member_id is member.member_id, raw.client_host is member.client_host) == (True, True)
+            for analyzer in diagnosis._groups[name].analyzers if diagnosis is not None else ():
+                if isinstance(analyzer, LostMembersAnalyzer):
+                    for seat in analyzer._losses._seats._here:
+                        assert seat.client_id not in members or seat.client_id is members[seat.client_id].client_id
+                        seats += 1
+    assert seats > 10
