@@ -1,6 +1,7 @@
 """Processes that compute beside this one: their start, their end, and what is said where one dies.
 
-Each is a fresh interpreter, since this process may have threads, and those must not be forked. Must not know what is
+Each is a fork where this process has one thread, as a command does that reads files: that takes milliseconds. Threads
+must not be forked, so beside others each is a fresh interpreter, which imports everything anew. Must not know what is
 computed.
 """
 
@@ -20,7 +21,8 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar, cast
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
-    from multiprocessing.context import SpawnProcess
+    from multiprocessing.context import ForkContext, SpawnContext
+    from multiprocessing.process import BaseProcess
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -56,6 +58,14 @@ def affordable_processes(size_bytes: int) -> int:
     return (min(available, int(most) // 2) if most.isdecimal() else available) // size_bytes
 
 
+def _has_one_thread() -> bool:
+    """Whether this process has no other thread, of libraries in C either."""
+    try:
+        return len(os.listdir("/proc/self/task")) == 1
+    except OSError:
+        return False
+
+
 def _content(path: Path) -> str:
     try:
         return path.read_text(encoding="ascii").strip()
@@ -70,7 +80,7 @@ class WorkFailed(RuntimeError):
 class _Worker(NamedTuple):
     """A process, the pipe to it, and the numbers of the tasks that it has."""
 
-    process: SpawnProcess
+    process: BaseProcess
     pipe: Connection
     has: deque[int]
 
@@ -90,9 +100,13 @@ class Workers(Generic[Task, Result]):
         # Every command knows this module; few start processes.
         from multiprocessing import get_context, resource_tracker
 
-        context = get_context("spawn")
-        # It starts a process of its own with the first of these, and unblocks the signal then.
-        resource_tracker.ensure_running()
+        context: ForkContext | SpawnContext
+        if _has_one_thread():
+            context = get_context("fork")
+        else:
+            context = get_context("spawn")
+            # It starts a process of its own with the first of these, and unblocks the signal then.
+            resource_tracker.ensure_running()
         # A child inherits what is blocked: from its first moment it is deaf to the terminal.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:

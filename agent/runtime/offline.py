@@ -340,7 +340,8 @@ def load(
 
 
 MIN_WORKER_BYTES = 32 << 20
-"""To start a process costs as much CPU as to read a quarter of this: for less of the log it is not done unasked."""
+"""For less of the log a process is not started unasked: beside threads its start costs as much CPU as to read a
+quarter of this."""
 
 
 def worker_count(sizes: Collection[int], workers: int | None) -> int:

@@ -23,10 +23,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
+from operator import attrgetter
 from pathlib import Path
 
-from agent.core.records import RawRecord, RecordBatch
-from agent.kafka.source import MAX_BATCH_RECORDS, NO_TIMESTAMP_MS
+from agent.core.records import OffsetColumn, RawRecord, RecordBatch
+from agent.kafka.source import NO_TIMESTAMP_MS
 from agent.kafka.source.batches import (
     CONTROL,
     RECORD_ERRORS,
@@ -42,8 +43,13 @@ from agent.kafka.source.unpacking import Oversized
 TOPIC = "__consumer_offsets"
 UNKNOWN_PARTITION = -1
 
+MAX_BATCH_RECORDS = 2_000
+"""The most records in one `RecordBatch` of a file: what is made of so many, 350 bytes of each, is still in a
+processor's own cache when they are applied; of 10,000 it was not."""
+
 _PARTITION_DIRECTORY = re.compile(re.escape(TOPIC) + r"-(\d+)")
 _OF_TRANSACTION = TRANSACTIONAL | CONTROL
+_OFFSET, _TIMESTAMP, _KEY, _VALUE = map(attrgetter, ("offset", "timestamp", "key", "value"))
 _COMMIT = 1  # ControlRecordType: 0 is abort, 1 is commit
 
 # For each producer, the offsets of its markers in order, and which of them commit.
@@ -93,7 +99,7 @@ class PartitionLog:
                     )
 
     def committed(self) -> Iterator[RecordBatch | SegmentProblem]:
-        """Runs of at most `MAX_RUN_RECORDS` records: no markers, nothing of aborted or open transactions."""
+        """Runs of at most `MAX_BATCH_RECORDS` records: no markers, nothing of aborted or open transactions."""
         outcomes: _Outcomes | None = None
         pending: list[Record] = []
         for walk, batch, expected in self._batches():
@@ -115,12 +121,14 @@ class PartitionLog:
                         yield from (portion,) if isinstance(portion, SegmentProblem) else self._runs(portion)
                     continue
                 problem = _take(pending, walk, batch, expected)
-                if problem is None and len(pending) < MAX_BATCH_RECORDS:
+                if problem is None:
+                    if whole := len(pending) - len(pending) % MAX_BATCH_RECORDS:
+                        yield from self._runs(pending[:whole])
+                        del pending[:whole]
                     continue
             yield from self._runs(pending)
             pending = []
-            if problem is not None:
-                yield problem
+            yield problem
         yield from self._runs(pending)
 
     def _batches(self) -> Iterator[tuple[BatchReader, Batch | SegmentProblem, int]]:
@@ -150,13 +158,15 @@ class PartitionLog:
     def _runs(self, records: list[Record]) -> Iterator[RecordBatch]:
         for start in range(0, len(records), MAX_BATCH_RECORDS):
             rows = records[start : start + MAX_BATCH_RECORDS]
-            timestamps = [row.timestamp for row in rows]
+            timestamps = list(map(_TIMESTAMP, rows))
+            if None in timestamps:
+                timestamps = [NO_TIMESTAMP_MS if timestamp is None else timestamp for timestamp in timestamps]
             yield RecordBatch(
                 self.partition,
-                [row.offset for row in rows],
-                [NO_TIMESTAMP_MS if timestamp is None else timestamp for timestamp in timestamps],
-                [row.key for row in rows],
-                [row.value for row in rows],
+                OffsetColumn(rows, _OFFSET),
+                timestamps,
+                list(map(_KEY, rows)),
+                list(map(_VALUE, rows)),
             )
 
     def _outcomes(self) -> _Outcomes:

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from multiprocessing import active_children
 from pathlib import Path
@@ -24,6 +25,27 @@ def square_slowly(task: tuple[int, float]) -> tuple[int, int]:
     number, seconds = task
     time.sleep(seconds)
     return number * number, os.getpid()
+
+
+def command_line(task: int) -> bytes:
+    """How this process was called."""
+    return Path("/proc/self/cmdline").read_bytes()
+
+
+def started_beside_threads(number: int) -> bytes:
+    """Have a process of its own tell how it was called, while so many threads more than one run here."""
+    end = threading.Event()
+    others = [threading.Thread(target=end.wait) for _ in range(number)]
+    for it in others:
+        it.start()
+    try:
+        with Workers(1, command_line) as workers:
+            (found,) = workers.results([1], [1])
+    finally:
+        end.set()
+        for it in others:
+            it.join()
+    return found
 
 
 def fail(task: str) -> None:
@@ -58,6 +80,17 @@ def test_results_come_in_the_order_of_the_tasks() -> None:
         assert len({pid for _, pid in found}) == 2
         assert os.getpid() not in {pid for _, pid in found}
     assert active_children() == []
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_threads_are_not_forked(others: int) -> None:
+    program = (
+        "from tests.live.common.test_workers import started_beside_threads, command_line\n"
+        f"print(started_beside_threads({others}) == command_line(0))"
+    )
+    command = [sys.executable, "-c", program]
+    said = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
+    assert said == f"{not others}\n"
 
 
 @pytest.mark.parametrize(

@@ -121,8 +121,8 @@ def test_going_back_within_a_file_is_a_problem(tmp_path):
 
 
 def test_runs_are_bounded(tmp_path):
-    log = write(tmp_path, batch(0, 25_000), *[batch(25_000 + i) for i in range(5)])
-    assert [len(run) for run in log.committed()] == [10_000, 10_000, 5_000, 5]
+    log = write(tmp_path, batch(0, 5_000), *[batch(5_000 + i) for i in range(1_005)])
+    assert [len(run) for run in log.committed()] == [2_000, 2_000, 2_000, 5]
 
 
 def test_records_before_a_fault_inside_a_batch_are_kept(tmp_path):
