@@ -417,6 +417,9 @@ class World:
         self.disk.is_alive = False
         self.scheduler.kill(process, process.tasks)
         self.disk.crash(machine=machine)
+        if machine and len([*self.disk.snapshots().glob("partition-*.snapshot")]) < self.plan.log.partitions:
+            # Of a partition without one the log tells again, and so does the spool, which forgets what was sent.
+            self.seen.interruptions += 1
 
         def again() -> None:
             self.scheduler.sleep(away_s)
