@@ -216,10 +216,6 @@ class StalledConsumer(Analyzer):
         known = self._tracks.get(slot) or self._set_aside.get(slot)
         return None if known is None else partition_track(known)
 
-    def _progress_of(self, slot: TopicPartition) -> ProgressTrack | None:
-        known = self._progress.get(slot)
-        return None if known is None else progress_track(known)
-
     # Lag.
 
     @property
@@ -288,10 +284,11 @@ class StalledConsumer(Analyzer):
 
     def _known_lag(self, slot: TopicPartition, now_ms: int) -> int | None:
         """A partition's lag; None where it is not known, or not any more."""
-        track = self._progress_of(slot)
-        if track is None or not self._is_fresh(now_ms) or self._looked_ms - track.seen_ms >= WINDOW_MS:
+        known = self._progress.get(slot)
+        if known is None or not self._is_fresh(now_ms):
             return None
-        return track.lag
+        track = progress_track(known)
+        return track.lag if self._looked_ms - track.seen_ms < WINDOW_MS else None
 
     def _is_fresh(self, now_ms: int) -> bool:
         return now_ms < self._looked_ms + STALE_LOOKS * self.look_ms

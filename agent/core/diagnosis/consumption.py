@@ -50,7 +50,7 @@ class Consumption:
 
     def __init__(self) -> None:
         self.version = 0
-        """Raised by what changes an answer of `at` for the same window."""
+        """Raised by what changes an answer of `records_until` for the same window."""
         self._places: dict[TopicPartition, int] = {}
         # By place: the offset, and how often it was committed. Places of positions that are gone stay until they are
         # half of all.
@@ -94,8 +94,7 @@ class Consumption:
             self.version += 1
             self._counts[place] = 0
             if 2 * len(self._places) <= len(self._offsets):
-                now, bases = self._now, self._bases
-                self._bases, self._now = bases, now
+                self._bases, self._now = self._bases, self._now
                 self.after_restore()
 
     def records_until(self, now_ms: int) -> dict[TopicPartition, int]:

@@ -173,8 +173,8 @@ class GroupAnalyzers:
 
     def close(self) -> list[tuple[Analyzer, FindingChange]]:
         """The group is gone: what is open closes."""
-        changes = ((it, it.name in self._found and self._found[it.name].close()) for it in self.analyzers)
-        return [(analyzer, change) for analyzer, change in changes if change]
+        changes = ((it, self._found[it.name].close()) for it in self.analyzers if it.name in self._found)
+        return [(analyzer, change) for analyzer, change in changes if change is not None]
 
 
 class PartitionDiagnosis:

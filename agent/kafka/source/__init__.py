@@ -7,6 +7,3 @@ what is inside a key or a value, and who will read the records. `topic` reads th
 
 NO_TIMESTAMP_MS = -1
 """A record without a timestamp: the value that Kafka itself uses (`RecordBatch.NO_TIMESTAMP`)."""
-
-MAX_BATCH_RECORDS = 10_000
-"""The most records in one `Run` of any source: bounds memory, and amortizes the work for each run."""

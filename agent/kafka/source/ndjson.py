@@ -21,11 +21,14 @@ from itertools import groupby
 from typing import Protocol
 
 from agent.core.records import RawRecord, RecordBatch
-from agent.kafka.source import MAX_BATCH_RECORDS, NO_TIMESTAMP_MS
+from agent.kafka.source import NO_TIMESTAMP_MS
 from agent.kafka.source.errors import SourcePathError
 
 STDIN = "-"
 SUFFIXES = (".ndjson", ".ndjson.gz")
+
+MAX_BATCH_RECORDS = 10_000
+"""The most records in one `RecordBatch`: bounds memory, and amortizes the work for each."""
 
 _MAX_LINE_BYTES = 1 << 28  # twice a batch's bytes in hex and more: beyond it, no line of ours
 _MOST = {"partition": (1 << 31) - 1, "offset": (1 << 63) - 1, "timestamp": (1 << 63) - 1}

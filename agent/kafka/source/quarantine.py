@@ -95,9 +95,9 @@ class Quarantine:
 
     def add(self, piece: PassedOver) -> None:
         """Remember and count it. What goes on where a search ran out of time makes one piece with what that found."""
-        before = [it for it in self.pieces if not _goes_on(it, piece)]
-        first = next((it.first for it in self.pieces if _goes_on(it, piece)), piece.first)
-        self.pieces = (*before[-MAX_PIECES + 1 :], replace(piece, first=first))
+        before = next((it for it in self.pieces if _goes_on(it, piece)), piece)
+        others = [it for it in self.pieces if it is not before]
+        self.pieces = (*others[-MAX_PIECES + 1 :], replace(piece, first=before.first))
         self.records = {**self.records, piece.reason: self.records.get(piece.reason, 0) + piece.end - piece.first}
 
     def forget(self, partition: int | None = None) -> None:

@@ -94,8 +94,7 @@ class Kafka:
         """End it, if it runs."""
         if self._process is not None:
             self._process.kill()
-            with suppress(BrokenPipeError), self._process:
-                pass
+            self._process.communicate()
             self._process = None
 
 

@@ -417,7 +417,8 @@ class World:
         self.disk.is_alive = False
         self.scheduler.kill(process, process.tasks)
         self.disk.crash(machine=machine)
-        if machine and len([*self.disk.snapshots().glob("partition-*.snapshot")]) < self.plan.log.partitions:
+        kept = [*self.disk.snapshots().glob("partition-*.snapshot")] if self.knobs.has_snapshots else None
+        if machine and kept is not None and len(kept) < self.plan.log.partitions:
             # Of a partition without one the log tells again, and so does the spool, which forgets what was sent.
             self.seen.interruptions += 1
 
