@@ -247,7 +247,7 @@ class OfflineGroups:
     def timeline(self, group: str, since_ms: int | None = None, until_ms: int | None = None) -> list[Event] | None:
         """One group's events of a range, bounds included, in order; None if there is and was no such group."""
         events = [event for event in self.events() if event["group"] == group]
-        if not events and self.mirror.find(group) is None:
+        if not events and self.mirror.mirror_of(group) is None:
             return None
         return events_within(events, since_ms, until_ms)
 

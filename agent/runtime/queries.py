@@ -300,9 +300,9 @@ class AgentQueries(ServedQueries):
             return None
         with self._lock:
             kept, complete_since_ms = self._state.recent.timeline(group)
-            known = self._state.mirror.find(group) is not None
+            is_known = self._state.mirror.mirror_of(group) is not None
         events = list(kept)
-        return Timeline(events_within(events, since_ms, until_ms), complete_since_ms) if events or known else None
+        return Timeline(events_within(events, since_ms, until_ms), complete_since_ms) if events or is_known else None
 
     def findings(
         self, since_ms: int | None = None, until_ms: int | None = None, group: str | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from copy import copy
 
 from agent.core.inference.external_evidence import EvidenceSource
@@ -32,6 +32,9 @@ class ClusterMirror:
         self._evidence_source, self._origin_source = evidence_source, origin_source
         self._dropped: dict[int, tuple[Counter[str], Counter[str]]] = {}
         """What was counted of partitions before they were begun anew: what was read stays read."""
+        self._names: Mapping[Uuid, str] = {}
+        self._named_by: list[tuple[PartitionMirror, int]] = []
+        """The mirrors that `_names` are of, and which versions of their names."""
 
     def partition(self, number: int) -> PartitionMirror:
         """The mirror of one partition."""
@@ -70,12 +73,16 @@ class ClusterMirror:
         out.partitions = {partition: self.partitions[partition].fork(group)}
         return out
 
-    def topic_names(self) -> dict[Uuid, str]:
-        """Topic names by id, as all partitions' records have shown them."""
-        names: dict[Uuid, str] = {}
-        for mirror in list(self.partitions.values()):
-            names.update(mirror.names)
-        return names
+    def topic_names(self) -> Mapping[Uuid, str]:
+        """Topic names by id, as all partitions' records have shown them: the same object until they show others."""
+        # Who asks about each of many groups would else put together all names of all partitions for each.
+        named_by = [(it, it.names_version) for it in list(self.partitions.values())]
+        if named_by != self._named_by:
+            names: dict[Uuid, str] = {}
+            for mirror, _ in named_by:
+                names.update(mirror.names)
+            self._names, self._named_by = names, named_by
+        return self._names
 
     def views(self) -> Iterator[GroupView]:
         """Every group, by name within its partition."""
@@ -89,19 +96,14 @@ class ClusterMirror:
 
     def view(self, group: str) -> GroupView | None:
         """One group, or None."""
-        for mirror in list(self.partitions.values()):
-            if group in mirror.groups:
-                return mirror.view(group, self.topic_names())
-        return None
+        mirror = self.mirror_of(group)
+        return None if mirror is None else mirror.view(group, self.topic_names())
 
     def find(self, group: str) -> tuple[GroupView, tuple[CommittedOffset, ...]] | None:
         """One group with its committed offsets, or None."""
-        for mirror in list(self.partitions.values()):
-            if group in mirror.groups:
-                view = mirror.view(group, self.topic_names())
-                assert view is not None, "the mirror has the group"
-                return view, mirror.committed(group)
-        return None
+        mirror = self.mirror_of(group)
+        view = None if mirror is None else mirror.view(group, self.topic_names())
+        return None if mirror is None or view is None else (view, mirror.committed(group))
 
     def record_counts(self) -> Counter[str]:
         """Records read, by type: never less than before, whatever was begun anew."""

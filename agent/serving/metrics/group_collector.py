@@ -68,8 +68,6 @@ class GroupCollector:
         self._lags = ScrapedLags(lambda: NO_END_OFFSETS) if lags is None else lags
         self._shows, self._stale, self._pause_s = shows, stale, pause_s
         self._names: Mapping[Uuid, str] = {}
-        self._names_versions: Sequence[tuple[PartitionMirror, int]] = ()
-        self._names_version = 0
         # The mirrors themselves are the keys: a partition that was forgotten has another one when it is read anew.
         self._kept: dict[PartitionMirror, dict[str, _CachedGroup]] = {}
 
@@ -87,16 +85,10 @@ class GroupCollector:
         """The groups of each partition in turn, each partition's as they are read: to be gone through at once."""
         with self._lock:
             mirrors = list(self._state.mirror.partitions.values())
-            self._learn_names(mirrors)
+            self._names = self._state.mirror.topic_names()
         self._kept = {mirror: self._kept.get(mirror, {}) for mirror in mirrors}
         for mirror in mirrors:
             yield mirror, self._partition(mirror)
-
-    def _learn_names(self, mirrors: Iterable[PartitionMirror]) -> None:
-        versions = [(it, it.names_version) for it in mirrors]
-        if versions != self._names_versions:
-            self._names, self._names_versions = self._state.mirror.topic_names(), versions
-            self._names_version += 1
 
     def _partition(self, mirror: PartitionMirror) -> Iterator[GroupReading]:
         """The groups of a partition; between some and some more the lock is free."""
@@ -154,7 +146,7 @@ class GroupCollector:
         # What its topics are called changes how a KIP-848 group is seen; its own commits may say that too.
         named_by = None
         if not isinstance(group, ClassicGroup):
-            named_by = (self._names_version, dict(zip(at.topic_ids, at.places, strict=True)))
+            named_by = (self._names, dict(zip(at.topic_ids, at.places, strict=True)))
         if kept is None or kept.group is not group or kept.version != group.version or kept.named_by != named_by:
             return _CachedGroup(group, named_by, GroupShape.of(self._view(mirror, group.name)))
         return kept

@@ -175,6 +175,20 @@ def test_a_group_that_is_deleted_while_its_partition_is_listed() -> None:
 # All partitions.
 
 
+def test_names_of_topics_are_put_together_once() -> None:
+    one = commit(group="a", topic="t", version=4, id_of_topic=topic_id("t"))
+    two = commit(group="b", topic="u", version=4, id_of_topic=topic_id("u"))
+    cluster = ClusterMirror()
+    cluster.replay(RawRecord(1, 0, T0, *one))
+    names = cluster.topic_names()
+    assert names == {topic_id("t"): "t"}
+    assert cluster.topic_names() is names, "whoever asks, about however many groups"
+    cluster.replay(RawRecord(2, 0, T0, *two))
+    assert cluster.topic_names() == {topic_id("t"): "t", topic_id("u"): "u"}
+    cluster.forget(1)
+    assert cluster.topic_names() == {topic_id("u"): "u"}
+
+
 def test_a_cluster_is_its_partitions() -> None:
     one = Log(1).add(commit(group="a", topic="t", version=4, id_of_topic=topic_id("t")), (b"\x00\x63", b""))
     two = Log(2).add(b.c_member("m-1", group="b"), b.c_current("m-1", 1, {"t": [0]}, group="b"))
