@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import os
+import pickle
 import re
 import signal
 import threading
@@ -16,6 +17,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from queue import SimpleQueue
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar, cast
 
@@ -199,19 +201,28 @@ def _died(worker: _Worker) -> WorkerDied:
 def _serve(pipe: Connection, work: Callable[[Task], Result]) -> None:
     """The life of a process: until nobody is there any more who would ask."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    tasks: SimpleQueue[bytes | None] = SimpleQueue()
+    threading.Thread(target=_receive, args=(pipe, tasks), daemon=True).start()
     # To look for cycles among what tasks leave took a quarter of their time.
     gc.disable()
-    while True:
-        try:
-            task = pipe.recv()
-        except EOFError:
-            return
+    while (pickled := tasks.get()) is not None:
+        task = pickle.loads(pickled)
         try:
             answer = work(task), None
         except Exception:  # noqa: BLE001  # whatever it is, the other process raises it
             pipe.send((None, traceback.format_exc()))
         else:
             pipe.send(answer)
+
+
+def _receive(pipe: Connection, tasks: SimpleQueue[bytes | None]) -> None:
+    """Take tasks as they come; None at the end. A pipe has little room: a task that waited in it until the one before
+    is done would hold up who sends it, who then takes no result, so that none could be sent either."""
+    try:
+        while True:
+            tasks.put(pipe.recv_bytes())
+    except (EOFError, OSError):
+        tasks.put(None)
 
 
 def _end_with_parent() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent.common import workers
-from agent.common.workers import affordable_processes, usable_cores
+from agent.common.workers import Workers, affordable_processes, usable_cores
 
 
 @pytest.mark.parametrize(
@@ -32,3 +32,17 @@ def test_half_of_a_container_is_for_the_first_process(tmp_path: Path, monkeypatc
     (tmp_path / "memory.max").write_text(f"{100 << 20}\n")
     assert affordable_processes(1 << 20) == 50
     assert affordable_processes(51 << 20) == 0
+
+
+MORE_THAN_A_PIPE_HOLDS = 4 << 20
+
+
+def _grown(task: bytes) -> bytes:
+    return task + b"!"
+
+
+@pytest.mark.timeout(60)
+def test_tasks_and_results_larger_than_a_pipe() -> None:
+    tasks = [bytes([number]) * MORE_THAN_A_PIPE_HOLDS for number in range(6)]
+    with Workers(2, _grown) as workers:
+        assert list(workers.results(tasks, [1] * len(tasks))) == [task + b"!" for task in tasks]
