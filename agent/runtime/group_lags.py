@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping
 
 from agent.core.end_offsets import NO_END_OFFSETS, EndOffsets
 from agent.core.shadow.kip848 import ShareGroup
 from agent.core.share_positions import SharePosition
-from agent.kafka.lag.lag_calculator import lag_totals, lowest_committed
+from agent.kafka.lag.lag_calculator import lowest_committed
 from agent.kafka.lag.scraped import LagSnapshot, ScrapedLags
 from agent.kafka.lag.share_state import ShareStateWatcher
 from agent.kafka.lag.watch import CommittedOffsets, LagWatcher
@@ -62,7 +63,11 @@ class GroupLags:
         """Each group's lag in records over all its topics, where it is known."""
         if self.watcher is None:
             return {}
-        return lag_totals(lag for snapshot in self._snapshots() for lag in snapshot.topics())
+        # A group is in one partition, but for one that stands in another since the topic was given more.
+        out: Counter[str] = Counter()
+        for snapshot in self._snapshots():
+            out.update(snapshot.totals())
+        return dict(out)
 
     def _snapshots(self) -> Iterator[LagSnapshot]:
         """What all groups have committed, a partition at a time."""

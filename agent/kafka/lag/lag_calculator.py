@@ -150,20 +150,11 @@ class PartitionLag(NamedTuple):
 def partition_lags(positions: CommittedPositions, ends: EndOffsets, now_ms: int) -> Iterator[PartitionLag]:
     """Every position, in the layout's order."""
     look = LagPass(positions)
-    _, records = look.lags(ends, now_ms)
+    records = look.records(ends, now_ms)
     for row in positions.layout.rows:
         for at in range(row.start, row.stop):
             partition = positions.layout.places[at][1]
             yield PartitionLag(row.group, row.topic, partition, look.offsets[at], records[at])
-
-
-def lag_totals(lags: Iterable[tuple[str, TopicLag]]) -> dict[str, int]:
-    """By group the records over all topics, as far as they are known; without those of which nothing is."""
-    out: dict[str, int] = {}
-    for group, lag in lags:
-        if lag.records is not None:
-            out[group] = out.get(group, 0) + lag.records
-    return out
 
 
 class LagPass:
@@ -173,73 +164,90 @@ class LagPass:
         self.layout = positions.layout
         self.offsets, self.times_ms, self.topic_ids = read_commit_columns(positions.values)
 
-    def lags(self, ends: EndOffsets, now_ms: int) -> tuple[list[TopicLag], list[int | None]]:
-        """Of each row of the layout, and how many records each position is behind; None where that is not known."""
+    def records(self, ends: EndOffsets, now_ms: int) -> list[int | None]:
+        """How many records each position is behind; None where that is not known."""
+        return self._records(ends, now_ms)[0]
+
+    def _records(self, ends: EndOffsets, now_ms: int) -> tuple[list[int | None], dict[int, Lag]]:
+        """And, by place, the lags of those that went the general way."""
         rows, offsets = self.layout.rows, self.offsets
         if not ends.newest or not rows:
-            unknown = [TopicLag(it.topic, None, None, it.stop - it.start, it.stop - it.start) for it in rows]
-            return unknown, [None] * len(offsets)
-        numbers = self._numbers(ends)
-        columns, starts, odd = ends.columns, ends.starts, ends.odd
+            return [None] * len(offsets), {}
+        numbers, starts, odd = self._numbers(ends), ends.starts, ends.odd
         if ABSENT in numbers:
             odd = odd | {ABSENT}
         # In bulk what is so for nearly all. What is absent has another's end and start here; it is odd.
-        behind: list[int | None] = list(map(sub, map(ends.newest.__getitem__, numbers), offsets))
-        may_be_lost = any(map(gt, map(starts.__getitem__, numbers), offsets))
-        newer_ms = ends.at_ms - ends.interval_ms
+        lags = list(map(sub, map(ends.newest.__getitem__, numbers), offsets))
+        behind: list[int | None] = [*lags]
+        if min(lags) < 0:
+            # Committed since the look at the ends; or of another log.
+            newer_ms = ends.at_ms - ends.interval_ms
+            behind = [
+                lag if lag >= 0 else 0 if time_ms > newer_ms else None
+                for lag, time_ms in zip(lags, self.times_ms, strict=True)
+            ]
+        special = [at for row in rows if not self._is_plain(row, ends, now_ms) for at in range(row.start, row.stop)]
+        if odd:
+            special += [at for at, number in enumerate(numbers) if number in odd]
+        if any(map(gt, map(starts.__getitem__, numbers), offsets)):
+            special += [at for at, number in enumerate(numbers) if offsets[at] < starts[number]]
+        found = {at: self._lag(at, ends, now_ms) for at in special}
+        for at, lag in found.items():
+            behind[at] = lag.records
+        return behind, found
+
+    def lags(self, ends: EndOffsets, now_ms: int) -> tuple[list[TopicLag], list[int | None]]:
+        """Of each row of the layout, and what `records` gives."""
+        behind, special = self._records(ends, now_ms)
         topics: list[TopicLag] = []
-        for row in rows:
-            is_plain = self._is_plain(row, ends, now_ms)
-            records = unknown_count = 0
-            at_least = is_unknown_since = False
-            oldest: float | None = None
-            # The look behind which nothing of this row was passed yet: the oldest goes down with what is older.
-            look = len(columns) - 1
-            for at in range(row.start, row.stop):
-                number, lag = numbers[at], behind[at]
-                assert lag is not None, "told below"
-                if not is_plain or (odd and number in odd) or (may_be_lost and offsets[at] < starts[number]):
-                    found = self._lag(at, ends, now_ms)
-                    behind[at] = found.records
-                    if found.records is None:
-                        unknown_count += 1
-                        continue
-                    records += found.records
-                    if found.records == 0:
-                        continue
-                    passed = None if found.seconds is None else now_ms - found.seconds * 1000
-                    is_bound = found.at_least
-                elif lag <= 0:
-                    if lag < 0:
-                        # Committed since the look at the ends; or of another log.
-                        is_newer = self.times_ms[at] > newer_ms
-                        behind[at] = 0 if is_newer else None
-                        unknown_count += not is_newer
-                    continue
-                else:
-                    records += lag
-                    offset = offsets[at]
-                    if number >= len(columns[0]) or columns[0][number] > offset:
-                        passed, is_bound = ends.passed_ms(number, offset)
-                    else:
-                        if columns[look][number] <= offset:
-                            # Younger than the oldest by a look.
-                            continue
-                        while columns[look - 1][number] > offset:
-                            look -= 1
-                        passed, is_bound = _passed_ms(ends, look, number, offset), False
-                at_least |= is_bound
-                if passed is None:
-                    is_unknown_since = True
-                elif oldest is None or passed < oldest:
-                    oldest = passed
-            count = row.stop - row.start
-            if unknown_count == count:
+        for row in self.layout.rows:
+            records, count = behind[row.start : row.stop], row.stop - row.start
+            unknown = records.count(None)
+            if unknown == count:
                 topics.append(TopicLag(row.topic, None, None, count, count))
                 continue
-            seconds = None if is_unknown_since else 0.0 if oldest is None else max(now_ms - oldest, 0) / 1000
-            topics.append(TopicLag(row.topic, records, seconds, count, unknown_count, at_least))
+            total = sum(filter(None, records))
+            seconds, at_least = self._seconds(row, behind, special, ends, now_ms) if total else (0.0, False)
+            topics.append(TopicLag(row.topic, total, seconds, count, unknown, at_least))
         return topics, behind
+
+    def _seconds(
+        self,
+        row: GroupTopicRange,
+        behind: Sequence[int | None],
+        special: Mapping[int, Lag],
+        ends: EndOffsets,
+        now_ms: int,
+    ) -> tuple[float | None, bool]:
+        """The longest of a row that is behind, None where it is not known; and whether that is a bound."""
+        numbers, offsets, columns = self._numbers(ends), self.offsets, ends.columns
+        at_least = is_unknown = False
+        oldest = float(now_ms)
+        # The look behind which nothing of this row was passed yet: the oldest goes down with what is older.
+        look = len(columns) - 1
+        first, newest, known = columns[0], columns[look], len(columns[0])
+        for at in range(row.start, row.stop):
+            if not behind[at]:
+                continue
+            number, offset = numbers[at], offsets[at]
+            if special and (lag := special.get(at)) is not None:
+                passed, is_bound = None if lag.seconds is None else now_ms - lag.seconds * 1000, lag.at_least
+            elif number < known and first[number] <= offset:
+                if newest[number] <= offset:
+                    # Younger than the oldest by a look.
+                    continue
+                while columns[look - 1][number] > offset:
+                    look -= 1
+                newest = columns[look]
+                passed, is_bound = _passed_ms(ends, look, number, offset), False
+            else:
+                passed, is_bound = ends.passed_ms(number, offset)
+            at_least |= is_bound
+            if passed is None:
+                is_unknown = True
+            elif passed < oldest:
+                oldest = passed
+        return None if is_unknown else (now_ms - oldest) / 1000, at_least
 
     def _numbers(self, ends: EndOffsets) -> Sequence[int]:
         layout = self.layout

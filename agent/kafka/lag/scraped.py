@@ -53,7 +53,7 @@ class LagSnapshot(NamedTuple):
         """By group, with what is asked for. Needs no lock."""
         look, layout = LagPass(self.positions), self.positions.layout
         lags, behind = look.lags(self.ends, self.now_ms) if topics or partitions else ((), ())
-        shown = {topic for topic in {row.topic for row in layout.rows} if self.shows_topic(topic)}
+        shown = self._shown_topics()
         out: dict[str, GroupPositions] = {}
         numbered = enumerate(layout.rows)
         for group, found in groupby(numbered, lambda item: item[1].group):
@@ -84,6 +84,24 @@ class LagSnapshot(NamedTuple):
                 )
                 known = known._replace(shown=_joined([known.shown, positions_of(of_shares)]))
             out[group] = known
+        return out
+
+    def _shown_topics(self) -> set[str]:
+        return {topic for topic in {row.topic for row in self.positions.layout.rows} if self.shows_topic(topic)}
+
+    def totals(self) -> dict[str, int]:
+        """By group the records behind over all topics, as far as they are known; without groups of which nothing is.
+        Needs no lock."""
+        behind, shown = LagPass(self.positions).records(self.ends, self.now_ms), self._shown_topics()
+        out: dict[str, int] = {}
+        for row in self.positions.layout.rows:
+            known = behind[row.start : row.stop]
+            if row.topic in shown and known.count(None) < len(known):
+                out[row.group] = out.get(row.group, 0) + sum(filter(None, known))
+        for it in self.shares:
+            records = it.lag(self.ends, self.now_ms).records
+            if records is not None and self.shows_topic(it.topic):
+                out[it.group] = out.get(it.group, 0) + records
         return out
 
     def topics(self) -> Iterator[tuple[str, TopicLag]]:

@@ -19,12 +19,11 @@ from agent.kafka.lag.lag_calculator import (
     LagCalculator,
     PartitionLag,
     TopicLag,
-    lag_totals,
     lowest_committed,
     partition_lags,
     topic_lags,
 )
-from agent.kafka.lag.scraped import ScrapedLags
+from agent.kafka.lag.scraped import LagSnapshot, ScrapedLags
 from tests import examples
 
 INTERVAL_MS = 30_000
@@ -145,7 +144,7 @@ def test_positions_that_come_and_go() -> None:
     ends = book.publish(NOW)
 
     def now() -> dict[str, int]:
-        return lag_totals(topic_lags(sums.take(0, offsets), ends, NOW))
+        return LagSnapshot(sums.take(0, offsets), ends, NOW, lambda topic: True).totals()
 
     assert now() == {}
     commit(offsets, "g", "t", 0, 4)
@@ -161,7 +160,8 @@ def test_positions_that_come_and_go() -> None:
     ends = book.publish(NOW)
     assert now() == {"g": 20, "h": 0}
     assert now() == {"g": 20, "h": 0}
-    assert lag_totals(topic_lags(LagCalculator().take(0, CommittedOffsets()), ends, NOW)) == {}
+    offsets = CommittedOffsets()
+    assert now() == {}
 
 
 def test_what_was_committed_before_something_hides_the_rest_tells_no_lag() -> None:
@@ -230,6 +230,9 @@ def test_what_groups_committed_is_told_by_group(hidden: tuple[str, ...], share_g
         for place, committed, records in zip(*of.shown, strict=True)
     ]
     assert sorted(rows) == sorted(it for _, it in taken.partitions())
+    assert taken.totals() == {
+        group: sum(it.records or 0 for it in of.topics) for group, of in found.items() if of.topics
+    }
     assert found["h"].last_commit_ms == NOW, "hidden or not"
     assert [*found["h"].places] == [(topic, at) for topic in "abc" for at in range(2)]
     less = taken.groups(topics=False, partitions=False)
