@@ -140,7 +140,7 @@ class RolloutWatch(BackgroundThread):
         for mirror in mirrors:
             with self._lock:
                 taken = self._lags.take(mirror.partition, mirror.offsets)
-            for group, lag in lag_sums(it for it in taken.topics() if it[0] in changing).items():
+            for group, lag in lag_sums(taken.of_groups(changing).topics()).items():
                 if lag.records is None and lag.seconds is None:
                     continue
                 notes = self._notes.setdefault(group, deque(maxlen=MAX_NOTES))

@@ -11,7 +11,7 @@ Pure, and one thread's at a time. `take` must see the mirror at rest; the rest d
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, repeat
 from operator import gt, sub
@@ -85,6 +85,21 @@ class CommittedPositions(NamedTuple):
 
     layout: PositionLayout
     values: list[bytes]
+
+
+def positions_of_groups(positions: CommittedPositions, groups: Container[str]) -> CommittedPositions:
+    """The same of some groups alone."""
+    layout = positions.layout
+    numbers, places, values = array("q"), list[PartitionId](), list[bytes]()
+    rows: list[GroupTopicRange] = []
+    for row in layout.rows:
+        if row.group in groups:
+            start, found = len(values), slice(row.start, row.stop)
+            numbers += layout.positions[found]
+            places += layout.places[found]
+            values += positions.values[found]
+            rows.append(row._replace(start=start, stop=len(values)))
+    return CommittedPositions(PositionLayout(layout.offsets, layout.version, numbers, places, rows), values)
 
 
 class LagCalculator:

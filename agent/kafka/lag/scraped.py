@@ -20,6 +20,7 @@ from agent.kafka.lag.lag_calculator import (
     TopicLag,
     partition_lags,
     positions_of,
+    positions_of_groups,
     topic_lags,
 )
 
@@ -85,6 +86,11 @@ class LagSnapshot(NamedTuple):
                 known = known._replace(shown=_joined([known.shown, positions_of(of_shares)]))
             out[group] = known
         return out
+
+    def of_groups(self, groups: Container[str]) -> LagSnapshot:
+        """The same of some groups alone: what of these is asked for costs what these do."""
+        shares = [it for it in self.shares if it.group in groups]
+        return self._replace(positions=positions_of_groups(self.positions, groups), shares=shares)
 
     def _shown_topics(self) -> set[str]:
         return {topic for topic in {row.topic for row in self.positions.layout.rows} if self.shows_topic(topic)}

@@ -230,6 +230,10 @@ def test_what_groups_committed_is_told_by_group(hidden: tuple[str, ...], share_g
         for place, committed, records in zip(*of.shown, strict=True)
     ]
     assert sorted(rows) == sorted(it for _, it in taken.partitions())
+    for some in ({"g"}, {"h", "nobody"}, {"s"}, set[str]()):
+        fewer = taken.of_groups(some)
+        assert [*fewer.topics()] == [it for it in taken.topics() if it[0] in some]
+        assert [*fewer.partitions()] == [it for it in taken.partitions() if it[0] in some]
     assert taken.totals() == {
         group: sum(it.records or 0 for it in of.topics) for group, of in found.items() if of.topics
     }
