@@ -13,6 +13,7 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
+from heapq import nlargest
 from typing import NamedTuple
 
 from agent.common import clock
@@ -90,7 +91,9 @@ class RolloutWatch(BackgroundThread):
     def look(self, now_ms: int) -> None:
         """Look once."""
         marks = self._marks()
-        self._note_lags(now_ms, {group for group, (at_ms, _) in marks.items() if now_ms - at_ms <= NOTED_AFTER_MS})
+        changing = (group for group, (at_ms, _) in marks.items() if now_ms - at_ms <= NOTED_AFTER_MS)
+        # Where all groups of a large cluster change at once, of no more of them than notes are kept of.
+        self._note_lags(now_ms, set(nlargest(MAX_GROUPS, changing, key=marks.__getitem__)))
         for group in self._known.keys() - marks.keys():
             del self._known[group]
         due = [it for it, mark in marks.items() if (known := self._known.get(it)) is None or _is_due(known, mark)]
@@ -133,7 +136,7 @@ class RolloutWatch(BackgroundThread):
         return _Known(mark, RolloutReading(word, newest["began_ms"]), newest["verdict"] is not None)
 
     def _note_lags(self, now_ms: int, changing: set[str]) -> None:
-        if self._lags is None or not changing:
+        if self._lags is None:
             return
         with self._lock:
             mirrors = [it for it in self._state.mirror.partitions.values() if not changing.isdisjoint(it.groups)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 
 import pytest
 
@@ -18,6 +19,8 @@ from agent.runtime import rollout_watch
 from agent.runtime.rollout_watch import RolloutWatch
 from analyzers.registry import select_analyzers
 from tests.harness.verdicts.stories import GROUP, START_MS, STORIES, UNTIL_MS, records
+from tests.unit.core.shadow import build as b
+from tests.unit.core.shadow.build import Log, commit, run_of
 from tests.unit.simulation.generator.making import runs
 
 MINUTE = 60_000
@@ -148,6 +151,16 @@ def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         stage.book.add_high_watermarks(ends, stage.now_ms)
         stage.watch.look(stage.now_ms)
     assert len(stage.watch.lag_notes(GROUP)) == 3
+    log = Log(partition=9)
+    log.now_ms = stage.now_ms
+    log.add(b.classic_group(1, b.member("m", {"t": [0]}), group="newer"), commit(group="newer", topic="t", offset=1))
+    stage.state.replay_batch(run_of(log.records))
+    stage.book.add_high_watermarks({("t", 0): 5}, stage.now_ms)
+    monkeypatch.setattr(rollout_watch, "MAX_GROUPS", 1)
+    monkeypatch.setattr(stage.watch, "_notes", OrderedDict())
+    stage.watch.look(stage.now_ms)
+    assert [it.records for it in stage.watch.lag_notes("newer")] == [4]
+    assert stage.watch.lag_notes(GROUP) == (), "it changed longer ago"
     monkeypatch.setattr(rollout_watch, "MAX_GROUPS", 0)
     stage.watch.look(stage.now_ms)
-    assert stage.watch.lag_notes(GROUP) == ()
+    assert stage.watch.lag_notes("newer") == ()
