@@ -144,8 +144,8 @@ class Analyzer(ABC):
 
     @property
     def look_ms(self) -> int | None:
-        """How often, on the event clock, it wants a `look`; None for never. The settings alone decide: each time is
-        a multiple of it."""
+        """How often, on the event clock, it wants a `look`; None for never. The settings alone decide; the group's
+        partition decides when the first would be, so that not all partitions are looked at at once."""
         return None
 
     @property

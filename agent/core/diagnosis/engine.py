@@ -42,6 +42,11 @@ MIN_RECORDS_PER_POSITION = 60
 it waits where positions were committed less often than this since the last one, till its window of five minutes
 ends."""
 
+LOOK_SPREAD = (5**0.5 - 1) / 2
+"""By this part of the time between looks at lag each partition's are later than those of the partition before, and so
+those of any partitions spread evenly: all at once they would hold up the reader, for half a second where there are
+100,000 positions."""
+
 AnalyzerFactory = Callable[[], Analyzer]
 """Makes an analyzer for one more group."""
 
@@ -350,7 +355,14 @@ class PartitionDiagnosis:
         if self.lag_source is None or self._look_ms is None or self.clock_ms is None:
             return None
         since_ms = self.lag_source.since_ms
-        return None if since_ms is None else (max(self.clock_ms, since_ms) // self._look_ms + 1) * self._look_ms
+        if since_ms is None:
+            return None
+        first_ms = self._first_look_ms(self._look_ms)
+        return first_ms + ((max(self.clock_ms, since_ms) - first_ms) // self._look_ms + 1) * self._look_ms
+
+    def _first_look_ms(self, look_ms: int) -> int:
+        """From which time on looks are each `look_ms`."""
+        return round(self._mirror.partition * LOOK_SPREAD % 1 * look_ms)
 
     def _next_due_index(self, peaks: Sequence[int], start: int) -> int:
         """Up to which index nothing comes due. Records that are late count as of the clock."""
@@ -481,11 +493,13 @@ class PartitionDiagnosis:
         """Show how far groups are behind to who wants it."""
         source, out = self.lag_source, list[DiagnosisOutput]()
         assert source is not None, "else no look is due"
+        assert self._look_ms is not None, "likewise"
+        passed_ms = due_ms - self._first_look_ms(self._look_ms)
         for name, watched in self._groups.items():
             wanting = [
                 it
                 for it in watched.analyzers
-                if (look_ms := it.look_ms) is not None and not due_ms % look_ms and it.wants_look
+                if (look_ms := it.look_ms) is not None and not passed_ms % look_ms and it.wants_look
             ]
             if not wanting:
                 continue

@@ -12,6 +12,7 @@ from agent.core.diagnosis.api import (
     Condition,
     Finding,
     GroupContext,
+    LagLook,
     Sample,
     Settings,
     Severity,
@@ -20,6 +21,7 @@ from agent.core.diagnosis.api import (
 )
 from agent.core.diagnosis.cluster import AnalyzerSelection, ClusterDiagnosis
 from agent.core.diagnosis.engine import DiagnosisOutput
+from agent.core.diagnosis.lag_source import CommitColumns, KnownLags
 from agent.core.records import RawRecord
 from agent.core.shadow.cluster import ClusterMirror
 from agent.core.shadow.transitions import Rebalanced, Transition
@@ -81,6 +83,34 @@ class Consumes(Analyzer):
         if total <= 1000:
             return Verdict()
         return Verdict(Condition(Severity.INFO, f"{total} records", "", {"records": total}))
+
+
+class LooksAtLag(Analyzer):
+    """Wants to see lag each half minute, and keeps when it did."""
+
+    name: ClassVar[str] = "looks_at_lag"
+    rule: ClassVar[str] = "never"
+    false_alarms: ClassVar[str] = "none"
+    look_ms = 30_000
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self.times_ms: list[int] = []
+
+    def look(self, look: LagLook, group: GroupContext) -> None:
+        self.times_ms.append(look.at_ms)
+
+    def judge(self, group: GroupContext) -> Verdict:
+        return Verdict()
+
+
+class NothingBehind:
+    """A lag source: no group is behind."""
+
+    since_ms = 0
+
+    def lags(self, group: str, commits: CommitColumns, at_ms: int) -> KnownLags:
+        return KnownLags(at_ms, dict.fromkeys(commits.slots, 0))
 
 
 class Raises(Analyzer):

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
+
 import pytest
 
 from agent.core.diagnosis.api import Finding
@@ -9,7 +13,17 @@ from agent.core.diagnosis.cluster import NO_ANALYZERS, AnalyzerSelection, Cluste
 from agent.core.diagnosis.engine import AnalyzerFailure, DiagnosisOutput
 from agent.core.records import RecordBatch
 from agent.core.shadow.cluster import ClusterMirror
-from tests.unit.core.diagnosis.doubles import Consumes, Raises, Twice, chosen, diagnosed, findings, generations
+from tests.unit.core.diagnosis.doubles import (
+    Consumes,
+    LooksAtLag,
+    NothingBehind,
+    Raises,
+    Twice,
+    chosen,
+    diagnosed,
+    findings,
+    generations,
+)
 from tests.unit.core.shadow import build as b
 from tests.unit.core.shadow.build import Log, run_of
 
@@ -135,6 +149,38 @@ def test_samples_come_each_minute_that_had_enough_commits() -> None:
 def test_where_commits_are_few_a_sample_waits_for_the_end_of_its_window() -> None:
     samples, _ = sampled(committing(11, each=2))
     assert [minute for minute, _ in samples] == [5, 10]
+
+
+def looked(partition: int, cuts: Sequence[int]) -> list[int]:
+    """When lag was looked at in five minutes of a partition of which a record comes each second."""
+    made: list[LooksAtLag] = []
+
+    def make() -> LooksAtLag:
+        made.append(LooksAtLag(LooksAtLag.settings_class()))
+        return made[-1]
+
+    log = Log(partition)
+    for number in range(300):
+        log.add(b.commit("t", 0, number, at_ms=log.now_ms + 1_000), after_ms=1_000)
+    diagnosis = ClusterDiagnosis(ClusterMirror(), AnalyzerSelection((make,)))
+    diagnosis.set_lag_source(NothingBehind())
+    for start, end in pairwise([0, *cuts, 300]):
+        diagnosis.replay_batch(run_of(log.records[start:end]))
+    return made[0].times_ms
+
+
+def test_looks_at_lag_are_as_often_as_is_wanted_wherever_batches_are_cut() -> None:
+    for partition in (0, 7, 49):
+        times_ms = looked(partition, [])
+        assert {after - before for before, after in pairwise(times_ms)} == {30_000}
+        assert len(times_ms) in (9, 10)
+        assert looked(partition, [1, 2, 90, 91, 200]) == times_ms
+
+
+def test_looks_of_many_partitions_do_not_come_at_once() -> None:
+    # A minute in which fifty partitions are looked at twice: nowhere more than twice as many as if all were even.
+    seconds = Counter(times_ms // 1_000 for number in range(50) for times_ms in looked(number, [])[2:4])
+    assert max(seconds.values()) <= 4
 
 
 def test_an_analyzer_that_raises_is_dropped_for_its_group_and_told() -> None:
