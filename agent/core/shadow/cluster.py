@@ -34,7 +34,7 @@ class ClusterMirror:
         """What was counted of partitions before they were begun anew: what was read stays read."""
         self._names: Mapping[Uuid, str] = {}
         self._named_by: list[tuple[PartitionMirror, int]] = []
-        """The mirrors that `_names` are of, and which versions of their names."""
+        """The mirrors whose names were put together last, and which versions of them."""
 
     def partition(self, number: int) -> PartitionMirror:
         """The mirror of one partition."""
@@ -81,7 +81,10 @@ class ClusterMirror:
             names: dict[Uuid, str] = {}
             for mirror, _ in named_by:
                 names.update(mirror.names)
-            self._names, self._named_by = names, named_by
+            self._named_by = named_by
+            # Several partitions show the same topics: who keeps the names then compares objects, not content.
+            if names != self._names:
+                self._names = names
         return self._names
 
     def views(self) -> Iterator[GroupView]:
@@ -102,8 +105,10 @@ class ClusterMirror:
     def find(self, group: str) -> tuple[GroupView, tuple[CommittedOffset, ...]] | None:
         """One group with its committed offsets, or None."""
         mirror = self.mirror_of(group)
-        view = None if mirror is None else mirror.view(group, self.topic_names())
-        return None if mirror is None or view is None else (view, mirror.committed(group))
+        if mirror is None:
+            return None
+        view = mirror.view(group, self.topic_names())
+        return None if view is None else (view, mirror.committed(group))
 
     def record_counts(self) -> Counter[str]:
         """Records read, by type: never less than before, whatever was begun anew."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import TypeVar
 
 import pytest
 
-from agent.core.diagnosis.api import Finding
+from agent.core.diagnosis.api import Analyzer, Finding
 from agent.core.diagnosis.cluster import NO_ANALYZERS, AnalyzerSelection, ClusterDiagnosis
 from agent.core.diagnosis.engine import AnalyzerFailure, DiagnosisOutput
 from agent.core.records import RecordBatch
@@ -114,15 +115,24 @@ def committing(minutes: int, *, each: int = 60) -> Log:
     return log
 
 
-def sampled(log: Log) -> tuple[list[tuple[int, dict[tuple[str, int], int]]], list[DiagnosisOutput]]:
-    """By minute since `FIRST`: the offsets that a sample had; and what came of it all."""
-    made: list[Consumes] = []
+Kind = TypeVar("Kind", bound=Analyzer)
 
-    def make() -> Consumes:
-        made.append(Consumes(Consumes.settings_class()))
+
+def keeping(kind: type[Kind]) -> tuple[AnalyzerSelection, list[Kind]]:
+    """An analyzer, and those that were made of it."""
+    made: list[Kind] = []
+
+    def make() -> Kind:
+        made.append(kind(kind.settings_class()))
         return made[-1]
 
-    outputs = diagnosed(log.records, AnalyzerSelection((make,)))
+    return AnalyzerSelection((make,)), made
+
+
+def sampled(log: Log) -> tuple[list[tuple[int, dict[tuple[str, int], int]]], list[DiagnosisOutput]]:
+    """By minute since `FIRST`: the offsets that a sample had; and what came of it all."""
+    which, made = keeping(Consumes)
+    outputs = diagnosed(log.records, which)
     (consumes,) = made
     return [
         ((it.at_ms - FIRST) // MINUTE, {slot: at.offset for slot, at in it.positions.items()})
@@ -153,16 +163,11 @@ def test_where_commits_are_few_a_sample_waits_for_the_end_of_its_window() -> Non
 
 def looked(partition: int, cuts: Sequence[int]) -> list[int]:
     """When lag was looked at in five minutes of a partition of which a record comes each second."""
-    made: list[LooksAtLag] = []
-
-    def make() -> LooksAtLag:
-        made.append(LooksAtLag(LooksAtLag.settings_class()))
-        return made[-1]
-
+    which, made = keeping(LooksAtLag)
     log = Log(partition)
     for number in range(300):
         log.add(b.commit("t", 0, number, at_ms=log.now_ms + 1_000), after_ms=1_000)
-    diagnosis = ClusterDiagnosis(ClusterMirror(), AnalyzerSelection((make,)))
+    diagnosis = ClusterDiagnosis(ClusterMirror(), which)
     diagnosis.set_lag_source(NothingBehind())
     for start, end in pairwise([0, *cuts, 300]):
         diagnosis.replay_batch(run_of(log.records[start:end]))

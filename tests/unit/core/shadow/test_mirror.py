@@ -183,9 +183,12 @@ def test_names_of_topics_are_put_together_once() -> None:
     names = cluster.topic_names()
     assert names == {topic_id("t"): "t"}
     assert cluster.topic_names() is names, "whoever asks, about however many groups"
+    cluster.replay(RawRecord(3, 0, T0, *one))
+    assert cluster.topic_names() is names, "another partition shows the same"
     cluster.replay(RawRecord(2, 0, T0, *two))
     assert cluster.topic_names() == {topic_id("t"): "t", topic_id("u"): "u"}
     cluster.forget(1)
+    cluster.forget(3)
     assert cluster.topic_names() == {topic_id("u"): "u"}
 
 
