@@ -9,7 +9,7 @@ from collections.abc import Callable, Container, Iterator, Mapping
 from agent.core.end_offsets import NO_END_OFFSETS, EndOffsets
 from agent.core.shadow.kip848 import ShareGroup
 from agent.core.share_positions import SharePosition
-from agent.kafka.lag.lag_calculator import lowest_committed
+from agent.kafka.lag.lag_calculator import CommittedPositions, lowest_committed
 from agent.kafka.lag.scraped import LagSnapshot, ScrapedLags
 from agent.kafka.lag.share_state import ShareStateWatcher
 from agent.kafka.lag.watch import CommittedOffsets, LagWatcher
@@ -79,9 +79,15 @@ class GroupLags:
             yield taken
 
     def _committed(self) -> CommittedOffsets:
-        snapshots = list(self._snapshots())
-        found = lowest_committed([it.positions for it in snapshots])
-        for share in (it for snapshot in snapshots for it in snapshot.shares):
+        shares: list[SharePosition] = []
+
+        def positions() -> Iterator[CommittedPositions]:
+            for snapshot in self._snapshots():
+                shares.extend(snapshot.shares)
+                yield snapshot.positions
+
+        found = lowest_committed(positions())
+        for share in shares:
             of_topic = found.setdefault(share.topic, {})
             start = share.state.start_offset
             of_topic[share.partition] = min(of_topic.get(share.partition, start), start)

@@ -1,5 +1,6 @@
 """Committed offsets of one partition of the topic: the newest raw value by raw key, read when asked for.
-A position has a number, under which columns have what is known of it.
+A position has a number, under which columns have what is known of it; values stand in one block of memory
+(`agent.core.wire.commit_table`).
 
 Nearly every record of the topic only replaces one of these; see `agent.core.wire.offset_commit_fastpath`.
 """
@@ -7,7 +8,7 @@ Nearly every record of the topic only replaces one of these; see `agent.core.wir
 from __future__ import annotations
 
 from array import array
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Annotated, ClassVar
@@ -15,18 +16,15 @@ from typing import Annotated, ClassVar
 from agent.common.interning import Interner, share_equal
 from agent.core.shadow.views import CommittedOffset, Position
 from agent.core.state_fields import ORDERED, StateFields
+from agent.core.wire.commit_table import CommitBlock, CommitTable
 from agent.core.wire.json_form import uuid_text
 from agent.core.wire.offset_commit_fastpath import (
     Commit,
     commit_key,
     commit_key_start,
-    has_fixed_layout,
     have_one_fixed_layout,
     read_commit,
-    read_commit_columns,
     read_commit_key,
-    read_positions,
-    read_topic_ids,
 )
 from agent.core.wire.primitives import ZERO_UUID, Uuid
 
@@ -94,14 +92,14 @@ class CommittedOffsets:
         self._numbers: dict[bytes, int] = {}
         """By raw key."""
         # By number: the newest raw value, how often it was committed, and whose it is.
-        self._values: list[bytes] = []
+        self._values = CommitTable()
         self._counts = array("q")
         self._group_of: list[str] = []
         self._free: list[int] = []
         """Numbers of positions that are gone."""
         self._groups: dict[str, Slots] = {}
-        self._fresh: dict[int, bytes] | None = None
-        """By number, what was committed since the last `take_touched`."""
+        self._fresh: dict[int, None] | None = None
+        """The numbers of what was committed since the last `take_touched`, in that order."""
         self.moved = MovedPositions()
         """Kept by who keeps this: no part of its state."""
         self.version = 0
@@ -125,18 +123,17 @@ class CommittedOffsets:
         if self.moved.groups:
             for number, value in zip(known, values, strict=True):
                 self._note_moved(number, value)  # type: ignore[arg-type]  # None is no plain value
-        # A batch has each key many times over: so first the newest of each.
-        newest: dict[int, bytes] = dict(zip(known, values, strict=True))  # type: ignore[arg-type]  # likewise
-        deque(map(self._values.__setitem__, newest, newest.values()), 0)
-        counts = self._counts
-        if len(newest) == len(known):  # as live, and a counter would take twice as long
+        # In their order, so that of a position that was committed several times the newest value stays.
+        self._values.put_fixed(known, values)  # type: ignore[arg-type]  # likewise
+        counts, touched = self._counts, dict.fromkeys(known)
+        if len(touched) == len(known):  # as live, and a counter would take twice as long
             for number in known:
                 counts[number] += 1
         else:
             for number, times in Counter(known).items():
                 counts[number] += times
         if self._fresh is not None:
-            self._fresh.update(newest)
+            self._fresh.update(touched)
         return True
 
     def put_known(self, raw_key: bytes | None, raw_value: bytes) -> bool:
@@ -146,14 +143,14 @@ class CommittedOffsets:
             return False
         if self.moved.groups:
             self._note_moved(number, raw_value)
-        self._set(number, raw_value)
+        self._set(number, raw_value, is_fixed=True)
         return True
 
-    def _set(self, number: int, raw_value: bytes) -> None:
-        self._values[number] = raw_value
+    def _set(self, number: int, raw_value: bytes, *, is_fixed: bool = False) -> None:
+        self._values.put(number, raw_value, is_fixed=is_fixed)
         self._counts[number] += 1
         if self._fresh is not None:
-            self._fresh[number] = raw_value
+            self._fresh[number] = None
 
     def put(self, raw_key: bytes, group: str, topic: str, partition: int, raw_value: bytes) -> bool:
         """Apply one commit that is known to decode; whether its group had none for the partition before."""
@@ -176,7 +173,7 @@ class CommittedOffsets:
             self._group_of[number] = group
         else:
             number = _one_number(len(self._values))
-            self._values.append(b"")
+            self._values.grow()
             self._counts.append(0)
             self._group_of.append(group)
         self._numbers[raw_key] = number
@@ -194,8 +191,8 @@ class CommittedOffsets:
         number = self._numbers.pop(raw_key, None)
         if number is None:
             return None
-        raw_value = self._values[number]
-        self._values[number], self._counts[number] = b"", 0
+        (commit,) = self._values.commits([number])
+        self._counts[number] = 0
         self._free.append(number)
         if self._fresh is not None:
             self._fresh.pop(number, None)
@@ -204,7 +201,7 @@ class CommittedOffsets:
         del slots[number]
         if not slots:
             del self._groups[group]
-        return read_commit(raw_value)
+        return commit
 
     def track_touched(self) -> None:
         """From now on remember which positions were committed, for `take_touched`."""
@@ -220,12 +217,11 @@ class CommittedOffsets:
         """By group, the positions that were committed since the last call, as they stand."""
         fresh, self._fresh = self._fresh or {}, {}
         out: dict[str, dict[tuple[str, int], Position]] = {}
-        groups = map(self._group_of.__getitem__, fresh)
-        counts = map(self._counts.__getitem__, fresh)
+        numbers = list(fresh)
+        groups, counts = map(self._group_of.__getitem__, numbers), map(self._counts.__getitem__, numbers)
+        offsets, times_ms = self._values.offsets(numbers), self._values.times_ms(numbers)
         last, slots, found, last_ms, last_count = None, Slots(), dict[tuple[str, int], Position](), 0, 0
-        for number, group, (offset, commit_ms), count in zip(
-            fresh, groups, read_positions(fresh.values()), counts, strict=True
-        ):
+        for number, group, offset, commit_ms, count in zip(numbers, groups, offsets, times_ms, counts, strict=True):
             if group is not last:
                 # A client commits its partitions together.
                 last, slots, found = group, self._groups[group], out.setdefault(group, {})
@@ -242,7 +238,7 @@ class CommittedOffsets:
         if group not in self._groups:
             return None
         number = self._numbers.get(commit_key(group, topic, partition))
-        return None if number is None else (read_commit(self._values[number]), self._counts[number])
+        return None if number is None else (next(self._values.commits([number])), self._counts[number])
 
     @property
     def groups(self) -> Mapping[str, Slots]:
@@ -262,8 +258,9 @@ class CommittedOffsets:
 
     def commits(self, group: str) -> Iterator[tuple[str, int, Commit]]:
         """A group's positions: topic, partition, commit."""
-        for number, (topic, partition) in self._groups.get(group, {}).items():
-            yield topic, partition, read_commit(self._values[number])
+        slots = self._groups.get(group, {})
+        for (topic, partition), commit in zip(slots.values(), self._values.commits(slots), strict=True):
+            yield topic, partition, commit
 
     def has_metadata(self, group: str) -> bool:
         """Whether a client wrote something beside one of a group's first `METADATA_LOOKS` offsets."""
@@ -273,29 +270,25 @@ class CommittedOffsets:
         """Topic and partition of each of a group's positions."""
         return list(self._groups.get(group, {}).values())
 
-    def values(self, group: str) -> list[bytes]:
-        """The values of a group's positions in the order of `slots`, as they are, to be read later."""
-        return self.values_of(self._groups.get(group, ()))
-
-    def values_of(self, numbers: Iterable[int]) -> list[bytes]:
-        """The same of positions by their numbers."""
-        return list(map(self._values.__getitem__, numbers))
+    def block(self) -> CommitBlock:
+        """What was committed, by number, as it is now: to be read later."""
+        return self._values.copy()
 
     def commit_columns(
         self, group: str
     ) -> tuple[list[tuple[str, int]], Sequence[int], Sequence[int], Sequence[bytes]]:
         """A group's positions, a row each: topic and partition, offset, when it was committed, the topic's id."""
-        return (self.slots(group), *read_commit_columns(self.values(group)))
+        return (self.slots(group), *self._values.columns(self._groups.get(group, ())))
 
     def last_commit_ms(self, group: str) -> int | None:
         """When the group last committed, of the offsets that it still keeps."""
-        return max((commit_ms for _, commit_ms in read_positions(self.values(group))), default=None)
+        return max(self._values.columns(self._groups.get(group, ()))[1], default=None)
 
     def last_moved_ms(self, group: str) -> int | None:
         """When one of the group's positions was committed that had been committed before."""
         slots = self._groups.get(group, ())
-        moved = [self._values[number] for number in slots if self._counts[number] > 1]
-        return max((commit_ms for _, commit_ms in read_positions(moved)), default=None)
+        moved = [number for number in slots if self._counts[number] > 1]
+        return max(self._values.columns(moved)[1], default=None)
 
     def view(self, group: str) -> tuple[CommittedOffset, ...]:
         """A group's positions as plain values, by topic and partition."""
@@ -314,15 +307,16 @@ class CommittedOffsets:
 
     def topic_ids(self, group: str) -> Mapping[Uuid, str]:
         """The topics of a group whose commits carry the topic's id."""
-        named = zip(read_topic_ids(self.values(group)), self.slots(group), strict=True)
-        return {topic_id: topic for topic_id, (topic, _) in named if topic_id != ZERO_UUID}
+        slots = self._groups.get(group, {})
+        named = zip(self._values.topic_ids(slots), slots.values(), strict=True)
+        return {Uuid(topic_id): topic for topic_id, (topic, _) in named if topic_id != ZERO_UUID}
 
     # Snapshots.
 
     @property
     def latest(self) -> dict[bytes, bytes]:
         """The newest raw values by raw key."""
-        return {key: self._values[number] for key, number in self._numbers.items()}
+        return dict(zip(self._numbers, self._values.values(self._numbers.values()), strict=True))
 
     @property
     def counts(self) -> Counter[bytes]:
@@ -332,7 +326,9 @@ class CommittedOffsets:
     @property
     def _touched(self) -> dict[bytes, bytes] | None:
         keys = {number: key for key, number in self._numbers.items()}
-        return None if self._fresh is None else {keys[number]: value for number, value in self._fresh.items()}
+        if self._fresh is None:
+            return None
+        return dict(zip(map(keys.__getitem__, self._fresh), self._values.values(self._fresh), strict=True))
 
     def pack_state(self) -> tuple[list[bytes], list[bytes], list[int], list[int] | None]:
         """Keys, values, counts, and the numbers of touched keys in the order in which analyzers see them."""
@@ -340,7 +336,7 @@ class CommittedOffsets:
         if self._fresh is not None:
             places = dict(zip(numbers, range(len(numbers)), strict=True)) if self._fresh else {}
             touched = [places[number] for number in self._fresh]
-        return keys, self.values_of(numbers), [self._counts[number] for number in numbers], touched
+        return keys, self._values.values(numbers), [self._counts[number] for number in numbers], touched
 
     @classmethod
     def from_state(
@@ -348,16 +344,12 @@ class CommittedOffsets:
     ) -> CommittedOffsets:
         """The offsets that were packed. Raises `ValueError` or `WireError` for keys and values that are none."""
         keys, values, counts, touched = packed
-        if values and not have_one_fixed_layout(values):
-            for value in values:
-                if not has_fixed_layout(value):
-                    read_commit(value)
         out = cls()
         numbers = list(map(_one_number, range(len(keys))))
         out._numbers = dict(zip(keys, numbers, strict=True))
         if not len(out._numbers) == len(keys) == len(values) == len(counts):
             raise ValueError("expected each key once, with its value and count")
-        out._values, out._counts = values, array("q", counts)
+        out._values, out._counts = CommitTable(values), array("q", counts)
         same = {slot: slot for slot in slots}
         # Keys of one group stand together and begin alike, and groups have the same topics: what is the same again is
         # not read again, which takes ten times as long.
@@ -376,5 +368,5 @@ class CommittedOffsets:
             group_slots[at] = slot
             out._group_of.append(last)
         if touched is not None:
-            out._fresh = {at: values[at] for at in map(numbers.__getitem__, touched)}
+            out._fresh = dict.fromkeys(map(numbers.__getitem__, touched))
         return out

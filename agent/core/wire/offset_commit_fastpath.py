@@ -10,7 +10,7 @@ The answers are the same; a test holds the two against each other. What writes c
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from agent.core.wire.offsets import LegacyOffsetCommitValue, OffsetCommitKey, OffsetCommitValue
@@ -28,11 +28,6 @@ _V4 = struct.Struct(">hqiBqB")
 _V4_TOPIC_ID = struct.Struct(">hqiBqBBB16s")
 _LENGTH, _PARTITION, _OFFSET = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">q")
 _SHORT, _LONG = _V3.size, _V4_TOPIC_ID.size
-# Offset and commit timestamp alone; and with the topic's id.
-_V3_POSITION, _V4_POSITION = struct.Struct(">2xq6xq"), struct.Struct(">2xq5xqx")
-_LONG_POSITION, _LONG_COLUMNS = struct.Struct(">2xq5xq19x"), struct.Struct(">2xq5xq3x16s")
-assert (_V3_POSITION.size, _V4_POSITION.size, _LONG_POSITION.size) == (_SHORT, _SHORT, _LONG), "they skip the rest"
-assert _LONG_COLUMNS.size == _LONG, "likewise"
 assert _V4.size == _SHORT, "the two layouts without a topic id have one size"
 
 _KEY_START = struct.Struct(">hh")  # key type, length of the group's name
@@ -165,57 +160,6 @@ def read_commit(value: bytes) -> Commit:
         _, offset, epoch, _, commit_ms, *_ = form.unpack(value)
         return Commit(offset, epoch, "", commit_ms, -1, ZERO_UUID)
     return commit_from_message(decode_value(_OFFSET_COMMIT, value)[1])
-
-
-def read_positions(values: Collection[bytes]) -> Iterable[tuple[int, int]]:
-    """Offset and commit time of many values that are known to decode, in their order."""
-    if values and have_one_fixed_layout(list(values)):
-        first = next(iter(values))
-        form = _LONG_POSITION if len(first) == _LONG else _V3_POSITION if first[1] == 3 else _V4_POSITION
-        return form.iter_unpack(b"".join(values))
-    return ((commit.offset, commit.commit_ms) for commit in map(read_commit, values))
-
-
-def read_commit_columns(values: Sequence[bytes]) -> tuple[Sequence[int], Sequence[int], Sequence[bytes]]:
-    """Offsets, commit times and topic ids (zero where there is none) of many values that are known to decode."""
-    if not values:
-        return (), (), ()
-    if not have_one_fixed_layout(values):
-        offsets, times, ids = zip(*map(_read_commit_row, values), strict=True)
-        return offsets, times, ids
-    joined = b"".join(values)
-    if len(values[0]) == _LONG:
-        offsets, times, ids = zip(*_LONG_COLUMNS.iter_unpack(joined), strict=True)
-        return offsets, times, ids
-    form = _V3_POSITION if values[0][1] == 3 else _V4_POSITION
-    offsets, times = zip(*form.iter_unpack(joined), strict=True)
-    return offsets, times, [ZERO_UUID] * len(values)
-
-
-def _read_commit_row(value: bytes) -> tuple[int, int, bytes]:
-    """One value's, whose metadata may have any length: what Kafka Streams commits."""
-    version = value[:2]
-    if version == _VERSION_4 and value[14] < 0x80:  # a length of one byte, which counts itself
-        at = 14 + value[14]
-        tags = value[at + 8 :]
-        if tags == b"\0":
-            return _OFFSET.unpack_from(value, 2)[0], _OFFSET.unpack_from(value, at)[0], ZERO_UUID
-        if tags[:3] == _TOPIC_ID_TAG and len(tags) == 19:
-            return _OFFSET.unpack_from(value, 2)[0], _OFFSET.unpack_from(value, at)[0], tags[3:]
-    elif version == _VERSION_3:
-        at = 16 + _LENGTH.unpack_from(value, 14)[0]
-        return _OFFSET.unpack_from(value, 2)[0], _OFFSET.unpack_from(value, at)[0], ZERO_UUID
-    commit = read_commit(value)
-    return commit.offset, commit.commit_ms, commit.topic_id
-
-
-def read_topic_ids(values: Collection[bytes]) -> Sequence[Uuid]:
-    """The topic id (`ZERO_UUID`: none) of each of many values that are known to decode, in their order."""
-    if values and have_one_fixed_layout(list(values)):
-        if len(next(iter(values))) == _LONG:
-            return [Uuid(value[-_ID_SIZE:]) for value in values]
-        return [ZERO_UUID] * len(values)
-    return [commit.topic_id for commit in map(read_commit, values)]
 
 
 def commit_from_message(value: object) -> Commit:

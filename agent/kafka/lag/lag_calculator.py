@@ -1,9 +1,9 @@
 """The lag of all groups at once: by group and topic, for a scrape; and where groups have committed, for the watch.
 
 A scrape of 100,000 positions has no time for a call of each. So what changes seldom is kept: which positions groups
-have, in order, and the partitions' numbers among the ends. Of raw commits only columns are read; seconds are looked
-up where they may be the topic's longest. What is special goes the general way, `Ends.lag`; a test holds the two
-against each other.
+have, in order, the partitions' numbers among the ends, and the ids of topics. Of commits only columns are read;
+seconds are looked up where they may be the topic's longest. What is special goes the general way, `Ends.lag`; a test
+holds the two against each other.
 
 Pure, and one thread's at a time. `take` must see the mirror at rest; the rest does not touch it.
 """
@@ -13,13 +13,15 @@ from __future__ import annotations
 from array import array
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby, repeat
 from operator import gt, sub
 from typing import NamedTuple
 
+from agent.common.interning import share_equal
 from agent.core.end_offsets import UNKNOWN_TOPIC, EndOffsets, Lag, PartitionId, interpolated_ms
 from agent.core.shadow.offsets import CommittedOffsets
-from agent.core.wire.offset_commit_fastpath import read_commit_columns
+from agent.core.wire.commit_table import CommitBlock
 from agent.core.wire.primitives import ZERO_UUID
 
 ABSENT = -1
@@ -78,28 +80,28 @@ class PositionLayout:
     rows: list[GroupTopicRange]
     numbered: tuple[Mapping[PartitionId, int], Sequence[int]] = ({}, ())
     """The numbers of ends, and the places' among them: one value, since several threads may make it."""
+    topic_ids: tuple[bytes, Sequence[bytes]] = (b"", ())
+    """The ids of the places' topics, and by what it is told that none has changed: likewise."""
 
 
 class CommittedPositions(NamedTuple):
     """What groups have committed, at one time."""
 
     layout: PositionLayout
-    values: list[bytes]
+    block: CommitBlock
 
 
 def positions_of_groups(positions: CommittedPositions, groups: Container[str]) -> CommittedPositions:
     """The same of some groups alone."""
     layout = positions.layout
-    numbers, places, values = array("q"), list[PartitionId](), list[bytes]()
-    rows: list[GroupTopicRange] = []
+    numbers, places, rows = array("q"), list[PartitionId](), list[GroupTopicRange]()
     for row in layout.rows:
         if row.group in groups:
-            start, found = len(values), slice(row.start, row.stop)
+            start, found = len(places), slice(row.start, row.stop)
             numbers += layout.positions[found]
             places += layout.places[found]
-            values += positions.values[found]
-            rows.append(row._replace(start=start, stop=len(values)))
-    return CommittedPositions(PositionLayout(layout.offsets, layout.version, numbers, places, rows), values)
+            rows.append(row._replace(start=start, stop=len(places)))
+    return positions._replace(layout=PositionLayout(layout.offsets, layout.version, numbers, places, rows))
 
 
 class LagCalculator:
@@ -113,7 +115,7 @@ class LagCalculator:
         layout = self._layouts.get(partition)
         if layout is None or layout.offsets is not offsets or layout.version != offsets.version:
             layout = self._layouts[partition] = _layout(offsets)
-        return CommittedPositions(layout, offsets.values_of(layout.positions))
+        return CommittedPositions(layout, offsets.block())
 
 
 def _layout(offsets: CommittedOffsets) -> PositionLayout:
@@ -131,11 +133,11 @@ def _layout(offsets: CommittedOffsets) -> PositionLayout:
     return PositionLayout(offsets, offsets.version, numbers, places, rows)
 
 
-def lowest_committed(all_positions: Sequence[CommittedPositions]) -> dict[str, dict[int, int]]:
+def lowest_committed(all_positions: Iterable[CommittedPositions]) -> dict[str, dict[int, int]]:
     """By topic and partition the lowest offset that a group has committed there: what the watch wants."""
     out: dict[str, dict[int, int]] = {}
-    for layout, values in all_positions:
-        offsets, _, _ = read_commit_columns(values)
+    for layout, block in all_positions:
+        offsets = block.offsets(layout.positions)
         for row in layout.rows:
             known = out.setdefault(row.topic, {})
             for at in range(row.start, row.stop):
@@ -176,8 +178,22 @@ class LagPass:
     """One pass over the positions of one layout: their columns, in the layout's order, and their lags."""
 
     def __init__(self, positions: CommittedPositions) -> None:
-        self.layout = positions.layout
-        self.offsets, self.times_ms, self.topic_ids = read_commit_columns(positions.values)
+        self.layout, self._block = positions
+        self.offsets = self._block.offsets(self.layout.positions)
+
+    @cached_property
+    def times_ms(self) -> Sequence[int]:
+        """When each position was committed, epoch milliseconds."""
+        return self._block.times_ms(self.layout.positions)
+
+    @cached_property
+    def topic_ids(self) -> Sequence[bytes]:
+        """Of each position the id of its topic, zero where the commit has none."""
+        layout, told_by = self.layout, self._block.topic_id_bytes()
+        if layout.topic_ids[0] != told_by:
+            # Equal ones are one object: they are counted, row by row.
+            layout.topic_ids = (told_by, share_equal(self._block.topic_ids(layout.positions)))
+        return layout.topic_ids[1]
 
     def records(self, ends: EndOffsets, now_ms: int) -> list[int | None]:
         """How many records each position is behind; None where that is not known."""

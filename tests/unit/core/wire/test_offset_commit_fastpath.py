@@ -21,10 +21,7 @@ from agent.core.wire.offset_commit_fastpath import (
     have_one_fixed_layout,
     is_commit_key,
     read_commit,
-    read_commit_columns,
     read_commit_key,
-    read_positions,
-    read_topic_ids,
 )
 from agent.core.wire.offsets import OffsetCommitKey, OffsetCommitValue
 from agent.core.wire.primitives import ZERO_UUID, Uuid
@@ -235,16 +232,6 @@ def test_no_key_is_no_commit_key() -> None:
     assert read_commit_key(None) is None
 
 
-@given(st.lists(st.sampled_from([V3, V4, V4_TOPIC_ID]), max_size=5), st.booleans())
-def test_positions_of_many_are_those_of_each(values: list[bytes], alike: bool) -> None:
-    values = values[:1] * len(values) if alike else values
-    # Each with an offset of its own, so that none is taken for another.
-    values = [value[:2] + struct.pack(">q", number) + value[10:] for number, value in enumerate(values)]
-    each = [read_commit(value) for value in values]
-    assert list(read_positions(values)) == [(commit.offset, commit.commit_ms) for commit in each]
-    assert list(read_topic_ids(values)) == [commit.topic_id for commit in each]
-
-
 NAMES = st.text(max_size=20) | st.sampled_from(["", "x" * 32_767, "é" * 100])
 INT32, INT64 = st.integers(-(1 << 31), (1 << 31) - 1), st.integers(-(1 << 63), (1 << 63) - 1)
 
@@ -270,26 +257,3 @@ def test_a_commits_value_is_written_as_the_general_way_writes_it(
 def test_a_name_too_long_for_a_key_is_told(names: tuple[str, str]) -> None:
     with pytest.raises(WireError, match="string of 32768 bytes, at most 32767 can be written"):
         commit_key(*names, 0)
-
-
-@pytest.mark.parametrize("metadata", ["", "m", "x" * 126, "x" * 127, "x" * 300, "ü"])
-@pytest.mark.parametrize("version", range(5))
-@pytest.mark.parametrize("topic_id", [ZERO_UUID, TOPIC_ID])
-def test_columns_are_what_the_general_way_reads(metadata: str, version: int, topic_id: Uuid) -> None:
-    value = OffsetCommitValue(7, 3, metadata, 1_795_000_000_000, topic_id=topic_id if version == 4 else ZERO_UUID)
-    one = encode_value(COMMIT, value, version)
-    it = read_commit(one)
-    wanted = [[it.offset], [it.commit_ms], [it.topic_id]]
-    assert [list(column) for column in read_commit_columns([one])] == wanted
-    # Among others no layout is the same for all.
-    assert [list(column)[1:] for column in read_commit_columns([V3 if version == 4 else V4, one])] == wanted
-
-
-def test_columns_of_a_value_with_more_tags_than_are_known() -> None:
-    more = V4[:-1] + bytes.fromhex("02 00 10") + TOPIC_ID + bytes.fromhex("05 01 ff")
-    assert [list(column) for column in read_commit_columns([more, V4_TOPIC_ID])] == [
-        [42] * 2,
-        [0x1A1FD017C09] * 2,
-        [TOPIC_ID] * 2,
-    ]
-    assert read_commit_columns([]) == ((), (), ())
