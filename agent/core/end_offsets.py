@@ -126,6 +126,8 @@ class EndOffsets:
         self.at_ms = times_ms[-1] if times_ms else 0
         """When all but those with an older `seen_ms` were."""
         self._complete = complete
+        self._history: dict[int, tuple[Sequence[int], Sequence[int]]] = {}
+        """By number, see `_history_of`. Where several threads make one, theirs are equal."""
 
     @cached_property
     def odd(self) -> frozenset[int]:
@@ -215,22 +217,27 @@ class EndOffsets:
 
     def passed_ms(self, number: int, offset: int) -> tuple[float | None, bool]:
         """When the record at this offset, which is before the end, was written; whether it may have been earlier."""
-        columns = self.columns
-        first = 0 if number < len(columns[0]) else bisect_right(columns, number, key=len)
-        is_known = columns[first][number] <= offset
-        at = bisect_right(columns, offset, first, key=lambda column: column[number]) if is_known else first
-        if at > first:
-            before, after = columns[at - 1][number], columns[at][number]
-            return interpolated_ms((self.times_ms[at - 1], before), (self.times_ms[at], after), offset), False
-        points = [*self.seeds.get(number, ()), (self.times_ms[first], columns[first][number])]
-        at = bisect_right(points, offset, key=lambda point: point[1])
+        times_ms, ends = self._history.get(number) or self._history_of(number)
+        at = bisect_right(ends, offset)
         if at > 0:
-            return interpolated_ms(points[at - 1], points[at], offset), False
+            return interpolated_ms((times_ms[at - 1], ends[at - 1]), (times_ms[at], ends[at]), offset), False
         # What was there before the log's start cannot be asked for, but was written no later than what follows it.
         start = self.starts[number]
         if offset < start < self.newest[number]:
             return self.passed_ms(number, start)[0], True
-        return (points[0][0], True) if number in self._complete else (None, False)
+        return (times_ms[0], True) if number in self._complete else (None, False)
+
+    def _history_of(self, number: int) -> tuple[Sequence[int], Sequence[int]]:
+        """When a partition was looked at, seeds included, and its ends then. In columns these are far from each
+        other, and many groups are behind in one partition, so they are put together once."""
+        columns, seeds = self.columns, self.seeds.get(number, ())
+        first = 0 if number < len(columns[0]) else bisect_right(columns, number, key=len)
+        ends = array("q", [*(end for _, end in seeds), *(column[number] for column in columns[first:])])
+        times_ms: Sequence[int] = self.times_ms
+        if seeds or first:
+            times_ms = array("q", [*(at_ms for at_ms, _ in seeds), *times_ms[first:]])
+        self._history[number] = found = (times_ms, ends)
+        return found
 
 
 def interpolated_ms(before: TimedOffset, after: TimedOffset, offset: int) -> float:

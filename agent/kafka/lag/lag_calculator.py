@@ -11,6 +11,7 @@ Pure, and one thread's at a time. `take` must see the mirror at rest; the rest d
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,7 +20,7 @@ from operator import gt, sub
 from typing import NamedTuple
 
 from agent.common.interning import share_equal
-from agent.core.end_offsets import UNKNOWN_TOPIC, EndOffsets, Lag, PartitionId, interpolated_ms
+from agent.core.end_offsets import UNKNOWN_TOPIC, EndOffsets, Lag, PartitionId
 from agent.core.shadow.offsets import CommittedOffsets
 from agent.core.wire.commit_table import CommitBlock
 from agent.core.wire.primitives import ZERO_UUID
@@ -254,23 +255,16 @@ class LagPass:
         numbers, offsets, columns = self._numbers(ends), self.offsets, ends.columns
         at_least = is_unknown = False
         oldest = float(now_ms)
-        # The look behind which nothing of this row was passed yet: the oldest goes down with what is older.
-        look = len(columns) - 1
-        first, newest, known = columns[0], columns[look], len(columns[0])
+        # The first look that is no older than the oldest so far: what it did not pass is younger.
+        look = columns[-1]
         for at in range(row.start, row.stop):
             if not behind[at]:
                 continue
             number, offset = numbers[at], offsets[at]
             if special and (lag := special.get(at)) is not None:
                 passed, is_bound = None if lag.seconds is None else now_ms - lag.seconds * 1000, lag.at_least
-            elif number < known and first[number] <= offset:
-                if newest[number] <= offset:
-                    # Younger than the oldest by a look.
-                    continue
-                while columns[look - 1][number] > offset:
-                    look -= 1
-                newest = columns[look]
-                passed, is_bound = _passed_ms(ends, look, number, offset), False
+            elif number < len(look) and look[number] <= offset:
+                continue
             else:
                 passed, is_bound = ends.passed_ms(number, offset)
             at_least |= is_bound
@@ -278,6 +272,7 @@ class LagPass:
                 is_unknown = True
             elif passed < oldest:
                 oldest = passed
+                look = columns[min(bisect_left(ends.times_ms, oldest), len(columns) - 1)]
         return None if is_unknown else (now_ms - oldest) / 1000, at_least
 
     def _numbers(self, ends: EndOffsets) -> Sequence[int]:
@@ -302,8 +297,3 @@ class LagPass:
         """One position's, the general way."""
         topic, partition = self.layout.places[at]
         return ends.lag(topic, partition, self.offsets[at], self.times_ms[at], self.topic_ids[at], now_ms)
-
-
-def _passed_ms(ends: EndOffsets, look: int, number: int, offset: int) -> float:
-    before, after = ends.columns[look - 1][number], ends.columns[look][number]
-    return interpolated_ms((ends.times_ms[look - 1], before), (ends.times_ms[look], after), offset)
