@@ -194,25 +194,34 @@ class EndOffsets:
         if look < 0 or at_ms - self.times_ms[look] > self.stale_ms:
             return at_ms, out
         column, seen_ms, stale_ms = self.columns[look], self.times_ms[look], self.stale_ms
+        # All of it is gone through for each position of each group: what is looked up is looked up once.
+        number_of, topics, stable, starts = self.numbers.get, self.topics, self.stable, self.starts
+        known_numbers, newer_ms = len(column), seen_ms - self.interval_ms
+        topic, known = "", topics.get("")
         for place, offset, committed_ms, topic_id in zip(places, offsets, times_ms, topic_ids, strict=True):
-            number = self.numbers.get(place)
-            if number is None or number >= len(column):
+            number = number_of(place)
+            if number is None or number >= known_numbers:
                 continue
             if self.seen_ms[number] < seen_ms and at_ms - self.seen_ms[number] > stale_ms:
                 continue
-            known = self.topics.get(place[0])
-            if known is not None and (known.absent is not None or is_of_other_topic(known, topic_id, committed_ms)):
-                continue
+            if place[0] is not topic:
+                topic = place[0]
+                known = topics.get(topic)
+            if known is not None:
+                # Nearly always it is the one that is known, and never was another.
+                may_differ = topic_id != known.topic_id or known.since_ms
+                if known.absent is not None or (may_differ and is_of_other_topic(known, topic_id, committed_ms)):
+                    continue
             end = column[number]
             if offset >= end:
                 # One that is older than an interval was there when the end was seen, and is of another log.
-                if offset == end or committed_ms > seen_ms - self.interval_ms:
+                if offset == end or committed_ms > newer_ms:
                     out[place] = 0
                 continue
-            stable = self.stable.get(number, end)
-            if offset <= stable < end:
-                end = stable
-            out[place] = max(end - max(offset, self.starts[number]), 0)
+            if stable and offset <= stable.get(number, end) < end:
+                end = stable[number]
+            start = starts[number]
+            out[place] = end - offset if offset >= start else max(end - start, 0)
         return seen_ms, out
 
     def passed_ms(self, number: int, offset: int) -> tuple[float | None, bool]:

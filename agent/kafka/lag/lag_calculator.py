@@ -187,6 +187,10 @@ class LagPass:
         """When each position was committed, epoch milliseconds."""
         return self._block.times_ms(self.layout.positions)
 
+    def _times_at(self, some: Sequence[int]) -> Sequence[int]:
+        """The same of some, by their places in the layout."""
+        return self._block.times_ms(list(map(self.layout.positions.__getitem__, some)))
+
     @cached_property
     def topic_ids(self) -> Sequence[bytes]:
         """Of each position the id of its topic, zero where the commit has none."""
@@ -213,11 +217,9 @@ class LagPass:
         behind: list[int | None] = [*lags]
         if min(lags) < 0:
             # Committed since the look at the ends; or of another log.
-            newer_ms = ends.at_ms - ends.interval_ms
-            behind = [
-                lag if lag >= 0 else 0 if time_ms > newer_ms else None
-                for lag, time_ms in zip(lags, self.times_ms, strict=True)
-            ]
+            newer_ms, beyond = ends.at_ms - ends.interval_ms, [at for at, lag in enumerate(lags) if lag < 0]
+            for at, time_ms in zip(beyond, self._times_at(beyond), strict=True):
+                behind[at] = 0 if time_ms > newer_ms else None
         special = [at for row in rows if not self._is_plain(row, ends, now_ms) for at in range(row.start, row.stop)]
         if odd:
             special += [at for at, number in enumerate(numbers) if number in odd]
