@@ -56,6 +56,12 @@ class FleetGroup:
     findings: tuple[Event, ...]
     search_text: str = ""
     """What a filter looks at, in small letters: its name, type, state, cluster, what is open on it, and `stale`."""
+    recent_since_ms: int = 0
+    """From when on `recent` is all there was (epoch milliseconds): of before, the agent has let events go."""
+
+    def is_recent_whole(self, now_ms: int) -> bool:
+        """Whether `recent` is all of the last hour, and not the newest of it."""
+        return self.recent_since_ms <= now_ms - RECENT_MS
 
     @property
     def name(self) -> str:
@@ -91,13 +97,16 @@ class FleetGroup:
 
 
 def fleet_group(
-    row: GroupRow, recent: tuple[RecentRebalance, ...] = (), findings: Sequence[Event] = ()
+    row: GroupRow,
+    recent: tuple[RecentRebalance, ...] = (),
+    findings: Sequence[Event] = (),
+    recent_since_ms: int = 0,
 ) -> FleetGroup:
     """A group from its row, with what a filter looks at."""
     said = [row["group"], row["group_type"], row["state"], row.get("cluster") or ""]
     said += [f"{event['analyzer']} {event['severity']}" for event in findings]
     said += ["stale"] if row.get("stale") else []
-    return FleetGroup(row, recent, tuple(findings), " ".join(map(str, said)).lower())
+    return FleetGroup(row, recent, tuple(findings), " ".join(map(str, said)).lower(), recent_since_ms)
 
 
 def severity_rank(event: Event) -> int:
@@ -113,7 +122,7 @@ def worst_first(findings: Iterable[Event]) -> list[Event]:
 def severity_counts(findings: Iterable[Event]) -> list[tuple[str, str]]:
     """Severities with how many findings have them, as `critical` and `2 critical`; the worst first."""
     counts = Counter(Severity.of(it["severity"]) for it in findings)
-    return [(str(it), f"{counts[it]} {it}") for it in reversed(Severity) if counts[it]]
+    return [(str(it), f"{counts[it]:,} {it}") for it in reversed(Severity) if counts[it]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,9 +250,8 @@ def build_fleet(agent: GroupQueries, now_ms: int, before: Fleet | None = None, v
     since_ms = now_ms - RECENT_MS
     for row in rows:
         key = (row.get("cluster"), row["group"])
-        groups.append(
-            fleet_group(row, _recent_rebalances(agent, row, known.get(key), since_ms), of_group.get(key, ()))
-        )
+        recent, recent_since_ms = _recent_rebalances(agent, row, known.get(key), since_ms)
+        groups.append(fleet_group(row, recent, of_group.get(key, ()), recent_since_ms))
     return Fleet(now_ms, version, ready, tuple(groups), tuple(findings))
 
 
@@ -252,25 +260,31 @@ _CHANGE_FIELDS = ("rebalances", "generation", "state_since_ms")
 
 def _recent_rebalances(
     agent: GroupQueries, row: GroupRow, before: FleetGroup | None, since_ms: int
-) -> tuple[RecentRebalance, ...]:
+) -> tuple[tuple[RecentRebalance, ...], int]:
+    """Those since then, and from when on they are all."""
     if before is not None and all(row[it] == before.row[it] for it in _CHANGE_FIELDS):
         known = before.recent
-        return known if not known or known[0].at_ms >= since_ms else known[bisect_left(known, (since_ms,)) :]
+        if known and known[0].at_ms < since_ms:
+            known = known[bisect_left(known, (since_ms,)) :]
+        return known, before.recent_since_ms
     if not row["rebalances"] or (row["group_type"] in ("classic", "connect") and row["state_since_ms"] < since_ms):
         # Each rebalance of a classic group gives its state a new time.
-        return ()
+        return (), 0
     cluster = row.get("cluster")
     # A supervised cluster names itself in its rows, and answers alone.
     queries = agent.of_cluster(cluster) if cluster in agent.capabilities.clusters else agent
     past = None if queries is None else queries.timeline(row["group"], since_ms)
     if past is None:
-        return ()
+        return (), 0
     # Names of causes are few: kept once each, however many rebalances there are.
-    return tuple(
+    found = tuple(
         RecentRebalance(event["at_ms"], intern(event["cause"]))
         for event in past.events
         if event["type"] == "rebalance"
     )
+    # Where they are as many as there ever were, what was let go were other events.
+    is_all = len(found) == row["rebalances"] or past.complete_since_ms is None
+    return found, 0 if is_all else past.complete_since_ms or 0
 
 
 def causes_of(groups: Iterable[FleetGroup]) -> dict[str, list[int]]:

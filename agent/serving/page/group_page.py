@@ -28,6 +28,7 @@ from agent.serving.page.markup import (
     WIDE,
     address,
     ago,
+    at_least,
     group_address,
     link,
     name,
@@ -159,7 +160,10 @@ def _figures(known: GroupData, now_ms: int) -> Markup:
     since_ms = now_ms - RECENT_MS
     recent = sum(it["type"] == "rebalance" and it["at_ms"] >= since_ms for it in known.events)
     in_all = form["rebalances"]
-    rebalances = number(None) if in_all is None else f"{number(recent)}<small>{in_all} in all</small>"
+    lately = number(recent)
+    if (known.complete_since_ms or 0) > since_ms and recent != in_all:
+        lately = at_least(lately)
+    rebalances = number(None) if in_all is None else f"{lately}<small>{in_all:,} in all</small>"
     assignor = f"<small>{text(form['protocol'], 40)}</small>" if form.get("protocol") else ""
     unit = epochs(form["group_type"]).capitalize()
     noun = f"{work(form['group_type'])}s"

@@ -30,6 +30,7 @@ from agent.serving.page.markup import (
     address,
     ago,
     at,
+    at_least,
     bars,
     chips,
     current,
@@ -120,7 +121,7 @@ def home_page(fleet: Fleet, wanted: FleetQuery, clusters: Sequence[str] = ()) ->
         body=body,
         at_ms=fleet.at_ms,
         nav_item="fleet",
-        announcement=f"{headline}. {count(len(fleet.findings), 'open finding')}.",
+        announcement=f"{headline}. {_many(len(fleet.findings), 'open finding')}.",
         ready=fleet.ready,
         version=version_of(fleet, wanted),
         cluster=wanted.cluster,
@@ -138,18 +139,19 @@ def _headline(fleet: Fleet) -> str:
         return "No groups yet"
     wrong = sum(it.severity_level > 1 for it in fleet.groups)
     if wrong:
-        return f"{wrong} of {count(len(fleet.groups), 'group')} {'needs' if wrong == 1 else 'need'} attention"
+        return f"{wrong:,} of {_many(len(fleet.groups), 'group')} {'needs' if wrong == 1 else 'need'} attention"
     everyone = (
-        f"{count(len(fleet.groups), 'group')}, no problem found" if len(fleet.groups) > 1 else "No problem found"
+        f"{_many(len(fleet.groups), 'group')}, no problem found" if len(fleet.groups) > 1 else "No problem found"
     )
-    return everyone if not fleet.findings else f"{count(len(fleet.groups), 'group')}, nothing urgent"
+    return everyone if not fleet.findings else f"{_many(len(fleet.groups), 'group')}, nothing urgent"
 
 
 def _under(fleet: Fleet) -> str:
     said = ["the agent has caught up" if fleet.ready.ready else "the agent is not up to date"]
     restless = sum(bool(it.recent) for it in fleet.groups)
-    last = f"{count(restless, 'group')} rebalanced within the last hour"
-    said.insert(0, last if restless else "no rebalance within the last hour")
+    is_whole = all(it.is_recent_whole(fleet.at_ms) for it in fleet.groups)
+    last = f"{'' if is_whole else 'at least '}{_many(restless, 'group')} rebalanced within the last hour"
+    said.insert(0, last if restless or not is_whole else "no rebalance within the last hour")
     if fleet.ready.ready:
         # What else there is to say, where all is well otherwise.
         said += [it for it in fleet.ready.reason.split("; ") if it != "caught up"]
@@ -172,7 +174,7 @@ def _findings(fleet: Fleet, wanted: FleetQuery) -> Markup:
     shown = fleet.findings[:MAX_FINDINGS]
     several = any(it.cluster is not None for it in fleet.groups)
     items = "".join(brief_item(it, fleet.at_ms, several=several) for it in shown)
-    every = link(address("/findings", cluster=wanted.cluster), f"All {len(fleet.findings)} open findings")
+    every = link(address("/findings", cluster=wanted.cluster), f"All {len(fleet.findings):,} open findings")
     more = f'<p class="more">{every}</p>' if len(fleet.findings) > len(shown) else ""
     return section("findings", "Open findings", f'<ul class="findings rows">{items}</ul>\n{more}')
 
@@ -199,7 +201,19 @@ def _draw_causes(fleet: Fleet) -> Markup:
         for kind, width, bars in (("wide-only", WIDE, 60), ("narrow-only", NARROW, 30))
     )
     pictures = "".join(f'<div class="picture {kind}">{svg}</div>' for kind, svg in drawn)
-    return section("causes", "Why groups rebalanced, last hour", pictures)
+    partly = sum(not it.is_recent_whole(fleet.at_ms) for it in fleet.groups)
+    note = f'<p class="more">{_forgotten(partly)}</p>' if partly else ""
+    return section("causes", "Why groups rebalanced, last hour", pictures + note)
+
+
+def _forgotten(groups: int) -> str:
+    """Why there may have been more: said where a number is not all there was."""
+    return f"The agent has let older events of {_many(groups, 'group')} go: there may have been more rebalances."
+
+
+def _many(number: int, noun: str) -> str:
+    """As `count`, for thousands as well."""
+    return f"{number:,} {noun}s" if number > 1 else count(number, noun)
 
 
 def _groups(fleet: Fleet, found: Sequence[FleetGroup], wanted: FleetQuery) -> Markup:
@@ -208,8 +222,8 @@ def _groups(fleet: Fleet, found: Sequence[FleetGroup], wanted: FleetQuery) -> Ma
     first = (page - 1) * ROWS_PER_PAGE
     shown = found[first : first + ROWS_PER_PAGE]
     several = any(it.cluster is not None for it in fleet.groups)
-    said = f"{len(found)} of {count(len(fleet.groups), 'group')}" if wanted.query else count(len(found), "group")
-    span = f"; {first + 1} to {first + len(shown)} shown" if pages > 1 else ""
+    said = f"{len(found):,} of {_many(len(fleet.groups), 'group')}" if wanted.query else _many(len(found), "group")
+    span = f"; {first + 1:,} to {first + len(shown):,} shown" if pages > 1 else ""
     kept = "".join(
         f'<input type="hidden" name="{name}" value="{text(value)}">'
         for name, value in (
@@ -285,6 +299,8 @@ def _row(group: FleetGroup, now_ms: int, several: bool) -> Markup:
         else '<span class="bars"></span>'
     )
     recent = number(None if row["rebalances"] is None else len(group.recent))
+    if not group.is_recent_whole(now_ms):
+        recent = at_least(recent)
     where = f'<span class="kind">{text(group.cluster)}</span>' if several else ""
     kind = "" if row["group_type"] == "classic" else f'<span class="kind">{text(row["group_type"])}</span>'
     stale = f"<small>as of {at(row['stale']['since_ms'], day(now_ms))}</small>" if row.get("stale") else ""
@@ -316,7 +332,7 @@ def _pager(wanted: FleetQuery, page: int, pages: int) -> Markup:
         link(href, words, data_swap="", rel=rel) if href else f'<span class="off">{words}</span>'
         for href, words, rel in ((before, "Previous", "prev"), (after, "Next", "next"))
     ]
-    said = f"Page {page} of {pages}"
+    said = f"Page {page:,} of {pages:,}"
     return Markup(
         f'<nav class="pager" aria-label="Pages of groups" id="pager">{links[0]}<span>{said}</span>{links[1]}</nav>'
     )
@@ -331,12 +347,15 @@ def key_figures(fleet: Fleet) -> Markup:
     unknown = len(fleet.groups) - len(lags)
     lag = number(sum(lags) if lags else None)
     members = sum(it.row["members"] for it in fleet.groups)
-    findings = link(address("/findings", cluster=_only_cluster(fleet)), str(len(fleet.findings)))
-    shown = bars(counts, words=f"{count(len(recent), 'rebalance')} in the last hour, per 5 minutes: {counts}")
+    findings = link(address("/findings", cluster=_only_cluster(fleet)), f"{len(fleet.findings):,}")
+    is_whole = all(it.is_recent_whole(fleet.at_ms) for it in fleet.groups)
+    rebalances = number(len(recent)) if is_whole else at_least(number(len(recent)))
+    said_of = f"{'' if is_whole else 'at least '}{_many(len(recent), 'rebalance')} in the last hour"
+    shown = bars(counts, words=f"{said_of}, per 5 minutes: {counts}")
     return Markup(f"""<dl class="figures" id="figures">
 <div><dt>Open findings</dt><dd>{findings}<ul class="severities">{said or "<li>none</li>"}</ul></dd></div>
-<div><dt>Groups</dt><dd>{number(len(fleet.groups))}<small>{count(members, "member")}</small></dd></div>
-<div><dt>Rebalances, last hour</dt><dd>{number(len(recent))}{shown}</dd></div>
+<div><dt>Groups</dt><dd>{number(len(fleet.groups))}<small>{_many(members, "member")}</small></dd></div>
+<div><dt>Rebalances, last hour</dt><dd>{rebalances}{shown}</dd></div>
 <div><dt>Lag, records</dt><dd>{lag}<small>{_unknown_lag(unknown, len(fleet.groups))}</small></dd></div>
 </dl>""")
 
@@ -349,4 +368,4 @@ def _only_cluster(fleet: Fleet) -> str | None:
 def _unknown_lag(unknown: int, groups: int) -> str:
     if not unknown:
         return "of all groups"
-    return "unknown for all groups" if unknown == groups else f"unknown for {count(unknown, 'group')}"
+    return "unknown for all groups" if unknown == groups else f"unknown for {_many(unknown, 'group')}"

@@ -135,6 +135,11 @@ def number(value: int | None, what: str = "not known") -> Markup:
     raise AssertionError("it is many, and more than a thousand")
 
 
+def at_least(shown: Markup) -> Markup:
+    """A number of events, of which the agent has let older ones go."""
+    return Markup(f'<span title="at least: the agent has let older events go">\u2265 {shown}</span>')
+
+
 def number_ranges(numbers: Sequence[int]) -> str:
     """`0-3, 7`: runs of numbers, in order."""
     runs: list[list[int]] = []

@@ -25,7 +25,7 @@ from agent.serving.page.markup import ago, bars, group_address, number, number_r
 from tests.unit.core.shadow import build as b
 from tests.unit.core.shadow.build import T0, Log, run_of
 from tests.unit.presentation.narrative import made as m
-from tests.unit.serving.page.scene import Reader, captured, newest_ms, row
+from tests.unit.serving.page.scene import Reader, captured, client, newest_ms, row
 from tests.unit.serving.routes.replayed import Replayed, of_log
 
 
@@ -101,6 +101,45 @@ def test_rebalances_are_asked_for_where_there_were_some() -> None:
     assert (len(orders.recent), agent.asked) == (3, 2), "it did, so it is"
     later = build_fleet(agent, orders.recent[0].at_ms + RECENT_MS + 1, again)
     assert len(next(it for it in later.groups if it.name == "orders").recent) < 3, "what is long ago is not recent"
+
+
+def let_go(agent: Replayed, group: str, number: int) -> None:
+    """As an agent does that remembers no more: a group's oldest events."""
+    partition = next(it for it in agent.recent.partitions.values() if group in it.groups)
+    partition.cut(group, partition.groups[group], number)
+
+
+def test_what_was_let_go_is_not_told_as_all_there_was() -> None:
+    log = Log().add(b.new_group("still"))
+    for at in range(1, 8):
+        log.add(generation(at, T0 + at * 1_000))
+    agent, now_ms = Replayed(of_log(log)), T0 + 60_000
+    of_group, _ = agent.recent.timeline("orders")
+    let_go(agent, "orders", len(list(of_group)) // 2)
+    fleet = build_fleet(agent, now_ms)
+    orders, still = fleet.groups
+    assert 0 < len(orders.recent) < orders.row["rebalances"] == 7
+    assert (orders.is_recent_whole(now_ms), still.is_recent_whole(now_ms)) == (False, True)
+    page, shown = home_page(fleet, FleetQuery()).body, f"\u2265 {len(orders.recent)}<"
+    assert "At least 1 group rebalanced within the last hour" in page
+    assert page.count(shown) == 2, "in its row, and in the figures"
+    assert f"at least {len(orders.recent)} rebalance" in page
+    assert "The agent has let older events of 1 group go: there may have been more rebalances." in page
+    with client(agent, lambda: now_ms) as http:
+        of_page = http.get("/groups/orders").text
+    assert (shown in of_page, "7 in all" in of_page) == (True, True)
+    assert build_fleet(agent, now_ms + 1_000, fleet).groups == fleet.groups, "known from the picture before"
+    hour_ms = orders.recent_since_ms + RECENT_MS
+    assert (orders.is_recent_whole(hour_ms), orders.is_recent_whole(hour_ms - 1)) == (True, False)
+
+
+def test_where_only_other_events_were_let_go_nothing_is_missing() -> None:
+    agent = Replayed(of_log(Log().add(generation(1, T0)).add(generation(2, T0 + 2_000))))
+    events = list(agent.recent.timeline("orders")[0])
+    let_go(agent, "orders", next(at for at, it in enumerate(events) if it["type"] == "rebalance"))
+    assert agent.recent.timeline("orders")[1] is not None
+    (orders,) = build_fleet(agent, T0 + 60_000).groups
+    assert (len(orders.recent), orders.is_recent_whole(T0 + 60_000)) == (2, True)
 
 
 def test_the_version_changes_with_what_is_shown() -> None:
