@@ -25,7 +25,7 @@ from agent.cli.answers import Answers, SourceAway, SourceNotReady, exit_unreacha
 from agent.cli.options import AGENT_OPTIONS
 from agent.cli.output import warn
 from agent.common.clock import now_ms
-from agent.core.queries import Health, JsonObject, Timeline
+from agent.core.queries import Health, JsonObject, Rollouts, Timeline
 
 if TYPE_CHECKING:
     import ssl
@@ -132,11 +132,15 @@ class AgentClient(Answers):
                 # Before there was this route, the group `NAME/timeline` was what was asked for.
                 self._fail_unexpected(url, "a timeline")
             return None
-        complete = self._headers.get(COMPLETE_SINCE_HEADER, "")
-        known = complete.isascii() and complete.isdecimal() and len(complete) < 20
-        return Timeline(self._events(url, events), int(complete) if known else None)
+        complete_since_ms = self._complete_since_ms()
+        return Timeline(self._events(url, events), complete_since_ms)
 
-    def rollouts(self, group: str) -> list[JsonObject] | None:
+    def _complete_since_ms(self) -> int | None:
+        """What the latest answer said of that."""
+        said = self._headers.get(COMPLETE_SINCE_HEADER, "")
+        return int(said) if said.isascii() and said.isdecimal() and len(said) < 20 else None
+
+    def rollouts(self, group: str) -> Rollouts | None:
         """`GET /api/v1/groups/{group}/rollouts`; None if there is no group of that name."""
         if (path := _group_path(group)) is None:
             return None
@@ -150,8 +154,7 @@ class AgentClient(Answers):
             return None
         if not isinstance(found, list) or not all(map(is_rollout, found)):
             self._fail_unexpected(url, "a list of rollouts")
-        answer: list[JsonObject] = found
-        return answer
+        return Rollouts(found, self._complete_since_ms())
 
     def findings(
         self, since_ms: int | None = None, until_ms: int | None = None, group: str | None = None

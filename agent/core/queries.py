@@ -30,6 +30,16 @@ class Timeline(NamedTuple):
     complete_since_ms: int | None = None
 
 
+class Rollouts(NamedTuple):
+    """One group's rollouts as JSON, the oldest first, and from when on (epoch milliseconds) its events are known.
+
+    What may have begun before that is not among them. None: they are known from the log's beginning.
+    """
+
+    rollouts: list[JsonObject]
+    complete_since_ms: int | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Capabilities:
     """What a `GroupQueries` can do beyond its questions.

@@ -121,13 +121,14 @@ class RolloutWatch(BackgroundThread):
         from agent.presentation.rollouts.sentences import PENDING
 
         with self._lock:
-            events, _ = self._state.recent.timeline(group)
+            events, complete_since_ms = self._state.recent.timeline(group)
             view = self._state.mirror.view(group)
         members = None if view is None else len(view.members)
         if view is not None and (hides := self._hiding().get(view.coordinator_partition)) is not None:
             # That nothing was read since is no sign of steadiness.
             now_ms = hides.since_ms
-        rollouts = rollouts_json(group, events, max(now_ms, mark[0]), members, self.lag_notes(group))
+        notes = self.lag_notes(group)
+        rollouts = rollouts_json(group, events, max(now_ms, mark[0]), members, notes, complete_since_ms)
         if not rollouts:
             return _Known(mark, None, True)
         newest = rollouts[-1]

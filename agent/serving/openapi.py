@@ -108,7 +108,7 @@ ALWAYS = ("401", "405", "413", "421", "429", "500")
 
 HEADERS: dict[str, dict[str, Any]] = {
     COMPLETE_SINCE: {
-        "description": "From when on (epoch milliseconds) these are all events. Absent: from the log's beginning.",
+        "description": "From when on (epoch milliseconds) all events are known. Absent: from the log's beginning.",
         "schema": {"type": "string", "pattern": "^-?[0-9]+$"},
     },
 }
@@ -147,7 +147,9 @@ ROUTES: tuple[_Route, ...] = (
         "Each rollout of a group's workload and the verdict on it, the oldest first.",
         {_JSON: array_of(ref("rollout"))},
         ("group_in_path", "since", "until", "cluster"),
-        about="As far back as events are remembered. The range is that of their beginnings.",
+        headers=(COMPLETE_SINCE,),
+        about="As far back as events are remembered; one that may have begun before that is left out. The range is "
+        "that of their beginnings.",
     ),
     _api(
         "/api/v1/findings",

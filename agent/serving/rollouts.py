@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from agent.core.events.events import Event
-from agent.core.queries import JsonObject
+from agent.core.queries import JsonObject, Rollouts, Timeline
 from agent.presentation.narrative.staleness import known_until_ms
 from agent.presentation.rollouts.rollout_list import rollouts_json, span_ms
 from agent.serving.queries import ServedQueries
@@ -17,8 +16,8 @@ BUDGET_S = 1.0
 """Of a replay; looked at between two plays."""
 
 
-def find_rollouts(agent: ServedQueries, group: str) -> list[JsonObject] | None:
-    """A group's rollouts, the oldest first, without what-if; None if there is and was no group of that name.
+def find_rollouts(agent: ServedQueries, group: str) -> Rollouts | None:
+    """A group's rollouts, without what-if; None if there is and was no group of that name.
 
     Raises `AmbiguousGroup` where several clusters have one.
     """
@@ -26,18 +25,19 @@ def find_rollouts(agent: ServedQueries, group: str) -> list[JsonObject] | None:
     if past is None:
         return None
     form = agent.describe(group)
-    return rollouts_of(agent, group, past.events, form, agent.now_ms)
+    return Rollouts(rollouts_of(agent, group, past, form, agent.now_ms), past.complete_since_ms)
 
 
 def rollouts_of(
-    agent: ServedQueries, group: str, events: Sequence[Event], form: JsonObject | None, wall_ms: int
+    agent: ServedQueries, group: str, past: Timeline, form: JsonObject | None, wall_ms: int
 ) -> list[JsonObject]:
     """The same of events that are at hand, the group's description, and the clock on the wall."""
+    events, complete_since_ms = past
     newest_ms = events[-1]["at_ms"] if events else 0
     # Who does not read does not know that nothing happened.
     now_ms = max(known_until_ms(form, wall_ms), newest_ms) if agent.ready().ready else newest_ms
     members = None if form is None else len(form["members"])
-    return rollouts_json(group, events, now_ms, members, agent.lag_notes(group))
+    return rollouts_json(group, events, now_ms, members, agent.lag_notes(group), complete_since_ms)
 
 
 def with_costs(agent: ServedQueries, rollouts: Sequence[JsonObject], replays: Replays) -> list[JsonObject]:

@@ -218,8 +218,7 @@ def _timeline(agent: ServedQueries, group: str, request: Request) -> Response:
     if len(events) > limit:
         complete_since_ms = events[-limit - 1]["at_ms"] + 1
         events = events[-limit:]
-    headers = {} if complete_since_ms is None else {COMPLETE_SINCE: str(complete_since_ms)}
-    return AsciiJSONResponse(events, headers=headers)
+    return AsciiJSONResponse(events, headers=_complete_since(complete_since_ms))
 
 
 def _rollouts(replays: Replays, agent: ServedQueries, group: str, request: Request) -> Response:
@@ -234,10 +233,14 @@ def _rollouts(replays: Replays, agent: ServedQueries, group: str, request: Reque
         return _no_such_group(agent, group)
     asked = [
         it
-        for it in with_costs(agent, found, replays)
+        for it in with_costs(agent, found.rollouts, replays)
         if (since_ms is None or it["began_ms"] >= since_ms) and (until_ms is None or it["began_ms"] <= until_ms)
     ]
-    return AsciiJSONResponse(asked)
+    return AsciiJSONResponse(asked, headers=_complete_since(found.complete_since_ms))
+
+
+def _complete_since(at_ms: int | None) -> dict[str, str]:
+    return {} if at_ms is None else {COMPLETE_SINCE: str(at_ms)}
 
 
 def _range(request: Request) -> tuple[int | None, int | None]:

@@ -18,6 +18,7 @@ from agent.config.options import Parsed
 
 if TYPE_CHECKING:
     from agent.cli.answers import Answers
+    from agent.core.queries import Rollouts
     from agent.simulation.whatif.recorder import GroupRecorder
 
 JsonObject = dict[str, Any]
@@ -97,13 +98,19 @@ def verdict(query: Query, /, group: str, which: str, wait_ms: int | None, is_wit
         # A duration counts back from when the command began, however long it waits.
         since_ms, range_until_ms = query.range_ms(answers)
         while True:
-            found = _in_range(_rollouts(answers, group), since_ms, range_until_ms)
+            told, complete_since_ms = _rollouts(answers, group)
+            found = _in_range(told, since_ms, range_until_ms)
             chosen = _chosen(found, which)
             if (chosen is not None and chosen["verdict"] is not None) or time.monotonic() >= until_s:
                 break
             time.sleep(min(POLL_S, max(until_s - time.monotonic(), 0)))
         if chosen is None:
             answers.report(warn)
+            if complete_since_ms is not None:
+                warn(
+                    f"(the agent keeps the latest events only, here those from {iso_time(complete_since_ms)} on; a"
+                    " rollout is judged if it began ten minutes after that, or later)"
+                )
             _no_rollout(group, answers, found, which)
         if recorder is not None:
             if not answers.capabilities.has_state:
@@ -128,10 +135,11 @@ def _is_good(word: str) -> bool:
     return word in {str(it) for it in RolloutVerdict if it.is_good}
 
 
-def _rollouts(answers: Answers, group: str) -> list[JsonObject]:
-    """A group's rollouts, the oldest first; ends the command where there is no such group."""
+def _rollouts(answers: Answers, group: str) -> Rollouts:
+    """A group's rollouts; ends the command where there is no such group."""
     from agent.cli.agent_client import AgentClient
     from agent.cli.answers import no_such_group
+    from agent.core.queries import Rollouts
     from agent.presentation.narrative.staleness import known_until_ms
     from agent.presentation.rollouts.rollout_list import rollouts_json
 
@@ -145,7 +153,9 @@ def _rollouts(answers: Answers, group: str) -> list[JsonObject]:
         no_such_group(answers, group)
     form = answers.describe(group)
     members = None if form is None else len(form["members"])
-    return rollouts_json(group, past.events, known_until_ms(form, answers.now_ms), members)
+    until_ms, since_ms = known_until_ms(form, answers.now_ms), past.complete_since_ms
+    told = rollouts_json(group, past.events, until_ms, members, complete_since_ms=since_ms)
+    return Rollouts(told, since_ms)
 
 
 def _in_range(found: list[JsonObject], since_ms: int | None, until_ms: int | None) -> list[JsonObject]:

@@ -23,15 +23,20 @@ def rollouts_json(
     now_ms: int,
     members_now: int | None = None,
     lags: Sequence[LagNote] = (),
+    complete_since_ms: int | None = None,
 ) -> list[JsonObject]:
     """Each rollout of a group that its events show, the oldest first.
 
     `events` are in order, all of one group. `now_ms` is until when nothing else happened: the clock on the wall of a
     live source, else the end of the log. `members_now`: how many members it has, None where that is not known.
-    `lags`: how far it was behind, as far as that is known beside the events.
+    `lags`: how far it was behind, as far as that is known beside the events. `complete_since_ms`: from when on the
+    events are all there were, None: from the beginning. A rollout that may have begun before that is left out: by
+    half of its events it would be another one, and its verdict another.
     """
     events = list(events)
     episodes = find_rollouts((it for it in events if it["at_ms"] <= now_ms), members_now=members_now)
+    if complete_since_ms is not None:
+        episodes = [it for it in episodes if it.began_ms - PARAMETERS.gap_ms >= complete_since_ms]
     rollouts = measure(episodes, now_ms, lags=lags)
     cluster = next((it["cluster"] for it in events if it.get("cluster") is not None), None)
     out: list[JsonObject] = []

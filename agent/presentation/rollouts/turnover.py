@@ -357,7 +357,8 @@ class _Finder:
         self._begin(at_ms, self._group.members, [(came, True), (went, False)], is_leaving=True)
         for episode in self._open():
             _apply(episode, (), (new,), {new.member_id: origin}, at_ms, replaced=old)
-            episode.disturbances.append(Disturbance(at_ms, False, None, 0, self._group.members or 0))
+            # Where nothing tells how many there are, one at least: it was replaced.
+            episode.disturbances.append(Disturbance(at_ms, False, None, 0, self._group.members or 1))
             episode.members_after = self._group.members
         self._group.revisions.pop(old.member_id, None)
         self._note_revision(new.member_id, event["member"].get("origin"))

@@ -107,7 +107,7 @@ def findings_page(
     resolved = sorted((it for it in found if it["state"] == "resolved"), key=lambda it: -it["at_ms"])
     everything = sum(it["state"] != "resolved" for it in events)
     headline = f"{count(len(opened), 'open finding')}" if opened else "No open finding"
-    none = "No finding was resolved within the last 24 hours."
+    none = "No finding that the agent remembers was resolved within the last 24 hours."
     body = Markup(f"""<div class="lead">
 <h1 id="headline">{headline[0].upper()}{headline[1:]}</h1>
 <p class="under" id="under">{_under(opened, everything, chosen, ready)}</p>

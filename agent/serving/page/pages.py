@@ -83,7 +83,7 @@ class Pages:
         form, past = queries.describe(name), queries.timeline(name)
         if form is None and past is None:
             return self._answer(request, self._missing("No such group", f"No group {text(name)} is known.", cluster))
-        events, complete_since_ms = past or Timeline([])
+        events, complete_since_ms = past = past or Timeline([])
         chosen = chosen_range(request.query_params, events, now_ms)
         kept = queries.findings(chosen.since_ms or 0, chosen.until_ms, name)
         open_now = queries.findings(None, None, name)
@@ -94,7 +94,7 @@ class Pages:
             command = whatif_command(name, {}, chosen.since_ms, chosen.until_ms)
             asked_for = ReplayRequest((shown, name), recording, chosen.since_ms, chosen.until_ms, now_ms, command)
             gains = gains_soon(self._replays, asked_for)
-        rollouts = [it for it in rollouts_of(queries, name, events, form, now_ms) if _is_within(it, chosen)]
+        rollouts = [it for it in rollouts_of(queries, name, past, form, now_ms) if _is_within(it, chosen)]
         is_judged = bool(rollouts) and rollouts[-1]["verdict"] is not None
         costs = costs_soon(queries, rollouts[-1], self._replays) if is_judged else None
         known = GroupData(*(name, form, events, complete_since_ms, kept, open_now, recording, gains, rollouts, costs))

@@ -9,12 +9,16 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
+from agent.cli.text import iso_time
 from agent.core.events.samples import GroupLagTotal, GroupSample, sample_event
 from agent.persistence.export.encoded_event import encode_event
 from agent.persistence.export.parquet_sink import ParquetSink
-from tests.harness.verdicts.stories import FIRST_MS, GROUP, SECOND_MS, START_MS, STORIES, events, records
+from agent.serving.rollouts import find_rollouts
+from tests.harness.verdicts.stories import FIRST_MS, GROUP, SECOND_MS, START_MS, STORIES, UNTIL_MS, events, records
 from tests.unit.cli.running import SEGMENTS, kshadow, lines
 from tests.unit.presentation.schemas.strict import validators
+from tests.unit.serving.routes.replayed import Replayed, let_go, served
+from tests.unit.simulation.generator.making import runs
 
 SEED = 411
 
@@ -88,6 +92,20 @@ def test_one_that_is_running_has_none() -> None:
     result = kshadow("verdict", GROUP, "--from", "-", "--no-whatif", stdin="\n".join(cut))
     assert (result.exit_code, lines(result)[0].partition(":")[0]) == (3, "pending")
     assert "no verdict yet" in result.stderr
+
+
+def test_one_whose_beginning_an_agent_has_let_go_has_none() -> None:
+    agent = Replayed(runs(list(records(STORIES["clean eager"], SEED))))
+    agent.now_ms = START_MS + UNTIL_MS
+    second = find_rollouts(agent, GROUP)
+    assert second is not None
+    gone_ms = second.rollouts[1]["began_ms"]
+    let_go(agent, GROUP, sum(it["at_ms"] <= gone_ms for it in agent.recent.timeline(GROUP)[0]))
+    with served(agent) as url:
+        result = kshadow("verdict", GROUP, "--agent", url)
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert f"keeps the latest events only, here those from {iso_time(gone_ms + 1)} on" in result.stderr
+    assert "no rollout of 'payments'" in result.stderr
 
 
 def test_groups_and_options_that_do_not_fit() -> None:

@@ -111,6 +111,17 @@ def test_a_group_at_rest_is_not_judged_again(monkeypatch: pytest.MonkeyPatch) ->
     assert stage.watch.readings() == {}, "its partition is another's now"
 
 
+def test_a_rollout_whose_beginning_was_let_go_has_no_verdict() -> None:
+    stage = Stage()
+    stage.until(START_MS + UNTIL_MS)
+    stage.watch.look(START_MS + UNTIL_MS)
+    began_ms = stage.watch.readings()[GROUP].began_ms
+    partition = next(it for it in stage.state.recent.partitions.values() if GROUP in it.groups)
+    partition.cut(GROUP, partition.groups[GROUP], sum(it.at_ms <= began_ms for it in partition.groups[GROUP]))
+    stage.watch.look(START_MS + UNTIL_MS + MINUTE)
+    assert stage.watch.readings() == {}
+
+
 def test_groups_that_are_not_shown_are_not_judged() -> None:
     stage = Stage(shows=False)
     stage.until(START_MS + UNTIL_MS)

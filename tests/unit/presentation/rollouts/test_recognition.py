@@ -270,6 +270,8 @@ def test_an_agent_that_saw_no_rebalance_counts_by_the_members_of_now() -> None:
     assert rollouts_json("payments", events, T0 + MINUTE * 5) == []
     (it,) = rollouts_json("payments", events, T0 + MINUTE * 5, 3)
     assert (it["members_replaced"], it["rebalances"], it["stopped_partition_ms"]) == (3, 0, 0)
+    (later,) = rollouts_json("payments", events, T0 + MINUTE * 30, 3)
+    assert [(form["state"], form["verdict"]) for form in (it, later)] == [("steady", "same")] * 2
     assert is_rollout({**it, "whatif": None})
     assert not is_rollout({**it, "whatif": None, "departures": {"member_left": "many"}})
 

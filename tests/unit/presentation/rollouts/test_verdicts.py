@@ -19,6 +19,26 @@ def test_five_kinds_of_rollout(name: str) -> None:
         assert [it["verdict"] for it in told] == ["same", STORIES[name].expected]
 
 
+@pytest.mark.parametrize("name", STORIES)
+def test_where_older_events_were_let_go_no_rollout_is_told_by_half_of_them(name: str) -> None:
+    """Whatever is gone: what is told is what all events tell, but for an earlier one to compare it with, and how even
+    the group was before."""
+    every, until_ms = list(events(STORIES[name], 301)), START_MS + UNTIL_MS
+    of_all = {it["began_ms"]: it for it in rollouts_json(GROUP, every, until_ms)}
+    members_now = [*of_all.values()][-1]["members_after"]
+    told = 0
+    for number in range(1, len(every)):
+        since_ms = every[number - 1]["at_ms"] + 1
+        for it in rollouts_json(GROUP, every[number:], until_ms, members_now, complete_since_ms=since_ms):
+            told += 1
+            whole = of_all[it["began_ms"]]
+            if it["compared_with"] is None:
+                unknown = ("compared_with", "differences", "reasons", "verdict", "imbalance_before")
+                it, whole = ({key: form[key] for key in form if key not in unknown} for form in (it, whole))
+            assert it == whole
+    assert told, "of the second rollout the first alone may be gone"
+
+
 def test_the_first_has_nothing_to_be_compared_with() -> None:
     group = Group(4)
     replace(group, [0, 1, 2, 3], 20 * MINUTE, 1)

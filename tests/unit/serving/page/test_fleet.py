@@ -26,7 +26,7 @@ from tests.unit.core.shadow import build as b
 from tests.unit.core.shadow.build import T0, Log, run_of
 from tests.unit.presentation.narrative import made as m
 from tests.unit.serving.page.scene import Reader, captured, client, newest_ms, row
-from tests.unit.serving.routes.replayed import Replayed, of_log
+from tests.unit.serving.routes.replayed import Replayed, let_go, of_log
 
 
 def rebalances(*times_ms: int, cause: str = "member_joined") -> tuple[RecentRebalance, ...]:
@@ -101,12 +101,6 @@ def test_rebalances_are_asked_for_where_there_were_some() -> None:
     assert (len(orders.recent), agent.asked) == (3, 2), "it did, so it is"
     later = build_fleet(agent, orders.recent[0].at_ms + RECENT_MS + 1, again)
     assert len(next(it for it in later.groups if it.name == "orders").recent) < 3, "what is long ago is not recent"
-
-
-def let_go(agent: Replayed, group: str, number: int) -> None:
-    """As an agent does that remembers no more: a group's oldest events."""
-    partition = next(it for it in agent.recent.partitions.values() if group in it.groups)
-    partition.cut(group, partition.groups[group], number)
 
 
 def test_what_was_let_go_is_not_told_as_all_there_was() -> None:

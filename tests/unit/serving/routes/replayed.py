@@ -131,3 +131,9 @@ def served(replayed: ServedQueries, **more: Any) -> Iterator[str]:
                 break
             time.sleep(0.01)
         yield url
+
+
+def let_go(agent: Replayed, group: str, number: int) -> None:
+    """As an agent does whose memory for events is full: a group's oldest."""
+    partition = next(it for it in agent.recent.partitions.values() if group in it.groups)
+    partition.cut(group, partition.groups[group], number)
