@@ -27,7 +27,7 @@ from agent.core.diagnosis.hysteresis import FindingChange, Hysteresis
 from agent.core.diagnosis.lag_source import CommitColumns, LagSource
 from agent.core.inference.origin_evidence import NOTHING
 from agent.core.inference.origins import Origin
-from agent.core.record_time import LATE_MS, UNKNOWN, Context, believed_times
+from agent.core.record_time import LATE_MS, TOLERANCE_MS, UNKNOWN, Context, believed_times
 from agent.core.records import RecordBatch
 from agent.core.shadow.mirror import PartitionMirror
 from agent.core.shadow.transitions import GroupDeleted, LogPosition, OffsetsDeleted, Transition
@@ -582,15 +582,17 @@ class PartitionDiagnosis:
 def _ahead(
     times: Sequence[int], believed: Sequence[int], peaks: Sequence[int], clock_ms: int
 ) -> deque[tuple[int, int, int]]:
-    """Of the times that are not believed: where, how far ahead of the clock, and the clock there. It showed
-    `clock_ms` before the first, and shows `peaks` as far as these are later."""
+    """Of the times that are not believed, and are ahead of the clock: where, how far, and the clock there. It showed
+    `clock_ms` before the first, and shows `peaks` as far as these are later.
+
+    One that the clock shows already is not ahead, whatever follows: what follows is late."""
     if believed is times or (LATE_MS not in believed and believed[:1] == [*times[:1]]):
         return deque()
     clocks = [max(clock_ms, peak) for peak in peaks]
     return deque(
         (index, time - clocks[index], clocks[index])
         for index, (time, moves_to) in enumerate(zip(times, believed, strict=True))
-        if moves_to != time
+        if moves_to != time and time - clocks[index] > TOLERANCE_MS
     )
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from agent.core.diagnosis.api import WINDOW_MS, Finding, LoadWindow, PartitionLoad, Verdict
 from agent.core.diagnosis.cluster import ClusterDiagnosis
-from agent.core.record_time import Lookahead
+from agent.core.record_time import TOLERANCE_MS, Lookahead
 from agent.core.records import RawRecord
 from agent.core.shadow.cluster import ClusterMirror
 from analyzers.registry import select_analyzers
@@ -97,6 +97,27 @@ def test_opens_in_the_third_window_in_a_row_wherever_batches_are_cut(size: int) 
     assert (opened.since_ms, opened.at.timestamp_ms) == (T0 + 3 * WINDOW_MS, T0 + 5 * WINDOW_MS)
     assert opened.numbers["records_ahead"] == 1
     assert opened.numbers["farthest_ahead_s"] == 3630, "the clock stands at the record before, half a minute ago"
+
+
+@pytest.mark.parametrize("size", [1, 3, 1000])
+@pytest.mark.parametrize(
+    ("last_ms", "counted"),
+    # The clock shows -100: late records outvote the one before the last as well.
+    [(200, 0), (TOLERANCE_MS - 100, 0), (TOLERANCE_MS - 99, 1)],
+)
+def test_what_is_followed_by_late_records_is_not_ahead(last_ms: int, counted: int, size: int) -> None:
+    """A coordinator whose clock is slow takes over: what it writes is late, and the last record of before is none of
+    its business."""
+    diagnosis, lookahead = ClusterDiagnosis(ClusterMirror(), select_analyzers({NAME}, {})), Lookahead()
+    late = [last_ms - 30_000 + at for at in range(5)]
+    times = [*range(-900, 1, 100), last_ms, *late]
+    records = [RawRecord(0, offset, T0 + at_ms, *b.commit(offset=offset)) for offset, at_ms in enumerate(times)]
+    for start in range(0, len(records), size):
+        for batch, context in lookahead.put(b.run_of(records[start : start + size])):
+            diagnosis.replay_batch(batch, context)
+    for batch, context in lookahead.take():
+        diagnosis.replay_batch(batch, context)
+    assert sum(it.records for it in diagnosis.records_ahead().values()) == counted
 
 
 def test_closes_when_none_came_for_ten_minutes() -> None:
