@@ -45,6 +45,8 @@ class Sizes:
     topics_of_a_group: int = Shape().topics_of_a_group
     shards: tuple[int, ...] = ()
     """In how many agents at once the steady state is measured, besides in one."""
+    scrape_s: float = 10.0
+    """How often every tool is scraped meanwhile: it is what it is there for."""
 
     @property
     def shape(self) -> Shape:
@@ -99,8 +101,9 @@ MILLION = Sizes(
     topic_partitions=5,
     topics_of_a_group=10,
     shards=(2, 4),
+    scrape_s=30.0,
 )
-"""A million group-partitions, each committed every ten seconds."""
+"""A million group-partitions, each committed every ten seconds; scraped as often as the Prometheus operator does."""
 
 
 @dataclass

@@ -24,8 +24,6 @@ COLUMNS = (
     *COSTS[1:],
 )
 LOOK_S = 0.25
-SCRAPE_S = 10.0
-"""Every tool is scraped that often: it is what it is there for."""
 
 
 def steady(frame: Frame) -> Table:
@@ -48,7 +46,8 @@ def steady(frame: Frame) -> Table:
         table.ratio(f"our CPU / {name}'s", ours, theirs)
     table.notes += [
         "age: of the newest of a group's commits (one each 20 ms) that the tool shows, median and largest;",
-        f"each {SCRAPE_S:g} s all are scraped and our page loaded; one that shows a group only so is looked at then;",
+        f"each {sizes.scrape_s:g} s all are scraped and our page loaded; "
+        "one that shows a group only so is looked at then;",
         "shards: CPU and memory of all together; asked one after the other, which is one scrape or page;",
         "behind: records, by what the tool itself says at the end; then: from the last commit to its being shown",
     ]
@@ -64,12 +63,12 @@ def _kept_up(frame: Frame, tool: Tool, it: Running, first: int) -> tuple[Row, in
     pages: list[float] = []
     with writing(it.servers, sizes.shape, sizes.groups, sizes.rate, sizes.seconds, frame.directory, first) as writer:
         before, began = it.service.usage(), time.monotonic()
-        scrape_at = began + min(SCRAPE_S, sizes.seconds / 2)
+        scrape_at = began + min(sizes.scrape_s, sizes.seconds / 2)
         while writer.is_at_work:
             time.sleep(LOOK_S)
             is_due = time.monotonic() >= scrape_at
             if is_due:
-                scrape_at += SCRAPE_S
+                scrape_at += sizes.scrape_s
                 if tool.asks_cheaply:
                     scrapes.append(_timed(it, "/metrics"))
                 if isinstance(tool, KShadow):
