@@ -192,6 +192,7 @@ class CommittedOffsets:
         if number is None:
             return None
         (commit,) = self._values.commits([number])
+        self._values.clear(number)
         self._counts[number] = 0
         self._free.append(number)
         if self._fresh is not None:

@@ -90,6 +90,9 @@ class CommitBlock:
 
     def topic_id_bytes(self) -> bytes:
         """Other bytes where a topic's id is another one: by which it is told that none is, without reading each."""
+        versions = self._block[_VERSION::_WIDTH]
+        if 4 not in versions:
+            return bytes(versions)  # none has an id, and where the tags would be is the time
         return b"".join([self._block[at::_WIDTH] for at in (_VERSION, _TAGS, *range(_TOPIC_ID, _WIDTH))])
 
     def _times(self) -> Sequence[int]:
@@ -150,6 +153,10 @@ class CommitTable(CommitBlock):
         if self._others:
             for number in numbers:
                 self._others.pop(number, None)
+
+    def clear(self, number: int) -> None:
+        """There is no value under a number any more, until one is put there."""
+        self._others.pop(number, None)
 
     def values(self, numbers: Iterable[int]) -> list[bytes]:
         """The values under these numbers, as they came."""

@@ -104,6 +104,22 @@ def test_that_a_topic_is_another_is_seen(one: bytes, other: bytes, differ: bool)
     assert (table.topic_id_bytes() != before) == differ
 
 
+def test_where_no_value_has_an_id_none_changes() -> None:
+    table = CommitTable([version_3(1, 2), version_3(3, 4)])
+    before = table.topic_id_bytes()
+    table.put(0, version_3(5, 257))
+    assert table.topic_id_bytes() == before != b""
+    table.put(0, commit_value(5, 6, topic_id=IDS[0]))
+    assert table.topic_id_bytes() != before
+
+
+def test_a_value_that_is_gone_leaves_nothing_for_the_next() -> None:
+    table = CommitTable([commit_value(1, 2, metadata="m"), commit_value(3, 4)])
+    table.clear(0)
+    table.put(0, commit_value(5, 6), is_fixed=True)
+    assert table.values([0, 1]) == [commit_value(5, 6), commit_value(3, 4)]
+
+
 @pytest.mark.parametrize("make", [lambda values: CommitTable(values), lambda values: CommitTable(values[::-1])])
 def test_a_value_that_does_not_decode_is_refused(make: Callable[[list[bytes]], CommitTable]) -> None:
     with pytest.raises(WireError):
