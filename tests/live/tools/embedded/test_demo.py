@@ -120,12 +120,18 @@ def test_alertmanager_may_be_missing(tmp_path, monkeypatch, capsys):
     assert find_programs("/opt/p", "/opt/a") == (Path("/opt/p"), Path("/opt/a"))
 
 
-@pytest.mark.usefixtures("kafka")
-def test_sigterm_ends_the_stack_too(broker):
-    """As Ctrl-C does. While the broker is new: the demo's topics must not be there."""
+@pytest.fixture
+def new_broker(kafka):
+    """One of its own: the demo's topics must not be there, and are when it was stopped."""
+    with EmbeddedBroker(fetch_jars()) as it:
+        yield it
+
+
+def test_sigterm_ends_the_stack_too(new_broker):
+    """As Ctrl-C does."""
     paths = [f"--{name}={need(name)}" for name in ("prometheus", "alertmanager")]
     command = [sys.executable, "-m", "agent.cli.main", "demo", "--stack", *paths]
-    command += ["--bootstrap-server", broker.bootstrap_servers]
+    command += ["--bootstrap-server", new_broker.bootstrap_servers]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as demo:
         try:
             assert demo.stdout is not None
@@ -139,7 +145,7 @@ def test_sigterm_ends_the_stack_too(broker):
             _, errors = demo.communicate(timeout=120)
         finally:
             demo.kill()
-    assert demo.returncode == 143
+    assert demo.returncode == 143, errors
     assert "Traceback" not in errors
     assert [processes_of(port) for port in ports] == [[], []]
     assert not Path(directory).exists()
