@@ -75,6 +75,8 @@ class Fleet:
     groups: int = 0
     recent_rebalances: int = 0
     longest_name_width: int = 0
+    is_recent_partial: bool = False
+    """Whether there may have been more of those, before the first look."""
     by_key: Mapping[Key, FleetRow] = field(default_factory=dict, compare=False, repr=False)
     findings_by_key: Mapping[Key, Sequence[JsonView]] = field(default_factory=dict, compare=False, repr=False)
 
@@ -172,8 +174,8 @@ def build_fleet(
         len(groups),
         sum(recent_rebalances.values()),
         max((cell_len(row.name) for row in rows), default=0),
-        {row.key: row for row in rows},
-        of_group,
+        by_key={row.key: row for row in rows},
+        findings_by_key=of_group,
     )
 
 

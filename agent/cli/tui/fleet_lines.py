@@ -223,7 +223,12 @@ def summary(fleet: Fleet, shown: int, sort: str, wanted: str, width: int) -> Lin
         left += [(f" {SEVERITY_MARKS[rank][0]} {n}", SEVERITY_MARKS[rank][1]) for rank, n in counts.items() if n]
     late = fleet.recent_rebalances
     if not wanted or width >= 2 * MEDIUM_WIDTH:
-        left += [(" · ", "dim"), (f"{count(late, 'rebalance')} in 10 min", "" if late else "dim")]
+        said = (
+            f"at least {late} rebalance{'' if late == 1 else 's'}"
+            if fleet.is_recent_partial
+            else count(late, "rebalance")
+        )
+        left += [(" · ", "dim"), (f"{said} in 10 min", "" if late else "dim")]
     right: list[Piece] = [(f"by {SORTS[sort][0]} ", "dim")] if width >= MEDIUM_WIDTH else []
     if wanted:
         right.insert(0, (f"“{wanted}”: {shown}  ", "info"))

@@ -7,13 +7,13 @@ two questions, and at most `MAX_TIMELINES` more for what the rebalances since th
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agent.cli.answers import Answers, SourceNotReady
 from agent.cli.tui.changes import Change, changes_of_events, differences, rebalanced_groups
 from agent.cli.tui.fleet import RECENT_MS, Fleet, FleetRow, Key, RecentRebalances, RowCache, build_fleet, display_text
 from agent.cli.tui.group_state import EventHistory, GroupState, LagHistory, PartitionMoves
-from agent.core.queries import GroupQueries, JsonObject
+from agent.core.queries import GroupQueries, Timeline
 from agent.presentation.narrative.explain import StoryRequest
 from agent.presentation.narrative.explain import explain as tell
 from agent.presentation.narrative.words import times
@@ -52,6 +52,8 @@ class Poller:
         self.source = source
         self._clock_ms = now_ms
         self._recent_rebalances = RecentRebalances()
+        self._partial_until_ms = 0
+        """Until then there may have been more rebalances of late than are known."""
         self._lag_history = LagHistory()
         self._known: RowCache = {}
         self._before: Fleet | None = None
@@ -89,9 +91,10 @@ class Poller:
         news: list[Change] = []
         if before is None:
             news = self._seed(build_fleet(groups, findings, {}, now_ms))
-        self._before = after = build_fleet(
+        after = build_fleet(
             groups, findings, self._recent_rebalances.update(counts, now_ms), now_ms, health, self._known
         )
+        self._before = after = replace(after, is_recent_partial=now_ms < self._partial_until_ms)
         if before is not None:
             news = [*self._rebalances(before, after), *differences(before, after)]
         news.sort(key=lambda it: it.at_ms)
@@ -103,17 +106,23 @@ class Poller:
         busy = [row for row in now.rows if row.key.group is not None and (row.state_since_ms or 0) >= since_ms]
         busy.sort(key=lambda row: -(row.state_since_ms or 0))
         out = []
+        is_whole = len(busy) <= MAX_TIMELINES
         for row in busy[:MAX_TIMELINES]:
-            past = self._timeline(row.key, since_ms)
+            past, complete_since_ms = self._timeline(row.key, since_ms)
+            is_whole = is_whole and (complete_since_ms or 0) <= since_ms
             self._recent_rebalances.seed(row.key, [event["at_ms"] for event in past if event["type"] == "rebalance"])
             out += changes_of_events(row.key, row.name, past)
+        if not is_whole:
+            self._partial_until_ms = now.at_ms + RECENT_MS
         return out
 
     def _rebalances(self, before: Fleet, after: Fleet) -> list[Change]:
         out: list[Change] = []
         found = rebalanced_groups(before, after)
         for row, more in found[:MAX_TIMELINES]:
-            told = changes_of_events(row.key, row.name, self._timeline(row.key, before.at_ms - LOOK_BACK_MS), more)
+            told = changes_of_events(
+                row.key, row.name, self._timeline(row.key, before.at_ms - LOOK_BACK_MS).events, more
+            )
             out += told or _unexplained_rebalance(row, more, before)
         # Of more than that at once only how often is said.
         return [
@@ -121,10 +130,9 @@ class Poller:
             *(it for row, more in found[MAX_TIMELINES:] for it in _unexplained_rebalance(row, more, before)),
         ]
 
-    def _timeline(self, key: Key, since_ms: int) -> list[JsonObject]:
+    def _timeline(self, key: Key, since_ms: int) -> Timeline:
         assert key.group is not None, "a group's row"
-        past = self._of_cluster(key).timeline(key.group, since_ms)
-        return [] if past is None else past.events
+        return self._of_cluster(key).timeline(key.group, since_ms) or Timeline([])
 
     def poll_group(self, key: Key) -> GroupState:
         """Ask for one group. Raises `SourceAway`. What moved is known from the second time on."""

@@ -27,9 +27,9 @@ from agent.cli.tui.fleet_lines import (
 from agent.cli.tui.group_state import EventHistory, GroupState, LagHistory, PartitionMoves
 from agent.cli.tui.keys import FLEET_KEYS, GROUP_KEYS, help_lines, keys_line
 from agent.cli.tui.lines import Line, fitted, justified, short_age, short_number, sparkline, wrap
-from agent.cli.tui.poller import Poller
+from agent.cli.tui.poller import MAX_TIMELINES, RECENT_MS, Poller
 from agent.cli.tui.styles import styles
-from agent.core.queries import Health
+from agent.core.queries import Capabilities, Health, Timeline
 from tests.unit.cli.hostile import TEXTS
 from tests.unit.cli.tui.made import Answers, described, member, row
 from tests.unit.presentation.narrative import made as m
@@ -340,6 +340,34 @@ def test_a_source_that_is_not_ready_is_not_asked_further() -> None:
     told = asker.poll_fleet()
     assert not told.fleet.ready
     assert "▲ behind" in text(status_line(SourceStatus("x", True, m.T0, m.T0), told.fleet, 80))
+
+
+@pytest.mark.parametrize(
+    ("groups", "complete_since_ms", "is_partial"),
+    [
+        (MAX_TIMELINES, None, False),
+        (MAX_TIMELINES + 1, None, True),
+        (1, m.T0 - 1, True),
+        (1, m.T0 - RECENT_MS, False),
+    ],
+)
+def test_rebalances_of_before_the_first_look_that_may_be_more(
+    groups: int, complete_since_ms: int | None, is_partial: bool
+) -> None:
+    """Of more groups than are asked about, or than the agent remembers."""
+    now_ms = m.T0
+    source = Answers()
+    source.rows = [row(f"g{number}") for number in range(groups)]
+    told = Timeline([m.rebalance(2, at_ms=m.T0 - 5)], complete_since_ms)
+    source.timeline = lambda group, since_ms=None: told if group == "g0" else Timeline([])  # type: ignore[method-assign, misc]
+    asker = Poller(source, lambda: now_ms)  # type: ignore[arg-type]
+    source.capabilities = Capabilities(live=True)
+    for _ in range(2):
+        shown = text(summary(asker.poll_fleet().fleet, groups, "t", "", 120))
+        assert f"{'at least ' if is_partial else ''}1 rebalance in 10 min" in shown
+        assert ("at least" in shown) == is_partial
+    now_ms += RECENT_MS
+    assert "at least" not in text(summary(asker.poll_fleet().fleet, groups, "t", "", 120))
 
 
 def test_a_group_that_is_gone() -> None:
