@@ -220,7 +220,7 @@ class CommittedOffsets:
         out: dict[str, dict[tuple[str, int], Position]] = {}
         numbers = list(fresh)
         groups, counts = map(self._group_of.__getitem__, numbers), map(self._counts.__getitem__, numbers)
-        offsets, times_ms = self._values.offsets(numbers), self._values.times_ms(numbers)
+        offsets, times_ms, _ = self._values.columns(numbers)
         last, slots, found, last_ms, last_count = None, Slots(), dict[tuple[str, int], Position](), 0, 0
         for number, group, offset, commit_ms, count in zip(numbers, groups, offsets, times_ms, counts, strict=True):
             if group is not last:
@@ -309,7 +309,7 @@ class CommittedOffsets:
     def topic_ids(self, group: str) -> Mapping[Uuid, str]:
         """The topics of a group whose commits carry the topic's id."""
         slots = self._groups.get(group, {})
-        named = zip(self._values.topic_ids(slots), slots.values(), strict=True)
+        named = zip(self._values.columns(slots)[2], slots.values(), strict=True)
         return {Uuid(topic_id): topic for topic_id, (topic, _) in named if topic_id != ZERO_UUID}
 
     # Snapshots.

@@ -78,16 +78,6 @@ class CommitBlock:
         known = zip(versions, tags, ids, strict=True)
         return offsets, times, [it if tag == 1 and version == 4 else ZERO_UUID for version, tag, it in known]
 
-    def topic_ids(self, numbers: Iterable[int]) -> list[bytes]:
-        """The topics' ids (zero where there is none)."""
-        block = self._block
-        return [
-            bytes(block[start + _TOPIC_ID : start + _WIDTH])
-            if block[start + _TAGS] == 1 and block[start + _VERSION] == 4
-            else ZERO_UUID
-            for start in map(mul, numbers, repeat(_WIDTH))
-        ]
-
     def topic_id_bytes(self) -> bytes:
         """Other bytes where a topic's id is another one: by which it is told that none is, without reading each."""
         versions = self._block[_VERSION::_WIDTH]
@@ -160,26 +150,19 @@ class CommitTable(CommitBlock):
 
     def values(self, numbers: Iterable[int]) -> list[bytes]:
         """The values under these numbers, as they came."""
-        block, others = bytes(self._block), self._others
+        block, others = self._block, self._others
         return [
             others[number]
             if number in others
-            else block[start : start + _WIDTH]
+            else bytes(block[start : start + _WIDTH])
             if block[start + _TAGS] == 1 and block[start + _VERSION] == 4
-            else block[start : start + _SHORT]
+            else bytes(block[start : start + _SHORT])
             for number, start in ((number, number * _WIDTH) for number in numbers)
         ]
 
     def commits(self, numbers: Iterable[int]) -> Iterator[Commit]:
         """What the values under these numbers say."""
-        return map(read_commit, map(self._value, numbers))
-
-    def _value(self, number: int) -> bytes:
-        if (other := self._others.get(number)) is not None:
-            return other
-        start = number * _WIDTH
-        value = bytes(self._block[start : start + _WIDTH])
-        return value if value[_TAGS] == 1 and value[_VERSION] == 4 else value[:_SHORT]
+        return map(read_commit, self.values(numbers))
 
     def copy(self) -> CommitBlock:
         """All of them, as they are now."""

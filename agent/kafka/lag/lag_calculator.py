@@ -187,17 +187,13 @@ class LagPass:
         """When each position was committed, epoch milliseconds."""
         return self._block.times_ms(self.layout.positions)
 
-    def _times_at(self, some: Sequence[int]) -> Sequence[int]:
-        """The same of some, by their places in the layout."""
-        return self._block.times_ms(list(map(self.layout.positions.__getitem__, some)))
-
     @cached_property
     def topic_ids(self) -> Sequence[bytes]:
         """Of each position the id of its topic, zero where the commit has none."""
         layout, told_by = self.layout, self._block.topic_id_bytes()
         if layout.topic_ids[0] != told_by:
             # Equal ones are one object: they are counted, row by row.
-            layout.topic_ids = (told_by, share_equal(self._block.topic_ids(layout.positions)))
+            layout.topic_ids = (told_by, share_equal(self._block.columns(layout.positions)[2]))
         return layout.topic_ids[1]
 
     def records(self, ends: EndOffsets, now_ms: int) -> list[int | None]:
@@ -218,8 +214,8 @@ class LagPass:
         if min(lags) < 0:
             # Committed since the look at the ends; or of another log.
             newer_ms, beyond = ends.at_ms - ends.interval_ms, [at for at, lag in enumerate(lags) if lag < 0]
-            for at, time_ms in zip(beyond, self._times_at(beyond), strict=True):
-                behind[at] = 0 if time_ms > newer_ms else None
+            for at in beyond:
+                behind[at] = 0 if self.times_ms[at] > newer_ms else None
         special = [at for row in rows if not self._is_plain(row, ends, now_ms) for at in range(row.start, row.stop)]
         if odd:
             special += [at for at, number in enumerate(numbers) if number in odd]

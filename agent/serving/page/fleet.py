@@ -141,6 +141,11 @@ class Fleet:
     """Pieces of the page that follow from it alone, once somebody has asked for them."""
     _sorted: dict[str, tuple[FleetGroup, ...]] = field(default_factory=dict, compare=False)
 
+    @property
+    def partly_known(self) -> int:
+        """Of how many groups there may have been more rebalances in the last hour."""
+        return sum(not it.is_recent_whole(self.at_ms) for it in self.groups)
+
     def sorted_by(self, sort: str) -> tuple[FleetGroup, ...]:
         """The groups in an order of `SORTS`; `-` before it turns it around."""
         found = self._sorted.get(sort)
@@ -283,8 +288,7 @@ def _recent_rebalances(
         if event["type"] == "rebalance"
     )
     # Where they are as many as there ever were, what was let go were other events.
-    is_all = len(found) == row["rebalances"] or past.complete_since_ms is None
-    return found, 0 if is_all else past.complete_since_ms or 0
+    return found, 0 if len(found) == row["rebalances"] else past.complete_since_ms or 0
 
 
 def causes_of(groups: Iterable[FleetGroup]) -> dict[str, list[int]]:

@@ -149,9 +149,10 @@ def _headline(fleet: Fleet) -> str:
 def _under(fleet: Fleet) -> str:
     said = ["the agent has caught up" if fleet.ready.ready else "the agent is not up to date"]
     restless = sum(bool(it.recent) for it in fleet.groups)
-    is_whole = all(it.is_recent_whole(fleet.at_ms) for it in fleet.groups)
-    last = f"{'' if is_whole else 'at least '}{_many(restless, 'group')} rebalanced within the last hour"
-    said.insert(0, last if restless or not is_whole else "no rebalance within the last hour")
+    is_partial = fleet.partly_known > 0
+    last = f"{'at least ' if is_partial else ''}{_many(restless, 'group')} rebalanced within the last hour"
+    none = "no rebalance of the last hour is remembered" if is_partial else "no rebalance within the last hour"
+    said.insert(0, last if restless else none)
     if fleet.ready.ready:
         # What else there is to say, where all is well otherwise.
         said += [it for it in fleet.ready.reason.split("; ") if it != "caught up"]
@@ -201,14 +202,10 @@ def _draw_causes(fleet: Fleet) -> Markup:
         for kind, width, bars in (("wide-only", WIDE, 60), ("narrow-only", NARROW, 30))
     )
     pictures = "".join(f'<div class="picture {kind}">{svg}</div>' for kind, svg in drawn)
-    partly = sum(not it.is_recent_whole(fleet.at_ms) for it in fleet.groups)
-    note = f'<p class="more">{_forgotten(partly)}</p>' if partly else ""
+    partly = fleet.partly_known
+    forgotten = f"The agent has let older events of {_many(partly, 'group')} go: there may have been more rebalances."
+    note = f'<p class="more">{forgotten}</p>' if partly else ""
     return section("causes", "Why groups rebalanced, last hour", pictures + note)
-
-
-def _forgotten(groups: int) -> str:
-    """Why there may have been more: said where a number is not all there was."""
-    return f"The agent has let older events of {_many(groups, 'group')} go: there may have been more rebalances."
 
 
 def _many(number: int, noun: str) -> str:
@@ -348,9 +345,9 @@ def key_figures(fleet: Fleet) -> Markup:
     lag = number(sum(lags) if lags else None)
     members = sum(it.row["members"] for it in fleet.groups)
     findings = link(address("/findings", cluster=_only_cluster(fleet)), f"{len(fleet.findings):,}")
-    is_whole = all(it.is_recent_whole(fleet.at_ms) for it in fleet.groups)
-    rebalances = number(len(recent)) if is_whole else at_least(number(len(recent)))
-    said_of = f"{'' if is_whole else 'at least '}{_many(len(recent), 'rebalance')} in the last hour"
+    is_partial = fleet.partly_known > 0
+    rebalances = at_least(number(len(recent))) if is_partial else number(len(recent))
+    said_of = f"{'at least ' if is_partial and recent else ''}{_many(len(recent), 'rebalance')} in the last hour"
     shown = bars(counts, words=f"{said_of}, per 5 minutes: {counts}")
     return Markup(f"""<dl class="figures" id="figures">
 <div><dt>Open findings</dt><dd>{findings}<ul class="severities">{said or "<li>none</li>"}</ul></dd></div>

@@ -51,7 +51,6 @@ def same(table: CommitBlock, values: list[bytes], numbers: list[int]) -> None:
     ids = [it.topic_id for it in commits]
     assert [list(it) for it in table.columns(numbers)] == [offsets, times, ids]
     assert (list(table.offsets(numbers)), list(table.times_ms(numbers))) == (offsets, times)
-    assert table.topic_ids(numbers) == ids
 
 
 @given(MIXTURES.flatmap(lambda kind: st.lists(kind, min_size=1, max_size=3 * FEW)), st.randoms(use_true_random=False))

@@ -127,6 +127,13 @@ def test_what_was_let_go_is_not_told_as_all_there_was() -> None:
     assert (orders.is_recent_whole(hour_ms), orders.is_recent_whole(hour_ms - 1)) == (True, False)
 
 
+def test_where_no_rebalance_is_remembered_none_is_counted() -> None:
+    groups = (fleet_group(row("a"), recent_since_ms=T0),)
+    page = home_page(Fleet(T0, "", Health(True, "caught up"), groups, ()), FleetQuery()).body
+    assert "No rebalance of the last hour is remembered" in page
+    assert "least no" not in page
+
+
 def test_where_only_other_events_were_let_go_nothing_is_missing() -> None:
     agent = Replayed(of_log(Log().add(generation(1, T0)).add(generation(2, T0 + 2_000))))
     events = list(agent.recent.timeline("orders")[0])
