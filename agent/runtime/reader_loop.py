@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 
-from agent.common.collector import no_cycle_collection
+from agent.common.collector import leave_out_what_is_there, no_cycle_collection
 from agent.common.threads import BackgroundThread
 from agent.core.diagnosis.engine import DiagnosisOutput
 from agent.core.record_time import Context
@@ -99,6 +99,7 @@ class ReaderLoop(BackgroundThread):
             self.has_caught_up = True
             log.info("caught up: %d groups", sum(len(it.groups) for it in self._state.mirror.partitions.values()))
             self._on_caught_up()
+            leave_out_what_is_there()
         self._settle_origins()
         self._advance_time()
 

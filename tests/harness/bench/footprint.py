@@ -97,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Load, commit, scrape, and tell of each what it took."""
     options = _parser().parse_args(arguments)
     # As `agent.cli.main` sets it.
-    gc.set_threshold(50_000, 50, 100)
+    gc.set_threshold(50_000, 2, 2_500)
     fleet, positions = Fleet(options.groups), options.groups * TOPICS_OF_A_GROUP * TOPIC_PARTITIONS
     state, history = ClusterState(select_analyzers(), members=RecentRecordings()), EndOffsetHistory(INTERVAL_MS)
     state.diagnosis.set_lag_source(WatchedLags(lambda: history.snapshot))

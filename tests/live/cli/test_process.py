@@ -107,7 +107,7 @@ def test_main_relaxes_the_collector(capsys: pytest.CaptureFixture[str]) -> None:
     try:
         with pytest.raises(SystemExit) as ended:
             entry.main(["--version"])
-        assert gc.get_threshold() == (50_000, 50, 100)
+        assert gc.get_threshold() == (50_000, 2, 2_500)
     finally:
         gc.set_threshold(*before)
         gc.unfreeze()

@@ -4,8 +4,21 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections.abc import Iterator
+
+import pytest
 
 from agent.common.collector import no_cycle_collection
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left_out() -> Iterator[None]:
+    was_some_left_out = gc.get_freeze_count() > 0
+    gc.unfreeze()
+    yield
+    gc.unfreeze()
+    if was_some_left_out:
+        gc.freeze()
 
 
 def test_what_was_made_meanwhile_is_not_looked_at_as_new() -> None:
@@ -24,6 +37,14 @@ def test_cycles_that_were_made_meanwhile_are_still_found() -> None:
         del cycle
     gc.collect()
     assert seen() is None
+
+
+def test_a_process_that_leaves_objects_out_leaves_these_out_too() -> None:
+    gc.freeze()
+    before = gc.get_freeze_count()
+    with no_cycle_collection():
+        made = [[number] for number in range(1_000)]
+    assert gc.get_freeze_count() >= before + len(made)
 
 
 class Cycle:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -22,7 +23,7 @@ from tests.unit.core.diagnosis.test_properties import timed
 from tests.unit.core.inference.test_origin_evidence import EveryPod, origin
 from tests.unit.core.shadow import build as b
 from tests.unit.core.shadow.build import Log, run_of
-from tests.unit.persistence.snapshot.cutting import ALL, WITH_DOUBLES, digests, lines, remembered
+from tests.unit.persistence.snapshot.cutting import ALL, LOG, WITH_DOUBLES, digests, lines, reborn, remembered
 from tests.unit.serving.routes.replayed import of_path
 from tests.unit.simulation.generator.making import a_cluster
 
@@ -98,6 +99,29 @@ def test_a_recorded_and_a_generated_cluster_worked_out_aside() -> None:
             told = other.replay_batch(run, answers=nullcontext())
         assert lines(told) == lines(one.replay_batch(run))
     assert digests(other) == digests(one)
+
+
+def test_what_is_forgotten_leaves_no_cycles() -> None:
+    """The collector of cycles does not look at what an agent knew as it became ready (`agent.common.collector`)."""
+    recordings = RecentRecordings()
+    state = ClusterState(ALL, members=recordings, log=LOG)
+    for run in of_path(SEGMENTS):
+        state.replay_batch(run)
+    restored = reborn(state, ALL)
+    assert remembered(state) == remembered(restored)
+    gc.collect()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        for it in (state, restored):
+            assert it.partitions
+            for partition in [*it.partitions]:
+                it.forget(partition)
+        gc.collect()
+        left = {it for it in map(type, gc.garbage) if it.__module__.startswith(("agent.", "analyzers."))}
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+    assert not left
 
 
 class CallCounter:
