@@ -7,10 +7,9 @@ forgotten, kept on disk and given back without the others.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import chain, count
-from operator import itemgetter
 from sys import getsizeof
 from typing import Any, ClassVar, NamedTuple
 
@@ -41,6 +40,11 @@ commonly are count besides."""
 MAX_BYTES = 50_000 * (EVENT_BYTES + MEMBER_BYTES)
 """Of the events of all groups, by estimate: 25 events for each of 2,000 groups. Those that have most lose most."""
 
+RECENT_GROUPS = 1_000
+"""Where there are so many groups that each could keep less than a part in so many, half of the bytes is shared
+equally, and the other half is for the groups of which something came last, up to such a part for each: enough to know
+a rollout of a dozen members from its beginning, in a cluster of any size."""
+
 SLACK = 0.1
 """How far over a bound it may grow before it is cut back to it: cutting takes time, so it is done seldom."""
 
@@ -53,6 +57,9 @@ MAX_OPEN_BYTES = 16 << 20
 _COMMON_NAME, _JSON_BYTES = 100, 150
 
 _one_size = Interner(1_024)
+
+GroupKey = tuple[int | None, str | None]
+"""A partition of the topic, and a group."""
 
 EventForm = Transition | Event | bytes
 """What is kept of an event: what the mirror made, or its JSON, or the event itself where JSON cannot say it."""
@@ -377,36 +384,56 @@ class RecentEvents:
         partition.cut(group, kept, number)
 
     def _cut_all(self) -> None:
-        """Drop the oldest events of the groups that have most, down to one level for all of them. What an event says
-        of its time has no say in that, nor what other groups do, as long as there is room for one event of each."""
+        """Drop the oldest events of the groups that have most, down to one level for all of them, or for all but
+        those of which something came last (`RECENT_GROUPS`). What an event says of its time has no say in that, nor
+        what other groups do, as long as there is room for one event of each."""
         sizes = {
             (place, group): sum(item.size for item in kept)
             for place, partition in self.partitions.items()
             for group, kept in partition.groups.items()
         }
-        level = _level(sizes.values(), self._total_bytes)
-        for (place, group), size in sizes.items():
-            kept, number = self.partitions[place].groups[group], 0
-            while size > level and number < len(kept) - 1:
+        for (place, group), most in self._shares(sizes).items():
+            kept, size, number = self.partitions[place].groups[group], sizes[place, group], 0
+            while size > most and number < len(kept) - 1:
                 size -= kept[number].size
                 number += 1
             if number:
                 self._cut(self.partitions[place], group, number)
         if self.bytes > self._total_bytes:
-            newest = [
-                (it.groups[group][-1].number, place, group)
-                for place, it in self.partitions.items()
-                for group in it.groups
-            ]
-            for _, place, group in sorted(newest, key=itemgetter(0)):
+            for place, group in sorted(sizes, key=self._newest_number):
                 if self.bytes <= self._total_bytes:
                     break
                 self._cut(self.partitions[place], group, len(self.partitions[place].groups[group]))
 
+    def _newest(self, key: GroupKey) -> RecentEvent:
+        place, group = key
+        return self.partitions[place].groups[group][-1]
 
-def _level(sizes: Iterable[int], total: int) -> float:
+    def _newest_number(self, key: GroupKey) -> int:
+        return self._newest(key).number
+
+    def _shares(self, sizes: Mapping[GroupKey, int]) -> dict[GroupKey, float]:
+        """How much each group with more than that may keep."""
+        level, of_recent = _level(sizes.values(), self._total_bytes), self._total_bytes / RECENT_GROUPS
+        if level >= of_recent:
+            return {key: level for key, size in sizes.items() if size > level}
+        level = _level(sizes.values(), self._total_bytes / 2)
+        shares = {key: level for key, size in sizes.items() if size > level}
+        # One event of each is kept, however large.
+        least = {key: max(level, self._newest(key).size) for key in shares}
+        left = self._total_bytes - sum(sizes.values()) + sum(sizes[key] - it for key, it in least.items())
+        for key in sorted(shares, key=self._newest_number, reverse=True):
+            share = min(sizes[key], of_recent)
+            left -= max(share - least[key], 0)
+            if left < 0:
+                break
+            shares[key] = share
+        return shares
+
+
+def _level(sizes: Iterable[int], total: float) -> float:
     """The largest share of `total` where no size gets more than that, nor more than it is."""
-    left: float = total
+    left = total
     ascending = sorted(sizes)
     for at, size in enumerate(ascending):
         share = left / (len(ascending) - at)

@@ -98,6 +98,18 @@ def test_where_not_all_groups_have_room_those_that_are_silent_go() -> None:
     assert (times(recent, "silent"), recent.timeline("silent")[1]) == ([50], T0 + 2)
 
 
+def test_in_a_cluster_of_many_groups_those_keep_theirs_of_which_something_came_last() -> None:
+    recent = RecentEvents(total_bytes=20_000 * EVENT_BYTES)  # of which one group may have 20 at most
+    recent.observe(emptied(f"g{number}", at) for number in range(8_000) for at in range(3))
+    for at in range(3, 18):
+        recent.observe(emptied(f"g{number}", at) for number in range(500))
+    recent.observe(emptied("storm", at) for at in range(900))
+    assert 0.7 <= recent.bytes / (20_000 * EVENT_BYTES) <= 1.1
+    assert all(len(times(recent, f"g{number}")) >= 15 for number in range(500))
+    assert all(times(recent, f"g{number}")[-1] == 2 for number in range(500, 8_000))
+    assert times(recent, "storm")[-15:] == list(range(885, 900))
+
+
 def long_member(number: int) -> Member:
     name = f"{number:030000}"
     return Member(name, "c", "h", assignment={"t": tuple(range(1000, 1100))})
