@@ -166,6 +166,11 @@ class AgentClient(Answers):
         found: list[JsonObject] = events
         return found
 
+    def findings_complete_since_ms(self, group: str | None = None) -> int | None:
+        """What `GET /api/v1/findings` says of that."""
+        self._get("/api/v1/findings" + _query_string(group=group))
+        return self._complete_since_ms()
+
     def _events(self, url: str, events: Any) -> list[JsonObject]:
         from agent.presentation.narrative.events import is_story_event
 

@@ -118,6 +118,10 @@ class InProcessAnswers(Answers):
         """Of all groups, or of one."""
         return self._queries.findings(since_ms, until_ms, group)
 
+    def findings_complete_since_ms(self, group: str | None = None) -> int | None:
+        """As far back as they are remembered."""
+        return self._queries.findings_complete_since_ms(group)
+
 
 def follow(
     ctx: click.Context, poll: Callable[[Answers], None], group: str | None = None, *, lag: bool = False

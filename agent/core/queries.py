@@ -99,6 +99,13 @@ class GroupQueries(Protocol):
     ) -> list[JsonObject]:
         """The newest event of each finding that was open in the range; without a range, of each that is open."""
 
+    def findings_complete_since_ms(self, group: str | None = None) -> int | None:
+        """From when on all findings (of one group) are known: one that was over before may be missing.
+
+        None: from the log's beginning.
+        """
+        return None
+
     def of_cluster(self, cluster: str) -> GroupQueries | None:
         """Who answers for one cluster of several; None if none of them has that name."""
         return None

@@ -312,6 +312,11 @@ class AgentQueries(ServedQueries):
             kept = self._state.recent.findings(group)
         return findings.select_findings(kept, since_ms, until_ms)
 
+    def findings_complete_since_ms(self, group: str | None = None) -> int | None:
+        """From when on all findings (of one group) are remembered; None: from the log's beginning."""
+        with self._lock:
+            return self._state.recent.findings_complete_since(group)
+
     def recording(self, group: str) -> GroupRecording | None:
         """A group's newest states, members and all; None where nothing is kept of it."""
         if not self.shows_group(group):

@@ -174,6 +174,11 @@ class ClusterSupervisor(BackgroundThread, ServedQueries):
         agent = self._agent
         return [] if agent is None else [self._named(it) for it in agent.findings(since_ms, until_ms, group)]
 
+    def findings_complete_since_ms(self, group: str | None = None) -> int | None:
+        """As an agent's."""
+        agent = self._agent
+        return None if agent is None else agent.findings_complete_since_ms(group)
+
     def unseen_reason(self, group: str) -> str | None:
         """As an agent's."""
         agent = self._agent
@@ -269,6 +274,11 @@ class SupervisedClusters(ServedQueries):
         """As an agent's, of all clusters, in the order in which they opened."""
         found = [it for one in self._caught_up().values() for it in one.findings(since_ms, until_ms, group)]
         return sorted(found, key=lambda it: (it["since_ms"], it["analyzer"], it["group"] or ""))
+
+    def findings_complete_since_ms(self, group: str | None = None) -> int | None:
+        """As an agent's, of all clusters."""
+        told = [one.findings_complete_since_ms(group) for one in self._caught_up().values()]
+        return max((it for it in told if it is not None), default=None)
 
     def unseen_reason(self, group: str) -> str | None:
         """As an agent's, of the first cluster that has one."""

@@ -157,7 +157,9 @@ ROUTES: tuple[_Route, ...] = (
         "Open findings, or the findings of a time range.",
         {_JSON: array_of(ref("finding"))},
         ("since", "until", "group", "cluster"),
-        about=f"The newest event of each; the {MAX_EVENTS:,} newest at most.",
+        headers=(COMPLETE_SINCE,),
+        about=f"The newest event of each; the {MAX_EVENTS:,} newest at most. What was over before "
+        f"`{COMPLETE_SINCE}` may be missing.",
     ),
     _api("/api/v1/status", "status", "The agent's own state.", {_JSON: ref("status")}, refusals=("503",)),
     _api(OPENAPI, "openapi", "This description.", {_JSON: {"type": "object"}}, refusals=("503",)),

@@ -202,7 +202,11 @@ def _findings(agent: GroupQueries, request: Request) -> Response:
         since_ms, until_ms = _range(request)
     except ValueError as problem:
         return error_response(400, str(problem))
-    return AsciiJSONResponse(agent.findings(since_ms, until_ms, request.query_params.get("group"))[-MAX_EVENTS:])
+    group = request.query_params.get("group")
+    found, complete_since_ms = agent.findings(since_ms, until_ms, group), agent.findings_complete_since_ms(group)
+    if cut := found[:-MAX_EVENTS]:
+        complete_since_ms = max(complete_since_ms or 0, *(it["at_ms"] + 1 for it in cut))
+    return AsciiJSONResponse(found[-MAX_EVENTS:], headers=_complete_since(complete_since_ms))
 
 
 def _timeline(agent: ServedQueries, group: str, request: Request) -> Response:

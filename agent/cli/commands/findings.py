@@ -75,12 +75,23 @@ def findings(
     if query.follows:
         _follow(query, since, is_wanted)
     with query.open(history=True, tables=True) as answers:
-        rows = list(filter(is_wanted, answers.findings(*query.range_ms(answers))))
+        since_ms, until_ms = query.range_ms(answers)
+        rows = list(filter(is_wanted, answers.findings(since_ms, until_ms)))
         query.print_rows(rows, _COLUMNS, shown=_shown, view=_sortable, empty="no findings")
+        if since_ms is not None or until_ms is not None:
+            _warn_of_gaps(answers, groups, since_ms or 0)
         if only and not rows:
             _warn_of_unknown(only)
         if answers.capabilities.live:
             warn_stale((it for it in answers.groups() if is_about(it, groups, match)), answers)
+
+
+def _warn_of_gaps(answers: Answers, groups: tuple[str, ...], since_ms: int) -> None:
+    """An agent remembers the latest events only, so a finding of the range may be gone."""
+    bounds = [answers.findings_complete_since_ms(group) for group in groups or (None,)]
+    if (known_ms := max((it for it in bounds if it is not None), default=0)) > since_ms:
+        before = iso_time(known_ms)
+        warn(f"(the agent keeps the latest events only: findings that were over before {before} may be missing)")
 
 
 def _shown(event: dict[str, Any]) -> dict[str, Any]:

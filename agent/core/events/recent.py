@@ -186,7 +186,7 @@ class PartitionRecentEvents:
         packed=PackedEvents,
     )
 
-    __slots__ = ("all_complete_since", "complete_since", "groups", "open")
+    __slots__ = ("all_complete_since", "complete_since", "findings_complete_since", "groups", "open")
 
     def __init__(self) -> None:
         self.groups: dict[str | None, list[RecentEvent]] = {}
@@ -194,6 +194,8 @@ class PartitionRecentEvents:
         """Of groups whose older events were let go: from when on these are all."""
         self.all_complete_since: int | None = None
         """The same, of groups of which nothing is left."""
+        self.findings_complete_since: int | None = None
+        """From when on every finding that was told is here; an image says only since when all events are."""
         self.open: dict[OpenKey, RecentEvent] = {}
 
     def __len__(self) -> int:
@@ -206,10 +208,22 @@ class PartitionRecentEvents:
     def cut(self, group: str | None, kept: list[RecentEvent], number: int) -> None:
         """Drop the oldest events of a group."""
         since = self.complete_since[group] = kept[number - 1].at_ms + 1
+        for item in kept[:number]:
+            if item.is_finding:
+                self._let_go_finding(item)
         del kept[:number]
         if not kept:
             del self.groups[group], self.complete_since[group]
             self.all_complete_since = max(self.all_complete_since or 0, since)
+
+    def drop_open(self, key: OpenKey) -> OpenFindings:
+        """Let go of an open finding; by how much they are more now."""
+        gone = self.open.pop(key)
+        self._let_go_finding(gone)
+        return OpenFindings(-1, -gone.size)
+
+    def _let_go_finding(self, item: RecentEvent) -> None:
+        self.findings_complete_since = max(self.findings_complete_since or 0, item.at_ms + 1)
 
     def track_open_finding(self, event: Event, item: RecentEvent) -> OpenFindings:
         """Follow which findings are open; by how much they are more now."""
@@ -251,6 +265,8 @@ class PartitionRecentEvents:
                     findings[form] = event
             if complete_since is not None:
                 out.complete_since[name] = complete_since
+        bounds = [*out.complete_since.values(), *([] if all_complete_since is None else [all_complete_since])]
+        out.findings_complete_since = max(bounds, default=None)
         for key, at_ms, form in opened:
             _check_event(form)
             out.open[key] = findings.get(form) or RecentEvent(at_ms, form, True)
@@ -320,7 +336,7 @@ class RecentEvents:
                 ((it, key) for it in self.partitions.values() for key in it.open),
                 key=lambda found: found[0].open[found[1]].size,
             )
-        self._note_open(OpenFindings(-1, -place.open.pop(key).size))
+        self._note_open(place.drop_open(key))
 
     def _keep(self, number: int | None, group: str | None, item: RecentEvent) -> PartitionRecentEvents:
         place = None if group is None else number
@@ -376,6 +392,15 @@ class RecentEvents:
         there = set(map(id, items))
         held = (item for it in partitions for key, item in it.open.items() if group is None or key[1] == group)
         return EventSelection([*(item for item in held if id(item) not in there), *items], self._cluster)
+
+    def findings_complete_since(self, group: str | None = None) -> int | None:
+        """From when on every finding (of one group) that was told is here: None if from the beginning of the log."""
+        bounds = [it.findings_complete_since for it in self.partitions.values()]
+        since = max((it for it in bounds if it is not None), default=None)
+        if group is None or since is None:
+            return since
+        _, events_since = self.timeline(group)
+        return None if events_since is None else min(since, events_since)
 
     def _cut(self, partition: PartitionRecentEvents, group: str | None, number: int) -> None:
         """Drop the oldest events of a group."""

@@ -10,7 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.core.events.events import event_of, sort_events
-from agent.core.events.recent import EVENT_BYTES, MAX_BYTES, MAX_OPEN_BYTES, MAX_OPEN_FINDINGS, RecentEvents
+from agent.core.events.recent import (
+    EVENT_BYTES,
+    MAX_BYTES,
+    MAX_OPEN_BYTES,
+    MAX_OPEN_FINDINGS,
+    PartitionRecentEvents,
+    RecentEvents,
+)
 from agent.core.shadow.transitions import (
     GroupDeleted,
     GroupEmptied,
@@ -188,6 +195,31 @@ def test_an_open_finding_is_not_pushed_out() -> None:
     assert [event["state"] for event in recent.findings("g")] == ["resolved"]
 
 
+def test_since_when_findings_are_all_there_are() -> None:
+    recent = RecentEvents(per_group=5, total_bytes=100 * EVENT_BYTES)
+    recent.observe([firing(1), firing(5, since_ms=T0 + 1, state="resolved"), firing(7, group="other")])
+    recent.observe([emptied("noisy", at) for at in range(10, 50)])
+    # What happened is gone, but no finding is.
+    assert recent.timeline("noisy")[1] is not None
+    assert [recent.findings_complete_since(it) for it in (None, "g", "noisy", "nobody")] == [None] * 4
+    recent.observe([emptied("g", at) for at in range(10, 50)])
+    assert [it["analyzer"] for it in recent.findings()] == ["analyzer-1", "analyzer-7"]
+    assert [recent.findings_complete_since(it) for it in (None, "g")] == [T0 + 6] * 2
+    assert [recent.findings_complete_since(it) for it in ("other", "nobody")] == [None] * 2
+    restored = RecentEvents()
+    for place, partition in recent.partitions.items():
+        partition.findings_complete_since = None
+        groups, since, opened = partition.pack_state()
+        packed = [
+            (name, known, (times, are, [it.encoded() for it in kept])) for name, known, (times, are, kept) in groups
+        ]
+        forms = [(key, at_ms, it.encoded()) for key, at_ms, it in opened]
+        restored.put(place, PartitionRecentEvents.from_state((packed, since, forms), ()))
+    # An image does not say it of findings alone.
+    assert restored.findings_complete_since("g") == restored.timeline("g")[1]
+    assert restored.findings_complete_since("other") is None
+
+
 def test_open_findings_have_a_bound_in_bytes() -> None:
     recent = RecentEvents()
     usual = [firing(number) for number in range(10)]
@@ -201,3 +233,4 @@ def test_even_open_findings_have_a_bound() -> None:
     recent = RecentEvents(per_group=5, total_bytes=10 * EVENT_BYTES)
     recent.observe([firing(number, group=f"g{number}") for number in range(MAX_OPEN_FINDINGS + 5)])
     assert len(list(recent.findings())) == MAX_OPEN_FINDINGS
+    assert recent.findings_complete_since() is not None

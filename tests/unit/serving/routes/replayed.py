@@ -90,6 +90,9 @@ class Replayed(ServedQueries):
     ) -> list[JsonObject]:
         return findings.select_findings(self.recent.findings(group), since_ms, until_ms)
 
+    def findings_complete_since_ms(self, group: str | None = None) -> int | None:
+        return self.recent.findings_complete_since(group)
+
     def recording(self, group: str) -> GroupRecording | None:
         return self.recordings.recording(group)
 

@@ -11,12 +11,12 @@ from httpx import Client
 from agent.core.diagnosis.cluster import NO_ANALYZERS
 from agent.serving.routes import COMPLETE_SINCE
 from tests.unit.cli.hostile import raw
-from tests.unit.cli.running import SEGMENTS
+from tests.unit.cli.running import SEGMENTS, kshadow
 from tests.unit.core.shadow import build as b
 from tests.unit.core.shadow.build import Log
 from tests.unit.presentation.narrative import made as m
 from tests.unit.presentation.narrative.made import MINUTE, T0
-from tests.unit.serving.routes.replayed import Replayed, of_log, of_path
+from tests.unit.serving.routes.replayed import Replayed, of_log, of_path, served
 from tests.unit.serving.routes.test_routes import client
 
 TIMELINE = "/api/v1/groups/fraud-848/timeline"
@@ -75,6 +75,29 @@ def test_findings(http: Client) -> None:
     assert found(since=T0 + 3 * MINUTE) == ["coordinator_hotspot", "rebalance_storm"]
     assert found(group="fraud-848") == ["rebalance_storm"]
     assert found(group="nobody") == []
+    assert COMPLETE_SINCE not in http.get("/api/v1/findings").headers
+
+
+def test_findings_of_which_some_are_gone() -> None:
+    agent = with_findings()
+    group = "ads-eos"
+    place = next(
+        it for it in agent.recent.partitions.values() if any(one.is_finding for one in it.groups.get(group, ()))
+    )
+    since = str(place.groups[group][-1].at_ms + 1)
+    place.cut(group, place.groups[group], len(place.groups[group]))
+    with client(agent) as http:
+        assert "idle_members" not in http.get("/api/v1/findings", params={"since": 0}).text
+        assert http.get("/api/v1/findings", params={"since": 0}).headers[COMPLETE_SINCE] == since
+        assert COMPLETE_SINCE not in http.get("/api/v1/findings", params={"since": 0, "group": "fraud-848"}).headers
+    with served(agent) as url:
+        whole = kshadow("findings", "--agent", url, "--since", "0")
+        assert "idle_members" not in whole.stdout
+        assert whole.stderr.startswith(
+            "(the agent keeps the latest events only: findings that were over before 2026-"
+        )
+        for said in (("--since", since), ("--since", "0", "--group", "fraud-848"), ()):
+            assert kshadow("findings", "--agent", url, *said).stderr == ""
 
 
 @pytest.mark.parametrize("route", [TIMELINE, "/api/v1/findings"])
