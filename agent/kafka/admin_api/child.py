@@ -93,7 +93,9 @@ def main() -> None:
             sys.stdout.write(line)
             sys.stdout.flush()
 
-    properties = json.loads(sys.stdin.readline())
+    if not (first := sys.stdin.readline()):
+        return  # the agent was killed as it started this
+    properties = json.loads(first)
     conf: dict[str, Any] = {"client.id": "kshadow", **quiet(properties), "error_cb": ignore_error}
     conf |= {"statistics.interval.ms": STATISTICS_MS, "stats_cb": count_requests}
     admin = _admin_client(conf)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -52,6 +54,13 @@ def test_where_nobody_answers() -> None:
         got = answer(asker, wake)
         assert (got.groups, len(got.refusals)) == ({}, 1)
         asker.ask("list_rebalancing")  # and is not waited for
+
+
+@pytest.mark.usefixtures("process")
+def test_an_agent_that_is_killed_as_it_starts_one() -> None:
+    command = [sys.executable, "-m", "agent.kafka.admin_api.child"]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 @pytest.mark.usefixtures("process")
