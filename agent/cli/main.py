@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import gc
 import os
 import sys
 from functools import partial
@@ -16,6 +15,7 @@ from agent import __version__
 from agent.cli.commands import LISTINGS, SECTIONS, find_command
 from agent.cli.output import errors_for_terminal
 from agent.cli.session import session_of
+from agent.common.collector import relax_collector
 
 if TYPE_CHECKING:
     from agent.cli.session import ConfigFile
@@ -136,7 +136,7 @@ def _load_config(config: Path, ctx: click.Context) -> ConfigFile:
 
 def main(arguments: list[str] | None = None) -> Any:
     """Run the command line. Exit codes: 0 done, 1 something wrong with the data, 2 usage, 3 unreachable or denied."""
-    _relax_garbage_collector()
+    relax_collector()
     if _COMPLETE in os.environ:
         _complete()
     codes: list[Any] = []
@@ -174,20 +174,6 @@ def _complete() -> None:
     sys.stderr.flush()
     with open(os.devnull, "wb") as nowhere:
         os.dup2(nowhere.fileno(), 2)
-
-
-def _relax_garbage_collector() -> None:
-    """Let Python's cycle collector look less often.
-
-    Reading makes and drops millions of objects without a cycle among them; at Python's defaults looking for some
-    took a third of the time to read 3 million records. Reference counting still frees everything at once. All threads
-    stand still while it looks through what is new, so that is not too much either: 0.02 s of CPU, and 0.07 s where it
-    looks through what was new the last two times as well.
-    """
-    gc.freeze()
-    # At the end the system takes all memory back: to look for cycles in it first took half a second of it.
-    atexit.register(gc.freeze)
-    gc.set_threshold(50_000, 2, 2_500)
 
 
 if __name__ == "__main__":

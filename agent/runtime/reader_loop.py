@@ -93,15 +93,20 @@ class ReaderLoop(BackgroundThread):
         for notice in self._reader.take_notices():
             self._handle_notice(notice)
         self._is_applied = all(current.values())
-        if not self.has_caught_up and self._reader.caught_up:
-            if self._parts.transactions is not None:
-                self._parts.transactions.look(time.monotonic())
-            self.has_caught_up = True
-            log.info("caught up: %d groups", sum(len(it.groups) for it in self._state.mirror.partitions.values()))
-            self._on_caught_up()
-            leave_out_what_is_there()
+        if not self.has_caught_up:
+            if batches:
+                leave_out_what_is_there()
+            if self._reader.caught_up:
+                self._catch_up()
         self._settle_origins()
         self._advance_time()
+
+    def _catch_up(self) -> None:
+        if self._parts.transactions is not None:
+            self._parts.transactions.look(time.monotonic())
+        self.has_caught_up = True
+        log.info("caught up: %d groups", sum(len(it.groups) for it in self._state.mirror.partitions.values()))
+        self._on_caught_up()
 
     def _read(self, batch: RecordBatch, *, is_last: bool) -> None:
         """Apply a batch: at once, or, while more of its partition is there to be read, once it is known what follows

@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from resource import getpagesize
 
+from agent.common.collector import relax_collector
 from agent.core.diagnosis.lag_source import WatchedLags
 from agent.core.protocol.hashing import partition_for_group
 from agent.core.records import RecordBatch
@@ -96,8 +97,7 @@ def resident_mb() -> float:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Load, commit, scrape, and tell of each what it took."""
     options = _parser().parse_args(arguments)
-    # As `agent.cli.main` sets it.
-    gc.set_threshold(50_000, 2, 2_500)
+    relax_collector()
     fleet, positions = Fleet(options.groups), options.groups * TOPICS_OF_A_GROUP * TOPIC_PARTITIONS
     state, history = ClusterState(select_analyzers(), members=RecentRecordings()), EndOffsetHistory(INTERVAL_MS)
     state.diagnosis.set_lag_source(WatchedLags(lambda: history.snapshot))

@@ -13,6 +13,7 @@ import pytest
 
 from agent.cli import main as entry
 from agent.cli.output import EXIT_UNREACHABLE, errors_for_terminal
+from agent.common import collector
 from tests import ROOT
 from tests.unit.cli.running import SEGMENTS, environment, spawn
 from tests.unit.core.wire.vectors import CAPTURE, OWN, needs
@@ -102,12 +103,14 @@ def test_decode_holds_no_more_than_a_line(tmp_path: Path) -> None:
         assert peaks[output, 1000] - peaks[output, 10] < 20_000, "kilobytes"
 
 
-def test_main_relaxes_the_collector(capsys: pytest.CaptureFixture[str]) -> None:
+def test_main_relaxes_the_collector(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     before = gc.get_threshold()
+    monkeypatch.setattr(collector, "_is_own_process", False)
     try:
         with pytest.raises(SystemExit) as ended:
             entry.main(["--version"])
         assert gc.get_threshold() == (50_000, 2, 2_500)
+        assert collector._is_own_process
     finally:
         gc.set_threshold(*before)
         gc.unfreeze()
