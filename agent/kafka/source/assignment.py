@@ -26,8 +26,18 @@ PartitionRule = Collection[int] | Callable[[int], bool] | None
 class Assignment:
     """The partitions that a rule names, each from where `start` says or else the beginning."""
 
-    def __init__(self, consumer: Consumer, topic: str, partitions: PartitionRule, start: ChooseStarts) -> None:
+    def __init__(
+        self,
+        consumer: Consumer,
+        topic: str,
+        partitions: PartitionRule,
+        start: ChooseStarts,
+        *,
+        is_start_slow: bool = False,
+    ) -> None:
+        """`is_start_slow`: `start` takes its time, in which partitions are fetched from their ends."""
         self._consumer, self._topic, self._start = consumer, topic, start
+        self._is_start_slow = is_start_slow
         self._rule = partitions if callable(partitions) else None
         self._numbers = None if partitions is None or callable(partitions) else frozenset(partitions)
         self.log_id: LogId | None = None
@@ -58,13 +68,29 @@ class Assignment:
         """Take partitions in, with their ends as of now as the targets."""
         first = offsets_at(self._consumer, self._topic, partitions, EARLIEST, timeout_s)
         last = offsets_at(self._consumer, self._topic, partitions, LATEST, timeout_s)
-        self._begin({number: LogBounds(first[number], last[number]) for number in partitions}, last)
+        bounds = {number: LogBounds(first[number], last[number]) for number in partitions}
+        if not self._is_start_slow:
+            self._begin(bounds, last)
+            return
+        # Most likely there is little to read beyond what was kept, and brokers take their time to say so.
+        self._attach(last)
+        try:
+            self._begin(bounds, last, last)
+        except Exception:
+            self._detach(partitions)
+            raise
 
-    def _begin(self, bounds: Mapping[int, LogBounds], ends: Mapping[int, int]) -> None:
-        """Take partitions in of which this is known; `ends`: where they ended when that was asked last."""
+    def _begin(
+        self, bounds: Mapping[int, LogBounds], ends: Mapping[int, int], fetched: Mapping[int, int] | None = None
+    ) -> None:
+        """Take partitions in of which this is known; `ends`: where they ended when that was asked last; `fetched`:
+        from where they are being fetched already."""
         assert self.log_id is not None, "partitions are taken in once it is known of which log"
-        starts = self._start(self.log_id, bounds)
-        self._attach({number: starts.get(number, OFFSET_BEGINNING) for number in bounds})
+        starts, fetched = self._start(self.log_id, bounds), fetched or {}
+        wanted = {number: starts.get(number, OFFSET_BEGINNING) for number in bounds}
+        other = {number: offset for number, offset in wanted.items() if fetched.get(number) != offset}
+        self._detach([number for number in other if number in fetched])
+        self._attach(other)
         added = {
             number: PartitionProgress(starts.get(number, it.first), it.end, ends[number])
             for number, it in bounds.items()

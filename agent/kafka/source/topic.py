@@ -90,7 +90,7 @@ class TopicReader:
         on within a batch whose checksum is wrong, and asks for offsets that it finds there: those were never lost,
         and that they are may be told when records from behind the batch have come."""
         choose_starts = start if callable(start) else _fixed(start or {})
-        self._assignment = Assignment(self._consumer, topic, partitions, choose_starts)
+        self._assignment = Assignment(self._consumer, topic, partitions, choose_starts, is_start_slow=callable(start))
 
     def __enter__(self) -> TopicReader:
         return self

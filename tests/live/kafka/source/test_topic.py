@@ -153,6 +153,34 @@ def test_runs_positions_and_going_on_from_them(conf, topic):
     assert not reader.healthy
 
 
+def test_starts_that_take_their_time_while_the_ends_are_fetched(conf, topic):
+    produce(conf, topic, 10, partition=0)
+    produce(conf, topic, 5, partition=1)
+    asked = []
+
+    def start(log_id, bounds):
+        asked.append({number: it.end for number, it in bounds.items()})
+        if len(asked) == 1:
+            raise RuntimeError("no store")
+        produce(conf, topic, 3, partition=0)
+        produce(conf, topic, 2, partition=1)
+        time.sleep(0.5)
+        return {0: 10, 1: 2}
+
+    with TopicReader(conf, topic=topic, start=start) as reader:
+        with pytest.raises(RuntimeError, match="no store"):
+            reader.connect()
+        records = poll_until(reader, lambda: reader.positions == {0: 13, 1: 7, 2: 0} and reader.caught_up)
+        assert asked == [{0: 10, 1: 5, 2: 0}] * 2
+        assert sorted((it.partition, it.offset) for it in records) == [
+            *((0, offset) for offset in range(10, 13)),
+            *((1, offset) for offset in range(2, 7)),
+        ]
+        assert reader.take_notices() == []
+        produce(conf, topic, 1, partition=2)
+        assert [(it.partition, it.offset) for it in poll_until(reader, lambda: reader.positions[2] == 1)] == [(2, 0)]
+
+
 def test_ends_that_no_record_reaches(conf, topic):
     """Markers, an aborted transaction, and a beginning that was deleted up to the end."""
     produce(conf, topic, 3, partition=0, transaction=f"{topic}-0")
