@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 from agent.core.shadow.transitions import Rebalanced, Transition
 from agent.core.shadow.views import CommittedOffset, GroupView
 from agent.core.state_fields import StateFields
-from analyzers.api import Analyzer, Condition, GroupContext, Settings, Severity, Verdict, setting
+from analyzers.api import Analyzer, Condition, GroupContext, Sample, Settings, Severity, Verdict, setting
 from analyzers.formatting import count_text, distinct_names, duration_text, milliseconds, names_text, truncated
 
 RETENTION_MS = 7 * 86_400_000
@@ -60,6 +60,7 @@ class OrphanedOffsets(Analyzer):
     )
     settings_class: ClassVar[type[Settings]] = OrphanedOffsetsSettings
     settings: OrphanedOffsetsSettings
+    samples = True
 
     __slots__ = ("_condition", "_is_empty", "_look_ms")
 
@@ -77,6 +78,11 @@ class OrphanedOffsets(Analyzer):
         # The first of many changes counts: a storm must not put it off.
         soon = group.now_ms + milliseconds(self.settings.settle_s)
         self._look_ms = soon if self._look_ms is None else min(self._look_ms, soon)
+
+    def sample(self, sample: Sample, group: GroupContext) -> None:
+        """Who commits without being a member uses them, too."""
+        if self._is_empty:
+            self._look_ms = group.now_ms
 
     def judge(self, group: GroupContext) -> Verdict:
         """Whether there are offsets that nobody uses."""

@@ -9,8 +9,9 @@ from agent.core.causes import Cause
 from agent.core.protocol.client_libraries import StallEnd, library_named
 from agent.core.shadow.views import Member
 from analyzers.api import Condition, Settings, Severity, setting
-from analyzers.formatting import count_text, duration_text, milliseconds, names_text, round_up_to_seconds_ms
+from analyzers.formatting import duration_text, milliseconds, names_text, round_up_to_seconds_ms
 from analyzers.lost_members import Losses, LostMembersAnalyzer, LostMembersSettings
+from analyzers.windows import counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +64,7 @@ class PollTimeout(LostMembersAnalyzer):
         limits = names_text([duration_text(ms) for ms in numbers["max_poll_intervals_ms"]])
         window = duration_text(milliseconds(self.settings.window_s))
         what = (
-            f"{count_text(len(losses.members), 'member')} did not poll within max.poll.interval.ms"
+            f"{counted(len(losses.members), 'member')} did not poll within max.poll.interval.ms"
             f"{f' ({limits})' if limits else ''} in {window}"
         )
         more = losses.again

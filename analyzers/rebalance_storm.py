@@ -33,7 +33,7 @@ from agent.core.shadow.transitions import AssignmentChanged, Rebalanced, Transit
 from agent.core.shadow.views import Member
 from agent.core.state_fields import StateFields, shared
 from analyzers.api import Analyzer, Condition, GroupContext, Settings, Severity, Verdict, setting
-from analyzers.formatting import count_text, distinct_names, duration_text, milliseconds
+from analyzers.formatting import distinct_names, duration_text, milliseconds
 from analyzers.origins import with_origins
 from analyzers.storms import PATTERN_ADVICE, BaselineRate, StormPattern, dominant_pattern, pattern_clause
 from analyzers.windows import (
@@ -41,6 +41,7 @@ from analyzers.windows import (
     DepartureCounter,
     RecentItems,
     SeatChains,
+    counted,
     identity_of,
     leaves_without_goodbye,
 )
@@ -409,7 +410,7 @@ class RebalanceStorm(Analyzer):
             "top_clients": distinct_names(clients),
             "causes": dict(sorted(causes.items())),
         }
-        what = f"{count_text(len(rounds), 'rebalance')} within {duration_text(self._window_ms)}"
+        what = f"{counted(len(rounds), 'rebalance')} within {duration_text(self._window_ms)}"
         if never:
             what += f" and {never:,} more that never completed"
         if an_hour is not None:

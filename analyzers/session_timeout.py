@@ -10,7 +10,7 @@ from agent.core.causes import Cause
 from analyzers.api import Condition, Settings, Severity, setting
 from analyzers.formatting import count_text, duration_text, milliseconds, names_text, round_up_to_seconds_ms
 from analyzers.lost_members import Losses, LostMembersAnalyzer, LostMembersSettings
-from analyzers.windows import LostMember, leaves_without_goodbye
+from analyzers.windows import LostMember, counted, leaves_without_goodbye
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +79,7 @@ class SessionTimeout(LostMembersAnalyzer):
     def _summary(self, losses: Losses, timeouts: Sequence[int]) -> str:
         lost = losses.members
         window = duration_text(milliseconds(self.settings.window_s))
-        what = f"{count_text(len(lost), 'session')} timed out within {window}"
+        what = f"{counted(len(lost), 'session')} timed out within {window}"
         after = f" after {names_text([duration_text(ms) for ms in timeouts])}" if timeouts else ""
         again = losses.again
         back = sum(it.returned_ms is not None for it in lost)

@@ -28,7 +28,7 @@ from analyzers.formatting import (
     names_text,
     round_up_to_seconds_ms,
 )
-from analyzers.windows import RecentItems
+from analyzers.windows import RecentItems, counted
 
 DEFAULT_SESSION_MS = 45_000
 """The clients' own session timeout since Kafka 3.0: less is not advised."""
@@ -231,7 +231,7 @@ class StaticMembershipAdvice(Analyzer):
             "advised_session_timeout_ms": advised_ms,
         }
         what = (
-            f"{count_text(len(restarts), 'restart')} of {names_text(clients)} within "
+            f"{counted(len(restarts), 'restart')} of {names_text(clients)} within "
             f"{duration_text(milliseconds(settings.window_s))}"
         )
         standstill = count_text(round(stopped_ms / 1000), "partition-second")

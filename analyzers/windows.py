@@ -20,6 +20,7 @@ from agent.core.protocol.client_libraries import library_named
 from agent.core.shadow.transitions import GroupEmptied, MemberJoined, MemberLeft, Transition
 from agent.core.shadow.views import Member
 from agent.core.state_fields import StateFields, shared
+from analyzers.formatting import count_text
 
 Item = TypeVar("Item")
 Key = TypeVar("Key", bound=Hashable)
@@ -32,6 +33,12 @@ _NO_COUNTS: Counter[Any] = Counter()
 _NO_PEAKS: dict[Any, int] = {}
 _NO_KEYS: set[Any] = set()
 """Stand for what is empty, and stay so: most windows of most groups are, and each group has dozens."""
+
+
+def counted(items: int, noun: str) -> str:
+    """How many things of a window there were, to begin a sentence: as many as it keeps may be fewer."""
+    said = count_text(items, noun)
+    return said if items < DEFAULT_CAPACITY else f"At least {said}"
 
 
 class RecentItems(Generic[Item]):

@@ -120,7 +120,7 @@ class ClusterState:
         observe = None if members is None else members.observe
         self.diagnosis = ClusterDiagnosis(self.mirror, chosen, on_failure=on_failure, observe=observe)
         self.counts = EventCounts()
-        self.recent = RecentEvents(cluster=cluster)
+        self.recent = RecentEvents(cluster=cluster, clock_ms=self.diagnosis.clock_ms)
         self.log = log
         self._is_shown, self._remembers = is_shown, remembers
         self._latest_ms: dict[int, int] = {}

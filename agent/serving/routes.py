@@ -219,8 +219,8 @@ def _timeline(agent: ServedQueries, group: str, request: Request) -> Response:
     if told is None:
         return _no_such_group(agent, group)
     events, complete_since_ms = told
-    if len(events) > limit:
-        complete_since_ms = events[-limit - 1]["at_ms"] + 1
+    if cut := events[:-limit]:
+        complete_since_ms = max(complete_since_ms or 0, *(it["at_ms"] + 1 for it in cut))
         events = events[-limit:]
     return AsciiJSONResponse(events, headers=_complete_since(complete_since_ms))
 

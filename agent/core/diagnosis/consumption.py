@@ -92,6 +92,7 @@ class Consumption:
         place = self._places.pop(slot, None)
         if place is not None:
             self.version += 1
+            self._commits -= self._counts[place]
             self._counts[place] = 0
             if 2 * len(self._places) <= len(self._offsets):
                 self._bases, self._now = self._bases, self._now

@@ -426,7 +426,9 @@ class PartitionDiagnosis:
             changes = changes[deleted + 1 :]
             if name not in self._mirror.groups:
                 return out
-            watched = self._analyzers_of(name)
+            consumption, watched = watched.consumption, self._analyzers_of(name)
+            # Positions outlive a group that goes over to the other protocol while it has no members.
+            watched.consumption = consumption
             watched.group_type = intern(str(self._mirror.groups[name].group_type))
         return out + self._judge(name, watched, watched.analyzers, self._context_of(name, watched), changes)
 

@@ -7,7 +7,7 @@ forgotten, kept on disk and given back without the others.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import chain, count
 from sys import getsizeof
@@ -205,9 +205,13 @@ class PartitionRecentEvents:
         """Every event."""
         return chain.from_iterable(self.groups.values())
 
-    def cut(self, group: str | None, kept: list[RecentEvent], number: int) -> None:
-        """Drop the oldest events of a group."""
-        since = self.complete_since[group] = kept[number - 1].at_ms + 1
+    def cut(self, group: str | None, number: int, clock_ms: int | None = None) -> None:
+        """Drop the oldest events of a group. `clock_ms`: what time it is in the log, if that is known; times that
+        strangers wrote may be years ahead."""
+        kept = self.groups[group]
+        newest_ms = max(it.at_ms for it in kept[:number])
+        since = 1 + (newest_ms if clock_ms is None else min(newest_ms, clock_ms))
+        since = self.complete_since[group] = max(since, self.complete_since.get(group, since))
         for item in kept[:number]:
             if item.is_finding:
                 self._let_go_finding(item)
@@ -290,9 +294,15 @@ class RecentEvents:
     """The latest events by group. Not thread-safe: whoever asks holds the lock under which it is filled."""
 
     def __init__(
-        self, *, cluster: str | None = None, per_group: int = MAX_EVENTS_PER_GROUP, total_bytes: int = MAX_BYTES
+        self,
+        *,
+        cluster: str | None = None,
+        per_group: int = MAX_EVENTS_PER_GROUP,
+        total_bytes: int = MAX_BYTES,
+        clock_ms: Callable[[int], int | None] = lambda _: None,
     ) -> None:
-        self._cluster = cluster
+        """`clock_ms` tells of a partition what time it is in its log."""
+        self._cluster, self._clock_ms = cluster, clock_ms
         self._per_group, self._total_bytes = per_group, total_bytes
         self.partitions: dict[int | None, PartitionRecentEvents] = {}
         """By partition of the topic; under None what is of no group."""
@@ -352,7 +362,7 @@ class RecentEvents:
         kept.append(item)
         self.bytes += item.size
         if len(kept) > self._per_group * (1 + SLACK):
-            self._cut(partition, group, len(kept) - self._per_group)
+            self._cut(place, group, len(kept) - self._per_group)
         if self.bytes > self._total_bytes * (1 + SLACK):
             self._cut_all()
         return partition
@@ -402,11 +412,11 @@ class RecentEvents:
         _, events_since = self.timeline(group)
         return None if events_since is None else min(since, events_since)
 
-    def _cut(self, partition: PartitionRecentEvents, group: str | None, number: int) -> None:
+    def _cut(self, place: int | None, group: str | None, number: int) -> None:
         """Drop the oldest events of a group."""
-        kept = partition.groups[group]
-        self.bytes -= sum(item.size for item in kept[:number])
-        partition.cut(group, kept, number)
+        partition = self.partitions[place]
+        self.bytes -= sum(item.size for item in partition.groups[group][:number])
+        partition.cut(group, number, None if place is None else self._clock_ms(place))
 
     def _cut_all(self) -> None:
         """Drop the oldest events of the groups that have most, down to one level for all of them, or for all but
@@ -423,12 +433,12 @@ class RecentEvents:
                 size -= kept[number].size
                 number += 1
             if number:
-                self._cut(self.partitions[place], group, number)
+                self._cut(place, group, number)
         if self.bytes > self._total_bytes:
             for place, group in sorted(sizes, key=self._newest_number):
                 if self.bytes <= self._total_bytes:
                     break
-                self._cut(self.partitions[place], group, len(self.partitions[place].groups[group]))
+                self._cut(place, group, len(self.partitions[place].groups[group]))
 
     def _newest(self, key: GroupKey) -> RecentEvent:
         place, group = key

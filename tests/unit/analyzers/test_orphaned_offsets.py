@@ -73,7 +73,7 @@ def test_a_group_of_offsets_only_while_it_commits_and_after() -> None:
         log.add(b.commit("t", 0, offset=day, at_ms=log.now_ms + DAY * 1000), after_ms=DAY * 1000)
     assert orphaned(log, 2 * DAY) == []
     assert said(orphaned(log, 3 * DAY)) == [("info", "firing")]
-    # It commits again: the next look shows that.
+    # It commits again: the next sample shows that, if more commits than its first come.
     log.add(b.commit("t", 0, offset=99, at_ms=log.now_ms + 4 * DAY * 1000), after_ms=4 * DAY * 1000)
     assert said(orphaned(log, 6 * HOUR)) == [("info", "firing"), ("info", "resolved")]
 
@@ -170,3 +170,14 @@ def test_a_group_that_is_between_two_types_as_it_is_looked_at() -> None:
     """Its record was deleted while it had members: a migration, of which the rest is yet to come."""
     log = Log().add(b.classic_group(1, b.member("a-1", {"t": [0]}))).add(b.no_classic_group())
     assert orphaned(log, 30 * DAY) == []
+
+
+def test_commits_end_it_within_minutes() -> None:
+    log = Log().add(b.commit("t", 0, at_ms=b.T0 + 1_000))
+    log.add(b.commit("t", 0, group="other"), after_ms=4 * DAY * 1000)
+    began_ms = log.now_ms
+    for number in range(60):
+        log.add(b.commit("t", 0, offset=100 + number, at_ms=log.now_ms + 10_000), after_ms=10_000)
+    opened, closed = (it for it in orphaned(log) if it.group == b.GROUP)
+    assert said([opened, closed]) == [("info", "firing"), ("info", "resolved")]
+    assert closed.at.timestamp_ms - began_ms <= 5 * 60_000

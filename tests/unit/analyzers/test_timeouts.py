@@ -180,3 +180,11 @@ def test_many_that_stall_again_and_again_are_critical() -> None:
     assert worse.numbers["needed_max_poll_interval_ms"] == 43_000
     assert "joined again up to 12 s later" in worse.summary
     assert "at least 43 s" in worse.advice
+
+
+def test_more_than_are_kept_are_at_least_so_many() -> None:
+    story = Story().change([f"c-{number}@/10.0.{number // 200}.{number % 200}" for number in range(1_200)]).work(20)
+    story.lose(*list(story.members)[1:])
+    assert [it.summary.split(":")[0] for it in story.findings(SESSION)] == [
+        "At least 1,000 sessions timed out within 1 h"
+    ]

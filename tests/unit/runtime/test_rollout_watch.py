@@ -117,7 +117,7 @@ def test_a_rollout_whose_beginning_was_let_go_has_no_verdict() -> None:
     stage.watch.look(START_MS + UNTIL_MS)
     began_ms = stage.watch.readings()[GROUP].began_ms
     partition = next(it for it in stage.state.recent.partitions.values() if GROUP in it.groups)
-    partition.cut(GROUP, partition.groups[GROUP], sum(it.at_ms <= began_ms for it in partition.groups[GROUP]))
+    partition.cut(GROUP, sum(it.at_ms <= began_ms for it in partition.groups[GROUP]))
     stage.watch.look(START_MS + UNTIL_MS + MINUTE)
     assert stage.watch.readings() == {}
 

@@ -86,6 +86,18 @@ def test_each_window_has_the_load_of_every_partition() -> None:
     ]
 
 
+def test_commits_are_counted_once_though_the_group_is_another_kind_now() -> None:
+    """As it was brought from one protocol to the other while it had no members: its positions stay."""
+    log = Log(1).add(b.new_group(), b.classic_group(1, b.member("a-1", {"t": [0]})))
+    log.add(*(b.commit("t", 0, offset, at_ms=log.now_ms) for offset in range(50)))
+    log.add(b.classic_group(2), after_ms=1_000)
+    log.add(b.no_classic_group(), b.c_member("b-1"), b.c_epoch(1), after_ms=2 * WINDOW)
+    log.add(b.commit("t", 0, 60, at_ms=log.now_ms), *(b.commit("t", 0, 1, group="other") for _ in range(9)))
+    log.add(b.commit("t", 0, 2, group="other"), after_ms=WINDOW)
+    _, analyzer, _ = diagnose(log.records)
+    assert [window.loads[1][:3] for window in analyzer.windows] == [(53, b.GROUP, 50), (13, "other", 9)]
+
+
 def test_the_order_of_the_partitions_does_not_matter() -> None:
     hot, cold = log_of(1, {0: 20, 6: 1, 20: 1}), log_of(2, {1: 1, 30: 1})
     assert diagnose(hot, cold)[0] == diagnose(cold, hot)[0]

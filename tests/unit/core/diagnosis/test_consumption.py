@@ -54,3 +54,8 @@ def test_commits_since_asked_last() -> None:
     assert (it.take_commit_count(), it.take_commit_count()) == (3, 0)
     it.drop(A)
     assert it.take_commit_count() == 0
+    it.add(Sample(180_000, {B: Position(2, 180_000, 2)}))
+    assert it.take_commit_count() == 1
+    it.add(Sample(240_000, {B: Position(3, 240_000, 3)}))
+    it.drop(B)
+    assert it.take_commit_count() == 1, "it was one before the position went"

@@ -95,6 +95,23 @@ def test_nobodys_time_pushes_anybody_out() -> None:
     assert times(recent, "innocent")[-1] == 9
 
 
+def test_where_times_go_back_the_latest_that_is_gone_counts() -> None:
+    recent = RecentEvents(per_group=4)
+    recent.observe([emptied("g", at) for at in (0, 3_600_000, 3_601_000, 1_000, 2_000, 3_000, 4_000, 5_000)])
+    assert times(recent, "g") == [2_000, 3_000, 4_000, 5_000]
+    assert recent.timeline("g")[1] == T0 + 3_601_001
+    recent.observe([emptied("g", at) for at in range(6_000, 10_000, 1_000)])
+    assert recent.timeline("g")[1] == T0 + 3_601_001
+
+
+def test_no_time_of_a_stranger_says_since_when_anothers_events_are_known() -> None:
+    recent = RecentEvents(total_bytes=10 * EVENT_BYTES, clock_ms=lambda partition: T0 + 20)
+    recent.observe([emptied("stranger", 10**12), *(emptied(f"g{at}", at) for at in range(12))])
+    assert times(recent, "stranger") == []
+    recent.observe([emptied("payments", 50)])
+    assert recent.timeline("payments")[1] == T0 + 21
+
+
 def test_where_not_all_groups_have_room_those_that_are_silent_go() -> None:
     recent = RecentEvents(per_group=100, total_bytes=10 * EVENT_BYTES)
     recent.observe([emptied("silent", 0), *(emptied(f"g{at}", at) for at in range(1, 12))])

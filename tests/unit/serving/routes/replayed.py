@@ -139,4 +139,4 @@ def served(replayed: ServedQueries, **more: Any) -> Iterator[str]:
 def let_go(agent: Replayed, group: str, number: int) -> None:
     """As an agent does whose memory for events is full: a group's oldest."""
     partition = next(it for it in agent.recent.partitions.values() if group in it.groups)
-    partition.cut(group, partition.groups[group], number)
+    partition.cut(group, number)

@@ -85,7 +85,7 @@ def test_findings_of_which_some_are_gone() -> None:
         it for it in agent.recent.partitions.values() if any(one.is_finding for one in it.groups.get(group, ()))
     )
     since = str(place.groups[group][-1].at_ms + 1)
-    place.cut(group, place.groups[group], len(place.groups[group]))
+    place.cut(group, len(place.groups[group]))
     with client(agent) as http:
         assert "idle_members" not in http.get("/api/v1/findings", params={"since": 0}).text
         assert http.get("/api/v1/findings", params={"since": 0}).headers[COMPLETE_SINCE] == since
