@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from agent.core.diagnosis.api import Analyzer, ClusterAnalyzer, Settings
 from agent.core.diagnosis.consumption import Consumption
 from agent.core.diagnosis.engine import GroupAnalyzers, PartitionDiagnosis
-from agent.core.events.recent import RecentEvent
+from agent.core.events.recent import PartitionRecentEvents, RecentEvent
 from agent.core.records import LogId
 from agent.core.shadow.classic import ClassicGroup
 from agent.core.shadow.kip848 import ConsumerGroup, ShareGroup, StreamsGroup
@@ -54,6 +54,7 @@ NO_STATE: dict[type, set[str]] = {
     GroupAnalyzers: {"analyzers", "_found"},  # what `watches` tells
     Consumption: {"_ends", "_places", "_offsets", "_counts"},  # what `_now` and `_bases` tell
     ClassicGroup: {"_metadata"},  # what `_raw` tells
+    PartitionRecentEvents: {"findings_complete_since"},  # `complete_since` stands for it
     windows.Occupant: {"member_id"},
     windows.SeatChains: {"_seats"},  # what `_here` tells
     TargetAssignments: {"slots_of"},
