@@ -109,13 +109,15 @@ class StormRound:
 
     @property
     def unstable_ms(self) -> int | None:
-        """For how long the group did not work, at least; None where nothing of it is known."""
-        known = [] if self.waited_ms is None else [self.waited_ms]
-        if self.stopped_ms is not None and self.partitions:
-            known.append(self.stopped_ms // self.partitions)
-        if not known:
+        """For how long the group did not work, at least; None where nothing of it is known.
+
+        Partitions stand still for what is said to be the rebalance's cost, on the mean; and not for longer than the
+        group waited, through most of which members may work: cooperative ones, and eager ones that have not noticed.
+        """
+        if self.stopped_ms is None or not self.partitions:
             return None
-        return max(known) if self.since_previous_ms is None else min(max(known), self.since_previous_ms)
+        bounds = (self.stopped_ms // self.partitions, self.waited_ms, self.since_previous_ms)
+        return min(it for it in bounds if it is not None)
 
 
 class RebalanceStorm(Analyzer):
@@ -220,13 +222,13 @@ class RebalanceStorm(Analyzer):
         skipped = 0
         if self._is_classic and rebalance.previous_generation is not None:
             skipped = max(rebalance.generation - rebalance.previous_generation - 1, 0)
-        waited = [ms for ms in (rebalance.join_ms, rebalance.sync_ms) if ms is not None]
+        phases = rebalance.join_ms, rebalance.sync_ms
         self._last = StormRound(
             rebalance.at.offset,
             rebalance.inferred.cause,
             skipped,
             self._unexplained(rebalance, skipped, stayed) if self._is_classic else _NO_EXCESS,
-            sum(waited) if waited else None,
+            None if None in phases else sum(it for it in phases if it is not None),
             rebalance.stopped_partition_ms,
             None if self._last_ms is None else max(rebalance.at.timestamp_ms - self._last_ms, 0),
             self._assigned,

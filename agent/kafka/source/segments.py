@@ -259,16 +259,16 @@ def discover(path: Path, *, partition: int | None = None) -> list[PartitionLog]:
         came = "a file of another kind" if path.exists() else "nothing"
         raise SourcePathError(f"{path}: expected a .log segment or a directory, got {came}")
     try:
-        if _number(path.absolute()) is not None or any(path.glob("*.log")):
-            return [_directory(path, _partition_of(path.absolute(), partition))]
         # A name that goes on (`-delete`, `-future`, `-stray`) is a directory the broker no longer counts in.
         numbered = {number: child for child in path.iterdir() if (number := _number(child)) is not None}
-        logs = [_directory(numbered[number], number) for number in sorted(numbered)]
+        # A broker may write its own `.log` files beside them.
+        if numbered and _number(path.absolute()) is None:
+            return [_directory(numbered[number], number) for number in sorted(numbered)]
+        if _number(path.absolute()) is not None or any(path.glob("*.log")):
+            return [_directory(path, _partition_of(path.absolute(), partition))]
     except OSError as error:
         raise SourcePathError(f"{path}: expected a readable directory: {error.strerror}") from error
-    if not logs:
-        raise SourcePathError(f"{path}: expected .log segments or directories {TOPIC}-N, got neither")
-    return logs
+    raise SourcePathError(f"{path}: expected .log segments or directories {TOPIC}-N, got neither")
 
 
 def _directory(path: Path, partition: int) -> PartitionLog:

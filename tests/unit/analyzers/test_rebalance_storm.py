@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
+import pytest
+
+from agent.core.causes import Cause
 from agent.core.diagnosis.api import Finding
 from agent.core.diagnosis.engine import PartitionDiagnosis
 from agent.core.shadow.mirror import PartitionMirror
+from analyzers.rebalance_storm import StormRound
 from analyzers.registry import select_analyzers
 from analyzers.storms import BaselineRate, StormPattern, pattern_clause
 from tests.unit.analyzers.story import Story, said
@@ -259,6 +265,23 @@ def connect(changes: int) -> Story:
 
 def test_managing_connectors_is_no_storm() -> None:
     assert storms(connect(20)) == []
+
+
+@pytest.mark.parametrize(
+    ("waited_ms", "stopped_ms", "since_previous_ms", "unstable_ms"),
+    [
+        (None, 8_000, None, 1_000),
+        (60_000, 8_000, None, 1_000),  # members worked on, through most of it
+        (500, 8_000, None, 500),
+        (60_000, 8_000, 300, 300),
+        (60_000, None, 90_000, None),
+    ],
+)
+def test_a_group_that_waits_may_work(
+    waited_ms: int | None, stopped_ms: int | None, since_previous_ms: int | None, unstable_ms: int | None
+) -> None:
+    of = StormRound(1, Cause.MEMBER_JOINED, 0, Counter(), waited_ms, stopped_ms, since_previous_ms, 8)
+    assert of.unstable_ms == unstable_ms
 
 
 def modern(rounds: int) -> Log:

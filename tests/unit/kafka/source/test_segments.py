@@ -169,6 +169,8 @@ def test_paths_of_each_form(tmp_path):
     (tmp_path / "__consumer_offsets-3.0123abcd-delete").mkdir()
     (tmp_path / "orders-0").mkdir()
     assert [log.partition for log in discover(tmp_path)] == [3, 12]
+    (tmp_path / "server.log").write_text("[2026-11-21 10:00:00,000] INFO a broker's own log\n", encoding="ascii")
+    assert [log.partition for log in discover(tmp_path)] == [3, 12]
     assert [log.partition for log in discover(tmp_path / "__consumer_offsets-3")] == [3]
     file = tmp_path / "__consumer_offsets-3" / f"{0:020}.log"
     assert discover(file, partition=8) == [PartitionLog(3, (file,))]
