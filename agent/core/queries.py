@@ -33,7 +33,7 @@ class Timeline(NamedTuple):
 class Rollouts(NamedTuple):
     """One group's rollouts as JSON, the oldest first, and from when on (epoch milliseconds) its events are known.
 
-    What may have begun before that is not among them. None: they are known from the log's beginning.
+    What may have begun before that is not among them. None: they are known from the group's beginning.
     """
 
     rollouts: list[JsonObject]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from agent.core.queries import JsonObject, Rollouts, Timeline
 from agent.presentation.narrative.staleness import known_until_ms
-from agent.presentation.rollouts.rollout_list import rollouts_json, span_ms
+from agent.presentation.rollouts.rollout_list import known_since_ms, rollouts_json, span_ms
 from agent.serving.queries import ServedQueries
 from agent.serving.replay_limit import TOO_LARGE, is_too_large
 from agent.serving.replays import Replay, Replays
@@ -25,7 +25,7 @@ def find_rollouts(agent: ServedQueries, group: str) -> Rollouts | None:
     if past is None:
         return None
     form = agent.describe(group)
-    return Rollouts(rollouts_of(agent, group, past, form, agent.now_ms), past.complete_since_ms)
+    return Rollouts(rollouts_of(agent, group, past, form, agent.now_ms), known_since_ms(*past))
 
 
 def rollouts_of(

@@ -87,6 +87,7 @@ def verdict(query: Query, /, group: str, which: str, wait_ms: int | None, is_wit
       kshadow verdict payments --agent http://localhost:9308 --rollout 2
       kshadow verdict payments --bootstrap-server localhost:9092 -o json
     """
+    from agent.presentation.rollouts.parameters import PARAMETERS
     from agent.simulation.whatif.recorder import GroupRecorder
 
     of_agent = query.ctx.params["agent"] is not None and not typed(query.ctx, "from_path", "bootstrap_server")
@@ -98,7 +99,7 @@ def verdict(query: Query, /, group: str, which: str, wait_ms: int | None, is_wit
         # A duration counts back from when the command began, however long it waits.
         since_ms, range_until_ms = query.range_ms(answers)
         while True:
-            told, complete_since_ms = _rollouts(answers, group)
+            told, known_since_ms = _rollouts(answers, group)
             found = _in_range(told, since_ms, range_until_ms)
             chosen = _chosen(found, which)
             if (chosen is not None and chosen["verdict"] is not None) or time.monotonic() >= until_s:
@@ -106,10 +107,15 @@ def verdict(query: Query, /, group: str, which: str, wait_ms: int | None, is_wit
             time.sleep(min(POLL_S, max(until_s - time.monotonic(), 0)))
         if chosen is None:
             answers.report(warn)
-            if complete_since_ms is not None:
+            if known_since_ms is not None and (since_ms is None or since_ms < known_since_ms + PARAMETERS.gap_ms):
+                why = (
+                    "the agent keeps the latest events only, and the log does not keep all"
+                    if of_agent
+                    else "the log does not reach back to the group's beginning"
+                )
                 warn(
-                    f"(the agent keeps the latest events only, here those from {iso_time(complete_since_ms)} on; a"
-                    " rollout is judged if it began ten minutes after that, or later)"
+                    f"({why}: what happened is known from {iso_time(known_since_ms)} on; a rollout is judged if it"
+                    " began ten minutes after that, or later)"
                 )
             _no_rollout(group, answers, found, which)
         if recorder is not None:
@@ -141,7 +147,7 @@ def _rollouts(answers: Answers, group: str) -> Rollouts:
     from agent.cli.answers import no_such_group
     from agent.core.queries import Rollouts
     from agent.presentation.narrative.staleness import known_until_ms
-    from agent.presentation.rollouts.rollout_list import rollouts_json
+    from agent.presentation.rollouts.rollout_list import known_since_ms, rollouts_json
 
     if isinstance(answers, AgentClient):
         found = answers.rollouts(group)
@@ -155,7 +161,7 @@ def _rollouts(answers: Answers, group: str) -> Rollouts:
     members = None if form is None else len(form["members"])
     until_ms, since_ms = known_until_ms(form, answers.now_ms), past.complete_since_ms
     told = rollouts_json(group, past.events, until_ms, members, complete_since_ms=since_ms)
-    return Rollouts(told, since_ms)
+    return Rollouts(told, known_since_ms(past.events, since_ms))
 
 
 def _in_range(found: list[JsonObject], since_ms: int | None, until_ms: int | None) -> list[JsonObject]:

@@ -16,6 +16,9 @@ from agent.presentation.rollouts.verdicts import Judgement, judge_all
 
 JsonObject = dict[str, Any]
 
+LATEST_BEGINNING = 2
+"""Classic groups begin with generation 1, KIP-848, share and streams groups of Kafka 4.x with epoch 2."""
+
 
 def rollouts_json(
     group: str,
@@ -30,13 +33,20 @@ def rollouts_json(
     `events` are in order, all of one group. `now_ms` is until when nothing else happened: the clock on the wall of a
     live source, else the end of the log. `members_now`: how many members it has, None where that is not known.
     `lags`: how far it was behind, as far as that is known beside the events. `complete_since_ms`: from when on the
-    events are all there were, None: from the beginning. A rollout that may have begun before that is left out: by
-    half of its events it would be another one, and its verdict another.
+    events are all there were, None: from the beginning. A rollout that may have begun before that, or before the
+    group was found, is left out: by half of its events it would be another one, and its verdict another.
     """
     events = list(events)
     episodes = find_rollouts((it for it in events if it["at_ms"] <= now_ms), members_now=members_now)
     if complete_since_ms is not None:
         episodes = [it for it in episodes if it.began_ms - PARAMETERS.gap_ms >= complete_since_ms]
+    found = _found_ms(events)
+    # Tables hold what earlier agents saw before a later one found the group: what was over by then is known.
+    episodes = [
+        it
+        for it in episodes
+        if not any(it.began_ms - PARAMETERS.gap_ms < at_ms <= it.last_change_ms for at_ms in found)
+    ]
     rollouts = measure(episodes, now_ms, lags=lags)
     cluster = next((it["cluster"] for it in events if it.get("cluster") is not None), None)
     out: list[JsonObject] = []
@@ -44,6 +54,28 @@ def rollouts_json(
         before = None if not number else {"began_ms": out[-1]["began_ms"], "verdict": out[-1]["verdict"]}
         out.append({"cluster": cluster, "group": group, **_form(it, judged), "compared_with": before})
     return out
+
+
+def known_since_ms(events: Iterable[Event], complete_since_ms: int | None) -> int | None:
+    """From when on what happened to the group is known; None: from its beginning. `complete_since_ms`: from when on
+    the events are all there were."""
+    return max([*_found_ms(events), *(() if complete_since_ms is None else (complete_since_ms,))], default=None)
+
+
+def _found_ms(events: Iterable[Event]) -> list[int]:
+    """When the group was found that must be older: the log's cleaner leaves the newest record of a group, and so
+    takes the first half of a rollout away."""
+    return [it["at_ms"] for it in events if _is_found(it)]
+
+
+def _is_found(event: Event) -> bool:
+    match event["type"]:
+        case "group_created":
+            return not event["observed"]
+        case "rebalance":
+            # Of a group that was known by older commits, or members, until then.
+            return event["previous_generation"] is None and (event["generation"] or 0) > LATEST_BEGINNING
+    return False
 
 
 def _form(it: Rollout, judged: Judgement) -> JsonObject:

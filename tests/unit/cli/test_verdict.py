@@ -104,8 +104,30 @@ def test_one_whose_beginning_an_agent_has_let_go_has_none() -> None:
     with served(agent) as url:
         result = kshadow("verdict", GROUP, "--agent", url)
     assert (result.exit_code, result.stdout) == (3, "")
-    assert f"keeps the latest events only, here those from {iso_time(gone_ms + 1)} on" in result.stderr
+    assert "the agent keeps the latest events only" in result.stderr
+    assert f"what happened is known from {iso_time(gone_ms + 1)} on" in result.stderr
     assert "no rollout of 'payments'" in result.stderr
+
+
+def cleaned(until_ms: int) -> str:
+    """A log as the brokers' cleaner leaves it that got so far: of each key the newest record."""
+    told = [json.loads(it) for it in log("short grace period").splitlines()]
+    newest = {it["key"]: it for it in told if it["timestamp"] < until_ms}
+    kept = [it for it in told if it["timestamp"] >= until_ms or newest[it["key"]] is it]
+    return "\n".join(map(json.dumps, kept))
+
+
+def test_one_whose_beginning_was_compacted_away_has_none() -> None:
+    second = json.loads(verdict("short grace period", "--no-whatif", "-o", "json").stdout)
+    # Half of its members had been replaced by then.
+    half_ms = (second["began_ms"] + second["ended_ms"]) // 2
+    result = kshadow("verdict", GROUP, "--from", "-", stdin=cleaned(half_ms))
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert "the log does not reach back to the group's beginning: what happened is known from" in result.stderr
+    late = kshadow("verdict", GROUP, "--from", "-", "--since", half_ms + 20 * 60_000, stdin=cleaned(half_ms))
+    assert "does not reach back" not in late.stderr, "it does to what was asked for"
+    before = kshadow("verdict", GROUP, "--from", "-", "--no-whatif", stdin=cleaned(second["began_ms"] - 1))
+    assert (before.exit_code, lines(before)[0].partition(":")[0]) == (1, "harmful")
 
 
 def test_groups_and_options_that_do_not_fit() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from agent.core.events.events import Event
 from agent.presentation.narrative.events import MemberRef, member_ref
-from agent.presentation.rollouts.rollout_list import is_rollout, rollouts_json
+from agent.presentation.rollouts.rollout_list import is_rollout, known_since_ms, rollouts_json
 from agent.presentation.rollouts.turnover import name_pattern, rolled_out
 from agent.runtime.offline import OfflineGroups
 from agent.simulation.generator.histories import generate
@@ -274,6 +274,39 @@ def test_an_agent_that_saw_no_rebalance_counts_by_the_members_of_now() -> None:
     assert [(form["state"], form["verdict"]) for form in (it, later)] == [("steady", "same")] * 2
     assert is_rollout({**it, "whatif": None})
     assert not is_rollout({**it, "whatif": None, "departures": {"member_left": "many"}})
+
+
+FOUND = [
+    ({"type": "group_created", "observed": False}, True, "records before its first were compacted away"),
+    ({"type": "rebalance", "previous_generation": None, "generation": 9}, True, "it was known by older commits"),
+    ({"type": "group_created", "observed": True}, False, "it began"),
+    ({"type": "rebalance", "previous_generation": None, "generation": 2}, False, "an epoch group began"),
+    ({"type": "rebalance", "previous_generation": None, "generation": None}, False, "looks have no generations"),
+]
+
+
+@pytest.mark.parametrize(("event", "is_found", "why"), FOUND)
+def test_one_that_may_have_begun_before_the_group_was_found_is_left_out(
+    event: Event, is_found: bool, why: str
+) -> None:
+    group = Group(4)
+    over_ms = replace(group, range(4), 20 * MINUTE, 1)
+    replace(group, range(4), 60 * MINUTE, 2)
+    first, second = found(group, 90 * MINUTE)
+    assert (first["began_ms"], second["began_ms"]) == (T0 + 20 * MINUTE, T0 + 60 * MINUTE)
+    for at_ms, left in (
+        (10 * MINUTE, [first, second]),
+        (10 * MINUTE + 1, [second]),
+        (over_ms, [second]),
+        (50 * MINUTE, [first, second]),
+        (50 * MINUTE + 1, [first]),
+    ):
+        events = [*group.events, {**group.events[-1], "joined": [], **event, "at_ms": T0 + at_ms}]
+        told = rollouts_json("payments", events, T0 + 90 * MINUTE)
+        expected = [it["began_ms"] for it in (left if is_found else (first, second))]
+        assert [it["began_ms"] for it in told] == expected, (why, at_ms)
+        assert known_since_ms(events, None) == (T0 + at_ms if is_found else None)
+        assert known_since_ms(events, T0 + 99 * MINUTE) == T0 + 99 * MINUTE
 
 
 def test_groups_that_were_deleted_begin_anew() -> None:
