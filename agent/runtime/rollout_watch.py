@@ -35,7 +35,8 @@ BUDGET_S = 0.5
 NOTED_AFTER_MS = 3 * MINUTE_MS
 """So long after a group's newest event its lag is noted: a peak counts until a minute after the group is steady."""
 MAX_NOTES = 100
-"""Of one group: a quarter of an hour of changes, more with pauses between; the oldest go."""
+"""Of one group: a quarter of an hour of changes, more with pauses between; the oldest go, and with the first of a
+rollout's its peak (`agent.presentation.rollouts.measures`)."""
 MAX_GROUPS = 500
 """Groups whose lag is noted; those that changed least lately go."""
 

@@ -84,7 +84,11 @@ def measure(
     parameters: RolloutParameters = PARAMETERS,
     lags: Sequence[LagNote] = (),
 ) -> list[Rollout]:
-    """What each of a group's rollouts came to, as of `now_ms`, in their order. `lags`: those beside the episodes'."""
+    """What each of a group's rollouts came to, as of `now_ms`, in their order.
+
+    `lags`: those beside the episodes', in order, noted from the first change of members on. Of a rollout whose first
+    are missing (the oldest are let go, an agent started meanwhile) they say nothing: the peak may be among those.
+    """
     out: list[Rollout] = []
     for number, episode in enumerate(episodes):
         is_last = number + 1 == len(episodes)
@@ -92,6 +96,8 @@ def measure(
         until_ms = now_ms if is_last else episodes[number + 1].began_ms
         before = out[-1].revision_to if out else None
         beside = [it for it in lags if episode.began_ms <= it.at_ms <= until_ms]
+        if beside and beside[0].at_ms - episode.began_ms > 1_000 * parameters.least_lag_s:
+            beside = []
         out.append(_measure(episode, before, until_ms, beside, is_over=is_over, parameters=parameters))
     return out
 

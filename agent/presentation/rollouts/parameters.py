@@ -44,7 +44,8 @@ class RolloutParameters:
     least_rebalances: int = 2
     """A smaller difference in rebalances is the same: which joins share a round is chance."""
     least_lag_s: float = 30.0
-    """Seconds: ends of partitions are looked up every 30 s, so a smaller difference in the peak of lag is chance."""
+    """Seconds: ends of partitions are looked up every 30 s, so a smaller difference in the peak of lag is chance. In
+    that time lag grows by no more, so the peak is known where notes begin so soon after the rollout, or sooner."""
     imbalance_growth: float = 0.5
     """Of the largest share of partitions, in fair shares: half a share more than before is a lopsided group."""
 

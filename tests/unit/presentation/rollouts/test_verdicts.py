@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from agent.core.events.samples import LagNote
 from agent.presentation.rollouts.rollout_list import rollouts_json
 from agent.presentation.rollouts.sentences import lines, what_was_rolled_out
 from tests.harness.verdicts.stories import GROUP, START_MS, STORIES, UNTIL_MS, events
@@ -45,6 +46,33 @@ def test_the_first_has_nothing_to_be_compared_with() -> None:
     (it,) = found(group)
     assert (it["verdict"], it["compared_with"], it["differences"]) == ("same", None, [])
     assert it["reasons"] == ["It did no harm. It is the first rollout seen, so nothing is compared."]
+
+
+FIRST_NOTES_MS = [
+    (0, 60.0, "noted from the beginning"),
+    (30 * S, 60.0, "lag grows by 30 s at most until then, which is chance"),
+    (30 * S + 1, None, "older ones were let go, or the agent started then: the peak may be gone"),
+]
+
+
+@pytest.mark.parametrize(("first_ms", "peak_s", "why"), FIRST_NOTES_MS)
+def test_the_peak_of_lag_is_known_where_it_was_noted_from_the_beginning(
+    first_ms: int, peak_s: float | None, why: str
+) -> None:
+    group = Group(4)
+    replace(group, [0, 1, 2, 3], 20 * MINUTE, 1)
+    replace(group, [0, 1, 2, 3], 50 * MINUTE, 2)
+    notes = [
+        LagNote(T0 + began_ms + after_ms, 40, 60.0)
+        for began_ms, since_ms in ((20 * MINUTE, first_ms), (50 * MINUTE, 0))
+        for after_ms in range(since_ms, 2 * MINUTE, 10 * S)
+    ]
+    first, second = rollouts_json("payments", group.events, T0 + 70 * MINUTE, lags=notes)
+    assert first["lag_peak_seconds"] == peak_s, why
+    assert (first["lag_peak_records"] is None) is (peak_s is None)
+    assert (second["lag_peak_seconds"], second["verdict"]) == (60.0, "same")
+    compared = [it["measure"] for it in second["differences"]]
+    assert ("lag_peak_seconds" in compared) is (peak_s is not None)
 
 
 @pytest.mark.parametrize(("cost_ms", "expected"), [(10_000, "worse"), (1_500, "same"), (10, "better")])
