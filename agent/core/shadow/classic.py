@@ -298,9 +298,13 @@ class ClassicGroup:
         inferred = infer_rebalance(facts)
         if (took := notice_time_ms(facts, inferred)) is not None:
             self.pace.record_notice_time(took, len(self.members) - len(changes.joined))
-        stopped_ms = stopped_partition_ms(
-            facts, inferred.began_ms, at.timestamp_ms, self._withheld, cooperative=cooperative
-        )
+        # What brings members into a group that had lost them all ends a standstill that no rebalance began; since
+        # when is kept of Connect's tasks alone.
+        stopped_ms = None
+        if old or not previous or self._withheld:
+            stopped_ms = stopped_partition_ms(
+                facts, inferred.began_ms, at.timestamp_ms, self._withheld, cooperative=cooperative
+            )
         self._migrated, self._told_before = False, _NOTHING
         self._is_first = not old
         self._withheld = self._newly_withheld(old, at) if cooperative else _NOTHING

@@ -37,8 +37,9 @@ class Rollout:
 
     `is_stopped`: all members left before the group had been steady. `ended_ms` is when the last member was replaced,
     `steady_ms` when the rebalance was through after which the group came to rest. `rebalances_of_unknown_cost` are
-    missing in `stopped_partition_ms`. `departures` by cause; `errors` by origin. `crash_loops` counts places that new
-    members left again and again. `imbalance_*` is the largest share of partitions in fair ones: 1 is even.
+    missing in `stopped_partition_ms`. `was_empty`: during it the group had no members. `departures` by cause;
+    `errors` by origin. `crash_loops` counts places that new members left again and again. `imbalance_*` is the
+    largest share of partitions in fair ones: 1 is even.
     """
 
     state: RolloutState
@@ -58,6 +59,7 @@ class Rollout:
     never_completed: int
     stopped_partition_ms: int | None
     rebalances_of_unknown_cost: int
+    was_empty: bool
     lag_peak_records: int | None
     lag_peak_s: float | None
     departures: Mapping[str, int]
@@ -146,6 +148,7 @@ def _measure(
         # Without a rebalance no partition stopped for one.
         stopped_partition_ms=sum(known) if known or not done else None,
         rebalances_of_unknown_cost=len(done) - len(known),
+        was_empty=any(not it.members for it in done),
         lag_peak_records=max((it.records for it in lags if it.records is not None), default=None),
         lag_peak_s=max((it.seconds for it in lags if it.seconds is not None), default=None),
         departures=dict(Counter(it.cause for it in episode.departures).most_common()),

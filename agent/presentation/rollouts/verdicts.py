@@ -12,7 +12,9 @@ grace period ended |
 | `worse` | by Kubernetes a new member was evicted |
 | `worse` | the group became lopsided: the largest share of partitions grew by half (`imbalance_growth`) a fair one |
 | `worse`, `better` | the first of these that differs from the rollout before, for as many members: lag's peak \
-(`stopped_factor`, 2, and 30 s), stopped partition time (2, and 10 s), rebalances (`rebalances_factor`, 1.5, and 2) |
+(`stopped_factor`, 2, and 30 s), stopped partition time (2, and 10 s), rebalances (`rebalances_factor`, 1.5, and 2). \
+Stopped time: where that of all rebalances is known. Rebalances: not where the group was empty during one of both, \
+which takes few of them and stops all |
 | `same` | nothing differs that much; or it is the first rollout that is seen, which has nothing to be compared with |
 
 An exit code of 0 or 143 (SIGTERM) is no error. Numbers: `parameters`. Known to mislead: a rollout at another load
@@ -157,15 +159,15 @@ def _differences(now: Rollout, before: Rollout, parameters: RolloutParameters) -
         ),
         (
             "stopped_partition_ms",
-            before.stopped_partition_ms,
-            now.stopped_partition_ms,
+            None if before.rebalances_of_unknown_cost else before.stopped_partition_ms,
+            None if now.rebalances_of_unknown_cost else now.stopped_partition_ms,
             scale,
             parameters.stopped_factor,
             parameters.least_stopped_ms,
         ),
         (
             "rebalances",
-            before.rebalances,
+            None if before.was_empty is not now.was_empty else before.rebalances,
             now.rebalances,
             scale,
             parameters.rebalances_factor,

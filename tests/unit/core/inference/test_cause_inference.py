@@ -226,6 +226,18 @@ def test_an_empty_group_has_no_cost_yet() -> None:
     assert rebalance.stopped_partition_ms is None
 
 
+def test_of_a_group_that_comes_back_nobody_knows_what_the_rebalance_cost() -> None:
+    """Its partitions stood still since it had emptied; of Connect's it is known by when."""
+    member, worker = b.member("a-1", {"t": [0]}), b.worker("a-1", {"t": [0]})
+    costs = []
+    for protocol_type, protocol, who in (("consumer", "range", member), ("connect", "compatible", worker)):
+        kind = {"protocol_type": protocol_type, "protocol": protocol}
+        log = Log().add(b.new_group()).add(b.classic_group(1, who, **kind))
+        log.add(b.classic_group(2, **kind)).add(b.classic_group(3, who, **kind), after_ms=120_000)
+        costs.append([it.stopped_partition_ms for it in log.replayed()[1] if isinstance(it, Rebalanced)])
+    assert costs == [[0, None, None], [0, None, 120_000]], "a group that begins stops nothing"
+
+
 def leaves_kip_848(
     every_ms: int, gap_ms: int, *, commits: int = 10, rebalance_ms: int = R, instance_id: str | None = None
 ) -> Rebalanced:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from agent.core.events.samples import LagNote
@@ -10,6 +12,8 @@ from agent.presentation.rollouts.sentences import lines, what_was_rolled_out
 from tests.harness.verdicts.stories import GROUP, START_MS, STORIES, UNTIL_MS, events
 from tests.unit.presentation.rollouts.making import MINUTE, T0, Group, S, gone, member, origin
 from tests.unit.presentation.rollouts.test_recognition import found, replace
+
+Deploy = Callable[[Group, int, int], None]
 
 
 @pytest.mark.parametrize("name", STORIES)
@@ -99,6 +103,40 @@ def test_costs_that_are_not_known_are_not_compared() -> None:
     _, it = found(group, 70 * MINUTE)
     assert (it["stopped_partition_ms"], it["rebalances_of_unknown_cost"]) == (None, 8)
     assert [at["measure"] for at in it["differences"]] == ["rebalances"]
+    for number, cost_ms in ((2, 4_000), (-1, 400_000)):
+        group.events[number]["stopped_partition_ms"] = cost_ms
+    _, it = found(group, 70 * MINUTE)
+    assert (it["verdict"], it["stopped_partition_ms"]) == ("same", 400_000)
+    assert [each["measure"] for each in it["differences"]] == ["rebalances"], "nor sums in which some are missing"
+
+
+def rolling(group: Group, at_ms: int, number: int) -> None:
+    replace(group, [0, 1, 2, 3], at_ms, number)
+
+
+def recreate(group: Group, at_ms: int, number: int) -> None:
+    group.rebalance(at_ms, left=[gone(f"payments-{it}", number - 1) for it in range(4)])
+    group.rebalance(at_ms + 2 * MINUTE, joined=[member(f"payments-{it}", number) for it in range(4)])
+    group.events[-2]["stopped_partition_ms"] = group.events[-1]["stopped_partition_ms"] = None
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "measures"),
+    [
+        (rolling, recreate, []),
+        (recreate, rolling, []),
+        (recreate, recreate, ["rebalances"]),
+        (rolling, rolling, ["stopped_partition_ms", "rebalances"]),
+    ],
+)
+def test_few_rebalances_of_a_group_that_stood_still_are_no_better(
+    first: Deploy, second: Deploy, measures: list[str]
+) -> None:
+    group = Group(4)
+    first(group, 20 * MINUTE, 1)
+    second(group, 50 * MINUTE, 2)
+    _, it = found(group, 70 * MINUTE)
+    assert (it["verdict"], [each["measure"] for each in it["differences"]]) == ("same", measures)
 
 
 def test_lag_decides_first() -> None:
