@@ -203,7 +203,7 @@ class _BoundedRecorder(GroupRecorder):
         """Observe a record: the state that it made, None if it made none."""
         before = self.newest
         self.observe(mirror, transitions)
-        del self._seen[: -self._max_states]
+        self._forget(len(self._seen) - self._max_states)
         return None if self.newest is before else self.newest
 
     def found(self, mirror: PartitionMirror) -> RecordedState | None:
@@ -220,4 +220,11 @@ class _BoundedRecorder(GroupRecorder):
         """Forget a state and those before it, but never the newest."""
         at = next((index for index, it in enumerate(self._seen) if it is state), None)
         if at is not None:
-            del self._seen[: min(at + 1, len(self._seen) - 1)]
+            self._forget(min(at + 1, len(self._seen) - 1))
+
+    def _forget(self, number: int) -> None:
+        """Forget so many of the oldest states."""
+        if number > 0:
+            del self._seen[:number]
+            # What is the first state now is not what came of the group's creation.
+            self._created_ms = None

@@ -42,14 +42,21 @@ class RecordedState:
 class GroupRecording:
     """One group from one beginning: later ones of the same name are recordings of their own.
 
-    `created_ms` is when the group was made, None where the log does not say. `earlier` counts the recordings of the
-    same name before it.
+    `created_ms` is when the group was made, None where the log does not say, or its first states are not kept.
+    `earlier` counts the recordings of the same name before it.
     """
 
     group: str
     states: tuple[RecordedState, ...]
     created_ms: int | None = None
     earlier: int = 0
+
+    def reaches_back_to(self, at_ms: int) -> bool:
+        """Whether it is known how the group was then: a state is as old, or the first is the group's first."""
+        if not self.states:
+            return False
+        first = self.states[0]
+        return first.at_ms <= at_ms or (first.view.generation == 1 and first.inferred is not None)
 
     def between(self, since_ms: int | None, until_ms: int | None) -> GroupRecording:
         """What happened in a range, bounds included; its first record is how the group was found at its beginning."""

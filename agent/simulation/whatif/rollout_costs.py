@@ -20,6 +20,7 @@ ALTERNATIVES = {
 
 NO_REBALANCE = "the log has no rebalance of it to replay"
 NO_RECORDS = "there are no records to replay"
+NO_BEGINNING = "what is kept of the group's states begins after it did"
 NO_TIME = "replaying it takes longer than there is time for here"
 
 JsonObject = dict[str, Any]
@@ -40,6 +41,8 @@ def rollout_costs(
         return no_costs(NO_RECORDS)
     if (reason := reason_not_replayable(recording)) is not None:
         return no_costs(reason)
+    if not recording.reaches_back_to(since_ms):
+        return no_costs(NO_BEGINNING)
     ranged = recording.between(since_ms, until_ms)
     if not any(it.inferred is not None for it in ranged.states):
         return no_costs(NO_REBALANCE)

@@ -66,6 +66,20 @@ def test_a_state_whose_group_was_alone_with_it_goes_once_there_are_newer_ones() 
     assert numbers(kept) == [5, 6, 7]
 
 
+def test_where_the_first_states_are_gone_nothing_tells_when_the_group_was_made() -> None:
+    log = Log().add(b.new_group(), *(generation(number, "a", "b") for number in range(1, 6)))
+    for kept, created_ms in (
+        (RecentRecordings(), b.T0 + b.STEP_MS),
+        (RecentRecordings(max_states_per_group=5), b.T0 + b.STEP_MS),
+        (RecentRecordings(max_states_per_group=4), None),
+        (RecentRecordings(max_members=8), None),
+    ):
+        state_of(log, kept)
+        recording = kept.recording("orders")
+        assert recording is not None
+        assert recording.created_ms == created_ms
+
+
 def test_what_is_gone_is_not_kept() -> None:
     log = Log().add(generation(1, "a"), generation(1, "a", group="other"))
     kept = RecentRecordings()
