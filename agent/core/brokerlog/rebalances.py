@@ -110,8 +110,7 @@ class BrokerLog:
     def apply(self, event: LogEvent) -> None:
         """Apply one line."""
         if event.kind == "deleted":
-            for name in event.reason.split(", "):
-                self._forget(name)
+            # Which groups these are cannot be known: names may hold ", ". One that is made anew counts from 0.
             return
         if event.kind == "unloaded":
             # Another broker goes on with it; what is under way here does not end here.
@@ -273,8 +272,11 @@ def _left_late(group: _LoggedGroup, event: LogEvent) -> None:
 def _prepare(group: _LoggedGroup, event: LogEvent) -> None:
     """A rebalance begins: what set it off, by its reason."""
     current, reason = group.current, event.reason
+    if group.last is not None and event.generation < group.last.generation:
+        # The group was deleted, or has expired, and was made anew: nothing before it is of its time.
+        group.last = current.previous_began_ms = None
     current.began_ms, current.quote = event.at_ms, _clipped(reason)
-    if found := _REMOVING.match(reason):
+    if found := _REMOVING.fullmatch(reason):
         first, words = found["member"], found["words"] or "not provided"
         current.add_departure(first, gone := _leave_request(group, first, words, event.at_ms))
         current.cause, current.first_to_leave = gone.cause, first
@@ -290,8 +292,10 @@ def _prepare(group: _LoggedGroup, event: LogEvent) -> None:
         current.cause = Cause.REJOIN_TIMEOUT
         for member in re.findall(r"[^\s,\[\](){}]+", found[1].partition("Set")[2] or found[1]):
             current.add_departure(member, ReportedDeparture(Cause.REJOIN_TIMEOUT, event.at_ms, current.quote))
+    elif _EXPIRED.fullmatch(reason):
+        current.cause = Cause.SESSION_TIMEOUT
     else:
-        current.cause = _stated_cause(reason, _PREPARE_REASONS)
+        current.cause = next((cause for words, cause in _PREPARE_REASONS if reason.startswith(words)), None)
     if current.cause is not None:
         current.causes.add(current.cause)
 
@@ -319,9 +323,13 @@ def _stated_cause(words: str, table: tuple[tuple[str, Cause], ...]) -> Cause | N
     return next((cause for part, cause in table if part in words), None)
 
 
+# A member's id may hold what a reason says: with more than one of these it is none that can be told.
+_TEXT = r"(?:(?! on LeaveGroup| on heartbeat expiration).)"
 _REMOVING = re.compile(
-    r"removing member (?P<member>.+?) on LeaveGroup(?:; client reason: (?P<words>.*))?", re.IGNORECASE | re.DOTALL
+    rf"removing member (?P<member>{_TEXT}+) on LeaveGroup(?:; client reason: (?P<words>{_TEXT}*))?",
+    re.IGNORECASE | re.DOTALL,
 )
+_EXPIRED = re.compile(rf"removing member {_TEXT}+ on heartbeat expiration\.?", re.IGNORECASE | re.DOTALL)
 _EXPLICIT = re.compile(r"explicit `LeaveGroup` request for \((.*)\) members", re.DOTALL)
 _REJOINING = re.compile(r"(?:leader .+ re-joining group|updating metadata for (?:static )?member) ?", re.IGNORECASE)
 _PENDING_SYNC = re.compile(r"Removing (.+) on pending sync request expiration", re.DOTALL)
@@ -329,7 +337,6 @@ _PENDING_SYNC = re.compile(r"Removing (.+) on pending sync request expiration", 
 # What the broker says (`GroupCoordinator.scala`, `GroupMetadataManager.java`).
 _PREPARE_REASONS = (
     ("Adding new member", Cause.MEMBER_JOINED),
-    ("on heartbeat expiration", Cause.SESSION_TIMEOUT),
     ("Downgrade group", Cause.PROTOCOL_MIGRATED),
     ("Group's selectedProtocol will change", Cause.SUBSCRIPTION_CHANGED),
 )
