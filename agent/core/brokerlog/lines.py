@@ -11,7 +11,9 @@ Layouts differ by deployment: Kafka's own (`[time] LEVEL message (logger)`), Str
 coordinator's prefix, and the time is the last one before it. A time without an offset is the broker host's local
 time: `utc` makes it epoch milliseconds.
 
-Groups, members and reasons are strangers' text: any character may come, and a line may be of any length.
+Groups, members and reasons are strangers' text: any character may come, and a line may be of any length. A name may
+hold what a line about another group says, so a line that can be read in two ways counts as not understood. Against a
+line break in a name nothing here helps.
 """
 
 from __future__ import annotations
@@ -33,14 +35,18 @@ _SMALLEST_EPOCH_MS = 10**11
 """Smaller numbers are seconds."""
 
 _MARKER = re.compile(r"\[Group(?:Coordinator|MetadataManager)[^\]]{0,200}\]:? ")
+# How a message in JSON begins, be it alone or behind a time. One with its marker elsewhere is another logger's, and
+# the marker is within a name; outside JSON the logger at the end tells.
+_MESSAGE = re.compile(r"\W{0,9}(?:\d{4}-|[A-Z]{0,5}\W{0,9}\[Group)")
 _TIME = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(?: ?(Z|UTC|GMT|[+-]\d\d:?\d\d)(?![\w:]))?"
 )
 # Kafka's `(%c)`, with a line number (Connect's pattern) or a thread (Strimzi's) behind it.
-_LOGGER = re.compile(r" \((?:org\.apache\.)?kafka\.coordinator\.[\w.$]{1,200}(?::\d+)?\)(?: \[[^\]]*\])?\s*$")
+_LOGGER = re.compile(r" \(((?:[\w$]{1,200}\.)+[\w$]{1,200})(?::\d+)?\)(?: \[[^\]]*\])?\s*$")
+_OUR_LOGGERS = ("kafka.coordinator.group.", "kafka.coordinator.common.")
 
-# Kind of event, and its line from the beginning. `<name>` becomes a field, `<>` is anything, `<?words>` may be
-# missing. A full stop at the end may be missing everywhere: 3.x has none.
+# Kind of event, and its line from the beginning. `<name>` becomes a field, `<=name>` is that field again, `<>` is
+# anything, `<?words>` may be missing. A full stop at the end may be missing everywhere: 3.x has none.
 _LINE_TEMPLATES = (
     (
         "preparing",
@@ -49,6 +55,8 @@ _LINE_TEMPLATES = (
     ),
     ("stabilized", "Stabilized group <group> generation <generation><?place><?with>"),
     ("empty", "Group <group> with generation <generation> is now empty<?place>"),
+    ("removed", "Group <group> removed dynamic members who haven't joined: <names>"),
+    ("unsynced", "Group <group> removed members who haven't sent their sync request<?s>: <names>"),
     (
         "assigned",
         "Assignment received from leader <member> for group <group> for generation <generation>. "
@@ -93,14 +101,29 @@ _LINE_TEMPLATES = (
     ("left", "[Group <group>] Member <member> has left group through explicit `LeaveGroup` request<?client>"),
     (
         "left_late",
-        "Member MemberMetadata(memberId=<member>, <>) has left group <group> through explicit `LeaveGroup`"
-        "<?request><?client>",
+        "Member MemberMetadata(memberId=<member>, groupInstanceId=<>) has left group <group> through explicit "
+        "`LeaveGroup`<?request><?client>",
     ),
     ("failed", "Member <member> in group <group> has failed, removing it from the group"),
-    ("epoch", "[GroupId <group>]<?member_id> Bumped <?streams>group epoch to <generation><?hash>"),
-    ("modern_away", "[GroupId <group>] Static member <member> with instance id <instance> temporarily left the <>"),
-    ("modern_left", "[GroupId <group>]<?member_id> Member <member> left the <state> group"),
-    ("modern_left", "[GroupId <group>] Static member <member> with instance id <instance> left the <state> group"),
+    ("epoch", "[GroupId <group>] Bumped group epoch to <generation><?hash>"),
+    ("epoch", "[GroupId <group>][MemberId <member>] Bumped streams group epoch to <generation><?hash>"),
+    (
+        "modern_away",
+        "[GroupId <group>] Static member <member> with instance id <instance> temporarily left the <protocol> group",
+    ),
+    (
+        "modern_away",
+        "[GroupId <group>][MemberId <member>] Static member <=member> with instance id <instance> "
+        "temporarily left the streams group",
+    ),
+    ("modern_left", "[GroupId <group>] Member <member> left the <protocol> group"),
+    ("modern_left", "[GroupId <group>][MemberId <member>] Member <=member> left the streams group"),
+    ("modern_left", "[GroupId <group>] Static member <member> with instance id <instance> left the <protocol> group"),
+    (
+        "modern_left",
+        "[GroupId <group>][MemberId <member>] Static member <=member> with instance id <instance> left the "
+        "streams group",
+    ),
     (
         "modern_left_classic",
         "[Group<?id> <group>] Dynamic member <member> has left group through explicit `LeaveGroup` request<?client>",
@@ -110,26 +133,35 @@ _LINE_TEMPLATES = (
         "[Group<?id> <group>] Static member <member> with instance id <instance> has left group through explicit "
         "`LeaveGroup` request<?client>",
     ),
-    ("modern_fenced", "[GroupId <group>]<?member_id> Member <member> fenced from the group because <reason>"),
-    ("modern_fenced", "[GroupId <group>] Streams member <member> fenced from the group because <reason>"),
+    ("modern_fenced", "[GroupId <group>] Member <member> fenced from the group because <fence>"),
+    ("modern_fenced", "[GroupId <group>] Streams member <member> fenced from the group because <fence>"),
     ("unloaded", "Unloading group metadata for <group> with generation <generation>"),
     ("unloaded", "[GroupId=<group>] Unload<> group metadata for <> <generation>"),
 )
-# These list names, so that they may be long. They are taken apart without a pattern.
-_REMOVED = (" removed dynamic members who haven't joined: ", "removed")
+# Lines that list names may be long: those that begin like this, and one that is taken apart without a pattern.
+_LISTS = "Group "
 _DELETED = ("The following groups were deleted: ", ". A total of ", "deleted")
 
-_FIELDS = {"generation": r"-?\d{1,10}", "members": r"\d{1,10}", "state": r"\w+", "reason": r".*?"}
+_FIELDS = {
+    "generation": r"-?\d{1,10}",
+    "members": r"\d{1,10}",
+    "state": r"\w+",
+    "reason": r".*?",
+    "protocol": "consumer|share",
+    "names": r"\[.*\]|\w*Set\(.*\)",
+    # Word for word: a member's id that ends in "fenced from the group because …" may have any text behind it.
+    "fence": r"the member session expired\.?|the classic member failed to join within the rebalance timeout|"
+    r"the member failed to sync within timeout|it failed to transition from epoch -?\d+ within \d+ms",
+}
 _OPTIONAL = {
     "place": r" \(__consumer_offsets-\d+\)",
-    "member_id": r"\[MemberId [^\]]+\]",
-    "streams": "streams ",
     "with": r" with (?P<members>\d{1,10}) members",
     "size": r"\. The group has (?P<members>\d{1,10}) members.*",
     "id": "Id",
     "request": " request",
     "client": "; client reason: (?P<reason>.*?)",
     "hash": " with .*",
+    "s": "s",
 }
 # A line with such a word that is of no known form counts, unless nothing here follows from it.
 _OF_INTEREST = re.compile(
@@ -141,13 +173,40 @@ _OF_NO_INTEREST = re.compile(
     r"the topology ",
     re.IGNORECASE,
 )
+# What ends a group's name that began with `[Group`. Lines of forms that are not here have it, too, and then any text.
+_CLOSING = re.compile(r"\](?= |\[MemberId )")
+# A list of names has two. With more a group's name may have begun it, in a line that ends in another list.
+_BRACKETS, _BRACKET = 2, re.compile(r"[\[\]()]")
+
+_Reading = tuple[str, dict[str, str | None]]
+"""The kind of event, and its fields."""
+
+_OTHER_READING: _Reading = ("", {})
 
 
 class _LinePattern(NamedTuple):
     kind: str
+    beginning: str
     literal: str
-    """The longest fixed part, in lower case: a line without it is not of this form."""
-    pattern: re.Pattern[str]
+    """The longest fixed part of the rest, as `beginning` in lower case: a line without either is not of this form."""
+    closings: int
+    shortest: re.Pattern[str]
+    longest: re.Pattern[str]
+    """With names as long as they may be: where it finds what `shortest` finds, there is no other reading."""
+
+    def readings(self, text: str) -> list[_Reading]:
+        """None, the only one, or two of several."""
+        found = self.shortest.fullmatch(text)
+        if found is None:
+            return []
+        other = self.longest.fullmatch(text)
+        is_only = other is not None and other.regs == found.regs
+        named = found.groupdict()
+        if self.closings:
+            is_only = is_only and len(_CLOSING.findall(text)) == self.closings
+        elif names := named.get("names"):
+            is_only = is_only and len(_BRACKET.findall(names)) == _BRACKETS
+        return [(self.kind, named)] if is_only else [(self.kind, named), _OTHER_READING]
 
 
 def _compile_template(kind: str, form: str) -> _LinePattern:
@@ -155,12 +214,19 @@ def _compile_template(kind: str, form: str) -> _LinePattern:
         name = match[1]
         if name.startswith("?"):
             return f"(?:{_OPTIONAL[name[1:]]})?"
-        return f"(?P<{name}>{_FIELDS.get(name, '.+?')})" if name else ".*?"
+        if name.startswith("="):
+            return f"(?P={name[1:]})"
+        return f"(?P<{name}>{_FIELDS.get(name, '.+?')})" if name else "(.*?)"
 
-    pieces = re.split(r"(<[?\w]*>)", form)
-    literal = max((piece for piece in pieces if piece[:1] != "<"), key=len).lower()
-    pattern = "".join(re.sub(r"<([?\w]*)>", token, p) if p[:1] == "<" else re.escape(p) for p in pieces)
-    return _LinePattern(kind, literal, re.compile(pattern + r"\.?", re.IGNORECASE | re.DOTALL))
+    pieces = re.split(r"(<[?=\w]*>)", form)
+    beginning, *rest = (piece.lower() for piece in pieces if piece[:1] != "<")
+    pattern = "".join(re.sub(r"<([?=\w]*)>", token, p) if p[:1] == "<" else re.escape(p) for p in pieces)
+    # Only these may end in several places: what else a form has is there or not.
+    longest = pattern.replace(".+?", ".+").replace(".*?", ".*")
+    flags = re.IGNORECASE | re.DOTALL
+    closings = len(_CLOSING.findall(form)) if form.startswith("[") else 0
+    shortest = re.compile(pattern, flags)
+    return _LinePattern(kind, beginning, max(rest, key=len), closings, shortest, re.compile(longest, flags))
 
 
 _LINE_PATTERNS = tuple(_compile_template(*form) for form in _LINE_TEMPLATES)
@@ -215,17 +281,24 @@ class LineReader:
         moment: str | int | None = None
         if line.startswith("{") and (within := _json_fields(line)) is not None:
             line, moment = within
+            if _MESSAGE.match(line) is None:
+                return None
         marker = _MARKER.search(line)
         if marker is None:
             return None
-        text = _LOGGER.sub("", line[marker.end() :].rstrip("\r\n"))
-        found = _fields_of(text)
-        at = self._time_of(line[: marker.start()], moment) if found is not None else None
-        if found is None or at is None:
-            self._count_unrecognized(text, known=found is not None)
+        text = line[marker.end() :].rstrip("\r\n")
+        if (logger := _LOGGER.search(text)) is not None:
+            if not logger[1].removeprefix("org.apache.").startswith(_OUR_LOGGERS):
+                return None
+            text = text[: logger.start()]
+        readings = _readings_of(text)
+        is_known = bool(readings)
+        at = self._time_of(line[: marker.start()], moment) if is_known else None
+        if at is None or not _agree(readings):
+            self._count_unrecognized(text, known=is_known)
             return None
         self.recognized += 1
-        kind, named = found
+        kind, named = readings[0]
         return _event(kind, *at, named)
 
     def _count_unrecognized(self, text: str, *, known: bool) -> None:
@@ -265,20 +338,24 @@ def _offset_ms(offset: str) -> int:
     return (-minutes if offset[0] == "-" else minutes) * 60_000
 
 
-def _fields_of(text: str) -> tuple[str, dict[str, str | None]] | None:
-    """Kind and fields of a message."""
-    if text.startswith("Group ") and _REMOVED[0] in text:
-        group, _, members = text[6:].partition(_REMOVED[0])
-        return _REMOVED[1], {"group": group, "reason": members}
+def _readings_of(text: str) -> list[_Reading]:
+    """What a message says by each form that it may have."""
     if text.startswith(_DELETED[0]) and _DELETED[1] in text:
-        return _DELETED[2], {"reason": text[len(_DELETED[0]) :].rpartition(_DELETED[1])[0]}
-    if len(text) > MAX_LINE_CHARACTERS:
-        return None
+        return [(_DELETED[2], {"reason": text[len(_DELETED[0]) :].rpartition(_DELETED[1])[0]})]
+    if len(text) > MAX_LINE_CHARACTERS and not text.startswith(_LISTS):
+        return []
+    text = text.removesuffix(".")
     low = text.lower()
+    out: list[_Reading] = []
     for form in _LINE_PATTERNS:
-        if form.literal in low and (found := form.pattern.fullmatch(text)) is not None:
-            return form.kind, found.groupdict()
-    return None
+        if low.startswith(form.beginning) and form.literal in low:
+            out += form.readings(text)
+    return out
+
+
+def _agree(readings: list[_Reading]) -> bool:
+    """Whether all name one group and one member."""
+    return len({(named.get("group"), named.get("member")) for _, named in readings}) == 1
 
 
 def _json_fields(line: str) -> tuple[str, str | int | None] | None:
@@ -314,7 +391,7 @@ def _event(kind: str, time: str, at_ms: int, fields: dict[str, str | None]) -> L
         group=fields.get("group") or "",
         member=fields.get("member") or "",
         generation=int(fields.get("generation") or -1),
-        reason=fields.get("reason") or "",
+        reason=fields.get("reason") or fields.get("names") or fields.get("fence") or "",
         instance=fields.get("instance") or "",
         members=int(fields.get("members") or -1),
         state=fields.get("state") or "",
