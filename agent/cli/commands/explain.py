@@ -73,16 +73,13 @@ def explain(
         past = answers.timeline(group)
         if past is None:
             no_such_group(answers, group)
-        complete = past.complete_since_ms
         asked = StoryRequest(
             group,
             answers.now_ms,
             since_ms,
             until_ms,
             is_live=answers.capabilities.live,
-            complete_since_ms=None
-            if complete is None or (since_ms is not None and since_ms >= complete)
-            else complete,
+            complete_since_ms=past.complete_since_ms,
             of_agent=query.ctx.params["agent"] is not None,
             is_state_known=answers.capabilities.has_state,
         )

@@ -86,8 +86,13 @@ def _happened(scene: StoryContext) -> list[str]:
     else:
         span = f"from {timestamp(since)} to {timestamp(until)} UTC"
     often = count(len(totals.rebalances), "rebalance")
+    lost_before_ms = scene.asked.lost_before_ms
     why = f" {causes_phrase(totals.causes).removeprefix('each time ')}" if totals.rebalances else ""
     out = [f"{capitalized(often)} {span}{':' if len(totals.causes) > 1 else ''}{why}."]
+    if lost_before_ms is not None:
+        out[0] += " Earlier events are not kept."
+        if scene.is_unknown:
+            out = [f"Not known: events before {timestamp(lost_before_ms)} UTC are not kept."]
     noun = work(scene.group_type)
     if totals.stopped_ms is not None and totals.stopped_ms >= NEGLIGIBLE_MS:
         whose = f"{noun}s" if totals.partitions is None else count(totals.partitions, noun)

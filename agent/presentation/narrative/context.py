@@ -35,11 +35,19 @@ class StoryRequest:
     of_agent: bool = False
     is_state_known: bool = True
 
+    @property
+    def lost_before_ms(self) -> int | None:
+        """Before when events of the range are not kept; None where all of it is known."""
+        complete = self.complete_since_ms
+        return complete if complete is not None and (self.since_ms is None or self.since_ms < complete) else None
+
 
 @dataclass(frozen=True, slots=True)
 class StoryContext:
     """What is known of the group and of the range that is told of.
 
+    `since_ms` and `until_ms` bound the part of what was asked for of which all events are kept, so that counts and
+    shares are of that; all of what was asked for where there is no such part.
     `form` is its describe form, None if it is not there any more; `deleted_ms` is when it was deleted, if it was;
     `findings` are the newest event of each that was open at some time in the range; `gains` is what other settings
     would have made of it, where somebody replayed it.
@@ -70,10 +78,15 @@ class StoryContext:
         # A broker's clock may be ahead of ours: what has happened is not to come.
         asked = replace(asked, now_ms=max([asked.now_ms, *(it["at_ms"] for it in events[-1:])]))
         until_ms = asked.now_ms if asked.until_ms is None else min(asked.until_ms, asked.now_ms)
-        ranged = events_within(events, asked.since_ms, until_ms)
+        lost_before_ms = asked.lost_before_ms
+        ranged = events_within(events, asked.since_ms if lost_before_ms is None else lost_before_ms, until_ms)
         since_ms = asked.since_ms
-        if since_ms is None:
-            since_ms = ranged[0]["at_ms"] if ranged else until_ms
+        if lost_before_ms is not None and lost_before_ms <= until_ms:
+            since_ms = lost_before_ms
+        if asked.since_ms is None and ranged:
+            since_ms = ranged[0]["at_ms"]
+        elif since_ms is None:
+            since_ms = until_ms
         entries = [entry for entry in timeline_entries(ranged) if entry.label != "finding"]
         totals = totals_of(entries, 0 if form is None else form["partitions"], since_ms, until_ms)
         return cls(
@@ -89,6 +102,16 @@ class StoryContext:
             findings=findings,
             gains=gains if totals.rebalances else None,
         )
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether no event of the range is kept."""
+        return self.until_ms < (self.asked.lost_before_ms or 0)
+
+    @property
+    def when_known(self) -> str:
+        """` between 10:02:31 and 10:04:00`, behind what is counted in less than was asked for."""
+        return "" if self.asked.lost_before_ms is None else f" {self.calendar.between(self.since_ms, self.until_ms)}"
 
     @property
     def who(self) -> str:

@@ -211,6 +211,11 @@ def _happened_paragraphs(scene: StoryContext) -> list[Paragraph]:
         span = f"On {calendar.day}, from {clock(since)} to {clock(until)} UTC ({duration(until - since)})"
     else:
         span = f"From {timestamp(since)} to {timestamp(until)} UTC ({duration(until - since)})"
+    lost_before_ms = scene.asked.lost_before_ms
+    if lost_before_ms is not None and scene.is_unknown:
+        before = timestamp(lost_before_ms)
+        said = f"Events before {before} UTC are not kept, so what happened in this range is not known."
+        return [Paragraph("happened", said)]
     if not scene.entries:
         return [Paragraph("happened", f"{span}, the group did not change: no rebalance, no member joined or left.")]
     busy = busy_paragraphs(scene.entries, calendar, scene.group_type)

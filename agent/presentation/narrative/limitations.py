@@ -24,9 +24,9 @@ def limitations(scene: StoryContext) -> list[str]:
     """Sentences, each with what would let it be seen, where anything would."""
     told, group_type = scene.totals, scene.group_type
     out = _sampling_limitation(scene)
-    if scene.asked.complete_since_ms is not None:
+    if (lost_before_ms := scene.asked.lost_before_ms) is not None:
         out.append(
-            f"What was before {scene.calendar.at(scene.asked.complete_since_ms)}: the agent keeps the latest events "
+            f"What was before {scene.calendar.at(lost_before_ms)}: the agent keeps the latest events "
             "only. With --bootstrap-server the whole topic is read."
         )
     created = [it for entry in scene.entries for it in entry.events if it["type"] == "group_created"]

@@ -75,7 +75,7 @@ def _timeouts(scene: StoryContext) -> list[str]:
         loop = loops[0]
         more = len(loops) - 1
         return [
-            _removal(name(loop.client), loop.losses, scene, times(len(loop.losses))),
+            _removal(name(loop.client), loop.losses, scene, times(len(loop.losses)) + scene.when_known),
             f"It joined again {times(loop.returns)}.",
             *([f"{capitalized(count(more, 'other client'))} did the same."] if more else []),
         ]
@@ -169,7 +169,7 @@ def _worst_finding(scene: StoryContext) -> list[str]:
         return []
     rest = f"{capitalized(count(more, 'more finding'))} {'is' if more == 1 else 'are'} open." if more else ""
     if worst["severity"] == "info" and not more:
-        rest = "Nothing else was found."
+        rest = _unknown_sentence(scene) if scene.is_unknown else "Nothing else was found."
     return [sentence(worst["summary"]), *([rest] if rest else [])]
 
 
@@ -178,6 +178,8 @@ def _no_problem(scene: StoryContext) -> list[str]:
     who, told, form = scene.who, scene.totals, scene.form
     over = _resolved_sentence(scene)
     clean = NO_PROBLEM.format(group=who)
+    if scene.is_unknown:
+        return [_unknown_sentence(scene), *over, *_state(scene)]
     if form is None:
         if scene.deleted_ms is not None:
             return [f"{who} was deleted at {timestamp(scene.deleted_ms)} UTC.", *over, "No problem was found."]
@@ -189,15 +191,21 @@ def _no_problem(scene: StoryContext) -> list[str]:
     unknown = unexplained(told.departures)
     but = f", but {count(unknown, 'member')} left for an unknown reason" if unknown else ""
     if not told.rebalances:
-        lasted = duration(scene.until_ms - scene.since_ms)
-        return [f"{clean}{but}. It did not rebalance in {lasted}.", *over, *_state(scene)]
+        when = scene.when_known or f" in {duration(scene.until_ms - scene.since_ms)}"
+        return [f"{clean}{but}. It did not rebalance{when}.", *over, *_state(scene)]
     restarts = rolling_restart_phrase(told.rebalances)
-    often = f"It rebalanced {times(len(told.rebalances))}"
+    often = f"It rebalanced {times(len(told.rebalances))}{scene.when_known}"
     if restarts:
         return [f"{clean}{but}.", f"{often}: {restarts}.", *over, *_state(scene), best_gain_sentence(scene.gains)]
     why = causes_phrase(told.causes)
     why = f": {why}" if len(told.causes) > 1 else f", {why}" if why.startswith("each") else f" {why}"
     return [f"{clean}{but}.", *_first_fitting(f"{often}{why}.", f"{often}."), *over, *_state(scene)]
+
+
+def _unknown_sentence(scene: StoryContext) -> str:
+    """Where no event of the range is kept."""
+    before = timestamp(scene.asked.lost_before_ms or 0)
+    return f"What happened in {scene.who} before {before} UTC is not known: the agent keeps only the latest events."
 
 
 def _first_fitting(long: str, short: str) -> list[str]:

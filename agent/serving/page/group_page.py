@@ -93,11 +93,18 @@ def group_page(
     open_now = worst_first(known.open_now)
     ranged = events_within(known.events, chosen.since_ms, chosen.until_ms)
     until_ms = now_ms if chosen.until_ms is None else chosen.until_ms
-    began_ms = _beginning(known, min(story.since_ms, until_ms), until_ms)
+    # The picture begins where it was asked to, and shows of which part of it nothing is known.
+    since_ms = chosen.since_ms
+    if since_ms is None:
+        since_ms = ranged[0]["at_ms"] if ranged else story.since_ms
+    began_ms = _beginning(known, min(since_ms, until_ms), until_ms)
     ranges = range_chips(known.group, cluster, chosen, began_ms, now_ms)
     form = known.description
     group_type = "classic" if form is None else str(form["group_type"])
     matrix = matrix_section(known.recording, generation, group_type, now_ms, chosen.query(), cluster)
+    none = "No events are known." if chosen.is_everything else "No events in this range."
+    if asked.lost_before_ms is not None:
+        none = "No events of this range are kept."
     # Between two looks things happen that nobody sees: whoever reads this must know.
     is_looked_at = form is not None and is_sampled(form)
     parts = [
@@ -113,7 +120,7 @@ def group_page(
         matrix.markup,
         members_section(form, with_assignment=not matrix.is_complete),
         lag_section(form, now_ms),
-        events_section(timeline_entries(ranged), now_ms, chosen.is_everything),
+        events_section(timeline_entries(ranged), now_ms, none),
         _background(story),
         _api_links(known, cluster),
     ]
@@ -269,7 +276,10 @@ def swimlane_section(known: GroupData, since_ms: int, until_ms: int, ranges: str
 <div class="picture narrow-only">{swimlanes(drawn, width=NARROW)}</div>
 <p class="more">As text: <a href="#events">events</a>.</p>"""
     else:
-        inner = '<p class="none">The group had no members in this range.</p>'
+        none = "The group had no members in this range."
+        if drawn.known_since_ms is not None:
+            none = "No members are known in this range: earlier events are not kept."
+        inner = f'<p class="none">{none}</p>'
     return Markup(f"""<section aria-labelledby="lanes-title" id="lanes">
 <div class="heading"><h2 id="lanes-title">Members over time</h2>{ranges}</div>
 {inner}

@@ -37,14 +37,13 @@ MAX_TOPIC_NAMES = 12
 """Topics of a member that are named."""
 
 
-def events_section(lines: Sequence[TimelineEntry], now_ms: int, everything: bool) -> Markup:
-    """What happened, the newest first; `everything` says that the range is all there is."""
+def events_section(lines: Sequence[TimelineEntry], now_ms: int, none: str) -> Markup:
+    """What happened, the newest first; `none` stands there where nothing did."""
     newest = [*reversed(lines)][:MAX_ENTRIES]
     rest = len(lines) - len(newest)
     today = day(now_ms)
     rows = "".join(_entry(it, today) for it in newest)
     if not rows:
-        none = "No events in this range." if not everything else "No events are known."
         return section("events", "Events", f'<p class="none">{none}</p>')
     heads = """<th scope="col">Time</th><th scope="col">Event</th>
 <th scope="col" class="number">Stopped</th>"""

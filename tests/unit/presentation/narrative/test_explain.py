@@ -484,3 +484,46 @@ def test_one_busy_time_over_midnight_has_its_dates() -> None:
     late = [{**event, "at_ms": event["at_ms"] + 9 * 60 * MINUTE + 46 * MINUTE} for event in storm()]
     text, _ = said(tell(*late, now_ms=T0 + DAY), "happened")
     assert text.startswith("Between 2026-09-21 23:59:20 and 2026-09-22 00:02:50 (3 min 30 s) the group rebalanced 15")
+
+
+def test_a_range_whose_beginning_is_not_kept_is_told_from_where_all_of_it_is() -> None:
+    """Each rebalance stops both partitions for 3 s. Of seven, three are known: 18 s of the last 180 s of both."""
+    events = [m.rebalance(at, at_ms=T0 + at * MINUTE, stopped_ms=6 * SECOND) for at in range(7)]
+    kept = events[3:]
+    now_ms, known_ms = T0 + 7 * MINUTE, T0 + 4 * MINUTE
+    asked = {"form": m.form(partitions=2), "now_ms": now_ms, "is_live": True, "complete_since_ms": known_ms}
+    story = tell(*kept, since_ms=T0, **asked)
+    assert (story.since_ms, story.until_ms) == (known_ms, now_ms)
+    assert (story.numbers["rebalances"], story.numbers["stopped_share"]) == (3, 0.05)
+    assert story.brief[0].texts[0] == (
+        "3 rebalances from 14:17:20 to 14:20:20 UTC on 2026-09-21 because a member joined. Earlier events are not "
+        "kept."
+    )
+    assert story.limitations[0].startswith("What was before 14:17:20: the agent keeps the latest events only.")
+    whole = tell(*kept, since_ms=known_ms, **asked)
+    assert (whole.numbers, whole.since_ms) == (story.numbers, story.since_ms)
+    assert not any("not kept" in it for it in whole.brief[0].texts)
+    assert not any("keeps the latest" in it for it in whole.limitations)
+
+
+@pytest.mark.parametrize(("since_ms", "from_ms"), [(T0, T0), (None, T0 + MINUTE)])
+def test_of_a_range_of_which_no_event_is_kept_nothing_is_said_to_be_so(since_ms: int | None, from_ms: int) -> None:
+    part_of_a_batch = m.rebalance(1, at_ms=T0 + MINUTE)
+    story = tell(
+        part_of_a_batch, form=m.form(), since_ms=since_ms, until_ms=T0 + MINUTE, complete_since_ms=T0 + MINUTE + 1
+    )
+    assert (story.since_ms, story.until_ms) == (from_ms, T0 + MINUTE)
+    assert said(story, "happened") == [
+        "Events before 2026-09-21 14:14:20 UTC are not kept, so what happened in this range is not known."
+    ]
+    assert story.brief[0].texts == ("Not known: events before 2026-09-21 14:14:20 UTC are not kept.",)
+    assert story.numbers["rebalances"] == 0
+    assert "did not" not in str(story.to_json())
+
+
+def test_where_nothing_is_left_the_range_begins_where_events_would_be_kept() -> None:
+    story = tell(form=m.form(), complete_since_ms=T0)
+    assert story.since_ms == T0
+    assert story.brief[0].texts[0] == (
+        "No rebalances from 14:13:20 to 14:23:20 UTC on 2026-09-21. Earlier events are not kept."
+    )

@@ -47,6 +47,7 @@ def test_any_history_has_a_story(log: Any, skipped: int, lasted: int) -> None:
                 for event in own
                 if event["type"] == "rebalance"
                 and (asked.since_ms is None or event["at_ms"] >= asked.since_ms)
+                and (asked.complete_since_ms is None or event["at_ms"] >= asked.complete_since_ms)
                 and (asked.until_ms is None or event["at_ms"] <= asked.until_ms)
             ]
             assert story.numbers["rebalances"] == sum(story.numbers["rebalances_by_cause"].values()) == len(told)

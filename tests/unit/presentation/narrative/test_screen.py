@@ -99,9 +99,12 @@ def stories(draw: st.DrawFn) -> Story:
         st.sampled_from([None, m.form(), m.form(members=[], state="Empty"), m.form(state="CompletingRebalance")])
     )
     is_live = draw(st.booleans())
-    return explain(
-        StoryRequest(group, at_ms + MINUTE, is_live=is_live, of_agent=is_live), events, findings, form, gains=gains
-    )
+    complete_ms = draw(st.sampled_from([None, T0 + SECOND, at_ms + 2 * MINUTE])) if is_live else None
+    asked = StoryRequest(
+        group, at_ms + MINUTE, is_live=is_live, of_agent=is_live, since_ms=draw(st.sampled_from([None, T0])),
+        complete_since_ms=complete_ms,
+    )  # fmt: skip
+    return explain(asked, events, findings, form, gains=gains)
 
 
 @given(stories())

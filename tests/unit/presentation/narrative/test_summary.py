@@ -246,6 +246,68 @@ SUMMARIES: list[tuple[str, Story, str]] = [
             "twice. 1 other client did the same."
         ),
     ),
+    (
+        "27: quiet, as far as events are kept",
+        tell(lost(), form=m.form(), since_ms=T0, complete_since_ms=T0 + MINUTE),
+        (
+            "No problem was found in `g`. It did not rebalance between 14:14:20 and 14:23:20. `g` is Stable with 2 "
+            "members."
+        ),
+    ),
+    (
+        "28: what is counted is of the part of the range of which all events are kept",
+        tell(
+            m.rebalance(2),
+            m.rebalance(3, at_ms=T0 + MINUTE),
+            form=m.form(),
+            since_ms=T0 - MINUTE,
+            complete_since_ms=T0 + SECOND,
+        ),
+        "No problem was found in `g`. It rebalanced once between 14:13:21 and 14:23:20 because a member joined. "
+        "`g` is Stable with 2 members.",
+    ),
+    (
+        "29: without a range, the same",
+        tell(*loop("a"), form=m.form(), complete_since_ms=T0 - MINUTE),
+        (
+            "`a` was removed from `g` twice between 14:13:20 and 14:23:20: its session timed out (very likely). It "
+            "joined again twice."
+        ),
+    ),
+    (
+        "30: no event of the range is kept",
+        tell(lost(), form=m.form(), since_ms=T0, until_ms=T0 + MINUTE, complete_since_ms=T0 + 2 * MINUTE),
+        (
+            "What happened in `g` before 2026-09-21 14:15:20 UTC is not known: the agent keeps only the latest "
+            "events. `g` is Stable with 2 members."
+        ),
+    ),
+    (
+        "31: an open finding is known all the same",
+        tell(
+            form=m.form(),
+            findings=[m.finding("idle_members", severity="info", summary="1 idles", advice="")],
+            until_ms=T0,
+            complete_since_ms=T0 + 1,
+        ),
+        (
+            "1 idles. What happened in `g` before 2026-09-21 14:13:20 UTC is not known: the agent keeps only the "
+            "latest events."
+        ),
+    ),
+    (
+        "32: it is gone, and its past is not known",
+        tell(m.event("group_deleted"), until_ms=T0 + 1, complete_since_ms=T0 + SECOND),
+        (
+            "What happened in `g` before 2026-09-21 14:13:21 UTC is not known: the agent keeps only the latest "
+            "events. The group was deleted."
+        ),
+    ),
+    (
+        "33: what was let go is before the range",
+        tell(form=m.form(), since_ms=T0, complete_since_ms=T0),
+        "No problem was found in `g`. It did not rebalance in 10 min. `g` is Stable with 2 members.",
+    ),
 ]
 
 

@@ -13,9 +13,12 @@ from httpx import Client
 
 from agent.common.sanitize import printable
 from agent.core.diagnosis.cluster import NO_ANALYZERS
+from agent.core.events.recent import RecentEvents
 from agent.core.queries import AmbiguousGroup, Capabilities, Health
+from agent.core.shadow.mirror import PartitionMirror
 from agent.core.shadow.sampled_mirror import SampledMirror
 from agent.presentation.narrative.sampling import LIMITATIONS
+from agent.serving.page.group_page import GroupData, swimlane_section
 from agent.serving.page.static import SOURCES, static_address, static_files
 from tests.unit.analyzers.story import Story
 from tests.unit.analyzers.test_origins import PodsByClient
@@ -372,3 +375,27 @@ def test_several_clusters() -> None:
         asked = it.get("/groups/a")
         assert asked.status_code == 400
         assert "/groups/a?cluster=east" in Reader(asked.text).links()
+
+
+def test_a_range_of_which_not_all_events_are_kept() -> None:
+    """The picture begins where it was asked to; what is said is of what is known."""
+    log = Log()
+    for number in range(1, 9):
+        them = [b.member(it, {"t": [at]}) for at, it in enumerate(("a-1", "b-1")[: 2 - number % 2])]
+        log.add(b.classic_group(number, *them, group="orders", state_ms=log.now_ms), after_ms=600_000)
+    replayed, mirror = Replayed(of_log(log), chosen=NO_ANALYZERS), PartitionMirror(log.partition)
+    replayed.recent = RecentEvents(per_group=8)
+    replayed.recent.observe(change for record in log.records for change in mirror.replay(record))
+    began_ms = log.records[0].timestamp_ms
+    with client(replayed, lambda: log.now_ms) as it:
+        part = Reader(it.get(f"/groups/orders?since={began_ms}").text).text
+        nothing = Reader(it.get(f"/groups/orders?since={began_ms}&until={began_ms + 1_200_000}").text).text
+    assert "2026-09-21, from 15:13:20 to 15:33:20 UTC (20 min), the group rebalanced twice" in part
+    assert "2026-09-21 14:23:20 to 14:43:20" in nothing
+    for words in ("is not known: the agent keeps only the latest events", "No events of this range are kept"):
+        assert words in nothing
+    assert "did not" not in nothing
+    assert "the agent has later events only" in part
+    nobody = GroupData("orders", m.form(members=[]), [], T0, [], [])
+    assert "No members are known in this range" in swimlane_section(nobody, T0 - MINUTE, T0, "")
+    assert "had no members in this range" in swimlane_section(nobody, T0, T0 + MINUTE, "")
