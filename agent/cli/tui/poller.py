@@ -6,16 +6,28 @@ two questions, and at most `MAX_TIMELINES` more for what the rebalances since th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from agent.cli.answers import Answers, SourceNotReady
 from agent.cli.tui.changes import Change, changes_of_events, differences, rebalanced_groups
-from agent.cli.tui.fleet import RECENT_MS, Fleet, FleetRow, Key, RecentRebalances, RowCache, build_fleet, display_text
+from agent.cli.tui.fleet import (
+    RECENT_MS,
+    Fleet,
+    FleetRow,
+    JsonView,
+    Key,
+    RecentRebalances,
+    RowCache,
+    build_fleet,
+    display_text,
+    key_of,
+)
 from agent.cli.tui.group_state import EventHistory, GroupState, LagHistory, PartitionMoves
 from agent.core.queries import GroupQueries, Timeline
 from agent.presentation.narrative.explain import StoryRequest
 from agent.presentation.narrative.explain import explain as tell
+from agent.presentation.narrative.phrases import may_have_rebalanced
 from agent.presentation.narrative.words import times
 
 MAX_TIMELINES = 25
@@ -90,7 +102,7 @@ class Poller:
         before = self._before
         news: list[Change] = []
         if before is None:
-            news = self._seed(build_fleet(groups, findings, {}, now_ms))
+            news = self._seed(build_fleet(groups, findings, {}, now_ms), groups)
         after = build_fleet(
             groups, findings, self._recent_rebalances.update(counts, now_ms), now_ms, health, self._known
         )
@@ -100,10 +112,10 @@ class Poller:
         news.sort(key=lambda it: it.at_ms)
         return FleetUpdate(after, tuple(news[-MAX_CHANGES:]), before is None)
 
-    def _seed(self, now: Fleet) -> list[Change]:
+    def _seed(self, now: Fleet, groups: Sequence[JsonView]) -> list[Change]:
         """What happened shortly before the first look, of those groups where something did."""
         since_ms = now.at_ms - RECENT_MS
-        busy = [row for row in now.rows if row.key.group is not None and (row.state_since_ms or 0) >= since_ms]
+        busy = [now.by_key[key_of(form)] for form in groups if may_have_rebalanced(form, since_ms)]
         busy.sort(key=lambda row: -(row.state_since_ms or 0))
         out = []
         is_whole = len(busy) <= MAX_TIMELINES

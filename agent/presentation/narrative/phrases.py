@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent.core.causes import cause_info
+from agent.core.protocol.states import GroupState
 
 GROUP_TYPES = {
     "classic": "classic group",
@@ -42,6 +43,22 @@ def is_sampled(form: Mapping[str, Any]) -> bool:
 def is_simple(form: Mapping[str, Any]) -> bool:
     """Whether a group (its form) only commits offsets."""
     return form["generation"] < 0 and not is_sampled(form)
+
+
+def may_have_rebalanced(form: Mapping[str, Any], since_ms: int) -> bool:
+    """Whether a group's form leaves room for a rebalance since then: most rebalances give its state a new time.
+
+    Those of share groups do not, which are Stable as long as they have members, nor those of a group that is
+    Assigning or NotReady before and after. Looks through the Admin API miss most states in between.
+    """
+    if not 0 <= form["state_since_ms"] < since_ms:
+        return True
+    keeps_state = (
+        form["group_type"] not in ("classic", "connect", "consumer", "streams")
+        or form["state"] in (GroupState.ASSIGNING, GroupState.NOT_READY)
+        or is_sampled(form)
+    )
+    return keeps_state and form.get("rebalances") != 0
 
 
 def generation_phrase(group_type: str | None, generation: int | None, otherwise: str = "") -> str:

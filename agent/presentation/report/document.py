@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agent.presentation.markup import Markup, escape, join, name, shortened
-from agent.presentation.narrative.words import count, duration, timestamp
+from agent.presentation.narrative.words import count, duration, join_words, timestamp
 from agent.presentation.report.elements import paragraphs, section
 from agent.presentation.report.fleet_report import FleetReport
 from agent.presentation.report.fleet_section import (
@@ -106,11 +106,16 @@ def _limits(facts: FleetReport) -> Markup:
         "are drawn "
         "as waiting, the beginning of that time is an estimate.",
     ]
-    early = [it.complete_since_ms for it in facts.details if it.complete_since_ms is not None]
-    if early:
+    bounds = [*(row.complete_since_ms for row in facts.groups), *(it.complete_since_ms for it in facts.details)]
+    early, early_findings = [it for it in bounds if it is not None], facts.findings_complete_since_ms
+    if early or early_findings is not None:
+        lacks = [f"some groups lack those before {timestamp(max(early))} UTC"] if early else []
+        if early_findings is not None:
+            lacks.append(f"findings that were over before {timestamp(early_findings)} UTC may be missing")
         said.append(
-            f"The agent keeps the latest events only: some groups lack those before {timestamp(max(early))} UTC. "
-            "With --bootstrap-server the report reads all that the topic still holds."
+            f"The agent keeps the latest events only: {join_words(lacks)}. What is counted there is marked as the "
+            "least there was; ? stands where nothing is known. With --bootstrap-server the report reads all that the "
+            "topic still holds."
         )
     if facts.groups_without_history:
         said.append(

@@ -9,6 +9,16 @@ from agent.presentation.markup import Markup, escape, join, prose
 UNKNOWN = "not known"
 
 
+def at_least(shown: str, is_partial: bool) -> str:
+    """What is counted, where there may have been more."""
+    return f"at least {shown}" if is_partial else shown
+
+
+def counted(number: int, is_partial: bool) -> str | None:
+    """The same of a number: that there were at least 0 says nothing."""
+    return None if is_partial and not number else at_least(f"{number:,}", is_partial)
+
+
 def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[str | None]]) -> Markup:
     """`#` before a head: numbers, to the right; `~`: words, which wrap. The first column names the row.
 

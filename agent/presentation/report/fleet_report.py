@@ -24,7 +24,8 @@ class GroupSummary:
     """One group in the range. `rebalances` and what follows from them are None where nobody was asked.
 
     `causes` are the times of its rebalances by cause, `went` departures by cause, `stopped_ms` stopped partition time
-    as far as it is known, `findings` the newest event of each that was open at some time.
+    as far as it is known, `findings` the newest event of each that was open at some time. `complete_since_ms` is from
+    when on these are all rebalances, None if in the whole range.
     """
 
     group: str
@@ -36,6 +37,12 @@ class GroupSummary:
     departures: Mapping[str, int] = field(default_factory=dict)
     stopped_ms: int | None = None
     findings: tuple[Event, ...] = ()
+    complete_since_ms: int | None = None
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether there may have been more than is counted."""
+        return self.rebalances is None or self.complete_since_ms is not None
 
     @property
     def timed_out(self) -> int:
@@ -81,7 +88,8 @@ class ReportOrigin:
 class FleetReport:
     """All of a page. `rows` are all groups by trouble; `are_groups_named` says that they were named.
 
-    `cluster_findings` are those of no group.
+    `cluster_findings` are those of no group. `findings_complete_since_ms` is from when on all findings are there,
+    None if in the whole range.
     """
 
     origin: ReportOrigin
@@ -91,6 +99,12 @@ class FleetReport:
     details: tuple[GroupDetail, ...]
     are_groups_named: bool
     cluster_findings: tuple[Event, ...] = ()
+    findings_complete_since_ms: int | None = None
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether there may have been more in all groups than is counted."""
+        return any(row.is_partial for row in self.groups)
 
     @property
     def groups_without_history(self) -> int:
@@ -135,10 +149,11 @@ def summarize_group(
     until_ms: int | None = None,
     *,
     is_state_known: bool = True,
+    complete_since_ms: int | None = None,
 ) -> GroupSummary:
     """A row from a group's events (those of the range count), and from its row of `groups` where it still is.
 
-    Where its state is not known, a group without a row may be there all the same.
+    Where its state is not known, a group without a row may be there all the same. `complete_since_ms` is the row's.
     """
     done = [it for it in events_within(events, since_ms, until_ms) if it["type"] == "rebalance"]
     causes = grouped(done, lambda it: str(it["cause"]))
@@ -153,6 +168,7 @@ def summarize_group(
         Counter(gone["cause"] for it in done for gone in it["left"]),
         sum(stopped) if stopped else None,
         tuple(findings),
+        complete_since_ms,
     )
 
 

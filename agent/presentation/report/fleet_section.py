@@ -9,9 +9,18 @@ from agent.core.causes import TIMEOUT_CAUSES
 from agent.presentation.markup import Markup, escape, join, name, prose, shortened
 from agent.presentation.narrative.events import Event
 from agent.presentation.narrative.findings import severity_rank
-from agent.presentation.narrative.words import clock, count, duration, join_words, sentence, times, timestamp
+from agent.presentation.narrative.words import (
+    capitalized,
+    clock,
+    count,
+    duration,
+    join_words,
+    sentence,
+    times,
+    timestamp,
+)
 from agent.presentation.narrative.words import name as quoted
-from agent.presentation.report.elements import badge, numbers, section, table
+from agent.presentation.report.elements import at_least, badge, counted, numbers, section, table
 from agent.presentation.report.fleet_report import FleetReport, GroupSummary
 from agent.presentation.report.group_section import causes_figure, group_anchor
 from agent.presentation.svg.glyphs import look, rank
@@ -34,9 +43,10 @@ def lead_paragraph(facts: FleetReport) -> Markup:
     if len(facts.groups) == 1:
         # Its own section says all of it.
         return Markup("")
-    said = [
-        f"{len(moved):,} of {_groups_word(len(facts.groups))} rebalanced, {_times_word(facts.rebalances)} in all."
-    ]
+    is_partial = facts.is_partial
+    often = at_least(_times_word(facts.rebalances), is_partial)
+    who = at_least(f"{len(moved):,}", any(row.is_partial and not row.rebalances for row in facts.groups))
+    said = [f"{capitalized(who)} of {_groups_word(len(facts.groups))} rebalanced, {often} in all."]
     timed_out = sum(row.timed_out for row in facts.groups)
     if timed_out:
         timeouts = {str(cause): cause.info.departure_noun or ("", "") for cause in TIMEOUT_CAUSES}
@@ -45,14 +55,15 @@ def lead_paragraph(facts: FleetReport) -> Markup:
             for cause, n in facts.departures.most_common()
             if cause in timeouts
         ]
-        said.append(f"Members timed out {_times_word(timed_out)} ({join_words(ways)}).")
+        said.append(f"Members timed out {at_least(_times_word(timed_out), is_partial)} ({join_words(ways)}).")
     if facts.stopped_ms:
         costliest = sorted((row for row in moved if row.stopped_ms), key=lambda row: -(row.stopped_ms or 0))[:3]
-        most = join_words([f"{quoted(row.group)} {duration(row.stopped_ms or 0)}" for row in costliest])
-        of = f"; the largest share: {most}" if len(costliest) > 1 else ""
-        said.append(
-            f"Rebalances stopped partitions for {duration(facts.stopped_ms)}, summed over the partitions{of}."
+        most = join_words(
+            [f"{quoted(row.group)} {at_least(duration(row.stopped_ms or 0), row.is_partial)}" for row in costliest]
         )
+        of = f"; the largest share: {most}" if len(costliest) > 1 else ""
+        lasted = at_least(duration(facts.stopped_ms), is_partial)
+        said.append(f"Rebalances stopped partitions for {lasted}, summed over the partitions{of}.")
     worst = facts.groups[0]
     if worst.findings:
         told = join_words(list(dict.fromkeys(str(it["analyzer"]).replace("_", " ") for it in worst.findings)))
@@ -77,15 +88,17 @@ def headline_numbers(facts: FleetReport) -> Markup:
         if worst
         else ""
     )
-    stopped = None if facts.stopped_ms is None else duration(facts.stopped_ms)
+    is_partial = facts.is_partial
+    stopped = None if facts.stopped_ms is None else at_least(duration(facts.stopped_ms), is_partial)
+    found = counted(sum(worst.values()), facts.findings_complete_since_ms is not None)
     return numbers(
         [
             ("Groups", f"{len(facts.groups):,}", "", False),
-            ("Rebalances", f"{facts.rebalances:,}", "", False),
-            ("Timeouts", f"{timed_out:,}", "session, poll or rejoin timeout", timed_out > 0),
-            ("Other departures", f"{sum(facts.departures.values()) - timed_out:,}", "", False),
+            ("Rebalances", counted(facts.rebalances, is_partial), "", False),
+            ("Timeouts", counted(timed_out, is_partial), "session, poll or rejoin timeout", timed_out > 0),
+            ("Other departures", counted(sum(facts.departures.values()) - timed_out, is_partial), "", False),
             ("Stopped partition time", stopped, "two partitions stopped for 3 s: 6 s", False),
-            ("Findings", f"{sum(worst.values()):,}", told, False),
+            ("Findings", found, told, False),
         ]
     )
 
@@ -128,7 +141,7 @@ def other_groups_section(facts: FleetReport) -> Markup:
     )
     left = rest[MAX_ROWS:]
     if left:
-        quiet = sum(not row.is_noteworthy for row in left)
+        quiet = sum(not row.is_noteworthy and not row.is_partial for row in left)
         parts.append(
             f'<p class="note">{len(left):,} more are not in the table; {quiet:,} of them had no events. '
             "Name them to include them, or choose a shorter range.</p>"
@@ -144,18 +157,18 @@ def _group_row(row: GroupSummary, links: Collection[str]) -> Sequence[str | None
         _badges(row.findings),
         row.state or "deleted",
         None if row.members is None else f"{row.members:,}",
-        None if row.rebalances is None else f"{row.rebalances:,}",
-        None if unknown else f"{row.timed_out:,}",
+        None if row.rebalances is None else counted(row.rebalances, row.is_partial),
+        None if unknown else counted(row.timed_out, row.is_partial),
         None if unknown else _other_departures(row),
-        None if row.stopped_ms is None else duration(row.stopped_ms),
+        None if row.stopped_ms is None else at_least(duration(row.stopped_ms), row.is_partial),
     )
 
 
-def _other_departures(row: GroupSummary) -> Markup:
+def _other_departures(row: GroupSummary) -> str | None:
     rest = {cause: n for cause, n in row.departures.items() if cause not in TIMEOUT_CAUSES}
     about = ", ".join(f"{look(cause).label} {n:,}" for cause, n in sorted(rest.items(), key=lambda it: rank(it[0])))
-    total = f"{sum(rest.values()):,}"
-    return Markup(f'<span title="{escape(about)}">{total}</span>' if about else total)
+    total = counted(sum(rest.values()), row.is_partial)
+    return Markup(f'<span title="{escape(about)}">{total}</span>') if about else total
 
 
 def _badges(found: Sequence[Event]) -> Markup:

@@ -10,6 +10,7 @@ from agent.presentation.narrative import findings as found
 from agent.presentation.narrative.events import Event
 from agent.presentation.narrative.explain import StoryRequest, explain
 from agent.presentation.narrative.gains import Gains
+from agent.presentation.narrative.phrases import may_have_rebalanced
 from agent.presentation.report.fleet_report import (
     FleetReport,
     GroupDetail,
@@ -64,6 +65,7 @@ def gather(
         details=tuple(asking.detail(row, gains) for row in chosen),
         are_groups_named=bool(wanted.groups),
         cluster_findings=() if wanted.groups else asking.findings_of(None),
+        findings_complete_since_ms=asking.findings_complete_since_ms(),
     )
 
 
@@ -97,10 +99,11 @@ class _Gatherer:
         """Those to whom something may have happened: an agent's rows tell since when each is as it is."""
         since_ms = self._wanted.since_ms or 0
 
-        def order(group: str) -> tuple[bool, int]:
-            return group not in self._found, -int(self._forms[group].get("rebalances") or 0)
+        def order(group: str) -> tuple[bool, bool, int]:
+            row = self._forms[group]
+            return group not in self._found, row["state_since_ms"] < since_ms, -int(row.get("rebalances") or 0)
 
-        moved = [it for it, row in self._forms.items() if it in self._found or row["state_since_ms"] >= since_ms]
+        moved = [it for it, row in self._forms.items() if it in self._found or may_have_rebalanced(row, since_ms)]
         return sorted(moved, key=order)[:MAX_ASKED]
 
     def _ask(self, group: str) -> None:
@@ -129,9 +132,23 @@ class _Gatherer:
         """The newest event of each that was open in the range."""
         return tuple(found.open_within(self._found.get(group, ()), self.since_ms, self.until_ms))
 
+    def findings_complete_since_ms(self) -> int | None:
+        """From when on all findings are there; None if in the whole range."""
+        groups = self._wanted.groups or (None,)
+        told = [] if self._all else [self._within_range(self._source.findings_complete_since_ms(it)) for it in groups]
+        return max((it for it in told if it is not None), default=None)
+
+    def _within_range(self, complete_since_ms: int | None) -> int | None:
+        """From when on all of something is there; None if in the whole range."""
+        since_ms = self._wanted.since_ms
+        if complete_since_ms is None or (since_ms is not None and since_ms >= complete_since_ms):
+            return None
+        return complete_since_ms
+
     def summary(self, group: str) -> GroupSummary:
         """A row; without numbers where nobody was asked."""
         form, findings = self._forms.get(group), self.findings_of(group)
+        is_quiet = form is not None and not may_have_rebalanced(form, self.since_ms)
         row = summarize_group(
             group,
             form,
@@ -140,10 +157,9 @@ class _Gatherer:
             self.since_ms,
             self.until_ms,
             is_state_known=self._source.capabilities.has_state,
+            complete_since_ms=None if is_quiet else self._within_range(self._complete.get(group)),
         )
-        is_known = self._all or group in self._events
-        is_quiet = form is not None and 0 <= form["state_since_ms"] < self.since_ms
-        if is_known or is_quiet:
+        if self._all or is_quiet or group in self._events:
             return row
         return GroupSummary(row.group, row.group_type, row.state, row.members, None, findings=findings)
 
@@ -152,9 +168,7 @@ class _Gatherer:
         group = row.group
         events = self._events.get(group, [])
         form = self._source.describe(group)
-        complete = self._complete.get(group)
-        if complete is not None and self._wanted.since_ms is not None and self.since_ms >= complete:
-            complete = None
+        complete = self._within_range(self._complete.get(group))
         source, wanted = self._source, self._wanted
         asked = StoryRequest(
             group,

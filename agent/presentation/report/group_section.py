@@ -7,8 +7,18 @@ from hashlib import blake2b
 from agent.presentation.markup import Markup, name, prose, shortened
 from agent.presentation.narrative.explain import ADVICE_TITLE
 from agent.presentation.narrative.gains import Gains
-from agent.presentation.narrative.words import capitalized, count, duration, percent
-from agent.presentation.report.elements import details, figure, numbers, paragraphs, scroll_box, section, table
+from agent.presentation.narrative.words import capitalized, count, duration, percent, timestamp
+from agent.presentation.report.elements import (
+    at_least,
+    counted,
+    details,
+    figure,
+    numbers,
+    paragraphs,
+    scroll_box,
+    section,
+    table,
+)
 from agent.presentation.report.fleet_report import GroupDetail
 from agent.presentation.svg.causes_over_time import Causes, causes_over_time
 from agent.presentation.svg.swimlane_table import swimlane_table
@@ -50,17 +60,23 @@ def _numbers(detail: GroupDetail) -> Markup:
     others = sum(row.departures.values()) - row.timed_out
     open_now = [found for found in row.findings if found["state"] != "resolved"]
     is_bad = any(found["severity"] != "info" for found in open_now)
-    stopped = None if row.stopped_ms is None else duration(row.stopped_ms)
+    stopped = None if row.stopped_ms is None else at_least(duration(row.stopped_ms), row.is_partial)
+    known = f" from {timestamp(detail.story.since_ms)} on" if row.is_partial else ""
     return numbers(
         [
             ("State", row.state or "deleted", _group_kind(detail), False),
-            ("Rebalances", None if row.rebalances is None else f"{row.rebalances:,}", "", False),
-            ("Timeouts", f"{row.timed_out:,}", "session, poll or rejoin timeout", row.timed_out > 0),
-            ("Other departures", f"{others:,}", "", False),
+            ("Rebalances", counted(row.rebalances or 0, row.is_partial), "", False),
+            (
+                "Timeouts",
+                counted(row.timed_out, row.is_partial),
+                "session, poll or rejoin timeout",
+                row.timed_out > 0,
+            ),
+            ("Other departures", counted(others, row.is_partial), "", False),
             (
                 "Stopped partition time",
                 stopped,
-                "" if share is None else f"{percent(share)} of its partitions' time",
+                "" if share is None else f"{percent(share)} of its partitions' time{known}",
                 False,
             ),
             ("Findings", str(len(row.findings)), f"{len(open_now)} open at the end" if row.findings else "", is_bad),

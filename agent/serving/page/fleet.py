@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from agent.core.diagnosis.severity import Severity
 from agent.core.queries import GroupQueries, Health
 from agent.presentation.markup import Markup
+from agent.presentation.narrative.phrases import may_have_rebalanced
 
 GroupRow = Mapping[str, Any]
 Event = dict[str, Any]
@@ -272,8 +273,7 @@ def _recent_rebalances(
         if known and known[0].at_ms < since_ms:
             known = known[bisect_left(known, (since_ms,)) :]
         return known, before.recent_since_ms
-    if not row["rebalances"] or (row["group_type"] in ("classic", "connect") and row["state_since_ms"] < since_ms):
-        # Each rebalance of a classic group gives its state a new time.
+    if not row["rebalances"] or not may_have_rebalanced(row, since_ms):
         return (), 0
     cluster = row.get("cluster")
     # A supervised cluster names itself in its rows, and answers alone.

@@ -381,3 +381,17 @@ def test_a_group_that_is_gone() -> None:
 def test_news_fit() -> None:
     told = Poller(Answers(), lambda: m.T0).poll_fleet()
     assert change_lines(told.changes, 80, 3) == []
+
+
+def test_rebalances_of_before_the_first_look_that_no_state_tells_of() -> None:
+    """A share group's state is as old as its first member."""
+    source = Answers()
+    source.capabilities = Capabilities(live=True)
+    source.rows = [
+        row("share", group_type="share", state_since_ms=m.T0 - 2 * RECENT_MS, rebalances=9),
+        row("classic", state_since_ms=m.T0 - 2 * RECENT_MS),
+    ]
+    source.events = {"share": [m.rebalance(2, at_ms=m.T0 - 5, group="share")]}
+    told = Poller(source, lambda: m.T0).poll_fleet()  # type: ignore[arg-type]
+    assert [group for group, _ in source.asked] == ["share"]
+    assert told.fleet.recent_rebalances == 1

@@ -116,3 +116,38 @@ def test_what_was_wrong_with_the_data_and_what_an_agent_forgot() -> None:
     assert "a torn batch" in page.text
     assert "and 10 more" in page.text
     assert "The agent keeps the latest events only" in page.text
+
+
+def test_what_is_counted_of_events_of_which_some_were_let_go_is_the_least_there_was() -> None:
+    """Whether its groups are told of in full or not."""
+    gone = [m.gone("a", "session_timeout")]
+    events = [
+        m.rebalance(at, "session_timeout", T0 + at * SECOND, group="storm", left=gone, stopped_ms=2 * SECOND)
+        for at in (50, 60)
+    ]
+    events.append(m.finding(at_ms=T0 + 40 * SECOND, group="storm"))
+    forms = {
+        "storm": form(state_since_ms=T0 + 60 * SECOND),
+        "let-go": form(state_since_ms=T0 + 30 * SECOND),
+        "quiet": form(state_since_ms=T0 - SECOND),
+    }
+    source = Source(events, forms, T0 + 90 * SECOND, complete_ms=T0 + 40 * SECOND)
+    source.findings_complete_since_ms = lambda group=None: T0 + 20 * SECOND  # type: ignore[method-assign, misc]
+    for most in (0, 5):
+        page = checked(page_of(gather(source, MADE, wanted(since_ms=T0, most=most))))
+        for said in (
+            "At least 1 of 3 groups rebalanced, at least twice in all. Members timed out at least twice (2 session",
+            "Rebalances stopped partitions for at least 4.0 s, summed",
+            "Rebalances at least 2 Timeouts at least 2",
+            "Other departures not known Stopped partition time at least 4.0 s",
+            "Findings at least 1",
+            "storm warning: rebalance storm Stable 2 at least 2 at least 2 ? at least 4.0 s",
+            "let-go Stable 2 ? ? ? ?",
+            "quiet Stable 2 0 0 0 ?",
+            "some groups lack those before 2026-09-21 14:14:00 UTC and findings that were over before 2026",
+        ):
+            assert said in page.text, said
+    assert "of its partitions' time from 2026-09-21 14:14:00 on" in page.text
+    whole = checked(page_of(gather(source, MADE, wanted(since_ms=T0 + 40 * SECOND))))
+    assert "at least" not in whole.text.lower()
+    assert "keeps the latest events" not in whole.text

@@ -104,3 +104,54 @@ def test_a_group_that_only_events_know() -> None:
     assert [(row.group, row.state, row.members) for row in facts.groups] == [("gone", "Dead", None)]
     assert len(facts.cluster_findings) == 1
     assert facts.until_ms == T0 + SECOND
+
+
+def test_a_group_whose_state_does_not_tell_is_asked_for_its_events() -> None:
+    """A share group is Stable for as long as it has members."""
+    since_ms = T0 + 100 * SECOND
+    share = {"group_type": "share", "state_since_ms": T0}
+    events = [m.rebalance(it, at_ms=since_ms + it, group="share", group_type="share") for it in (2, 3)]
+    forms = {"share": form(**share, rebalances=7), "new": form(**share, rebalances=0)}
+    source = Source(events, forms, since_ms + 9)
+    facts = gather(source, MADE, wanted(since_ms=since_ms))
+    assert source.asked == ["share"]
+    assert {row.group: row.rebalances for row in facts.groups} == {"share": 2, "new": 0}
+    assert not facts.is_partial
+    busy = Source(events, {f"s{it}": form(**share, rebalances=it) for it in range(MAX_ASKED + 1)}, since_ms + 9)
+    busy._forms["moved"] = form(state_since_ms=since_ms, rebalances=1)
+    facts = gather(busy, MADE, wanted(since_ms=since_ms))
+    assert busy.asked[0] == "moved", "those of which it is known that they changed come first"
+    assert (facts.groups_without_history, facts.is_partial) == (1, True)
+
+
+def test_rows_and_sums_know_since_when_they_are_all() -> None:
+    """1 is quiet in the whole range, 2 is known from within it, 3 from before."""
+    since_ms = T0 + 100 * SECOND
+    events = [m.rebalance(2, at_ms=since_ms + 50 * SECOND, group="storm"), m.finding(at_ms=since_ms, group="quiet")]
+    forms = {"quiet": form(state_since_ms=T0), "storm": form(state_since_ms=since_ms + 50 * SECOND)}
+    known_ms = since_ms + 40 * SECOND
+    source = Source(events, forms, T0 + 300 * SECOND, complete_ms=known_ms)
+    facts = gather(source, MADE, wanted(since_ms=since_ms, most=0))
+    assert {row.group: row.complete_since_ms for row in facts.groups} == {"quiet": None, "storm": known_ms}
+    assert facts.is_partial
+    assert facts.findings_complete_since_ms is None
+    later = gather(source, MADE, wanted(since_ms=known_ms))
+    assert not later.is_partial
+    assert gather(source, MADE, wanted()).is_partial, "without a range all of the past is asked for"
+    assert not gather(with_all_events(source), MADE, wanted()).is_partial
+
+
+def test_findings_that_were_let_go() -> None:
+    bounds = {None: T0 + 2, "a": None, "b": T0 + 1}
+    source = Source([], {"a": form(), "b": form()}, T0 + 9)
+    source.findings_complete_since_ms = bounds.get  # type: ignore[method-assign, assignment]
+    for groups, since_ms, known_ms in (
+        ((), None, T0 + 2),
+        ((), T0 + 1, T0 + 2),
+        ((), T0 + 2, None),
+        (("a",), None, None),
+        (("a", "b"), T0, T0 + 1),
+        (("a", "b"), T0 + 1, None),
+    ):
+        assert gather(source, MADE, wanted(*groups, since_ms=since_ms)).findings_complete_since_ms == known_ms
+    assert gather(with_all_events(source), MADE, wanted()).findings_complete_since_ms is None

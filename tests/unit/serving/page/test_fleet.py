@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from agent.core.queries import Health
+from agent.core.shadow.sampled_mirror import SampledMirror
 from agent.presentation.narrative.words import clock
 from agent.serving.page.fleet import (
     RECENT_MS,
@@ -24,6 +25,8 @@ from agent.serving.page.home_page import FleetQuery, home_page
 from agent.serving.page.markup import ago, bars, group_address, number, number_ranges, rough
 from tests.unit.core.shadow import build as b
 from tests.unit.core.shadow.build import T0, Log, run_of
+from tests.unit.core.shadow.looks import T0 as LOOKED_MS
+from tests.unit.core.shadow.looks import Looks, seen
 from tests.unit.presentation.narrative import made as m
 from tests.unit.serving.page.scene import Reader, captured, client, newest_ms, row
 from tests.unit.serving.routes.replayed import Replayed, let_go, of_log
@@ -101,6 +104,19 @@ def test_rebalances_are_asked_for_where_there_were_some() -> None:
     assert (len(orders.recent), agent.asked) == (3, 2), "it did, so it is"
     later = build_fleet(agent, orders.recent[0].at_ms + RECENT_MS + 1, again)
     assert len(next(it for it in later.groups if it.name == "orders").recent) < 3, "what is long ago is not recent"
+
+
+def test_rebalances_that_change_no_state_are_asked_for() -> None:
+    """A share group's are none of its state's, and looks through the Admin API see members change at rest."""
+    log = Log().add(b.s_member("a-1"), b.s_epoch(2)).add(b.s_member("a-2"), b.s_epoch(3), after_ms=2 * RECENT_MS)
+    (share,) = build_fleet(Replayed(of_log(log)), log.now_ms).groups
+    assert (len(share.recent), share.row["rebalances"]) == (1, 2)
+    looks = Looks().look(0, "Stable", seen("a", 0, 1))
+    looks.look(2 * RECENT_MS, "Stable", seen("a", 0), seen("b", 1)).look(2 * RECENT_MS + 9, "Stable")
+    (sampled,) = build_fleet(
+        Replayed([looks.batch()], mirror_class=SampledMirror), LOOKED_MS + 2 * RECENT_MS + 9
+    ).groups
+    assert len(sampled.recent) == sampled.row["rebalances"] > 0
 
 
 def test_what_was_let_go_is_not_told_as_all_there_was() -> None:
