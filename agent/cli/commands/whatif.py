@@ -100,7 +100,8 @@ def whatif(
     The actions of its clients (joins, leaves, crashes, stalls) are read from the log and replayed in a model of the
     group protocol: under today's settings, which is compared with the log, and under others. Settings given together
     are tried together, each value of a repeated one separately; without any, a standard set is tried. STOPPED is
-    stopped partition time in seconds, summed over partitions.
+    stopped partition time in seconds, summed over partitions. The log is needed, so --agent is refused: an agent
+    keeps events only.
 
     \b
     Examples:
