@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from agent.cli.commands import LISTINGS
+from tests import ROOT
 from tests.generate.schemas import PAGE, page
 from tests.unit.cli.running import SEGMENTS, kshadow
 from tests.unit.presentation.schemas.shell import pipelines, run
@@ -60,6 +62,13 @@ OF_THE_CAPTURE = ("Clients that joined more than once", "also compares two copie
 
 def test_the_tables_are_those_of_the_code() -> None:
     assert page(TEXT) == TEXT, "run python -m tests.generate.schemas"
+
+
+def test_fields_that_are_minus_one_are_named() -> None:
+    schema = json.loads((ROOT / "agent/presentation/schemas/v1/describe.json").read_text(encoding="utf-8"))
+    group = schema["$defs"]["describe"]["properties"]
+    said = [name for name, of in group.items() if "-1" in of.get("description", "")]
+    assert re.findall(r"but for a group's `(\w+)` and `(\w+)`, which are\s-1", TEXT) == [tuple(said)]
 
 
 def test_there_are_recipes() -> None:
