@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import reprlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
@@ -92,16 +92,36 @@ def coerce(option: click.Option, value: Any, ctx: click.Context, directory: Path
     texts = _YamlTexts(directory)
     if option.multiple and isinstance(option.type, LibrdkafkaProperty) and isinstance(value, dict):
         # As pairs: what a reference gave may look like another one, and is none.
-        value = [(str(name), texts.text_of(item)) for name, item in value.items()]
+        value = [*zip(map(str, value), _each(texts.text_of, value.values()), strict=True)]
     elif option.multiple:
         value = texts.list_of_texts(value)
     elif not option.is_flag or isinstance(value, str | dict):
         value = texts.text_of(value)
-    try:
-        return value, option.type_cast_value(ctx, value)
-    except click.BadParameter as error:
-        # It quotes what came, and what is referred to may be a secret.
-        raise ValueError(error.message if not texts.has_reference else "this option takes no such value") from None
+
+    def cast(item: Any) -> Any:
+        try:
+            return option.type_cast_value(ctx, item)
+        except click.BadParameter as error:
+            # It quotes what came, and what is referred to may be a secret.
+            message = "this option takes no such value" if texts.has_reference else error.message
+            raise ValueError(message) from None
+
+    if not option.multiple:
+        return value, cast(value)
+    return value, tuple(typed for (typed,) in _each(cast, ([item] for item in value)))
+
+
+def _each(make: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
+    """What is made of each. The `ValueError` says all that is wrong, not only the first."""
+    made, problems = [], []
+    for item in items:
+        try:
+            made.append(make(item))
+        except ValueError as error:
+            problems.append(str(error))
+    if problems:
+        raise ValueError("; ".join(dict.fromkeys(problems)))
+    return made
 
 
 def unknown_key(key: str, known: Iterable[str], others: Iterable[str] = (), more: str = "") -> str:
@@ -280,8 +300,9 @@ class _YamlTexts:
         """Of an option that may be repeated: a list, one, or names with values."""
         if isinstance(value, dict):
             # `property: {security.protocol: SASL_SSL}` reads better than a list of NAME=VALUE.
-            return [f"{name}={self.text_of(item)}" for name, item in value.items()]
-        return [self.text_of(item) for item in (value if isinstance(value, list) else [value])]
+            texts = _each(self.text_of, value.values())
+            return [f"{name}={text}" for name, text in zip(value, texts, strict=True)]
+        return _each(self.text_of, value if isinstance(value, list) else [value])
 
     def text_of(self, value: Any) -> str:
         """A scalar as the command line would have it. YAML makes a number of `1` and a truth of `no`."""

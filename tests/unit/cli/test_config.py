@@ -261,6 +261,16 @@ clusters:
             "; run, generate would take it: write it in a command's section",
         ),  # 15
         ("config: {outptu: json}", "config: unknown key 'outptu'; did you mean 'output'?"),  # 16
+        (
+            'property: {a: "${NOTHING1}", b: "${NOTHING2}"}',
+            "property: expected the environment variable NOTHING1, it is not set; "
+            "expected the environment variable NOTHING2, it is not set\n",
+        ),  # 17
+        (
+            'allow-group: [/(/, "${NOTHING}", x, {file: nothing}]',
+            "allow-group: expected the environment variable NOTHING, it is not set; expected the file ",
+        ),  # 18: what is wrong with patterns is known once all of them are there
+        ("tune: [x, a.b=1, y]", "got 'x'; expected a setting as ANALYZER.SETTING=VALUE, got 'y'"),  # 19
     ],
 )
 def test_wrong_files(tmp_path: Path, text: str, said: str) -> None:
