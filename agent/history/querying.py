@@ -15,9 +15,10 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any, NamedTuple
 
+from agent.history.arrow_types import arrow_schema
 from agent.history.engine import database, explained
 from agent.history.errors import HistoryError
-from agent.history.opening import View, local_path, open_tables
+from agent.history.opening import DATE, View, is_delta, local_path, open_tables
 from agent.history.parquet_directory import ParquetDirectory
 from agent.history.tables import STREAMED, TABLES
 
@@ -40,7 +41,7 @@ def open_for_queries(history: Sequence[str], rollups: str | None, *, memory_mb: 
         if history:
             stack.enter_context(open_tables(db, history, {"": View("history", None, _NO_HISTORY)}))
         if rollups is not None:
-            views = {name: View(name, None, _NO_ROLLUPS) for name in _tables_of(rollups)}
+            views = {name: View(name, _columns_if_empty(rollups, name), _NO_ROLLUPS) for name in _tables_of(rollups)}
             stack.enter_context(open_tables(db, [rollups], views))
         _close(db, [*history, *([] if rollups is None else [rollups])])
         yield db
@@ -56,6 +57,14 @@ def _tables_of(rollups: str) -> list[str]:
         return list(TABLES)
     # A stream's output has one more; where there is none at all the first that is missed is named.
     return [name for name in STREAMED if (here / name).is_dir()] or list(TABLES)
+
+
+def _columns_if_empty(rollups: str, name: str) -> Any:
+    """Of a table without rows, in which no file tells its columns: those that it will have; else None."""
+    here = local_path(rollups)
+    if here is None or is_delta(f"{rollups.rstrip('/')}/{name}") or ParquetDirectory(here, (name,)).files(name):
+        return None
+    return arrow_schema(column for column in STREAMED[name] if column.name != DATE)
 
 
 def _close(db: Any, roots: Sequence[str]) -> None:

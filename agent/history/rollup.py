@@ -314,7 +314,8 @@ def _write_aside(of_tables: Rows, directory: Path) -> dict[str, int]:
 
 
 def _write_by_date(db: Any, aside: Path, name: str, into: Path) -> None:
-    """The rows of a table in order, a file for each date."""
+    """The rows of a table in order, a file for each date; one without rows is a table too."""
+    into.mkdir(parents=True)
     schema = arrow_schema(column for column in ROLLED_UP[name] if column.name != "date")
     file = file_list([aside / f"{name}.parquet"])
     in_order = f"SELECT {columns_of(ROLLED_UP[name])} FROM read_parquet({file}) ORDER BY {ORDER[name]}"
@@ -327,7 +328,7 @@ def _write_by_date(db: Any, aside: Path, name: str, into: Path) -> None:
                 if str(day) != there:
                     opened.close()
                     there = str(day)
-                    (into / f"date={there}").mkdir(parents=True)
+                    (into / f"date={there}").mkdir()
                     path = into / f"date={there}" / f"{LABEL}.parquet"
                     writer = opened.enter_context(pq.ParquetWriter(path, schema, compression="zstd"))
                 writer.write_batch(batch.filter(pc.equal(dates, day)).select(schema.names).cast(schema))

@@ -174,6 +174,23 @@ def test_queries(place: Place) -> None:
     assert [it["column_name"] for it in ask(*both, "DESCRIBE causes")] == [it.name for it in TABLES["causes"]]
 
 
+def test_a_table_without_rows_is_a_table(tmp_path: Path) -> None:
+    sample = {"schema": 1, "cluster": None, "group": "g", "group_type": "classic", "partition": 0, "offset": 0}
+    created = {**sample, "event_id": "a", "type": "group_created", "at_ms": START_MS}
+    history, rollups = write([created], tmp_path / "history"), tmp_path / "rollups"
+    arguments = ("rollup", "--history", history, "--out", rollups)
+    assert "0 rows of groups, 0 rows of causes, 0 rows of episodes" in kshadow("history", *arguments).stdout
+    assert "the table groups has none at all" in refused("report", "--rollups", rollups, "--out", tmp_path / "x.html")
+    write([{**created, "event_id": "b", "type": "group_emptied", "at_ms": START_MS + 2 * DAY_MS // 24}], history)
+    assert "0 rows of causes, 0 rows of episodes" in kshadow("history", *arguments).stdout
+    done = kshadow("history", "report", "--rollups", rollups, "--out", tmp_path / "x.html")
+    assert (done.exit_code, "1 group" in done.stdout) == (0, True)
+    assert ask("--rollups", rollups, "SELECT kind FROM episodes") == []
+    assert [it["column_name"] for it in ask("--rollups", rollups, "DESCRIBE causes")] == [
+        it.name for it in TABLES["causes"]
+    ]
+
+
 def test_values_as_json_has_them(place: Place) -> None:
     (row,) = ask(
         "--rollups",
