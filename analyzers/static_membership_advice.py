@@ -217,8 +217,8 @@ class StaticMembershipAdvice(Analyzer):
         counts = Counter(it.member.client_id for it in restarts)
         clients = sorted(counts, key=lambda client: (-counts[client], client))
         longest_ms = max(it.away_ms for it in restarts)
-        advised_ms = max(round_up_to_seconds_ms(longest_ms * 3 // 2), DEFAULT_SESSION_MS)
         sessions = {it.member.session_timeout_ms for it in restarts if it.member.session_timeout_ms is not None}
+        advised_ms = max(round_up_to_seconds_ms(longest_ms * 3 // 2), DEFAULT_SESSION_MS, *sessions)
         numbers: dict[str, Any] = {
             "restarts": len(restarts),
             "window_s": settings.window_s,

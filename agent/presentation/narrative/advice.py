@@ -194,6 +194,10 @@ def _lost(totals: Totals, cause: str) -> list[Departure]:
     return [gone for gone in totals.departures if gone.cause == cause]
 
 
+def _session_setting(group_type: str | None) -> str:
+    return "group.consumer.session.timeout.ms on the brokers" if group_type == "consumer" else "session.timeout.ms"
+
+
 def _spelled(text: str, gone: Sequence[Departure]) -> str:
     """The settings as the library of those that left spells them."""
     return spell_settings(text, {it.member.library for it in gone})
@@ -218,7 +222,7 @@ def _session_timeout_advice(totals: Totals, group_type: str | None) -> Advice | 
         return Advice(text, frozenset({"session_timeout"}), saves_ms, runbook=runbook)
     session = _evidence_values(lost, "session_timeout_ms")
     now = f" (now {duration_range(session)})" if session else ""
-    setting = "group.consumer.session.timeout.ms on the brokers" if group_type == "consumer" else "session.timeout.ms"
+    setting = _session_setting(group_type)
     text = (
         f"Find why {_clients(lost)} stopped sending heartbeats (log, exit code, OOM kills, liveness probe). If it "
         f"only paused, raise {setting}{now} above the pause; a dead member is then detected later."
@@ -264,11 +268,22 @@ def _rolling_restart_advice(totals: Totals, group_type: str | None) -> Advice | 
     away_ms = find_restarts(totals.rebalances)
     if len(away_ms) < REPEATED_FROM or lacks(STATIC_MEMBERSHIP, _libraries(totals)):
         return None
-    text = (
-        f"Set group.instance.id, one for each instance, and session.timeout.ms above {duration(max(away_ms))}: a "
-        "restart then causes no rebalance; a dead member is detected later."
-    )
     gone = _lost(totals, Cause.MEMBER_LEFT)
+    session, setting = _evidence_values(gone, "session_timeout_ms"), _session_setting(group_type)
+    now = f" (now {duration_range(session)})" if session else ""
+    text = "Set group.instance.id, one for each instance"
+    if session and max(away_ms) < min(session):
+        text += (
+            f": a restart within {setting}{now} then causes no rebalance; an instance that does not come back is "
+            "noticed only after that."
+        )
+    else:
+        # Where it is not known what is set, a number might be below it.
+        longest = duration(max(away_ms)) if session else "the longest restart"
+        text += (
+            f", and {setting}{now} above {longest}: a restart then causes no rebalance; a dead member is detected "
+            "later."
+        )
     saves_ms = _stopped_ms(totals, [Cause.MEMBER_LEFT])
     return Advice(_spelled(text, gone), frozenset(STATIC_MEMBERSHIP), saves_ms, runbook="kshadowrebalancestorm")
 

@@ -81,6 +81,12 @@ def test_long_restarts_need_a_longer_session() -> None:
     assert opened.numbers["advised_session_timeout_ms"] > 90_000
 
 
+def test_no_session_is_advised_that_is_shorter_than_the_one_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.unit.analyzers.story.SESSION_S", 60)
+    (opened,) = advice(deployed("c1", "c2", "c3"))
+    assert opened.numbers["advised_session_timeout_ms"] == 60_000
+
+
 def test_what_comes_back_late_did_not_restart() -> None:
     story = Story().change(FLEET).work(20)
     for client in FLEET[:4]:

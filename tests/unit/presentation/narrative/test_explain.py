@@ -217,13 +217,20 @@ def test_findings_and_their_advice_come_first() -> None:
 
 
 def rolling(
-    times: int, group_type: str = "classic", *, away_ms: int = 3_000, instance_id: str | None = None
+    times: int,
+    group_type: str = "classic",
+    *,
+    away_ms: int = 3_000,
+    instance_id: str | None = None,
+    session_ms: tuple[int, ...] = (),
 ) -> Story:
     events = []
     for at in range(times):
         when = T0 + at * MINUTE
         left = [m.gone(f"pod-{at}", "member_left", instance_id=instance_id)]
-        events.append(m.rebalance(2 * at + 1, "member_left", when, left=left, group_type=group_type, stopped_ms=None))
+        proof = [m.gap(f"pod-{at}", 9, session_timeout_ms=it) for it in session_ms[at : at + 1]]
+        kind: dict[str, Any] = {"group_type": group_type, "stopped_ms": None, "evidence": proof}
+        events.append(m.rebalance(2 * at + 1, "member_left", when, left=left, **kind))
         joined = [m.member(f"new-{at}")]
         events.append(
             m.rebalance(2 * at + 2, at_ms=when + away_ms, joined=joined, group_type=group_type, stopped_ms=None)
@@ -245,6 +252,28 @@ ROLLING = [
 @pytest.mark.parametrize(("story", "advised"), ROLLING)
 def test_rolling_restarts(story: Story, advised: bool) -> None:
     assert any("Static membership" in text for text in story.advice) == advised
+
+
+# 1-6: the session timeout is compared with the one that is set.
+SESSIONS = [
+    (
+        rolling(2, session_ms=(6_000, 6_000)),
+        ": a restart within session.timeout.ms (now 6.0 s) then",
+    ),  # 1: it is enough
+    (
+        rolling(2, session_ms=(6_000, 6_000), away_ms=8_000),
+        ", and session.timeout.ms (now 6.0 s) above 8.0 s: a",
+    ),  # 2
+    (rolling(2, session_ms=(6_000, 9_000), away_ms=7_000), ", and session.timeout.ms (now 6.0 to 9.0 s) above 7.0 s"),
+    (rolling(2, session_ms=(6_000, 6_000), away_ms=0), ": a restart within session.timeout.ms (now 6.0 s) then"),  # 4
+    (rolling(2), ", and session.timeout.ms above the longest restart: a"),  # 5: nothing tells what is set
+    (rolling(2, "consumer"), ", and group.consumer.session.timeout.ms on the brokers above the longest restart"),  # 6
+]
+
+
+@pytest.mark.parametrize(("story", "said"), SESSIONS)
+def test_the_session_timeout_of_static_members(story: Story, said: str) -> None:
+    assert story.advice[0].startswith(f"Set group.instance.id, one for each instance{said}")
 
 
 def test_an_emptied_group_was_not_restarted_one_by_one() -> None:
