@@ -300,11 +300,13 @@ def _eager_assignor_advice(totals: Totals, group_type: str | None) -> Advice | N
         return None
     assignors = join_words(sorted({name(it.protocol or "") for it in eager}))
     text = (
-        f"Set partition.assignment.strategy to the cooperative-sticky assignor (now {assignors}): partitions that do "
-        "not move keep being consumed; the price is two rolling restarts."
+        f"Set partition.assignment.strategy to the cooperative-sticky assignor (now {assignors}) if `kshadow whatif` "
+        "shows that it helps here: partitions that do not move keep being consumed, but those that do take a second "
+        "rebalance; the price is two rolling restarts."
     )
     text = _spelled(text, totals.departures)
-    return Advice(text, frozenset({"partition.assignment.strategy"}), stopped, runbook="kshadowrebalancestorm")
+    # What it saves only a replay tells: where every member restarts and every partition moves, it costs.
+    return Advice(text, frozenset({"partition.assignment.strategy"}), runbook="kshadowrebalancestorm")
 
 
 def _subscription_advice(totals: Totals, group_type: str | None) -> Advice | None:

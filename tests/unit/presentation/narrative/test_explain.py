@@ -276,6 +276,19 @@ def test_the_session_timeout_of_static_members(story: Story, said: str) -> None:
     assert story.advice[0].startswith(f"Set group.instance.id, one for each instance{said}")
 
 
+def test_another_assignor_comes_after_what_restarts_need() -> None:
+    """Where all members restart one after another every partition moves, and a second rebalance costs more."""
+    events = []
+    for at in range(3):
+        left, when = [m.gone(f"a{at}", "member_left")], T0 + at * MINUTE
+        events.append(m.rebalance(2 * at + 1, "member_left", when, left=left, stopped_ms=40_000))
+        joined = [m.member(f"b{at}")]
+        events.append(m.rebalance(2 * at + 2, at_ms=when + 9, joined=joined, stopped_ms=40_000))
+    static, assignor = tell(*events, form=m.form()).advice
+    assert static.startswith("Set group.instance.id")
+    assert "if `kshadow whatif` shows that it helps" in assignor
+
+
 def test_an_emptied_group_was_not_restarted_one_by_one() -> None:
     done = [
         parse_rebalance(m.rebalance(1, "member_left", left=[m.gone(it, "member_left") for it in "ab"], members=0)),
@@ -330,7 +343,9 @@ def test_other_advice() -> None:
     assert (
         tell(*eager, form=m.form())
         .advice[0]
-        .startswith("Set partition.assignment.strategy to the cooperative-sticky assignor (now `range`)")
+        .startswith(
+            "Set partition.assignment.strategy to the cooperative-sticky assignor (now `range`) if `kshadow whatif` "
+        )
     )
     cooperative = [{**event, "protocol": "cooperative-sticky"} for event in eager]
     assert tell(*cooperative, form=m.form()).advice == ()
