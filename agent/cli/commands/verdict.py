@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from agent.cli.options import history_options, option, output_option, typed
+from agent.cli.options import SOURCES, history_options, option, output_option, strongest_given, typed
 from agent.cli.output import EXIT_UNREACHABLE, bold, echo, echo_text, print_rows, print_value, printable, warn
 from agent.cli.query import Query, pass_query
 from agent.cli.tables import Column
@@ -129,10 +129,21 @@ def verdict(query: Query, /, group: str, which: str, wait_ms: int | None, is_wit
         else:
             print_value(chosen, query.output)
     if chosen["verdict"] is None:
-        warn("Error: no verdict yet; --wait 5m waits for it with --agent")
+        warn(f"Error: {_no_verdict(query.ctx, chosen)}")
         raise click.exceptions.Exit(EXIT_UNREACHABLE)
     if not _is_good(chosen["verdict"]):
         raise click.exceptions.Exit(1)
+
+
+def _no_verdict(ctx: click.Context, chosen: JsonObject) -> str:
+    """Why there is none, and what may give one."""
+    from agent.presentation.rollouts.measures import RolloutState
+
+    if chosen["state"] != RolloutState.RUNNING:
+        return "no verdict: nothing tells whether it did harm"
+    if strongest_given(ctx, *SOURCES) == ["from_path"]:
+        return "no verdict yet where the files end"
+    return "no verdict yet; --wait 5m waits for it with --agent"
 
 
 def _is_good(word: str) -> bool:

@@ -16,6 +16,7 @@ from agent.persistence.export.parquet_sink import ParquetSink
 from agent.serving.rollouts import find_rollouts
 from tests.harness.verdicts.stories import FIRST_MS, GROUP, SECOND_MS, START_MS, STORIES, UNTIL_MS, events, records
 from tests.unit.cli.running import SEGMENTS, kshadow, lines
+from tests.unit.presentation.narrative.golden import histories
 from tests.unit.presentation.schemas.strict import validators
 from tests.unit.serving.routes.replayed import Replayed, let_go, served
 from tests.unit.simulation.generator.making import runs
@@ -91,7 +92,20 @@ def test_one_that_is_running_has_none() -> None:
     cut = [it for it in log("clean eager").splitlines() if json.loads(it)["timestamp"] < ended_ms + 20_000]
     result = kshadow("verdict", GROUP, "--from", "-", "--no-whatif", stdin="\n".join(cut))
     assert (result.exit_code, lines(result)[0].partition(":")[0]) == (3, "pending")
-    assert "no verdict yet" in result.stderr
+    assert result.stderr == "Error: no verdict yet where the files end\n"
+    agent = Replayed(runs([it for it in records(STORIES["clean eager"], SEED) if it.timestamp_ms < ended_ms + 20_000]))
+    agent.now_ms = ended_ms + 20_000
+    with served(agent) as url:
+        result = kshadow("verdict", GROUP, "--agent", url)
+    assert (result.exit_code, result.stderr) == (3, "Error: no verdict yet; --wait 5m waits for it with --agent\n")
+
+
+def test_one_that_was_stopped_has_none_to_wait_for(tmp_path: Path) -> None:
+    history = tmp_path / "history"
+    ParquetSink(str(history)).write([encode_event(it, 0) for it in histories()["audit-deploy"].events])
+    result = kshadow("verdict", "audit-deploy", "--from", history)
+    assert lines(result)[1].startswith("All members left before the group was steady, and none joined again")
+    assert (result.exit_code, result.stderr) == (3, "Error: no verdict: nothing tells whether it did harm\n")
 
 
 def test_one_whose_beginning_an_agent_has_let_go_has_none() -> None:
