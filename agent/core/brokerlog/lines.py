@@ -138,8 +138,9 @@ _LINE_TEMPLATES = (
     ("unloaded", "Unloading group metadata for <group> with generation <generation>"),
     ("unloaded", "[GroupId=<group>] Unload<> group metadata for <> <generation>"),
 )
-# Lines that list names may be long: those that begin like this, and one that is taken apart without a pattern.
-_LISTS = "Group "
+# Lines that list names may be long: those that begin and end like this, and one that is taken apart without a
+# pattern.
+_LISTS, _LIST_ENDS = "Group ", ("]", ")")
 _DELETED = ("The following groups were deleted: ", ". A total of ", "deleted")
 
 _FIELDS = {
@@ -342,9 +343,10 @@ def _readings_of(text: str) -> list[_Reading]:
     """What a message says by each form that it may have."""
     if text.startswith(_DELETED[0]) and _DELETED[1] in text:
         return [(_DELETED[2], {"reason": text[len(_DELETED[0]) :].rpartition(_DELETED[1])[0]})]
-    if len(text) > MAX_LINE_CHARACTERS and not text.startswith(_LISTS):
-        return []
     text = text.removesuffix(".")
+    is_list = text.startswith(_LISTS) and text.endswith(_LIST_ENDS)
+    if len(text) > MAX_LINE_CHARACTERS and not is_list:
+        return []
     low = text.lower()
     out: list[_Reading] = []
     for form in _LINE_PATTERNS:

@@ -93,7 +93,9 @@ def test_one_that_is_running_has_none() -> None:
     result = kshadow("verdict", GROUP, "--from", "-", "--no-whatif", stdin="\n".join(cut))
     assert (result.exit_code, lines(result)[0].partition(":")[0]) == (3, "pending")
     assert result.stderr == "Error: no verdict yet where the files end\n"
-    agent = Replayed(runs([it for it in records(STORIES["clean eager"], SEED) if it.timestamp_ms < ended_ms + 20_000]))
+    agent = Replayed(
+        runs([it for it in records(STORIES["clean eager"], SEED) if it.timestamp_ms < ended_ms + 20_000])
+    )
     agent.now_ms = ended_ms + 20_000
     with served(agent) as url:
         result = kshadow("verdict", GROUP, "--agent", url)

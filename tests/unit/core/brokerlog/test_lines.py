@@ -256,6 +256,13 @@ def test_no_line_takes_long(text: str) -> None:
     assert time.process_time() - began < 1
 
 
+@pytest.mark.parametrize("end", ["]", "x"])
+def test_no_list_takes_long(end: str) -> None:
+    began = time.process_time()
+    LineReader().parse(new("Group " + " removed dynamic members who haven't joined: [" * 20_000 + end))
+    assert time.process_time() - began < 1
+
+
 def test_any_damage_is_survived() -> None:
     dice = random.Random(5)
     reader = LineReader()
