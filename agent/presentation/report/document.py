@@ -123,6 +123,11 @@ def _limits(facts: FleetReport) -> Markup:
             f"{'was' if facts.groups_without_history == 1 else 'were'} not asked "
             "for its events, to limit the load: the table shows ? for those. Name a group to include it."
         )
+    if not facts.are_deleted_listed and not facts.are_groups_named:
+        said.append(
+            "Groups that were deleted are missing, but for those with a finding: an agent lists the groups there are. "
+            "With --bootstrap-server they are listed, as far as the topic holds them."
+        )
     parts: list[str] = [paragraphs(said)]
     if facts.origin.problems:
         shown = [*facts.origin.problems[:MAX_PROBLEMS]]

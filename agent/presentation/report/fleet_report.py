@@ -89,7 +89,7 @@ class FleetReport:
     """All of a page. `rows` are all groups by trouble; `are_groups_named` says that they were named.
 
     `cluster_findings` are those of no group. `findings_complete_since_ms` is from when on all findings are there,
-    None if in the whole range.
+    None if in the whole range. `are_deleted_listed`: groups that were deleted are among the rows.
     """
 
     origin: ReportOrigin
@@ -100,6 +100,7 @@ class FleetReport:
     are_groups_named: bool
     cluster_findings: tuple[Event, ...] = ()
     findings_complete_since_ms: int | None = None
+    are_deleted_listed: bool = True
 
     @property
     def is_partial(self) -> bool:

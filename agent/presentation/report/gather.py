@@ -64,6 +64,7 @@ def gather(
         groups=tuple(rows),
         details=tuple(asking.detail(row, gains) for row in chosen),
         are_groups_named=bool(wanted.groups),
+        are_deleted_listed=asking.are_deleted_listed,
         cluster_findings=() if wanted.groups else asking.findings_of(None),
         findings_complete_since_ms=asking.findings_complete_since_ms(),
     )
@@ -100,17 +101,24 @@ class _Gatherer:
         since_ms = self._wanted.since_ms or 0
 
         def order(group: str) -> tuple[bool, bool, int]:
-            row = self._forms[group]
-            return group not in self._found, row["state_since_ms"] < since_ms, -int(row.get("rebalances") or 0)
+            row = self._forms.get(group, {})
+            is_older = row.get("state_since_ms", since_ms) < since_ms
+            return group not in self._found, is_older, -int(row.get("rebalances") or 0)
 
         moved = [it for it, row in self._forms.items() if it in self._found or may_have_rebalanced(row, since_ms)]
-        return sorted(moved, key=order)[:MAX_ASKED]
+        deleted = [it for it in self._found if it is not None and it not in self._forms]
+        return sorted([*moved, *deleted], key=order)[:MAX_ASKED]
 
     def _ask(self, group: str) -> None:
         past = self._source.timeline(group)
         if past is not None:
             self._events[group] = past.events
             self._complete[group] = past.complete_since_ms
+
+    @property
+    def are_deleted_listed(self) -> bool:
+        """Whether groups that were deleted have rows: an agent lists those there are."""
+        return self._all
 
     def group_names(self) -> list[str]:
         """The groups that have rows: those asked for, or all that are known."""

@@ -15,6 +15,7 @@ from tests.unit.presentation.report.made import (
     captured,
     form,
     of_capture,
+    page_of,
     wanted,
     with_all_events,
 )
@@ -104,6 +105,24 @@ def test_a_group_that_only_events_know() -> None:
     assert [(row.group, row.state, row.members) for row in facts.groups] == [("gone", "Dead", None)]
     assert len(facts.cluster_findings) == 1
     assert facts.until_ms == T0 + SECOND
+
+
+def test_groups_that_are_gone_of_an_agent_that_lists_those_there_are() -> None:
+    events = [
+        m.rebalance(1, joined=[m.member("a")], group="gone"),
+        m.finding(at_ms=T0 + SECOND, group="gone", state="resolved"),
+        m.event("group_deleted", T0 + 2 * SECOND, group="gone"),
+        m.rebalance(1, joined=[m.member("a")], group="gone unseen"),
+    ]
+    source = Source(events, {"here": form()}, T0 + 3 * SECOND)
+    facts = gather(source, MADE, wanted())
+    assert [(row.group, row.state, row.rebalances) for row in facts.groups] == [
+        ("gone", "Dead", 1),
+        ("here", "Stable", 0),
+    ]
+    assert "Groups that were deleted are missing, but for those with a finding" in page_of(facts)
+    for whole in (gather(source, MADE, wanted("gone")), gather(with_all_events(source), MADE, wanted())):
+        assert "Groups that were deleted are missing" not in page_of(whole)
 
 
 def test_a_group_whose_state_does_not_tell_is_asked_for_its_events() -> None:
