@@ -45,8 +45,8 @@ _TIME = re.compile(
 _LOGGER = re.compile(r" \(((?:[\w$]{1,200}\.)+[\w$]{1,200})(?::\d+)?\)(?: \[[^\]]*\])?\s*$")
 _OUR_LOGGERS = ("kafka.coordinator.group.", "kafka.coordinator.common.")
 
-# Kind of event, and its line from the beginning. `<name>` becomes a field, `<=name>` is that field again, `<>` is
-# anything, `<?words>` may be missing. A full stop at the end may be missing everywhere: 3.x has none.
+# Kind of event, if it is one, and its line from the beginning. `<name>` becomes a field, `<=name>` is that field
+# again, `<>` is anything, `<?words>` may be missing. A full stop at the end may be missing everywhere: 3.x has none.
 _LINE_TEMPLATES = (
     (
         "preparing",
@@ -137,6 +137,14 @@ _LINE_TEMPLATES = (
     ("modern_fenced", "[GroupId <group>] Streams member <member> fenced from the group because <fence>"),
     ("unloaded", "Unloading group metadata for <group> with generation <generation>"),
     ("unloaded", "[GroupId=<group>] Unload<> group metadata for <> <generation>"),
+    # Of no interest. A member's id may make them look like one of those above that end in a reason.
+    ("", "[GroupId <group>] Static member <member> with instance id <instance> joins the <>"),
+    ("", "[GroupId <group>] Static member <member> with instance id <instance> is fenced by <>"),
+    ("", "[GroupId <group>] Static member <member> with instance id <instance> cannot join the group <>"),
+    ("", "[GroupId <group>] Member <member> joins the <>"),
+    ("", "[GroupId <group>] Member <member> new assignment state: <>"),
+    ("", "[GroupId <group>] Member <member> updated its subscribed <>"),
+    ("", "Member <member> has already been removed from the group"),
 )
 # Lines that list names may be long: those that begin and end like this, and one that is taken apart without a
 # pattern.
@@ -180,7 +188,7 @@ _CLOSING = re.compile(r"\](?= |\[MemberId )")
 _BRACKETS, _BRACKET = 2, re.compile(r"[\[\]()]")
 
 _Reading = tuple[str, dict[str, str | None]]
-"""The kind of event, and its fields."""
+"""The kind of event, empty if it is none that is told, and its fields."""
 
 _OTHER_READING: _Reading = ("", {})
 
@@ -293,7 +301,7 @@ class LineReader:
                 return None
             text = text[: logger.start()]
         readings = _readings_of(text)
-        is_known = bool(readings)
+        is_known = any(kind for kind, _ in readings)
         at = self._time_of(line[: marker.start()], moment) if is_known else None
         if at is None or not _agree(readings):
             self._count_unrecognized(text, known=is_known)
@@ -356,8 +364,9 @@ def _readings_of(text: str) -> list[_Reading]:
 
 
 def _agree(readings: list[_Reading]) -> bool:
-    """Whether all name one group and one member."""
-    return len({(named.get("group"), named.get("member")) for _, named in readings}) == 1
+    """Whether all are events, and of one group and one member."""
+    about = {(named.get("group"), named.get("member")) for _, named in readings}
+    return len(about) == 1 and all(kind for kind, _ in readings)
 
 
 def _json_fields(line: str) -> tuple[str, str | int | None] | None:

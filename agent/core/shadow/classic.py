@@ -303,7 +303,12 @@ class ClassicGroup:
         stopped_ms = None
         if old or not previous or self._withheld:
             stopped_ms = stopped_partition_ms(
-                facts, inferred.began_ms, at.timestamp_ms, self._withheld, cooperative=cooperative
+                facts,
+                inferred.began_ms,
+                at.timestamp_ms,
+                self._withheld,
+                cooperative=cooperative,
+                departures=inferred.departures,
             )
         self._migrated, self._told_before = False, _NOTHING
         self._is_first = not old

@@ -125,8 +125,8 @@ def _limits(facts: FleetReport) -> Markup:
         )
     if not facts.are_deleted_listed and not facts.are_groups_named:
         said.append(
-            "Groups that were deleted are missing, but for those with a finding: an agent lists the groups there are. "
-            "With --bootstrap-server they are listed, as far as the topic holds them."
+            "Groups that were deleted are missing, but for those with a finding: an agent lists the groups there "
+            "are. With --bootstrap-server they are listed, as far as the topic holds them."
         )
     parts: list[str] = [paragraphs(said)]
     if facts.origin.problems:

@@ -93,10 +93,9 @@ def test_one_that_is_running_has_none() -> None:
     result = kshadow("verdict", GROUP, "--from", "-", "--no-whatif", stdin="\n".join(cut))
     assert (result.exit_code, lines(result)[0].partition(":")[0]) == (3, "pending")
     assert result.stderr == "Error: no verdict yet where the files end\n"
-    agent = Replayed(
-        runs([it for it in records(STORIES["clean eager"], SEED) if it.timestamp_ms < ended_ms + 20_000])
-    )
-    agent.now_ms = ended_ms + 20_000
+    now_ms = ended_ms + 20_000
+    agent = Replayed(runs([it for it in records(STORIES["clean eager"], SEED) if it.timestamp_ms < now_ms]))
+    agent.now_ms = now_ms
     with served(agent) as url:
         result = kshadow("verdict", GROUP, "--agent", url)
     assert (result.exit_code, result.stderr) == (3, "Error: no verdict yet; --wait 5m waits for it with --agent\n")

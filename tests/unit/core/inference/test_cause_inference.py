@@ -221,6 +221,23 @@ def test_a_crash_stops_its_partitions_until_the_others_have_them() -> None:
     assert rebalance.stopped_partition_ms == 11_005 + 305
 
 
+@pytest.mark.parametrize(
+    ("life", "departure", "longest_ms"),
+    [
+        (Life(300_000, 120_000, 6), "session_timeout", S + 5_000),
+        (Life(300_000, 200_000, 6, session_ms=6_000, rebalance_ms=9_000), "unknown_departure", 9_000 + 5_000),
+        (Life(300_000, 120_000, 6, session_ms=600_000, rebalance_ms=600_000), "member_left", 2_000),
+    ],
+)
+def test_where_commits_are_rare_a_member_worked_for_longer(life: Life, departure: str, longest_ms: int) -> None:
+    """It was not dead for longer than its timeout before it was removed; that is known to a heartbeat."""
+    rebalance, left = departs(life)
+    assert left.inferred is not None
+    assert left.inferred.cause == departure
+    assert rebalance.stopped_partition_ms is not None
+    assert rebalance.stopped_partition_ms <= longest_ms + life.revoked_ms + 5
+
+
 def test_an_empty_group_has_no_cost_yet() -> None:
     rebalance, _ = departs(Life(gap_ms=20, stays=False))
     assert rebalance.stopped_partition_ms is None
