@@ -54,6 +54,9 @@ def infer_rebalance(facts: RebalanceFacts) -> Inference:
         # As groups begin: nothing is to be weighed.
         return Inference(Cause.MEMBER_JOINED, (Cause.MEMBER_JOINED,), 1.0, (_joined(facts.joined),))
     inferred, began_ms = _infer(facts, change)
+    seldom = {name: _as_seldom(it, facts.end_ms) for name, it in facts.activity.items()}
+    if seldom != facts.activity:
+        inferred = _agreed(inferred, _infer(replace(facts, activity=seldom), change)[0])
     return replace(inferred, began_ms=None if began_ms is None else round(began_ms))
 
 
@@ -116,6 +119,44 @@ def _likeliest(probabilities: Mapping[Cause, float]) -> Cause:
 
 def _confidence(probability: float) -> float:
     return round(P.most_confidence * probability, 2)
+
+
+# Members of which commits tell no pace: what is told of them must hold whether they commit as often as clients do by
+# default, as is taken elsewhere, or so seldom that they never fell silent.
+
+
+def _as_seldom(activity: CommitActivity, end_ms: int) -> CommitActivity:
+    """The same, and if its pace is not known, as that of one whose next commit was not due before `end_ms`."""
+    if activity.last_commit_ms is None or activity.commit_interval_ms is not None:
+        return activity
+    return activity._replace(commit_interval_ms=max(end_ms - activity.last_commit_ms, P.commit_interval_ms))
+
+
+def _agreed(one: Inference, other: Inference) -> Inference:
+    """What both say of one rebalance."""
+    departures = {
+        name: _agreed_departure(departure, other.departures[name]) for name, departure in one.departures.items()
+    }
+    others = {*one.causes} & {*other.causes} - {it.cause for it in one.departures.values()}
+    causes = others | {it.cause for it in departures.values()}
+    if one.cause == other.cause and one.cause in causes:
+        cause, confidence = one.cause, min(one.confidence, other.confidence)
+    else:
+        departed = {it.cause for told in (one, other) for it in told.departures.values()} | {Cause.UNKNOWN_DEPARTURE}
+        cause, confidence = Cause.UNKNOWN_DEPARTURE if {one.cause, other.cause} <= departed else Cause.UNKNOWN, 0.0
+    told = tuple(sorted(causes or {cause}))
+    return replace(one, cause=cause, causes=told, confidence=confidence, departures=departures)
+
+
+def _agreed_departure(one: Departure, other: Departure) -> Departure:
+    """What both say of one member."""
+    if one.cause == other.cause:
+        return replace(one, confidence=min(one.confidence, other.confidence))
+    possible = {str(it.cause) for it in (one, other)} - {str(Cause.UNKNOWN_DEPARTURE)}
+    possible.update(*(it.evidence.get("candidates", ()) for it in (one, other)))
+    # In place, as it stands among the rebalance's too.
+    one.evidence["candidates"] = sorted(possible)
+    return Departure(one.member, Cause.UNKNOWN_DEPARTURE, 0.0, one.evidence)
 
 
 # Rules: what the members that are there before and after changed.
@@ -506,6 +547,14 @@ def infer_kip848_departure(
 ) -> Departure:
     """Why a member of a KIP-848 group left: its departure is written as it happens, at `at_ms`; `seen_ms` is when a
     record of its own was written last (None: not known)."""
+    found = _kip848_departure(member, activity, at_ms, seen_ms)
+    seldom = _as_seldom(activity, at_ms)
+    if seldom == activity:
+        return found
+    return _agreed_departure(found, _kip848_departure(member, seldom, at_ms, seen_ms))
+
+
+def _kip848_departure(member: Member, activity: CommitActivity, at_ms: int, seen_ms: int | None) -> Departure:
     evidence = _commit_gap_of(member, activity, at_ms)
     if activity.last_commit_ms is None and seen_ms is None:
         return Departure(member, Cause.UNKNOWN_DEPARTURE, 0.0, evidence)

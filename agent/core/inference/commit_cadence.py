@@ -70,8 +70,9 @@ class CommitCadence:
         shared = {it: it._replace(owner=intern(it.owner)) for it in set(self._holds.values())}
         self._holds = {partition: shared[it] for partition, it in self._holds.items()}
 
-    def begin_generation(self, at_ms: int, members: Iterable[Member], counts: Mapping[Partition, int]) -> None:
-        """A generation begins; `counts` is how often each position was committed so far."""
+    def begin_generation(self, at_ms: int, members: Iterable[Member], group: str, offsets: CommittedOffsets) -> None:
+        """A generation of a group begins; `offsets` has what was committed so far."""
+        counts = offsets.commit_counts(group)
         self.since_ms, self._counts = at_ms, counts
         held = owners_by_partition(
             {owner_key(member.member_id, member.instance_id): member.assignment for member in members}
@@ -79,7 +80,7 @@ class CommitCadence:
         before_of, count_of = self._holds.get, counts.get
         fresh = {owner: PartitionOwnership(owner, at_ms, 0) for owner in set(held.values())}
         self._holds = {
-            one_slot(partition): before
+            one_slot(partition): _kept(before, partition, at_ms, group, offsets, count_of(partition, 0))
             if (before := before_of(partition)) is not None and before.owner == owner
             else PartitionOwnership(owner, at_ms, commits)
             if (commits := count_of(partition))
@@ -108,15 +109,18 @@ class CommitCadence:
         then."""
         seen = {it.member_id: self._commits_of(group, it, offsets, across_owners) for it in members}
         cadences = [it.interval_ms for it in seen.values() if it.commits >= P.commits_for_cadence]
-        if known := [interval for interval in cadences if interval is not None]:
+        if known := [interval for interval in cadences if interval is not None and _is_pace(interval)]:
             self.usual_ms = min(known)
         return {name: CommitActivity(it.last_ms, self._interval_ms(it), it.moved_ms) for name, it in seen.items()}
 
     def _interval_ms(self, seen: _MemberCommits) -> int | None:
-        if seen.interval_ms is not None or seen.first_after_ms is None:
-            return seen.interval_ms
-        # One commit tells that the next was not due for as long; members of a group are mostly configured alike.
-        return max(seen.first_after_ms, P.commit_interval_ms) if self.usual_ms is None else self.usual_ms
+        interval, first_after = seen.interval_ms, seen.first_after_ms
+        if interval is None and first_after is not None:
+            # One commit tells that the next was not due for as long; members of a group are mostly configured alike,
+            # but one that had nothing to commit for long may have as little after.
+            alike = self.usual_ms is not None and _is_pace(first_after)
+            interval = self.usual_ms if alike else max(first_after, P.commit_interval_ms)
+        return interval if interval is not None and _is_pace(interval) else None
 
     def _commits_of(self, group: str, member: Member, offsets: CommittedOffsets, across: bool) -> _MemberCommits:
         if not offsets.count(group):
@@ -141,11 +145,31 @@ class CommitCadence:
                 if (moved_ms := offsets.moved.moved_ms(group, topic, partition)) is not None:
                     moved = moved_ms if moved is None else max(moved, moved_ms)
                 after = position.commit_ms - owned.since_ms
-                first_after = after if first_after is None else min(first_after, after)
                 commits = count - owned.commits
+                if commits or across:  # else it is counted from just that commit
+                    first_after = after if first_after is None else min(first_after, after)
                 if commits >= 2 and commits > most:
                     interval, most = _mean_interval_ms(after, commits), commits
         return _MemberCommits(last, interval, most, first_after, moved)
+
+
+def _kept(
+    held: PartitionOwnership, partition: Partition, at_ms: int, group: str, offsets: CommittedOffsets, count: int
+) -> PartitionOwnership:
+    """The same, as a generation begins in which the owner keeps the partition; where its commits so far tell no pace,
+    it is counted from the newest, so that idle days count once."""
+    if at_ms - held.since_ms <= P.longest_commit_interval_ms * (count - held.commits + 1):
+        return held
+    found = offsets.commit(group, *partition)
+    if found is None or found[0].commit_ms < held.since_ms:
+        return PartitionOwnership(held.owner, at_ms, count)
+    return PartitionOwnership(held.owner, found[0].commit_ms, count)
+
+
+def _is_pace(mean_ms: int) -> bool:
+    """Whether a mean tells how often a member commits while it works. A longer one may hold days in which nothing
+    came, or is of a log of which compaction left a few commits."""
+    return mean_ms <= P.longest_commit_interval_ms
 
 
 def _mean_interval_ms(within_ms: int, commits: int) -> int:

@@ -18,8 +18,9 @@ class CommitActivity(NamedTuple):
     """What the log shows of one member's commits since it got the partitions that it holds.
 
     `last_commit_ms` is its newest (epoch milliseconds; None: none), `commit_interval_ms` the mean time between two,
-    where it committed a partition more than once, else what is usual in its group (None: no commit). `last_moved_ms`
-    is its newest commit of a position that had moved, where its library commits others too (None: not known).
+    where it committed a partition more than once, else what is usual in its group (None: no commit, or none that
+    tells a pace, as where its topics were idle). `last_moved_ms` is its newest commit of a position that had moved,
+    where its library commits others too (None: not known).
     """
 
     last_commit_ms: int | None

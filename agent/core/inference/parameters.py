@@ -42,6 +42,10 @@ class InferenceParameters:
     shortest_commit_interval_ms: int = 250
     """No client is taken to commit more often. Chosen. Weight 0."""
 
+    longest_commit_interval_ms: int = 90_000
+    """A longer mean between two commits is of a topic that was idle, and tells no pace. Chosen: half as much again as
+    the longest interval that clients are commonly given, a minute."""
+
     kip848_session_timeout_ms: int = 45_000
     """Session timeout of groups of KIP-848's kind, which the log does not hold. Default:
     group.consumer.session.timeout.ms. Weight 0."""

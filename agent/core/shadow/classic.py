@@ -218,7 +218,7 @@ class ClassicGroup:
         if value.generation == 0 and not self.members and not old:
             return []
         out = self._next_generation(previous, old, joined_ms, leader, changes, value, at, offsets)
-        self.pace.begin_generation(at.timestamp_ms, self.members.values(), offsets.commit_counts(self.name))
+        self.pace.begin_generation(at.timestamp_ms, self.members.values(), self.name, offsets)
         members = self.members.values()
         if any(
             may_commit_unmoved(it.client_library, it.session_timeout_ms, it.rebalance_timeout_ms) for it in members

@@ -415,7 +415,7 @@ class EpochGroup:
             migrated=self._migrated,
         )
         self._pending, self._vacated, self._before, self._migrated = PendingChanges(), {}, {}, False
-        self._pace.begin_generation(at.timestamp_ms, (), offsets.commit_counts(self.name))
+        self._pace.begin_generation(at.timestamp_ms, (), self.name, offsets)
         self.rebalances += 1
         who = (at, self.name, self.group_type)
         protocol, members = self.protocol, len(self.records)

@@ -329,6 +329,8 @@ _NOT_KNOWN = """
 - Groups with idle topics: clients that commit only changed offsets then leave no trace. Measured once with topics to
   which nothing was written: of 597 departures 48 % were right and 50 % unknown; of those with a confidence of
   0.9 or more none was wrong.
+- Members whose commits are more than 90 s apart on average, because their topics were idle or the log was compacted:
+  how often they commit while they work is not known. A departure whose cause depends on it is `unknown_departure`.
 - Members whose session and poll timeouts are closer to each other than their commits: the likelier of the two is
   given with a low confidence, or neither.
 - An administrator who removes members: rare in these captures, and looks like LeaveGroup unless the member joins

@@ -128,6 +128,60 @@ def test_what_came_first(number: int, why: str, life: Life, cause: str, causes: 
     assert (rebalance.inferred.cause, rebalance.inferred.causes) == (cause, causes), why
 
 
+WEEK_MS = 7 * 86_400_000
+
+
+def after_an_idle_week(gap_ms: int, *, static: bool = False) -> Rebalanced:
+    """Two commit each 30 s, 20 times, behind a week in which nothing came; one goes, or comes back if static."""
+
+    def member(name: str, *held: int, instance_id: str | None = None) -> b.classic.MemberMetadata:
+        return b.member(name, {"t": held}, instance_id=instance_id, session_ms=S, rebalance_ms=30_000)
+
+    goes = member(GO, 0, instance_id="i" if static else None)
+    log = Log().add(b.new_group())
+    log.add(b.classic_group(1, goes, member(STAY, 1), state_ms=log.now_ms + b.STEP_MS))
+    log.now_ms += WEEK_MS
+    for _ in range(20):
+        log.add(*(b.commit("t", it, at_ms=log.now_ms + 30_000) for it in (0, 1)), after_ms=30_000)
+    end_ms = log.now_ms + gap_ms
+    log.add(b.commit("t", 1, at_ms=end_ms - 40), after_ms=gap_ms - 40)
+    left = [member("go-2", 0, instance_id="i"), member(STAY, 1)] if static else [member(STAY, 0, 1)]
+    return last_rebalance(log.add(b.classic_group(2, *left, state_ms=end_ms), after_ms=43))
+
+
+# Number, why, its silence, its cause; or of what is not told: its candidates.
+UNPACED = [
+    (1, "it committed as it closed, at any pace", 50, "member_left", None),
+    (2, "its session began with the commit, at any pace", 10_060, "session_timeout", None),
+    (
+        3,
+        "its poll limit is over; a session too, if no commit was due",
+        30_900,
+        None,
+        ["poll_timeout", "session_timeout"],
+    ),
+    (4, "silent for some other reason, if it commits each 5 s", 25_000, None, ["member_left", "session_timeout"]),
+]
+
+
+@pytest.mark.parametrize(("number", "why", "gap_ms", "cause", "candidates"), UNPACED)
+def test_idle_days_tell_no_pace(
+    number: int, why: str, gap_ms: int, cause: str | None, candidates: list[str] | None
+) -> None:
+    told = after_an_idle_week(gap_ms)
+    assert told.inferred.departures[GO].cause == (cause or "unknown_departure")
+    assert told.inferred.cause == (cause or "unknown_departure")
+    assert told.inferred.causes == (cause or "unknown_departure",)
+    (gap,) = told.inferred.evidence
+    assert gap["commits_every_ms"] is None
+    assert gap.get("candidates") == candidates
+
+
+def test_a_static_member_of_unknown_pace_that_was_replaced() -> None:
+    told = after_an_idle_week(12_000, static=True).inferred
+    assert (told.cause, told.causes, told.confidence) == ("session_timeout", ("session_timeout",), 0.88)
+
+
 def last_rebalance(log: Log) -> Rebalanced:
     return [it for it in log.replayed()[1] if isinstance(it, Rebalanced)][-1]
 
@@ -292,6 +346,27 @@ def test_how_a_kip_848_member_went(
     inferred = leaves_kip_848(every, gap, **more).inferred  # type: ignore[arg-type]
     assert inferred.causes == (cause,), (why, inferred.evidence)
     assert inferred.departures["go"].cause == cause
+
+
+@pytest.mark.parametrize(
+    ("number", "gap_ms", "cause", "confidence"),
+    [
+        (1, 50, "member_left", 0.97),  # at any pace: it committed as it closed
+        (2, 20_000, "unknown_departure", 0.0),  # a short session, or it closed before a commit was due
+        (3, 46_000, "session_timeout", 0.78),  # as likely by both, but less sure if its next commit was not due
+    ],
+)
+def test_how_a_kip_848_member_went_whose_pace_is_not_known(
+    number: int, gap_ms: int, cause: str, confidence: float
+) -> None:
+    log = Log().add(b.c_member(STAY), b.c_member(GO), b.c_epoch(1), b.c_current(GO, 1, {"t": [0]}), b.c_topics("t"))
+    log.now_ms += WEEK_MS
+    for _ in range(20):
+        log.add(b.commit("t", 0, at_ms=log.now_ms + 5_000), after_ms=5_000)
+    log.add(b.tombstone(8, GO), b.tombstone(5, GO), b.c_epoch(2), after_ms=gap_ms)
+    left = next(it for it in log.replayed()[1] if isinstance(it, MemberLeft)).inferred
+    assert left is not None
+    assert (left.cause, left.confidence) == (cause, confidence)
 
 
 def test_other_reasons_to_raise_an_epoch() -> None:

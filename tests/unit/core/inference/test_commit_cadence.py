@@ -74,6 +74,57 @@ def test_one_commit_after_long_tells_that_the_next_is_not_due_for_as_long() -> N
     assert activity(log, "a-0").commit_interval_ms == 30_000
 
 
+DAY_MS = 86_400_000
+
+
+@pytest.mark.parametrize("commits", [1, 2, 20])
+def test_idle_days_are_no_pace(commits: int) -> None:
+    """Its topics were idle for a week, or compaction left one commit of it."""
+    log = Log()
+    generation(log, 1, "a-0", "b-1")
+    log.now_ms += 7 * DAY_MS
+    for _ in range(commits):
+        commit(log, 0, 5_000)
+    generation(log, 2, "b-1")
+    assert activity(log, "a-0") == CommitActivity(log.now_ms - b.STEP_MS, None)
+
+
+def test_one_that_had_nothing_to_commit_for_long_is_not_like_its_group() -> None:
+    log = Log()
+    generation(log, 1, "a-0", "b-1")
+    for _ in range(100):
+        commit(log, 1, 1_000)
+    commit(log, 0, 1_000)
+    generation(log, 2, "b-1")
+    assert activity(log, "a-0").commit_interval_ms is None
+
+
+@pytest.mark.parametrize("commits", [0, 1, 20])
+def test_idle_days_count_until_the_next_generation(commits: int) -> None:
+    log = Log()
+    generation(log, 1, "a-0", "b-1", "c-2")
+    log.now_ms += 7 * DAY_MS
+    for _ in range(commits):
+        commit(log, 0, 2_000)
+    generation(log, 2, "a-0", "b-1")
+    for _ in range(10):
+        commit(log, 0, 2_000)
+    generation(log, 3, "b-1")
+    found = activity(log, "a-0")
+    assert found.last_commit_ms == log.now_ms - b.STEP_MS
+    assert found.commit_interval_ms == round((20_000 if commits == 0 else 20_000 + b.STEP_MS) / 9.5)
+
+
+def test_the_last_commit_of_idle_days_stays_known() -> None:
+    log = Log()
+    generation(log, 1, "a-0", "b-1", "c-2")
+    log.now_ms += DAY_MS
+    commit(log, 0, 2_000)
+    generation(log, 2, "a-0", "b-1")
+    generation(log, 3, "b-1", after_ms=20_000)
+    assert activity(log, "a-0") == CommitActivity(log.now_ms - 20_000 - b.STEP_MS, None)
+
+
 def test_the_default_where_it_fits() -> None:
     """Two commits in 8 s may be 4 to 8 s apart: most clients commit each 5 s."""
     log = Log()
