@@ -57,7 +57,8 @@ class AnomalyLog:
 
 
 ANOMALIES = {
-    "generation_gap": "a generation follows one that is not the one before it: rebalances between never completed",
+    "generation_gap": "a generation follows one that is not the one before it: rebalances between never completed; "
+    "or an epoch does: the log lacks those between",
     "generation_regressed": "a generation or epoch is lower than the one before it",
     "impossible_move": "a classic group is in a state that it cannot have come to in that generation",
     "assignment_changed_without_rebalance": "the same members hold other partitions within one generation",

@@ -402,6 +402,11 @@ class EpochGroup:
             return []
         if previous is not None and epoch < previous:
             self.notes.add("generation_regressed", f"epoch {epoch} follows {previous}", at)
+        elif previous is not None and epoch > previous + 1:
+            # A coordinator raises it by one and writes each. They may have been rebalances that were completed, so
+            # none is counted as skipped.
+            lacking = epoch - previous - 1
+            self.notes.add("generation_gap", f"epoch {epoch} follows {previous}: {lacking} not in the log", at)
         left = self.departed_members()
         joined = tuple(self._member(self.records[member_id], names) for member_id in self._pending.joined)
         inferred = infer_epoch_change(
@@ -413,6 +418,7 @@ class EpochGroup:
             expired=frozenset(member.member_id for member in self._vacated.values()),
             resubscribed=self._pending.resubscribed,
             migrated=self._migrated,
+            follows=previous is None or epoch == previous + 1,
         )
         self._pending, self._vacated, self._before, self._migrated = PendingChanges(), {}, {}, False
         self._pace.begin_generation(at.timestamp_ms, (), self.name, offsets)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from agent.core.inference.facts import Inference
 from agent.core.shadow.transitions import MemberLeft, Rebalanced
 from tests.unit.core.shadow import build as b
 from tests.unit.core.shadow.build import Log
@@ -376,6 +377,19 @@ def test_other_reasons_to_raise_an_epoch() -> None:
     assert last_rebalance(log).inferred.causes == ("subscription_changed",)
     log.add(b.c_epoch(4))
     assert last_rebalance(log).inferred.causes == ("partitions_changed",)
+
+
+def test_epochs_that_the_log_lacks_tell_nothing() -> None:
+    log = Log().add(b.c_member("a"), b.c_epoch(2)).add(b.c_epoch(5))
+    assert last_rebalance(log).inferred == Inference()
+    log.add(b.c_member("b"), b.c_epoch(9))
+    assert last_rebalance(log).inferred.causes == ("member_joined",)
+    view = log.view()
+    assert [it.message for it in view.anomalies] == [
+        "epoch 5 follows 2: 2 not in the log",
+        "epoch 9 follows 5: 3 not in the log",
+    ]
+    assert view.generations_skipped == 0, "they may have been completed"
 
 
 def replaced(gap_ms: int | None, lasted_ms: int = 1_000, *, session_ms: int = S) -> Rebalanced:
